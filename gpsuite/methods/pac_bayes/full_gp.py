@@ -134,6 +134,10 @@ class _Algebra:
             trace += float(G[diagonal].sum())
             G *= self._kernel[i:e, :e]
             G[:, :i] *= 2.0
+            total += float(G[diagonal].sum())
+            G[diagonal] = (
+                0.0  # no distance, no slope in a lengthscale: what squares of inputs leave is rounding
+            )
             HX = G @ features[:e]
             column_sums[:e] += G.sum(axis=0)
             row_part += HX[:, D] @ scaled[i:e] ** 2

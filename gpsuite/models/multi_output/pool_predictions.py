@@ -124,6 +124,8 @@ class PoolPredictions:
         seen, N, m = self.observations, len(self.observations), len(y)
         self._require_room(N + m)
         longer = seen.extended(X, p, y)
+        if not m:
+            return np.zeros(len(self.u))
         # Of L's new rows [half, factor]: half is k(new, X) L⁻ᵀ, factor the factor of what is left of k(new, new).
         half = self.model.covariance(self.u, X, p, seen.X, seen.p)
         for lower, right in zip(self._lower, half, strict=True):

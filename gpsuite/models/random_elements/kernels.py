@@ -64,8 +64,9 @@ class SparseKernel:
     def from_plain(cls, basis: InducingBasis, factors: FloatArray) -> SparseKernel:
         """Build from L [C, M, M] of r = k - k_xZ K_ZZ^-1 k_Zx' + k_xZ L L' k_Zx'."""
         whitened = basis.factor.T @ factors
-        covariances = whitened @ whitened.transpose(0, 2, 1)
-        return cls(basis, np.stack([stable_cholesky(one).lower for one in covariances]))
+        # W' = QR: R' is lower triangular with R'R = WW', where L is singular too
+        triangles = np.asarray(np.linalg.qr(whitened.transpose(0, 2, 1), mode="r"))
+        return cls(basis, triangles.transpose(0, 2, 1))
 
     @property
     def variables(self) -> list[Any]:

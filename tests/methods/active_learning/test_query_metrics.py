@@ -64,9 +64,10 @@ def test_safe_queries_in_percent() -> None:
 def test_moment_matching(case: dict[str, Any]) -> None:
     inputs, expected = case["inputs"], case["expected"]
     samples = inputs["samples"]
-    named = (np.array([s[name] for s in samples]) for name in ("variance", "lengthscale", "noise", "W"))
-    model = LinearCoregionalization(len(samples[0]["noise"]), len(samples[0]["variance"]))
-    u = model.unconstrain(Parameters(*named))
+    n_outputs, n_latent = (len(samples[0][name]) for name in ("noise", "variance"))
+    model = LinearCoregionalization(n_outputs, n_latent, mixing="free" if "W" in samples[0] else "identity")
+    named = [np.array([s[name] for s in samples]) for name in ("variance", "lengthscale", "noise")]
+    u = model.unconstrain(Parameters(*named, np.array([s.get("W", np.eye(n_outputs)) for s in samples])))  # type: ignore[call-arg]
     data = Observations.from_table(np.array(inputs["X"]), table(inputs["Y"]))
     found = PoolPredictions(model, u, data, np.array(inputs["Xs"]), covariances=True)
     weights = np.full(len(u), 1.0 / len(u))

@@ -156,7 +156,9 @@ def test_safe_query(case: dict[str, Any]) -> None:
     np.testing.assert_allclose(probability, expected["safety_prob"], **TOLERANCE)
     exact = mixture_probability(limit, *h)
     np.testing.assert_allclose(exact, expected["safety_prob_exact_mixture"], **TOLERANCE)
-    safe = safe_set(probability, 1.0 - inputs["prob_threshold"])
+    # a threshold of 1 is no delta in (0, 1], which `safe_set` needs
+    threshold = inputs["prob_threshold"]
+    safe = safe_set(probability, 1.0 - threshold) if threshold < 1.0 else probability >= 1.0
     assert np.flatnonzero(safe).tolist() == expected["safe_index"]
 
     available = np.array(inputs["available"])
@@ -165,7 +167,7 @@ def test_safe_query(case: dict[str, Any]) -> None:
         score = entropy(mixture_moments(main.mean, main.variance, weights)[1])
         chosen, nosafe = choose(score, available & safe[:, None]), choose(score, available)
         assert chosen == _query(expected["query_index"], expected["query_output"])
-        assert nosafe == _query(*expected["query_nosafe"])
+        assert nosafe == _query(*(expected["query_nosafe"] or (None,)))
     else:
         score = joint_entropy(mixture_covariance(main.mean, main.covariance, weights)[1])
         whole = available.all(axis=1)

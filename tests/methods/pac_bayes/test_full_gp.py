@@ -124,6 +124,16 @@ def test_rows_far_away_lose_no_digits() -> None:
     np.testing.assert_allclose(found[1], found[0], rtol=1e-9, atol=1e-12)
 
 
+def test_where_no_rows_are_near_a_lengthscale_has_no_slope() -> None:
+    """The squares of scaled inputs do not leave their rounding in it."""
+    rng = np.random.default_rng(12)
+    X, y = np.stack([np.arange(20.0), rng.normal(size=20)], axis=1), rng.normal(size=20)
+    objective = FullGPObjective(Problem(X, y, BandLoss(0.5), 0.01))
+    _, gradient, _ = objective.value_and_gradient(Hyperparameters(1.2, (0.02, 0.02), 0.3).to_log())
+    assert np.abs(gradient[1:3]).max() < 1e-20
+    assert np.abs(gradient[[0, 3]]).min() > 1e-4
+
+
 def test_a_singular_matrix_is_an_error() -> None:
     X, y = np.zeros((5, 1)), np.arange(5.0)
     with pytest.raises(NotPositiveDefiniteError, match="not positive definite"):

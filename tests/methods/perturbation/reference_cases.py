@@ -35,7 +35,7 @@ def _gaussian(case: dict[str, Any], A: Array, B: Array) -> Array:
 
 def objective_of(case: dict[str, Any]) -> Objective:
     """Return the case's objective."""
-    X = np.asarray(case["x"], dtype=np.float64)
+    X = np.asarray(case["x"], dtype=np.float64).reshape(len(case["x"]), -1)
     chosen, weighting = case["model_parameters"], WEIGHTINGS[case["weighting"]]
     match case["model"]:
         case "krr":

@@ -10,7 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gpsuite.budget import Budget
 from gpsuite.methods.robustness.box_bounds import BoundingFunction
+from gpsuite.methods.robustness.explain.binary_lines import binary_lines
+from gpsuite.methods.robustness.explain.effects import one_sided_ranges
 from gpsuite.methods.robustness.level_bound.level_bound import level_bound
 from gpsuite.methods.robustness.paper_bound.bound import paper_bound
 from gpsuite.models.classification.approximation import BinaryProblem
@@ -65,3 +68,24 @@ def test_boxes(case: dict[str, Any]) -> None:
         if not len(moving):
             values = bound.bounds(lower[None], upper[None])
             assert values.high[0] - values.low[0] < 1e-6
+
+
+@pytest.mark.parametrize("case", [each for each in CASES if "one_sided_metric" in each.values[0]])
+def test_the_one_sided_metric(case: dict[str, Any]) -> None:
+    metric, posterior = case["one_sided_metric"], posterior_of(case)
+    point, rows = np.array([metric["x"]]), metric["dimensions"]
+    inputs = np.array([row["dimension"] for row in rows])
+    found = one_sided_ranges(
+        binary_lines(posterior, point, inputs),
+        point,
+        inputs,
+        metric["gamma"],
+        (-np.inf, np.inf),
+        1e-5,
+        Budget(),
+    )
+    delta = np.array([row["Delta"] for row in rows])
+    least, most = found.delta_range
+    assert found.closed.all()
+    assert np.all(least[0] <= delta + 1e-6) and np.all(delta - 1e-6 <= most[0])
+    np.testing.assert_allclose(found.delta[0], delta, atol=5e-5)

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import multivariate_normal
 
+from gpsuite.methods.active_learning.acquisition import entropy, joint_entropy
 from gpsuite.models.multi_output import pool_predictions
 from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
 from gpsuite.models.multi_output.coregionalization_likelihood import Parameters
@@ -220,6 +221,22 @@ def test_what_does_not_fit_is_refused() -> None:
     assert unextendable.covariance is None
 
 
+def test_an_extension_by_nothing_changes_nothing() -> None:
+    drawn = problem(6, 2)
+    found, before = (
+        PoolPredictions(drawn.model, drawn.u, drawn.first(5), drawn.X_pool, covariances=True, capacity=8)
+        for _ in range(2)
+    )
+    data = drawn.first(6)
+    density = found.extend(data.X[:0], data.p[:0], data.y[:0])
+    assert density.shape == (len(drawn.u),)
+    assert (density == 0.0).all()
+    assert_same(found, before, 0.0)
+    for each in (found, before):
+        each.extend(data.X[5:], data.p[5:], data.y[5:])
+    assert_same(found, before, 0.0)
+
+
 def test_an_extension_that_fails_changes_nothing() -> None:
     model = LinearCoregionalization(1, mixing="identity")
     # The noise of 1e-6 vanishes beside a variance of 2^46: two values at one input have a singular covariance.
@@ -258,7 +275,7 @@ def test_prediction_of_fixed_hyperparameters(case: dict[str, Any]) -> None:
     data = Observations.from_table(np.array(inputs["X"]), table(inputs["Y"]))
     Xs = np.array(inputs["Xs"])
     whole = PoolPredictions(model, u, data, Xs, covariances=True)
-    half = len(data) // 2
+    half = max(1, len(data) // 2)
     grown = PoolPredictions(
         model,
         u,
@@ -273,3 +290,5 @@ def test_prediction_of_fixed_hyperparameters(case: dict[str, Any]) -> None:
         np.testing.assert_allclose(found.mean[0], expected["mean"], **TOLERANCE)
         np.testing.assert_allclose(found.variance[0], expected["var"], **TOLERANCE)
         np.testing.assert_allclose(found.covariance[0], expected["cov"], **TOLERANCE)
+        np.testing.assert_allclose(entropy(found.variance[0]), expected["entropy_partial"], **TOLERANCE)
+        np.testing.assert_allclose(joint_entropy(found.covariance[0]), expected["entropy_full"], **TOLERANCE)

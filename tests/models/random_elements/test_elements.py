@@ -68,6 +68,20 @@ def test_both_parametrisations_are_one_kernel() -> None:
         np.testing.assert_allclose(ours, theirs, rtol=1e-8)
 
 
+@pytest.mark.parametrize("scale", [0.0, 1e-9])
+def test_a_singular_factor_is_a_kernel_too(scale: float) -> None:
+    """L L' has no Cholesky factor, or one of half of the digits."""
+    factors = FACTORS * np.array([1.0, scale, 1.0, scale])
+    own = SparseKernel.from_plain(BASIS, np.linalg.solve(BASIS.factor.T, factors))
+    assert (np.triu(own.factors.numpy(), 1) == 0.0).all()
+    found = own.factors.numpy()
+    np.testing.assert_allclose(
+        found @ found.transpose(0, 2, 1), factors @ factors.transpose(0, 2, 1), atol=1e-12
+    )
+    least = np.abs(np.linalg.det(factors[0]))
+    np.testing.assert_allclose(np.abs(np.prod(np.diagonal(found[0]))), least, rtol=1e-6, atol=1e-30)
+
+
 def test_sparse_regression_against_gpflows_sgpr() -> None:
     Y, noise = RNG.standard_normal((9, 2)), 0.3
     weights, covariance = BASIS.regression(X, Y, noise)

@@ -90,7 +90,7 @@ def _snelson() -> tuple[Array, Array, list[dict[str, Any]]]:
     folders = [folder for folder in folders if (folder / "train_inputs").exists()]
     if not folders or not REFERENCE.exists():
         pytest.skip("snelson/train_inputs is not in GPSUITE_DATA_PATH, or pac_bayes.json is missing")
-    runs = json.loads(REFERENCE.read_text(encoding="utf-8"))["trained_snelson"]["results"]
+    runs = json.loads(REFERENCE.read_text(encoding="utf-8")).get("trained_snelson", {}).get("results", [])
     X = np.loadtxt(folders[0] / "train_inputs").reshape(-1, 1)
     return X, np.loadtxt(folders[0] / "train_outputs"), runs
 
@@ -100,7 +100,10 @@ def _snelson() -> tuple[Array, Array, list[dict[str, Any]]]:
 def test_single_starts_on_snelson_repeat_the_authors_runs(epsilon: float) -> None:
     # Elsewhere the authors' inducing inputs come close to each other, where their jitter understates the KL.
     X, y, runs = _snelson()
-    run = next(r for r in runs if abs(r["epsilon"] - epsilon) < 1e-9 and not r["standardised"])
+    runs = [r for r in runs if abs(r["epsilon"] - epsilon) < 1e-9 and not r["standardised"]]
+    if not runs:
+        pytest.skip(f"pac_bayes.json holds no run at epsilon {epsilon}")
+    run = runs[0]
     loss, start = BandLoss(epsilon), np.array(run["Z_init"])
     trained = train_sparse_gp(
         Problem(X, y, loss, 0.01, ard=False), start, 1.0, Search(Budget(evaluations=1000))

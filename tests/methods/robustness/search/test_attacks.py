@@ -23,7 +23,11 @@ from tests.models.gpc_problems import fitted_posterior
 HERE = Path(__file__).parents[3] / "reference"
 FILE = Path(os.environ.get("GPSUITE_REFERENCE_DIR") or HERE) / "robustness.json"
 REFERENCE: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {}
-CASES = [pytest.param(case, id=case["id"]) for case in REFERENCE.get("cases", []) if "gpfgs" in case]
+CASES = [
+    pytest.param(case, id=case["id"])
+    for case in REFERENCE.get("cases", [])
+    if case["kind"] == "binary" and "gpfgs" in case
+]
 REGIONS = {
     "box": linf_ball([0.1, 0.3], 0.6, domain=(-0.4, 2.0)),
     "l2": l2_ball([0.1, 0.3], 0.6, domain=(-0.4, 2.0)),
