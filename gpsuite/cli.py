@@ -11,6 +11,7 @@ import io
 import os
 import shlex
 import sys
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import TextIO
 
@@ -42,7 +43,7 @@ def main() -> int:
         return code
     except UserError as error:
         if TRACED & {word.lower() for word in words}:
-            raise
+            traceback.print_exc()
         print(f"gpsuite: {_four_lines(str(error), corrected(words, error.fix))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt as error:

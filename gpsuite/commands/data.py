@@ -24,7 +24,8 @@ HELP = """
 gpsuite data list                   rows, inputs, licence, and where each dataset was found
 gpsuite data fetch [name ...]       download what is missing into data/, verified by SHA-256
 gpsuite data describe FILE [dataset.KEY=...]   how each column of your own table is read, and the commands that fit
-gpsuite data verify [name ...]      read every file and compare its SHA-256; exit code 1 when one has changed
+gpsuite data verify [name ...]      read every file and compare its SHA-256; exit code 2 when one has changed, or a
+                                    dataset that is named is not here
 
 Files are looked up in $GPSUITE_DATA_PATH (a list of folders), then in data/ (data_dir=DIR).
 """
@@ -59,7 +60,9 @@ def main(words: list[str]) -> int:
         show_table("datasets", [asdict(row) for row in rows], dataset_lines(rows))
         return 0
     chosen = list(_named_datasets(names or known))
-    return _fetch(chosen, given.data_dir) if action == "fetch" else _verify(chosen, given.data_dir)
+    if action == "fetch":
+        return _fetch(chosen, given.data_dir)
+    return _verify(chosen, given.data_dir, wanted=bool(names))
 
 
 def _describe(words: Sequence[str]) -> int:
@@ -130,7 +133,7 @@ def _fetch(chosen: Sequence[DatasetSpec], data_dir: Path) -> int:
             paths = fetch(spec, data_dir)
         except DataError as error:
             print(f"gpsuite: {visible_lines(str(error))}", file=sys.stderr)
-            code = 1
+            code = 2
             continue
         for path in paths.values():
             print(path)
@@ -139,9 +142,9 @@ def _fetch(chosen: Sequence[DatasetSpec], data_dir: Path) -> int:
     return code
 
 
-def _verify(chosen: Sequence[DatasetSpec], data_dir: Path) -> int:
-    """Print every file's state; 1 when a file was changed (a missing file is only reported)."""
-    rows = []
+def _verify(chosen: Sequence[DatasetSpec], data_dir: Path, *, wanted: bool) -> int:
+    """Print every file's state; 2 when a file was changed, or is missing of a dataset that was named."""
+    rows, bad = [], {"changed", "missing"} if wanted else {"changed"}
     for spec in chosen:
         for state in verify(spec, data_dir):
             rows.append(
@@ -168,4 +171,4 @@ def _verify(chosen: Sequence[DatasetSpec], data_dir: Path) -> int:
                 }
             )
     show_table("files", rows)
-    return 1 if any(str(row["state"]).startswith("changed") for row in rows) else 0
+    return 2 if any(row["state"] in bad or str(row["state"]).startswith("changed") for row in rows) else 0

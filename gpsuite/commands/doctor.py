@@ -9,6 +9,7 @@ import platform
 import shutil
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 from gpsuite.commands.tables import show_table
@@ -118,7 +119,15 @@ def _places(given: Words) -> Iterator[Finding]:
 
 def _data(given: Words) -> Iterator[Finding]:
     path = os.environ.get("GPSUITE_DATA_PATH", "")
-    yield Finding("ok", "GPSUITE_DATA_PATH", path or "unset")
+    absent = [
+        each for each in path.split(os.pathsep) if each.strip() and not Path(each).expanduser().is_dir()
+    ]
+    if absent:
+        yield Finding(
+            "problem", "GPSUITE_DATA_PATH", f"{', '.join(absent)}: no such folder", "correct or unset it"
+        )
+    else:
+        yield Finding("ok", "GPSUITE_DATA_PATH", path or "unset")
     rows = describe(conf_dir(), given.data_dir)
     for state in sorted({row.state for row in rows}):
         names = ", ".join(row.name for row in rows if row.state == state)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from gpsuite.commands.tables import show_lines, show_table
+from gpsuite.commands.tables import show_table
 from gpsuite.commands.words import read_words
 from gpsuite.config.files import conf_dir, group_choices, read_file
 from gpsuite.config.schema import SCALES
@@ -61,13 +61,10 @@ def main(words: list[str]) -> int:
             show_table(word, *lists[word])
         else:
             show_table(word, [named[word]])
-            if sys.stdout.isatty() and word in known and known[word].figures:
-                show_lines(
-                    [
-                        {"figure": name, "of": note.of, "shows": note.shows}
-                        for name, note in known[word].figures.items()
-                    ]
-                )
+            if word in known and known[word].figures:
+                figures = known[word].figures.items()
+                rows = [{"figure": name, "of": note.of, "shows": note.shows} for name, note in figures]
+                show_table("figures", rows)
     return 0
 
 

@@ -33,6 +33,7 @@ def main(words: list[str]) -> int:
     given = read_words(words, {"sample": 5, "seed": 0}, reads=True)
     if not given.numbers["sample"]:
         raise UserError("sample=0: at least one record must be drawn", key="sample")
+    from gpsuite.config.request import read_request
     from gpsuite.engine.progress import clock, progress
     from gpsuite.engine.recheck import draw, plan_recheck, published_runs, recheck, without_damaged
 
@@ -42,7 +43,7 @@ def main(words: list[str]) -> int:
     if not chosen and not damaged:
         of = f" of {', '.join(given.names)}" if given.names else ""
         raise UserError(f"recheck: no published records{of} under {given.results_dir / 'published'}")
-    due, unchecked = plan_recheck(chosen)
+    due, unchecked = plan_recheck(chosen, read_request)
     unchecked += damaged
     spent = clock(sum(each.published.timing.get("cpu_seconds", 0.0) for each in due))
     print(f"recheck: {len(due)} tasks, which took {spent} with models shared among tasks", file=sys.stderr)

@@ -12,6 +12,7 @@ from gpsuite.commands.run import expanded_runs
 from gpsuite.commands.run_help import explain
 from gpsuite.commands.tables import show_table
 from gpsuite.errors import UserError
+from gpsuite.text import counted
 
 if TYPE_CHECKING:  # at run time they would load what `run` loads once its threads are limited
     from gpsuite.engine.options import RunOptions
@@ -24,7 +25,7 @@ gpsuite show experiment=<family>/<name> [key=value ...]     as gpsuite run, with
 
 Prints the composed settings as YAML, then the tasks: which are stored already, and the seconds of one core's work
 that each is expected to take, roughly. Nothing is run and no result is written; missing data are downloaded
-(GPSUITE_OFFLINE=1 forbids it).
+(GPSUITE_OFFLINE=1 forbids it), and where they are not to be had that is told last.
 
 gpsuite show experiment=NAME --help     what can be set
 """
@@ -37,7 +38,7 @@ def main(words: list[str]) -> int:
     from gpsuite.config.request import read_request
 
     for run in runs:
-        request, options = read_request(run)
+        request, options = read_request(run, allow_absent=True)
         if options.output == "json":
             raise UserError("output=json: gpsuite show prints text alone; leave it out", key="output")
         _show(run, request, options)
@@ -49,6 +50,7 @@ def _show(run: Sequence[str], request: Request[object], options: RunOptions) -> 
     from gpsuite.engine.keys import task_key
     from gpsuite.engine.plans import plan_tasks
     from gpsuite.engine.progress import clock
+    from gpsuite.engine.runner import require_data
     from gpsuite.engine.store import RecordStore, satisfies
 
     print(f"# gpsuite run {shlex.join(run)}")
@@ -66,7 +68,9 @@ def _show(run: Sequence[str], request: Request[object], options: RunOptions) -> 
         missing += 0.0 if stored else task.cost
     show_table("tasks", rows)
     stored_count = sum(bool(row["stored"]) for row in rows)
+    place = run_folder(options.results_dir, request.experiment, request.scale, options.tag)
     print(
-        f"\n# {len(rows)} tasks, {stored_count} stored; about {clock(missing)} of one core's work, roughly; results: "
-        f"{run_folder(options.results_dir, request.experiment, request.scale, options.tag)}"
+        f"\n# {counted(len(rows), 'task')}, {stored_count} stored; about {clock(missing)} of one core's work, "
+        f"roughly; results: {place}"
     )
+    require_data(request, options)

@@ -138,4 +138,12 @@ def _dataset(words: Sequence[str], task: Task) -> Dataset | None:
         raise UserError(f"{next(iter(given))}: only dataset=csv has settings", key="dataset")
     keys = {key: key.removeprefix("dataset.") for key in given}
     own = {keys[key]: csv_value(keys[key], value) for key, value in given.items()}
-    return load(prepare(from_plain({**to_plain(spec), **own}), cache_dir=data_dir, default_task=task))
+    try:
+        return load(prepare(from_plain({**to_plain(spec), **own}), cache_dir=data_dir, default_task=task))
+    except UserError as error:
+        if "experiment" not in error.fix:
+            raise
+        fault = str(error).splitlines()[0]
+        raise UserError(
+            f"{fault}\nthe certificate is about a {task}: give its dataset", key=error.key
+        ) from None

@@ -94,10 +94,10 @@ def experiment_names(names: Sequence[str]) -> list[str]:
         return known
     chosen: list[str] = []
     for name in names:
+        if name == "tour":
+            raise UserError("tour: several runs; name their experiments", key="experiment")
         members = [each for each in known if each == name or each.startswith(f"{name.rstrip('/')}/")]
         if not members:
-            raise unknown_name(
-                "experiment", name, [*dict.fromkeys(each.split("/")[0] for each in known), *known]
-            )
+            raise unknown_name("experiment", name, {*(each.split("/")[0] for each in known), *known})
         chosen += members
     return list(dict.fromkeys(chosen))

@@ -145,6 +145,7 @@ def _compose_files(experiment: str, groups: Mapping[str, str], entry: Experiment
         raise refuse_single(f"dataset={groups['dataset']}", experiment)
     if "dataset" in groups and not entry.dataset_tasks and groups["dataset"] not in entry.variants:
         valid = f"\nvalid: {', '.join(entry.variants)}" if entry.variants else ""
+        valid += "\nyour own table: gpsuite data describe FILE names the experiments that take it"
         raise UserError(
             f"dataset={groups['dataset']}: {experiment} has a fixed dataset{valid}", key="dataset"
         )

@@ -205,6 +205,9 @@ def _choice(group: str, value: Any, names: Sequence[str] | None) -> str:
         valid = "" if names is None else f"\nvalid: {', '.join(names)}"
         raise UserError(f"{group}={value}: expected one name{valid}", key=group)
     if names is not None and value not in names:
+        members = [name for name in names if name.startswith(f"{value}/")]
+        if members:
+            raise UserError(f"{group}={value}: a family; choose one of\n{', '.join(members)}", key=group)
         raise unknown_name(group, value, names)
     return value
 

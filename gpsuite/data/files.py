@@ -119,10 +119,7 @@ def require(spec: DatasetSpec, cache_dir: Path, *, timeout: float = TIMEOUT_SECO
         DataError: if a file is changed; names both hashes and where to get it.
         MissingDataError: if one is missing and not to be had; says the same.
     """
-    states = check(spec, cache_dir)
-    for state in states:
-        if state.state == "changed":
-            raise changed_error(spec, state)
+    states = _unchanged(spec, cache_dir)
     if any(state.state == "missing" and not state.optional for state in states):
         return fetch(spec, cache_dir, timeout=timeout)
     return {state.name: state.path for state in states if state.path is not None}
@@ -140,17 +137,32 @@ def fetch(spec: DatasetSpec, cache_dir: Path, *, timeout: float = TIMEOUT_SECOND
         timeout: seconds without an answer after which a server is given up.
 
     Raises:
-        DataError: if no URL serves the right content, downloads are switched off, or the folder cannot be written.
+        DataError: if a file that is there is changed, no URL serves the right content, downloads are switched off, or
+            the folder cannot be written.
     """
-    paths = {}
-    for file in spec.files:
-        found = locate(spec, file, cache_dir)
-        if isinstance(found, LocatedFile):
-            paths[file.name] = found.path
+    paths, states = {}, _unchanged(spec, cache_dir)
+    for file, state in zip(spec.files, states, strict=True):
+        if state.path is not None:
+            paths[file.name] = state.path
             continue
+        found = locate(spec, file, cache_dir)
+        assert isinstance(found, Missing)
         with contextlib.suppress(DataError) if file.optional else contextlib.nullcontext():
             paths[file.name] = _download(spec, file, found, cache_dir / spec.folder_name, timeout)
     return paths
+
+
+def _unchanged(spec: DatasetSpec, cache_dir: Path) -> list[FileState]:
+    """Return the verdicts of `check`.
+
+    Raises:
+        DataError: if a file is changed, or cannot be read.
+    """
+    states = check(spec, cache_dir)
+    for state in states:
+        if state.state == "changed":
+            raise changed_error(spec, state)
+    return states
 
 
 def read_verified(spec: DatasetSpec, file: FileSpec, path: Path) -> bytes:

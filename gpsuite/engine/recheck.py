@@ -10,20 +10,23 @@ from itertools import groupby
 from pathlib import Path
 from typing import Literal
 
-from gpsuite.config.request import read_request
 from gpsuite.engine.agreement import Agreement, compare_records
 from gpsuite.engine.archive import Archive
 from gpsuite.engine.backends import LokyPool, run_pool
 from gpsuite.engine.keys import task_key
+from gpsuite.engine.options import RunOptions
 from gpsuite.engine.plans import plan_tasks
 from gpsuite.engine.provenance import environment_of, same_arithmetic
 from gpsuite.engine.sealed import unseal
 from gpsuite.engine.worker import execute_group
 from gpsuite.errors import UserError
-from gpsuite.experiments.base import EXPERIMENTS, Record, Task
+from gpsuite.experiments.base import EXPERIMENTS, Record, Request, Task
 from gpsuite.reporting.archives import ARCHIVE
 from gpsuite.reporting.reading import read_mapping
 from gpsuite.seeds import stream
+
+Reader = Callable[[Sequence[str]], tuple[Request[object], RunOptions]]
+"""From a run's `key=value` words to what was asked for."""
 
 Verdict = Literal["yes", "no", "another path", "not checked"]
 
@@ -136,7 +139,9 @@ def draw(runs: Sequence[PublishedRun], sample: int, seed: int) -> list[tuple[Pub
     return chosen
 
 
-def plan_recheck(chosen: Sequence[tuple[PublishedRun, str]]) -> tuple[list[Due], list[Rechecked]]:
+def plan_recheck(
+    chosen: Sequence[tuple[PublishedRun, str]], read: Reader
+) -> tuple[list[Due], list[Rechecked]]:
     """Return the chosen records that can be computed anew, and the others with the reason why not: damage is one."""
     plans: dict[str, dict[str, Task[object]]] = {}
     due, unchecked = [], []
@@ -148,7 +153,7 @@ def plan_recheck(chosen: Sequence[tuple[PublishedRun, str]]) -> tuple[list[Due],
             continue
         try:
             if run.name not in plans:
-                plans[run.name] = _tasks(run)
+                plans[run.name] = _tasks(run, read)
         except (UserError, ValueError) as error:
             unchecked.append(Rechecked(run.name, key, reason=str(error).splitlines()[0]))
             continue
@@ -201,8 +206,8 @@ def _unset(names: Collection[str]) -> Iterator[None]:
         os.environ.update(kept)
 
 
-def _tasks(run: PublishedRun) -> dict[str, Task[object]]:
-    request, options = read_request(run.command)
+def _tasks(run: PublishedRun, read: Reader) -> dict[str, Task[object]]:
+    request, options = read(run.command)
     return {task_key(task): task for task in plan_tasks(request, options.changed)}
 
 

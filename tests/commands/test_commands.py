@@ -180,15 +180,54 @@ def test_doctor_says_what_to_mend(gpsuite: Gpsuite, monkeypatch: pytest.MonkeyPa
     assert any(line.startswith("problem\tthreads") and "at most" in line for line in ended.out.splitlines())
 
 
-def test_data_list_and_verify(gpsuite: Gpsuite, workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "diabetes" in gpsuite("data", "list").out
-    assert gpsuite("data", "verify", "boston").code == 0  # missing is reported, not an error
+def test_a_changed_file_is_not_fetched(
+    gpsuite: Gpsuite, workplace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (workplace / "stock/boston").mkdir(parents=True)
     (workplace / "stock/boston/housing.data").write_bytes(b"0")
     monkeypatch.setenv("GPSUITE_DATA_PATH", str(workplace / "stock"))
-    ended = gpsuite("data", "verify", "boston")
-    assert ended.code == 1
-    assert "changed" in ended.out
+    ended = gpsuite("data", "fetch", "boston", "diabetes")
+    assert (ended.code, ended.out) == (2, "diabetes: embedded, nothing to fetch\n")
+    assert "stock/boston/housing.data is not the expected file" in ended.err
+    assert "expected sha256 baadf729" in ended.err and "found    sha256 5feceb66" in ended.err
+    monkeypatch.delenv("GPSUITE_DATA_PATH")
+    assert gpsuite("data", "fetch", "boston").code == 2  # not to be had
+
+
+def test_doctor_finds_a_data_path_that_is_no_folder(
+    gpsuite: Gpsuite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPSUITE_DATA_PATH", f"{Path.home()}:/nowhere")
+    lines = gpsuite("doctor").out.splitlines()
+    assert "problem\tGPSUITE_DATA_PATH\t/nowhere: no such folder\tcorrect or unset it" in lines
+    monkeypatch.setenv("GPSUITE_DATA_PATH", str(Path.home()))
+    assert f"ok\tGPSUITE_DATA_PATH\t{Path.home()}" in "\n".join(gpsuite("doctor").out.splitlines())
+
+
+def test_the_tour_is_no_experiment_with_results(gpsuite: Gpsuite) -> None:
+    for command in ("status", "compare", "publish", "recheck"):
+        ended = gpsuite(command, "tour")
+        assert (ended.code, ended.err) == (2, "gpsuite: tour: several runs; name their experiments\n")
+    assert gpsuite("status", "nothing").err.count("guarantee") == 1
+
+
+def test_an_experiment_is_listed_with_its_figures(gpsuite: Gpsuite) -> None:
+    lines = gpsuite("list", "pac_bayes/epsilon_boston").out.splitlines()
+    start = lines.index("figure\tof\tshows")
+    assert lines[start + 1].startswith("epsilon_boston") and "…" not in "".join(lines)
+
+
+def test_data_list_and_verify(gpsuite: Gpsuite, workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "diabetes" in gpsuite("data", "list").out
+    assert gpsuite("data", "verify").code == 0  # missing is reported, not an error
+    assert gpsuite("data", "verify", "boston").code == 2  # unless that one was asked for
+    (workplace / "stock/boston").mkdir(parents=True)
+    (workplace / "stock/boston/housing.data").write_bytes(b"0")
+    monkeypatch.setenv("GPSUITE_DATA_PATH", str(workplace / "stock"))
+    for names in (("boston",), ()):
+        ended = gpsuite("data", "verify", *names)
+        assert ended.code == 2
+        assert "changed" in ended.out
     assert gpsuite("data", "fetch", "diabetes").out == "diabetes: embedded, nothing to fetch\n"
 
 

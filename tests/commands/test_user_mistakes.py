@@ -83,7 +83,11 @@ WORDS = [
     ((*RUN, "dataset=digits"), ["classification dataset cannot be used", "valid:"]),
     ((*RUN, "dataset.path=table.csv"), ["dataset.path", "dataset=csv"]),
     ((*RUN, "dataset=boston"), ["housing.data", "missing", "baadf72995", "GPSUITE_DATA_PATH"]),
-    (("run", "experiment=pac_bayes/epsilon_boston", "dataset=diabetes"), ["fixed dataset"]),
+    (
+        ("run", "experiment=pac_bayes/epsilon_boston", "dataset=diabetes"),
+        ["fixed dataset", "gpsuite data describe FILE"],
+    ),
+    (("run", "experiment=perturbation"), ["a family; choose one of", "perturbation/region"]),
     (
         ("run", "experiment=active_learning/engine", "dataset=boston"),
         ["fixed dataset", "valid: gengine1, gengine1_co2_hc"],
@@ -338,10 +342,9 @@ def test_two_runs_at_once(gpsuite: Gpsuite, earlier_results: Path) -> None:
 
 
 def test_debug_shows_the_traceback(gpsuite: Gpsuite) -> None:
-    from gpsuite.errors import UserError
-
-    with pytest.raises(UserError):
-        gpsuite(*RUN, "epsilon=-1", "debug=true")
+    ended = gpsuite(*RUN, "epsilon=-1", "debug=true")
+    assert ended.code == 2
+    assert ended.err.startswith("Traceback") and "\ngpsuite: epsilon=-1" in ended.err
 
 
 @pytest.mark.parametrize(

@@ -53,5 +53,5 @@ class EngineSettings(ActiveSettings):
                 start_seed=start_seed,
             )
 
-        seconds = SECONDS * (self.pool_rows + self.test_rows) / 14_000
+        seconds = SECONDS * (0.8 + 0.2 * (self.pool_rows + self.test_rows) / 14_000)
         return Source("engine", data, len(OUTPUTS), seconds, self.pool_members or None)

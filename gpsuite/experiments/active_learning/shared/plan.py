@@ -133,7 +133,7 @@ def repetition_tasks(
     ]
 
 
-COSTS = {"smc": 1.0, "hmc": 60.0, "map": 2.0, "ml": 2.0}  # relative
+COSTS = {"smc": 1.0, "hmc": 400.0, "map": 2.5, "ml": 10.0}  # relative
 
 
 def _inference(kind: Kind, settings: RepetitionSettings, source: Source) -> InferenceParams:

@@ -13,7 +13,7 @@ from gpsuite.experiments.active_learning.shared.settings import INFERENCES, Acti
 from gpsuite.experiments.params import choice
 from gpsuite.experiments.settings import Count, Rule, at_least, one_of
 
-SECONDS = 0.03  # of one iteration
+SECONDS = 0.045  # of one iteration
 
 
 factor_of_priors = Rule(

@@ -64,5 +64,5 @@ def _task(request: Request[BandSettings], noise: str, band: str) -> Task[BandTas
         label=f"{PEERS[band].title}  {noise}",
         axes={"noise": noise, "band": band},
         version=VERSION,
-        cost=(0.2 if band.startswith("gp_") else 0.05) * settings.data_sets,
+        cost=(0.055 if band.startswith("gp_") else 0.01) * settings.data_sets,
     )

@@ -56,8 +56,8 @@ class CoverageTask:
     def cost(self) -> float:
         """Estimated CPU seconds."""
         if self.design in FIXED_DESIGNS:
-            return 1.5e-7 * self.repetitions * self.rows * sum(self.compared)
-        return 2e-3 * self.repetitions
+            return 3e-8 * self.repetitions * self.rows * sum(self.compared)
+        return 5e-4 * self.repetitions
 
 
 @dataclass(frozen=True)
