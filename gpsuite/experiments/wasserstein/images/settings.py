@@ -7,7 +7,7 @@ from typing import Annotated
 
 from gpsuite.experiments.base import require
 from gpsuite.experiments.settings import Count, Rule, Share, at_least, filled, not_negative, unique
-from gpsuite.experiments.wasserstein.training_settings import TrainingSettings
+from gpsuite.experiments.wasserstein.shared.training_settings import TrainingSettings
 
 below_one = Rule(lambda share: 0.0 <= share < 1.0, "must be 0 or more and below 1")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from gpsuite.data.loading import PreparedDataset
 from gpsuite.experiments.base import MethodOptions
 from gpsuite.experiments.params import LEFT_OUT
-from gpsuite.experiments.wasserstein.training_settings import TrainingParams
+from gpsuite.experiments.wasserstein.shared.training_settings import TrainingParams
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpsuite.experiments.base import MethodOptions, Request, Task
+from gpsuite.experiments.wasserstein.shared.training_settings import TrainingParams
 from gpsuite.experiments.wasserstein.toy_bands.settings import ToySettings
-from gpsuite.experiments.wasserstein.training_settings import TrainingParams
 from gpsuite.seeds import derived_seed
 
 BANDS, DISTANCE, WIDTH = "bands", "distance", "width"

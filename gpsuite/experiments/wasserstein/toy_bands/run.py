@@ -9,7 +9,7 @@ from scipy.special import erf
 from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.experiments.base import DONE, Outcome, SharedWork, Task
-from gpsuite.experiments.wasserstein.fitting import fit_regression, regression_scores
+from gpsuite.experiments.wasserstein.shared.fitting import fit_regression, regression_scores
 from gpsuite.experiments.wasserstein.toy_bands.plan import BandTask, DistanceTask, WidthTask
 from gpsuite.methods.wasserstein.distance import wasserstein_by_eigenvalues, wasserstein_on_points
 from gpsuite.seeds import stream

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from gpsuite.experiments.settings import Count, Positive, at_least, filled, increasing
-from gpsuite.experiments.wasserstein.training_settings import TrainingSettings
+from gpsuite.experiments.wasserstein.shared.training_settings import TrainingSettings
 
 
 @dataclass

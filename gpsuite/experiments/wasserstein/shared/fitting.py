@@ -13,7 +13,7 @@ from gpsuite.budget import Budget
 from gpsuite.data.splits import Standardiser
 from gpsuite.experiments.base import BUDGET, DIVERGED, DONE
 from gpsuite.experiments.wasserstein.methods import RegressorMethod
-from gpsuite.experiments.wasserstein.training_settings import TrainingParams
+from gpsuite.experiments.wasserstein.shared.training_settings import TrainingParams
 from gpsuite.methods.wasserstein.rows import split_rows
 from gpsuite.methods.wasserstein.scoring import regression as scores
 from gpsuite.reporting.metrics import UNTEMPERED
