@@ -15,6 +15,7 @@ from gpsuite.engine.provenance import origin
 from gpsuite.engine.reports import ReportFolder, Send
 from gpsuite.engine.store import RecordStore
 from gpsuite.engine.worker import (
+    WORKERS,
     end_with_parent,
     execute_group,
     execute_group_here,
@@ -65,7 +66,8 @@ class LokyPool:
         self.workers = workers
         # TensorFlow's import alone adds 0.6 GB after the first task, which loky would take for a leak
         leak = {"LOKY_MAX_MEMORY_LEAK_SIZE": "4e9"}
-        self._environment = {**thread_environment(threads), **leak, **(environment or {})}
+        side_by_side = {WORKERS: str(workers)}
+        self._environment = {**thread_environment(threads), **leak, **side_by_side, **(environment or {})}
 
     def _executor(self) -> Any:
         from loky import get_reusable_executor

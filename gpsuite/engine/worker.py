@@ -22,6 +22,8 @@ from gpsuite.engine.store import RecordStore
 from gpsuite.experiments.base import BUDGET, ERROR, EXPERIMENTS, Outcome, Record, SharedWork, Task
 
 PARENT_CHECK_SECONDS = 0.5
+WORKERS = "GPSUITE_WORKERS"
+"""Variable that tells a worker process how many there are."""
 
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
@@ -127,6 +129,8 @@ def execute(task: Task[object], shared: SharedWork) -> Record:
         "cpu_seconds": time.process_time() - cpu,
         "peak_memory_mb": peak_memory_mb(),
     }
+    if (workers := int(os.environ.get(WORKERS, "1"))) > 1:
+        timing["workers"] = float(workers)
     return _record(task, outcome, timing, trace)
 
 

@@ -80,7 +80,8 @@ class Report(Generic[S_co]):
             ValueError: if there is a table of this name, or it is no plain file name.
         """
         self._note("tables", name)
-        text = f"{caption} ({self.note})" if self.note else caption
+        notes = self._notes(name)
+        text = f"{caption} ({notes})" if notes else caption
         known = headings(map(str, frame.columns), self.request.family)
         write_table(frame, self.folder / "tables", name, text, {**known, **(labels or {})})
 
@@ -98,10 +99,21 @@ class Report(Generic[S_co]):
             ValueError: if there is a figure of this name, or it is no plain file name.
         """
         self._note("figures", name)
-        below = "; ".join(text for text in (remark, self.note) if text)
+        below = "; ".join(text for text in (remark, self._notes(name)) if text)
         made_of = [data for data in self.request.prepared if not data.stand_in]  # the note says the others
         source = "; ".join(f"{data.shown_name}, {data.rows} rows" for data in made_of)
         return figure(self.folder / "figures", name, below or None, source=source, **options)
+
+    def _notes(self, name: str) -> str:
+        """Return what must be known of a table or figure; of seconds, that tasks ran side by side."""
+        workers = [each.timing["workers"] for each in self.planned if "workers" in each.timing]
+        shared = ""
+        if workers and name.endswith("_timing"):
+            count = f"{len(workers)} of {len(self.planned)}"
+            shared = (
+                f"{count} tasks shared the machine among {max(workers):g} processes: no comparable seconds"
+            )
+        return "; ".join(text for text in (self.note, shared) if text)
 
     def _note(self, folder: str, name: str) -> None:
         if not PLAIN.fullmatch(name) or f"{folder}/{name}" in self.written:
