@@ -70,7 +70,7 @@ class Rechecked:
         agreement: None if it was not computed.
         reason: why not.
         damaged: it is not a record any more.
-        may_differ: the experiment is chaotic, and the published record comes from other arithmetic.
+        may_differ: the task is chaotic, and the published record comes from other arithmetic.
     """
 
     run: str
@@ -176,7 +176,7 @@ def recheck(due: Sequence[Due]) -> Iterator[Rechecked]:
             for each in some:
                 [ours] = compute(each.task)
                 entry = EXPERIMENTS.get(each.run.experiment)
-                may_differ = entry.chaotic and not same_arithmetic(each.published.origin)
+                may_differ = entry.chaotic(each.task) and not same_arithmetic(each.published.origin)
                 found = compare_records(each.published, ours, entry.agreement)
                 yield Rechecked(each.run.name, ours.label, ours, found, may_differ=may_differ)
 

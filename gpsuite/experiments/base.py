@@ -58,9 +58,11 @@ __all__ = [
     "TooManyTasksError",
     "at_most",
     "every_array",
+    "every_task",
     "finite_or_none",
     "frame_of",
     "no_array",
+    "no_task",
     "only_arrays",
     "require",
 ]
@@ -71,6 +73,16 @@ ROUNDING = 1e-9  # relative: what other processors' last bits become in well-con
 
 
 Run = Callable[[Task[Any], SharedWork], Outcome]
+
+
+def no_task(task: Task[Any]) -> bool:
+    """Return False, for `Experiment.chaotic`."""
+    return False
+
+
+def every_task(task: Task[Any]) -> bool:
+    """Return True."""
+    return True
 
 
 @dataclass(frozen=True)
@@ -97,8 +109,9 @@ class Experiment(Generic[S]):
             of a dataset; none unless it says so.
         agreement: relative difference up to which a result computed again on another machine agrees; larger than
             rounding where a search over an ill-conditioned objective magnifies it, or where seconds decide.
-        chaotic: whether last bits send a sampler and the choices after it on another path, as good as the first: on a
-            processor with other arithmetic its numbers need not agree.
+        chaotic: of which tasks last bits decide what is found, as good as the other: the path of a sampler and the
+            choices after it, the training of a network. On a processor with other arithmetic their numbers need not
+            agree.
     """
 
     settings: type[S]
@@ -116,7 +129,7 @@ class Experiment(Generic[S]):
     parts: tuple[str, ...] = ()
     published: Publishable = no_array
     agreement: float = ROUNDING
-    chaotic: bool = False
+    chaotic: Callable[[Task[Any]], bool] = no_task
 
     def run(self, task: Task[Any], shared: SharedWork) -> Outcome:
         """Run one task by the function for its kind of params."""

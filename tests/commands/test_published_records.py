@@ -21,7 +21,7 @@ from gpsuite.engine.backends import LokyPool
 from gpsuite.engine.provenance import origin
 from gpsuite.engine.sealed import seal, unseal
 from gpsuite.engine.worker import execute, import_family
-from gpsuite.experiments.base import EXPERIMENTS, Record, SharedWork, Task, only_arrays
+from gpsuite.experiments.base import EXPERIMENTS, Record, SharedWork, Task, every_task, only_arrays
 from gpsuite.reporting.archives import ARCHIVE
 from tests.commands.conftest import Gpsuite
 
@@ -171,7 +171,7 @@ def test_recheck_finds_a_number_that_was_published_wrong(gpsuite: Gpsuite) -> No
 def test_only_other_arithmetic_excuses_a_chaotic_experiment(
     gpsuite: Gpsuite, monkeypatch: pytest.MonkeyPatch, origin: dict[str, str], code: int, verdict: str
 ) -> None:
-    monkeypatch.setitem(EXPERIMENTS._items, LINES, replace(EXPERIMENTS.get(LINES), chaotic=True))
+    monkeypatch.setitem(EXPERIMENTS._items, LINES, replace(EXPERIMENTS.get(LINES), chaotic=every_task))
     publish_wrong(gpsuite, **origin)
     ended = gpsuite("recheck", LINES, "sample=1")
     assert (ended.code, f"\t{verdict}\t" in ended.out) == (code, True)
@@ -256,3 +256,13 @@ def test_every_experiment_is_redrawn_from_what_it_publishes(gpsuite: Gpsuite, ex
     redrawn, first = (written(Path(place, experiment, "smoke")) for place in ("results", "there"))
     assert redrawn == {name: CERTIFICATES.sub(b"", content) for name, content in first.items()}
     assert gpsuite("recheck", experiment, "sample=1").code == 0
+
+
+def test_only_chaotic_tasks_of_an_experiment_are_excused(
+    gpsuite: Gpsuite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = replace(EXPERIMENTS.get(LINES), chaotic=lambda task: "nowhere" in task.label)
+    monkeypatch.setitem(EXPERIMENTS._items, LINES, entry)
+    publish_wrong(gpsuite, avx512="unknown")
+    ended = gpsuite("recheck", LINES, "sample=1")
+    assert (ended.code, "\tno\t" in ended.out) == (1, True)

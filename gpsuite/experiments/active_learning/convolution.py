@@ -20,7 +20,16 @@ from gpsuite.experiments.active_learning.shared.run import run_repetition
 from gpsuite.experiments.active_learning.shared.settings import KERNELS
 from gpsuite.experiments.active_learning.shared.tables import report_curves
 from gpsuite.experiments.active_learning.shared.tasks import RepetitionTask
-from gpsuite.experiments.base import EXPERIMENTS, Experiment, Report, Request, Task, every_array, require
+from gpsuite.experiments.base import (
+    EXPERIMENTS,
+    Experiment,
+    Report,
+    Request,
+    Task,
+    every_array,
+    every_task,
+    require,
+)
 from gpsuite.experiments.params import choice
 from gpsuite.experiments.settings import one_of
 from gpsuite.reporting.comparison import Statistic
@@ -78,7 +87,7 @@ EXPERIMENTS.register("active_learning/convolution")(
         plan,
         run_repetition,
         summarise,
-        chaotic=True,
+        chaotic=every_task,
         method_traits=(PIPELINE,),
         model_keys=("kernel",),
         kernels=KERNELS,

@@ -39,6 +39,7 @@ from gpsuite.experiments.base import (
     SharedWork,
     Task,
     every_array,
+    every_task,
 )
 from gpsuite.reporting.comparison import Statistic, statistic_name
 from gpsuite.statistics.estimates import mean
@@ -136,7 +137,7 @@ EXPERIMENTS.register("active_learning/gp_samples")(
         plan,
         {RepetitionTask: run_repetition, DrawsTask: describe},
         summarise,
-        chaotic=True,
+        chaotic=every_task,
         method_traits=(PIPELINE,),
         model_keys=("kernel",),
         kernels=KERNELS,

@@ -6,7 +6,7 @@ from gpsuite.experiments.active_learning.engine import checks, plan, run, settin
 from gpsuite.experiments.active_learning.methods import PIPELINE
 from gpsuite.experiments.active_learning.shared.settings import KERNELS
 from gpsuite.experiments.active_learning.shared.tasks import RepetitionTask
-from gpsuite.experiments.base import EXPERIMENTS, Experiment, only_arrays
+from gpsuite.experiments.base import EXPERIMENTS, Experiment, every_task, only_arrays
 
 EXPERIMENTS.register("active_learning/engine")(
     Experiment(
@@ -18,7 +18,7 @@ EXPERIMENTS.register("active_learning/engine")(
             plan.SaturationTask: checks.run_saturation,
         },
         summary.summarise,
-        chaotic=True,
+        chaotic=every_task,
         method_traits=(PIPELINE,),
         model_keys=("kernel",),
         kernels=KERNELS,

@@ -6,7 +6,7 @@ from gpsuite.experiments.active_learning.methods import PIPELINE
 from gpsuite.experiments.active_learning.observation_ablation import plan, settings, summary
 from gpsuite.experiments.active_learning.shared.run import run_repetition
 from gpsuite.experiments.active_learning.shared.settings import KERNELS
-from gpsuite.experiments.base import EXPERIMENTS, Experiment, every_array
+from gpsuite.experiments.base import EXPERIMENTS, Experiment, every_array, every_task
 
 EXPERIMENTS.register("active_learning/observation_ablation")(
     Experiment(
@@ -14,7 +14,7 @@ EXPERIMENTS.register("active_learning/observation_ablation")(
         plan.plan,
         run_repetition,
         summary.summarise,
-        chaotic=True,
+        chaotic=every_task,
         method_traits=(PIPELINE,),
         model_keys=("kernel",),
         kernels=KERNELS,

@@ -7,7 +7,7 @@ from gpsuite.experiments.active_learning.shared.run import run_repetition
 from gpsuite.experiments.active_learning.shared.settings import KERNELS
 from gpsuite.experiments.active_learning.shared.tasks import RepetitionTask
 from gpsuite.experiments.active_learning.toy import checks, plan, settings, summary
-from gpsuite.experiments.base import EXPERIMENTS, Experiment, every_array
+from gpsuite.experiments.base import EXPERIMENTS, Experiment, every_array, every_task
 
 EXPERIMENTS.register("active_learning/toy")(
     Experiment(
@@ -19,7 +19,7 @@ EXPERIMENTS.register("active_learning/toy")(
             plan.CostTask: checks.run_cost,
         },
         summary.summarise,
-        chaotic=True,
+        chaotic=every_task,
         method_traits=(PIPELINE,),
         model_keys=("kernel",),
         kernels=KERNELS,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpsuite.experiments.base import EXPERIMENTS, Experiment, every_array
+from gpsuite.experiments.base import EXPERIMENTS, Experiment, every_array, every_task
 from gpsuite.experiments.wasserstein.images import plan, run, settings, summary
 from gpsuite.experiments.wasserstein.methods import LABELS
 
@@ -21,6 +21,7 @@ for name in ("digits", "mnist", "fashion_mnist"):
             several_datasets=name != "digits",
             parts=("methods", "repetitions"),
             agreement=AGREEMENT,
+            chaotic=every_task,  # thousands of steps of minibatches magnify last bits
             model_keys=(),
             published=every_array,
         )
