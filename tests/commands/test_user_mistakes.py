@@ -83,10 +83,7 @@ WORDS = [
     ((*RUN, "dataset=digits"), ["classification dataset cannot be used", "valid:"]),
     ((*RUN, "dataset.path=table.csv"), ["dataset.path", "dataset=csv"]),
     ((*RUN, "dataset=boston"), ["housing.data", "missing", "baadf72995", "GPSUITE_DATA_PATH"]),
-    (
-        ("run", "experiment=pac_bayes/epsilon_boston", "dataset=diabetes"),
-        ["fixed dataset", "gpsuite data describe FILE"],
-    ),
+    (("run", "experiment=pac_bayes/kl_inverse", "dataset=pol"), ["fixed dataset", "data describe FILE"]),
     (("run", "experiment=perturbation"), ["a family; choose one of", "perturbation/region"]),
     (
         ("run", "experiment=active_learning/engine", "dataset=boston"),

@@ -71,7 +71,8 @@ def statements(
 
 def _has_ends_far_out(task: Task[BandTask | CoverageTask]) -> bool:
     """Say whether rays may end at 1e7, or nowhere: last bits decide where nothing bounds the norm."""
-    return isinstance(task.params, BandTask) and not task.params.norm_bound
+    params = task.params
+    return isinstance(params, BandTask) and params.metric == "values" and not params.norm_bound
 
 
 # last bits decide between regions whose ranks nearly tie: 25 of 20,000 data sets on another processor
