@@ -23,7 +23,8 @@ def explain(words: Sequence[str]) -> int:
     name = overrides.groups["experiment"]
     stops = read_file("experiment", name).get("stops")
     note = read_experiments(conf_dir())[name]
-    print(f"{name}: {note.title} ({'; '.join(filter(None, (note.paper, note.figure)))})")
+    print(textwrap.fill(f"{name}: {note.title}", _line_width()))
+    print(f"source: {'; '.join(filter(None, (note.paper, note.figure))) or 'none'}")
     cost = ", ".join(f"scale={scale} {time}" for scale, time in note.cost.items())
     print(f"cost: {cost}; data: {', '.join(note.data) or 'none'}")
     if stops is not None:
@@ -41,22 +42,17 @@ def explain(words: Sequence[str]) -> int:
         print(f"\n{title}")
         for setting in settings:
             _print(setting)
-    print(
-        f"\ngpsuite show {' '.join(words)}   shows the settings and the tasks with their cost; nothing is run"
-    )
+    print(f"\ngpsuite show {' '.join(words)}   settings, tasks and their cost; nothing is run")
     return 0
 
 
 def _print(setting: Setting) -> None:
-    width = WIDEST
-    if sys.stdout.isatty():
-        width = min(max(shutil.get_terminal_size().columns, NARROWEST), WIDEST)
     typed = f"  {setting.key}={setting.value}"
     meaning = f"{setting.meaning.rstrip('.')} ({setting.allowed})" if setting.allowed else setting.meaning
     below = " " * (LONGEST_KEY + 2)
     lines = textwrap.wrap(
         meaning,
-        width,
+        _line_width(),
         initial_indent=below,
         subsequent_indent=below,
         break_long_words=False,
@@ -67,3 +63,9 @@ def _print(setting: Setting) -> None:
     else:
         lines.insert(0, typed)
     print("\n".join(lines))
+
+
+def _line_width() -> int:
+    if not sys.stdout.isatty():
+        return WIDEST
+    return min(max(shutil.get_terminal_size().columns, NARROWEST), WIDEST)
