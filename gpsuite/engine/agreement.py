@@ -20,8 +20,9 @@ FLAT, FLAT_TOLERANCE = ("lengthscale", "variance"), 0.1
 # What else such a search gives is compared relative to no less than this: a probability of 2e-4 is no measure of
 # itself, but a variance of 1e-6 is.
 LEAST = 0.01
-# Shares of test rows are whole rows apart: 3 of 4000 with the kernels of another processor.
-SHARES, LEAST_SHARE = ("risk_test",), 0.1
+# Shares of test rows, and a bound on such a share from those rows, are whole rows apart: 3 of 4000 with the kernels of
+# another processor.
+SHARES, LEAST_SHARE = ("risk_test", "test_bound_bayes"), 0.1
 LEVELS = ("bitwise", "rounding", "tolerance", "not")
 
 
