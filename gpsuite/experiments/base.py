@@ -81,7 +81,7 @@ def no_task(task: Task[Any]) -> bool:
 
 
 def every_task(task: Task[Any]) -> bool:
-    """Return True."""
+    """Return True, for `Experiment.chaotic`."""
     return True
 
 

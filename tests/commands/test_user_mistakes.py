@@ -17,6 +17,7 @@ from tests.commands.conftest import Gpsuite
 RUN = ("run", "experiment=pac_bayes/regression")
 CSV = (*RUN, "dataset=csv", "dataset.path=table.csv")
 SEVERAL = ("run", "experiment=pac_bayes/loss_exp")
+BOSTON = ("run", "experiment=pac_bayes/epsilon_boston")
 ROWS = [f"{i},{(i * 7) % 11},{i * 0.5 + (i * 7) % 11}" for i in range(40)]
 
 
@@ -63,7 +64,7 @@ WORDS = [
     ((*RUN, "method.inducing=10"), ["not an option of kl_pac_gp", "valid: fitc", "vfe"]),
     ((*RUN, "method=kl_pac_gp", "method.inducin=10"), ["did you mean", "valid: method.objective"]),
     (("run", "experiment=robustness/safety", "features=sift10"), ["for tables: all, first<N>"]),
-    (("run", "experiment=pac_bayes/epsilon_boston", "epsilons=0.1,0.2"), ["add -m", "epsilons=[0.1,0.2]"]),
+    ((*BOSTON, "epsilons=0.1,0.2"), ["add -m", "epsilons=[0.1,0.2]"]),
     (("verify", "table.csv"), ["is not a certificate", "NAME.npz and NAME.json"]),
     (("verify", "nowhere.npz"), ["is not there", "NAME.npz and NAME.json"]),
     ((*RUN, "epsilon"), ["expected key=value"]),
@@ -83,7 +84,7 @@ WORDS = [
     ((*RUN, "dataset=digits"), ["classification dataset cannot be used", "valid:"]),
     ((*RUN, "dataset.path=table.csv"), ["dataset.path", "dataset=csv"]),
     ((*RUN, "dataset=boston"), ["housing.data", "missing", "baadf72995", "GPSUITE_DATA_PATH"]),
-    (("run", "experiment=pac_bayes/kl_inverse", "dataset=pol"), ["fixed dataset", "data describe FILE"]),
+    ((*BOSTON, "dataset=diabetes"), ["fixed dataset", "gpsuite data describe FILE"]),
     (("run", "experiment=perturbation"), ["a family; choose one of", "perturbation/region"]),
     (
         ("run", "experiment=active_learning/engine", "dataset=boston"),

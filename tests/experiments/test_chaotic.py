@@ -18,5 +18,5 @@ def test_last_bits_decide_only_where_that_is_known(experiment: str, chaotic: int
     request, options = read_request((f"experiment={experiment}", "scale=paper"))
     tasks = plan_tasks(request, options.changed)
     found = [task for task in tasks if EXPERIMENTS.get(experiment).chaotic(task)]
-    assert len(found) == (chaotic)
+    assert len(found) == chaotic
     assert experiment != "perturbation/klasso_band" or all("values  no norm bound" in t.label for t in found)
