@@ -13,9 +13,15 @@ import pytest
 from gpsuite import cli
 from gpsuite.config import files
 from gpsuite.experiments.base import METHODS, MethodOptions
-from gpsuite.experiments.pac_bayes.methods.pac_gp import exact_posterior
-from gpsuite.experiments.pac_bayes.shared.method import FULL, REGRESSION, RISK_BOUND, RiskMethod, full_cost
-from gpsuite.experiments.pac_bayes.shared.training import Trained, Training
+from gpsuite.experiments.pac_bayes.methods import (
+    FULL,
+    REGRESSION,
+    RISK_BOUND,
+    RiskMethod,
+    exact_posterior,
+    full_cost,
+)
+from gpsuite.experiments.pac_bayes.training import Trained, Training
 from gpsuite.methods.pac_bayes.losses import Loss
 from gpsuite.models.config import Hyperparameters
 

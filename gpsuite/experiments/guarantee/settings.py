@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from gpsuite.experiments.pac_bayes.shared.settings import LEAST_TRAINING_ROWS
+from gpsuite.experiments.pac_bayes.tasks import LEAST_TRAINING_ROWS
 from gpsuite.experiments.perturbation.shared.linear import check_levels
 from gpsuite.experiments.settings import Count, Positive, Share, at_least, filled, increasing, unique
 

@@ -8,13 +8,10 @@ from typing import TYPE_CHECKING
 
 from gpsuite.data.splits import train_test_indices
 from gpsuite.experiments.base import EXPERIMENTS, Experiment, Report, Request, Task, only_arrays
-from gpsuite.experiments.pac_bayes.shared.certificates import write_certificates
-from gpsuite.experiments.pac_bayes.shared.method import RISK_BOUND
-from gpsuite.experiments.pac_bayes.shared.plan import AGREEMENT, fit_tasks
-from gpsuite.experiments.pac_bayes.shared.run import run_fit
-from gpsuite.experiments.pac_bayes.shared.settings import SplitSettings
-from gpsuite.experiments.pac_bayes.shared.splits import shown_over
-from gpsuite.experiments.pac_bayes.shared.tables import (
+from gpsuite.experiments.pac_bayes.certificates import write_certificates
+from gpsuite.experiments.pac_bayes.fits import AGREEMENT, fit_tasks, run_fit, shown_over
+from gpsuite.experiments.pac_bayes.methods import RISK_BOUND
+from gpsuite.experiments.pac_bayes.tables import (
     METRICS,
     OWN_UNITS,
     PENALTY,
@@ -22,7 +19,7 @@ from gpsuite.experiments.pac_bayes.shared.tables import (
     summarise_fits,
     wide_table,
 )
-from gpsuite.experiments.pac_bayes.shared.tasks import FitTask, Goal
+from gpsuite.experiments.pac_bayes.tasks import FitTask, Goal, SplitSettings
 from gpsuite.experiments.sentences import errors_bounded, percent_up
 from gpsuite.experiments.settings import Positive
 from gpsuite.reporting.comparison import Statistic

@@ -10,8 +10,8 @@ import pytest
 from gpsuite.budget import Budget
 from gpsuite.config.request import read_request
 from gpsuite.experiments.base import EXPERIMENTS, Outcome, SharedWork
-from gpsuite.experiments.pac_bayes.shared import method as costs
-from gpsuite.experiments.pac_bayes.shared.run import run_fit
+from gpsuite.experiments.pac_bayes import methods as costs
+from gpsuite.experiments.pac_bayes.fits import run_fit
 from gpsuite.methods.pac_bayes import cost
 from gpsuite.methods.pac_bayes.cost import Cost, full_gp_cost, sparse_gp_cost
 from gpsuite.methods.pac_bayes.problem import Problem, Search

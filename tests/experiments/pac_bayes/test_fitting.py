@@ -13,10 +13,10 @@ from gpsuite.data.loading import load, prepare
 from gpsuite.data.spec import CsvSpec
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import DIVERGED, EXPERIMENTS, Outcome, SharedWork, Task
-from gpsuite.experiments.pac_bayes.shared import plan
-from gpsuite.experiments.pac_bayes.shared import run as fitting
-from gpsuite.experiments.pac_bayes.shared.certificates import DESCRIPTION
-from gpsuite.experiments.pac_bayes.shared.run import _held_out, read_split, run_fit
+from gpsuite.experiments.pac_bayes import fits
+from gpsuite.experiments.pac_bayes import fits as fitting
+from gpsuite.experiments.pac_bayes.certificates import DESCRIPTION
+from gpsuite.experiments.pac_bayes.fits import _held_out, read_split, run_fit
 from gpsuite.methods.pac_bayes.bounds.held_out import binomial_upper_bound
 
 
@@ -205,7 +205,7 @@ def test_a_useless_bound_is_reported_as_vacuous(tmp_path: Path) -> None:
 def test_too_many_rows_for_a_full_gp_name_the_sparse_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plan, "FULL_GP_ROWS", 100)
+    monkeypatch.setattr(fits, "FULL_GP_ROWS", 100)
     with pytest.raises(UserError, match="method=kl_pac_sgp"):
         task("method=kl_pac_gp")
     assert task("method=kl_pac_sgp")

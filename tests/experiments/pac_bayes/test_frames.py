@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from gpsuite.experiments.base import Record
-from gpsuite.experiments.pac_bayes.shared.tables import METRICS, records_frame, summarise_fits, wide_table
+from gpsuite.experiments.pac_bayes.tables import METRICS, records_frame, summarise_fits, wide_table
 
 TITLES = {"one": "one start", "five": "five starts"}
 SPREAD = "worst minus best start's objective"

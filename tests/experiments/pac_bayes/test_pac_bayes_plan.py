@@ -10,7 +10,7 @@ from gpsuite.config.request import read_request
 from gpsuite.engine.keys import task_key
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import EXPERIMENTS, Task
-from gpsuite.experiments.pac_bayes.shared.plan import split_seed
+from gpsuite.experiments.pac_bayes.fits import split_seed
 
 REGRESSION = "experiment=pac_bayes/regression"
 BOSTON = "experiment=pac_bayes/epsilon_boston"

@@ -8,14 +8,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from gpsuite.experiments.pac_bayes.shared.splits import (
+from gpsuite.experiments.pac_bayes.fits import (
     TEST_OVER_TRAINING,
     paired_p,
     positive_p,
     shown_over,
     split_mean,
 )
-from gpsuite.experiments.pac_bayes.shared.tables import summarise_splits
+from gpsuite.experiments.pac_bayes.tables import summarise_splits
 from gpsuite.statistics.estimates import CORRECTED, corrected_mean
 from gpsuite.statistics.significance import corrected_t_p
 

@@ -12,9 +12,9 @@ import numpy as np
 from gpsuite.data.dataset import Dataset
 from gpsuite.data.loading import PreparedDataset
 from gpsuite.data.splits import fit_standardiser, train_test_indices
-from gpsuite.experiments.pac_bayes.methods.full_gp import FullGPOptions
-from gpsuite.experiments.pac_bayes.shared.certificates import DESCRIPTION, Fitted, stored_certificate
-from gpsuite.experiments.pac_bayes.shared.tasks import FitTask, Goal, loss_of
+from gpsuite.experiments.pac_bayes.certificates import DESCRIPTION, Fitted, stored_certificate
+from gpsuite.experiments.pac_bayes.methods import FullGPOptions
+from gpsuite.experiments.pac_bayes.tasks import FitTask, Goal, loss_of
 from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import PAPER_GRID
 from gpsuite.methods.pac_bayes.copies import Copies
 from gpsuite.methods.pac_bayes.evaluation import Evaluation, evaluate

@@ -7,7 +7,7 @@ from scipy.stats import binomtest
 from gpsuite.config.request import read_request
 from gpsuite.data.generators import kernel_regression
 from gpsuite.experiments.base import EXPERIMENTS, Outcome, SharedWork
-from gpsuite.experiments.pac_bayes.coverage import run as coverage
+from gpsuite.experiments.pac_bayes import coverage
 from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior
 from gpsuite.models.config import Hyperparameters
 from gpsuite.statistics.estimates import clopper_pearson

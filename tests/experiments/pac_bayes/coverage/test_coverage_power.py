@@ -12,8 +12,8 @@ from scipy.stats import binom
 
 from gpsuite.config.request import read_request
 from gpsuite.experiments.base import Record, SharedWork
-from gpsuite.experiments.pac_bayes.coverage import power as coverage_power
-from gpsuite.experiments.pac_bayes.coverage.power import (
+from gpsuite.experiments.pac_bayes import coverage as coverage_power
+from gpsuite.experiments.pac_bayes.coverage import (
     largest_failure,
     least_share,
     power_statistic,

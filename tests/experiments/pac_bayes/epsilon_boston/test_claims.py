@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 
 from gpsuite.config.files import conf_dir
-from gpsuite.experiments.pac_bayes.epsilon_boston.claims import boston_claims
-from gpsuite.experiments.pac_bayes.shared.splits import paired_p
-from gpsuite.experiments.pac_bayes.shared.tables import METRICS
+from gpsuite.experiments.pac_bayes.epsilon_boston import boston_claims
+from gpsuite.experiments.pac_bayes.fits import paired_p
+from gpsuite.experiments.pac_bayes.tables import METRICS
 from gpsuite.methods.pac_bayes.verification.plain_risk import largest_risk, penalty
 from gpsuite.reporting.comparison import read_published
 from gpsuite.reporting.tables import metric_statistics, summarise_groups

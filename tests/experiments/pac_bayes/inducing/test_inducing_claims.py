@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from gpsuite.config.files import conf_dir
-from gpsuite.experiments.pac_bayes.inducing.claims import inducing_claims
+from gpsuite.experiments.pac_bayes.inducing import inducing_claims
 from gpsuite.reporting.comparison import Statistic, read_published
 
 NUMBERS = (100, 300, 500)

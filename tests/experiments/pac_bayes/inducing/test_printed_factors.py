@@ -10,8 +10,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from gpsuite.experiments.pac_bayes.inducing.figures import draw
-from gpsuite.experiments.pac_bayes.shared.tables import PANELS
+from gpsuite.experiments.pac_bayes.inducing import draw
+from gpsuite.experiments.pac_bayes.tables import PANELS
 from tests.experiments.drawn import drawn
 from tests.experiments.made_up_report import made_up_report
 

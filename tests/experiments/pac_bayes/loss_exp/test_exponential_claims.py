@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from gpsuite.config.files import conf_dir
-from gpsuite.experiments.pac_bayes.loss_exp.claims import exponential_claims, mse_changes
+from gpsuite.experiments.pac_bayes.loss_exp import exponential_claims, mse_changes
 from gpsuite.reporting.comparison import Statistic, read_published
 
 CHANGES = {"pol": -25.0, "kin40k": 12.0, "sarcos": 1.0}

@@ -12,8 +12,7 @@ import pytest
 from gpsuite.config.request import read_request
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import EXPERIMENTS, Outcome, Record, Report, Request, SharedWork, Task
-from gpsuite.experiments.pac_bayes.overfit_fitc.claims import claims
-from gpsuite.experiments.pac_bayes.overfit_fitc.run import draw_split, run
+from gpsuite.experiments.pac_bayes.overfit_fitc import claims, draw_split, run
 from tests.experiments.drawn import drawn
 
 

@@ -14,9 +14,13 @@ from gpsuite.config.request import read_request
 from gpsuite.engine.keys import task_key
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import EXPERIMENTS, Outcome, Record, Report, Request, SharedWork, Task
-from gpsuite.experiments.pac_bayes.predictive_snelson.claims import claims
-from gpsuite.experiments.pac_bayes.predictive_snelson.run import roughness, run
-from gpsuite.experiments.pac_bayes.predictive_snelson.tables import closest_triple, scan_table
+from gpsuite.experiments.pac_bayes.predictive_snelson import (
+    claims,
+    closest_triple,
+    roughness,
+    run,
+    scan_table,
+)
 from tests.arrays import Array
 from tests.experiments.drawn import drawn
 

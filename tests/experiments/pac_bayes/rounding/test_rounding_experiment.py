@@ -15,9 +15,9 @@ from gpsuite.config.request import read_request
 from gpsuite.engine.keys import task_key
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import EXPERIMENTS, METHODS, Record, Report, Request, SharedWork, Task
-from gpsuite.experiments.pac_bayes.rounding import claims, run, summary
-from gpsuite.experiments.pac_bayes.shared.run import Split
-from gpsuite.experiments.pac_bayes.shared.training import Trained
+from gpsuite.experiments.pac_bayes import rounding
+from gpsuite.experiments.pac_bayes.fits import Split
+from gpsuite.experiments.pac_bayes.training import Trained
 from gpsuite.methods.pac_bayes.bounds.certificates import Terms, certify
 from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import HyperparameterGrid
 from gpsuite.methods.pac_bayes.losses import BandLoss
@@ -45,7 +45,9 @@ def made_up_split() -> Split:
 
 def compare(decimals: int, found: Hyperparameters) -> dict[str, float]:
     trained = Trained(found, "done", "", 1, 0.5)
-    return run.compare_rounding(made_up_split(), trained, BandLoss(0.6), 0.01, HyperparameterGrid(decimals))
+    return rounding.compare_rounding(
+        made_up_split(), trained, BandLoss(0.6), 0.01, HyperparameterGrid(decimals)
+    )
 
 
 FOUND = Hyperparameters(math.exp(0.3449), (math.exp(-0.4551),), 0.05)
@@ -88,20 +90,20 @@ def frame_of(two: dict[int, float], change: float, mean_change: float = 0.01) ->
                {"bound_kl": bound, "bound_change": change, "mean_change": mean_change}, {})
         for decimals, bound in two.items()
     ]  # fmt: skip
-    return summary.records_frame(records)
+    return rounding.records_frame(records)
 
 
 def test_the_claims_follow_the_numbers() -> None:
-    found = {s.name: s for s in claims.claims(frame_of({0: 0.28, 1: 0.31, 2: 0.3, 3: 0.2}, -2e-4))}
+    found = {s.name: s for s in rounding.claims(frame_of({0: 0.28, 1: 0.31, 2: 0.3, 3: 0.2}, -2e-4))}
     assert found["max_bound_change"].value == 2e-4
     assert found["share_predictions_hardly_changed"].value == 0.0
     assert found["min_bound_change_coarser_rounding"].value == pytest.approx(-0.02)
     assert "1 decimals, ε 0.6: +0.0100" in found["min_bound_change_coarser_rounding"].note
-    small = {s.name: s.value for s in claims.claims(frame_of({2: 0.3, 3: 0.31}, 1e-6))}
+    small = {s.name: s.value for s in rounding.claims(frame_of({2: 0.3, 3: 0.31}, 1e-6))}
     assert small == {"max_bound_change": 1e-6, "share_predictions_hardly_changed": 1.0}
-    far = {s.name: s.value for s in claims.claims(frame_of({2: 0.3, 3: 0.31}, 1e-6, mean_change=5.0))}
+    far = {s.name: s.value for s in rounding.claims(frame_of({2: 0.3, 3: 0.31}, 1e-6, mean_change=5.0))}
     assert far["share_predictions_hardly_changed"] == 0.0
-    assert claims.claims(frame_of({0: 0.28, 1: 0.31}, 1e-6)) == []
+    assert rounding.claims(frame_of({0: 0.28, 1: 0.31}, 1e-6)) == []
 
 
 def test_the_grids_of_a_training_share_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,12 +114,12 @@ def test_the_grids_of_a_training_share_it(monkeypatch: pytest.MonkeyPatch) -> No
         return Trained(Hyperparameters(1.2, (2.1,), 0.5), "done", "", 1, 0.5)
 
     counted = replace(METHODS.get("pac_gp"), train=count)  # type: ignore[call-arg]
-    monkeypatch.setattr(run, "risk_method", lambda options: counted)
+    monkeypatch.setattr(rounding, "risk_method", lambda options: counted)
     tasks = tasks_of("epsilons=[0.4,0.8]", "decimals=[0,2,3]", "repetitions=1")
     assert len({task_key(task) for task in tasks}) == len(tasks) == 6
     shared = {task.group: SharedWork() for task in tasks}
     for task in tasks:
-        run.run(task, shared[task.group])
+        rounding.run(task, shared[task.group])
     assert trainings == {0.4: 1, 0.8: 1}
 
 

@@ -172,8 +172,8 @@ def test_pol_reaches_the_published_bound_within_75_evaluations() -> None:
     from gpsuite.config.request import read_request
     from gpsuite.errors import DataError
     from gpsuite.experiments.base import EXPERIMENTS, SharedWork
-    from gpsuite.experiments.pac_bayes.shared.run import read_split, training_of
-    from gpsuite.experiments.pac_bayes.shared.training import first_inducing
+    from gpsuite.experiments.pac_bayes.fits import read_split, training_of
+    from gpsuite.experiments.pac_bayes.training import first_inducing
 
     if not os.environ.get("GPSUITE_DATA_PATH"):
         pytest.skip("pol is not in GPSUITE_DATA_PATH")

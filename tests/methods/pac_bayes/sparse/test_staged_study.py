@@ -19,9 +19,9 @@ from gpsuite.budget import Budget
 from gpsuite.config.request import read_request
 from gpsuite.errors import DataError
 from gpsuite.experiments.base import EXPERIMENTS, SharedWork
-from gpsuite.experiments.pac_bayes.shared.run import Split, read_split, training_of
-from gpsuite.experiments.pac_bayes.shared.tasks import FitTask
-from gpsuite.experiments.pac_bayes.shared.training import first_inducing
+from gpsuite.experiments.pac_bayes.fits import Split, read_split, training_of
+from gpsuite.experiments.pac_bayes.tasks import FitTask
+from gpsuite.experiments.pac_bayes.training import first_inducing
 from gpsuite.methods.pac_bayes.evaluation import Evaluation, evaluate
 from gpsuite.methods.pac_bayes.losses import LOSSES
 from gpsuite.methods.pac_bayes.problem import Problem, Search

@@ -1,17 +1,33 @@
-"""What Reeb et al. (2018) say in words about Fig. 2, as statistics that decide it."""
+"""pac_bayes/epsilon_boston: bounds and risks against the accuracy goal (Fig. 2 and Table 1 of Reeb et al. 2018)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
-from gpsuite.experiments.pac_bayes.shared.splits import paired_p, positive_p
+from gpsuite.experiments.base import EXPERIMENTS, Experiment, Report, Request, Task, only_arrays
+from gpsuite.experiments.pac_bayes.fits import AGREEMENT, fit_tasks, paired_p, positive_p, run_fit, shown_over
+from gpsuite.experiments.pac_bayes.methods import FULL, RISK_BOUND
+from gpsuite.experiments.pac_bayes.tables import (
+    METRICS,
+    PANELS,
+    dataset_statistics,
+    records_frame,
+    summarise_fits,
+    wide_table,
+)
+from gpsuite.experiments.pac_bayes.tasks import FitTask, Goal, SplitSettings
+from gpsuite.experiments.settings import Positive, filled, unique
 from gpsuite.methods.pac_bayes.bounds.certificates import Terms, certify
 from gpsuite.methods.pac_bayes.posteriors import RiskAndKL
 from gpsuite.reporting.claims import claim
 from gpsuite.reporting.comparison import Statistic
+from gpsuite.reporting.metrics import metric
+from gpsuite.reporting.panels import panel
+from gpsuite.reporting.tables import metric_statistics
 from gpsuite.statistics.estimates import share, slopes
 from gpsuite.statistics.paired import Paired
 from gpsuite.statistics.significance import LEVEL, holm
@@ -20,12 +36,30 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-KL, SQRT, FULL = "kl_pac_gp", "sqrt_pac_gp", "full_gp"
+@dataclass
+class EpsilonSettings(SplitSettings):
+    """Settings of the scan over accuracy goals.
+
+    Attributes:
+        epsilons: half-widths of the 0-1 band, in standard deviations of the target.
+    """
+
+    epsilons: Annotated[list[Positive], filled, unique]
 
 
+# Tasks of pac_bayes/epsilon_boston: one fit per split, method and accuracy goal.
+
+
+def plan(request: Request[EpsilonSettings]) -> list[Task[FitTask]]:
+    """Return one task per split, method and epsilon."""
+    return fit_tasks(request, [Goal(epsilon=value) for value in request.settings.epsilons])
+
+
+# What Reeb et al. (2018) say in words about Fig. 2, as statistics that decide it.
+
+
+KL, SQRT, FULL_GP = "kl_pac_gp", "sqrt_pac_gp", "full_gp"
 COLLAPSED = 0.01  # KL/n in nats: below it the posterior has hardly left the prior
-
-
 SLIGHTLY = 0.05  # "only slightly below" in test risk
 
 
@@ -39,7 +73,7 @@ def boston_claims(frame: pd.DataFrame, delta: float) -> list[Statistic]:
     present = set(frame["method"])
     goals = [Paired(part, ["split"]) for _, part in frame.groupby("epsilon", sort=True)]
     found: list[Statistic] = []
-    if {KL, FULL} <= present:
+    if {KL, FULL_GP} <= present:
         found += _against_full_gp(goals)
     if {KL, SQRT} <= present:
         found.append(claim("share_kl_preferable_to_sqrt", [_kl_preferable(goal) for goal in goals]))
@@ -55,13 +89,13 @@ def boston_claims(frame: pd.DataFrame, delta: float) -> list[Statistic]:
 
 
 def _against_full_gp(goals: list[Paired]) -> list[Statistic]:
-    bounds = [goal.pair("bound_kl", KL, FULL) for goal in goals]
+    bounds = [goal.pair("bound_kl", KL, FULL_GP) for goal in goals]
     lower = holm([paired_p(kl, full) for kl, full in bounds])
     ratios = [float(full.mean() / kl.mean()) for kl, full in bounds]
     steps = np.diff(ratios)
     slight = []
     for goal in goals:
-        kl, full = goal.pair("gibbs_risk_test", KL, FULL)
+        kl, full = goal.pair("gibbs_risk_test", KL, FULL_GP)
         slight.append(0 < float((kl - full).mean()) < SLIGHTLY)
     return [
         claim("share_bound_below_full_gp", lower),
@@ -79,7 +113,7 @@ def _against_full_gp(goals: list[Paired]) -> list[Statistic]:
 
 def _overfits_less(goal: Paired) -> bool:
     """Whether the gap between test and training risk is larger for the full GP, which trains below its test risk."""
-    gap_full = goal("gibbs_risk_test", FULL) - goal("gibbs_risk_train", FULL)
+    gap_full = goal("gibbs_risk_test", FULL_GP) - goal("gibbs_risk_train", FULL_GP)
     gap_kl = goal("gibbs_risk_test", KL) - goal("gibbs_risk_train", KL)
     both = np.isfinite(gap_full) & np.isfinite(gap_kl)
     return bool(paired_p(gap_kl[both], gap_full[both]) < LEVEL and gap_full[both].mean() > 0)
@@ -88,7 +122,7 @@ def _overfits_less(goal: Paired) -> bool:
 def _underfits(goal: Paired) -> bool:
     """Whether kl-PAC-GP has higher risks, MSE and noise, and a lower KL, than the full GP on average."""
     higher = ("gibbs_risk_train", "gibbs_risk_test", "mse_test", "noise_variance")
-    means = {name: [one.mean() for one in goal.pair(name, KL, FULL)] for name in (*higher, "kl_over_n")}
+    means = {name: [one.mean() for one in goal.pair(name, KL, FULL_GP)] for name in (*higher, "kl_over_n")}
     return (
         all(means[name][0] > means[name][1] for name in higher)
         and means["kl_over_n"][0] < means["kl_over_n"][1]
@@ -126,3 +160,52 @@ def _weak_dependence_on_delta(part: pd.DataFrame, delta: float) -> Statistic:
     return Statistic(
         "bound_change_with_delta", max(changes), n=len(part), note="largest, delta from a tenth to ten times"
     )
+
+
+# Fig. 2 of Reeb et al. 2018: bounds, risks, KL and noise against the accuracy goal.
+
+
+def draw(report: Report[EpsilonSettings], tidy: pd.DataFrame, heading: str) -> None:
+    """Draw the paper's five panels against epsilon: bars are means, ticks their standard errors."""
+    goals = {goal: f"{goal:g}" for goal in sorted(tidy["epsilon"].unique())}
+    with report.figure("epsilon_boston", columns=len(PANELS), size=(15, 3.6)) as drawing:
+        for ax, name in zip(drawing.axes, PANELS, strict=True):
+            part = tidy[tidy["metric"] == name]
+            panel(ax, part, "epsilon", report.titles, kind="bars", ticks=goals)
+            ax.set_title(metric(name).axis)
+            ax.set_xlabel("accuracy goal ε (std. of target)")
+        drawing.legend("above", columns=len(report.titles), title=heading)
+        drawing.data = tidy[tidy["metric"].isin(PANELS)]
+
+
+def summarise(report: Report[EpsilonSettings]) -> list[Statistic]:
+    """Write the table and the five-panel figure; return means and the paper's claims as statistics."""
+    frame = records_frame(report.records())
+    tidy = summarise_fits(frame, ["method", "epsilon"], METRICS)
+    counts = frame.groupby(["method", "epsilon"]).size()
+    caption = (
+        f"Boston housing, {shown_over(counts)}; bounds hold with probability {1 - report.settings.delta:g}"
+    )
+    report.table(wide_table(tidy, ["epsilon", "method"], report.titles), "epsilon_boston", caption)
+    report.table(tidy, "epsilon_boston_tidy", caption)
+    several = f"bars: mean over {counts.min()} splits; ticks: standard error"
+    draw(report, tidy, several if counts.min() > 1 else "bars: one random split")
+    means = metric_statistics(tidy, ["method", "epsilon"], frame.sort_values("split"))
+    return [*dataset_statistics(report.request), *means, *boston_claims(frame, report.settings.delta)]
+
+
+EXPERIMENTS.register("pac_bayes/epsilon_boston")(
+    Experiment(
+        EpsilonSettings,
+        plan,
+        run_fit,
+        summarise,
+        method_traits=(RISK_BOUND, FULL),
+        model_keys=("ard",),
+        parts=("repetitions",),
+        published=only_arrays(
+            "lengthscales"
+        ),  # all that is drawn; the other arrays are the model, for a certificate
+        agreement=AGREEMENT,
+    )
+)

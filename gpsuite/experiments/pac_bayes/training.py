@@ -20,8 +20,6 @@ from gpsuite.models.regression.inducing import limited_inducing
 from gpsuite.seeds import stream
 
 Options_co = TypeVar("Options_co", bound=MethodOptions, covariant=True)
-
-
 Observer = Callable[[Budget], None]
 
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from gpsuite.data.loading import PreparedDataset
 from gpsuite.experiments.base import Record
-from gpsuite.experiments.pac_bayes.shared.tasks import FitTask
+from gpsuite.experiments.pac_bayes.tasks import FitTask
 from gpsuite.methods.pac_bayes.evaluation import Evaluation
 from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior
 from gpsuite.methods.pac_bayes.sparse.free_form import FreeFormPosterior
@@ -32,8 +32,6 @@ from gpsuite.methods.pac_bayes.verification.risk_certificate import (
 )
 
 Fitted = FullGPPosterior | SparseGPPosterior | FreeFormPosterior
-
-
 DESCRIPTION = "certificate"  # the array that holds the description as text
 
 

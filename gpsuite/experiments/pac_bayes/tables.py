@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpsuite.data.loading import load
 from gpsuite.experiments.base import Record, Request, frame_of
-from gpsuite.experiments.pac_bayes.shared.splits import TEST_OVER_TRAINING
+from gpsuite.experiments.pac_bayes.fits import TEST_OVER_TRAINING
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.metrics import metric
 from gpsuite.reporting.tables import mean_and_error, summarise_groups

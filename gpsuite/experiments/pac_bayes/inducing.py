@@ -1,0 +1,390 @@
+"""pac_bayes/inducing_*: bounds and risks against the number of inducing inputs (Reeb et al. 2018, Fig. 3, Table 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING, Annotated
+
+import numpy as np
+
+from gpsuite.arrays import FloatArray
+from gpsuite.experiments.base import EXPERIMENTS, Experiment, Report, Request, Task, only_arrays, require
+from gpsuite.experiments.pac_bayes.fits import (
+    AGREEMENT,
+    KERNELS,
+    paired_p,
+    positive_p,
+    run_fit,
+    shown_over,
+    sparse_fit,
+    split_mean,
+    split_tasks,
+)
+from gpsuite.experiments.pac_bayes.methods import RISK_BOUND, SPARSE
+from gpsuite.experiments.pac_bayes.tables import (
+    CERTIFICATES,
+    METRICS,
+    PANELS,
+    dataset_statistics,
+    records_frame,
+    summarise_splits,
+    timing_table,
+    wide_table,
+)
+from gpsuite.experiments.pac_bayes.tasks import FitTask, SplitSettings
+from gpsuite.experiments.settings import Count, Positive, filled, unique
+from gpsuite.methods.pac_bayes.bounds.certificates import Terms, certify
+from gpsuite.methods.pac_bayes.posteriors import RiskAndKL
+from gpsuite.reporting.claims import claim
+from gpsuite.reporting.comparison import Statistic, statistic_name
+from gpsuite.reporting.metrics import metric
+from gpsuite.reporting.palette import BLACK, LIMIT
+from gpsuite.reporting.panels import PAPER, panel
+from gpsuite.reporting.tables import metric_statistics
+from gpsuite.statistics.estimates import Estimate, finite, slopes
+from gpsuite.statistics.paired import Paired
+from gpsuite.statistics.significance import LEVEL
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+
+@dataclass
+class InducingSettings(SplitSettings):
+    """Settings of the scan over numbers of inducing inputs.
+
+    Attributes:
+        epsilon: half-width of the 0-1 band, in standard deviations of the target.
+        inducing: numbers M of inducing inputs.
+        other_kernel: methods trained also with the kernel that `model` does not name: ARD or a single lengthscale.
+        other_kernel_inducing: the numbers M at which they are.
+    """
+
+    epsilon: Positive
+    inducing: Annotated[list[Count], filled, unique]
+    other_kernel: list[str]
+    other_kernel_inducing: list[int]
+
+
+# Tasks of pac_bayes/inducing_*: one fit per split, method, kernel and M.
+
+
+def plan(request: Request[InducingSettings]) -> list[Task[FitTask]]:
+    """Return one task per M, split, method and kernel, in the order of M: an interrupted run has whole columns."""
+    settings = request.settings
+    data, ard = request.require_dataset(), request.model.ard
+    for name in settings.other_kernel:
+        advice = f"not a method of this run\nvalid: other_kernel=[], or any of {', '.join(request.methods)}"
+        require(name in request.methods, "other_kernel", name, advice)
+    tasks = []
+    for inducing in settings.inducing:
+        also = settings.other_kernel if inducing in settings.other_kernel_inducing else []
+        fits = [
+            sparse_fit(name, options, inducing, data, chosen, settings.epsilon)
+            for name, options in request.methods.items()
+            for chosen in ((ard, not ard) if name in also else (ard,))
+        ]
+        tasks += split_tasks(request, fits)
+    return tasks
+
+
+# What Reeb et al. (2018) say in words about Fig. 3 and Table 2, as statistics that decide it.
+
+
+KL, SQRT, VFE, FITC = "kl_pac_sgp", "sqrt_pac_sgp", "vfe", "fitc"
+BASELINES = (VFE, FITC)
+
+
+def inducing_claims(frame: pd.DataFrame, kernel: str) -> list[Statistic]:
+    """Return a statistic per claim, as far as the methods present decide it.
+
+    Args:
+        frame: one row per method, kernel, M and split.
+        kernel: the experiment's kernel; the other one enters the comparison of the two only.
+    """
+    grid = _against_m(frame[frame["kernel"] == kernel])
+    methods = set(grid.levels("method"))
+    found: list[Statistic] = []
+    if KL in methods:
+        found += _of_pac_sgp(grid)
+        found += _kernels(frame)
+    if {KL, *BASELINES} <= methods:
+        found += [*_bound_factors(grid), *_against_baselines(grid)]
+        found.append(_bound_slopes(grid))
+    if {VFE, FITC} <= methods:
+        found += [_vfe_better(grid), _baselines_deteriorate(grid)]
+    if {KL, SQRT} <= methods:
+        found.append(_kl_better_than_sqrt(grid))
+    found += _all_methods(grid, sorted(methods & {KL, *BASELINES}))
+    return found
+
+
+def _against_m(frame: pd.DataFrame) -> Paired:
+    """Return the metrics by method and M over the splits; `frame` has one row of each, all with the same kernel."""
+    return Paired(frame, ["split"], ["method", "inducing"])
+
+
+def _of_pac_sgp(grid: Paired) -> Iterator[Statistic]:
+    bounds, bayes = grid.mean("bound_kl", KL), grid.mean("bayes_risk_test", KL)
+    of_kl = {"method": KL}
+    yield Statistic(statistic_name("max_bound_kl", **of_kl), float(bounds.max()), n=len(bounds))
+    yield claim("share_bayes_certified", (2 * bounds < 1) & (2 * bounds >= bayes))
+    penalty = grid("log_theta_per_point", KL)
+    yield Statistic("ln_theta_over_n", float(np.nanmax(penalty)), n=int(np.isfinite(penalty).sum()))
+    if len(grid.levels("inducing")) < 2:
+        return
+    slope, complete = split_mean(100 * _slopes(grid, "bound_kl", KL)), grid.complete("bound_kl", KL)
+    yield Statistic.of(statistic_name("bound_slope_per_100", **of_kl), slope)
+    yield Statistic.of(statistic_name("bound_drop", **of_kl), split_mean(complete[:, 0] - complete[:, -1]))
+    yield claim("share_bound_falls_with_m", np.diff(bounds) < 0)
+
+
+def _kernels(frame: pd.DataFrame) -> Iterator[Statistic]:
+    """Yield the share of cells in which one lengthscale per input is significantly better than a single one."""
+    both = frame[frame["method"] == KL]
+    if set(both["kernel"]) != {"se", "se_ard"}:
+        return
+    grid = Paired(both, ["split"], ["kernel", "inducing"])
+    pairs = [
+        grid.pair(metric, ("se_ard", m), ("se", m))
+        for metric, m in product(("bound_kl", "mse_test"), grid.levels("inducing"))
+    ]
+    yield claim("share_ard_better", [paired_p(ard, single) < LEVEL for ard, single in pairs if len(ard)])
+
+
+def _bound_factors(grid: Paired) -> Iterator[Statistic]:
+    """Yield how many times larger the better baseline's bound is than kl-PAC-SGP's."""
+    better = np.minimum(grid("bound_kl", VFE), grid("bound_kl", FITC))
+    per_split = better / grid("bound_kl", KL)
+    ratios = np.minimum(grid.mean("bound_kl", VFE), grid.mean("bound_kl", FITC)) / grid.mean("bound_kl", KL)
+    numbers = grid.levels("inducing")
+    note = ", ".join(f"M={m}: {ratio:.2f}" for m, ratio in zip(numbers, ratios, strict=True))
+    mean = _moved(float(ratios.mean()), per_split.mean(axis=1))
+    yield Statistic.of("mean_bound_factor", mean, note=note)
+    for name, of in (("min", np.argmin(ratios)), ("max", np.argmax(ratios))):
+        yield Statistic.of(f"{name}_bound_factor", _moved(float(ratios[of]), per_split[:, of]), note=note)
+
+
+def _against_baselines(grid: Paired) -> Iterator[Statistic]:
+    columns = range(len(grid.levels("inducing")))
+    cells = list(product(columns, BASELINES))
+    for risk in ("train", "test"):
+        gaps = {
+            name: grid.mean("bound_kl", name) - grid.mean(f"gibbs_risk_{risk}", name)
+            for name in (KL, *BASELINES)
+        }
+        factors = [float(gaps[name][k] / gaps[KL][k]) for k, name in cells]
+        yield claim(
+            statistic_name("share_gap_factor_above_3", risk=risk),
+            [f > 3 for f in factors],
+            f"factors {min(factors):.2f} to {max(factors):.2f}",
+        )
+    noise, of_vfe = grid.mean("noise_variance", KL), grid.mean("noise_variance", VFE)
+    per_split = grid("noise_variance", KL) / grid("noise_variance", VFE)
+    ratio = _moved(float((noise / of_vfe).mean()), per_split.mean(axis=1))
+    yield Statistic.of("noise_variance_ratio_to_vfe", ratio)
+    yield claim("share_noise_variance_above_vfe", noise > of_vfe)
+    lowest = [
+        paired_p(*grid.pair("bound_kl", (KL, m), (name, m))) < LEVEL
+        for m, name in product(grid.levels("inducing"), BASELINES)
+    ]
+    yield claim("share_bound_lowest", lowest)
+    errors = ("gibbs_risk_test", "mse_test")
+    excess = {
+        (k, name): [grid.mean(e, KL)[k] / grid.mean(e, name)[k] - 1 for e in errors] for k, name in cells
+    }
+    largest = max(max(values) for values in excess.values())
+    yield claim(
+        "share_test_errors_above_baselines",
+        [min(values) > 0 for values in excess.values()],
+        f"largest relative difference {100 * largest:.0f} %",
+    )
+
+
+def _bound_slopes(grid: Paired) -> Statistic:
+    """Return the share of methods whose bound moves with M as claimed: PAC-SGP's falls, the others' do not."""
+    if len(grid.levels("inducing")) < 2:
+        return claim("share_bound_slopes_as_claimed", [])
+    steepness = {name: float(_slopes(grid, "bound_kl", name).mean()) for name in (KL, *BASELINES)}
+    note = ", ".join(f"{name}: {100 * slope:+.4f} per 100" for name, slope in steepness.items())
+    holds = [steepness[KL] < 0, *(steepness[name] >= 0 for name in BASELINES)]
+    return claim("share_bound_slopes_as_claimed", holds, note)
+
+
+def _vfe_better(grid: Paired) -> Statistic:
+    lower = ("bound_kl", "mse_test", "gibbs_risk_test")
+    holds = np.all([grid.mean(metric, VFE) < grid.mean(metric, FITC) for metric in lower], axis=0)
+    larger = grid.mean("kl_over_n", VFE) > grid.mean("kl_over_n", FITC)
+    return claim("share_vfe_better_than_fitc", holds & larger)
+
+
+def _baselines_deteriorate(grid: Paired) -> Statistic:
+    """Return the share of (baseline, KL/n or bound) whose slope against M is significantly positive."""
+    if len(grid.levels("inducing")) < 2:
+        return claim("share_complexity_and_bound_grow", [])
+    grows = [
+        split_mean(_slopes(grid, metric, name)).above(0.0)
+        for name, metric in product(BASELINES, ("kl_over_n", "bound_kl"))
+    ]
+    return claim("share_complexity_and_bound_grow", grows)
+
+
+def _kl_better_than_sqrt(grid: Paired) -> Statistic:
+    pairs = [
+        grid.pair(metric, (KL, m), (SQRT, m))
+        for metric, m in product(("bound_kl", "gibbs_risk_test", "mse_test"), grid.levels("inducing"))
+    ]
+    return claim("share_kl_better_than_sqrt", [(kl - sqrt).mean() <= 0 for kl, sqrt in pairs if len(kl)])
+
+
+def _all_methods(grid: Paired, methods: list[str]) -> Iterator[Statistic]:
+    if not methods:
+        return
+    gaps = [grid.mean("gibbs_risk_test", name) - grid.mean("gibbs_risk_train", name) for name in methods]
+    yield Statistic("max_abs_risk_gap", float(np.abs(gaps).max()), n=sum(len(gap) for gap in gaps))
+    falls = []
+    for name in methods:
+        mse = grid.complete("mse_test", name)
+        if mse.shape[0] < 2 or mse.shape[1] < 3:
+            return  # a trend needs two splits and three M
+        falls.append(positive_p(-_slopes(grid, "mse_test", name)) < LEVEL)
+    yield claim("share_mse_falls_with_m", falls)
+
+
+def _slopes(grid: Paired, metric: str, method: str) -> FloatArray:
+    """Return each complete split's least-squares slope of the metric against M."""
+    return slopes(grid.complete(metric, method), grid.levels("inducing"))
+
+
+def _moved(ratio: float, per_split: FloatArray) -> Estimate:
+    """Return a ratio of means with the standard error and t interval of its counterpart in the single splits."""
+    return split_mean(finite(per_split)).moved_to(ratio)
+
+
+# Fig. 3 of Reeb et al. 2018: bounds, risks and errors against M.
+
+
+KERNEL_TITLES = {"se": "one lengthscale", "se_ard": "ARD"}
+STYLES = {"vfe_fitc_posterior": {"linestyle": "--"}}  # the training of another line
+PRINTED_FACTORS = {"pol": (2.0, 2.0), "kin40k": (1.3, 2.0), "sarcos": (3.0, 3.0)}
+"""The better baseline's bound over kl-PAC-SGP's as Sec. 4(c) prints it: roughly 2, 1.3 to 2, and more than 3."""
+
+
+def draw(report: Report[InducingSettings], tidy: pd.DataFrame, name: str, heading: str) -> None:
+    """Draw the paper's five panels against the number of inducing inputs, and the bounds' factor beside its own.
+
+    Means and their standard errors; the factor is that of the means.
+    """
+    import pandas as pd
+
+    factors = factor_frame(tidy)
+    printed = PRINTED_FACTORS.get(report.request.require_dataset().name) if report.comparable else None
+    with report.figure(name, columns=len(PANELS) + 1, size=(19, 3.8)) as drawing:
+        for ax, shown in zip(drawing.axes, PANELS, strict=False):
+            panel(ax, tidy[tidy["metric"] == shown], "inducing", report.titles, styles=STYLES)
+            ax.set_xticks(sorted(tidy["inducing"].unique()))
+            ax.set_xlabel("inducing inputs M")
+            # the margin of a narrow range would cut the highest marker
+            ax.set_ylim(0.0, max(ax.get_ylim()[1], 1.06 * ax.dataLim.y1))
+            ax.set_title(metric(shown).axis)
+        _draw_factors(drawing.axes[-1], factors, printed)
+        drawing.legend("above", columns=len(report.titles) + 2, title=heading)
+        drawing.data = pd.concat([tidy[tidy["metric"].isin(PANELS)], factors], ignore_index=True)
+        if printed:
+            drawing.data = drawing.data.assign(printed_low=printed[0], printed_high=printed[1])
+
+
+def factor_frame(tidy: pd.DataFrame) -> pd.DataFrame:
+    """Return by M the smaller of VFE's and FITC's mean bounds over kl-PAC-SGP's; empty without all three."""
+    import pandas as pd
+
+    bounds = tidy[tidy["metric"] == "bound_kl"].pivot_table(index="inducing", columns="method", values="mean")
+    if not {KL, VFE, FITC} <= set(bounds):
+        return pd.DataFrame(columns=["inducing", "metric", "mean"])
+    factors = bounds[[VFE, FITC]].min(axis=1) / bounds[KL]
+    return pd.DataFrame({"inducing": factors.index, "metric": "bound_factor", "mean": factors.to_numpy()})
+
+
+def _draw_factors(ax: Axes, factors: pd.DataFrame, printed: tuple[float, float] | None) -> None:
+    if factors.empty:
+        return
+    ax.plot(factors["inducing"], factors["mean"], color=BLACK, marker="o")
+    if printed:
+        for value in dict.fromkeys(printed):
+            ax.plot(
+                factors["inducing"], [value] * len(factors), "o:", ms=9, mfc="none", color=LIMIT, label=PAPER
+            )
+    ax.set_xticks(sorted(factors["inducing"].unique()))
+    ax.set_xlabel("inducing inputs M")
+    ax.set_ylim(0.0, 1.06 * ax.dataLim.y1)  # as above
+    ax.set_title("B_kl: min(VFE, FITC) / kl-PAC-SGP")
+
+
+COST = "CPU seconds and evaluations per training, mean over the splits; trainings shared by two rows are in the first"
+CHOICE = "M chosen per split by the smallest bound; ln(number of M tried) is paid for the choice"
+SELECTED = ("bound_of_choice", "bound_kl", "chosen_m", "gibbs_risk_test", "mse_test")
+
+
+def summarise(report: Report[InducingSettings]) -> list[Statistic]:
+    """Write the tables and the five panels against M; return means and the paper's claims as statistics."""
+    request, settings, titles, records = report.request, report.settings, report.titles, report.records()
+    frame, name = records_frame(records), request.experiment.split("/")[1]
+    metrics = [*METRICS, *CERTIFICATES]
+    tidy = summarise_splits(frame, ["inducing", "kernel", "method"], metrics)
+    shown = shown_over(frame.groupby(["inducing", "kernel", "method"]).size())
+    caption = (
+        f"{request.require_dataset().name}, ε = {settings.epsilon:g}: {shown}; "
+        f"bounds hold with probability {1 - settings.delta:g}"
+    )
+    by, further = ["inducing", "kernel", "method"], tidy["metric"].isin(CERTIFICATES)
+    report.table(wide_table(tidy[~further], by, titles), name, caption)
+    report.table(wide_table(tidy[further], by, titles), f"{name}_certificates", caption)
+    report.table(tidy, f"{name}_tidy", caption)
+    report.table(timing_table(records, by, titles), f"{name}_timing", COST)
+    kernel = KERNELS[request.model.ard]
+    chosen = summarise_splits(
+        selected(frame[frame["kernel"] == kernel], settings.delta), ["method"], list(SELECTED)
+    )
+    report.table(wide_table(chosen, ["method"], titles), f"{name}_selected", f"{caption}; {CHOICE}")
+    heading = f"{request.require_dataset().name}, {KERNEL_TITLES[kernel]}: {shown}"
+    draw(report, tidy[tidy["kernel"] == kernel], name, heading)
+    means = metric_statistics(tidy, ["method", "kernel", "inducing"])
+    return [*dataset_statistics(request), *means, *inducing_claims(frame, kernel)]
+
+
+def selected(frame: pd.DataFrame, delta: float) -> pd.DataFrame:
+    """Return, per method and split, the M whose bound is smallest, with the bound that pays for choosing it.
+
+    A union bound over the numbers tried: ln(how many) enters the penalty, so that the bound of the M chosen on the
+    training data holds with probability 1 - delta.
+    """
+    tried = frame["inducing"].nunique()
+    best = frame.loc[frame.groupby(["method", "split"])["bound_kl"].idxmin()].copy()
+    columns = ["gibbs_risk_train", "kl", "n_train", "n_hyperparameters"]
+    best["bound_of_choice"] = [
+        certify(RiskAndKL(risk, kl), Terms(int(n), int(t), delta, n_settings=tried)).bound_kl
+        for risk, kl, n, t in best[columns].astype(float).to_numpy()
+    ]
+    return best.assign(chosen_m=best["inducing"].astype(float))
+
+
+for _name in ("inducing_pol", "inducing_kin40k", "inducing_sarcos"):
+    EXPERIMENTS.register(f"pac_bayes/{_name}")(
+        Experiment(
+            InducingSettings,
+            plan,
+            run_fit,
+            summarise,
+            method_traits=(RISK_BOUND, SPARSE),
+            model_keys=("ard",),
+            dataset_tasks=("regression",),
+            parts=("repetitions", "inducing", "methods", "other_kernel_inducing"),
+            published=only_arrays(
+                "lengthscales"
+            ),  # all that is drawn; the other arrays are the model, for a certificate
+            agreement=AGREEMENT,
+        )
+    )
