@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpsuite.experiments.perturbation.shared.coverage_models import GROUPS
+from gpsuite.experiments.perturbation.coverage_models import GROUPS
 from gpsuite.experiments.sentences import (
     NOISE_WORDS,
     at_most,

@@ -11,8 +11,8 @@ from gpsuite.experiments.guarantee.tasks import (
     JudgedTask,
     RowsTask,
 )
-from gpsuite.experiments.perturbation.region.run import run as run_region
-from gpsuite.experiments.perturbation.region.tasks import RegionTask
+from gpsuite.experiments.perturbation.region import run as run_region
+from gpsuite.experiments.perturbation.region_problem import RegionTask
 
 EXPERIMENTS.register("guarantee")(
     Experiment(

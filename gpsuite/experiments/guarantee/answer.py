@@ -14,7 +14,7 @@ from gpsuite.experiments.guarantee.checks import VIOLATED, Check
 from gpsuite.experiments.guarantee.settings import GuaranteeSettings
 from gpsuite.experiments.guarantee.tasks import BAND_GROUP
 from gpsuite.experiments.guarantee.tolerances import off_by, tolerances_of
-from gpsuite.experiments.perturbation.region.summary import mean_width
+from gpsuite.experiments.perturbation.region import mean_width
 from gpsuite.experiments.sentences import MODEL_WORDS, at_most, band_holds, errors_bounded, percent_up
 from gpsuite.methods.conformal import jackknife_bounded
 from gpsuite.methods.pac_bayes.bounds.kl_inverse import kl_inverse

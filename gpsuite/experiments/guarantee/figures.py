@@ -11,8 +11,8 @@ from gpsuite.data.loading import load
 from gpsuite.experiments.base import Record, Report
 from gpsuite.experiments.guarantee.settings import GuaranteeSettings
 from gpsuite.experiments.guarantee.tolerances import tolerances_of
-from gpsuite.experiments.perturbation.region.problem import input_number
-from gpsuite.experiments.perturbation.region.settings import MODELS
+from gpsuite.experiments.perturbation.region import MODELS
+from gpsuite.experiments.perturbation.region_problem import input_number
 from gpsuite.reporting.palette import BLUE, VERMILION
 
 if TYPE_CHECKING:

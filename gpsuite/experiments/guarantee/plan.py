@@ -27,10 +27,8 @@ from gpsuite.experiments.guarantee.tasks import (
     RowsTask,
 )
 from gpsuite.experiments.guarantee.tolerances import tolerances_of
-from gpsuite.experiments.perturbation.region.plan import version_of
-from gpsuite.experiments.perturbation.region.problem import input_number, read_problem
-from gpsuite.experiments.perturbation.region.settings import MODELS
-from gpsuite.experiments.perturbation.region.tasks import RegionTask
+from gpsuite.experiments.perturbation.region import MODELS, version_of
+from gpsuite.experiments.perturbation.region_problem import RegionTask, input_number, read_problem
 from gpsuite.experiments.robustness.shared.free_inputs import version_with
 from gpsuite.experiments.settings import require_one_output
 from gpsuite.seeds import derived_seed

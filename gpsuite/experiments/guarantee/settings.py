@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from gpsuite.experiments.pac_bayes.tasks import LEAST_TRAINING_ROWS
-from gpsuite.experiments.perturbation.shared.linear import check_levels
+from gpsuite.experiments.perturbation.linear_models import check_levels
 from gpsuite.experiments.settings import Count, Positive, Share, at_least, filled, increasing, unique
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpsuite.experiments.base import EXPERIMENTS, Experiment, Record, Report, Request, Task, every_array
-from gpsuite.experiments.perturbation.shared.kernel_models import (
+from gpsuite.experiments.perturbation.kernel_models import (
     CoverageTask,
     KernelModel,
     KernelSettings,
@@ -15,12 +15,7 @@ from gpsuite.experiments.perturbation.shared.kernel_models import (
     report_coverage,
     run_coverage,
 )
-from gpsuite.experiments.perturbation.shared.member_bands import (
-    BandTask,
-    band_tasks,
-    report_bands,
-    run_band,
-)
+from gpsuite.experiments.perturbation.member_bands import BandTask, band_tasks, report_bands, run_band
 from gpsuite.experiments.settings import Positive
 from gpsuite.reporting.comparison import Statistic, statistic_name
 

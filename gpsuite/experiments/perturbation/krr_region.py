@@ -20,7 +20,7 @@ from gpsuite.experiments.base import (
     every_array,
 )
 from gpsuite.experiments.params import INLINE
-from gpsuite.experiments.perturbation.shared.kernel_models import (
+from gpsuite.experiments.perturbation.kernel_models import (
     CoverageTask,
     KernelModel,
     KernelProblem,
@@ -31,12 +31,7 @@ from gpsuite.experiments.perturbation.shared.kernel_models import (
     report_coverage,
     run_coverage,
 )
-from gpsuite.experiments.perturbation.shared.member_bands import (
-    BandTask,
-    band_tasks,
-    report_bands,
-    run_band,
-)
+from gpsuite.experiments.perturbation.member_bands import BandTask, band_tasks, report_bands, run_band
 from gpsuite.experiments.settings import Positive
 from gpsuite.methods.perturbation.geometry.sampling import (
     KernelMetric,

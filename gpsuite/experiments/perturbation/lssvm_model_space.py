@@ -22,7 +22,7 @@ from gpsuite.experiments.base import (
     every_array,
 )
 from gpsuite.experiments.params import INLINE
-from gpsuite.experiments.perturbation.shared.linear import (
+from gpsuite.experiments.perturbation.linear_models import (
     LABELS_NOTE,
     LinearProblem,
     LinearSettings,

@@ -15,7 +15,7 @@ from gpsuite.experiments.base import (
     Task,
     every_array,
 )
-from gpsuite.experiments.perturbation.shared.kernel_models import (
+from gpsuite.experiments.perturbation.kernel_models import (
     TITLES,
     CoverageTask,
     KernelModel,
@@ -25,12 +25,7 @@ from gpsuite.experiments.perturbation.shared.kernel_models import (
     report_coverage,
     run_coverage,
 )
-from gpsuite.experiments.perturbation.shared.member_bands import (
-    BandTask,
-    band_tasks,
-    report_bands,
-    run_band,
-)
+from gpsuite.experiments.perturbation.member_bands import BandTask, band_tasks, report_bands, run_band
 from gpsuite.experiments.settings import Positive, filled, not_negative, one_of, unique
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.statistics.estimates import share

@@ -10,12 +10,9 @@ import pytest
 from gpsuite.config.request import read_request
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import EXPERIMENTS, INFEASIBLE, Record, Report, Request, SharedWork, Task
+from gpsuite.experiments.perturbation.kernel_models import coverage_not_rejected, ideal_coefficients
 from gpsuite.experiments.perturbation.krr_region import endless_text
 from gpsuite.experiments.perturbation.krr_region import statements as krr_statements
-from gpsuite.experiments.perturbation.shared.kernel_models import (
-    coverage_not_rejected,
-    ideal_coefficients,
-)
 from gpsuite.experiments.perturbation.svr_region import statements as svr_statements
 from tests.experiments.drawn import drawn
 

@@ -11,10 +11,10 @@ from gpsuite.config.request import read_request
 from gpsuite.engine.keys import task_key
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import EXPERIMENTS, Outcome, Record, Report, SharedWork, Task
-from gpsuite.experiments.perturbation.band_comparison import peers as peer_bands
-from gpsuite.experiments.perturbation.band_comparison import summary
-from gpsuite.experiments.perturbation.band_comparison.peers import PEERS, Sample, features
-from gpsuite.experiments.perturbation.band_comparison.run import run as run_task
+from gpsuite.experiments.perturbation import band_comparison
+from gpsuite.experiments.perturbation import band_comparison as peer_bands
+from gpsuite.experiments.perturbation.band_comparison import PEERS, Sample, features
+from gpsuite.experiments.perturbation.band_comparison import run as run_task
 
 NAME = "experiment=perturbation/band_comparison"
 REGION = "bands=[region_ellipsoid,region_pointwise,region_members]"
@@ -108,9 +108,9 @@ def test_a_band_is_the_same_from_the_same_seed(band: str) -> None:
 def test_a_small_run_is_summarised(tmp_path: Path) -> None:
     request, _ = read_request([NAME, "scale=smoke", NUMPY])
     records = [record(task) for task in plan(NUMPY) if task.axes["band"] != "mapie_split"]
-    found = {s.name for s in summary.summarise(Report(request, records, tmp_path, "note"))}  # type: ignore[arg-type]
+    found = {s.name for s in band_comparison.summarise(Report(request, records, tmp_path, "note"))}  # type: ignore[arg-type]
     assert "band_width[noise=laplace,band=bootstrap]" in found
-    table = summary.band_table([r for r in records if r.axes["band"] == "region_ellipsoid"])
+    table = band_comparison.band_table([r for r in records if r.axes["band"] == "region_ellipsoid"])
     assert table["n"].tolist() == [2]
     assert table["low"].iloc[0] <= table["simultaneous"].iloc[0] <= table["high"].iloc[0]
     caption = (tmp_path / "tables/function_coverage.md").read_text(encoding="utf-8").splitlines()[0]

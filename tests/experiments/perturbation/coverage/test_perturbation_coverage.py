@@ -13,9 +13,9 @@ from gpsuite.config.request import read_request
 from gpsuite.engine.keys import task_key
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import EXPERIMENTS, Record, Report, SharedWork, Task
-from gpsuite.experiments.perturbation.coverage import claims
-from gpsuite.experiments.perturbation.coverage import run as cells
-from gpsuite.experiments.perturbation.coverage.summary import coverage_table, summarise
+from gpsuite.experiments.perturbation import coverage
+from gpsuite.experiments.perturbation import coverage as cells
+from gpsuite.experiments.perturbation.coverage import coverage_table, summarise
 
 NAME = "experiment=perturbation/coverage"
 
@@ -27,9 +27,9 @@ def plan(*words: str) -> Sequence[Task[Any]]:
 
 def cell(
     counts: list[int], excluded: tuple[int, ...] = (1, 2), broken: str = "", **names: str
-) -> claims.RankCounts:
+) -> coverage.RankCounts:
     named = {"model": "krr", "noise": "laplace", "group": "signs", **names}
-    return claims.RankCounts(**named, broken=broken, counts=np.array(counts), excluded=excluded)
+    return coverage.RankCounts(**named, broken=broken, counts=np.array(counts), excluded=excluded)
 
 
 def test_one_task_per_cell_that_the_assumptions_allow() -> None:
@@ -89,8 +89,8 @@ def test_the_tests_agree_with_their_textbook_forms() -> None:
     assert (one.inside(1), one.inside(2), one.total) == (100, 75, 150)
     smaller_tail = binomtest(75, 150, 0.6, alternative="less").pvalue
     assert one.p_value(2) == pytest.approx(2.0 * smaller_tail)
-    assert claims.uniformity_p_value([one])[0] == pytest.approx(chisquare(counts).pvalue)
-    assert claims.pooled_p_value([one])[0] == pytest.approx(chisquare([75, 25, 50], [90, 30, 30]).pvalue)
+    assert coverage.uniformity_p_value([one])[0] == pytest.approx(chisquare(counts).pvalue)
+    assert coverage.pooled_p_value([one])[0] == pytest.approx(chisquare([75, 25, 50], [90, 30, 30]).pvalue)
     row = coverage_table([one]).iloc[1]
     exact = binomtest(75, 150).proportion_ci(0.95, method="exact")
     assert (row["low"], row["high"]) == pytest.approx((exact.low, exact.high))
@@ -104,15 +104,17 @@ def test_exact_and_broken_cells_give_the_published_statistics() -> None:
         cell(bad, broken="a"),
         cell(good, broken="a", model="svr"),
     ]
-    found = {s.name: s.value for s in claims.statistics(mixed, {"a": "A1"}, 0, 4)}
+    found = {s.name: s.value for s in coverage.statistics(mixed, {"a": "A1"}, 0, 4)}
     assert found["violations_inadmissible_q"] == 0
     assert found["share_coverage_as_stated"] == 0.5
     assert found["share_noises_with_exact_coverage"] == 0.5
     assert found["share_departures_when_broken"] == 0.5
     assert max(found["coverage_pooled_p_value"], found["rank_uniformity_p_value"]) < 1e-10
-    second = claims.statistics([cell([100, 100, 100, 500, 200])], {}, 0, 4)  # right at q = 1, wrong at q = 2
+    second = coverage.statistics(
+        [cell([100, 100, 100, 500, 200])], {}, 0, 4
+    )  # right at q = 1, wrong at q = 2
     assert {s.name: s.value for s in second}["share_coverage_as_stated"] == 0.5
-    calm = {s.name: s.value for s in claims.statistics([cell(good)], {}, 0, 4)}
+    calm = {s.name: s.value for s in coverage.statistics([cell(good)], {}, 0, 4)}
     assert calm["coverage_pooled_p_value"] == calm["share_coverage_as_stated"] == 1.0
     assert "share_departures_when_broken" not in calm
 

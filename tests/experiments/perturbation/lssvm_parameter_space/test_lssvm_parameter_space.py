@@ -9,16 +9,17 @@ import pytest
 from gpsuite.config.request import read_request
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import EXPERIMENTS, Record, Report, Request, SharedWork
-from gpsuite.experiments.perturbation.lssvm_parameter_space.claims import nested, statements
-from gpsuite.experiments.perturbation.lssvm_parameter_space.run import (
+from gpsuite.experiments.perturbation.linear_models import compass
+from gpsuite.experiments.perturbation.lssvm_parameter_space import (
     asymptotic_radius,
     ellipse_area,
     ellipse_points,
+    nested,
     order_of_ranks,
     polygon_area,
     star_violations,
+    statements,
 )
-from gpsuite.experiments.perturbation.shared.linear import compass
 from tests.arrays import Array
 from tests.experiments.drawn import drawn
 

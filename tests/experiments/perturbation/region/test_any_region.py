@@ -12,8 +12,8 @@ from gpsuite.data.loading import load
 from gpsuite.engine.keys import task_key
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import EXPERIMENTS, Record, Report, SharedWork, Task
-from gpsuite.experiments.perturbation.region import run, summary
-from gpsuite.experiments.perturbation.region.problem import input_number, read_problem, split_rows, told_apart
+from gpsuite.experiments.perturbation import region
+from gpsuite.experiments.perturbation.region_problem import input_number, read_problem, split_rows, told_apart
 
 NAME = "experiment=perturbation/region"
 
@@ -142,7 +142,7 @@ def test_inputs_of_long_tails_have_the_centres_that_their_rows_tell_apart(seed: 
     np.savetxt(tmp_path / "long.csv", table, delimiter=",", header="a,b,c,out", comments="")
     words = ["dataset=csv", f"dataset.path={tmp_path / 'long.csv'}", "dataset.target=out"]
     (task,) = plan(*words, "models=[krr_sparse]", "centres=8")
-    outcome = run.run(task, SharedWork())
+    outcome = region.run(task, SharedWork())
     assert 2 <= outcome.metrics["coefficients"] < 8
     assert outcome.status == "done"
 
@@ -180,7 +180,7 @@ def test_a_category_has_as_many_columns_in_a_linear_model_as_are_independent(tmp
     problem = read_problem(linear.require_dataset(), linear.params)
     assert len(problem.columns) == 4
     assert len(read_problem(sparse.require_dataset(), sparse.params).columns) == 5
-    outcome = run.run(linear, SharedWork())
+    outcome = region.run(linear, SharedWork())
     assert outcome.metrics["coefficients"] == 5
     # any three of the four functions span the same: a level's own curve is there whichever is left out
     for along in ("colour=blue", "colour=red"):
@@ -228,7 +228,7 @@ def test_rows_of_the_region_choose_nothing(tmp_path: Path) -> None:
 
 def test_bands_nest_and_hold_the_line(tmp_path: Path) -> None:
     task = plan("models=[lssvm_linear]", "m=100", "excluded=[50,5]", "along=a", *write_csv(tmp_path))[0]
-    outcome = run.run(task, SharedWork())
+    outcome = region.run(task, SharedWork())
     arrays, metrics = outcome.arrays, outcome.metrics
     for end, sign in (("lower", -1.0), ("upper", 1.0)):
         tight, wide, outer = (arrays[f"{name}_{end}_{q}"] for name, q in _bands())
@@ -261,13 +261,13 @@ def test_a_small_run_is_summarised(tmp_path: Path, group: str, noise: str) -> No
     request, _ = read_request([NAME, "scale=smoke", *words])
     records = []
     for task in plan(*words):
-        outcome = run.run(task, SharedWork())
+        outcome = region.run(task, SharedWork())
         parts = {"arrays": outcome.arrays, "timing": {}, "reason": "", "status": outcome.status}
         records.append(
             Record(task_key(task), task.experiment, task.label, task.axes, metrics=outcome.metrics, **parts)  # type: ignore[arg-type]
         )
     report = Report(request, records, tmp_path, "note")
-    found = summary.summarise(report)  # type: ignore[arg-type]
+    found = region.summarise(report)  # type: ignore[arg-type]
     assert noise in " ".join(report.answer)
     assert found[0].value == 0
     shares = [each for each in found if each.name.startswith("unbounded_share")]
@@ -344,7 +344,7 @@ def lines_of(folder: Path, scale: float = 1.0, shift: float = 0.0) -> list[str]:
 
 def test_bands_and_widths_are_in_the_targets_unit(tmp_path: Path) -> None:
     plain, moved = (
-        run.run(plan(*lines_of(tmp_path, *by))[0], SharedWork()) for by in ((1.0, 0.0), (10.0, 7000.0))
+        region.run(plan(*lines_of(tmp_path, *by))[0], SharedWork()) for by in ((1.0, 0.0), (10.0, 7000.0))
     )
     for name in plain.arrays:
         if name.startswith(("estimate", "pointwise", "ellipsoid")):
@@ -359,7 +359,7 @@ def test_bands_and_widths_are_in_the_targets_unit(tmp_path: Path) -> None:
 def test_every_level_has_a_band_of_its_own(tmp_path: Path) -> None:
     """A band of a higher confidence is wider, and the curve is where the other input has its median."""
     (task,) = plan(*lines_of(tmp_path), "m=20", "excluded=[8,2]", "points=5")
-    found = run.run(task, SharedWork())
+    found = region.run(task, SharedWork())
     assert found.metrics["pointwise_width_2"] > found.metrics["pointwise_width_8"]
     assert (found.arrays["pointwise_upper_2"] > found.arrays["pointwise_upper_8"]).all()
     assert task.dataset is not None
@@ -376,7 +376,7 @@ def test_the_widest_band_is_told_and_members_are_those_of_low_rank(tmp_path: Pat
     words = [*lines_of(tmp_path), "m=20", "excluded=[10,1]"]
     request, _ = read_request([NAME, "scale=smoke", *words])
     (task,) = plan(*words)
-    outcome = run.run(task, SharedWork())
+    outcome = region.run(task, SharedWork())
     arrays = {
         **outcome.arrays,
         "ranks": np.array([10, 11, 19, 20]),
@@ -384,9 +384,9 @@ def test_the_widest_band_is_told_and_members_are_those_of_low_rank(tmp_path: Pat
     parts: Any = {"arrays": arrays, "timing": {}, "reason": "", "status": outcome.status}
     record = Record(task_key(task), task.experiment, task.label, task.axes, metrics=outcome.metrics, **parts)
     report: Any = Report(request, [record], tmp_path, "note")
-    (said,) = summary._sentences(report)
+    (said,) = region._sentences(report)
     assert "probability 95 % or more" in said
     assert f"mean width {outcome.metrics['pointwise_width_1']:.4g} (out)" in said
-    table = summary.candidate_table([record], report.settings)
+    table = region.candidate_table([record], report.settings)
     assert table["member at 0.5"].tolist() == ["yes", "no", "no", "no"]
     assert table["member at 0.95"].tolist() == ["yes", "yes", "yes", "no"]

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from gpsuite.experiments.base import Record
-from gpsuite.experiments.perturbation.region.figures import _bands
-from gpsuite.experiments.perturbation.region.summary import size_table
+from gpsuite.experiments.perturbation.region import _draw_bands, size_table
 
 LEVELS = [f"pointwise extremes, 1 - q/m = {level}" for level in (0.95, 0.8)]
 ELLIPSOID = "ellipsoid, 1 - q/m = 0.95"
@@ -36,7 +35,7 @@ def test_what_is_unbounded_stands_in_the_panel_and_not_in_the_legend(
     figure, ax = plt.subplots()
     record: Any = SimpleNamespace(arrays=arrays)
     settings: Any = SimpleNamespace(excluded=[20, 5], m=100)
-    _bands(ax, record, settings)
+    _draw_bands(ax, record, settings)
     assert ax.get_legend_handles_labels()[1] == [*named, "estimate"]
     written = [line for text in ax.texts for line in text.get_text().splitlines()]
     assert written == (["unbounded:", *unbounded] if unbounded else [])

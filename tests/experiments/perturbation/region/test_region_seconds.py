@@ -13,7 +13,7 @@ from gpsuite.budget import Budget
 from gpsuite.config.request import read_request
 from gpsuite.engine.runner import run_experiment
 from gpsuite.experiments.base import BUDGET, DONE, Outcome, SharedWork
-from gpsuite.experiments.perturbation.region import run
+from gpsuite.experiments.perturbation import region
 from gpsuite.methods.perturbation.geometry.sampling import sample_members
 from tests.experiments.perturbation.region.test_any_region import NAME, plan, write_csv
 
@@ -21,7 +21,7 @@ from tests.experiments.perturbation.region.test_any_region import NAME, plan, wr
 def outcome(words: list[str], seconds: float | None) -> Outcome:
     (task,) = plan("models=[lssvm_linear]", "m=20", "excluded=[8,2]", "rays=250", *words)
     object.__setattr__(task, "budget_seconds", seconds)
-    return run.run(task, SharedWork())
+    return region.run(task, SharedWork())
 
 
 def test_without_seconds_bands_are_the_ellipsoids_and_no_ray_is_seen(tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_rays_end_between_two_looks_at_the_clock(tmp_path: Path, monkeypatch: py
         )
         return sample(*given)
 
-    monkeypatch.setattr(run, "sample_members", slow)
+    monkeypatch.setattr(region, "sample_members", slow)
     cut = outcome(words, 1000.0)
     assert cut.status == BUDGET and cut.metrics["rays_8"] == 100 and cut.metrics["members_8"] == 100
     assert "100 of 250 rays at q=8" in cut.reason and "for pointwise one at q=2" in cut.reason

@@ -1,13 +1,8 @@
-"""Regions of a dataset's rows: what the data choose is chosen on other rows.
-
-Inputs of a kernel model must be distinct (assumption A1). Where rows repeat an input, the mean of their outputs stands
-for them: its noise is the mean of independent symmetric noises and so symmetric, which sign changes leave alone.
-Permutations would also need all means to be of equally many rows. Copies of whole rows are no further measurements and
-count once, for linear models, too.
-"""
+"""The kind of task of perturbation/region."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -21,13 +16,51 @@ from gpsuite.data.dataset import Dataset
 from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.data.table.names import name_list
 from gpsuite.errors import UserError, unknown_name
-from gpsuite.experiments.perturbation.region.tasks import RegionTask
-from gpsuite.experiments.perturbation.shared.coverage_models import GROUPS
+from gpsuite.experiments.perturbation.coverage_models import GROUPS
 from gpsuite.experiments.settings import require_one_output
 from gpsuite.methods.perturbation.objectives.quadratic import LinearLSSVM, SparseKernelRidge
 from gpsuite.methods.perturbation.region import ModelClass, Region, confidence_region
 from gpsuite.models.radial import kappa, squared_distances
 from gpsuite.seeds import stream
+
+
+@dataclass(frozen=True)
+class RegionTask:
+    """One model's regions at every level.
+
+    Attributes:
+        model: key of `MODELS`.
+        along: number of the input along which bands are drawn.
+        seed: of the choice of rows, centres, perturbations and rays.
+        group: as every other field, of `RegionSettings`.
+    """
+
+    model: str
+    along: int
+    seed: int
+    group: str
+    m: int
+    excluded: Sequence[int]
+    centres: int
+    lengthscale: float | None
+    penalty: float
+    C: float
+    preparation: float
+    rows: int
+    points: int
+    rays: int
+    kind: str = "perturbation_region"
+
+
+# Regions of a dataset's rows: what the data choose is chosen on other rows.
+#
+# Inputs of a kernel model must be distinct (assumption A1). Where rows repeat an input, the mean of their outputs
+# stands
+# for them: its noise is the mean of independent symmetric noises and so symmetric, which sign changes leave alone.
+# Permutations would also need all means to be of equally many rows. Copies of whole rows are no further measurements
+# and
+# count once, for linear models, too.
+
 
 LEAST_ROWS = 4  # on either side of the split
 LEAST_APART = 1e-3  # share of the first centre's function that is in no other's

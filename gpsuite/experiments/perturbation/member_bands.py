@@ -11,7 +11,7 @@ import numpy as np
 from gpsuite.data.generators import FUNCTIONS
 from gpsuite.experiments.base import INFEASIBLE, Outcome, Record, Report, Request, SharedWork, Task
 from gpsuite.experiments.params import INLINE
-from gpsuite.experiments.perturbation.shared.kernel_models import (
+from gpsuite.experiments.perturbation.kernel_models import (
     TRUTH,
     KernelModel,
     KernelProblem,
@@ -19,7 +19,7 @@ from gpsuite.experiments.perturbation.shared.kernel_models import (
     kernel_problem,
     regression_data,
 )
-from gpsuite.experiments.perturbation.shared.linear import confidence_text
+from gpsuite.experiments.perturbation.linear_models import confidence_text
 from gpsuite.methods.perturbation.geometry.norm_ball import NormBall
 from gpsuite.methods.perturbation.geometry.sampling import KernelMetric, kernel_directions, sample_members
 from gpsuite.reporting import metrics
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 
 MARGIN = 0.1  # of the grid beyond the data, in the data's range
-
-
 UNBOUNDED = (
     "A ray is unbounded if the region has no end along it: where there are as many coefficients as data, far along "
     "some directions the perturbed gradients stay as large as the unperturbed one, so that nothing excludes the "

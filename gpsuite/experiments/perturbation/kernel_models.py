@@ -13,11 +13,7 @@ from gpsuite.data.generators import FUNCTIONS, draw_noise
 from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.experiments.base import Outcome, Record, Report, Request, SharedWork, Task
 from gpsuite.experiments.params import INLINE, OPTIONAL
-from gpsuite.experiments.perturbation.shared.linear import (
-    check_levels,
-    confidence_text,
-    drawn_together,
-)
+from gpsuite.experiments.perturbation.linear_models import check_levels, confidence_text, drawn_together
 from gpsuite.experiments.settings import Positive, at_least, filled, one_of, unique
 from gpsuite.methods.perturbation.geometry.sampling import KernelMetric
 from gpsuite.methods.perturbation.objectives.quadratic import (
@@ -47,14 +43,8 @@ FAMILIES: dict[str, Callable[..., Objective]] = {
 
 
 TITLES = {"lssvm": "LS-SVM", "krr": "kernel ridge", "svr": "SVR", "klasso": "kernelised LASSO"}
-
-
 METRICS: tuple[KernelMetric, ...] = get_args(KernelMetric)
-
-
 TRUTH, NOISE, NOISE_SCALE = "sin_2x", "laplace", 0.3  # of the dataset kernel_regression
-
-
 REJECTED = 0.001  # two-sided binomial test, 99.9 %
 
 

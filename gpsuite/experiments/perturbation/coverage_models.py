@@ -21,17 +21,9 @@ from gpsuite.methods.perturbation.ranks.groups import Group, Permutations, SignC
 from gpsuite.models.radial import kappa, squared_distances
 
 DOMAIN = 2.0  # inputs are uniform on [-2, 2]
-
-
 LENGTHSCALE = 0.4
-
-
 CENTRES = np.linspace(-1.5, 1.5, 4)[:, None]
-
-
 NONZERO = 0.4  # share of LASSO's true coefficients that are not zero, where its objective is not smooth
-
-
 GROUPS: dict[str, Group] = {
     "signs": SignChanges(),
     "permutations": Permutations(),

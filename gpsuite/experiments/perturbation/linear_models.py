@@ -20,11 +20,7 @@ from gpsuite.reporting.figures import Drawing
 from gpsuite.seeds import derived_seed
 
 P = TypeVar("P")
-
-
 LABELS_NOTE = "±1 labels: coverage not exact"
-
-
 MOST_REPETITIONS = 1_000_000
 
 drawn_together = Rule(

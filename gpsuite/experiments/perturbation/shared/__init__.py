@@ -1,1 +1,0 @@
-"""What the perturbation experiments share: the two kinds of models, bands of members, and coverage's models."""
