@@ -16,15 +16,15 @@ from typing import Any
 import numpy as np
 
 from gpsuite.arrays import FloatArray
-from gpsuite.experiments.active_learning.shared.generated_data import (
+from gpsuite.experiments.active_learning.exploration import oracle_of, problem_of
+from gpsuite.experiments.active_learning.repetitions import (
     GpData,
+    Repetition,
     Samples,
     ToyData,
     gp_repetition,
     toy_repetition,
 )
-from gpsuite.experiments.active_learning.shared.repetition_data import Repetition
-from gpsuite.experiments.active_learning.shared.run import oracle_of, problem_of
 from gpsuite.experiments.benchmark import BenchCase, Work
 from gpsuite.methods.active_learning.explore import explore
 from gpsuite.methods.active_learning.inference import InferenceSettings

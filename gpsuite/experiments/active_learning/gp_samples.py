@@ -7,29 +7,33 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpsuite.experiments.active_learning.methods import PIPELINE
-from gpsuite.experiments.active_learning.shared.claims import (
+from gpsuite.experiments.active_learning.curves import (
     AL,
     IND,
     NOSAFE,
     RS,
+    Curves,
     best_statistics,
+    draw_curves,
+    draw_safety,
     error_statistics,
+    errors,
     first_below,
     precision_statistics,
+    report_curves,
     run_means,
     safety_statistics,
     threshold_statistics,
 )
-from gpsuite.experiments.active_learning.shared.curves import Curves
-from gpsuite.experiments.active_learning.shared.figures import draw_curves, draw_safety, errors
-from gpsuite.experiments.active_learning.shared.generated_data import Samples, drawn_samples
-from gpsuite.experiments.active_learning.shared.gp_settings import GpSamplesSettings
-from gpsuite.experiments.active_learning.shared.plan import repetition_tasks
-from gpsuite.experiments.active_learning.shared.run import run_repetition
-from gpsuite.experiments.active_learning.shared.settings import KERNELS
-from gpsuite.experiments.active_learning.shared.tables import report_curves
-from gpsuite.experiments.active_learning.shared.tasks import RepetitionTask
+from gpsuite.experiments.active_learning.exploration import (
+    KERNELS,
+    GpSamplesSettings,
+    RepetitionTask,
+    repetition_tasks,
+    run_repetition,
+)
+from gpsuite.experiments.active_learning.methods import PIPELINE
+from gpsuite.experiments.active_learning.repetitions import Samples, drawn_samples
 from gpsuite.experiments.base import (
     EXPERIMENTS,
     Experiment,

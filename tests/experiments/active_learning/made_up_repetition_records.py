@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gpsuite.config.request import read_request
-from gpsuite.experiments.active_learning.toy.settings import ToySettings
+from gpsuite.experiments.active_learning.toy_tasks import ToySettings
 from gpsuite.experiments.base import Record, Report
 
 

@@ -11,9 +11,8 @@ import pytest
 from gpsuite.config.request import read_request
 from gpsuite.engine.keys import task_key
 from gpsuite.errors import UserError
-from gpsuite.experiments.active_learning.engine.plan import DataTask
-from gpsuite.experiments.active_learning.shared.run import read_repetition, run_repetition
-from gpsuite.experiments.active_learning.shared.tasks import RepetitionTask
+from gpsuite.experiments.active_learning.engine import DataTask
+from gpsuite.experiments.active_learning.exploration import RepetitionTask, read_repetition, run_repetition
 from gpsuite.experiments.base import (
     BUDGET,
     EXPERIMENTS,

@@ -14,20 +14,18 @@ from gpsuite.data.dataset import Dataset
 from gpsuite.data.loading import load, prepare
 from gpsuite.data.sources.gengine1 import OUTPUTS
 from gpsuite.data.spec import DatasetSpec
-from gpsuite.experiments.active_learning.shared import repetition_data as common
-from gpsuite.experiments.active_learning.shared.engine_data import (
+from gpsuite.experiments.active_learning import repetitions as common
+from gpsuite.experiments.active_learning.repetitions import (
     EngineData,
-    engine_repetition,
-    starting_rows,
-    temperature,
-    training_and_test,
-)
-from gpsuite.experiments.active_learning.shared.generated_data import (
     GpData,
     Samples,
     ToyData,
+    engine_repetition,
     gp_repetition,
+    starting_rows,
+    temperature,
     toy_repetition,
+    training_and_test,
 )
 
 TOY = ToyData(seed=5, form="paper", pool_rows=200, unequal="equal", initial=12, offers="pairs")

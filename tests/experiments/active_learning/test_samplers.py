@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 from scipy.stats import ttest_rel
 
-from gpsuite.experiments.active_learning.shared.curves import Curves, paired_curves
-from gpsuite.experiments.active_learning.toy import samplers
+from gpsuite.experiments.active_learning import toy_tables
+from gpsuite.experiments.active_learning.curves import Curves, paired_curves
 from tests.arrays import Array
 from tests.experiments.active_learning.made_up_repetition_records import record, toy_report
 
@@ -50,7 +50,7 @@ def test_a_value_missing_in_one_sampler_is_missing_in_the_pair() -> None:
 
 
 def test_the_interval_is_that_of_the_paired_t_test() -> None:
-    line = samplers.sampler_table(smc(), hmc(SHIFT), NAMES).iloc[0]
+    line = toy_tables.sampler_table(smc(), hmc(SHIFT), NAMES).iloc[0]
     assert (line["method"], line["metric"], line["repetitions"]) == ("AL_MOGP", "RMSE (output units)", 5)
     expected = ttest_rel(*(curve.heights for curve in reversed(
         paired_curves(smc().curve("al_mogp", "rmse"), hmc(SHIFT).curve("al_mogp", "rmse"))
@@ -61,7 +61,7 @@ def test_the_interval_is_that_of_the_paired_t_test() -> None:
 
 
 def test_differences_of_positive_metrics_may_be_negative() -> None:
-    frame = samplers.sampler_differences(smc(), hmc(SHIFT - SHIFT.mean() + 0.01))
+    frame = toy_tables.sampler_differences(smc(), hmc(SHIFT - SHIFT.mean() + 0.01))
     rmse = frame[frame["metric"] == "rmse"]
     assert rmse["mean"].to_numpy() == pytest.approx(0.01)
     assert (rmse["interval_low"] < 0.0).all()
@@ -71,21 +71,21 @@ def test_differences_of_positive_metrics_may_be_negative() -> None:
 
 def test_samplers_that_differ_are_said_to_differ() -> None:
     def equal(shift: Array) -> float:
-        return samplers.sampler_statistics(smc(), hmc(shift))[0].value
+        return toy_tables.sampler_statistics(smc(), hmc(shift))[0].value
 
     assert equal(SHIFT) == 1.0
     assert equal(SHIFT + 0.2) == 0.0
 
 
 def test_without_hmc_or_with_one_repetition_nothing_is_claimed(tmp_path: Path) -> None:
-    assert samplers.sampler_statistics(smc(), Curves()) == []
-    assert samplers.sampler_statistics(smc(), hmc(SHIFT[:1])) == []
-    samplers.report_samplers(toy_report(tmp_path), smc(), Curves())
+    assert toy_tables.sampler_statistics(smc(), Curves()) == []
+    assert toy_tables.sampler_statistics(smc(), hmc(SHIFT[:1])) == []
+    toy_tables.report_samplers(toy_report(tmp_path), smc(), Curves())
     assert not list(tmp_path.iterdir())
 
 
 def test_table_and_figure_hold_every_model(tmp_path: Path) -> None:
-    samplers.report_samplers(toy_report(tmp_path, "a note"), smc(), hmc(SHIFT))
+    toy_tables.report_samplers(toy_report(tmp_path, "a note"), smc(), hmc(SHIFT))
     drawn = pd.read_csv(tmp_path / "figures" / "toy_samplers.csv")
     assert len(drawn) == 2 * 4
     assert set(drawn["n"]) == {5}

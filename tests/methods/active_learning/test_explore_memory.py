@@ -13,8 +13,8 @@ RESIDENT = Path("/proc/self/statm")
 # Sine and sigmoid as published, with half the particles; prints the resident pages after 5 and 40 models.
 EXPLORATION = """
 import numpy as np
-from gpsuite.experiments.active_learning.shared.generated_data import ToyData, toy_repetition
-from gpsuite.experiments.active_learning.shared.run import oracle_of, problem_of
+from gpsuite.experiments.active_learning.repetitions import ToyData, toy_repetition
+from gpsuite.experiments.active_learning.exploration import oracle_of, problem_of
 from gpsuite.methods.active_learning.explore import explore
 from gpsuite.methods.active_learning.inference import InferenceSettings
 from gpsuite.methods.active_learning.pipelines import PIPELINES

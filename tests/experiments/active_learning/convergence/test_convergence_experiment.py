@@ -10,8 +10,8 @@ import pytest
 from gpsuite.config.request import read_request
 from gpsuite.engine.keys import task_key
 from gpsuite.errors import UserError
-from gpsuite.experiments.active_learning.convergence import run as cells
-from gpsuite.experiments.active_learning.convergence.claims import ProcessRuns, group_runs, statistics
+from gpsuite.experiments.active_learning import convergence as cells
+from gpsuite.experiments.active_learning.convergence import ProcessRuns, group_runs, statistics
 from gpsuite.experiments.base import EXPERIMENTS, Record, Report, Request, SharedWork
 from gpsuite.methods.active_learning.convergence import variance_bound
 from gpsuite.models.multi_output.convolution_likelihood import ConvolutionParameters

@@ -14,8 +14,8 @@ import pytest
 
 from gpsuite.config.request import read_request
 from gpsuite.engine.runner import run_experiment
-from gpsuite.experiments.active_learning.plan import summary
-from gpsuite.experiments.active_learning.plan.history import VERSION, find_start
+from gpsuite.experiments.active_learning import plan
+from gpsuite.experiments.active_learning.plan_tasks import VERSION, find_start
 from gpsuite.experiments.base import EXPERIMENTS, Task
 from gpsuite.methods.active_learning.plan.ask_tell import MeasurementPlanner
 from gpsuite.methods.active_learning.safety import SafetyLimit
@@ -36,7 +36,7 @@ def _in_an_empty_folder(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     if "figures" not in request.fixturenames:
-        monkeypatch.setattr(summary, "draw_plan", lambda *_: None)
+        monkeypatch.setattr(plan, "draw_plan", lambda *_: None)
 
 
 def values(n: int, inputs: int = 2) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # type: ignore[type-arg]

@@ -13,7 +13,7 @@ from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.config.request import read_request
 from gpsuite.engine.runner import run_experiment
-from gpsuite.experiments.active_learning.plan import summary
+from gpsuite.experiments.active_learning import plan
 from gpsuite.methods.active_learning.plan.ask_tell import MeasurementPlanner
 from gpsuite.methods.active_learning.safety import SafetyLimit
 from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings
@@ -22,7 +22,7 @@ from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings
 @pytest.fixture(autouse=True)
 def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(summary, "draw_plan", lambda *_: None)
+    monkeypatch.setattr(plan, "draw_plan", lambda *_: None)
 
 
 def write(path: str, **columns: FloatArray) -> None:

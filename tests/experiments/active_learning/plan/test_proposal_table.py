@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gpsuite.data.dataset import Dataset, SafetyColumn
-from gpsuite.experiments.active_learning.plan.tables import ALL_OUTPUTS, proposal_table
+from gpsuite.experiments.active_learning.plan import ALL_OUTPUTS, proposal_table
 
 
 @pytest.mark.parametrize("name", ["sd hc", "expected hc", "expected value", "entropy", "order"])

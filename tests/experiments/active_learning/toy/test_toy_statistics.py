@@ -10,13 +10,17 @@ import pytest
 from scipy.stats import gamma, norm
 
 from gpsuite.config.files import conf_dir
-from gpsuite.experiments.active_learning.engine.claims import engine_statistics
+from gpsuite.experiments.active_learning import toy_tables
+from gpsuite.experiments.active_learning.curves import Curves
+from gpsuite.experiments.active_learning.engine import engine_statistics
 from gpsuite.experiments.active_learning.gp_samples import gp_statistics
-from gpsuite.experiments.active_learning.observation_ablation.claims import ablation_statistics
-from gpsuite.experiments.active_learning.shared.curves import Curves
-from gpsuite.experiments.active_learning.toy import claims
-from gpsuite.experiments.active_learning.toy.checks import draw_priors, identity_error, likelihood_seconds
-from gpsuite.experiments.active_learning.toy.parts import Parts
+from gpsuite.experiments.active_learning.observation_ablation import ablation_statistics
+from gpsuite.experiments.active_learning.toy_tasks import (
+    Parts,
+    draw_priors,
+    identity_error,
+    likelihood_seconds,
+)
 from gpsuite.experiments.base import Record
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.published import read_published
@@ -65,7 +69,7 @@ def published(experiment: str) -> set[str]:
 
 def test_every_published_statistic_of_the_toy_is_computed() -> None:
     parts = Parts.from_records(toy_records(), METHODS, "smc")
-    found = values(claims.toy_statistics(parts, composed_settings("active_learning/toy")))
+    found = values(toy_tables.toy_statistics(parts, composed_settings("active_learning/toy")))
     assert published("toy") - TIMED <= set(found)
     assert found["true_safe_low"] == pytest.approx(-0.7446, abs=1e-4)
     assert found["max_relative_error_identity_lmc"] == 1e-15
@@ -115,29 +119,29 @@ def test_the_lead_and_the_gain() -> None:
     fast = record("al_mogp", 0, [1.0, 0.3, 0.2])
     bold = record("al_mogp_nosafe", 0, [1.0, 1.0, 1.0], safe_noisy=[1, 0, 0])
     curves = Curves.from_records([fast, *slow, bold], METHODS)
-    assert values(claims.lead_statistics(curves)) == {"points_to_rmse_lead[threshold=0.4]": 14 - 13}
-    assert values(claims.gain_statistics(curves))["safe_query_percent_gain"] == pytest.approx(200 / 3)
+    assert values(toy_tables.lead_statistics(curves)) == {"points_to_rmse_lead[threshold=0.4]": 14 - 13}
+    assert values(toy_tables.gain_statistics(curves))["safe_query_percent_gain"] == pytest.approx(200 / 3)
 
 
 def test_priors_are_compared_in_pairs_of_repetitions() -> None:
     def curves(level: float) -> Curves:
         return Curves.from_records([record("al_mogp", r, [9.0, level + r]) for r in range(3)], METHODS)
 
-    found = claims.prior_statistics({1.0: curves(1.0), 0.5: curves(1.3), 2.0: curves(0.8)})
+    found = toy_tables.prior_statistics({1.0: curves(1.0), 0.5: curves(1.3), 2.0: curves(0.8)})
     assert values(found)["max_relative_rmse_change_with_prior"] == pytest.approx(0.5 / 2.05)
 
 
 def test_what_was_not_run_gives_no_statistic() -> None:
     empty = Parts.from_records([], METHODS, "smc")
-    assert set(values(claims.toy_statistics(empty, composed_settings("active_learning/toy")))) == {
+    assert set(values(toy_tables.toy_statistics(empty, composed_settings("active_learning/toy")))) == {
         "true_safe_low",
         "true_safe_high",
     }
     only = Curves.from_records([record("rs_mogp", 0, [1.0, 0.9])], METHODS)
     for found in (
-        claims.lead_statistics(only),
-        claims.gain_statistics(only),
-        claims.prior_statistics({1.0: only}),
+        toy_tables.lead_statistics(only),
+        toy_tables.gain_statistics(only),
+        toy_tables.prior_statistics({1.0: only}),
     ):
         assert found == []
 

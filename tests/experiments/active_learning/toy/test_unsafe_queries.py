@@ -7,12 +7,8 @@ import pandas as pd
 import pytest
 from scipy.stats import binomtest, t
 
-from gpsuite.experiments.active_learning.shared.curves import Curves
-from gpsuite.experiments.active_learning.toy.unsafe_queries import (
-    report_unsafe,
-    unsafe_by_seed,
-    unsafe_table,
-)
+from gpsuite.experiments.active_learning.curves import Curves
+from gpsuite.experiments.active_learning.toy import report_unsafe, unsafe_by_seed, unsafe_table
 from tests.experiments.active_learning.made_up_repetition_records import record, toy_report
 
 TITLES = {"al_mogp": "AL_MOGP", "rs_mogp": "RS_MOGP"}

@@ -1,7 +1,4 @@
-"""Earlier plans of the same experiment, kept in the results folder: where a longer table goes on from.
-
-A plan's record holds the state of its planner (particles and random numbers); it outlives its run's folder.
-"""
+"""Settings of active_learning/plan."""
 
 from __future__ import annotations
 
@@ -9,9 +6,9 @@ import base64
 import io
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,19 +16,104 @@ import numpy.typing as npt
 from gpsuite.data.dataset import Dataset, SafetyColumn
 from gpsuite.data.hashing import json_hash
 from gpsuite.data.loading import PreparedDataset, load
-from gpsuite.experiments.active_learning.plan.tasks import PlannerParams, PlanTask
-from gpsuite.experiments.params import plain
-from gpsuite.methods.active_learning.pipelines import Pipeline
+from gpsuite.errors import UserError
+from gpsuite.experiments.active_learning.exploration import KERNELS, WHEN_NOTHING_IS_SAFE
+from gpsuite.experiments.active_learning.methods import MIXINGS, QUERIES
+from gpsuite.experiments.base import Request, Task
+from gpsuite.experiments.params import INLINE, choice, plain
+from gpsuite.experiments.settings import Count, Rule, Share, at_least, one_of, within
+from gpsuite.methods.active_learning.pipelines import Kernel, Mixing, Pipeline, Queries
+from gpsuite.methods.active_learning.plan.answer import NothingToMeasureError
 from gpsuite.methods.active_learning.plan.ask_tell import MeasurementPlanner
+from gpsuite.methods.active_learning.plan.effort import plan_seconds
 from gpsuite.methods.active_learning.plan.safety_guard import SafetyGuard
-from gpsuite.methods.active_learning.safety import SafetyLimit
+from gpsuite.methods.active_learning.safety import SafetyLimit, WhenNothingIsSafe
 from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings
 from gpsuite.reporting.reading import read_bytes
-from gpsuite.seeds import stream
+from gpsuite.seeds import derived_seed, stream
+from gpsuite.text import typed_path
+
+MOST_PER_PLAN = 100
+LONGEST_STEP = 1e6
+
+
+in_reach = Rule(lambda step: 0.0 <= step <= LONGEST_STEP, f"must lie between 0 and {LONGEST_STEP:g}")
+
+
+@dataclass
+class PlanSettings:
+    """Settings of a measurement plan.
+
+    Attributes:
+        measurements: how many to propose.
+        delta: a proposal must be safe with probability above 1 - delta.
+        step: while the safety value has hardly varied, no input of a proposal lies more than this many measured ranges
+            outside its measured range.
+        queries: `partial`: one output per measurement; `full`: all outputs.
+        when_nothing_is_safe: `stop` as infeasible, or propose one measurement at the `safest` candidate.
+        mixing: `free`: correlated outputs (linear model of coregionalisation); `identity`: independent ones.
+        kernel: of the latent processes and of the safety model.
+        particles: of the posterior of the hyperparameters, at most: large tables get fewer, never below 32.
+        moves: trajectories per particle after each resampling.
+        leapfrog: steps per trajectory.
+    """
+
+    measurements: Annotated[int, within(1, MOST_PER_PLAN)]
+    delta: Share
+    step: Annotated[float, in_reach]
+    queries: Annotated[str, one_of(("partial", "full"))]
+    when_nothing_is_safe: Annotated[str, one_of(("stop", "safest"))]
+    mixing: Annotated[str, one_of(("free", "identity"))]
+    kernel: Annotated[str, one_of(("matern52", "squared_exponential"))]
+    particles: Annotated[int, at_least(2)]
+    moves: Count
+    leapfrog: Count
+
+
+# The task of active_learning/plan.
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannerParams:
+    """What is asked of the planner, whatever it starts from: the seed, and as every other field, `PlanSettings`."""
+
+    seed: int
+    measurements: int
+    delta: float
+    step: float
+    queries: Queries
+    when_nothing_is_safe: WhenNothingIsSafe
+    mixing: Mixing
+    kernel: Kernel
+    particles: int
+    moves: int
+    leapfrog: int
+    kind: str = "active_learning_plan"
+
+
+@dataclass(frozen=True)
+class PlanTask:
+    """One plan for a table as it stands.
+
+    Attributes:
+        asked: of the planner.
+        state: of the planner that it continues, as text; None: cold.
+        parent: key of the record that holds this state; empty: cold.
+        question: what identifies data and parameters, whatever the plan starts from.
+    """
+
+    asked: PlannerParams = field(metadata=INLINE)
+    state: str | None
+    parent: str
+    question: str
+
+
+# Earlier plans of the same experiment, kept in the results folder: where a longer table goes on from.
+#
+# A plan's record holds the state of its planner (particles and random numbers); it outlives its run's folder.
+
 
 Arrays = Mapping[str, npt.NDArray[Any]]
-
-
 VERSION = 5
 
 
@@ -41,8 +123,6 @@ Plans by another version are not continued."""
 
 
 ABOUT, STATE = "about", "state_"
-
-
 POSTERIOR = ("seed", "mixing", "kernel", "particles", "moves", "leapfrog")
 
 
@@ -228,3 +308,63 @@ def _kept(results_dir: Path) -> list[Path]:
     """Return the files of arrays in which states may be: of run folders, and of the store, which outlives them."""
     own = (results_dir / "active_learning" / "plan").glob("*/artifacts/*.npz")
     return [*sorted(own), *sorted((results_dir / ".records" / "active_learning").glob("*.npz"))]
+
+
+# The task of active_learning/plan: one plan for the dataset as it stands.
+
+
+def plan(request: Request[PlanSettings]) -> list[Task[PlanTask]]:
+    """Return one task; the data are read, so that bad ones are refused before any work.
+
+    Raises:
+        UserError: if nothing is left to measure.
+    """
+    settings, dataset = request.settings, request.require_dataset()
+    data, asked = load(dataset), _plan_asked(request)
+    planner = new_planner(data, asked)
+    planner.tell(data.X, data.y, safety_of(data).z)
+    try:
+        planner.check(candidate_inputs(data))
+    except NothingToMeasureError as error:
+        raise UserError(f"dataset.candidates: {error}; add candidates", key="dataset.candidates") from error
+    start = find_start(typed_path(str(request.options.get("results_dir", "results"))), dataset, asked)
+    params = PlanTask(asked, start.state, start.parent, question(dataset, asked))
+    cost = _seconds(data, settings, start.state is not None)
+    return [request.task(params, label=start.told, axes={}, version=VERSION, cost=cost)]
+
+
+def _plan_asked(request: Request[PlanSettings]) -> PlannerParams:
+    settings = request.settings
+    return PlannerParams(
+        seed=derived_seed(request.seed, "plan"),
+        measurements=settings.measurements,
+        delta=settings.delta,
+        step=settings.step,
+        queries=choice(settings.queries, QUERIES),
+        when_nothing_is_safe=choice(settings.when_nothing_is_safe, WHEN_NOTHING_IS_SAFE),
+        mixing=choice(settings.mixing, MIXINGS),
+        kernel=choice(settings.kernel, KERNELS),
+        particles=settings.particles,
+        moves=settings.moves,
+        leapfrog=settings.leapfrog,
+    )
+
+
+def _seconds(data: Dataset, settings: PlanSettings, warm: bool) -> float:
+    """Return the CPU seconds to expect, roughly."""
+    measured = [int((~np.isnan(values)).sum()) for values in (data.y, safety_of(data).z)]
+    return plan_seconds(
+        *measured,
+        outputs=len(data.target_names),
+        candidates=len(candidate_inputs(data)),
+        measurements=settings.measurements,
+        smc=SMCSettings(settings.particles, settings.moves, settings.leapfrog),
+        warm=warm,
+    )
+
+
+def candidate_inputs(data: Dataset) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Return the inputs that may be measured next, in the user's units [C, D]."""
+    if data.grid is None:
+        raise ValueError(f"{data.name} has no candidates")
+    return data.grid

@@ -1,0 +1,369 @@
+"""active_learning/plan: the next safe measurements for the user's own table; a longer table continues."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpsuite.arrays import IntArray
+from gpsuite.budget import Budget
+from gpsuite.data.dataset import Dataset
+from gpsuite.data.loading import load
+from gpsuite.experiments.active_learning import plan_tasks
+from gpsuite.experiments.active_learning.plan_tasks import (
+    ABOUT,
+    STATE,
+    PlanSettings,
+    PlanTask,
+    about,
+    candidate_inputs,
+    new_planner,
+    safety_of,
+    unpack,
+)
+from gpsuite.experiments.base import (
+    EXPERIMENTS,
+    WARNINGS_APART,
+    Experiment,
+    Outcome,
+    Record,
+    Report,
+    SharedWork,
+    Task,
+    finite_or_none,
+    only_arrays,
+)
+from gpsuite.methods.active_learning.plan.answer import Plan
+from gpsuite.reporting.comparison import Statistic
+from gpsuite.reporting.palette import BLACK, BLUE, GREEN, LIMIT, ORANGE, PURPLE, SKY, VERMILION
+from gpsuite.rounding import sureness
+from gpsuite.text import counted
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+
+# Figures of a measurement plan: curves for one input, a map of entropy and safety for several.
+
+
+MOST_POINTS = 4000  # of a scatter plot; more candidates are thinned evenly, the proposed ones stay
+MODEL, SAFE, PROPOSED = BLUE, GREEN, VERMILION
+OUTPUT_COLOURS = (BLUE, ORANGE, PURPLE, SKY, BLACK, GREEN)
+
+
+def draw_plan(report: Report[PlanSettings], record: Record, data: Dataset) -> None:
+    """Draw `plan`: what the models say at the candidates, and the proposals."""
+    if data.X.shape[1] == 1:
+        _draw_curves(report, record, data)
+    else:
+        _draw_map(report, record, data)
+
+
+def _draw_curves(report: Report[PlanSettings], record: Record, data: Dataset) -> None:
+    """Draw every output's prediction, and the probability of being safe, over the one input."""
+    frame = candidate_frame(record, data)
+    frame = frame.sort_values(frame.columns[0], kind="stable")
+    x, outputs = frame.iloc[:, 0].to_numpy(), data.target_names
+    rows = len(outputs) + 1
+    with report.figure("plan", rows=rows, size=(7.2, 1.0 + 2.1 * rows), sharex=True) as drawing:
+        *panels, last = drawing.axes
+        for p, (ax, name) in enumerate(zip(panels, outputs, strict=True)):
+            mean, sd = frame[f"mean {name}"].to_numpy(), frame[f"sd {name}"].to_numpy()
+            ax.fill_between(
+                x, mean - 2 * sd, mean + 2 * sd, color=MODEL, alpha=0.2, lw=0, label="2 sd, without noise"
+            )
+            ax.plot(x, mean, color=MODEL, label="prediction")
+            ax.plot(data.X[:, 0], data.y[:, p], "k.", label="measured")
+            ax.set_ylabel(name)
+        safe = record.arrays["safe"][frame.index]
+        _draw_probability(last, x, frame["probability_safe"].to_numpy(), safe, data, report.settings.delta)
+        for number, (row, p) in enumerate(_proposals(record), 1):
+            at = float(frame.iloc[:, 0].loc[row])
+            for ax in panels if p < 0 else [panels[p]]:
+                _mark(ax, at, number)
+            last.axvline(at, color=PROPOSED, lw=1.0, ls=":")
+        last.set_xlabel(data.input_names[0])
+        drawing.legend("below")
+        drawing.data = frame
+
+
+def _draw_probability(
+    ax: Axes,
+    x: npt.NDArray[Any],
+    probability: npt.NDArray[Any],
+    safe: npt.NDArray[Any],
+    data: Dataset,
+    delta: float,
+) -> None:
+    ax.plot(x, probability, color=SAFE, label="probability of being safe")
+    ax.fill_between(x, 0.0, 1.0, where=safe, color=SAFE, alpha=0.12, lw=0, label="may be proposed")
+    ax.axhline(1.0 - delta, color=LIMIT, lw=0.8, ls="--", label=f"{1.0 - delta:g}")
+    if data.safety is not None:
+        met = data.safety.safe
+        ax.plot(data.X[met, 0], np.ones(met.sum()), "|", color="k", ms=7, label="measured safe")
+        bad = ~met & ~np.isnan(data.safety.z)
+        if bad.any():
+            ax.plot(data.X[bad, 0], np.zeros(bad.sum()), "x", color="k", ms=5, label="measured unsafe")
+    ax.set_ylim(-0.05, 1.05)
+    ax.set_ylabel(f"P({data.safety.name if data.safety else 'z'} safe)")
+
+
+def _mark(ax: Axes, at: float, number: int) -> None:
+    """Draw a proposal as a line, numbered at the lower edge of an output's panel."""
+    label = "proposed, in this order" if number == 1 else "_"
+    ax.axvline(at, color=PROPOSED, lw=1.0, ls=":", label=label)
+    ax.annotate(
+        str(number), (at, 0.03), xycoords=("data", "axes fraction"), color=PROPOSED,
+        ha="center", va="bottom", bbox={"boxstyle": "circle,pad=0.15", "fc": "white", "ec": PROPOSED},
+    )  # fmt: skip
+
+
+def _draw_map(report: Report[PlanSettings], record: Record, data: Dataset) -> None:
+    """Draw entropy against the probability of being safe at all candidates, and the proposals as ranked bars."""
+    frame, enough = candidate_frame(record, data), 1.0 - report.settings.delta
+    proposals = _proposals(record)
+    kept = _thinned(len(frame), [row for row, _ in proposals])
+    size = (11.0, max(4.8, 1.0 + 0.42 * len(proposals)))
+    with report.figure("plan", columns=2, size=size, width_ratios=(1.25, 1.0)) as drawing:
+        left, right = drawing.axes
+        for p, name in enumerate(data.target_names):
+            colour = OUTPUT_COLOURS[p % len(OUTPUT_COLOURS)]
+            left.plot(
+                frame["probability_safe"].iloc[kept], frame[f"entropy {name}"].iloc[kept], ".", ms=3, alpha=0.5,
+                color=colour, label=f"{name} at a candidate",
+            )  # fmt: skip
+        left.axvline(enough, color=LIMIT, lw=0.8, ls="--", label=f"safe enough: above {enough:g}")
+        left.set_xlabel("probability of being safe")
+        left.set_ylabel("entropy before the plan (nats)")
+        for number, (row, p) in enumerate(proposals):
+            columns = [f"entropy {name}" for name in (data.target_names if p < 0 else [data.target_names[p]])]
+            at = frame[["probability_safe", *columns]].iloc[row].to_numpy()
+            label = "_" if number else "proposed"
+            left.plot(np.repeat(at[0], len(columns)), at[1:], "o", mfc="none", color=PROPOSED, label=label)
+        _draw_bars(right, record, data, proposals)
+        drawing.legend("below")
+        drawing.data = frame.iloc[kept]
+
+
+def _draw_bars(ax: Axes, record: Record, data: Dataset, proposals: Sequence[tuple[int, int]]) -> None:
+    entropy = record.arrays["proposal_entropy"]
+    places = np.arange(len(proposals))
+    colours = [PROPOSED if p < 0 else OUTPUT_COLOURS[p % len(OUTPUT_COLOURS)] for _, p in proposals]
+    ax.barh(places, entropy, color=colours, alpha=0.75)
+    ax.set_yticks(places, [_label(i, *pair, record, data) for i, pair in enumerate(proposals, 1)])
+    ax.invert_yaxis()
+    ax.axvline(0.0, color=LIMIT, lw=0.8)
+    ax.set_xlabel("entropy given the proposals before (nats)")
+
+
+def _label(number: int, row: int, p: int, record: Record, data: Dataset) -> str:
+    what = "all outputs" if p < 0 else data.target_names[p]
+    return f"{number}: {what}, candidate {row + 1}\nP(safe) {record.arrays['probability_safe'][row]:.3f}"
+
+
+def candidate_frame(record: Record, data: Dataset) -> pd.DataFrame:
+    """Return one row per candidate: inputs, probability of being safe, mean, sd and entropy of each output."""
+    import pandas as pd
+
+    if data.grid is None:
+        raise ValueError(f"{data.name} has no candidates")
+    columns = {"probability_safe": record.arrays["probability_safe"]}
+    for p, name in enumerate(data.target_names):
+        columns |= {f"{what} {name}": record.arrays[what][:, p] for what in ("mean", "sd", "entropy")}
+    inputs = zip(input_columns(data, list(columns)), data.grid.T, strict=True)
+    return pd.DataFrame(dict(inputs) | columns)
+
+
+def input_columns(data: Dataset, others: Collection[str]) -> list[str]:
+    """Return the names of the inputs for a table that has these other columns."""
+    return [f"input {name}" if name in others else name for name in data.input_names]
+
+
+def _proposals(record: Record) -> list[tuple[int, int]]:
+    """Return row and output (negative: all) of each proposal."""
+    return [(int(row), int(p)) for row, p in zip(record.arrays["row"], record.arrays["output"], strict=True)]
+
+
+def _thinned(n: int, proposed: Sequence[int]) -> IntArray:
+    even = np.unique(np.linspace(0, n - 1, min(n, MOST_POINTS)).astype(np.int64))
+    return np.union1d(even, np.array(proposed, dtype=np.int64))
+
+
+# Tables of a plan: the proposals in the user's units, and how the hyperparameters were inferred.
+
+
+ALL_OUTPUTS = -1  # in the array of proposed outputs
+UNITS = (
+    "expected value and sd (noise-free) in own units; entropy in nats of the output in standard deviations of its "
+    "measured values (of a continued plan: as when it last started anew), as if the proposals before were measured"
+)
+
+
+OWN_COLUMNS = (
+    "order",
+    "candidate",
+    "measure",
+    "entropy",
+    "probability_safe",
+    "expected value",
+    "expected sd",
+)
+
+
+def proposal_table(record: Record, data: Dataset) -> pd.DataFrame:
+    """Return one row per proposed measurement, in its order: candidate, what to measure, entropy, safety, expectation.
+
+    Candidates are counted from 1, as the rows of their file.
+    """
+    import pandas as pd
+
+    arrays, grid = record.arrays, candidate_inputs(data)
+    taken = [*OWN_COLUMNS, *(f"{what} {name}" for name in data.target_names for what in ("expected", "sd"))]
+    rows = []
+    for order, (row, p) in enumerate(zip(arrays["row"], arrays["output"], strict=True), 1):
+        line: dict[str, object] = {"order": order, "candidate": int(row) + 1}
+        line |= dict(zip(input_columns(data, taken), grid[row], strict=True))
+        line["measure"] = "all outputs" if p == ALL_OUTPUTS else data.target_names[p]
+        line["entropy"] = arrays["proposal_entropy"][order - 1]
+        line["probability_safe"] = arrays["probability_safe"][row]
+        if p == ALL_OUTPUTS:
+            for q, name in enumerate(data.target_names):
+                line |= {f"expected {name}": arrays["mean"][row, q], f"sd {name}": arrays["sd"][row, q]}
+        else:
+            line |= {"expected value": arrays["mean"][row, p], "expected sd": arrays["sd"][row, p]}
+        rows.append(line)
+    columns = ["order", "candidate", *input_columns(data, taken), "measure", *OWN_COLUMNS[3:]]
+    return pd.DataFrame(rows, columns=None if rows else columns)
+
+
+def inference_table(record: Record) -> pd.DataFrame:
+    """Return the sampler's diagnostics, one row per model."""
+    import pandas as pd
+
+    names = ("ess", "acceptance", "unmoved", "step_size", "temperatures", "restarted", "log_evidence")
+    rows = [
+        {"model": model, "started": record.metrics["started"]}
+        | {name: record.number(f"{model}_{name}") for name in names}
+        for model in ("outputs", "safety")
+    ]
+    return pd.DataFrame(rows)
+
+
+def started_anew(record: Record) -> str:
+    """Return why a plan that follows an earlier one did not go on from what it knew; empty if it did."""
+    started = str(record.metrics["started"])
+    anew = "continues" in record.label and started.startswith("cold")
+    return f", inferred anew ({started.removeprefix('cold: ')})" if anew else ""
+
+
+def safe_text(record: Record, data: Dataset, settings: PlanSettings) -> str:
+    """Return what safe means, in the user's words."""
+    column = safety_of(data)
+    sign = "at least" if column.side == "above" else "at most"
+    sure = sureness(settings.delta)
+    beyond = record.number("beyond_step")
+    verb = "is" if beyond == 1 else "are"
+    farther = f"; {beyond:g} more {verb} too far from what was measured to be proposed yet" if beyond else ""
+    count, judged = (
+        int(record.number("candidates")),
+        int(np.isfinite(record.arrays["probability_safe"]).sum()),
+    )
+    of = f"{count} candidates" if judged == count else f"{judged} judged of {count} candidates"
+    return (
+        f"{column.name}, without its noise, is {sign} {column.limit:.15g} with probability above {sure} at "
+        f"{record.number('safe_candidates'):g} of {of}{farther}"
+    )
+
+
+# One plan: tell what was measured, ask for what comes next.
+
+
+def run(task: Task[PlanTask], shared: SharedWork) -> Outcome:
+    """Learn what is new in the table and ask for the next measurements."""
+    asked, data = task.params.asked, load(task.require_dataset())
+    planner = new_planner(data, asked)
+    if task.params.state is not None:
+        planner.restore(unpack(task.params.state))
+    planner.tell(data.X, data.y, safety_of(data).z)
+    budget = Budget(seconds=task.budget_seconds, observer=shared.observer)
+    found = planner.ask(candidate_inputs(data), asked.measurements, asked.when_nothing_is_safe, budget)
+    metrics: dict[str, float | int | str | bool | None] = {
+        "values": planner.n_values,
+        "candidates": len(candidate_inputs(data)),
+        "safe_candidates": found.n_safe,
+        "beyond_step": found.n_beyond_step,
+        "proposals": len(found.proposals),
+        "started": found.started,
+        "note": found.reason,
+        "warnings": WARNINGS_APART.join(found.warnings),
+    }
+    for model, diagnostics in found.diagnostics.items():
+        metrics |= {f"{model}_{name}": finite_or_none(value) for name, value in diagnostics.items()}
+    arrays = {f"{STATE}{name}": values for name, values in planner.state().items()}
+    return Outcome(
+        metrics,
+        status=found.status,
+        reason=found.reason if found.status != "done" else "",
+        arrays={
+            **arrays,
+            **_arrays(found),
+            ABOUT: about(data, task.params, task.label),
+        },
+        headline=f"{counted(len(found.proposals), 'proposal')}, "
+        f"{found.n_safe} of {metrics['candidates']} candidates safe",
+    )
+
+
+def _arrays(found: Plan) -> Mapping[str, np.ndarray[Any, Any]]:
+    outputs = [ALL_OUTPUTS if each.p is None else each.p for each in found.proposals]
+    return {
+        "row": np.array([each.row for each in found.proposals], dtype=np.int64),
+        "output": np.array(outputs, dtype=np.int64),
+        "proposal_entropy": np.array([each.entropy for each in found.proposals], dtype=np.float64),
+        "probability_safe": found.probability_safe,
+        "safe": found.safe,
+        "mean": found.mean,
+        "sd": found.sd,
+        "entropy": found.entropy,
+    }
+
+
+PROMISE = (
+    "probability_safe is the model's estimate, tried on made-up functions, no guarantee: a cliff that no measurement "
+    "hints at is not foreseen"
+)
+
+
+def summarise(report: Report[PlanSettings]) -> list[Statistic]:
+    """Tell and write the proposals in the user's units, and how the posteriors came about; draw the state."""
+    data, (record,) = load(report.request.require_dataset()), report.records()
+    proposals = proposal_table(record, data)
+    safe, begun = safe_text(record, data, report.settings), f"{record.label}{started_anew(record)}"
+    report.table(proposals, "plan", f"Next measurements: {safe}; {UNITS}")
+    report.table(inference_table(record), "plan_inference", f"Inference; {begun}")
+    shown = proposals.to_string(index=False, float_format="{:.6g}".format) if len(proposals) else ""
+    note = str(record.metrics["note"])
+    report.answer.extend(filter(None, (f"{begun}; {safe}", shown, note, UNITS, PROMISE)))
+    report.warnings.extend(record.warnings)
+    draw_plan(report, record, data)
+    n = int(record.number("candidates"))
+    return [Statistic("safe_candidates", record.number("safe_candidates"), n=n)]
+
+
+EXPERIMENTS.register("active_learning/plan")(
+    Experiment(
+        plan_tasks.PlanSettings,
+        plan_tasks.plan,
+        run,
+        summarise,
+        dataset_tasks=("measurements",),
+        published=only_arrays(
+            "row", "output", "p*", "mean", "sd", "entropy", "safe"
+        ),  # not the state: it holds data
+        model_keys=(),
+    )
+)
