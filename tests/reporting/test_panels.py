@@ -15,7 +15,7 @@ from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 
 from gpsuite.config.files import group_choices, read_file
-from gpsuite.experiments.wasserstein.images.figures import line_styles
+from gpsuite.experiments.wasserstein.images import line_styles
 from gpsuite.reporting import palette
 from gpsuite.reporting.metrics import METRICS, PROBABILITY, SHARE, headings, metric
 from gpsuite.reporting.palette import DATASETS, dataset_style, method_style, numbered_style

@@ -28,10 +28,15 @@ from gpsuite.experiments.base import (
     require,
 )
 from gpsuite.experiments.settings import within
-from gpsuite.experiments.wasserstein.images.tables import wide
+from gpsuite.experiments.wasserstein.fitting import (
+    LEVEL,
+    TrainingParams,
+    TrainingSettings,
+    fit_regression,
+    regression_scores,
+)
+from gpsuite.experiments.wasserstein.images import wide
 from gpsuite.experiments.wasserstein.methods import NUMBERS
-from gpsuite.experiments.wasserstein.shared.fitting import LEVEL, fit_regression, regression_scores
-from gpsuite.experiments.wasserstein.shared.training_settings import TrainingParams, TrainingSettings
 from gpsuite.methods.wasserstein.rows import FewDifferentRowsError
 from gpsuite.methods.wasserstein.tempering import ExactPredictionsError
 from gpsuite.reporting.comparison import Statistic

@@ -11,7 +11,7 @@ from gpsuite.cli import main
 from gpsuite.config.request import read_request
 from gpsuite.engine.plans import plan_tasks
 from gpsuite.errors import UserError
-from gpsuite.experiments.wasserstein.images.summary import _named_labels
+from gpsuite.experiments.wasserstein.images import _named_labels
 
 WORDS = ["experiment=wasserstein/digits", "dataset=csv", "dataset.target=kind", "scale=smoke"]
 

@@ -12,7 +12,7 @@ from gpsuite.config.request import read_request
 from gpsuite.data.loading import load
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import EXPERIMENTS
-from gpsuite.experiments.wasserstein.images.rows import read_images
+from gpsuite.experiments.wasserstein.image_tasks import read_images
 from tests.arrays import Array
 
 WORDS = [

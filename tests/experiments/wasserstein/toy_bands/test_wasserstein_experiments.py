@@ -17,11 +17,21 @@ from gpsuite.data.loading import load
 from gpsuite.engine.keys import task_key
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import EXPERIMENTS, SharedWork, Task
-from gpsuite.experiments.wasserstein.images.claims import claims
-from gpsuite.experiments.wasserstein.images.rows import learned_rows, read_images, with_noise
-from gpsuite.experiments.wasserstein.images.run import SHUFFLED, most_and_least_certain
-from gpsuite.experiments.wasserstein.images.summary import split_ratio
-from gpsuite.experiments.wasserstein.images.tables import COMPARED, differences, scored_frame, shift_rows
+from gpsuite.experiments.wasserstein.image_tasks import (
+    SHUFFLED,
+    learned_rows,
+    most_and_least_certain,
+    read_images,
+    with_noise,
+)
+from gpsuite.experiments.wasserstein.images import (
+    COMPARED,
+    claims,
+    differences,
+    scored_frame,
+    shift_rows,
+    split_ratio,
+)
 from gpsuite.experiments.wasserstein.regression import fold_rows
 from gpsuite.methods.wasserstein.names import GP_CLASSIFIER_NAMES, NETWORK_CLASSIFIER_NAMES, REGRESSOR_NAMES
 from gpsuite.reporting.tables import summarise_groups

@@ -1,0 +1,524 @@
+"""Settings of the image experiments: digits, mnist, fashion_mnist."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+
+from gpsuite.arrays import FloatArray, IntArray
+from gpsuite.data.dataset import Dataset
+from gpsuite.data.loading import PreparedDataset, load
+from gpsuite.data.splits import train_test_indices, without_copies
+from gpsuite.errors import DataError
+from gpsuite.experiments.base import (
+    BUDGET,
+    DIVERGED,
+    DONE,
+    MethodOptions,
+    Outcome,
+    Request,
+    SharedWork,
+    Task,
+    finite_or_none,
+    require,
+)
+from gpsuite.experiments.params import LEFT_OUT
+from gpsuite.experiments.settings import Count, Rule, Share, at_least, filled, not_negative, unique
+from gpsuite.experiments.wasserstein.fitting import TrainingParams, TrainingSettings
+from gpsuite.experiments.wasserstein.methods import ClassifierMethod
+from gpsuite.methods.wasserstein.rows import FewDifferentRowsError, TrainingRows, split_rows
+from gpsuite.methods.wasserstein.scoring import classification as scores
+from gpsuite.methods.wasserstein.scoring.detection import auroc, average_precision, false_positives_at_95
+from gpsuite.models.classification import robust_max
+from gpsuite.seeds import derived_seed, stream
+
+if TYPE_CHECKING:
+    from gpsuite.methods.wasserstein.classifiers import FittedClassifier
+    from gpsuite.models.random_elements.likelihoods import ClassPrediction
+
+
+below_one = Rule(lambda share: 0.0 <= share < 1.0, "must be 0 or more and below 1")
+
+
+@dataclass
+class ImageSettings(TrainingSettings):
+    """Settings of classification of images; the first dataset is learned, the others are out of distribution.
+
+    Attributes:
+        repetitions: random splits, or random choices of training rows and seeds where the dataset has its split.
+        test_share: share of rows kept for testing where the dataset has no split of its own.
+        train_rows: training rows, validation rows among them; 0 takes all.
+        test_rows: test rows at most.
+        outside_rows: rows of each other dataset at most.
+        convolution: whether the network's hidden layers are convolutions.
+        epsilon: of robust max.
+        dropout: probability of leaving a unit out.
+        members: networks of the ensemble.
+        draws: of weights or of dropout in a prediction.
+        bins: of the calibration error.
+        shifts: standard deviations of noise added to the test images, in units of the largest grey level.
+        label_noise: shares of training labels replaced by another class; 0 first.
+        noise_methods: methods that learn from noisy labels too.
+    """
+
+    repetitions: Count
+    test_share: Share
+    train_rows: Annotated[int, at_least(0)]
+    test_rows: Count
+    outside_rows: Count
+    convolution: bool
+    epsilon: Share
+    dropout: Annotated[float, not_negative]
+    members: Annotated[int, at_least(2)]
+    draws: Count
+    bins: Count
+    shifts: Annotated[list[Annotated[float, not_negative]], unique]
+    label_noise: Annotated[list[Annotated[float, below_one]], filled, unique]
+    noise_methods: Annotated[list[str], unique]
+
+    def check(self) -> None:
+        """Refuse noise levels that leave out clean labels, and dropout of everything."""
+        require(self.label_noise[0] == 0.0, "label_noise", self.label_noise, "the first level must be 0")
+        require(self.dropout < 1.0, "dropout", self.dropout, "must be below 1")
+
+
+# Params of the image experiments' tasks.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outside:
+    """A dataset whose images the classifier has never seen.
+
+    Attributes:
+        name: of the dataset.
+        content: hash of what it holds.
+        prepared: where it is found.
+    """
+
+    name: str
+    content: str
+    prepared: PreparedDataset = field(metadata=LEFT_OUT)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageTask:
+    """A classifier trained and tested once; settings as `ImageSettings`.
+
+    Attributes:
+        method: which classifier.
+        training: how.
+        seed: of rows, noise and training: the same for every method of a repetition.
+        label_noise: share of training labels replaced.
+        outside: other datasets.
+    """
+
+    method: MethodOptions
+    training: TrainingParams
+    seed: int
+    label_noise: float
+    test_share: float
+    train_rows: int
+    test_rows: int
+    outside_rows: int
+    convolution: bool
+    epsilon: float
+    dropout: float
+    members: int
+    draws: int
+    bins: int
+    shifts: tuple[float, ...]
+    outside: tuple[Outside, ...]
+    kind: str = "wasserstein_image"
+
+
+# Tasks of the image experiments: one per method, repetition and share of noisy labels.
+
+
+_SECONDS_PER_ROW = {"map": 0.3, "temperature": 0.3, "mc_dropout": 0.4, "ensemble": 1.5, "laplace": 0.5}
+_KEPT_IMAGES = 1  # added to the method's version where images are kept; raised when others are
+_WITHOUT_COPIES = 2  # added where rows have copies: none is trained on and validates
+_CONVOLUTION = 3.5  # times the seconds of a dense network, forward and back
+
+
+def plan(request: Request[ImageSettings]) -> list[Task[ImageTask]]:
+    """Return one task per repetition, share of noisy labels and method."""
+    settings = request.settings
+    for name in settings.noise_methods:
+        allowed = f"not a method of this run\nvalid: noise_methods=[], or any of {', '.join(request.methods)}"
+        require(name in request.methods or len(settings.label_noise) == 1, "noise_methods", name, allowed)
+    tasks = list(_tasks(request))
+    data, *others = request.prepared
+    check_images(
+        data, others, list({(t.params.seed, t.params.label_noise): t.params for t in tasks}.values())
+    )
+    rows = round((1.0 - settings.test_share) * data.rows)
+    settings.check_inducing(min(settings.train_rows or rows, rows))
+    return tasks
+
+
+def _tasks(request: Request[ImageSettings]) -> Iterator[Task[ImageTask]]:
+    settings = request.settings
+    data, *others = request.prepared
+    outside = tuple(Outside(name=o.name, content=o.content_hash, prepared=o) for o in others)
+    rows = min(settings.train_rows or data.rows, data.rows)
+    seconds = _CONVOLUTION if settings.convolution else 1.0
+    added = _added_version(data)
+    for repetition in range(settings.repetitions):
+        for noise in settings.label_noise:
+            for name, options in request.methods.items():
+                if noise > 0.0 and name not in settings.noise_methods:
+                    continue
+                assert isinstance(options, ClassifierMethod)
+                yield request.task(
+                    ImageTask(
+                        method=options,
+                        training=settings.work,
+                        seed=derived_seed(request.seed, "images", repetition),
+                        label_noise=noise,
+                        test_share=settings.test_share,
+                        train_rows=settings.train_rows,
+                        test_rows=settings.test_rows,
+                        outside_rows=settings.outside_rows,
+                        convolution=settings.convolution,
+                        epsilon=settings.epsilon,
+                        dropout=settings.dropout,
+                        members=settings.members,
+                        draws=settings.draws,
+                        bins=settings.bins,
+                        shifts=tuple(settings.shifts),
+                        outside=outside,
+                    ),
+                    label=f"{options.title}  repetition {repetition}"
+                    + (f"  {100 * noise:g} % noisy labels" if noise else ""),
+                    axes={"method": name, "label_noise": noise, "repetition": repetition},
+                    version=options.method.version + added,
+                    cost=2.0
+                    + 1e-4 * rows * settings.epochs * seconds * _SECONDS_PER_ROW.get(options.classifier, 1.0),
+                    dataset=data,
+                )
+
+
+def _added_version(data: PreparedDataset) -> int:
+    """Return what is added to a method's version: of datasets of which more is kept, or other rows are trained on."""
+    copies = data.spec["loader"] == "csv" and load(data).groups is not None
+    return (_KEPT_IMAGES if keeps_images(data) else 0) + (_WITHOUT_COPIES if copies else 0)
+
+
+# Rows of a repetition of the image experiments, and what must be refused before any work.
+
+
+ROWS_PER_CLASS = 50  # with more of them than that, a class of a shipped dataset is never missing
+
+
+@dataclass(frozen=True, eq=False)
+class Images:
+    """Rows of one repetition, grey levels from 0 to 1.
+
+    Attributes:
+        X: training inputs, validation rows among them [N, D].
+        y: their labels as the learner sees them [N].
+        X_test: test inputs [N', D].
+        y_test: their labels [N'].
+        n_classes: C.
+        side: height and width.
+        largest: grey level that became 1.
+        groups: equal for training rows that are copies of each other [N], or None.
+    """
+
+    X: FloatArray
+    y: IntArray
+    X_test: FloatArray
+    y_test: IntArray
+    n_classes: int
+    side: int
+    largest: float
+    groups: IntArray | None
+
+
+def read_images(data: Dataset, params: ImageTask) -> Images:
+    """Choose, scale and, where asked, spoil the rows of a repetition."""
+    rng = stream(params.seed, "rows")
+    if data.fixed_split is not None:
+        train, test = data.fixed_split
+        train, test = rng.permutation(train), rng.permutation(test)
+    else:
+        train, test = train_test_indices(len(data.X), params.test_share, params.seed)
+        train = without_copies(train, test, data.groups)
+    train, test = train[: params.train_rows or None], test[: params.test_rows]
+    side = int(np.sqrt(data.X.shape[1]))
+    if side * side != data.X.shape[1]:
+        raise ValueError(f"{data.X.shape[1]} inputs are no square image")
+    y = data.y[:, 0].astype(np.int64)
+    # values below 0 are no grey levels, but keep their order
+    largest = float(np.abs(data.X[train]).max()) or 1.0
+    noisy = with_noise(y[train], data.n_classes, params.label_noise, stream(params.seed, "labels"))
+    groups = None if data.groups is None else data.groups[train]
+    return Images(
+        data.X[train] / largest, noisy, data.X[test] / largest, y[test], data.n_classes, side, largest, groups
+    )
+
+
+def with_noise(y: IntArray, n_classes: int, share: float, rng: np.random.Generator) -> IntArray:
+    """Return labels of which a share, rounded, are replaced by another class, uniformly."""
+    changed = rng.permutation(len(y))[: round(share * len(y))]
+    noisy = y.copy()
+    noisy[changed] = (y[changed] + rng.integers(1, n_classes, len(changed))) % n_classes
+    return noisy
+
+
+def learned_rows(images: Images, params: ImageTask) -> TrainingRows:
+    """Return the repetition's training rows, validation rows split off."""
+    share = params.training.validation_share
+    return split_rows(images.X, images.y, share, stream(params.seed, "validation"), images.groups)
+
+
+def keeps_images(data: PreparedDataset) -> bool:
+    """Return whether records may hold some of a dataset's images: only where the data are embedded."""
+    return bool(data.spec.get("embedded"))
+
+
+def check_images(
+    data: PreparedDataset, others: Iterable[PreparedDataset], tasks: Sequence[ImageTask]
+) -> None:
+    """Refuse images that are not square or of different sizes, and repetitions that never see a class.
+
+    Only data whose description leaves it open, or few rows, are loaded.
+
+    Args:
+        data: what is learned.
+        others: what is shown beside it.
+        tasks: one for each repetition and share of noisy labels.
+
+    Raises:
+        DataError: naming the key.
+    """
+    pixels = _pixels(data)
+    if math.isqrt(pixels) ** 2 != pixels:
+        columns = "choose images of k x k pixels, one column a pixel, by dataset.inputs"
+        advice = columns if data.name == "csv" else "choose a dataset of images: gpsuite list datasets"
+        raise DataError(f"{data.name}: {pixels} inputs are no square image\n{advice}", key="dataset")
+    for other in others:
+        if _pixels(other) != pixels:
+            raise DataError(
+                f"datasets: {other.name} has {_pixels(other)} pixels, {data.name}, which is learned, {pixels}\n"
+                "name datasets with images of one size",
+                key="datasets",
+            )
+    n_classes = data.spec.get("n_classes")
+    if n_classes is None or min(t.train_rows or data.rows for t in tasks) < ROWS_PER_CLASS * int(n_classes):
+        loaded = load(data)
+        for params in tasks:
+            _check_classes(loaded, params)
+
+
+def _check_classes(data: Dataset, params: ImageTask) -> None:
+    try:
+        learned = learned_rows(read_images(data, params), params)
+    except FewDifferentRowsError as error:
+        raise DataError(f"dataset={data.name}: {error}\nadd different rows", key="dataset") from error
+    missing = np.setdiff1d(np.arange(data.n_classes), learned.y)
+    if missing.size:
+        more = "more rows (0 takes all), " if 0 < params.train_rows < len(data.X) else ""
+        names = data.label_names or tuple(map(str, range(data.n_classes)))
+        raise DataError(
+            f"train_rows={params.train_rows}: none of the {len(learned.y)} training rows of a repetition is of class "
+            f"{', '.join(names[label] for label in missing[:5])}\n"
+            f"take {more}a smaller test_share, or leave rare classes out of the file",
+            key="train_rows",
+        )
+
+
+def _pixels(data: PreparedDataset) -> int:
+    return int(data.spec.get("n_inputs") or load(data).X.shape[1])
+
+
+# One classifier trained, tested, and shown images of another kind.
+
+
+SHUFFLED = "shuffled pixels"
+SHOWN = 6  # most and least certain images that are kept
+ENTROPY_BINS = 30
+COVERAGES = np.linspace(0.02, 1.0, 50)
+_STATUS = {"done": DONE, "budget": BUDGET, "diverged": DIVERGED}
+
+
+def run(task: Task[ImageTask], shared: SharedWork) -> Outcome:
+    """Train one classifier and return its scores."""
+    params = task.params
+    data = load(task.require_dataset())
+    images = read_images(data, params)
+    found = fit(task, images, shared)
+    prediction = found.predict(images.X_test)
+    metrics: dict[str, Any] = test_scores(prediction, images.y_test, params.bins)
+    arrays = _curves(prediction, images.y_test, params.bins)
+    top = np.log(images.n_classes)
+    for name, X in _outside(params, images).items():
+        other = found.predict(X)
+        metrics |= detection_scores(name, prediction, other)
+        arrays[f"entropy {name}"] = np.histogram(other.total_uncertainty, ENTROPY_BINS, (0.0, top))[0]
+    for shift in params.shifts:
+        noise = stream(params.seed, "shift", shift).standard_normal(images.X_test.shape)
+        moved = found.predict(images.X_test + shift * noise)
+        for name in ("accuracy", "nll", "ece"):
+            metrics[f"{name} shift {shift:g}"] = test_scores(moved, images.y_test, params.bins)[name]
+    if keeps_images(task.require_dataset()):
+        kept = most_and_least_certain(prediction.total_uncertainty)
+        arrays |= {
+            "certain images": images.X_test[kept],
+            "certain entropies": prediction.total_uncertainty[kept],
+        }
+    metrics |= {f"chosen {name}": value for name, value in found.chosen.items()}
+    metrics |= member_scores(found, images) | formula_errors(found, images, params)
+    state = found.report.state
+    metrics |= {"epochs": state.best_epoch, "validation_nll": state.best_score}
+    metrics |= {"chosen batch": state.batch, "chosen learning_rate": state.learning_rate}
+    headline = f"accuracy {metrics['accuracy']:.3f}, NLL {metrics['nll']:.3f}, ECE {metrics['ece']:.3f}"
+    status = _STATUS[found.report.status]
+    reason = "" if status == DONE else found.report.reason
+    clean = {k: finite_or_none(v) if isinstance(v, float) else v for k, v in metrics.items()}
+    return Outcome(clean, status, reason, arrays, headline)
+
+
+def fit(task: Task[ImageTask], images: Images, shared: SharedWork) -> FittedClassifier:
+    """Train the task's classifier on the repetition's rows."""
+    from gpsuite.models.tensorflow_setup import configure
+
+    configure()  # before anything else imports TensorFlow
+    from gpsuite.budget import Budget
+    from gpsuite.methods.wasserstein.classifiers import CLASSIFIERS, Fit, NoKeeper
+    from gpsuite.methods.wasserstein.options import ClassifierOptions
+    from gpsuite.methods.wasserstein.states import StateFolder
+    from gpsuite.models.networks.spec import NetworkSpec
+
+    params, t = task.params, task.params.training
+    image = (images.side, images.side, 1) if params.convolution else None
+    options = ClassifierOptions(
+        training=t.training,
+        network=NetworkSpec(t.widths, t.activation, image),
+        prior=t.prior,
+        prior_mean=t.prior_mean,
+        prior_evaluations=t.prior_evaluations,
+        inducing=t.inducing,
+        chosen=t.chosen,
+        epsilon=params.epsilon,
+        dropout=params.dropout,
+        members=params.members,
+        draws=params.draws,
+    )
+    rows = learned_rows(images, params)
+    assert isinstance(params.method, ClassifierMethod)
+    name = params.method.classifier
+    steps = t.training.steps(len(rows.X)) * (params.members if name == "ensemble" else 1)
+    budget = Budget(task.budget_seconds, evaluations=steps, observer=shared.observer)
+    keeper = NoKeeper() if shared.states is None else StateFolder(shared.states)
+    return CLASSIFIERS.get(name)(Fit(rows, images.n_classes, options, params.seed, budget, keeper))
+
+
+def test_scores(prediction: ClassPrediction, y: IntArray, bins: int) -> dict[str, float]:
+    """Return the scores on test rows."""
+    p = prediction.probabilities
+    wrong = p.argmax(axis=1) != y
+    return {
+        "accuracy": scores.accuracy(p, y),
+        "nll": scores.negative_log_likelihood(p, y),
+        "brier": scores.brier_score(p, y),
+        "ece": scores.calibration_error(p, y, bins),
+        "confidence_excess": scores.overconfidence(p, y),
+        "aurc": scores.risk_coverage(prediction.total_uncertainty, wrong).area,
+        "total_uncertainty": float(prediction.total_uncertainty.mean()),
+        "data_uncertainty": float(prediction.data_uncertainty.mean()),
+        "knowledge_uncertainty": float(prediction.knowledge_uncertainty.mean()),
+    }
+
+
+def detection_scores(name: str, inside: ClassPrediction, outside: ClassPrediction) -> dict[str, float]:
+    """Return how well entropy and mutual information tell outside images from test images."""
+    total = inside.total_uncertainty, outside.total_uncertainty
+    # a constant of every point apart, the two rank alike; rounding must not order what is equal
+    knowledge = tuple(np.round(one.knowledge_uncertainty, 12) for one in (inside, outside))
+    return {
+        f"auroc {name}": auroc(*(np.round(one, 12) for one in total)),
+        f"auroc_knowledge {name}": auroc(*knowledge),
+        f"aupr {name}": average_precision(*total),
+        f"fpr95 {name}": false_positives_at_95(*total),
+    }
+
+
+def most_and_least_certain(uncertainty: FloatArray) -> IntArray:
+    """Return the rows of the `SHOWN` smallest and the `SHOWN` largest uncertainties [2 `SHOWN`], in rising order.
+
+    What is equal up to rounding keeps the order of rows: robust max is equally certain of many images, and last bits,
+    which differ from processor to processor, must not choose among them.
+
+    Args:
+        uncertainty: in nats [N].
+    """
+    order = np.argsort(np.round(uncertainty, 12), kind="stable")
+    return np.concatenate([order[:SHOWN], order[-SHOWN:]])
+
+
+def member_scores(found: FittedClassifier, images: Images) -> dict[str, float]:
+    """Return the mean accuracy and NLL of an ensemble's members; nothing for others."""
+    if not isinstance(found.model, list):
+        return {}
+    members = [model.predict(images.X_test).probabilities for model in found.model]
+    return {
+        "member_accuracy": float(np.mean([scores.accuracy(p, images.y_test) for p in members])),
+        "member_nll": float(np.mean([scores.negative_log_likelihood(p, images.y_test) for p in members])),
+    }
+
+
+def formula_errors(found: FittedClassifier, images: Images, params: ImageTask) -> dict[str, float]:
+    """Return how far training's and prediction's numbers are from the notes' formulas, for GWI with robust max."""
+    from gpsuite.methods.wasserstein.gwi import GWIClassifier
+    from gpsuite.models.random_elements.likelihoods import RobustMax
+
+    if not isinstance(found.model, GWIClassifier) or not isinstance(found.model.likelihood, RobustMax):
+        return {}
+    mean, variance = found.model.element.predict(images.X_test)
+    S = robust_max.largest_probabilities(mean, variance)
+    wrong = params.epsilon / (images.n_classes - 1)
+    p = found.predict(images.X_test).probabilities
+    rows = np.arange(len(S))
+    trained = found.model.likelihood.expected_log(mean, variance, images.y_test, None).numpy()
+    own = S[rows, images.y_test]
+    formula = np.log(1.0 - params.epsilon) * own + np.log(wrong) * (1.0 - own)
+    return {
+        "expected_log_likelihood_error": float(np.abs(trained - formula).max()),
+        "class_probability_error": float(np.abs(p - (1.0 - params.epsilon) * S - wrong * (1.0 - S)).max()),
+        "class_probability_sum_error": float(np.abs(p.sum(axis=1) - 1.0).max()),
+        "probability_sum_error": robust_max.sum_error(S),
+        "hermite_sum_error": robust_max.sum_error(robust_max.gauss_hermite_probabilities(mean, variance, 50)),
+        "prediction_is_argmax": float(np.mean(p.argmax(axis=1) == S.argmax(axis=1))),
+    }
+
+
+def _outside(params: ImageTask, images: Images) -> dict[str, FloatArray]:
+    """Return images of each other dataset, in grey levels from 0 to 1, and test images with their pixels shuffled."""
+    found = {}
+    for other in params.outside:
+        data = load(other.prepared)
+        test = np.arange(len(data.X)) if data.fixed_split is None else data.fixed_split[1]
+        rows = stream(params.seed, "outside", other.name).permutation(test)[: params.outside_rows]
+        found[other.name] = data.X[rows] / (float(data.X[rows].max()) or 1.0)
+    order = stream(params.seed, "shuffle")
+    found[SHUFFLED] = order.permuted(images.X_test[: params.outside_rows], axis=1)
+    return found
+
+
+def _curves(prediction: ClassPrediction, y: IntArray, bins: int) -> dict[str, Any]:
+    p = prediction.probabilities
+    diagram = scores.reliability(p, y, bins)
+    curve = scores.risk_coverage(prediction.total_uncertainty, p.argmax(axis=1) != y)
+    top = np.log(p.shape[1])
+    return {
+        "bin counts": diagram.counts.astype(np.float64),
+        "bin confidence": np.nan_to_num(diagram.confidence),
+        "bin accuracy": np.nan_to_num(diagram.accuracy),
+        "risk": np.interp(COVERAGES, curve.coverage, curve.risk),
+        "entropy test": np.histogram(prediction.total_uncertainty, ENTROPY_BINS, (0.0, top))[0],
+    }

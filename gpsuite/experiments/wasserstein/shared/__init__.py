@@ -1,1 +1,0 @@
-"""What the wasserstein experiments share: fits of every method, and the settings of their training."""
