@@ -15,21 +15,19 @@ from gpsuite.experiments.base import METHODS, SharedWork
 from gpsuite.experiments.guarantee.checks import few_different
 from gpsuite.experiments.guarantee.searches import Searches, nested
 from gpsuite.experiments.guarantee.tasks import Learning
-from gpsuite.experiments.robustness.shared.categories import levels_of, switched
-from gpsuite.experiments.robustness.shared.classifiers import (
+from gpsuite.experiments.robustness.classifiers import (
+    MOST_CLASSES,
     Problem,
+    class_count,
     present_classes,
+    read_classes,
     read_problem,
     shown_names,
+    trained_classes,
     trained_classifier,
 )
-from gpsuite.experiments.robustness.shared.several_classes import (
-    MOST_CLASSES,
-    class_count,
-    read_classes,
-    trained_classes,
-)
-from gpsuite.experiments.robustness.shared.tasks import ClassifierParams, GPCParams
+from gpsuite.experiments.robustness.inputs import levels_of, switched
+from gpsuite.experiments.robustness.tasks import ClassifierParams, GPCParams
 from gpsuite.methods.robustness.explain.binary_lines import BinaryLines, binary_lines
 from gpsuite.methods.robustness.explain.effects import one_sided_ranges
 from gpsuite.methods.robustness.explain.softmax_lines import SoftmaxLines, softmax_lines

@@ -8,7 +8,7 @@ from gpsuite.data.loading import load
 from gpsuite.experiments.base import Request
 from gpsuite.experiments.guarantee.settings import GuaranteeSettings
 from gpsuite.experiments.guarantee.tasks import ROWS
-from gpsuite.experiments.robustness.shared.several_classes import class_count
+from gpsuite.experiments.robustness.classifiers import class_count
 
 REGRESSION, CLASSIFICATION = 3.5, 30.0  # seconds of training on 1000 rows
 BOX, SOFTMAX_BOX = 1.1e-3, 2e-3  # seconds of a box at which the level bound, or three classes, are bounded

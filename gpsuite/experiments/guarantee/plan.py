@@ -29,7 +29,7 @@ from gpsuite.experiments.guarantee.tasks import (
 from gpsuite.experiments.guarantee.tolerances import tolerances_of
 from gpsuite.experiments.perturbation.region import MODELS, version_of
 from gpsuite.experiments.perturbation.region_problem import RegionTask, input_number, read_problem
-from gpsuite.experiments.robustness.shared.free_inputs import version_with
+from gpsuite.experiments.robustness.inputs import version_with
 from gpsuite.experiments.settings import require_one_output
 from gpsuite.seeds import derived_seed
 

@@ -19,7 +19,7 @@ from gpsuite.experiments.guarantee.checks import few_different
 from gpsuite.experiments.guarantee.searches import Searches, nested
 from gpsuite.experiments.guarantee.tasks import Learning
 from gpsuite.experiments.pac_bayes.tasks import LEAST_TRAINING_ROWS
-from gpsuite.experiments.robustness.shared.classifiers import numbers_of
+from gpsuite.experiments.robustness.classifiers import numbers_of
 from gpsuite.methods.conformal import LeaveOneOut, split_radius
 from gpsuite.methods.pac_bayes import PAPER_GRID, BandLoss, FullGPPosterior
 from gpsuite.methods.pac_bayes.bounds.certificates import Certificate

@@ -27,7 +27,7 @@ from gpsuite.experiments.guarantee.saved import packed
 from gpsuite.experiments.guarantee.saved_regression import SavedRegression
 from gpsuite.experiments.guarantee.searches import Searches
 from gpsuite.experiments.guarantee.tasks import BoundedTask, JudgedTask, RowsTask
-from gpsuite.experiments.robustness.shared.classifiers import numbers_of
+from gpsuite.experiments.robustness.classifiers import numbers_of
 from gpsuite.seeds import stream
 
 

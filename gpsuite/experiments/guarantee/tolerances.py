@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gpsuite.data.dataset import Dataset
 from gpsuite.experiments.guarantee.settings import GuaranteeSettings
-from gpsuite.experiments.robustness.shared.classifiers import numbers_of
+from gpsuite.experiments.robustness.classifiers import numbers_of
 from gpsuite.rounding import rounded
 
 

@@ -23,11 +23,11 @@ from gpsuite.data.catalogue import read_spec, shipped_conf_dir
 from gpsuite.data.loading import PreparedDataset, prepare
 from gpsuite.experiments.base import SharedWork
 from gpsuite.experiments.benchmark import BenchCase, Work
-from gpsuite.experiments.robustness.pixel_maps.bench import pixel_map_cases
-from gpsuite.experiments.robustness.safety.bench import class_count_case
-from gpsuite.experiments.robustness.shared.classifiers import Problem, trained_classifier
-from gpsuite.experiments.robustness.shared.free_inputs import choose
-from gpsuite.experiments.robustness.shared.tasks import ClassifierParams, GPCParams
+from gpsuite.experiments.robustness.bench_pixel_maps import pixel_map_cases
+from gpsuite.experiments.robustness.bench_safety import class_count_case
+from gpsuite.experiments.robustness.classifiers import Problem, trained_classifier
+from gpsuite.experiments.robustness.inputs import choose
+from gpsuite.experiments.robustness.tasks import ClassifierParams, GPCParams
 from gpsuite.methods.robustness.certificates.certificate import Certificate
 from gpsuite.methods.robustness.certificates.certify import certify
 from gpsuite.methods.robustness.certificates.checker import check_certificate

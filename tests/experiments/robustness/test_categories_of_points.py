@@ -8,9 +8,8 @@ import numpy as np
 
 from gpsuite.data.loading import load, prepare
 from gpsuite.data.spec import CsvSpec
-from gpsuite.experiments.robustness.shared.categories import levels_of, switched
-from gpsuite.experiments.robustness.shared.classifiers import Problem
-from gpsuite.experiments.robustness.shared.free_inputs import describe, version_with
+from gpsuite.experiments.robustness.classifiers import Problem
+from gpsuite.experiments.robustness.inputs import describe, levels_of, switched, version_with
 
 
 def test_every_level_in_turn_is_a_row_that_could_be(tmp_path: Path) -> None:

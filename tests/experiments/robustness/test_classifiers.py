@@ -14,16 +14,16 @@ from gpsuite.data.loading import PreparedDataset, load, prepare
 from gpsuite.data.spec import CsvSpec
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import SharedWork
-from gpsuite.experiments.robustness.shared.classifiers import (
+from gpsuite.experiments.robustness.classifiers import (
     cut_short,
     median_distance,
     model_metrics,
     read_problem,
     train,
+    trained_classes,
     trained_classifier,
 )
-from gpsuite.experiments.robustness.shared.several_classes import trained_classes
-from gpsuite.experiments.robustness.shared.tasks import ClassifierParams, GPCParams
+from gpsuite.experiments.robustness.tasks import ClassifierParams, GPCParams
 from gpsuite.models.classification.approximation import NotConvergedError
 
 MODEL = ClassifierParams(
@@ -127,7 +127,7 @@ def test_a_group_trains_once_and_remembers_a_failure(tmp_path: Path, monkeypatch
         calls.append(1)
         raise NotConvergedError("no start")
 
-    monkeypatch.setattr("gpsuite.experiments.robustness.shared.classifiers.train", fail)
+    monkeypatch.setattr("gpsuite.experiments.robustness.classifiers.train", fail)
     for _ in range(2):
         with pytest.raises(NotConvergedError, match="no start"):
             trained_classifier(data, replace(MODEL, evaluations=3), shared)

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from gpsuite.experiments.robustness.shared import probability_change_claims
-from gpsuite.experiments.robustness.shared.probability_change_claims import (
+from gpsuite.experiments.robustness import probability_change
+from gpsuite.experiments.robustness.probability_change import (
     about_five,
     by_classifier,
     definitions_agree,
@@ -149,7 +149,7 @@ def test_records_that_break_the_definitions_are_counted() -> None:
 
 def test_many_comparisons_pay_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
     found = iter([0.04, 0.03])
-    monkeypatch.setattr(probability_change_claims, "corrected_t_p", lambda *_: next(found))
+    monkeypatch.setattr(probability_change, "corrected_t_p", lambda *_: next(found))
     frame = delta_frame({key: factor for key, factor in FIVE.items() if key[1] != 100})
     one = ep_more_robust([by_classifier(frame)], RATIO)
     assert (one.value, one.n) == (0.0, 2)  # each below 5 %, the smaller above half of it

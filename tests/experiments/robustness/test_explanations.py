@@ -14,13 +14,21 @@ import pandas as pd
 import pytest
 
 from gpsuite.experiments.base import Record
-from gpsuite.experiments.robustness.explain.tables import ENDS, mean_table, strongest_sentences
-from gpsuite.experiments.robustness.global_effects.claims import cosine, decided_signs, global_claims
-from gpsuite.experiments.robustness.global_effects.summary import measure_colours
-from gpsuite.experiments.robustness.regression.models import RegressionProblem
-from gpsuite.experiments.robustness.regression.run import _metrics, own_units, uncertain_box
-from gpsuite.experiments.robustness.regression.summary import moved_sentences
-from gpsuite.experiments.robustness.shared.stored_certificates import Certified
+from gpsuite.experiments.robustness.explain import ENDS, mean_table, strongest_sentences
+from gpsuite.experiments.robustness.global_effects import (
+    cosine,
+    decided_signs,
+    global_claims,
+    measure_colours,
+)
+from gpsuite.experiments.robustness.records import Certified
+from gpsuite.experiments.robustness.regression import (
+    RegressionProblem,
+    _metrics,
+    moved_sentences,
+    own_units,
+    uncertain_box,
+)
 from gpsuite.methods.robustness.regression.prediction_range import QuantileRange
 from gpsuite.reporting.comparison import read_statistics
 from gpsuite.rounding import rounded
@@ -357,7 +365,7 @@ def test_a_certificate_that_time_ended_counts_where_rounding_ended_the_search(
 ) -> None:
     """With more seconds it is computed again; a range that is known up to rounding is none that time ended."""
     late = Certified({"uncertified": "seconds"}, out_of_time=True)
-    monkeypatch.setattr("gpsuite.experiments.robustness.regression.run.certify_ranges", lambda *_: late)
+    monkeypatch.setattr("gpsuite.experiments.robustness.regression.certify_ranges", lambda *_: late)
     rng = np.random.default_rng(1)
     speed = rng.uniform(0, 10, 60).round(3)
     pd.DataFrame({"speed": speed, "temp": (20 + 3 * speed).round(3)}).to_csv("lin.csv", index=False)

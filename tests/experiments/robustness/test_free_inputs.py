@@ -9,14 +9,8 @@ import pytest
 
 from gpsuite.data.dataset import Dataset
 from gpsuite.errors import UserError
-from gpsuite.experiments.robustness.explain.figures import is_image
-from gpsuite.experiments.robustness.shared.free_inputs import (
-    check_images,
-    check_words,
-    describe,
-    image_order,
-    split_word,
-)
+from gpsuite.experiments.robustness.explain import is_image
+from gpsuite.experiments.robustness.inputs import check_images, check_words, describe, image_order, split_word
 from gpsuite.models.config import ModelSpec
 
 

@@ -10,8 +10,7 @@ import pytest
 from gpsuite.config.request import read_request
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import EXPERIMENTS, Record, Report, Request, SharedWork, Task
-from gpsuite.experiments.robustness.bounds_1d.run import made_up_rows, run
-from gpsuite.experiments.robustness.bounds_1d.summary import statements
+from gpsuite.experiments.robustness.bounds_1d import made_up_rows, run, statements
 from tests.experiments.drawn import drawn
 
 NAME = "experiment=robustness/bounds_1d"

@@ -13,9 +13,8 @@ from gpsuite.config.request import read_request
 from gpsuite.engine.keys import task_key
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import BUDGET, DIVERGED, EXPERIMENTS, SharedWork, Task
-from gpsuite.experiments.robustness.shared.classifiers import task_classifier
-from gpsuite.experiments.robustness.shared.paper_protocol import STUDIES
-from gpsuite.experiments.robustness.shared.probability_change import run_delta
+from gpsuite.experiments.robustness.classifiers import task_classifier
+from gpsuite.experiments.robustness.probability_change import STUDIES, run_delta
 from gpsuite.models.classification.approximation import NotConvergedError
 from tests.experiments.drawn import drawn
 
@@ -116,7 +115,7 @@ def test_limits_and_failures_become_statuses(monkeypatch: pytest.MonkeyPatch) ->
     def fail(*_: Any) -> None:
         raise NotConvergedError("no start")
 
-    monkeypatch.setattr("gpsuite.experiments.robustness.shared.probability_change.task_classifier", fail)
+    monkeypatch.setattr("gpsuite.experiments.robustness.probability_change.task_classifier", fail)
     assert run_delta(task, SharedWork()).status == DIVERGED
 
 

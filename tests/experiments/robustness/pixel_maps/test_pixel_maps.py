@@ -12,14 +12,16 @@ import pytest
 from scipy.special import ndtr
 
 from gpsuite.experiments.base import Record
-from gpsuite.experiments.robustness.pixel_maps.integrals import rectangle_mass
-from gpsuite.experiments.robustness.pixel_maps.patches import largest_patch, middle, random_patch
-from gpsuite.experiments.robustness.pixel_maps.summary import (
+from gpsuite.experiments.robustness.pixel_maps import (
     by_digit,
     image_statistics,
     images_row,
     images_statistics,
     integral_statistics,
+    largest_patch,
+    middle,
+    random_patch,
+    rectangle_mass,
 )
 from tests.experiments.robustness.safety_runs import run
 

@@ -15,24 +15,22 @@ import pytest
 from gpsuite.config.request import read_request
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import DIVERGED, EXPERIMENTS, Outcome, Record, Report, Request, SharedWork, Task
-from gpsuite.experiments.robustness.posterior_quality.claims import (
-    Quality,
-    converged,
-    quality_claims,
-    quality_pairs,
-)
-from gpsuite.experiments.robustness.posterior_quality.plan import HMCTask
-from gpsuite.experiments.robustness.posterior_quality.run import (
+from gpsuite.experiments.robustness.classifiers import task_classifier
+from gpsuite.experiments.robustness.posterior_quality import (
     DISTANCES,
     Gold,
+    HMCTask,
+    Quality,
     approximations,
+    converged,
+    distance_table,
     distances,
     gold_standard,
+    quality_claims,
+    quality_pairs,
     run_hmc_distance,
 )
-from gpsuite.experiments.robustness.posterior_quality.tables import distance_table
-from gpsuite.experiments.robustness.shared.classifiers import task_classifier
-from gpsuite.experiments.robustness.shared.probability_change_claims import by_classifier
+from gpsuite.experiments.robustness.probability_change import by_classifier
 from gpsuite.models.classification.approximation import NotConvergedError
 from gpsuite.reporting.comparison import Statistic
 from tests.experiments.robustness.made_up_deltas import delta_frame
@@ -267,7 +265,7 @@ def records_of(request: Request[Any], converged_: bool, monkeypatch: pytest.Monk
     def sample(problem: Any, posteriors: Any, params: Any) -> Latents:
         return latents_of(posteriors["ep"], problem.X_test, converged_)
 
-    monkeypatch.setattr("gpsuite.experiments.robustness.posterior_quality.run._sample", sample)
+    monkeypatch.setattr("gpsuite.experiments.robustness.posterior_quality._sample", sample)
     records, shared = [], {}  # type: ignore[var-annotated]
     for task in EXPERIMENTS.get(request.experiment).plan(request):
         outcome: Outcome = EXPERIMENTS.get(request.experiment).run(
@@ -320,7 +318,7 @@ def test_an_approximation_that_fails_is_a_diverged_record(monkeypatch: pytest.Mo
     def fail(*_: Any) -> None:
         raise NotConvergedError("EP cycles")
 
-    monkeypatch.setattr("gpsuite.experiments.robustness.posterior_quality.run.approximations", fail)
+    monkeypatch.setattr("gpsuite.experiments.robustness.posterior_quality.approximations", fail)
     outcome = run_hmc_distance(hmc_task(), SharedWork())
     assert (outcome.status, outcome.reason) == (DIVERGED, "EP cycles")
 

@@ -7,9 +7,7 @@ import math
 import pandas as pd
 import pytest
 
-from gpsuite.experiments.robustness.runtime_mnist38.claims import runtime_statistics
-from gpsuite.experiments.robustness.runtime_mnist38.figures import _draw_printed
-from gpsuite.experiments.robustness.runtime_mnist38.tables import ratio_table
+from gpsuite.experiments.robustness.runtime_mnist38 import _draw_printed, ratio_table, runtime_statistics
 
 OURS, PAPER = "rkhs_taylor", "paper"
 

@@ -12,18 +12,21 @@ import pytest
 
 from gpsuite.budget import Budget
 from gpsuite.experiments.base import Record
-from gpsuite.experiments.robustness.safety import checks as any_checks
-from gpsuite.experiments.robustness.safety import run as any_points
-from gpsuite.experiments.robustness.safety.checks import (
+from gpsuite.experiments.robustness import safety_runs as any_checks
+from gpsuite.experiments.robustness import safety_runs as any_points
+from gpsuite.experiments.robustness.records import write_certificates
+from gpsuite.experiments.robustness.safety import candidates_lower_boxes, check_statistics
+from gpsuite.experiments.robustness.safety_runs import (
+    _decides,
+    _identity,
+    attacked,
     candidate_boxes,
     compare_closed_form,
+    decided,
     points_outside,
     prop1_gap,
     sampled,
 )
-from gpsuite.experiments.robustness.safety.claims import candidates_lower_boxes, check_statistics
-from gpsuite.experiments.robustness.safety.run import _decides, _identity, attacked, decided
-from gpsuite.experiments.robustness.shared.stored_certificates import write_certificates
 from gpsuite.methods.robustness.certificates.certificate import Certificate
 from gpsuite.methods.robustness.certificates.certify import certify
 from gpsuite.methods.robustness.search.regions import l2_ball, linf_ball

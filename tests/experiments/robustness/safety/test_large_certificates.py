@@ -9,8 +9,8 @@ import numpy.typing as npt
 import pandas as pd
 import pytest
 
-from gpsuite.experiments.robustness.shared import stored_certificates
-from gpsuite.experiments.robustness.shared.stored_certificates import FOR_TREES, too_large
+from gpsuite.experiments.robustness import records
+from gpsuite.experiments.robustness.records import FOR_TREES, too_large
 from gpsuite.untrusted import LARGEST_ARRAYS
 from tests.experiments.robustness.safety_runs import run
 
@@ -52,8 +52,8 @@ def test_no_certificate_is_written_that_verify_refuses(
     monkeypatch.chdir(tmp_path)
     X = np.random.default_rng(0).standard_normal((90, 2))
     pd.DataFrame(X, columns=["a", "b"]).assign(y=X[:, 0]).to_csv("my.csv", index=False)
-    monkeypatch.setattr(stored_certificates, "LARGEST_ARRAYS", 100)
-    monkeypatch.setattr(stored_certificates, "FOR_TREES", 40)
+    monkeypatch.setattr(records, "LARGEST_ARRAYS", 100)
+    monkeypatch.setattr(records, "FOR_TREES", 40)
     folder = run(experiment, *words, "count=1", "boxes=5")
     assert "no certificate: the posterior of" in capsys.readouterr().err
     assert not list((folder / "certificates").glob("*.npz"))

@@ -72,7 +72,7 @@ def test_amounts_that_are_the_radius_give_the_same_ranges() -> None:
     problem_rows = read_request(
         ["experiment=robustness/safety", "scale=smoke", *TABLE, "dataset.ignore=[stage]"]
     )
-    from gpsuite.experiments.robustness.shared.classifiers import read_problem
+    from gpsuite.experiments.robustness.classifiers import read_problem
 
     task = EXPERIMENTS.get("robustness/safety").plan(problem_rows[0])[0]
     problem = read_problem(task.require_dataset(), task.params.model)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpsuite.experiments.base import Record
-from gpsuite.experiments.robustness.safety.claims import point_statistics
-from gpsuite.experiments.robustness.safety.tables import is_certified, summary_table
+from gpsuite.experiments.robustness.safety import is_certified, point_statistics, summary_table
 
 TITLES = {"gpc": "GPC"}
 

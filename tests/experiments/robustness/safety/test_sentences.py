@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from gpsuite.data.splits import DifferentRows
-from gpsuite.experiments.robustness.safety import run as safety_run
+from gpsuite.experiments.robustness import safety_runs as safety_run
 from gpsuite.methods.pac_bayes.copies import cautious_upper_bound
 from gpsuite.statistics.estimates import clopper_pearson
 from tests.experiments.robustness.safety_runs import gpsuite, run

@@ -13,10 +13,13 @@ import pytest
 
 from gpsuite.config.request import read_request
 from gpsuite.experiments.base import Record
-from gpsuite.experiments.robustness.safety.claims import margin_statistics, point_statistics
-from gpsuite.experiments.robustness.safety.several import _named
-from gpsuite.experiments.robustness.safety.summary import certified_sentences
-from gpsuite.experiments.robustness.safety.tables import summary_table
+from gpsuite.experiments.robustness.safety import (
+    certified_sentences,
+    margin_statistics,
+    point_statistics,
+    summary_table,
+)
+from gpsuite.experiments.robustness.safety_class_runs import _named
 from gpsuite.rounding import rounded
 from tests.experiments.robustness.safety_runs import gpsuite, run
 

@@ -11,16 +11,20 @@ import pytest
 
 from gpsuite.budget import Budget
 from gpsuite.experiments.base import Record
-from gpsuite.experiments.robustness.safety_curves.claims import (
+from gpsuite.experiments.robustness.safety_curve_tasks import VERDICTS, Step, curve_metrics, linear_fit
+from gpsuite.experiments.robustness.safety_curves import (
+    LAST,
+    RULES,
+    SECOND,
     accuracy_gain,
+    accuracy_table,
+    choose_shown,
+    curve_table,
     gpfgs_statistics,
     never_attacked,
     of_points,
     point_statistics,
 )
-from gpsuite.experiments.robustness.safety_curves.display import LAST, RULES, SECOND, choose_shown
-from gpsuite.experiments.robustness.safety_curves.run import VERDICTS, Step, curve_metrics, linear_fit
-from gpsuite.experiments.robustness.safety_curves.tables import accuracy_table, curve_table
 from gpsuite.methods.robustness.decision import binary_contest
 from gpsuite.methods.robustness.search.regions import linf_ball
 from gpsuite.methods.robustness.verdict import probability_extremum

@@ -1,0 +1,419 @@
+"""Settings of robustness/safety."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Annotated
+
+import numpy as np
+
+from gpsuite.arrays import FloatArray
+from gpsuite.data.loading import PreparedDataset, load
+from gpsuite.errors import UserError, unknown_name
+from gpsuite.experiments.base import MethodOptions, Request, Task, require
+from gpsuite.experiments.params import left_out_as
+from gpsuite.experiments.robustness.classifiers import (
+    Problem,
+    class_count,
+    present_classes,
+    read_classes,
+    read_problem,
+    training_rows,
+)
+from gpsuite.experiments.robustness.inputs import (
+    BY_NAME,
+    Chosen,
+    check_images,
+    check_words,
+    choose,
+    refuse_categories_alone,
+    version_with,
+)
+from gpsuite.experiments.robustness.tasks import (
+    ChosenPoints,
+    ClassifierParams,
+    ClassifierSettings,
+    GPCParams,
+    MinibatchParams,
+    Radius,
+    classifier_params,
+    up_to_ten,
+)
+from gpsuite.experiments.settings import Count, Positive, Rule, at_least, one_of, unique
+from gpsuite.methods.robustness.multiclass.multiclass_search import BOUNDS
+from gpsuite.methods.robustness.search.regions import Region, box, l1_ball, l2_ball, linf_ball
+from gpsuite.methods.robustness.verdict import bound_names
+
+DEFAULT_CLASSES = {name: ["3", "8"] for name in ("digits", "mnist")}  # where `classes` names none
+NORMS = {"linf": linf_ball, "l2": l2_ball, "l1": l1_ball}
+
+
+increasing_pair = Rule(
+    lambda ends: not ends or (len(ends) == 2 and ends[0] < ends[1]),
+    "two increasing numbers, or [] for every input's own range",
+)
+
+
+@dataclass
+class SafetySettings(ClassifierSettings, ChosenPoints):
+    """Settings of certified safety on any dataset.
+
+    Attributes:
+        classes: two to ten labels, of two the negative class first; empty: the dataset's own.
+        features: which inputs may move.
+        uncertain: names of the inputs that may move; empty: `features` chooses.
+        within: how far, one amount per name of `uncertain` in the input's own units; empty: `radius` for all.
+        evaluations: of the marginal likelihood in training.
+        norm: of the region: linf, l2 or l1.
+        radius: of the region, in scaled inputs.
+        domain: lowest and highest value of every input, in the dataset's own units; empty: each input's own range.
+        points: test rows to certify; empty: the first `count`.
+        count: how many, if `points` is empty.
+        tolerance: largest gap between attained and proved probability.
+        boxes: limit for both searches of a point; 0 gives the trivial bound.
+        bound: name of the bound.
+        starts: of the attack that is set against the bounds.
+        certificates: whether to write a certificate for every point.
+        certificate_boxes: limit per claim when a certificate is made; it then claims as much as it can prove.
+        check_points: points at which the paper's statements are checked.
+        check_tolerances: tolerances of these checks.
+        margin_radii: radii at which these points are judged among three classes.
+        margin_boxes: limit for all searches of one of these verdicts.
+        samples: points sampled in each region by the checks.
+    """
+
+    classes: Annotated[list[str], up_to_ten]
+    features: str
+    uncertain: Annotated[list[str], unique]
+    within: list[Positive]
+    evaluations: Count
+    norm: Annotated[str, one_of(NORMS)]
+    radius: Radius
+    domain: Annotated[list[float], increasing_pair]
+    points: Annotated[list[int], unique]
+    count: Count
+    tolerance: Positive
+    boxes: Annotated[int, at_least(0)]
+    bound: Annotated[str, one_of(bound_names)]
+    starts: Count
+    certificates: bool
+    certificate_boxes: Count
+    check_points: Annotated[int, at_least(0)]
+    check_tolerances: list[Positive]
+    margin_radii: Annotated[list[Positive], unique]
+    margin_boxes: Count
+    samples: Count
+
+    def check(self) -> None:
+        """Refuse features that the inputs do not have, and test rows that there are not."""
+        super().check()
+        if not self.uncertain:
+            check_images([self.features], self.scaling)
+        fits = len(self.within) in (0, len(self.uncertain))
+        require(fits, "within", self.within, f"one amount per input of uncertain={self.uncertain} is needed")
+        require(
+            not self.within or self.norm == "linf", "norm", self.norm, "amounts of `within` are a box's: linf"
+        )
+        self.refuse_absent_points()
+
+
+# Tasks of robustness/safety: test points of any dataset, one region each.
+
+
+# raised when the numbers of a kind of task change
+POINT_VERSION, CHECK_VERSION, CLASSES_VERSION, STUDY_VERSION = 5, 4, 6, 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegionTask:
+    """The region around a test point.
+
+    Attributes:
+        model: the classifier.
+        point: number of the test row.
+        features: which inputs may move.
+        uncertain: names of those that may, instead; of no name the features choose.
+        within: how far each of them, in its own units; without, by the radius.
+        norm: as every other field, of `SafetySettings`.
+    """
+
+    model: ClassifierParams
+    point: int
+    features: str
+    norm: str
+    radius: float
+    domain: Sequence[float]
+    boxes: int
+    bound: str
+    starts: int
+    uncertain: tuple[str, ...] = field(default=(), metadata=left_out_as(()))
+    within: tuple[float, ...] = field(default=(), metadata=left_out_as(()))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PointTask(RegionTask):
+    """A certified range, a verdict, an attack; no certificate at 0 of its boxes."""
+
+    tolerance: float
+    certificate_boxes: int
+    kind: str = "safety_any"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassesTask(RegionTask):
+    """A verdict among several classes, the range of the predicted class' probability, no certificate at 0 boxes."""
+
+    tolerance: float
+    certificate_boxes: int
+    kind: str = "safety_classes"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckTask(RegionTask):
+    """The paper's statements, checked at a point."""
+
+    tolerances: Sequence[float]
+    samples: int
+    kind: str = "safety_check"
+
+
+SECONDS: Mapping[type[RegionTask], float] = {PointTask: 0.1, CheckTask: 1.2, ClassesTask: 1.0}
+
+
+def plan(request: Request[SafetySettings]) -> list[Task[object]]:
+    """Return one task per method and point, and the checks of the paper's statements at the first points.
+
+    The data are read here, so that wrong labels, points and domains are refused before any work.
+
+    Raises:
+        UserError: if the data have not the classes or too few rows, or a point lies outside the domain.
+    """
+    settings, dataset = request.settings, request.require_dataset()
+    chosen = replace(settings, classes=classes_of(dataset.name, settings))
+    tasks: list[Task[object]] = []
+    several = has_several(dataset, settings)
+    methods = methods_of_several(request.methods) if several else request.methods
+    if several:
+        check_bound(settings.bound, class_count(load(dataset), chosen.classes))
+    for number, (method, options) in enumerate(methods.items()):
+        model = classifier_params(request, chosen, options, 0, settings.evaluations)
+        if number == 0:
+            problem = (read_classes if several else read_problem)(dataset, model)
+        sparse = isinstance(model.method, MinibatchParams)
+        if sparse:
+            training_rows(problem, model)
+        _check_free(problem, request)
+        _check_domain(problem, dataset, settings)
+        own: list[Task[RegionTask]] = []
+        for rank, point in enumerate(settings.chosen_points):
+            region = _region(settings, model, point)
+            judged, version = _judged(settings, region, several)
+            own.append(_task(request, judged, f"{options.title}  point {point}", method, "point", version))
+            if rank < settings.check_points and not (several or sparse):
+                tolerances, samples = settings.check_tolerances, settings.samples
+                check = CheckTask(**vars(region), tolerances=tolerances, samples=samples)
+                title = f"{options.title}  checks at point {point}"
+                own.append(_task(request, check, title, method, "check", CHECK_VERSION))
+        tasks += _priced(own, len(problem.train_rows))
+    return tasks if several else [*tasks, *_three_classes(request, chosen)]
+
+
+def _three_classes(request: Request[SafetySettings], chosen: SafetySettings) -> list[Task[object]]:
+    """Return verdicts among three classes at the checked points, over regions of several radii.
+
+    The classes are the two that are compared and the first other one.
+
+    There are none if the data have two classes, Laplace's method is not asked for, or the bound is not for several.
+    """
+    dataset, settings = request.require_dataset(), request.settings
+    present = present_classes(load(dataset))[2]
+    others = [name for name in present if name not in chosen.classes]
+    laplace = laplace_methods(request.methods)
+    if len(present) < 3 or len(chosen.classes) != 2 or not laplace or settings.bound not in BOUNDS:
+        return []
+    method, options = next(iter(laplace.items()))
+    three = replace(chosen, classes=[*chosen.classes, others[0]])
+    model = classifier_params(request, three, options, 0, settings.evaluations)
+    try:
+        rows = len(read_classes(dataset, model).train_rows)
+    except UserError:
+        # too few rows of the third class: nobody asked for it
+        return []
+    found: list[Task[RegionTask]] = []
+    points = settings.chosen_points[: settings.check_points]
+    for point, radius in itertools.product(points, settings.margin_radii):
+        region = replace(
+            _region(settings, model, point), radius=radius, within=(), boxes=settings.margin_boxes
+        )
+        params = ClassesTask(**vars(region), tolerance=settings.tolerance, certificate_boxes=0)
+        title = f"{options.title}  three classes at point {point}, radius {radius:g}"
+        task = _task(request, params, title, method, "three_classes", STUDY_VERSION)
+        found.append(replace(task, axes={**task.axes, "radius": radius}))
+    return _priced(found, rows)
+
+
+def _region(settings: SafetySettings, model: ClassifierParams, point: int) -> RegionTask:
+    return RegionTask(
+        model=model,
+        point=point,
+        features=settings.features,
+        uncertain=tuple(settings.uncertain),
+        within=tuple(settings.within),
+        norm=settings.norm,
+        radius=settings.radius,
+        domain=settings.domain,
+        boxes=settings.boxes,
+        bound=settings.bound,
+        starts=settings.starts,
+    )
+
+
+def _judged(
+    settings: SafetySettings, region: RegionTask, several: bool
+) -> tuple[PointTask | ClassesTask, int]:
+    """Return the task that judges a point, and its version."""
+    boxes = settings.certificate_boxes if settings.certificates else 0
+    kind, version = (ClassesTask, CLASSES_VERSION) if several else (PointTask, POINT_VERSION)
+    return kind(**vars(region), tolerance=settings.tolerance, certificate_boxes=boxes), version
+
+
+def classes_of(dataset: str, settings: SafetySettings) -> list[str]:
+    """Return the labels asked for: the user's, 3 and 8 of digits, else none, the dataset's own."""
+    return settings.classes or DEFAULT_CLASSES.get(dataset, [])
+
+
+def has_several(dataset: PreparedDataset, settings: SafetySettings) -> bool:
+    """Tell whether more than two classes are compared."""
+    data = load(dataset)
+    return data.task == "classification" and class_count(data, classes_of(dataset.name, settings)) > 2
+
+
+def check_bound(bound: str, classes: int) -> None:
+    """Refuse a bound that there is not for so many classes.
+
+    Raises:
+        UserError: if there is none of this name.
+    """
+    fault = "more than two classes have the bound rkhs_taylor, three also paper"
+    require(bound in BOUNDS and (bound != "paper" or classes == 3), "bound", bound, fault)
+
+
+def laplace_methods(methods: Mapping[str, MethodOptions]) -> dict[str, MethodOptions]:
+    """Return the methods with Laplace's approximation."""
+    return {
+        name: options for name, options in methods.items() if GPCParams.of(options).inference == "laplace"
+    }
+
+
+def methods_of_several(methods: Mapping[str, MethodOptions]) -> dict[str, MethodOptions]:
+    """Return the methods that there are for several classes: all but EP; Laplace's has the softmax for its link.
+
+    Raises:
+        UserError: if there is none.
+    """
+    found = {name: each for name, each in methods.items() if GPCParams.of(each).inference != "ep"}
+    if not found:
+        fault = "expectation propagation is for two classes"
+        raise UserError(
+            f"methods={list(methods)}: {fault}; use method=laplace, or name two classes", key="methods"
+        )
+    return found
+
+
+def point_region(
+    problem: Problem, data_rows: FloatArray, params: RegionTask, lengthscales: FloatArray
+) -> tuple[Chosen, Region]:
+    """Return a point's free inputs and its region, clipped to the domain.
+
+    Args:
+        problem: gives the scaled point.
+        data_rows: all inputs of the dataset in its own units, [R, D].
+        params: of the task.
+        lengthscales: of the classifier, [D].
+
+    Raises:
+        UserError: if the point lies outside the domain.
+    """
+    x, own = problem.X_test[params.point], data_rows[problem.test_rows[params.point]]
+    low, high = own_domain(data_rows, params.domain)
+    domain = (x + (low - own) / problem.scale, x + (high - own) / problem.scale)
+    places = np.array([problem.input_names.index(name) for name in params.uncertain], dtype=np.int64)
+    chosen = (
+        Chosen(np.sort(places), BY_NAME) if len(places) else choose(params.features, problem, lengthscales, x)
+    )
+    if params.within:
+        radii = np.zeros(len(x))
+        radii[places] = np.array(params.within) / problem.scale[places]
+        return chosen, box(x, radii, domain)
+    return chosen, NORMS[params.norm](x, params.radius, chosen.inputs.tolist(), domain)
+
+
+def own_domain(data_rows: FloatArray, domain: Sequence[float]) -> tuple[FloatArray, FloatArray]:
+    """Return lowest and highest values [D] of the inputs, in the dataset's own units."""
+    if not domain:
+        return data_rows.min(axis=0), data_rows.max(axis=0)
+    inputs = data_rows.shape[1]
+    return np.full(inputs, float(domain[0])), np.full(inputs, float(domain[1]))
+
+
+def _check_free(problem: Problem, request: Request[SafetySettings]) -> None:
+    """Refuse inputs that there are not, and rules that choose none of these."""
+    settings = request.settings
+    for name in settings.uncertain:
+        if name not in problem.input_names:
+            raise unknown_name("uncertain", name, problem.input_names)
+    if not settings.uncertain:
+        refuse_categories_alone(len(problem.numbers))
+        check_words([settings.features], len(problem.numbers), request.model)
+        check_images([settings.features], settings.scaling, problem.input_names)
+
+
+def _check_domain(problem: Problem, dataset: PreparedDataset, settings: SafetySettings) -> None:
+    rows = load(dataset).X
+    low, high = own_domain(rows, settings.domain)
+    for point in settings.chosen_points:
+        x = rows[problem.test_rows[point]]
+        outside = np.flatnonzero((x < low) | (x > high))
+        if len(outside):
+            name = problem.input_names[outside[0]]
+            fault = f"test point {point} lies outside: its {name} is {x[outside[0]]:g}"
+            require(False, "domain", settings.domain, fault)
+
+
+def _task(
+    request: Request[SafetySettings],
+    params: RegionTask,
+    label: str,
+    method: str,
+    part: str,
+    version: int,
+) -> Task[RegionTask]:
+    dataset = request.require_dataset()
+    return request.task(
+        params,
+        label=label,
+        axes={"method": method, "part": part, "point": params.point},
+        version=version_with(load(dataset), version),
+        group=params.model.group(dataset),
+    )
+
+
+def _priced(tasks: Sequence[Task[RegionTask]], rows: int) -> list[Task[object]]:
+    """Return the tasks on one classifier of so many training rows with their seconds; each bears its part of training.
+
+    Seconds are one core's with 300 rows of digits. Those grow with the square of the rows that the posterior holds,
+    of a sparse one the inducing inputs; epochs of minibatches grow with the rows.
+    """
+    found: list[Task[object]] = []
+    for task in tasks:
+        method, several = task.params.model.method, isinstance(task.params, ClassesTask)
+        if isinstance(method, MinibatchParams):
+            training, held = 2.0 * rows / 300, method.training.inducing * math.sqrt(rows)
+        else:
+            training, held = (30.0 if several else 2.0) * (rows / 300) ** 2, float(rows)
+        own = SECONDS[type(task.params)] * (held / 300) ** 2
+        found.append(replace(task, cost=training / len(tasks) + own))
+    return found
