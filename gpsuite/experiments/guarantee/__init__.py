@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpsuite.experiments.base import EXPERIMENTS, Experiment, only_arrays
-from gpsuite.experiments.guarantee import plan, run, run_classes, settings, summary
+from gpsuite.experiments.guarantee import plan, run, summary, tasks
 from gpsuite.experiments.guarantee.tasks import (
     BoundedTask,
     ClassRowsTask,
@@ -16,15 +16,15 @@ from gpsuite.experiments.perturbation.region_problem import RegionTask
 
 EXPERIMENTS.register("guarantee")(
     Experiment(
-        settings.GuaranteeSettings,
+        tasks.GuaranteeSettings,
         plan.plan,
         {
             BoundedTask: run.run_bounded,
             JudgedTask: run.run_judged,
             RowsTask: run.run_rows,
             RegionTask: run_region,
-            JudgedClassesTask: run_classes.run_judged_classes,
-            ClassRowsTask: run_classes.run_class_rows,
+            JudgedClassesTask: run.run_judged_classes,
+            ClassRowsTask: run.run_class_rows,
         },
         summary.summarise,
         dataset_tasks=("regression", "classification"),

@@ -12,8 +12,7 @@ from gpsuite.data.dataset import Dataset
 from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import METHODS, SharedWork
-from gpsuite.experiments.guarantee.checks import few_different
-from gpsuite.experiments.guarantee.searches import Searches, nested
+from gpsuite.experiments.guarantee.checks import Searches, few_different, nested
 from gpsuite.experiments.guarantee.tasks import Learning
 from gpsuite.experiments.robustness.classifiers import (
     MOST_CLASSES,

@@ -1,7 +1,8 @@
-"""Tasks of guarantee: the kept and the judged model, rows to predict, and the bands of a regression's function."""
+"""Roughly what the tasks of guarantee take, measured on tables of 3 to 80 inputs and 2 to 5 classes."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from gpsuite.data.loading import PreparedDataset, load
@@ -10,9 +11,7 @@ from gpsuite.data.table.inputs import NewRows, read_inputs
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import Request, Task, require
 from gpsuite.experiments.guarantee.classification import check_classes
-from gpsuite.experiments.guarantee.cost import seconds_of
 from gpsuite.experiments.guarantee.regression import check_rows
-from gpsuite.experiments.guarantee.settings import GuaranteeSettings
 from gpsuite.experiments.guarantee.tasks import (
     BAND,
     BAND_GROUP,
@@ -21,17 +20,63 @@ from gpsuite.experiments.guarantee.tasks import (
     ROWS,
     BoundedTask,
     ClassRowsTask,
+    GuaranteeSettings,
     JudgedClassesTask,
     JudgedTask,
     Learning,
     RowsTask,
+    tolerances_of,
 )
-from gpsuite.experiments.guarantee.tolerances import tolerances_of
 from gpsuite.experiments.perturbation.region import MODELS, version_of
 from gpsuite.experiments.perturbation.region_problem import RegionTask, input_number, read_problem
+from gpsuite.experiments.robustness.classifiers import class_count
 from gpsuite.experiments.robustness.inputs import version_with
 from gpsuite.experiments.settings import require_one_output
 from gpsuite.seeds import derived_seed
+
+REGRESSION, CLASSIFICATION = 3.5, 30.0  # seconds of training on 1000 rows
+BOX, SOFTMAX_BOX = 1.1e-3, 2e-3  # seconds of a box at which the level bound, or three classes, are bounded
+ALL_BOXES, ALL_SOFTMAX_BOXES = 80, 13  # inputs from which on searches take all boxes that they may
+DECIDING = 0.3  # what telling a class takes, of its range
+LINE = 0.05  # seconds of an input's effect for each of several classes
+MOST_PROVED = 3  # of more classes no probability is proved, so that only effects are searched
+
+
+def seconds_of(request: Request[GuaranteeSettings], part: str) -> float:
+    """Return the seconds of a part's task: training, and the searches of its rows."""
+    settings, dataset = request.settings, request.require_dataset()
+    data = load(dataset)
+    classes = class_count(data, []) if data.task == "classification" else 0
+    thousands = min(dataset.rows, settings.most_rows) / 1000
+    training = (CLASSIFICATION if classes else REGRESSION) * thousands**2 + 1.0
+    if part == ROWS:
+        return training + settings.count * _row_seconds(settings, data.X.shape[1], classes)
+    if not classes:
+        return training
+    tests = max(round(settings.test_share * dataset.rows), dataset.rows - settings.most_rows)
+    point = DECIDING * _range_seconds(settings, data.X.shape[1], classes)
+    return training + min(settings.points, tests) * point
+
+
+def _row_seconds(settings: GuaranteeSettings, inputs: int, classes: int) -> float:
+    effects = LINE * inputs * classes if classes > 2 else 0.0
+    return effects + _range_seconds(settings, inputs, classes)
+
+
+def _range_seconds(settings: GuaranteeSettings, inputs: int, classes: int) -> float:
+    """Return what the ranges of one row take at every tolerance."""
+    boxes = len(settings.tolerances) * settings.boxes
+    if classes > MOST_PROVED:
+        return 0.0
+    if classes > 2:
+        return SOFTMAX_BOX * boxes * min(1.0, math.sqrt(inputs / ALL_SOFTMAX_BOXES))
+    share = inputs / ALL_BOXES
+    once = BOX * boxes * min(1.0, share**2) * max(1.0, share)
+    return 0.1 * once if classes else once  # two classes close sooner
+
+
+# Tasks of guarantee: the kept and the judged model, rows to predict, and the bands of a regression's function.
+
 
 VERSION = 9
 

@@ -15,8 +15,7 @@ from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.data.splits import DifferentRows, Standardiser
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import DIVERGED, SharedWork
-from gpsuite.experiments.guarantee.checks import few_different
-from gpsuite.experiments.guarantee.searches import Searches, nested
+from gpsuite.experiments.guarantee.checks import Searches, few_different, nested
 from gpsuite.experiments.guarantee.tasks import Learning
 from gpsuite.experiments.pac_bayes.tasks import LEAST_TRAINING_ROWS
 from gpsuite.experiments.robustness.classifiers import numbers_of

@@ -8,9 +8,22 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
+from gpsuite.arrays import BoolArray, FloatArray, IntArray
 from gpsuite.data.loading import load
+from gpsuite.data.splits import DifferentRows
 from gpsuite.experiments.base import DIVERGED, Outcome, SharedWork, Task, finite_or_none
-from gpsuite.experiments.guarantee.checks import Metrics, coverage_p, input_pattern, row_metrics
+from gpsuite.experiments.guarantee.checks import Metrics, Searches, coverage_p, input_pattern, row_metrics
+from gpsuite.experiments.guarantee.classification import (
+    Classifier,
+    class_probabilities,
+    input_effects,
+    judged_classifier,
+    kept_classifier,
+    level_effects,
+    only_stated,
+    probability_ranges,
+    proved_safe,
+)
 from gpsuite.experiments.guarantee.plan import new_rows
 from gpsuite.experiments.guarantee.regression import (
     conformal_radius,
@@ -23,11 +36,17 @@ from gpsuite.experiments.guarantee.regression import (
     mean_bounds,
     proved_ranges,
 )
-from gpsuite.experiments.guarantee.saved import packed
-from gpsuite.experiments.guarantee.saved_regression import SavedRegression
-from gpsuite.experiments.guarantee.searches import Searches
-from gpsuite.experiments.guarantee.tasks import BoundedTask, JudgedTask, RowsTask
+from gpsuite.experiments.guarantee.saved import SavedClassifier, SavedRegression, packed
+from gpsuite.experiments.guarantee.tasks import (
+    BoundedTask,
+    ClassRowsTask,
+    JudgedClassesTask,
+    JudgedTask,
+    RowsTask,
+)
 from gpsuite.experiments.robustness.classifiers import numbers_of
+from gpsuite.methods.pac_bayes.copies import cautious_upper_bound
+from gpsuite.models.classification.approximation import NotConvergedError
 from gpsuite.seeds import stream
 
 
@@ -127,6 +146,114 @@ def run_rows(task: Task[RowsTask], shared: SharedWork) -> Outcome:
     outside = int(np.count_nonzero(found.outside))
     metrics: dict[str, Any] = {"rows": len(X), "outside": outside, "cut": searches.cut}
     metrics |= {"ranges_open": int(np.count_nonzero(~np.isfinite(ranges)))}
+    metrics |= {} if rows is None else {"new_notes": "\n".join(rows.notes)}
+    headline = f"{len(X)} rows, {outside} outside the training range"
+    return Outcome(metrics, *searches.outcome, arrays, headline)
+
+
+# The tasks of a classification: what test rows say, and rows to predict.
+
+
+def run_judged_classes(task: Task[JudgedClassesTask], shared: SharedWork) -> Outcome:
+    """Train without the test rows; bound the error rate and certify test rows, and check what the bounds assume.
+
+    Arrays: certified [K], of the test points the share that is right and provably stays; certified_bounds [K],
+    lower bounds that hold together with probability 1 - delta.
+    """
+    params, dataset, searches = task.params, task.require_dataset(), Searches.of(task, shared)
+    learning, data = params.learning, load(dataset)
+    try:
+        model = judged_classifier(dataset, learning, shared)
+    except NotConvergedError as error:
+        return Outcome({}, DIVERGED, str(error))
+    problem, X_test = model.problem, model.problem.X_test
+    probabilities, truth = class_probabilities(model.posterior, X_test), model.test_classes
+    right = np.argmax(probabilities, axis=1) == truth
+    tests = DifferentRows.of(problem.test_rows, problem.train_rows, data.groups)
+    different = np.arange(len(right)) if tests is None else tests.places
+    searched, arrays = _certified(model, params, right, data.groups, searches)
+    residuals = 1.0 - probabilities[different, truth[different]]
+    in_order = np.argsort(problem.test_rows[different])
+    rng, n = stream(learning.seed, "checks"), len(different)
+    wrong = int(np.count_nonzero(~right[different]))
+    untested = [name for number, name in enumerate(model.labels) if number not in truth[different]]
+    metrics: Metrics = {
+        "n_train": len(problem.y),
+        "n_test": n,
+        "n_copies": len(right) - n,
+        "wrong": wrong,
+        "bound": cautious_upper_bound(~right, tests, learning.delta),
+        "untested": "\n".join(untested),
+        "majority": float(np.mean(truth[different] != np.bincount(truth).argmax())),
+        **searched,
+        **row_metrics(data, data.X[:, 0], residuals[in_order], rng),
+    }
+    return Outcome(metrics, *searches.outcome, arrays, f"{wrong} of {n} test rows wrong")
+
+
+def _certified(
+    model: Classifier,
+    params: JudgedClassesTask,
+    right: BoolArray,
+    groups: IntArray | None,
+    searches: Searches,
+) -> tuple[Metrics, dict[str, FloatArray]]:
+    """Return what was searched, and the arrays of the share that provably stays right.
+
+    Metrics: points, different test rows; searched, those of them that are right; stated, those of these whose
+    probabilities have an error that is only stated; cut, how many searches the seconds ended: their rows count as not
+    certified.
+    """
+    problem, K = model.problem, len(params.tolerances)
+    points = min(params.points, len(right)) if K else 0
+    searched = DifferentRows.of(problem.test_rows[:points], problem.train_rows, groups)
+    steps = [
+        proved_safe(model, problem.X_test[row], params.tolerances, searches) if right[row] else 0
+        for row in range(points)
+    ]
+    moved = np.array(steps)[:, None] <= np.arange(K)  # or wrong, [points, K]
+    among = np.arange(points) if searched is None else searched.places
+    bounds = [1.0 - cautious_upper_bound(each, searched, params.learning.delta / K) for each in moved.T]
+    own = among[right[among]]
+    empty = [] if searches.cut else [row for row in own if not steps[row]]
+    stated = sum(only_stated(model, problem.X_test[row]) for row in empty)
+    return {"points": len(among), "searched": len(own), "stated": stated, "cut": searches.cut}, {
+        "tolerances": np.array(params.tolerances),
+        "certified": np.mean(~moved[among], axis=0) if len(among) else np.zeros(K),
+        "certified_bounds": np.array(bounds),
+    }
+
+
+def run_class_rows(task: Task[ClassRowsTask], shared: SharedWork) -> Outcome:
+    """Classify new rows, prove ranges of the first rows' probabilities, and say which inputs decide.
+
+    Arrays: probabilities [B, C], outside [B], ranges [B', K, 2], effects [B', D], and the model as it is saved.
+    """
+    params, dataset, searches = task.params, task.require_dataset(), Searches.of(task, shared)
+    data = load(dataset)
+    try:
+        model = kept_classifier(dataset, params.learning, shared)
+        judged = judged_classifier(dataset, params.learning, shared)
+    except NotConvergedError as error:
+        return Outcome({}, DIVERGED, str(error))
+    rows = new_rows(dataset)
+    examples = judged.problem.test_rows[: params.count]
+    X = data.X[examples] if rows is None else rows.X
+    saved = replace(SavedClassifier.of(data, model), reading=data.reading)
+    found = saved.predict(X)
+    chosen = model.scaled(X[: params.count])
+    arrays = {
+        "probabilities": found.probabilities,
+        "outside": found.outside,
+        "ranges": probability_ranges(model, chosen, params.tolerances, searches, params.tolerance),
+        "effects": input_effects(model, chosen, searches, params.tolerance)
+        + level_effects(model, data, chosen),
+        "examples": examples if rows is None else np.empty(0, dtype=np.int64),
+        **packed(saved),
+    }
+    outside = int(np.count_nonzero(found.outside))
+    labels = "\n".join(model.labels)
+    metrics: Metrics = {"rows": len(X), "outside": outside, "labels": labels, "cut": searches.cut}
     metrics |= {} if rows is None else {"new_notes": "\n".join(rows.notes)}
     headline = f"{len(X)} rows, {outside} outside the training range"
     return Outcome(metrics, *searches.outcome, arrays, headline)

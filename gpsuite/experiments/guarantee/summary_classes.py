@@ -12,19 +12,22 @@ from gpsuite.data.dataset import Dataset
 from gpsuite.data.loading import load
 from gpsuite.experiments.base import Record, Report
 from gpsuite.experiments.guarantee.answer import (
+    APART,
     JUDGED,
     SECONDS,
+    add_ranges,
     bounded_rows,
     copies_counted,
     heading,
+    keep,
     learned,
     reading_sentences,
+    row_numbers,
+    tell,
     violations,
 )
-from gpsuite.experiments.guarantee.assumptions import row_checks
-from gpsuite.experiments.guarantee.outputs import APART, add_ranges, keep, row_numbers, tell
-from gpsuite.experiments.guarantee.settings import GuaranteeSettings
-from gpsuite.experiments.guarantee.tolerances import off_by, tolerances_of
+from gpsuite.experiments.guarantee.checks import row_checks
+from gpsuite.experiments.guarantee.tasks import GuaranteeSettings, off_by, tolerances_of
 from gpsuite.experiments.sentences import certified, mistakes_bounded
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.palette import BLUE, VERMILION

@@ -17,8 +17,7 @@ from gpsuite.experiments.guarantee.answer import (
     _needed,
     range_sentences,
 )
-from gpsuite.experiments.guarantee.assumptions import row_checks
-from gpsuite.experiments.guarantee.checks import HOLDS
+from gpsuite.experiments.guarantee.checks import HOLDS, row_checks
 from gpsuite.experiments.guarantee.summary_classes import _judged_sentences, _row_sentences
 from gpsuite.methods.conformal import jackknife_plus
 from gpsuite.methods.pac_bayes.bounds.kl_inverse import kl_inverse

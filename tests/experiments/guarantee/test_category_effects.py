@@ -15,6 +15,7 @@ from gpsuite.budget import Budget
 from gpsuite.data.loading import PreparedDataset, load, prepare
 from gpsuite.data.spec import CsvSpec
 from gpsuite.experiments.base import SharedWork
+from gpsuite.experiments.guarantee.checks import Searches
 from gpsuite.experiments.guarantee.classification import (
     class_probabilities,
     input_effects,
@@ -25,8 +26,7 @@ from gpsuite.experiments.guarantee.classification import (
 )
 from gpsuite.experiments.guarantee.regression import kept_model
 from gpsuite.experiments.guarantee.run import run_rows
-from gpsuite.experiments.guarantee.saved_classifier import SavedClassifier
-from gpsuite.experiments.guarantee.searches import Searches
+from gpsuite.experiments.guarantee.saved import SavedClassifier
 from gpsuite.experiments.guarantee.tasks import RowsTask
 from tests.experiments.guarantee.test_classification_guarantee import LEARNING
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from scipy.stats import ks_2samp
 
-from gpsuite.experiments.guarantee.assumptions import band_checks
 from gpsuite.experiments.guarantee.checks import (
     LEVEL,
     PERMUTATIONS,
     VIOLATED,
+    band_checks,
     coverage_p,
     drift,
     duplicates,

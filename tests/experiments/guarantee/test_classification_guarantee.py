@@ -18,6 +18,7 @@ from gpsuite.data.loading import PreparedDataset, load, prepare
 from gpsuite.data.spec import CsvSpec
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import Record, SharedWork
+from gpsuite.experiments.guarantee.checks import Searches
 from gpsuite.experiments.guarantee.classification import (
     Classifier,
     check_classes,
@@ -30,11 +31,9 @@ from gpsuite.experiments.guarantee.classification import (
     proved_safe,
 )
 from gpsuite.experiments.guarantee.regression import check_rows
-from gpsuite.experiments.guarantee.run_classes import _certified
-from gpsuite.experiments.guarantee.saved import FOLDER, write_model
+from gpsuite.experiments.guarantee.run import _certified
+from gpsuite.experiments.guarantee.saved import FOLDER, SavedClassifier, write_model
 from gpsuite.experiments.guarantee.saved import load as load_model
-from gpsuite.experiments.guarantee.saved_classifier import SavedClassifier
-from gpsuite.experiments.guarantee.searches import Searches
 from gpsuite.experiments.guarantee.summary_classes import STATED, range_sentences
 from gpsuite.experiments.guarantee.tasks import JudgedClassesTask, Learning
 from gpsuite.methods.robustness.multiclass.multiclass_search import MultiClassSearch

@@ -19,7 +19,7 @@ from gpsuite.experiments.guarantee.regression import (
     kept_model,
     latent_posterior,
 )
-from gpsuite.experiments.guarantee.saved_regression import SavedRegression
+from gpsuite.experiments.guarantee.saved import SavedRegression
 from gpsuite.experiments.guarantee.tasks import Learning
 from gpsuite.methods.conformal import LeaveOneOut
 

@@ -14,7 +14,7 @@ from scipy.stats import binom, norm
 from gpsuite.data.loading import load, prepare
 from gpsuite.data.spec import CsvSpec
 from gpsuite.experiments.base import Outcome, SharedWork
-from gpsuite.experiments.guarantee import regression, run, run_classes
+from gpsuite.experiments.guarantee import regression, run
 from gpsuite.experiments.guarantee.tasks import BoundedTask, JudgedClassesTask, JudgedTask, Learning
 from gpsuite.methods.pac_bayes.bounds.held_out import binomial_upper_bound
 from tests.arrays import Array
@@ -47,13 +47,13 @@ def judged_classes(monkeypatch: pytest.MonkeyPatch, groups: Array | None) -> Out
     )
     truth = np.zeros(8, dtype=np.int64)
     model = SimpleNamespace(problem=problem, posterior=None, test_classes=truth, labels=("a", "b"))
-    monkeypatch.setattr(run_classes, "judged_classifier", lambda *_: model)
-    monkeypatch.setattr(run_classes, "class_probabilities", lambda *_: np.eye(2)[guessed])
-    monkeypatch.setattr(run_classes, "proved_safe", lambda model, x, *_: steps[int(x[0])])
-    monkeypatch.setattr(run_classes, "row_metrics", lambda *_: {})
-    monkeypatch.setattr(run_classes, "load", lambda _: SimpleNamespace(groups=groups, X=np.zeros((28, 1))))
+    monkeypatch.setattr(run, "judged_classifier", lambda *_: model)
+    monkeypatch.setattr(run, "class_probabilities", lambda *_: np.eye(2)[guessed])
+    monkeypatch.setattr(run, "proved_safe", lambda model, x, *_: steps[int(x[0])])
+    monkeypatch.setattr(run, "row_metrics", lambda *_: {})
+    monkeypatch.setattr(run, "load", lambda _: SimpleNamespace(groups=groups, X=np.zeros((28, 1))))
     params = JudgedClassesTask(learning=LEARNING, tolerances=[0.1, 0.2], points=8, boxes=9)
-    return run_classes.run_judged_classes(task_of(params), SharedWork())
+    return run.run_judged_classes(task_of(params), SharedWork())
 
 
 def test_wrong_rows_are_not_certified_and_every_tolerance_is_paid_for(
@@ -76,7 +76,7 @@ def test_test_rows_that_were_learnt_count_as_wrong(monkeypatch: pytest.MonkeyPat
 
 
 def test_rows_whose_probabilities_are_only_stated_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_classes, "only_stated", lambda *_: True)
+    monkeypatch.setattr(run, "only_stated", lambda *_: True)
     found = judged_classes(monkeypatch, None)
     assert [found.metrics[name] for name in ("points", "searched", "stated")] == [8, 6, 1]
 

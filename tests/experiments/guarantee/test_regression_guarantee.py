@@ -17,6 +17,7 @@ from gpsuite.data.spec import CsvSpec
 from gpsuite.data.splits import DifferentRows
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import SharedWork
+from gpsuite.experiments.guarantee.checks import Searches
 from gpsuite.experiments.guarantee.regression import (
     conformal_radius,
     errors_of,
@@ -29,9 +30,7 @@ from gpsuite.experiments.guarantee.regression import (
     mean_bounds,
     proved_ranges,
 )
-from gpsuite.experiments.guarantee.saved import ARRAYS, FOLDER, TEXT, write_model
-from gpsuite.experiments.guarantee.saved_regression import SavedRegression
-from gpsuite.experiments.guarantee.searches import Searches
+from gpsuite.experiments.guarantee.saved import ARRAYS, FOLDER, TEXT, SavedRegression, write_model
 from gpsuite.experiments.guarantee.tasks import Learning
 from gpsuite.methods.pac_bayes.bounds.held_out import binomial_upper_bound
 from gpsuite.methods.pac_bayes.copies import ALL_DIFFERENT

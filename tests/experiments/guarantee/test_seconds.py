@@ -15,6 +15,7 @@ from gpsuite.cli import dispatch
 from gpsuite.data.loading import load
 from gpsuite.experiments.base import BUDGET, DONE, SharedWork
 from gpsuite.experiments.guarantee.answer import SECONDS
+from gpsuite.experiments.guarantee.checks import Searches
 from gpsuite.experiments.guarantee.classification import (
     input_effects,
     kept_classifier,
@@ -22,7 +23,6 @@ from gpsuite.experiments.guarantee.classification import (
     proved_safe,
 )
 from gpsuite.experiments.guarantee.regression import kept_model, latent_posterior, proved_ranges
-from gpsuite.experiments.guarantee.searches import Searches
 from tests.experiments.guarantee import test_classification_guarantee as classes
 from tests.experiments.guarantee import test_regression_guarantee as regression
 

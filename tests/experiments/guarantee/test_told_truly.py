@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from gpsuite.experiments.guarantee.searches import nested
+from gpsuite.experiments.guarantee.checks import nested
 from gpsuite.experiments.sentences import errors_bounded
 from tests.experiments.robustness.safety_runs import gpsuite
 
