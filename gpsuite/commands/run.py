@@ -19,7 +19,7 @@ from gpsuite.text import visible, visible_lines
 if TYPE_CHECKING:  # at run time it would load NumPy before its threads are limited
     from gpsuite.engine.options import RunOptions
     from gpsuite.engine.runner import RunReport
-    from gpsuite.experiments.request import Request
+    from gpsuite.experiments.tasks import Request
 
 __all__ = ["HELP", "explain", "main"]
 

@@ -16,7 +16,7 @@ from gpsuite.text import counted
 
 if TYPE_CHECKING:  # at run time they would load what `run` loads once its threads are limited
     from gpsuite.engine.options import RunOptions
-    from gpsuite.experiments.request import Request
+    from gpsuite.experiments.tasks import Request
 
 __all__ = ["HELP", "explain", "main"]
 

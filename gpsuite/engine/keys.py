@@ -6,7 +6,7 @@ import hashlib
 import json
 
 from gpsuite.experiments.base import Task
-from gpsuite.experiments.params import plain
+from gpsuite.experiments.tasks import plain
 
 
 def canonical_json(value: object) -> str:

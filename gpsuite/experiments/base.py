@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from gpsuite.errors import UserError
-from gpsuite.experiments.params import Json
-from gpsuite.experiments.records import (
+from gpsuite.experiments.report import (
     BUDGET,
     DIVERGED,
     DONE,
@@ -20,15 +19,24 @@ from gpsuite.experiments.records import (
     Outcome,
     Publishable,
     Record,
+    Report,
     every_array,
     finite_or_none,
     frame_of,
     no_array,
     only_arrays,
 )
-from gpsuite.experiments.report import Report
-from gpsuite.experiments.request import METHODS, Method, MethodOptions, Request
-from gpsuite.experiments.tasks import SharedWork, Task, TooManyTasksError, at_most
+from gpsuite.experiments.tasks import (
+    METHODS,
+    Json,
+    Method,
+    MethodOptions,
+    Request,
+    SharedWork,
+    Task,
+    TooManyTasksError,
+    at_most,
+)
 from gpsuite.models.config import KERNEL_NAMES
 from gpsuite.registry import Registry
 from gpsuite.reporting.comparison import Statistic

@@ -1,21 +1,92 @@
-"""The unit of work: one task of a plan, and what the tasks of a group share."""
+"""Task params: frozen dataclasses, one for each kind of task, and the plain JSON that their keys are hashed from.
+
+A field may say in its metadata how it stands in the JSON::
+
+    problem: Problem = field(metadata=INLINE)  # the problem's own fields, not an object of them
+    limit: float | None = field(default=None, metadata=OPTIONAL)  # left out when it is None
+    broken: str = field(metadata=named("break"))
+    search: str = field(default="published", metadata=left_out_as("published"))  # keys older than it stay
+    title: str = field(metadata=LEFT_OUT)  # for people: it changes no number
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import Field, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from gpsuite.budget import Budget
 from gpsuite.data.loading import PreparedDataset
+from gpsuite.models.config import ModelSpec
+from gpsuite.registry import Registry
+
+Json = Any  # None, bool, int, float, str, list or dict of the same
+
+Name = TypeVar("Name", bound=str)
+
+INLINE = {"inline": True}
+OPTIONAL = {"optional": True}
+LEFT_OUT = {"left_out": True}
+
+
+def named(name: str) -> dict[str, str]:
+    """Return the metadata of a field that has another name in the JSON."""
+    return {"json": name}
+
+
+def left_out_as(value: Json) -> dict[str, Json]:
+    """Return the metadata of a field that is left out of the JSON when it has this value."""
+    return {"left_out_as": value}
+
+
+def choice(value: str, valid: Iterable[Name]) -> Name:
+    """Return a word of the settings as what it is known to be: one of the valid ones.
+
+    Raises:
+        ValueError: if it is none of them.
+    """
+    for known in valid:
+        if known == value:
+            return known
+    raise ValueError(f"{value}: must be one of {', '.join(valid)}")
+
+
+def plain(value: object) -> Json:
+    """Return params as plain JSON values: a dataclass as an object of its fields, a tuple as a list.
+
+    Raises:
+        ValueError: if two fields of a dataclass, those of inlined ones included, have the same name.
+    """
+    if is_dataclass(value):
+        pairs = [pair for field in fields(value) for pair in _members(field, getattr(value, field.name))]
+        if len(dict(pairs)) < len(pairs):
+            raise ValueError(f"{type(value).__name__}: two fields have the same name in the JSON")
+        return dict(pairs)
+    if isinstance(value, Mapping):
+        return {name: plain(member) for name, member in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(member) for member in value]
+    return value
+
+
+def _members(field: Field[Any], value: object) -> Iterator[tuple[str, Json]]:
+    """Yield what a field adds to its object: nothing, one member, or its value's own members."""
+    if field.metadata.get("inline"):
+        yield from plain(value).items()
+    elif field.metadata.get("left_out") or (value is None and field.metadata.get("optional")):
+        return
+    elif "left_out_as" not in field.metadata or value != field.metadata["left_out_as"]:
+        yield field.metadata.get("json", field.name), plain(value)
+
+
+# The unit of work: one task of a plan, and what the tasks of a group share.
+
 
 T = TypeVar("T")
 P_co = TypeVar("P_co", covariant=True)
-
-
 _ALLOWED: ContextVar[Iterator[int] | None] = ContextVar("tasks still allowed", default=None)
 
 
@@ -112,3 +183,137 @@ def present(dataset: PreparedDataset | None, asking: str) -> PreparedDataset:
     if dataset is None:
         raise ValueError(f"{asking} needs a dataset")
     return dataset
+
+
+# What is asked of an experiment: its settings, methods, model and data.
+
+
+P = TypeVar("P")
+S_co = TypeVar("S_co", covariant=True)
+
+
+@dataclass(frozen=True)
+class MethodOptions:
+    """What every method file says; each method adds its own options in a subclass.
+
+    Attributes:
+        builder: name of the `Method` in `METHODS` whose options these are.
+        title: the method's name.
+        reference: paper and equation.
+    """
+
+    builder: str
+    title: str = field(metadata=LEFT_OUT)
+    reference: str = field(metadata=LEFT_OUT)
+
+    @property
+    def method(self) -> Method[Any]:
+        """The method whose options these are."""
+        return METHODS.get(self.builder)
+
+    @property
+    def heading(self) -> str:
+        """The method's name in tables and figures, with what sets it apart from the method as published."""
+        return self.title
+
+    @property
+    def params(self) -> dict[str, Json]:
+        """What decides numbers: everything but how it is called and where it is from."""
+        params: dict[str, Json] = plain(self)
+        return params
+
+
+Options = TypeVar("Options", bound=MethodOptions)
+
+
+@dataclass(frozen=True)
+class Method(Generic[Options]):
+    """An entry of `METHODS`, registered beside its options; a family adds in a subclass how its methods work.
+
+    Attributes:
+        options: dataclass of the method's options, a subclass of `MethodOptions`.
+        dataset_tasks: kinds of dataset it can learn from.
+        traits: what experiments ask for: what it offers and is made of, in words of its family.
+        version: raised when the method's numbers change, so that stored records are computed anew.
+    """
+
+    options: type[Options]
+    dataset_tasks: tuple[str, ...]
+    traits: frozenset[str]
+    version: int = 1
+
+
+METHODS: Registry[Method[Any]] = Registry("method builder")
+
+
+@dataclass(frozen=True)
+class Request(Generic[S_co]):
+    """A validated request to run one experiment: everything science needs, nothing of comfort.
+
+    Attributes:
+        experiment: `family/name`.
+        scale: smoke, quick or paper.
+        seed: the experiment's seed.
+        settings: the experiment's own settings (an instance of its settings dataclass).
+        methods: method name -> options, in the order asked for.
+        model: kernel choice.
+        dataset: verified dataset, or None for experiments without one, or with several.
+        datasets: name -> verified dataset of an experiment over several, in the order asked for; else empty.
+        further: datasets that its tasks work on beside these, known once they are planned.
+        budget_seconds: wall-clock limit per task, or None.
+        options: the composed configuration as plain values, as written to config.yaml.
+    """
+
+    experiment: str
+    scale: str
+    seed: int
+    settings: S_co
+    methods: Mapping[str, MethodOptions]
+    model: ModelSpec
+    dataset: PreparedDataset | None = None
+    datasets: Mapping[str, PreparedDataset] = field(default_factory=dict)
+    further: tuple[PreparedDataset, ...] = ()
+    budget_seconds: float | None = None
+    options: Mapping[str, Json] = field(default_factory=dict)
+
+    @property
+    def prepared(self) -> tuple[PreparedDataset, ...]:
+        """Every dataset of the request: none, the one, or several, and the further ones."""
+        return (*self.datasets.values(), *([] if self.dataset is None else [self.dataset]), *self.further)
+
+    @property
+    def family(self) -> str:
+        """The part of the experiment's name before the slash."""
+        return self.experiment.split("/")[0]
+
+    def require_dataset(self) -> PreparedDataset:
+        """Return the dataset of an experiment that has one.
+
+        Raises:
+            ValueError: if there is none.
+        """
+        return present(self.dataset, self.experiment)
+
+    def task(
+        self,
+        params: P,
+        *,
+        label: str,
+        axes: Mapping[str, str | int | float],
+        version: int = 1,
+        cost: float = 1.0,
+        group: str = "",
+        dataset: PreparedDataset | None = None,
+    ) -> Task[P]:
+        """Return a task of this request, on its dataset unless another is given; see `Task`."""
+        return Task(
+            experiment=self.experiment,
+            label=label,
+            axes=axes,
+            params=params,
+            dataset=self.dataset if dataset is None else dataset,
+            version=version,
+            group=group,
+            cost=cost,
+            budget_seconds=self.budget_seconds,
+        )

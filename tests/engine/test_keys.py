@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpsuite.engine.keys import canonical_json, short_hash, task_key
-from gpsuite.experiments.params import INLINE, LEFT_OUT, OPTIONAL, choice, left_out_as, named, plain
+from gpsuite.experiments.tasks import INLINE, LEFT_OUT, OPTIONAL, choice, left_out_as, named, plain
 from tests.engine import tiny
 
 json_values = st.recursive(

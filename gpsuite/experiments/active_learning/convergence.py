@@ -30,8 +30,8 @@ from gpsuite.experiments.base import (
     every_array,
     require,
 )
-from gpsuite.experiments.params import choice
 from gpsuite.experiments.settings import Count, Rule, at_least, filled, one_of, unique
+from gpsuite.experiments.tasks import choice
 from gpsuite.methods.active_learning.convergence import (
     Kernel,
     QueryRun,

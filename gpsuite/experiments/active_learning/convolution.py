@@ -34,8 +34,8 @@ from gpsuite.experiments.base import (
     every_task,
     require,
 )
-from gpsuite.experiments.params import choice
 from gpsuite.experiments.settings import one_of
+from gpsuite.experiments.tasks import choice
 from gpsuite.reporting.comparison import Statistic
 
 LARGEST = (

@@ -39,8 +39,8 @@ from gpsuite.experiments.base import (
     finite_or_none,
     require,
 )
-from gpsuite.experiments.params import OPTIONAL, choice
 from gpsuite.experiments.settings import Count, Positive, Share, at_least, one_of
+from gpsuite.experiments.tasks import OPTIONAL, choice
 from gpsuite.methods.active_learning.acquisition import entropy
 from gpsuite.methods.active_learning.explore import explore
 from gpsuite.methods.active_learning.inference import InferenceSettings, Kind

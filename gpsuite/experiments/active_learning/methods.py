@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Annotated, get_args
 
 from gpsuite.experiments.base import METHODS, Method, MethodOptions
-from gpsuite.experiments.params import choice
 from gpsuite.experiments.settings import one_of
+from gpsuite.experiments.tasks import choice
 from gpsuite.methods.active_learning.pipelines import Acquisition, Mixing, Queries
 
 PIPELINE = "pipeline"  # the trait of every one: a multi-output model that chooses its own measurements

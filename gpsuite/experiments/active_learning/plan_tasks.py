@@ -20,8 +20,8 @@ from gpsuite.errors import UserError
 from gpsuite.experiments.active_learning.exploration import KERNELS, WHEN_NOTHING_IS_SAFE
 from gpsuite.experiments.active_learning.methods import MIXINGS, QUERIES
 from gpsuite.experiments.base import Request, Task
-from gpsuite.experiments.params import INLINE, choice, plain
 from gpsuite.experiments.settings import Count, Rule, Share, at_least, one_of, within
+from gpsuite.experiments.tasks import INLINE, choice, plain
 from gpsuite.methods.active_learning.pipelines import Kernel, Mixing, Pipeline, Queries
 from gpsuite.methods.active_learning.plan.answer import NothingToMeasureError
 from gpsuite.methods.active_learning.plan.ask_tell import MeasurementPlanner

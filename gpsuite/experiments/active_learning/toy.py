@@ -15,7 +15,7 @@ from gpsuite.experiments.active_learning.methods import PIPELINE
 from gpsuite.experiments.active_learning.toy_tables import KINDS, report_parts, toy_statistics
 from gpsuite.experiments.active_learning.toy_tasks import Parts, ToySettings, draw_priors
 from gpsuite.experiments.base import EXPERIMENTS, Experiment, Record, Report, every_array, every_task
-from gpsuite.experiments.params import choice
+from gpsuite.experiments.tasks import choice
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.palette import BLACK, BLUE, GREEN, LIMIT, PURPLE, VERMILION
 from gpsuite.statistics.estimates import mean, proportion

@@ -25,8 +25,8 @@ from gpsuite.experiments.active_learning.exploration import (
 )
 from gpsuite.experiments.active_learning.repetitions import EQUAL, TOY_OUTPUTS, ToyData
 from gpsuite.experiments.base import Outcome, Record, Report, Request, SharedWork, Task
-from gpsuite.experiments.params import choice
 from gpsuite.experiments.settings import Count, Rule, at_least, one_of
+from gpsuite.experiments.tasks import choice
 from gpsuite.methods.active_learning.pipelines import Mixing
 from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
 from gpsuite.models.multi_output.coregionalization_likelihood import Parameters

@@ -19,8 +19,8 @@ from gpsuite.experiments.pac_bayes.training import (
     trained,
     trained_sparse,
 )
-from gpsuite.experiments.params import left_out_as
 from gpsuite.experiments.settings import Count, one_of
+from gpsuite.experiments.tasks import left_out_as
 from gpsuite.methods.pac_bayes.bounds.objectives import OBJECTIVES
 from gpsuite.methods.pac_bayes.cost import Cost, full_gp_cost, sparse_gp_cost
 from gpsuite.methods.pac_bayes.losses import Loss

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from gpsuite.experiments.base import MethodOptions
-from gpsuite.experiments.params import OPTIONAL
 from gpsuite.experiments.settings import Count, Share, one_of
+from gpsuite.experiments.tasks import OPTIONAL
 from gpsuite.methods.pac_bayes.losses import LOSSES, Loss
 
 SCALINGS = ("all", "train")

@@ -23,7 +23,6 @@ from gpsuite.experiments.base import (
     every_array,
     require,
 )
-from gpsuite.experiments.params import OPTIONAL, named
 from gpsuite.experiments.perturbation.coverage_models import (
     BREAKS,
     GROUPS,
@@ -34,6 +33,7 @@ from gpsuite.experiments.perturbation.coverage_models import (
 )
 from gpsuite.experiments.perturbation.linear_models import drawn_together
 from gpsuite.experiments.settings import Count, Positive, Rule, at_least, filled, one_of, unique
+from gpsuite.experiments.tasks import OPTIONAL, named
 from gpsuite.methods.perturbation.objectives.quadratic import LinearLSSVM
 from gpsuite.methods.perturbation.ranks.ranks import ranks_of_noise, simulated_ranks
 from gpsuite.methods.perturbation.region import Region

@@ -12,9 +12,9 @@ from gpsuite.arrays import FloatArray
 from gpsuite.data.generators import FUNCTIONS, draw_noise
 from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.experiments.base import Outcome, Record, Report, Request, SharedWork, Task
-from gpsuite.experiments.params import INLINE, OPTIONAL
 from gpsuite.experiments.perturbation.linear_models import check_levels, confidence_text, drawn_together
 from gpsuite.experiments.settings import Positive, at_least, filled, one_of, unique
+from gpsuite.experiments.tasks import INLINE, OPTIONAL
 from gpsuite.methods.perturbation.geometry.sampling import KernelMetric
 from gpsuite.methods.perturbation.objectives.quadratic import (
     EpsilonSVR,

@@ -19,7 +19,6 @@ from gpsuite.experiments.base import (
     Task,
     every_array,
 )
-from gpsuite.experiments.params import INLINE
 from gpsuite.experiments.perturbation.kernel_models import (
     CoverageTask,
     KernelModel,
@@ -33,6 +32,7 @@ from gpsuite.experiments.perturbation.kernel_models import (
 )
 from gpsuite.experiments.perturbation.member_bands import BandTask, band_tasks, report_bands, run_band
 from gpsuite.experiments.settings import Positive
+from gpsuite.experiments.tasks import INLINE
 from gpsuite.methods.perturbation.geometry.sampling import (
     KernelMetric,
     kernel_directions,

@@ -21,7 +21,6 @@ from gpsuite.experiments.base import (
     Task,
     every_array,
 )
-from gpsuite.experiments.params import INLINE
 from gpsuite.experiments.perturbation.linear_models import (
     LABELS_NOTE,
     LinearProblem,
@@ -32,6 +31,7 @@ from gpsuite.experiments.perturbation.linear_models import (
     linear_tasks,
     two_classes,
 )
+from gpsuite.experiments.tasks import INLINE
 from gpsuite.reporting.claims import claim
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.metrics import metric

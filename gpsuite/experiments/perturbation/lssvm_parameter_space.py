@@ -26,7 +26,6 @@ from gpsuite.experiments.base import (
     every_array,
     finite_or_none,
 )
-from gpsuite.experiments.params import INLINE
 from gpsuite.experiments.perturbation.linear_models import (
     LABELS_NOTE,
     LinearProblem,
@@ -37,6 +36,7 @@ from gpsuite.experiments.perturbation.linear_models import (
     linear_tasks,
 )
 from gpsuite.experiments.settings import Count
+from gpsuite.experiments.tasks import INLINE
 from gpsuite.methods.perturbation.geometry.norm_ball import NormBall
 from gpsuite.methods.perturbation.geometry.sampling import kernel_directions
 from gpsuite.methods.perturbation.objectives.quadratic import KernelRidge

@@ -10,7 +10,6 @@ import numpy as np
 
 from gpsuite.data.generators import FUNCTIONS
 from gpsuite.experiments.base import INFEASIBLE, Outcome, Record, Report, Request, SharedWork, Task
-from gpsuite.experiments.params import INLINE
 from gpsuite.experiments.perturbation.kernel_models import (
     TRUTH,
     KernelModel,
@@ -20,6 +19,7 @@ from gpsuite.experiments.perturbation.kernel_models import (
     regression_data,
 )
 from gpsuite.experiments.perturbation.linear_models import confidence_text
+from gpsuite.experiments.tasks import INLINE
 from gpsuite.methods.perturbation.geometry.norm_ball import NormBall
 from gpsuite.methods.perturbation.geometry.sampling import KernelMetric, kernel_directions, sample_members
 from gpsuite.reporting import metrics

@@ -30,7 +30,6 @@ from gpsuite.experiments.base import (
     only_arrays,
     require,
 )
-from gpsuite.experiments.params import plain
 from gpsuite.experiments.robustness.classifiers import median_distance, numbers_of
 from gpsuite.experiments.robustness.inputs import refuse_categories_alone, version_with
 from gpsuite.experiments.robustness.methods import REGRESSOR, GPRegressionOptions
@@ -55,6 +54,7 @@ from gpsuite.experiments.settings import (
     require_one_output,
     unique,
 )
+from gpsuite.experiments.tasks import plain
 from gpsuite.methods.robustness.certificates.joint.certificate import JointOrigin, pack_joint
 from gpsuite.methods.robustness.certificates.joint.certify import certify_predictions
 from gpsuite.methods.robustness.certificates.joint.quantity import QuantileQuantity

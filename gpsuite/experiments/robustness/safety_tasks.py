@@ -14,7 +14,6 @@ from gpsuite.arrays import FloatArray
 from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.errors import UserError, unknown_name
 from gpsuite.experiments.base import MethodOptions, Request, Task, require
-from gpsuite.experiments.params import left_out_as
 from gpsuite.experiments.robustness.classifiers import (
     Problem,
     class_count,
@@ -43,6 +42,7 @@ from gpsuite.experiments.robustness.tasks import (
     up_to_ten,
 )
 from gpsuite.experiments.settings import Count, Positive, Rule, at_least, one_of, unique
+from gpsuite.experiments.tasks import left_out_as
 from gpsuite.methods.robustness.multiclass.multiclass_search import BOUNDS
 from gpsuite.methods.robustness.search.regions import Region, box, l1_ball, l2_ball, linf_ball
 from gpsuite.methods.robustness.verdict import bound_names

@@ -10,9 +10,9 @@ from typing import Annotated, Protocol
 
 from gpsuite.data.loading import PreparedDataset
 from gpsuite.experiments.base import MethodOptions, Request, require
-from gpsuite.experiments.params import plain
 from gpsuite.experiments.robustness.methods import GPCOptions, MinibatchGPCOptions
 from gpsuite.experiments.settings import Count, Positive, Rule, at_least, between, one_of
+from gpsuite.experiments.tasks import plain
 from gpsuite.models.classification.training import SEARCH_RANGE
 from gpsuite.models.config import ModelSpec
 from gpsuite.seeds import derived_seed

@@ -26,8 +26,8 @@ from gpsuite.experiments.base import (
     finite_or_none,
     require,
 )
-from gpsuite.experiments.params import LEFT_OUT
 from gpsuite.experiments.settings import Count, Rule, Share, at_least, filled, not_negative, unique
+from gpsuite.experiments.tasks import LEFT_OUT
 from gpsuite.experiments.wasserstein.fitting import TrainingParams, TrainingSettings
 from gpsuite.experiments.wasserstein.methods import ClassifierMethod
 from gpsuite.methods.wasserstein.rows import FewDifferentRowsError, TrainingRows, split_rows

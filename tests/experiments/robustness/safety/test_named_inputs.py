@@ -10,7 +10,7 @@ import pytest
 
 from gpsuite.config.request import read_request
 from gpsuite.experiments.base import EXPERIMENTS
-from gpsuite.experiments.params import plain
+from gpsuite.experiments.tasks import plain
 from gpsuite.methods.robustness.certificates.certificate import read_certificate
 from tests.experiments.robustness.safety_runs import gpsuite, run
 
