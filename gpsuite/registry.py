@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, TypeVar
 
 from gpsuite.errors import unknown_name
@@ -55,14 +55,12 @@ class Registry(Generic[T]):
         return iter(sorted(self._items))
 
 
-def import_members(package: str, path: Iterable[str], leave_out: Collection[str] = ()) -> None:
+def import_members(package: str, path: Iterable[str]) -> None:
     """Import every module of a package, so that each registers what it offers: a new one needs no list.
 
     Args:
         package: its `__name__`.
         path: its `__path__`.
-        leave_out: modules that register nothing and are dear to import.
     """
     for member in pkgutil.iter_modules(path):
-        if member.name not in leave_out:
-            importlib.import_module(f"{package}.{member.name}")
+        importlib.import_module(f"{package}.{member.name}")

@@ -2,20 +2,107 @@
 
 from __future__ import annotations
 
+import csv
 import importlib
 import importlib.util
+import io
+import multiprocessing
+import os
 import sys
-from collections.abc import Iterator
-from dataclasses import asdict
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, fields
+from pathlib import Path
 
-from gpsuite.commands.bench_large import LARGE, bench_large
-from gpsuite.commands.bench_peers import PEERS, bench_peers
 from gpsuite.commands.tables import show_table
 from gpsuite.commands.words import experiment_names, read_words
 from gpsuite.engine.folder import write_json
 from gpsuite.engine.provenance import machine, versions
-from gpsuite.engine.worker import limit_threads
+from gpsuite.engine.worker import limit_threads, peak_memory_mb, thread_environment
 from gpsuite.errors import UserError, unknown_name
+from gpsuite.reporting.atomic import write_text
+
+# `gpsuite bench large`: time and memory of single works on large data.
+
+
+LARGE = "large"
+THREADS = 2
+
+
+def bench_large(results_dir: Path) -> int:
+    """Run every case in a process of its own, print what it took, and write large.csv to results_dir/bench."""
+    os.environ.update(thread_environment(THREADS))  # of a case's process, which loads BLAS
+    from gpsuite.bench.large import cases
+
+    rows = []
+    for each in cases():
+        with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+            seconds, cpu_seconds, memory, result = pool.submit(measured, each.work).result()
+        row = {
+            "case": each.case,
+            "seconds": seconds,
+            "cpu_seconds": cpu_seconds,
+            "goal_seconds": each.seconds,
+            "peak_memory_mb": memory,
+            "goal_memory_mb": each.memory_mb,
+            "reached": "yes" if seconds <= each.seconds and memory <= each.memory_mb else "no",
+            "result": result,
+        }
+        print(
+            f"{each.case}: {seconds:.0f} s (goal {each.seconds:g}; {cpu_seconds:.0f} CPU s),"
+            f" {memory:.0f} MB (goal {each.memory_mb:g}); {result}",
+            file=sys.stderr,
+        )
+        rows.append(row)
+    path = results_dir / "bench" / "large.csv"
+    write_csv(path, list(rows[0]), rows)
+    show_table("bench large", rows)
+    print(path)
+    return 0
+
+
+def measured(work: Callable[[], str]) -> tuple[float, float, float, str]:
+    """Return what some work took, making its data included: seconds, CPU seconds, peak memory in MB; and its result."""
+    begun, cpu_begun = time.perf_counter(), time.process_time()
+    result = work()
+    return time.perf_counter() - begun, time.process_time() - cpu_begun, peak_memory_mb(), result
+
+
+# `gpsuite bench peers`: our time beside other libraries', each in the environment that `make peers` builds.
+
+
+PEERS = "peers"
+
+
+def bench_peers(results_dir: Path) -> int:
+    """Run every case, print each ratio as it comes, and write peers.csv to results_dir/bench."""
+    from gpsuite.bench.peers import PeerRow, cases, compare, peer_python
+
+    peer_python()
+    rows = []
+    for row in compare(cases()):
+        print(
+            f"{row.case} / {row.peer}: {row.ratio:.3g} [{row.low:.3g}, {row.high:.3g}] (goal {row.goal:g}),"
+            f" {row.verdict}; {row.peer_accuracy}; set-up {row.peer_set_up:.1f} s",
+            file=sys.stderr,
+        )
+        rows.append(row)
+    path = results_dir / "bench" / "peers.csv"
+    write_csv(path, [field.name for field in fields(PeerRow)], [asdict(row) for row in rows])
+    show_table("bench peers", [asdict(row) for row in rows])
+    print(path)
+    return 0
+
+
+def write_csv(path: Path, columns: Sequence[str], rows: Sequence[dict[str, object]]) -> None:
+    """Write rows of these columns in one step."""
+    buffer = io.StringIO()
+    writer = csv.DictWriter(buffer, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    write_text(path, buffer.getvalue())
+
 
 HELP = """
 gpsuite bench [family ...] [results_dir=DIR]
@@ -49,12 +136,12 @@ def main(words: list[str]) -> int:
             raise unknown_name("family", name, [*families, PEERS, LARGE])
     limit_threads(1)
 
-    from gpsuite.engine.bench import PAIRS, run_cases, write_bench
+    from gpsuite.bench.timing import PAIRS, run_cases, write_bench
 
     print(f"one thread, medians of {PAIRS} interleaved pairs; BLAS: {', '.join(_blas())}", file=sys.stderr)
     rows = []
     for family in given.names or families:
-        cases = importlib.import_module(f"gpsuite.experiments.{family}.bench").cases()
+        cases = importlib.import_module(f"gpsuite.bench.{family}").cases()
         for row in run_cases(family, cases):
             counted = " against ".join(filter(None, (row.counted, row.reference_counted)))
             print(
@@ -80,7 +167,7 @@ def _families() -> list[str]:
 
 def _with_bench() -> Iterator[str]:
     for family in {name.split("/")[0] for name in experiment_names(())}:
-        if importlib.util.find_spec(f"gpsuite.experiments.{family}.bench") is not None:
+        if importlib.util.find_spec(f"gpsuite.bench.{family}") is not None:
             yield family
 
 

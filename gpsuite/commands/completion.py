@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 import yaml
 
 from gpsuite.commands import COMMANDS, MULTIRUN
-from gpsuite.commands.bench_large import LARGE
-from gpsuite.commands.bench_peers import PEERS
+from gpsuite.commands.bench import LARGE, PEERS
 from gpsuite.commands.data import ACTIONS
 from gpsuite.config.files import conf_dir, group_choices, method_families, read_file
 from gpsuite.config.schema import ON_ERROR, OUTPUTS, SCALES

@@ -258,11 +258,11 @@ def test_doctor_finds_two_tensorflows_numpy_two_and_a_full_disk(
 def test_bench_writes_the_fixed_columns_and_the_machine(
     gpsuite: Gpsuite, workplace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from gpsuite.experiments.benchmark import BenchCase
-    from gpsuite.experiments.pac_bayes import bench
+    from gpsuite.bench import pac_bayes
+    from gpsuite.bench.timing import BenchCase
 
     case = BenchCase("nothing", "nothing else", lambda: (lambda: sum(range(9)), lambda: sum(range(9))), 3.0)
-    monkeypatch.setattr(bench, "cases", lambda: [case])
+    monkeypatch.setattr(pac_bayes, "cases", lambda: [case])
     ended = gpsuite("bench", "pac_bayes")
     assert ended.code == 0
     header = (workplace / "results/bench/bench.csv").read_text(encoding="utf-8").splitlines()[0]
@@ -275,7 +275,7 @@ def test_bench_writes_the_fixed_columns_and_the_machine(
 def test_peers_that_are_not_installed_are_one_message(
     gpsuite: Gpsuite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gpsuite.engine.peers.ROOT", tmp_path)
+    monkeypatch.setattr("gpsuite.bench.peers.ROOT", tmp_path)
     ended = gpsuite("bench", "peers")
     assert ended.code == 2
     assert "make peers" in ended.err and len(ended.err.strip().splitlines()) <= 4

@@ -2,4 +2,4 @@
 
 from gpsuite.registry import import_members
 
-import_members(__name__, __path__, leave_out=("bench",))
+import_members(__name__, __path__)

@@ -3,11 +3,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpsuite.experiments.pac_bayes import bench
+from gpsuite.bench import pac_bayes
 
 
 def test_every_sparse_size_and_form_is_held_against_sgpr_and_the_floor() -> None:
-    cases = [case for case in bench.cases() if "PAC-SGP" in case.case]
+    cases = [case for case in pac_bayes.cases() if "PAC-SGP" in case.case]
     goals = {
         (case.case.split()[0], "M=100" in case.case, case.reference.split()[0]): case.goal for case in cases
     }
@@ -18,9 +18,9 @@ def test_every_sparse_size_and_form_is_held_against_sgpr_and_the_floor() -> None
 
 
 def test_sparse_cases_do_the_work_they_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bench, "SPARSE_ROWS", 600)
+    monkeypatch.setattr(pac_bayes, "SPARSE_ROWS", 600)
     bounds = []
-    for case in bench.cases():
+    for case in pac_bayes.cases():
         if "PAC-SGP" not in case.case or "M=500" in case.case:
             continue
         ours, reference = case.prepare()
@@ -29,5 +29,5 @@ def test_sparse_cases_do_the_work_they_name(monkeypatch: pytest.MonkeyPatch) -> 
         if "GPflow" in case.reference:
             loss, gradient = reference()
             assert np.isfinite(loss)
-            assert gradient.shape == (100 * bench.SPARSE_INPUTS + bench.SPARSE_INPUTS + 2,)
+            assert gradient.shape == (100 * pac_bayes.SPARSE_INPUTS + pac_bayes.SPARSE_INPUTS + 2,)
     assert bounds[0] == bounds[1] != bounds[2] == bounds[3]

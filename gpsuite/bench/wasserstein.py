@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gpsuite.experiments.benchmark import BenchCase, Work
+from gpsuite.bench.timing import BenchCase, Work
 from gpsuite.seeds import stream
 
 ROWS, BATCH, INPUTS, CLASSES = 60_000, 1000, 784, 10  # as MNIST

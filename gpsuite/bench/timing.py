@@ -1,4 +1,4 @@
-"""Timing two ways of doing the same work, interleaved in one process, so that drift of the machine cancels."""
+"""What a family offers to `gpsuite bench`: our work beside a reference's."""
 
 from __future__ import annotations
 
@@ -6,13 +6,40 @@ import csv
 import io
 import statistics
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from gpsuite.engine.worker import peak_memory_mb
-from gpsuite.experiments.benchmark import BenchCase, Work
 from gpsuite.reporting.atomic import write_text
+
+Work = Callable[[], object]
+
+
+@dataclass(frozen=True)
+class BenchCase:
+    """Ours against a reference.
+
+    Attributes:
+        case: what is computed, with its size.
+        reference: what it is held against.
+        prepare: called once; returns our work and the reference's work.
+        goal: largest allowed ratio ours / reference.
+        pairs: repetitions of both, where a slow reference allows fewer than usual.
+        count: says from the result of either work how much it did ("163 boxes"); "" where it says nothing.
+    """
+
+    case: str
+    reference: str
+    prepare: Callable[[], tuple[Work, Work]]
+    goal: float
+    pairs: int | None = None
+    count: Callable[[Any], str] | None = None
+
+
+# Timing two ways of doing the same work, interleaved in one process, so that drift of the machine cancels.
+
 
 PAIRS = 9  # interleaved repetitions per case
 SHORT = 0.05  # seconds: shorter work is repeated within one timing

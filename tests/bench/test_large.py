@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gpsuite.experiments import large
+from gpsuite.bench import large
 from tests.commands.conftest import Gpsuite
 
 
@@ -31,7 +31,7 @@ def test_a_work_that_takes_more_than_it_may_is_said_to(
             self.result: Callable[[], Any] = partial(function, *arguments)
             return self
 
-    monkeypatch.setattr("gpsuite.commands.bench_large.ProcessPoolExecutor", Here)
+    monkeypatch.setattr("gpsuite.commands.bench.ProcessPoolExecutor", Here)
     works = [
         large.LargeCase("full", partial(large.full_certificate, 40), 100.0, 1e6),
         large.LargeCase("sparse", partial(large.sparse_evaluation, 60, 5, 0.0), 100.0, 1.0),

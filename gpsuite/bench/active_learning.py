@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from gpsuite.arrays import FloatArray
+from gpsuite.bench.timing import BenchCase, Work
 from gpsuite.experiments.active_learning.exploration import oracle_of, problem_of
 from gpsuite.experiments.active_learning.repetitions import (
     GpData,
@@ -25,7 +26,6 @@ from gpsuite.experiments.active_learning.repetitions import (
     gp_repetition,
     toy_repetition,
 )
-from gpsuite.experiments.benchmark import BenchCase, Work
 from gpsuite.methods.active_learning.explore import explore
 from gpsuite.methods.active_learning.inference import InferenceSettings
 from gpsuite.methods.active_learning.pipelines import PIPELINES

@@ -18,23 +18,29 @@ from typing import Any
 import numpy as np
 
 from gpsuite.arrays import FloatArray
+from gpsuite.bench.timing import BenchCase, Work
 from gpsuite.budget import Budget
 from gpsuite.data.catalogue import read_spec, shipped_conf_dir
 from gpsuite.data.loading import PreparedDataset, prepare
 from gpsuite.experiments.base import SharedWork
-from gpsuite.experiments.benchmark import BenchCase, Work
-from gpsuite.experiments.robustness.bench_pixel_maps import pixel_map_cases
-from gpsuite.experiments.robustness.bench_safety import class_count_case
-from gpsuite.experiments.robustness.classifiers import Problem, trained_classifier
+from gpsuite.experiments.robustness.classifiers import (
+    Problem,
+    SeveralClasses,
+    trained_classes,
+    trained_classifier,
+)
 from gpsuite.experiments.robustness.inputs import choose
 from gpsuite.experiments.robustness.tasks import ClassifierParams, GPCParams
 from gpsuite.methods.robustness.certificates.certificate import Certificate
 from gpsuite.methods.robustness.certificates.certify import certify
 from gpsuite.methods.robustness.certificates.checker import check_certificate
+from gpsuite.methods.robustness.explain.effects import one_sided_ranges
+from gpsuite.methods.robustness.explain.softmax_lines import softmax_lines
 from gpsuite.methods.robustness.level_bound.level_search import BATCH
 from gpsuite.methods.robustness.level_bound.posterior_products import compute_products, posterior_products
+from gpsuite.methods.robustness.multiclass.multiclass_search import MultiClassSearch
 from gpsuite.methods.robustness.search.branch_and_bound import Extremum
-from gpsuite.methods.robustness.search.regions import Region, linf_ball
+from gpsuite.methods.robustness.search.regions import Region, interval_box, linf_ball
 from gpsuite.methods.robustness.verdict import probability_extremum
 from gpsuite.models.classification.approximation import BinaryProblem
 from gpsuite.models.classification.expectation_propagation import expectation_propagation
@@ -329,3 +335,167 @@ def _classifier(dataset: str) -> tuple[Problem, GPCPosterior, Callable[[int], li
     posterior = trained.fit.require_converged()
     posterior_products(posterior)
     return problem, posterior, choices
+
+
+# Verdicts among ten classes against verdicts among two, with as many rows: the work must not grow as the pairs do.
+
+
+SAFETY_ROWS, SAFETY_POINTS = 300, 20
+FREE = np.array([20, 21, 27, 28, 36])  # pixels in the middle of the image
+SAFETY_GAMMA, BOXES = 0.3, 200
+VARIANCE, LENGTHSCALE = 10.0, 2.0
+GOAL = 8.0  # 45 pairs of classes against one
+
+
+def class_count_case(dataset: PreparedDataset) -> BenchCase:
+    """Return the case; what is computed once for a posterior is not in it."""
+
+    def works() -> tuple[Work, Work]:
+        ten, two = (_trained_for_safety(dataset, [str(label) for label in range(count)]) for count in (10, 2))
+        for each in (ten, two):
+            MultiClassSearch(each.posterior, each.problem.X_test[0], FREE)
+        return partial(verdicts, ten), partial(verdicts, two)
+
+    points = f"verdicts of {SAFETY_POINTS} points among ten classes"
+    case = f"{points}, {dataset.name}, {SAFETY_ROWS} rows, {len(FREE)} pixels"
+    return BenchCase(
+        f"{case}, gamma={SAFETY_GAMMA:g}",
+        "two classes, as many rows, pixels and points",
+        works,
+        GOAL,
+        pairs=3,
+    )
+
+
+def verdicts(found: SeveralClasses) -> list[str]:
+    """Return whether the class of each of the first points is safe."""
+    statuses = []
+    for x in found.problem.X_test[:SAFETY_POINTS]:
+        search = MultiClassSearch(found.posterior, x, FREE)
+        statuses.append(
+            search.decide(linf_ball(x, SAFETY_GAMMA, FREE.tolist(), (0.0, 1.0)), Budget(boxes=BOXES))[
+                0
+            ].status
+        )
+    return statuses
+
+
+def _trained_for_safety(dataset: PreparedDataset, classes: list[str]) -> SeveralClasses:
+    model = ClassifierParams(
+        method=GPCParams("gpc", "laplace", "probit"),
+        version=1,
+        kernel="squared_exponential",
+        ard=False,
+        draw_seed=0,
+        evaluations=1,
+        train_rows=SAFETY_ROWS,
+        test_rows=50,
+        classes=classes,
+        start_variance=VARIANCE,
+        start_lengthscale=LENGTHSCALE,
+        largest_variance=1e6,
+        scaling="pixels",
+    )
+    return trained_classes(dataset, model, SharedWork())
+
+
+# A map of an image's pixels against the same intervals searched one by one, and some of these by the paper's bound.
+
+
+MAP_GAMMA, TOLERANCE = 0.5, 0.02
+MAP_ROWS, MAP_EVALUATIONS = 500, 10
+SINGLE = 2  # pixels searched one by one
+MAP_LIMIT, MAP_GOAL = (
+    10.0,
+    0.01,
+)  # seconds of a search by the paper's bound; how much of its time ours may take
+DOMAIN = (0.0, 1.0)
+
+
+def pixel_map_cases(dataset: PreparedDataset) -> list[BenchCase]:
+    """Return the cases: the effects of all pixels of one image on every class, and a sample by either bound."""
+
+    @cache
+    def found() -> SeveralClasses:
+        return _trained_for_maps(dataset)
+
+    def maps() -> tuple[Work, Work]:
+        return partial(whole_map, found()), partial(single_searches, found())
+
+    def samples() -> tuple[Work, Work]:
+        single_searches(found())  # what is computed once for a posterior
+        return partial(single_searches, found()), partial(single_searches, found(), "paper", MAP_LIMIT)
+
+    data = f"{dataset.name}, {MAP_ROWS} rows, gamma=.5, eps=.02"
+    one_by_one = f"{SINGLE} pixels of one class searched one by one"
+    times = 196 * 3 / SINGLE
+    return [
+        BenchCase(
+            f"map of all pixels for every class, {data} (goal 60 s)",
+            f"{one_by_one} (a map is {times:g} times that)",
+            maps,
+            times,
+            pairs=1,
+        ),
+        BenchCase(
+            f"{one_by_one}, {data}",
+            f"bound=paper, {MAP_LIMIT:g} s a search at most (unclosed: lower bound)",
+            samples,
+            MAP_GOAL,
+            pairs=1,
+        ),
+    ]
+
+
+def whole_map(found: SeveralClasses) -> list[bool]:
+    """Return whether all intervals of each class are closed, of the first test image."""
+    x = found.problem.X_test[0]
+    inputs = np.arange(len(x))
+    lines = softmax_lines(found.posterior, x[None], inputs, 0)
+    maps = [
+        one_sided_ranges(lines.of_class(own), x[None], inputs, MAP_GAMMA, DOMAIN, TOLERANCE, Budget())
+        for own in range(found.posterior.n_classes)
+    ]
+    return [bool(each.closed.all()) for each in maps]
+
+
+def single_searches(
+    found: SeveralClasses, bound: str = "rkhs_taylor", seconds: float | None = None
+) -> list[float]:
+    """Return the gaps of the same ranges by one search per interval, for the brightest pixels.
+
+    Args:
+        found: the trained model.
+        bound: of the searches.
+        seconds: at most, of one search.
+    """
+    x, gaps = found.problem.X_test[0], []
+    for place in np.argsort(-x)[:SINGLE]:
+        search = MultiClassSearch(found.posterior, x, np.array([place]), bound)
+        for step in (-MAP_GAMMA, MAP_GAMMA):
+            low, high = x.copy(), x.copy()
+            low[place], high[place] = min(x[place], x[place] + step), max(x[place], x[place] + step)
+            region = interval_box(x, low, high, DOMAIN)
+            if np.array_equal(region.free, [place]):
+                spread = search.range(0, region, TOLERANCE, Budget(seconds=seconds))
+                gaps.append(max(spread.minimum.gap, spread.maximum.gap))
+    return gaps
+
+
+def _trained_for_maps(dataset: PreparedDataset) -> SeveralClasses:
+    model = ClassifierParams(
+        method=GPCParams("gpc", "laplace", "probit"),
+        version=1,
+        kernel="squared_exponential",
+        ard=True,
+        draw_seed=0,
+        evaluations=MAP_EVALUATIONS,
+        train_rows=MAP_ROWS,
+        test_rows=200,
+        classes=[],
+        start_variance=1.0,
+        start_lengthscale=1.0,
+        largest_variance=1e6,
+        scaling="pixels",
+    )
+    return trained_classes(dataset, model, SharedWork())

@@ -10,9 +10,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpsuite.engine import peers
-from gpsuite.engine.peers import AGAIN, SCRIPTS, Measured, PeerRow, compare, ratio_interval, verdict_of
-from gpsuite.experiments.peers import Accuracy, PeerCase, cases, distance_of_means, same_numbers
+from gpsuite.bench import peers
+from gpsuite.bench.peers import (
+    AGAIN,
+    SCRIPTS,
+    Accuracy,
+    Measured,
+    PeerCase,
+    PeerRow,
+    cases,
+    compare,
+    distance_of_means,
+    ratio_interval,
+    same_numbers,
+    verdict_of,
+)
 
 # answers as scripts/peers/protocol.py does, but says what it took instead of taking it
 FAKE = """

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import csc_array
 
 from gpsuite.arrays import FloatArray, IntArray
-from gpsuite.experiments.benchmark import BenchCase, Work
+from gpsuite.bench.timing import BenchCase, Work
 from gpsuite.methods.perturbation.geometry.ellipsoid import in_metric, inequality_chunks, outer_radii
 from gpsuite.methods.perturbation.geometry.quadratics import PerturbedQuadratic
 from gpsuite.methods.perturbation.objectives.quadratic import (

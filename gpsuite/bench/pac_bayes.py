@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from gpsuite.arrays import FloatArray
-from gpsuite.experiments.benchmark import BenchCase, Work
+from gpsuite.bench.timing import BenchCase, Work
 from gpsuite.methods.pac_bayes.full_gp import FullGPObjective
 from gpsuite.methods.pac_bayes.losses import BandLoss
 from gpsuite.methods.pac_bayes.problem import Problem

@@ -11,9 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpsuite.engine.bench import COLUMNS, run_cases, write_bench
+from gpsuite.bench.timing import COLUMNS, BenchCase, Work, run_cases, write_bench
 from gpsuite.engine.worker import peak_memory_mb
-from gpsuite.experiments.benchmark import BenchCase, Work
 
 
 def burn(seconds: float) -> Work:
@@ -83,14 +82,14 @@ def test_what_the_works_did_is_counted(tmp_path: Path) -> None:
 
 def test_the_pac_bayes_cases_do_the_same_work() -> None:
     """Both sides of every case run, and ours is the objective that training minimises."""
-    from gpsuite.experiments.pac_bayes import bench
+    from gpsuite.bench import pac_bayes
 
-    for case in bench.cases():
+    for case in pac_bayes.cases():
         if "n=404" in case.case:
             ours, reference = case.prepare()
             value, gradient, _ = ours()
             assert 0 < value <= 1
-            assert len(gradient) == 2 + bench.INPUTS
+            assert len(gradient) == 2 + pac_bayes.INPUTS
             reference()
 
 
@@ -101,7 +100,7 @@ def test_a_case_with_a_slow_reference_runs_it_as_often_as_it_says(monkeypatch: p
         calls.append(1)
         burn(0.02)()
 
-    monkeypatch.setattr("gpsuite.engine.bench.SLOW", 0.01)
+    monkeypatch.setattr("gpsuite.bench.timing.SLOW", 0.01)
     case = BenchCase("short", "slow", lambda: (burn(0.001), slow), goal=0.5, pairs=1)
     [row] = run_cases("family", [case], pairs=7)
     assert len(calls) == 2  # one warm-up, one timing
