@@ -35,9 +35,9 @@ from gpsuite.methods.robustness.certificates.certificate import Certificate
 from gpsuite.methods.robustness.certificates.certify import certify
 from gpsuite.methods.robustness.certificates.checker import check_certificate
 from gpsuite.methods.robustness.explain.effects import one_sided_ranges
-from gpsuite.methods.robustness.explain.softmax_lines import softmax_lines
+from gpsuite.methods.robustness.explain.lines import softmax_lines
 from gpsuite.methods.robustness.level_bound.level_search import BATCH
-from gpsuite.methods.robustness.level_bound.posterior_products import compute_products, posterior_products
+from gpsuite.methods.robustness.level_bound.posterior_slice import compute_products, posterior_products
 from gpsuite.methods.robustness.multiclass.multiclass_search import MultiClassSearch
 from gpsuite.methods.robustness.search.branch_and_bound import Extremum
 from gpsuite.methods.robustness.search.regions import Region, interval_box, linf_ball

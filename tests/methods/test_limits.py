@@ -9,7 +9,7 @@ from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.methods.active_learning.problem import Pool, Problem
 from gpsuite.methods.active_learning.safety import safe_set
-from gpsuite.methods.conformal.intervals import jackknife_plus, split_radius
+from gpsuite.methods.conformal import jackknife_plus, split_radius
 from gpsuite.methods.pac_bayes.bounds.certificates import Terms
 from gpsuite.methods.pac_bayes.bounds.held_out import binomial_upper_bound, mean_loss_upper_bound
 from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import PAPER_GRID, HyperparameterGrid
@@ -25,9 +25,12 @@ from gpsuite.methods.perturbation import checks
 from gpsuite.methods.perturbation.objectives.nonsmooth import EpsilonSVR
 from gpsuite.methods.perturbation.ranks.groups import SignChanges
 from gpsuite.methods.robustness.explain.lines import line_slices
-from gpsuite.methods.robustness.multiclass.latent_cells import LatentBoxes, class_probability_cells
-from gpsuite.methods.robustness.paper_bound.cells import cell_probability_bounds
-from gpsuite.methods.robustness.regression.prediction_range import prediction_range
+from gpsuite.methods.robustness.multiclass.paper_softmax_bound import (
+    LatentBoxes,
+    cell_probability_bounds,
+    class_probability_cells,
+)
+from gpsuite.methods.robustness.regression import prediction_range
 from gpsuite.methods.robustness.search.regions import box, l2_ball, linf_ball
 from gpsuite.methods.wasserstein.baselines.networks import build_network
 from gpsuite.methods.wasserstein.options import GWIOptions, TrainingOptions

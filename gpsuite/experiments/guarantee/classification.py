@@ -27,9 +27,8 @@ from gpsuite.experiments.robustness.classifiers import (
 )
 from gpsuite.experiments.robustness.inputs import levels_of, switched
 from gpsuite.experiments.robustness.tasks import ClassifierParams, GPCParams
-from gpsuite.methods.robustness.explain.binary_lines import BinaryLines, binary_lines
 from gpsuite.methods.robustness.explain.effects import one_sided_ranges
-from gpsuite.methods.robustness.explain.softmax_lines import SoftmaxLines, softmax_lines
+from gpsuite.methods.robustness.explain.lines import BinaryLines, SoftmaxLines, binary_lines, softmax_lines
 from gpsuite.methods.robustness.multiclass.multiclass_search import MultiClassSearch
 from gpsuite.methods.robustness.search.regions import Region, box
 from gpsuite.methods.robustness.verdict import PointSearch

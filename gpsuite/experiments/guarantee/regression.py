@@ -27,7 +27,7 @@ from gpsuite.methods.pac_bayes.evaluation import certify_posterior
 from gpsuite.methods.pac_bayes.problem import Problem, Search, TrainedGP
 from gpsuite.methods.pac_bayes.relevance import relevance_lengthscales
 from gpsuite.methods.pac_bayes.training import train_full_gp
-from gpsuite.methods.robustness.regression.prediction_range import MEAN, prediction_range
+from gpsuite.methods.robustness.regression import MEAN, prediction_range
 from gpsuite.methods.robustness.search.regions import box
 from gpsuite.models.config import Hyperparameters
 from gpsuite.models.latent import LatentPosterior

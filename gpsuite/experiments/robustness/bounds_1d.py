@@ -29,7 +29,7 @@ from gpsuite.experiments.robustness.methods import CLASSIFIER
 from gpsuite.experiments.robustness.tasks import GPCParams
 from gpsuite.experiments.settings import Count, at_least, filled, one_of, unique, within
 from gpsuite.methods.robustness.bounding_curves import bounding_curves
-from gpsuite.methods.robustness.box_bounds import BoundingFunction
+from gpsuite.methods.robustness.class_probability import BoundingFunction
 from gpsuite.methods.robustness.search.regions import interval_box
 from gpsuite.methods.robustness.verdict import build_bound
 from gpsuite.models.classification.approximation import BinaryProblem, NotConvergedError

@@ -66,11 +66,14 @@ from gpsuite.experiments.robustness.tasks import (
 )
 from gpsuite.experiments.settings import Count, Positive, Rule, at_least, unique
 from gpsuite.methods.robustness.decision import HALF
-from gpsuite.methods.robustness.explain.binary_lines import binary_lines
-from gpsuite.methods.robustness.explain.effects import DOWN, UP, OneSidedRanges, one_sided_ranges
-from gpsuite.methods.robustness.explain.lime import lime_weights
-from gpsuite.methods.robustness.explain.line_search import Lines
-from gpsuite.methods.robustness.explain.softmax_lines import softmax_lines
+from gpsuite.methods.robustness.explain.effects import (
+    DOWN,
+    UP,
+    OneSidedRanges,
+    lime_weights,
+    one_sided_ranges,
+)
+from gpsuite.methods.robustness.explain.lines import Lines, binary_lines, softmax_lines
 from gpsuite.models.classification.approximation import NotConvergedError
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.palette import BLACK, BLUE, LIMIT, VERMILION

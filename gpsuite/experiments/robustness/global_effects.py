@@ -36,9 +36,8 @@ from gpsuite.experiments.robustness.tasks import (
     classifier_params,
 )
 from gpsuite.experiments.settings import Count, Positive, at_least, filled, increasing, unique
-from gpsuite.methods.robustness.explain.binary_lines import binary_lines
-from gpsuite.methods.robustness.explain.effects import one_sided_ranges
-from gpsuite.methods.robustness.explain.lime import lime_weights
+from gpsuite.methods.robustness.explain.effects import lime_weights, one_sided_ranges
+from gpsuite.methods.robustness.explain.lines import binary_lines
 from gpsuite.models.classification.approximation import NotConvergedError
 from gpsuite.reporting.claims import claim
 from gpsuite.reporting.comparison import Statistic, statistic_name

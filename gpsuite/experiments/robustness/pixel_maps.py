@@ -41,11 +41,14 @@ from gpsuite.experiments.robustness.methods import CLASSIFIER
 from gpsuite.experiments.robustness.records import dataset_statistics
 from gpsuite.experiments.robustness.tasks import ClassifierParams, ClassifierSettings, classifier_params
 from gpsuite.experiments.settings import Count, Positive, Share, at_least, filled, unique
-from gpsuite.methods.robustness.explain.effects import one_sided_ranges
-from gpsuite.methods.robustness.explain.lime import lime_weights
-from gpsuite.methods.robustness.explain.softmax_lines import softmax_lines
-from gpsuite.methods.robustness.multiclass.latent_cells import CLASSES, LatentBoxes, mass_of_cells
-from gpsuite.methods.robustness.multiclass.paper_softmax_bound import PaperSoftmaxBound
+from gpsuite.methods.robustness.explain.effects import lime_weights, one_sided_ranges
+from gpsuite.methods.robustness.explain.lines import softmax_lines
+from gpsuite.methods.robustness.multiclass.paper_softmax_bound import (
+    CLASSES,
+    LatentBoxes,
+    PaperSoftmaxBound,
+    mass_of_cells,
+)
 from gpsuite.models.classification.approximation import NotConvergedError
 from gpsuite.reporting.comparison import Statistic, statistic_name
 from gpsuite.reporting.palette import BLACK

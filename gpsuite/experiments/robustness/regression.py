@@ -58,7 +58,7 @@ from gpsuite.experiments.tasks import plain
 from gpsuite.methods.robustness.certificates.joint.certificate import JointOrigin, pack_joint
 from gpsuite.methods.robustness.certificates.joint.certify import certify_predictions
 from gpsuite.methods.robustness.certificates.joint.quantity import QuantileQuantity
-from gpsuite.methods.robustness.regression.prediction_range import MEAN, QuantileRange, prediction_range
+from gpsuite.methods.robustness.regression import MEAN, QuantileRange, prediction_range
 from gpsuite.methods.robustness.search.regions import Region, box
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.models.regression.inducing import kmeans_inducing

@@ -42,7 +42,7 @@ from gpsuite.experiments.robustness.tasks import (
     classifier_params,
 )
 from gpsuite.experiments.settings import Count, Positive, at_least, filled, increasing, one_of, unique
-from gpsuite.methods.robustness.level_bound.posterior_products import posterior_products
+from gpsuite.methods.robustness.level_bound.posterior_slice import posterior_products
 from gpsuite.methods.robustness.search.regions import linf_ball
 from gpsuite.methods.robustness.verdict import bound_names, probability_extremum
 from gpsuite.models.classification.approximation import NotConvergedError

@@ -23,8 +23,11 @@ from gpsuite.methods.robustness.certificates.certificate import Certificate, Cla
 from gpsuite.methods.robustness.certificates.certify import certify
 from gpsuite.methods.robustness.class_probability import probability_bounds
 from gpsuite.methods.robustness.decision import HALF, Verdict, binary_contest
-from gpsuite.methods.robustness.paper_bound.bound import paper_bound
-from gpsuite.methods.robustness.paper_bound.cells import cell_mass_bounds, cell_probability_bounds
+from gpsuite.methods.robustness.multiclass.paper_softmax_bound import (
+    cell_mass_bounds,
+    cell_probability_bounds,
+)
+from gpsuite.methods.robustness.paper_bound import paper_bound
 from gpsuite.methods.robustness.search.attacks import strong_attack
 from gpsuite.methods.robustness.search.branch_and_bound import branch_and_bound
 from gpsuite.methods.robustness.search.regions import Region

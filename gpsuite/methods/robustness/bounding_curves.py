@@ -11,14 +11,13 @@ from __future__ import annotations
 import numpy as np
 
 from gpsuite.arrays import FloatArray
-from gpsuite.methods.robustness.box_bounds import BoundingFunction
-from gpsuite.methods.robustness.class_probability import probability_bounds
+from gpsuite.methods.robustness.class_probability import BoundingFunction, probability_bounds
 from gpsuite.methods.robustness.envelope import chord_line, distance_ranges, tangent_line
-from gpsuite.methods.robustness.level_bound.latent_model import MomentModel
+from gpsuite.methods.robustness.level_bound.cubic import MomentModel
 from gpsuite.methods.robustness.level_bound.level_bound import LevelBound
-from gpsuite.methods.robustness.operator_form import OperatorForm
-from gpsuite.methods.robustness.paper_bound.bound import PaperBound
-from gpsuite.methods.robustness.search.boxes import Boxes, measure
+from gpsuite.methods.robustness.operators import OperatorForm
+from gpsuite.methods.robustness.paper_bound import PaperBound
+from gpsuite.methods.robustness.search.regions import Boxes, measure
 from gpsuite.models.classification.links import Link
 
 Range = tuple[FloatArray, FloatArray]

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpsuite.arrays import FloatArray
-from gpsuite.methods.robustness.operator_form import OperatorForm
+from gpsuite.methods.robustness.operators import OperatorForm
 from gpsuite.methods.robustness.rounding import SHORT_SUM, UNDERFLOW
 from gpsuite.models.radial import kappa, kappa_and_slope
 

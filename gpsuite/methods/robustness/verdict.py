@@ -13,11 +13,11 @@ import numpy as np
 from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.budget import Budget
 from gpsuite.errors import unknown_name
-from gpsuite.methods.robustness.box_bounds import BoundingFunction
+from gpsuite.methods.robustness.class_probability import BoundingFunction
 from gpsuite.methods.robustness.decision import PointProbability, Verdict, judge
 from gpsuite.methods.robustness.level_bound.level_bound import LevelBound, level_bound
 from gpsuite.methods.robustness.level_bound.level_search import Root, level_search, root_model
-from gpsuite.methods.robustness.paper_bound.bound import paper_bound
+from gpsuite.methods.robustness.paper_bound import paper_bound
 from gpsuite.methods.robustness.search.attacks import gpfgs, local_search
 from gpsuite.methods.robustness.search.branch_and_bound import Extremum, branch_and_bound
 from gpsuite.methods.robustness.search.regions import Region

@@ -29,7 +29,7 @@ from gpsuite.experiments.robustness.regression import (
     own_units,
     uncertain_box,
 )
-from gpsuite.methods.robustness.regression.prediction_range import QuantileRange
+from gpsuite.methods.robustness.regression import QuantileRange
 from gpsuite.reporting.comparison import read_statistics
 from gpsuite.rounding import rounded
 from tests.experiments.drawn import drawn

@@ -6,8 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.spatial.distance import cdist
 
-from gpsuite.methods.robustness.box_bounds import BoundingFunction
-from gpsuite.methods.robustness.class_probability import score_of
+from gpsuite.methods.robustness.class_probability import BoundingFunction, score_of
 from gpsuite.models.classification.links import LINKS
 from gpsuite.models.classification.posterior import GPCPosterior
 from gpsuite.models.radial import kappa, kappa_and_slope

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from gpsuite.methods.robustness.bounding_curves import bounding_curves
-from gpsuite.methods.robustness.box_bounds import BoundingFunction
+from gpsuite.methods.robustness.class_probability import BoundingFunction
 from gpsuite.methods.robustness.level_bound.level_bound import level_bound
-from gpsuite.methods.robustness.paper_bound.bound import paper_bound
+from gpsuite.methods.robustness.paper_bound import paper_bound
 from tests.methods.robustness.made_up_posteriors import Exact, random_boxes, random_posterior, random_setting
 
 SLACK = 1e-12

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gpsuite.methods.robustness.level_bound.level_bound import level_bound
-from gpsuite.methods.robustness.paper_bound.bound import paper_bound
+from gpsuite.methods.robustness.paper_bound import paper_bound
 from gpsuite.models.classification.links import LINKS
 from tests.models.gpc_problems import fitted_posterior
 

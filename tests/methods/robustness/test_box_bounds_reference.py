@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from gpsuite.budget import Budget
-from gpsuite.methods.robustness.box_bounds import BoundingFunction
-from gpsuite.methods.robustness.explain.binary_lines import binary_lines
+from gpsuite.methods.robustness.class_probability import BoundingFunction
 from gpsuite.methods.robustness.explain.effects import one_sided_ranges
+from gpsuite.methods.robustness.explain.lines import binary_lines
 from gpsuite.methods.robustness.level_bound.level_bound import level_bound
-from gpsuite.methods.robustness.paper_bound.bound import paper_bound
+from gpsuite.methods.robustness.paper_bound import paper_bound
 from gpsuite.models.classification.approximation import BinaryProblem
 from gpsuite.models.classification.links import LINKS
 from gpsuite.models.classification.posterior import GPCPosterior

@@ -14,7 +14,10 @@ from gpsuite.methods.robustness.class_probability import (
     probability_bounds,
     score_of,
 )
-from gpsuite.methods.robustness.paper_bound.cells import cell_mass_bounds, cell_probability_bounds
+from gpsuite.methods.robustness.multiclass.paper_softmax_bound import (
+    cell_mass_bounds,
+    cell_probability_bounds,
+)
 from gpsuite.models.classification.links import LINKS
 from tests.arrays import Array
 from tests.methods.robustness.made_up_posteriors import LINK_NAMES

@@ -10,8 +10,8 @@ from gpsuite.methods.robustness.envelope import (
     lowest_point,
     tangent_line,
 )
-from gpsuite.methods.robustness.operator_form import operator_form
-from gpsuite.methods.robustness.search.boxes import measure
+from gpsuite.methods.robustness.operators import operator_form
+from gpsuite.methods.robustness.search.regions import measure
 from gpsuite.models.radial import kappa
 from tests.methods.robustness.made_up_posteriors import (
     KERNELS,

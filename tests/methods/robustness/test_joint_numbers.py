@@ -15,16 +15,13 @@ from gpsuite.methods.robustness.certificates.joint.model import SOFTMAX, JointMo
 from gpsuite.methods.robustness.certificates.joint.quantity import ClassQuantity
 from gpsuite.methods.robustness.certificates.joint.softmax_bound import ClassExpansions, SoftmaxPlainBound
 from gpsuite.methods.robustness.certificates.joint.verification import check_joint_levels, describe_joint
-from gpsuite.methods.robustness.explain.binary_lines import binary_lines
-from gpsuite.methods.robustness.explain.effects import one_sided_ranges
-from gpsuite.methods.robustness.explain.lime import lime_weights
-from gpsuite.methods.robustness.explain.softmax_lines import softmax_lines
+from gpsuite.methods.robustness.explain.effects import lime_weights, one_sided_ranges
+from gpsuite.methods.robustness.explain.lines import binary_lines, softmax_lines
 from gpsuite.methods.robustness.multiclass.multiclass_search import MultiClassSearch, Quantity, margin_attack
 from gpsuite.methods.robustness.multiclass.paper_softmax_bound import PaperSoftmaxBound
 from gpsuite.methods.robustness.multiclass.robust_max_bound import RobustMaxBound
 from gpsuite.methods.robustness.multiclass.softmax_bound import SoftmaxBound
-from gpsuite.methods.robustness.regression.prediction_range import prediction_range
-from gpsuite.methods.robustness.regression.quantile import QuantileLevel, QuantileScore
+from gpsuite.methods.robustness.regression import QuantileLevel, QuantileScore, prediction_range
 from gpsuite.methods.robustness.search.branch_and_bound import branch_and_bound
 from gpsuite.methods.robustness.search.regions import l1_ball, l2_ball, linf_ball
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior

@@ -9,8 +9,8 @@ import pytest
 from scipy.linalg import LinAlgError, eigvalsh
 
 from gpsuite.methods.robustness import Budget, LatentPosterior, linf_ball, prediction_range
-from gpsuite.methods.robustness import operator_range as module
-from gpsuite.methods.robustness.operator_range import operator_range
+from gpsuite.methods.robustness import operators as module
+from gpsuite.methods.robustness.operators import operator_range
 from gpsuite.models.radial import kappa
 from tests.arrays import Array
 from tests.methods.robustness.made_up_posteriors import random_posterior

@@ -17,9 +17,8 @@ from gpsuite.methods.robustness.envelope import envelope_mean
 from gpsuite.methods.robustness.level_bound import matern
 from gpsuite.methods.robustness.level_bound.cubic import Cubic
 from gpsuite.methods.robustness.level_bound.level_bound import level_bound
-from gpsuite.methods.robustness.operator_form import operator_form
-from gpsuite.methods.robustness.operator_range import operator_range
-from gpsuite.methods.robustness.paper_bound.bound import paper_bound
+from gpsuite.methods.robustness.operators import operator_form, operator_range
+from gpsuite.methods.robustness.paper_bound import paper_bound
 from gpsuite.methods.robustness.rounding import UNIT
 from gpsuite.models.classification.posterior import GPCPosterior
 from tests.arrays import Array

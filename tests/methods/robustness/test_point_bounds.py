@@ -8,14 +8,15 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from gpsuite.methods.robustness import operator_form as operator_form_module
+from gpsuite.methods.robustness import operators as operator_form_module
 from gpsuite.methods.robustness.class_probability import (
     ProbabilityScore,
     ProbitScore,
+    latent_ranges,
     probability_bounds,
+    score_at,
 )
-from gpsuite.methods.robustness.operator_form import operator_form
-from gpsuite.methods.robustness.point_bounds import latent_ranges, score_at
+from gpsuite.methods.robustness.operators import operator_form
 from gpsuite.methods.robustness.rounding import SHORT_SUM, UNDERFLOW
 from gpsuite.models.classification.links import LINKS
 from tests.methods.robustness.exact_posterior import ExactPosterior, logistic_probability, normal_probability

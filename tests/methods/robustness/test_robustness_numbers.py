@@ -16,7 +16,7 @@ from gpsuite.methods.robustness.certificates.checker import check_certificate
 from gpsuite.methods.robustness.certificates.plain_bound import PlainBound
 from gpsuite.methods.robustness.certificates.verification import check_levels, describe
 from gpsuite.methods.robustness.level_bound.level_bound import level_bound
-from gpsuite.methods.robustness.paper_bound.bound import paper_bound
+from gpsuite.methods.robustness.paper_bound import paper_bound
 from gpsuite.methods.robustness.search.attacks import gpfgs, gpjm, strong_attack
 from gpsuite.methods.robustness.search.regions import Region, box, l1_ball, l2_ball, linf_ball
 from gpsuite.methods.robustness.verdict import PointSearch, probability_range

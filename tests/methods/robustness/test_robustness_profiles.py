@@ -7,8 +7,7 @@ from decimal import Decimal, localcontext
 import numpy as np
 import pytest
 
-from gpsuite.methods.robustness.operator_form import operator_form
-from gpsuite.methods.robustness.profiles import PROFILES
+from gpsuite.methods.robustness.operators import PROFILES, operator_form
 from tests.methods.robustness.made_up_posteriors import KERNELS, random_posterior
 
 DISTANCES = [*np.logspace(-9, 1.3, 40)]

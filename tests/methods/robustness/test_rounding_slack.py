@@ -10,9 +10,8 @@ import pytest
 
 from gpsuite.methods.robustness.level_bound.cubic import sum_slack
 from gpsuite.methods.robustness.level_bound.level_bound import level_bound
-from gpsuite.methods.robustness.operator_form import operator_form, squared_norm
-from gpsuite.methods.robustness.operator_range import operator_range
-from gpsuite.methods.robustness.paper_bound.bound import paper_bound
+from gpsuite.methods.robustness.operators import operator_form, operator_range, squared_norm
+from gpsuite.methods.robustness.paper_bound import paper_bound
 from gpsuite.methods.robustness.rounding import (
     UNIT,
     above,

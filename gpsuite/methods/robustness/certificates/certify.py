@@ -29,7 +29,7 @@ from gpsuite.methods.robustness.certificates.checker import TreeBound, attained,
 from gpsuite.methods.robustness.certificates.form import most_nodes
 from gpsuite.methods.robustness.certificates.plain_bound import PlainBound, class_probability
 from gpsuite.methods.robustness.certificates.plain_model import EXTENDED, Known, ModelProducts, PlainModel
-from gpsuite.methods.robustness.level_bound.posterior_products import posterior_products
+from gpsuite.methods.robustness.level_bound.posterior_slice import posterior_products
 from gpsuite.methods.robustness.search.branch_and_bound import Extremum, choose_cuts
 from gpsuite.methods.robustness.search.regions import Region
 from gpsuite.models.classification.posterior import GPCPosterior

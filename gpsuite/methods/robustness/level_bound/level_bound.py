@@ -11,17 +11,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gpsuite.arrays import FloatArray, IntArray
-from gpsuite.methods.robustness.box_bounds import BoxBounds, checked_boxes, trivial_where_invalid
-from gpsuite.methods.robustness.class_probability import LatentRanges
-from gpsuite.methods.robustness.level_bound.concave_relaxation import CubicMaximum, cubic_maximum
-from gpsuite.methods.robustness.level_bound.latent_model import Expansion, LatentModel
+from gpsuite.methods.robustness.class_probability import (
+    BoxBounds,
+    LatentRanges,
+    checked_boxes,
+    ranges_of,
+    score_at,
+    trivial_where_invalid,
+)
+from gpsuite.methods.robustness.level_bound.cubic import CubicMaximum, Expansion, LatentModel, cubic_maximum
 from gpsuite.methods.robustness.level_bound.level import Level, level_of
 from gpsuite.methods.robustness.level_bound.matern import expand_matern
 from gpsuite.methods.robustness.level_bound.posterior_slice import PosteriorSlice, posterior_slice
-from gpsuite.methods.robustness.level_bound.squared_exponential import (
-    expand_squared_exponential,
-)
-from gpsuite.methods.robustness.point_bounds import ranges_of, score_at
+from gpsuite.methods.robustness.level_bound.squared_exponential import expand_squared_exponential
 from gpsuite.models.classification.posterior import GPCPosterior
 
 _EXPANSIONS: dict[str, Callable[[PosteriorSlice, FloatArray], Expansion]] = {

@@ -1,10 +1,9 @@
-"""Matérn 5/2 and 3/2: expansion of mean and variance in data space.
+"""Matérn 5/2 and 3/2 kernels as functions f of the squared distance q, and bounds of their directional derivatives.
 
-The features of these kernels are only twice (once) differentiable, so tails in the RKHS are long; but mean and
-variance see them through finitely many data, most of them far away. With y_1 = phi(c) + D phi(c) x and
-B = I - G, Sigma/s = 1 - <phi, B phi> = 1 - <y_1, B y_1> - 2 <y_1, B (phi - y_1)> - <phi - y_1, B (phi - y_1)>; the
-last term is one-sided. With u = R V_0 and U_1 = R V_1 the rest is 1 + V_0 u - x V_1 U_1 x - 2 sum_i u_i k_i(x)
-- 2 sum_i (U_1i x) (order 2 and more of k_i).
+Along a line at distance r from a datum, with z = sqrt(nu) r (nu = 5 or 3) and c the cosine between the line and the
+direction to the datum, the k-th derivative of the kernel is exp(-z) N_k(c, z) / z^s with a polynomial N_k. Tables
+bound sup |exp(-z') N_k(c, z')| over z' >= z and |c| <= 1. The derivative of order 5 (5/2) or 3 (3/2) jumps at
+the datum but is bounded, so the expansion one order lower needs no case for data inside the box.
 
 Equation: derived, Matérn expansion in data space
 """
@@ -12,37 +11,280 @@ Equation: derived, Matérn expansion in data space
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 
-from gpsuite.arrays import FloatArray
+from gpsuite.arrays import BoolArray, FloatArray
 from gpsuite.methods.robustness.level_bound.cubic import (
     Cubic,
+    LatentModel,
+    MomentModel,
     add_norm_times_linear,
     by_box,
     sum_slack,
     symmetric_part,
+    third_order_sums,
     weighted_rows,
 )
-from gpsuite.methods.robustness.level_bound.kernel_sums import KernelOrders, kernel_orders, order_four
-from gpsuite.methods.robustness.level_bound.latent_model import LatentModel, MomentModel
-from gpsuite.methods.robustness.level_bound.matern_derivatives import (
-    MATERN52,
-    MATERN_KERNELS,
-    MaternKernel,
-    radial_derivatives,
-)
 from gpsuite.methods.robustness.level_bound.posterior_slice import PosteriorSlice
-from gpsuite.methods.robustness.level_bound.squared_exponential_rests import (
+from gpsuite.methods.robustness.level_bound.squared_exponential import (
     distance_form,
     growth,
     squared,
     without_allowance,
 )
-from gpsuite.methods.robustness.level_bound.tensors import third_order_sums
-from gpsuite.methods.robustness.profiles import PROFILES
+from gpsuite.methods.robustness.operators import PROFILES
 from gpsuite.methods.robustness.rounding import TAIL, UNIT
+
+_STEP, _LAST = 0.004, 64.0
+_SMALLEST = 1e-100  # below it a datum counts as lying at the point: the singular terms are zero there
+_MARGIN = 1e-9
+
+Polynomial = dict[tuple[int, int], float]
+"""Coefficients by the powers of c and z."""
+
+
+@dataclass(frozen=True)
+class MaternKernel:
+    """One Matérn kernel.
+
+    Attributes:
+        nu: 5 or 3, z^2 = nu q.
+        curvature: lambda = -kappa''(0).
+        derivatives: N_3, N_4, N_5.
+        poles: s for each of them.
+    """
+
+    nu: float
+    curvature: float
+    derivatives: tuple[Polynomial, Polynomial, Polynomial]
+    poles: tuple[int, int, int]
+
+    def bound(self, order: int, z: FloatArray) -> FloatArray:
+        """Return the largest |k-th derivative| at z and beyond, k = order in 3, 4, 5; infinite at a pole."""
+        table = _table(self, order)
+        # Beyond the table the last entry counts; NaN becomes 0, the largest value.
+        place = np.minimum(np.nan_to_num(z, nan=0.0) / _STEP, len(table) - 1.0).astype(np.int64)
+        pole = self.poles[order - 3]
+        with np.errstate(divide="ignore", over="ignore"):
+            return np.asarray(table[place] / z**pole if pole else table[place])
+
+
+_R3, _R5 = float(np.sqrt(3.0)), float(np.sqrt(5.0))
+MATERN52 = MaternKernel(
+    nu=5.0,
+    curvature=5.0 / 3.0,
+    derivatives=(
+        {(1, 1): -25.0 / _R5, (3, 2): 25.0 / 3.0 / _R5},
+        {(0, 0): 25.0, (2, 1): -50.0, (4, 1): 25.0 / 3.0, (4, 2): 25.0 / 3.0},
+        {
+            (1, 0): 625.0 / _R5,
+            (3, 0): -1250.0 / 3.0 / _R5,
+            (3, 1): -1250.0 / 3.0 / _R5,
+            (5, 0): 125.0 / _R5,
+            (5, 1): 125.0 / _R5,
+            (5, 2): 125.0 / 3.0 / _R5,
+        },
+    ),
+    poles=(0, 0, 0),
+)
+MATERN32 = MaternKernel(
+    nu=3.0,
+    curvature=3.0,
+    derivatives=(
+        {(1, 0): -9.0 * _R3, (3, 0): 3.0 * _R3, (3, 1): 3.0 * _R3},
+        {(0, 0): 27.0, (2, 0): -54.0, (2, 1): -54.0, (4, 0): 27.0, (4, 1): 27.0, (4, 2): 9.0},
+        {
+            (1, 0): 405.0 / _R3,
+            (1, 1): 405.0 / _R3,
+            (3, 0): -810.0 / _R3,
+            (3, 1): -810.0 / _R3,
+            (3, 2): -270.0 / _R3,
+            (5, 0): 405.0 / _R3,
+            (5, 1): 405.0 / _R3,
+            (5, 2): 162.0 / _R3,
+            (5, 3): 27.0 / _R3,
+        },
+    ),
+    poles=(0, 1, 2),
+)
+MATERN_KERNELS = {"matern52": MATERN52, "matern32": MATERN32}
+
+
+def radial_derivatives(kernel: MaternKernel, q: FloatArray) -> tuple[FloatArray, ...]:
+    """Return f, f', f'', f''', f'''' at squared distances q; singular ones are 0 where q is 0."""
+    z = np.sqrt(kernel.nu * q)
+    apart = z > _SMALLEST
+    over = np.where(apart, 1.0 / np.where(apart, z, 1.0), 0.0)
+    decay = np.exp(-z)
+    if kernel is MATERN52:
+        second = (25.0 / 12.0) * decay
+        third = -2.5 * second * over
+        return (
+            (1.0 + z + z * z / 3.0) * decay,
+            -(5.0 / 6.0) * (1.0 + z) * decay,
+            second,
+            third,
+            -2.5 * third * (1.0 + z) * over * over,
+        )
+    second = 2.25 * decay * over
+    third = -1.5 * second * (1.0 + z) * over * over
+    fourth = (81.0 / 16.0) * decay * (z * z + 3.0 * z + 3.0) * over**5
+    return (1.0 + z) * decay, -1.5 * decay, second, third, fourth
+
+
+@cache
+def _table_of(name: str, order: int) -> FloatArray:
+    """Return bounds of |exp(-z) N| from each grid point on: maxima on the grid, what lies between, and beyond it."""
+    polynomial = MATERN_KERNELS[name].derivatives[order - 3]
+    z = np.arange(0.0, _LAST + 2.0 * _STEP, _STEP)
+    values = _largest(polynomial, z) * np.exp(-z)
+    slope = np.zeros_like(z)
+    for (_, power), factor in polynomial.items():
+        slope += abs(factor) * (z**power + power * z ** max(0, power - 1))
+    # On [z_i, z_i+1] the function exceeds its larger end by step/2 times its slope; e^-z z^k falls beyond z = k.
+    cells = np.maximum(values[:-1], values[1:]) + 0.5 * _STEP * np.exp(-z[:-1]) * slope[1:]
+    cells[-1] += float(np.exp(-_LAST)) * sum(abs(each) * _LAST**k for (_, k), each in polynomial.items())
+    return np.asarray(np.maximum.accumulate(cells[::-1])[::-1] * (1.0 + _MARGIN))
+
+
+def _table(kernel: MaternKernel, order: int) -> FloatArray:
+    return _table_of("matern52" if kernel is MATERN52 else "matern32", order)
+
+
+def _largest(polynomial: Polynomial, z: FloatArray) -> FloatArray:
+    """Return max |N(c, z)| over 0 <= c <= 1: at the ends or where dN/dc = 0, a quadratic in c^2."""
+    terms = {power: np.zeros_like(z) for power in range(6)}
+    for (power, k), factor in polynomial.items():
+        terms[power] += factor * z**k
+    odd = any(power % 2 for power, _ in polynomial)
+    A, B, C = (terms[power + odd] for power in (0, 2, 4))
+    a, b, c = (5.0 * C, 3.0 * B, A) if odd else (0.0 * C, 4.0 * C, 2.0 * B)
+    root = np.sqrt(np.maximum(b * b - 4.0 * a * c, 0.0))
+    # Stable roots of a w^2 + b w + c; where one does not exist the candidate is harmless.
+    half = -0.5 * (b + np.copysign(root, b))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        candidates = [np.zeros_like(z), np.ones_like(z), half / a, c / half]
+    best = np.zeros_like(z)
+    for candidate in candidates:
+        w = np.clip(np.nan_to_num(candidate, nan=0.0, posinf=1.0, neginf=0.0), 0.0, 1.0)
+        value = A + w * (B + w * C)
+        best = np.maximum(best, np.abs(value) * (np.sqrt(w) if odd else 1.0))
+    return best
+
+
+# Weighted sums of Matérn kernels at the data, expanded in data space to degree 3 with one-sided rests.
+#
+# sum_i w_i f(q_i), q_i = |D_i|^2 - 2 D_i x + |x|^2. The orders are f; -2 f' Dx; 2 f'' (Dx)^2 + f' |x|^2;
+# -(4/3) f''' (Dx)^3 - 2 f'' Dx |x|^2; (2/3) f'''' (Dx)^4 + 2 f''' (Dx)^2 |x|^2 + f''/2 |x|^4. Every datum stops where
+# its remainder is least: after order 2, 3 or 4; the sums of order 4 are bounded by eigenvalues.
+
+
+# Up to here the order-4 sums keep all pairs of inputs (d^4/4 numbers a box); above, only their traces' bounds.
+MOST_PAIRED_INPUTS = 12
+_EIGENVALUE = 1e-10
+
+
+@dataclass(frozen=True)
+class KernelOrders:
+    """What the sums over the data need around B centres for one radius each.
+
+    Attributes:
+        offset: D, [B, d, n].
+        f: f to f'''' at the centre, [B, n] each.
+        third: data whose order 3 is kept, [B, n].
+        fourth: data whose order 4 is kept, [B, n].
+        remainder: bound of what is left out of each kernel over the box, [B, n].
+        slope_remainder: the same after order 2 only, [B, n].
+        rho: radius of the box, [B].
+    """
+
+    offset: FloatArray
+    f: tuple[FloatArray, ...]
+    third: BoolArray
+    fourth: BoolArray
+    remainder: FloatArray
+    slope_remainder: FloatArray
+    rho: FloatArray
+
+
+def kernel_orders(
+    kernel: MaternKernel,
+    offset: FloatArray,
+    distance: FloatArray,
+    f: tuple[FloatArray, ...],
+    rho: FloatArray,
+    most: int,
+) -> KernelOrders:
+    """Choose the order at which each datum's expansion stops.
+
+    Args:
+        kernel: Matérn 5/2 or 3/2, with the bounds of its derivatives.
+        offset: D, [B, d, n].
+        distance: of the data from the centres over all inputs, [B, n].
+        f: derivatives at the centres.
+        rho: radii of the boxes, rounded up, [B].
+        most: largest order that may be kept, 2 or 4.
+    """
+    # Distances have relative errors; those of the orders that are kept are in the rounding of all sums.
+    wide = rho[:, None] * (1.0 + TAIL)
+    z = np.sqrt(kernel.nu) * np.maximum(0.0, distance * (1.0 - TAIL) - wide)
+    second = kernel.bound(3, z) * wide**3 / 6.0
+    third = kernel.bound(4, z) * wide**4 / 24.0
+    fourth = kernel.bound(5, z) * wide**5 / 120.0
+    keeps_third = (third < second) & (most > 2)
+    keeps_fourth = keeps_third & (fourth < 0.5 * third)
+    left = np.where(keeps_fourth, fourth, np.where(keeps_third, third, second))
+    return KernelOrders(offset, f, keeps_third, keeps_fourth, left, second, rho)
+
+
+def order_four(orders: KernelOrders, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Bound the kept order-4 terms of sum_i w_i f(q_i), w [..., B, n], from below and above, [..., B] each."""
+    _, _, second, third, fourth = orders.f
+    kept = np.where(orders.fourth, weights, 0.0)
+    if not orders.fourth.any():
+        return np.zeros(kept.shape[:-1]), np.zeros(kept.shape[:-1])
+    flat = 0.5 * np.einsum("...n,...n->...", kept, second)
+    squares = _eigenvalues(2.0 * kept * third, orders.offset)
+    low, high = _quartic(2.0 / 3.0 * kept * fourth, orders.offset)
+    low, high = low + squares[0] + np.minimum(flat, 0.0), high + squares[1] + np.maximum(flat, 0.0)
+    power = orders.rho**4
+    return low * power, high * power
+
+
+def _quartic(weights: FloatArray, offset: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Bound sum_i w_i (D_i x)^4 over |x| <= 1."""
+    d = offset.shape[1]
+    if d <= MOST_PAIRED_INPUTS:
+        rows, columns = np.triu_indices(d)
+        pairs = offset[:, rows] * offset[:, columns]
+        pairs[:, rows < columns] *= np.sqrt(2.0)
+        return _eigenvalues(weights, pairs)
+    # (Dx)^4 <= |D|^2 (Dx)^2, separately for both signs of the weights.
+    size = weights * np.einsum("bjn,bjn->bn", offset, offset)
+    return _eigenvalues(np.minimum(size, 0.0), offset)[0], _eigenvalues(np.maximum(size, 0.0), offset)[1]
+
+
+def _eigenvalues(weights: FloatArray, vectors: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return min(0, least) and max(0, largest) eigenvalue of sum_i w_i v_i v_i', rounded outwards, [..., B] each."""
+    matrix = np.matmul(vectors * weights[..., None, :], vectors.transpose(0, 2, 1))
+    sound = np.isfinite(matrix).all(axis=(-1, -2))
+    values = np.linalg.eigvalsh(np.where(sound[..., None, None], matrix, 0.0))
+    # Rounding of the sums and of the decomposition, by the sum of the absolute terms.
+    size = np.einsum("...n,...jn,...jn->...", np.abs(weights), vectors, vectors)
+    slack = np.where(sound, _EIGENVALUE * size, np.inf)
+    return np.minimum(0.0, values[..., 0]) - slack, np.maximum(0.0, values[..., -1]) + slack
+
+
+# Matérn 5/2 and 3/2: expansion of mean and variance in data space.
+#
+# The features of these kernels are only twice (once) differentiable, so tails in the RKHS are long; but mean and
+# variance see them through finitely many data, most of them far away. With y_1 = phi(c) + D phi(c) x and
+# B = I - G, Sigma/s = 1 - <phi, B phi> = 1 - <y_1, B y_1> - 2 <y_1, B (phi - y_1)> - <phi - y_1, B (phi - y_1)>; the
+# last term is one-sided. With u = R V_0 and U_1 = R V_1 the rest is 1 + V_0 u - x V_1 U_1 x - 2 sum_i u_i k_i(x)
+# - 2 sum_i (U_1i x) (order 2 and more of k_i).
+
 
 MANY_INPUTS = 64
 # Orders 0 to 3 of a kernel and their changes with the data are at most this large, per unit length.

@@ -1,8 +1,4 @@
-"""A posterior restricted to the free inputs around a point, with the rounding errors of what is computed from it.
-
-mu(x) = s sum_i alpha_i kappa_i(x) and Sigma(x) = s (1 - kappa_x' R kappa_x). For the squared exponential kernel the
-fixed inputs fold into weights w_i = exp(-(fixed distance)^2 / 2), and kappa is that of the free inputs alone; other
-kernels keep the fixed distances. Offsets are (X - x) / l of the raw inputs, so that their errors are relative.
+"""What the bounds need of a posterior whatever the point and the free inputs: computed once and kept with it.
 
 Equation: derived, operator form of a posterior
 Equation: derived, rounding of the level bound
@@ -10,18 +6,22 @@ Equation: derived, rounding of the level bound
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from gpsuite.arrays import FloatArray, IntArray
-from gpsuite.methods.robustness.level_bound.posterior_products import (
-    PosteriorProducts,
-    posterior_products,
+from gpsuite.methods.robustness.operators import (
+    OperatorRange,
+    Restriction,
+    operator_range,
+    restriction,
+    squared_norm,
+    sum_upwards,
 )
-from gpsuite.methods.robustness.operator_form import squared_norm
-from gpsuite.methods.robustness.restriction import Restriction, restriction, sum_upwards
 from gpsuite.methods.robustness.rounding import (
     SHORT_SUM,
     TAIL,
@@ -33,6 +33,68 @@ from gpsuite.methods.robustness.rounding import (
 )
 from gpsuite.models.latent import LatentPosterior
 from gpsuite.models.radial import kappa
+
+
+@dataclass(frozen=True)
+class PosteriorProducts:
+    """Sigma(x) = s (1 - kappa_x' R kappa_x) with R = -s sum_k c_k F_k F_k', and the norm of the mean.
+
+    Attributes:
+        reduction: R, symmetric, [N, N]; indefinite for some sparse posteriors.
+        row_sums: |R| 1, [N].
+        root_size: s sum_k |c_k| |F_k|_1^2.
+        rank: rows of F.
+        norm2: upper bound of |h|^2 = alpha' kappa alpha over all inputs; no restriction has a larger one.
+        operator: range of G for the stored floats.
+    """
+
+    reduction: FloatArray
+    row_sums: FloatArray
+    root_size: float
+    rank: int
+    norm2: float
+    operator: OperatorRange
+
+
+_KEPT: WeakKeyDictionary[LatentPosterior, PosteriorProducts] = WeakKeyDictionary()
+
+
+def posterior_products(posterior: LatentPosterior) -> PosteriorProducts:
+    """Return the products of a posterior, computed at the first call."""
+    known = _KEPT.get(posterior)
+    if known is None:
+        known = _KEPT[posterior] = compute_products(posterior)
+    return known
+
+
+def compute_products(posterior: LatentPosterior) -> PosteriorProducts:
+    """Return the products of a posterior: three products and an eigenvalue of N x N in all."""
+    strength = posterior.variance * posterior.weights
+    with np.errstate(over="ignore", invalid="ignore"):
+        reduction = -(posterior.root.T * strength) @ posterior.root
+        reduction = 0.5 * (reduction + reduction.T)
+        sizes = np.abs(posterior.root).sum(axis=1)
+        root_size = float(np.abs(strength) @ sizes**2)
+    n, inputs = posterior.X.shape
+    scaled = (posterior.X - posterior.X.mean(axis=0)) / posterior.lengthscales
+    unit = spread_unit(dot_product_unit(n, inputs, np.zeros(n)), inputs, float(np.max(np.abs(scaled))))
+    lost = UNDERFLOW * float(np.count_nonzero(posterior.alpha))
+    return PosteriorProducts(
+        reduction=reduction,
+        row_sums=np.abs(reduction).sum(axis=1),
+        root_size=root_size,
+        rank=len(posterior.root),
+        norm2=squared_norm(posterior.kernel, scaled, posterior.alpha, unit) + lost,
+        operator=operator_range(posterior),
+    )
+
+
+# A posterior restricted to the free inputs around a point, with the rounding errors of what is computed from it.
+#
+# mu(x) = s sum_i alpha_i kappa_i(x) and Sigma(x) = s (1 - kappa_x' R kappa_x). For the squared exponential kernel the
+# fixed inputs fold into weights w_i = exp(-(fixed distance)^2 / 2), and kappa is that of the free inputs alone; other
+# kernels keep the fixed distances. Offsets are (X - x) / l of the raw inputs, so that their errors are relative.
+
 
 # Offsets held at once (8 MB).
 _ENTRIES = 1 << 20
@@ -240,3 +302,159 @@ def take_lines(slices: SliceT, rows: IntArray) -> SliceT:
         mean_error=chosen(slices.mean_error),
         gram_error=chosen(slices.gram_error),
     )
+
+
+# Several latent functions over the same data and free inputs, expanded together.
+#
+# Centres, offsets, kernels and monomials are those of one function; only the weights of the mean, the reduction and
+# the
+# numbers that follow from them are each function's own.
+
+
+@dataclass(frozen=True)
+class SliceStack(PosteriorSlice):
+    """F slices that differ in their posterior only; moments are [F, B], models have rows function by function, F B.
+
+    Attributes:
+        alpha: [F, 1, n].
+        products: of the first function; those of all are the following.
+        norm2: [F, 1].
+        floor: as the following, [F, 1], or [F, L] where every line has a slice of its own.
+        ceiling: [F, L].
+        mean_error: [F, L].
+        gram_error: [F, L].
+        reductions: R, [F, n, n].
+        belows: the nu with G + nu >= 0, [F, 1].
+        aboves: upper bounds of G, [F, 1].
+    """
+
+    reductions: FloatArray
+    belows: FloatArray
+    aboves: FloatArray
+
+    @property
+    def allowance(self) -> FloatArray:
+        """The nu with G + nu >= 0, of every function."""
+        return self.belows
+
+    @property
+    def above(self) -> FloatArray:
+        """An upper bound of G, of every function."""
+        return self.aboves
+
+    def sums(self, values: FloatArray, weights: FloatArray) -> FloatArray:
+        """Return the sums over the data, [F, B, ...]."""
+        return np.moveaxis(values @ weights[:, 0].T, -1, 0)
+
+    def reduced(self, V: FloatArray) -> FloatArray:
+        """Return R V for columns V [B, T, n], [F, B, T, n]."""
+        boxes, columns, n = V.shape
+        # one large product: the reductions are symmetric
+        every = V.reshape(-1, n) @ self.reductions.reshape(-1, n).T
+        return np.asarray(every.reshape(boxes, columns, -1, n).transpose(2, 0, 1, 3))
+
+    def for_boxes(self, radius: FloatArray) -> tuple[PosteriorSlice, FloatArray]:
+        """Return constants and radii with one row for each function and box."""
+        shape = (len(self.alpha), len(radius))
+
+        def rows(values: float | FloatArray) -> FloatArray:
+            return np.broadcast_to(values, shape).ravel()
+
+        own = replace(
+            self,
+            belows=rows(self.belows),
+            aboves=rows(self.aboves),
+            norm2=rows(self.norm2),
+            floor=rows(self.floor),
+            ceiling=rows(self.ceiling),
+            mean_error=rows(self.mean_error),
+            gram_error=rows(self.gram_error),
+        )
+        return own, np.tile(radius, (shape[0], 1))
+
+    def moments(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return means and variances [F, B] per unit s at points [B, d]; one point of each line if there are lines."""
+        k = self._kernel(points)
+        reduced = self.reduced(k[:, None])[:, :, 0]
+        return self.sums(k, self.alpha), 1.0 - np.einsum("fbn,bn->fb", reduced, k)
+
+    def functions(self, part: slice) -> SliceStack:
+        """Return some of the functions."""
+
+        def chosen(values: float | FloatArray) -> FloatArray:
+            return np.asarray(values)[part]
+
+        return replace(
+            self,
+            alpha=self.alpha[part],
+            reductions=self.reductions[part],
+            belows=self.belows[part],
+            aboves=self.aboves[part],
+            norm2=chosen(self.norm2),
+            floor=chosen(self.floor),
+            ceiling=chosen(self.ceiling),
+            mean_error=chosen(self.mean_error),
+            gram_error=chosen(self.gram_error),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class StackedFunctions:
+    """Mean weights and products of F posteriors over the same data with the same kernel.
+
+    Attributes:
+        alpha: [F, n].
+        reductions: R, [F, n, n].
+        products: of every function, their reductions parts of that one array.
+    """
+
+    alpha: FloatArray
+    reductions: FloatArray
+    products: tuple[PosteriorProducts, ...]
+
+    def stack(self, one: PosteriorSlice, unit: FloatArray) -> SliceStack:
+        """Return all functions where `one` is the slice of any of them, with relative errors of the data's parts.
+
+        Args:
+            one: what depends on the point, the free inputs and the data.
+            unit: [n], or [L, n] for lines.
+        """
+
+        def column(values: list[float]) -> FloatArray:
+            return np.array(values)[:, None]
+
+        operators = [each.operator for each in self.products]
+        sizes = [np.stack(mean_sizes(alpha, one.weight, unit)) for alpha in self.alpha]
+        errors = [gram_error(products, one.weight, unit) for products in self.products]
+        floor, ceiling, mean_error = np.reshape(np.stack(sizes, axis=1), (3, len(self.alpha), -1))
+        return SliceStack(
+            kernel=one.kernel,
+            variance=one.variance,
+            dims=one.dims,
+            lengthscales=one.lengthscales,
+            X=one.X,
+            fixed=one.fixed,
+            weight=one.weight,
+            alpha=self.alpha[:, None],
+            products=self.products[0],
+            norm2=column([each.norm2 for each in self.products]),
+            floor=floor,
+            ceiling=ceiling,
+            mean_error=mean_error,
+            gram_error=np.reshape(errors, (len(self.alpha), -1)),
+            reductions=self.reductions,
+            belows=column([each.below for each in operators]),
+            aboves=column([each.above for each in operators]),
+        )
+
+
+def stacked_functions(alpha: FloatArray, products: Sequence[PosteriorProducts]) -> StackedFunctions:
+    """Put the products of F posteriors together; their own reductions are copied, not kept.
+
+    Args:
+        alpha: weights of the means, [F, n].
+        products: of each.
+    """
+    reductions = np.stack([each.reduction for each in products])
+    own = tuple(replace(each, reduction=part) for each, part in zip(products, reductions, strict=True))
+    return StackedFunctions(alpha, reductions, own)

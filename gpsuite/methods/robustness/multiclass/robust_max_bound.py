@@ -15,15 +15,16 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from gpsuite.arrays import FloatArray, IntArray
-from gpsuite.methods.robustness.box_bounds import checked_boxes
-from gpsuite.methods.robustness.class_probability import LatentRanges
+from gpsuite.methods.robustness.class_probability import LatentRanges, checked_boxes, latent_ranges
 from gpsuite.methods.robustness.level_bound.level_bound import expand
-from gpsuite.methods.robustness.level_bound.posterior_products import compute_products
-from gpsuite.methods.robustness.level_bound.posterior_slice import restricted_slice
-from gpsuite.methods.robustness.level_bound.slice_stack import StackedFunctions, stacked_functions
+from gpsuite.methods.robustness.level_bound.posterior_slice import (
+    StackedFunctions,
+    compute_products,
+    restricted_slice,
+    stacked_functions,
+)
 from gpsuite.methods.robustness.multiclass.softmax_bound import Ends
-from gpsuite.methods.robustness.point_bounds import latent_ranges
-from gpsuite.methods.robustness.restriction import restriction
+from gpsuite.methods.robustness.operators import restriction
 from gpsuite.models.classification.robust_max import largest_probabilities
 from gpsuite.models.classification.robust_max_posterior import QUADRATURE, RobustMaxPosterior
 

@@ -15,16 +15,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gpsuite.arrays import FloatArray, IntArray
-from gpsuite.methods.robustness.box_bounds import checked_boxes
-from gpsuite.methods.robustness.level_bound.concave_relaxation import cubic_maximum
-from gpsuite.methods.robustness.multiclass.covariance_change import (
+from gpsuite.methods.robustness.class_probability import checked_boxes
+from gpsuite.methods.robustness.level_bound.cubic import cubic_maximum
+from gpsuite.methods.robustness.multiclass.latent_differences import (
     CURVATURE,
     CovarianceChange,
-    covariance_change,
-)
-from gpsuite.methods.robustness.multiclass.latent_differences import (
     DifferenceModels,
     DifferenceRanges,
+    covariance_change,
     latent_differences,
 )
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior

@@ -17,6 +17,8 @@ import numpy.typing as npt
 
 from gpsuite.arrays import BoolArray, FloatArray, IntArray
 from gpsuite.errors import UserError
+from gpsuite.methods.robustness.operators import OperatorForm
+from gpsuite.methods.robustness.rounding import outward_radius
 
 Domain = tuple[npt.ArrayLike, npt.ArrayLike]
 
@@ -286,3 +288,25 @@ def _free(free: Sequence[int] | None, inputs: int) -> IntArray:
             f"free inputs {list(free)}: different numbers from 0 to {inputs - 1} are needed, at least one"
         )
     return chosen
+
+
+# Boxes of the free inputs by centre and half-widths.
+
+
+@dataclass(frozen=True)
+class Boxes:
+    """B boxes.
+
+    Attributes:
+        centre: a float in the box, in units of X, [B, d].
+        radius: half-widths in lengthscales, rounded up, [B, d].
+    """
+
+    centre: FloatArray
+    radius: FloatArray
+
+
+def measure(form: OperatorForm, low: FloatArray, high: FloatArray) -> Boxes:
+    """Return the boxes [low, high] (units of X, free inputs) by centre and size."""
+    centre = 0.5 * low + 0.5 * high
+    return Boxes(centre, outward_radius(low, high, centre, form.lengthscales))

@@ -11,7 +11,7 @@ import pytest
 from gpsuite.budget import Budget
 from gpsuite.methods.robustness.explain import effects as module
 from gpsuite.methods.robustness.explain.effects import OneSidedRanges, one_sided_ranges
-from gpsuite.methods.robustness.explain.line_search import LineExtrema
+from gpsuite.methods.robustness.explain.lines import LineExtrema
 
 
 def test_delta_adds_the_moves_of_both_extremes() -> None:

@@ -11,7 +11,7 @@ import pytest
 from sklearn.linear_model import LinearRegression
 
 from gpsuite.arrays import FloatArray
-from gpsuite.methods.robustness.explain.lime import lime_weights, proximity, weighted_slopes
+from gpsuite.methods.robustness.explain.effects import lime_weights, proximity, weighted_slopes
 
 RECORDED = json.loads((Path(__file__).parent / "lime.json").read_text(encoding="utf-8"))
 

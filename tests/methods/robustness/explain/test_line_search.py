@@ -11,8 +11,8 @@ import pytest
 
 from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.budget import Budget
-from gpsuite.methods.robustness.explain import line_search as module
-from gpsuite.methods.robustness.explain.line_search import LineExtrema, PieceBounds, line_extrema
+from gpsuite.methods.robustness.explain import lines as module
+from gpsuite.methods.robustness.explain.lines import LineExtrema, PieceBounds, line_extrema
 from gpsuite.methods.robustness.search.branch_and_bound import UnsoundBoundError
 
 SHIFTS = np.array([0.3, 1.7, -2.0])

@@ -9,11 +9,9 @@ import pytest
 
 from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
-from gpsuite.methods.robustness.explain import line_search
-from gpsuite.methods.robustness.explain.binary_lines import binary_lines
+from gpsuite.methods.robustness.explain import lines
 from gpsuite.methods.robustness.explain.effects import DOWN, UP, OneSidedRanges, one_sided_ranges
-from gpsuite.methods.robustness.explain.line_search import line_extrema
-from gpsuite.methods.robustness.explain.lines import line_slices
+from gpsuite.methods.robustness.explain.lines import binary_lines, line_extrema, line_slices
 from gpsuite.methods.robustness.level_bound.posterior_slice import posterior_slice, take_lines
 from gpsuite.methods.robustness.search.branch_and_bound import UnsoundBoundError
 from gpsuite.methods.robustness.search.regions import interval_box
@@ -110,7 +108,7 @@ def test_proved_ends_hold_in_exact_arithmetic() -> None:
 def test_many_batches_and_few_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     posterior, points = made_up("squared_exponential")
     whole = ranges(posterior, points, 1.5)
-    monkeypatch.setattr(line_search, "ENTRIES", 3 * len(posterior.X))
+    monkeypatch.setattr(lines, "ENTRIES", 3 * len(posterior.X))
     parts = ranges(posterior, points, 1.5)
     np.testing.assert_allclose(parts.delta, whole.delta, atol=1e-3)
     assert parts.closed.all()

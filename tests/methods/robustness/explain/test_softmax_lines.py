@@ -7,9 +7,8 @@ import pytest
 
 from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
-from gpsuite.methods.robustness.explain.binary_lines import binary_lines
 from gpsuite.methods.robustness.explain.effects import OneSidedRanges, one_sided_ranges
-from gpsuite.methods.robustness.explain.softmax_lines import softmax_lines
+from gpsuite.methods.robustness.explain.lines import binary_lines, softmax_lines
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
 from gpsuite.models.classification.softmax_laplace import softmax_laplace
 from gpsuite.models.config import Hyperparameters

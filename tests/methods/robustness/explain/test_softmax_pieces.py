@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpsuite.methods.robustness.explain.softmax_lines import SoftmaxPieces, softmax_lines
+from gpsuite.methods.robustness.explain.lines import SoftmaxPieces, softmax_lines
 from gpsuite.methods.robustness.multiclass.softmax_bound import Ends
 from tests.models.softmax_problems import random_softmax_posterior
 

@@ -9,15 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpsuite.methods.robustness.level_bound import concave_relaxation
-from gpsuite.methods.robustness.level_bound.concave_relaxation import cubic_maximum, dominating_diagonal
+from gpsuite.methods.robustness.level_bound import cubic
 from gpsuite.methods.robustness.level_bound.cubic import (
     Cubic,
     add_norm_times_linear,
+    cubic_maximum,
+    dominating_diagonal,
     sum_slack,
     symmetric_part,
+    third_order_sums,
 )
-from gpsuite.methods.robustness.level_bound.tensors import third_order_sums
 from tests.methods.robustness.level_bound.level_models import random_cubic, value
 
 
@@ -95,7 +96,7 @@ def test_tensors_against_direct_sums() -> None:
 
 
 def test_the_gap_of_a_point_that_is_not_the_maximum_is_paid_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(concave_relaxation, "STEPS", 0)
+    monkeypatch.setattr(cubic, "STEPS", 0)
     # x_1 + x_2 - .26 (x_1 - x_2)^2: no input is surely monotone, and from the middle the whole slope is a gap.
     square = 0.26 * np.array([[[-1.0, 1.0], [1.0, -1.0]]])
     found = cubic_maximum(Cubic(np.zeros(1), np.ones((1, 2)), square, None), np.ones((1, 2)))
@@ -115,7 +116,7 @@ def test_diagonals_pay_for_the_error_of_the_eigenvalue(monkeypatch: pytest.Monke
     )  # reflections: rows sum to 7/3 of the eigenvalue
     found = []
     for share in (0.0, 1e-3):
-        monkeypatch.setattr(concave_relaxation, "EIGENVALUE", share)
+        monkeypatch.setattr(cubic, "EIGENVALUE", share)
         found.append(dominating_diagonal(H).sum(axis=1))
     np.testing.assert_allclose(found[0], [12.0, 3.0])
     # six times the share of the Frobenius norm

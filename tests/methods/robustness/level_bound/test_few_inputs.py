@@ -8,17 +8,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gpsuite.methods.robustness.level_bound.cubic import Cubic, sum_slack
-from gpsuite.methods.robustness.level_bound.monomials import coefficients, homogeneous_range, monomials
-from gpsuite.methods.robustness.level_bound.squared_exponential import expand_squared_exponential
-from gpsuite.methods.robustness.level_bound.squared_exponential_few import (
+from gpsuite.methods.robustness.level_bound.cubic import (
+    Cubic,
+    coefficients,
+    homogeneous_range,
+    monomials,
+    sum_slack,
+)
+from gpsuite.methods.robustness.level_bound.squared_exponential import (
     HighOrders,
+    cross_terms,
+    expand_squared_exponential,
     high_orders,
     high_rests,
     high_size,
-)
-from gpsuite.methods.robustness.level_bound.squared_exponential_rests import (
-    cross_terms,
     mean_model,
     mean_remainder,
     variance_model,

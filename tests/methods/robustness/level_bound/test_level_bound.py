@@ -7,11 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gpsuite.methods.robustness.box_bounds import BoxBounds
-from gpsuite.methods.robustness.level_bound.cubic import Cubic
-from gpsuite.methods.robustness.level_bound.latent_model import LatentModel, MomentModel
+from gpsuite.methods.robustness.class_probability import BoxBounds
+from gpsuite.methods.robustness.level_bound.cubic import Cubic, LatentModel, MomentModel
 from gpsuite.methods.robustness.level_bound.level_bound import level_bound
-from gpsuite.methods.robustness.paper_bound.bound import paper_bound
+from gpsuite.methods.robustness.paper_bound import paper_bound
 from gpsuite.models.classification.approximation import BinaryProblem
 from gpsuite.models.classification.laplace import laplace
 from gpsuite.models.classification.links import PROBIT

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from gpsuite.arrays import FloatArray
-from gpsuite.methods.robustness.level_bound.kernel_sums import kernel_orders
-from gpsuite.methods.robustness.level_bound.latent_model import MomentModel
+from gpsuite.methods.robustness.level_bound.cubic import MomentModel
 from gpsuite.methods.robustness.level_bound.level_bound import level_bound
-from gpsuite.methods.robustness.level_bound.matern import expand_matern
+from gpsuite.methods.robustness.level_bound.matern import expand_matern, kernel_orders
 from tests.methods.robustness.made_up_posteriors import Exact, random_posterior
 
 

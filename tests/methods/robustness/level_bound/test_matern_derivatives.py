@@ -8,18 +8,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gpsuite.methods.robustness.level_bound.kernel_sums import (
+from gpsuite.methods.robustness.level_bound.matern import (
     _EIGENVALUE,
+    MATERN_KERNELS,
     MOST_PAIRED_INPUTS,
     _eigenvalues,
     _quartic,
+    _table_of,
+    expand_matern,
     kernel_orders,
     order_four,
-)
-from gpsuite.methods.robustness.level_bound.matern import expand_matern
-from gpsuite.methods.robustness.level_bound.matern_derivatives import (
-    MATERN_KERNELS,
-    _table_of,
     radial_derivatives,
 )
 from gpsuite.models.radial import kappa

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gpsuite.methods.robustness.level_bound.level_bound import level_bound
-from gpsuite.methods.robustness.level_bound.newton import (
+from gpsuite.methods.robustness.level_bound.level_search import (
     SHARES,
     STEPS,
     _ascend,

@@ -8,12 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gpsuite.methods.robustness.level_bound.cubic import Cubic
-from gpsuite.methods.robustness.level_bound.latent_model import MomentModel
-from gpsuite.methods.robustness.level_bound.squared_exponential import expand_squared_exponential
-from gpsuite.methods.robustness.level_bound.squared_exponential_rests import (
+from gpsuite.methods.robustness.level_bound.cubic import Cubic, MomentModel
+from gpsuite.methods.robustness.level_bound.squared_exponential import (
     cross_terms,
     distance_form,
+    expand_squared_exponential,
     growth,
     mean_model,
     mean_remainder,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gpsuite.arrays import FloatArray
-from gpsuite.methods.robustness.multiclass.covariance_change import covariance_change
+from gpsuite.methods.robustness.multiclass.latent_differences import covariance_change
 from gpsuite.models.classification.softmax_expectation import centred_root, softmax_moments
 
 

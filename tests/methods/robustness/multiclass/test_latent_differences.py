@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from gpsuite.arrays import FloatArray
-from gpsuite.methods.robustness.level_bound.latent_model import MomentModel
+from gpsuite.methods.robustness.class_probability import latent_ranges
+from gpsuite.methods.robustness.level_bound.cubic import MomentModel
 from gpsuite.methods.robustness.level_bound.level_bound import level_bound
 from gpsuite.methods.robustness.multiclass import latent_differences as module
 from gpsuite.methods.robustness.multiclass.latent_differences import (
@@ -14,7 +15,6 @@ from gpsuite.methods.robustness.multiclass.latent_differences import (
     class_pairs,
     latent_differences,
 )
-from gpsuite.methods.robustness.point_bounds import latent_ranges
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
 from gpsuite.models.config import KERNEL_NAMES
 from tests.models.softmax_problems import random_softmax_posterior

@@ -11,14 +11,14 @@ from scipy.stats import multivariate_normal
 from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.errors import UserError
-from gpsuite.methods.robustness.multiclass.latent_cells import (
+from gpsuite.methods.robustness.multiclass.multiclass_search import MultiClassSearch
+from gpsuite.methods.robustness.multiclass.paper_softmax_bound import (
     LatentBoxes,
+    PaperSoftmaxBound,
     _square,
     class_probability_cells,
     mass_of_cells,
 )
-from gpsuite.methods.robustness.multiclass.multiclass_search import MultiClassSearch
-from gpsuite.methods.robustness.multiclass.paper_softmax_bound import PaperSoftmaxBound
 from gpsuite.methods.robustness.search.regions import linf_ball
 from tests.methods.robustness.multiclass.test_multiclass_search import CASES, SEARCHED, posterior_of
 from tests.models.softmax_problems import reference_fit

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gpsuite.methods.robustness.multiclass import softmax_bound
-from gpsuite.methods.robustness.multiclass.covariance_change import CovarianceChange
+from gpsuite.methods.robustness.multiclass.latent_differences import CovarianceChange
 from gpsuite.methods.robustness.search.branch_and_bound import UnsoundBoundError
 from gpsuite.models.config import KERNEL_NAMES
 from tests.methods.robustness.multiclass.softmax_study import faults, study

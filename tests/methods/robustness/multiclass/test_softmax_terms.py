@@ -13,12 +13,12 @@ from scipy.special import expit, softmax
 
 from gpsuite.arrays import FloatArray
 from gpsuite.methods.robustness.multiclass import softmax_bound as module
-from gpsuite.methods.robustness.multiclass.covariance_change import (
+from gpsuite.methods.robustness.multiclass.latent_differences import (
     CURVATURE,
     CovarianceChange,
+    DifferenceRanges,
     covariance_change,
 )
-from gpsuite.methods.robustness.multiclass.latent_differences import DifferenceRanges
 from gpsuite.methods.robustness.multiclass.softmax_bound import SoftmaxBound
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
 from gpsuite.models.classification.softmax_expectation import SoftmaxMoments, softmax_moments

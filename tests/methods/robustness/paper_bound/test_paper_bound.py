@@ -9,12 +9,10 @@ from hypothesis import strategies as st
 
 from gpsuite.budget import Budget
 from gpsuite.errors import UserError
+from gpsuite.methods.robustness import paper_bound as line_sums_module
+from gpsuite.methods.robustness import paper_bound as pairs_module
 from gpsuite.methods.robustness.class_probability import score_of
-from gpsuite.methods.robustness.paper_bound import line_sums as line_sums_module
-from gpsuite.methods.robustness.paper_bound import pairs as pairs_module
-from gpsuite.methods.robustness.paper_bound.bound import PaperBound, paper_bound
-from gpsuite.methods.robustness.paper_bound.line_sums import line_sums
-from gpsuite.methods.robustness.paper_bound.pairs import Pairs, pair_variance
+from gpsuite.methods.robustness.paper_bound import Pairs, PaperBound, line_sums, pair_variance, paper_bound
 from gpsuite.methods.robustness.search.branch_and_bound import branch_and_bound
 from gpsuite.methods.robustness.search.regions import l2_ball, linf_ball
 from gpsuite.models.classification.links import LINKS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpsuite.methods.robustness.paper_bound.bound import paper_bound
+from gpsuite.methods.robustness.paper_bound import paper_bound
 from tests.methods.robustness.made_up_posteriors import (
     LINK_NAMES,
     Exact,

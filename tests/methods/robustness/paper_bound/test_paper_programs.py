@@ -8,14 +8,9 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog, minimize
 
-from gpsuite.methods.robustness.operator_form import OperatorForm, operator_form
-from gpsuite.methods.robustness.paper_bound import programs
-from gpsuite.methods.robustness.paper_bound.programs import (
-    Operator,
-    Relaxation,
-    program_variance,
-    relaxation_of,
-)
+from gpsuite.methods.robustness import paper_bound
+from gpsuite.methods.robustness.operators import OperatorForm, operator_form
+from gpsuite.methods.robustness.paper_bound import Operator, Relaxation, program_variance, relaxation_of
 from tests.arrays import Array
 from tests.methods.robustness.made_up_posteriors import random_posterior
 
@@ -125,7 +120,7 @@ def test_squares_are_bounded_on_the_right_side_and_nearly_reached(seed: int) -> 
     relaxed, operator = relaxation_of(form, centre, radius), Operator.of(form)
     start = kernel_vector(form, centre)
     n, scale = len(start), 1.0 + float(np.sum(np.abs(operator.matrix)))
-    least = programs._smallest_square(relaxed, operator, start)
+    least = paper_bound._smallest_square(relaxed, operator, start)
     constraint = {
         "type": "ineq",
         "fun": lambda v: relaxed.right - relaxed.rows @ v,
@@ -141,7 +136,7 @@ def test_squares_are_bounded_on_the_right_side_and_nearly_reached(seed: int) -> 
         options={"maxiter": 500, "ftol": 1e-14},
     )
     assert solved.fun - 2e-3 * min(1.0, scale) <= least <= solved.fun + 1e-9 * scale
-    most = programs._largest_square(relaxed, operator)
+    most = paper_bound._largest_square(relaxed, operator)
     for m in range(n):
         for sign in (-1.0, 1.0):
             cost = np.append(sign * operator.vectors[:, m], np.zeros(len(radius)))
@@ -191,5 +186,5 @@ def test_the_largest_square_is_rounded_up_by_the_size_of_its_terms() -> None:
     """k = (2, ..., 2) alone is feasible: 4 n, and 1e-13 n times the sizes of the chords' terms, 16 each, and 72."""
     n = 6
     held = Relaxation(np.zeros((1, n)), np.zeros(1), np.full(n, 2.0), np.full(n, 2.0))
-    most = programs._largest_square(held, Operator(np.eye(n), np.ones(n), np.eye(n), 0.0))
+    most = paper_bound._largest_square(held, Operator(np.eye(n), np.ones(n), np.eye(n), 0.0))
     assert most - 4 * n == pytest.approx(1e-13 * n * (1 + 16 * n + 72), rel=0.1, abs=0.0)

@@ -11,8 +11,13 @@ from scipy.special import ndtri
 from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.methods.robustness.class_probability import LatentRanges
-from gpsuite.methods.robustness.regression.prediction_range import MEAN, QuantileRange, prediction_range
-from gpsuite.methods.robustness.regression.quantile import QuantileLevel, QuantileScore
+from gpsuite.methods.robustness.regression import (
+    MEAN,
+    QuantileLevel,
+    QuantileRange,
+    QuantileScore,
+    prediction_range,
+)
 from gpsuite.methods.robustness.search.regions import Region, box, l2_ball
 from gpsuite.models.classification.links import PROBIT
 from gpsuite.models.classification.posterior import GPCPosterior

@@ -11,9 +11,8 @@ import pytest
 from scipy.special import ndtri
 
 from gpsuite.budget import Budget
-from gpsuite.methods.robustness.regression import prediction_range as ranges
-from gpsuite.methods.robustness.regression.prediction_range import MEAN, QuantileRange, prediction_range
-from gpsuite.methods.robustness.regression.quantile import QuantileScore
+from gpsuite.methods.robustness import regression as ranges
+from gpsuite.methods.robustness.regression import MEAN, QuantileRange, QuantileScore, prediction_range
 from gpsuite.methods.robustness.search.branch_and_bound import UnsoundBoundError
 from gpsuite.methods.robustness.search.regions import Region, interval_box
 from gpsuite.models.latent import LatentPosterior

@@ -10,12 +10,17 @@ import numpy as np
 import pytest
 
 from gpsuite.budget import Budget
+from gpsuite.methods.robustness import regression as module
 from gpsuite.methods.robustness.class_probability import LatentRanges
 from gpsuite.methods.robustness.level_bound.level_search import level_search
 from gpsuite.methods.robustness.level_bound.posterior_slice import posterior_slice
-from gpsuite.methods.robustness.regression import prediction_range as module
-from gpsuite.methods.robustness.regression.prediction_range import QuantileRange, negated, prediction_range
-from gpsuite.methods.robustness.regression.quantile import QuantileLevel, QuantileScore
+from gpsuite.methods.robustness.regression import (
+    QuantileLevel,
+    QuantileRange,
+    QuantileScore,
+    negated,
+    prediction_range,
+)
 from gpsuite.methods.robustness.rounding import SHORT_SUM
 from gpsuite.methods.robustness.search.branch_and_bound import Extremum
 from gpsuite.methods.robustness.search.regions import box

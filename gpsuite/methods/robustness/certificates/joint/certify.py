@@ -27,7 +27,7 @@ from gpsuite.methods.robustness.certificates.joint.quantity import (
     Quantity,
 )
 from gpsuite.methods.robustness.decision import HALF
-from gpsuite.methods.robustness.regression.prediction_range import QuantileRange
+from gpsuite.methods.robustness.regression import QuantileRange
 from gpsuite.methods.robustness.search.branch_and_bound import Extremum
 from gpsuite.methods.robustness.search.regions import Region
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior

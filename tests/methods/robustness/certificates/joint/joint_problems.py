@@ -18,7 +18,7 @@ from gpsuite.methods.robustness.certificates.joint.certificate import (
 from gpsuite.methods.robustness.certificates.joint.certify import certify_classes, certify_predictions
 from gpsuite.methods.robustness.certificates.joint.quantity import ClassQuantity
 from gpsuite.methods.robustness.multiclass.multiclass_search import MultiClassSearch, Quantity
-from gpsuite.methods.robustness.regression.prediction_range import MEAN, prediction_range
+from gpsuite.methods.robustness.regression import MEAN, prediction_range
 from gpsuite.methods.robustness.search.branch_and_bound import branch_and_bound
 from gpsuite.methods.robustness.search.regions import Region, box, l1_ball, l2_ball, linf_ball
 from gpsuite.models.classification.softmax_laplace import softmax_laplace

@@ -160,7 +160,7 @@ def test_the_target_has_its_own_name() -> None:
 
 def test_a_sparse_regression_is_the_optimum_of_its_bound() -> None:
     from gpsuite.budget import Budget
-    from gpsuite.methods.robustness.regression.prediction_range import prediction_range
+    from gpsuite.methods.robustness.regression import prediction_range
     from gpsuite.models.config import Hyperparameters, ModelSpec
     from gpsuite.models.regression.latent import regression_posterior
     from gpsuite.models.regression.sparse import build_sgpr

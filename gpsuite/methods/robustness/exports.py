@@ -16,9 +16,9 @@ from gpsuite.methods.robustness.certificates.joint.certificate import (
 from gpsuite.methods.robustness.certificates.joint.certify import certify_classes, certify_predictions
 from gpsuite.methods.robustness.certificates.joint.quantity import ClassQuantity
 from gpsuite.methods.robustness.decision import Verdict
-from gpsuite.methods.robustness.explain.lime import lime_weights
+from gpsuite.methods.robustness.explain.effects import lime_weights
 from gpsuite.methods.robustness.multiclass.multiclass_search import ClassRange, MultiClassSearch
-from gpsuite.methods.robustness.regression.prediction_range import QuantileRange, prediction_range
+from gpsuite.methods.robustness.regression import QuantileRange, prediction_range
 from gpsuite.methods.robustness.search.regions import Region, box, interval_box, l1_ball, l2_ball, linf_ball
 from gpsuite.methods.robustness.verdict import (
     PointSearch,
@@ -35,7 +35,6 @@ from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.models.latent import LatentPosterior
 
 __all__ = [
-    "LINKS",
     "BinaryProblem",
     "Budget",
     "Certificate",
@@ -44,6 +43,7 @@ __all__ = [
     "Hyperparameters",
     "JointCertificate",
     "JointOrigin",
+    "LINKS",
     "LatentPosterior",
     "ModelSpec",
     "MultiClassProblem",
