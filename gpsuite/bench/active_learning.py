@@ -26,9 +26,9 @@ from gpsuite.experiments.active_learning.repetitions import (
     gp_repetition,
     toy_repetition,
 )
+from gpsuite.methods.active_learning.acquisition import PIPELINES
 from gpsuite.methods.active_learning.explore import explore
 from gpsuite.methods.active_learning.inference import InferenceSettings
-from gpsuite.methods.active_learning.pipelines import PIPELINES
 from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
 from gpsuite.models.multi_output.observations import Likelihood, MultiOutputModel, Observations
 from gpsuite.models.multi_output.pool_predictions import PoolPredictions

@@ -7,8 +7,7 @@ import numpy as np
 
 from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
-from gpsuite.methods.active_learning.problem import Pool, Problem
-from gpsuite.methods.active_learning.safety import safe_set
+from gpsuite.methods.active_learning.problem import Pool, Problem, safe_set
 from gpsuite.methods.conformal import jackknife_plus, split_radius
 from gpsuite.methods.pac_bayes.bounds.certificates import Terms
 from gpsuite.methods.pac_bayes.bounds.held_out import binomial_upper_bound, mean_loss_upper_bound

@@ -71,9 +71,8 @@ from gpsuite.experiments.base import (
     only_arrays,
 )
 from gpsuite.experiments.settings import Count, at_least
+from gpsuite.methods.active_learning.acquisition import Kernel, rmse
 from gpsuite.methods.active_learning.inference import Learner
-from gpsuite.methods.active_learning.metrics import rmse
-from gpsuite.methods.active_learning.pipelines import Kernel
 from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
 from gpsuite.models.multi_output.observations import Observations
 from gpsuite.models.multi_output.sparse import SparseMultiOutput

@@ -41,14 +41,19 @@ from gpsuite.experiments.base import (
 )
 from gpsuite.experiments.settings import Count, Positive, Share, at_least, one_of
 from gpsuite.experiments.tasks import OPTIONAL, choice
-from gpsuite.methods.active_learning.acquisition import entropy
+from gpsuite.methods.active_learning.acquisition import Kernel, Pipeline, entropy, rmse, safety_precision
 from gpsuite.methods.active_learning.explore import explore
 from gpsuite.methods.active_learning.inference import InferenceSettings, Kind
-from gpsuite.methods.active_learning.metrics import rmse, safety_precision
-from gpsuite.methods.active_learning.pipelines import Kernel, Pipeline
 from gpsuite.methods.active_learning.planner import Step
-from gpsuite.methods.active_learning.problem import Judgement, Monitor, Oracle, Pool, Problem
-from gpsuite.methods.active_learning.safety import WhenNothingIsSafe, safe_set
+from gpsuite.methods.active_learning.problem import (
+    Judgement,
+    Monitor,
+    Oracle,
+    Pool,
+    Problem,
+    WhenNothingIsSafe,
+    safe_set,
+)
 from gpsuite.models.config import ModelSpec
 from gpsuite.models.multi_output.observations import Observations
 from gpsuite.models.sampling.priors import HyperPriors

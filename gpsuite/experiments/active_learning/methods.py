@@ -8,7 +8,7 @@ from typing import Annotated, get_args
 from gpsuite.experiments.base import METHODS, Method, MethodOptions
 from gpsuite.experiments.settings import one_of
 from gpsuite.experiments.tasks import choice
-from gpsuite.methods.active_learning.pipelines import Acquisition, Mixing, Queries
+from gpsuite.methods.active_learning.acquisition import Acquisition, Mixing, Queries
 
 PIPELINE = "pipeline"  # the trait of every one: a multi-output model that chooses its own measurements
 MIXINGS: tuple[Mixing, ...] = get_args(Mixing)

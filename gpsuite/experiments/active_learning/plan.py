@@ -36,7 +36,7 @@ from gpsuite.experiments.base import (
     finite_or_none,
     only_arrays,
 )
-from gpsuite.methods.active_learning.plan.answer import Plan
+from gpsuite.methods.active_learning.plan.ask_tell import Plan
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.palette import BLACK, BLUE, GREEN, LIMIT, ORANGE, PURPLE, SKY, VERMILION
 from gpsuite.rounding import sureness

@@ -22,12 +22,11 @@ from gpsuite.experiments.active_learning.methods import MIXINGS, QUERIES
 from gpsuite.experiments.base import Request, Task
 from gpsuite.experiments.settings import Count, Rule, Share, at_least, one_of, within
 from gpsuite.experiments.tasks import INLINE, choice, plain
-from gpsuite.methods.active_learning.pipelines import Kernel, Mixing, Pipeline, Queries
-from gpsuite.methods.active_learning.plan.answer import NothingToMeasureError
-from gpsuite.methods.active_learning.plan.ask_tell import MeasurementPlanner
-from gpsuite.methods.active_learning.plan.effort import plan_seconds
-from gpsuite.methods.active_learning.plan.safety_guard import SafetyGuard
-from gpsuite.methods.active_learning.safety import SafetyLimit, WhenNothingIsSafe
+from gpsuite.methods.active_learning.acquisition import Kernel, Mixing, Pipeline, Queries
+from gpsuite.methods.active_learning.plan.ask_tell import MeasurementPlanner, NothingToMeasureError
+from gpsuite.methods.active_learning.plan.predictions import plan_seconds
+from gpsuite.methods.active_learning.plan.safety import SafetyGuard
+from gpsuite.methods.active_learning.problem import SafetyLimit, WhenNothingIsSafe
 from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings
 from gpsuite.reporting.reading import read_bytes
 from gpsuite.seeds import derived_seed, stream

@@ -20,7 +20,7 @@ from gpsuite.data.generators.sin_sigmoid import (
     sin_sigmoid,
     true_safety,
 )
-from gpsuite.methods.active_learning.safety import SafetyLimit
+from gpsuite.methods.active_learning.problem import SafetyLimit
 
 PAIRS, ONE_OUTPUT = "pairs", "one_output"
 OFFERS = (PAIRS, ONE_OUTPUT)

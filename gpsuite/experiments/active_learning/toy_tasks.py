@@ -27,7 +27,7 @@ from gpsuite.experiments.active_learning.repetitions import EQUAL, TOY_OUTPUTS, 
 from gpsuite.experiments.base import Outcome, Record, Report, Request, SharedWork, Task
 from gpsuite.experiments.settings import Count, Rule, at_least, one_of
 from gpsuite.experiments.tasks import choice
-from gpsuite.methods.active_learning.pipelines import Mixing
+from gpsuite.methods.active_learning.acquisition import Mixing
 from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
 from gpsuite.models.multi_output.coregionalization_likelihood import Parameters
 from gpsuite.models.multi_output.observations import MultiOutputModel, Observations

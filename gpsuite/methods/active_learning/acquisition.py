@@ -1,15 +1,24 @@
 """Which measurement tells most: predictive entropies, and the choice among what is allowed.
 
 Equation: Li et al. 2022, Eq. (7), Eq. (9)
+Equation: Li et al. 2022, Sec. 5
+Equation: Li et al. 2022, Sec. 5, App. I
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
+from typing import Literal, get_args
 
 import numpy as np
 
 from gpsuite.arrays import BoolArray, FloatArray
+from gpsuite.models.multi_output.convolution_process import ConvolutionProcess
+from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
+from gpsuite.models.multi_output.observations import MultiOutputModel
+from gpsuite.models.sampling.mixtures import mixture_log_density, mixture_moments, normal_log_density
+from gpsuite.models.sampling.priors import HyperPriors
 
 LOG_2PI_E = math.log(2.0 * math.pi * math.e)
 
@@ -82,3 +91,135 @@ def draw(allowed: BoolArray, rng: np.random.Generator) -> tuple[int, ...] | None
 
 def _index(position: np.int64, shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(int(i) for i in np.unravel_index(position, shape))
+
+
+# The ways of choosing measurements that Li et al. 2022 compare (section 5), and their variants.
+
+
+Mixing = Literal["free", "identity", "convolution"]
+Acquisition = Literal["entropy", "random"]
+Queries = Literal["partial", "full"]
+Kernel = Literal["matern52", "squared_exponential"]
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """A model of the outputs, a rule for the next query, and whether queries must be safe.
+
+    Attributes:
+        name: as in tables.
+        mixing: `free` is the linear model of coregionalization with L = P, `identity` independent processes,
+            `convolution` the convolution process of the paper's section G.
+        acquisition: `entropy` takes the largest predictive entropy, Eq. (7); `random` any allowed query.
+        safe: whether only queries that are probably safe are allowed; if not, no safety model is trained.
+        queries: `partial` measures one output per query, `full` all P.
+        kernel: of the latent processes and of the safety model; the convolution process has its own.
+        priors: of the hyperparameters, of the outputs' and of the safety model.
+
+    Raises:
+        ValueError: if one of the names is unknown, or `safe` is neither true nor false.
+    """
+
+    name: str
+    mixing: Mixing = "free"
+    acquisition: Acquisition = "entropy"
+    safe: bool = True
+    queries: Queries = "partial"
+    kernel: Kernel = "matern52"
+    priors: HyperPriors = field(default_factory=HyperPriors)
+
+    def __post_init__(self) -> None:
+        names = {"mixing": Mixing, "acquisition": Acquisition, "queries": Queries, "kernel": Kernel}
+        for field_name, known in names.items():
+            if getattr(self, field_name) not in get_args(known):
+                allowed = ", ".join(get_args(known))
+                raise ValueError(f"{field_name}={getattr(self, field_name)!r}: must be one of {allowed}")
+        if not isinstance(self.safe, bool):
+            raise ValueError(f"safe={self.safe!r}: must be true or false")
+
+    def output_model(self, n_outputs: int, n_inputs: int) -> MultiOutputModel:
+        """Return the model of P outputs of D inputs."""
+        if self.mixing == "convolution":
+            return ConvolutionProcess(n_outputs, n_inputs, priors=self.priors)
+        return LinearCoregionalization(n_outputs, mixing=self.mixing, kernel=self.kernel, priors=self.priors)
+
+    def safety_model(self) -> LinearCoregionalization:
+        """Return the model of the safety value: one process."""
+        return LinearCoregionalization(1, mixing="identity", kernel=self.kernel, priors=self.priors)
+
+
+PIPELINES: dict[str, Pipeline] = {
+    pipeline.name: pipeline
+    for pipeline in (
+        Pipeline("AL_MOGP"),
+        Pipeline("RS_MOGP", acquisition="random"),
+        Pipeline("AL_indGPs", mixing="identity"),
+        Pipeline("AL_MOGP_nosafe", safe=False),
+    )
+}
+"""The four of the paper, by its names."""
+
+
+# How good the model of the outputs, the safety model and the queries are.
+
+
+Convention = Literal["mixture", "moment_matched", "last_noise"]
+
+
+def rmse(mean: FloatArray, Y: FloatArray) -> float:
+    """Return the root mean square error, averaged over the outputs: each has the same share, in its own units.
+
+    Args:
+        mean: predictions [n, P].
+        Y: targets [n, P].
+
+    Raises:
+        ValueError: if the shapes differ or there is nothing to compare.
+    """
+    if mean.shape != Y.shape or not Y.size:
+        raise ValueError(
+            f"predictions {mean.shape} and targets {Y.shape}: must have the same shape, not empty"
+        )
+    return float(np.sqrt(((mean - Y) ** 2).mean(axis=0)).mean())
+
+
+def log_densities(
+    Y: FloatArray,
+    mean: FloatArray,
+    variance: FloatArray,
+    noise: FloatArray,
+    weights: FloatArray,
+    convention: Convention = "mixture",
+) -> FloatArray:
+    """Return the predictive log density of each measured value, [n, P].
+
+    Args:
+        Y: measured values [n, P].
+        mean: of the noise-free outputs for each of S hyperparameter vectors, [S, n, P].
+        variance: of the noise-free outputs, [S, n, P].
+        noise: variances of the noise, [S, P].
+        weights: not negative, summing to 1, [S].
+        convention: `mixture`: log density of the mixture. `moment_matched`: of the normal distribution of its moments,
+            noise included. `last_noise`: the same with the last hyperparameter vector's noise, as the paper's
+            authors compute it.
+    """
+    if convention == "mixture":
+        return mixture_log_density(Y, mean, variance, noise, weights)
+    centre, spread = mixture_moments(mean, variance, weights)
+    added = noise[-1] if convention == "last_noise" else weights @ noise
+    return normal_log_density(Y, centre, spread + added)
+
+
+def safety_precision(marked: BoolArray, safe: BoolArray) -> float:
+    """Return the share of truly safe inputs among those the model marks safe; NaN if it marks none.
+
+    Args:
+        marked: what the safety model holds safe, [n].
+        safe: what is, [n].
+    """
+    return float(safe[marked].mean()) if marked.any() else float("nan")
+
+
+def safe_query_percent(safe: BoolArray) -> float:
+    """Return the percentage of safe queries, given which were, [K]; NaN without queries."""
+    return 100.0 * float(safe.mean()) if safe.size else float("nan")

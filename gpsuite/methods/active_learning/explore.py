@@ -9,11 +9,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from gpsuite.methods.active_learning.acquisition import Pipeline
 from gpsuite.methods.active_learning.inference import InferenceSettings
-from gpsuite.methods.active_learning.pipelines import Pipeline
 from gpsuite.methods.active_learning.planner import Planner, SavedState, Step
-from gpsuite.methods.active_learning.problem import Oracle, Problem
-from gpsuite.methods.active_learning.safety import WhenNothingIsSafe
+from gpsuite.methods.active_learning.problem import Oracle, Problem, WhenNothingIsSafe
 
 
 class Explorer(Iterator[Step]):

@@ -15,12 +15,18 @@ import numpy as np
 import numpy.typing as npt
 
 from gpsuite.arrays import BoolArray, FloatArray
-from gpsuite.methods.active_learning.acquisition import choose, draw, entropy, joint_entropy
+from gpsuite.methods.active_learning.acquisition import (
+    Pipeline,
+    choose,
+    draw,
+    entropy,
+    joint_entropy,
+    log_densities,
+)
 from gpsuite.methods.active_learning.inference import InferenceSettings, Learner
-from gpsuite.methods.active_learning.metrics import log_densities
-from gpsuite.methods.active_learning.pipelines import Pipeline
-from gpsuite.methods.active_learning.problem import Judgement, Problem
-from gpsuite.methods.active_learning.safety import (
+from gpsuite.methods.active_learning.problem import (
+    Judgement,
+    Problem,
     WhenNothingIsSafe,
     checked_choice,
     moment_matched_probability,

@@ -11,8 +11,8 @@ from scipy.special import ndtr
 from scipy.stats import norm
 
 from gpsuite.arrays import FloatArray
+from gpsuite.methods.active_learning.acquisition import Pipeline
 from gpsuite.methods.active_learning.inference import InferenceSettings
-from gpsuite.methods.active_learning.pipelines import Pipeline
 from gpsuite.methods.active_learning.problem import Monitor, Problem
 from gpsuite.models.multi_output.observations import MultiOutputModel, Observations
 from gpsuite.models.sampling.hamiltonian import sample_hmc

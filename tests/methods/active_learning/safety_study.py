@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpsuite.methods.active_learning.plan.ask_tell import MeasurementPlanner
-from gpsuite.methods.active_learning.safety import SafetyLimit
+from gpsuite.methods.active_learning.problem import SafetyLimit
 from gpsuite.seeds import stream
 from tests.methods.active_learning.safety_cases import Case, draw_case
 

@@ -8,18 +8,14 @@ from functools import partial
 import numpy as np
 import pytest
 
-from gpsuite.methods.active_learning import convergence, metrics
-from gpsuite.methods.active_learning.acquisition import choose, entropy, joint_entropy
+from gpsuite.methods.active_learning import acquisition, convergence
+from gpsuite.methods.active_learning.acquisition import PIPELINES, choose, entropy, joint_entropy
 from gpsuite.methods.active_learning.inference import InferenceSettings
-from gpsuite.methods.active_learning.pipelines import PIPELINES
-from gpsuite.methods.active_learning.plan import effort, predictions
+from gpsuite.methods.active_learning.plan import predictions
 from gpsuite.methods.active_learning.plan.ask_tell import MeasurementPlanner
-from gpsuite.methods.active_learning.plan.models import Belief
-from gpsuite.methods.active_learning.plan.predictions import Chooser, OutputPredictions
-from gpsuite.methods.active_learning.plan.safety import SafetyModel
-from gpsuite.methods.active_learning.plan.safety_guard import SafetyGuard, SafetyPrediction
-from gpsuite.methods.active_learning.plan.units import Units
-from gpsuite.methods.active_learning.safety import (
+from gpsuite.methods.active_learning.plan.predictions import Belief, Chooser, OutputPredictions
+from gpsuite.methods.active_learning.plan.safety import SafetyGuard, SafetyModel, SafetyPrediction, Units
+from gpsuite.methods.active_learning.problem import (
     SafetyLimit,
     mixture_probability,
     moment_matched_probability,
@@ -134,12 +130,12 @@ def judged() -> list[object]:
     smc = SMCSettings()
     return [
         entropy(variance[0]), joint_entropy(A @ A.transpose(0, 2, 1)), choose(score, allowed),
-        metrics.rmse(mean.mean(axis=0), Y), metrics.safety_precision(allowed[0], allowed[2]),
-        metrics.safe_query_percent(allowed[:, 1]),
+        acquisition.rmse(mean.mean(axis=0), Y), acquisition.safety_precision(allowed[0], allowed[2]),
+        acquisition.safe_query_percent(allowed[:, 1]),
         *(part for size in sizes for part in (
-            effort.gradient_seconds(*size), effort.gradients(smc, *size), effort.particles(smc, *size),
-            effort.prediction_seconds(*size, 1000), effort.members(400, *size, 1000),
-            effort.safety_seconds(size[0], 1000))),
+            predictions.gradient_seconds(*size), predictions.gradients(smc, *size), predictions.particles(smc, *size),
+            predictions.prediction_seconds(*size, 1000), predictions.members(400, *size, 1000),
+            predictions.safety_seconds(size[0], 1000))),
     ]  # fmt: skip
 
 

@@ -19,13 +19,11 @@ from gpsuite.data.generators.sin_sigmoid import (
     sin_sigmoid,
     true_safety,
 )
-from gpsuite.methods.active_learning.acquisition import entropy
+from gpsuite.methods.active_learning.acquisition import PIPELINES, Pipeline, entropy
 from gpsuite.methods.active_learning.explore import explore
 from gpsuite.methods.active_learning.inference import InferenceSettings
-from gpsuite.methods.active_learning.pipelines import PIPELINES, Pipeline
 from gpsuite.methods.active_learning.planner import Planner, Step
-from gpsuite.methods.active_learning.problem import Monitor, Pool, Problem
-from gpsuite.methods.active_learning.safety import SafetyLimit
+from gpsuite.methods.active_learning.problem import Monitor, Pool, Problem, SafetyLimit
 from gpsuite.models.multi_output.observations import Observations
 from gpsuite.models.multi_output.pool_predictions import PoolPredictions
 from tests.methods.active_learning.exploration_problems import AL, SMALL, Truth, run, tiny

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gpsuite.methods.active_learning.acquisition import PIPELINES, Pipeline
 from gpsuite.methods.active_learning.explore import explore
 from gpsuite.methods.active_learning.inference import InferenceSettings
-from gpsuite.methods.active_learning.pipelines import PIPELINES, Pipeline
 from gpsuite.methods.active_learning.planner import Step
 from gpsuite.models.sampling.hamiltonian import HMCSettings
 from gpsuite.models.sampling.optimum import OptimumSettings

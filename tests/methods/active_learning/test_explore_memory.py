@@ -17,7 +17,7 @@ from gpsuite.experiments.active_learning.repetitions import ToyData, toy_repetit
 from gpsuite.experiments.active_learning.exploration import oracle_of, problem_of
 from gpsuite.methods.active_learning.explore import explore
 from gpsuite.methods.active_learning.inference import InferenceSettings
-from gpsuite.methods.active_learning.pipelines import PIPELINES
+from gpsuite.methods.active_learning.acquisition import PIPELINES
 from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings
 
 data = ToyData(seed=0, form="paper", initial=12, pool_rows=200, unequal="equal", offers="pairs")

@@ -8,8 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpsuite.methods.active_learning.acquisition import entropy, joint_entropy
-from gpsuite.methods.active_learning.metrics import log_densities, rmse, safe_query_percent, safety_precision
+from gpsuite.methods.active_learning.acquisition import (
+    entropy,
+    joint_entropy,
+    log_densities,
+    rmse,
+    safe_query_percent,
+    safety_precision,
+)
 from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
 from gpsuite.models.multi_output.coregionalization_likelihood import Parameters
 from gpsuite.models.multi_output.observations import Observations

@@ -12,7 +12,7 @@ from scipy.stats import norm
 
 from gpsuite.arrays import FloatArray
 from gpsuite.methods.active_learning.acquisition import choose, entropy, joint_entropy
-from gpsuite.methods.active_learning.safety import (
+from gpsuite.methods.active_learning.problem import (
     SafetyLimit,
     mixture_probability,
     moment_matched_probability,

@@ -38,11 +38,12 @@ from scipy.special import logsumexp
 
 from gpsuite.arrays import BoolArray, FloatArray
 from gpsuite.methods.active_learning import planner
+from gpsuite.methods.active_learning.acquisition import PIPELINES
 from gpsuite.methods.active_learning.explore import explore
 from gpsuite.methods.active_learning.inference import InferenceSettings
-from gpsuite.methods.active_learning.pipelines import PIPELINES
-from gpsuite.methods.active_learning.problem import Pool, Problem
-from gpsuite.methods.active_learning.safety import (
+from gpsuite.methods.active_learning.problem import (
+    Pool,
+    Problem,
     SafetyLimit,
     mixture_probability,
     moment_matched_probability,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpsuite.methods.active_learning.safety import (
+from gpsuite.methods.active_learning.problem import (
     SafetyLimit,
     mixture_probability,
     moment_matched_probability,

@@ -1,22 +1,284 @@
-"""Outputs at the candidates of a plan, and which measurements come one after another.
+"""How the parts of a plan share its time.
 
+Equation: derived, sequential Monte Carlo over hyperparameters
 Equation: Li et al. 2022, Eq. (5), Eq. (6), Eq. (7)
 """
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from gpsuite.arrays import BoolArray, FloatArray, IntArray
+from gpsuite.budget import Budget
 from gpsuite.methods.active_learning.acquisition import choose, draw, entropy, joint_entropy
-from gpsuite.methods.active_learning.plan.effort import ROOM
-from gpsuite.methods.active_learning.plan.models import Belief
+from gpsuite.methods.active_learning.problem import SafetyLimit, rows_equal
+from gpsuite.models.multi_output.observations import MultiOutputModel, Observations
 from gpsuite.models.multi_output.pool_predictions import PoolPredictions
 from gpsuite.models.sampling.mixtures import mixture_covariance, mixture_moments
 from gpsuite.models.sampling.posterior import HyperPosterior
+from gpsuite.models.sampling.sequential_monte_carlo import (
+    NewObservations,
+    SMCSettings,
+    SMCState,
+    start,
+    update,
+)
+
+SAFETY_INFERENCE, INFERENCE = 0.3, 0.6
+"""Shares of the time after which the inference for the safety value, and that for the outputs, is cut short."""
+
+
+class Clock:
+    """Tells each part of a plan when it has to end; without a limit, never.
+
+    Args:
+        budget: of the whole plan; None: no limit.
+    """
+
+    def __init__(self, budget: Budget | None) -> None:
+        self._budget = budget
+
+    def safety_inference_ended(self) -> bool:
+        """Whether the inference for the safety value has to end."""
+        return self._after(SAFETY_INFERENCE)
+
+    def inference_ended(self) -> bool:
+        """Whether the inference for the outputs has to end."""
+        return self._after(INFERENCE)
+
+    def ended(self) -> bool:
+        """Whether the whole plan has to end."""
+        return self._after(1.0)
+
+    def _after(self, share: float) -> bool:
+        if self._budget is None or self._budget.seconds is None:
+            return False
+        self._budget.spend()  # who shows progress is told
+        return self._budget.elapsed >= share * self._budget.seconds
+
+
+# What a plan costs, from the sizes of its tables: so that large ones are planned with fewer hyperparameter vectors.
+#
+# The constants are CPU seconds of one core, fitted to measurements with 30 to 500 values and 1 to 10 outputs.
+
+
+LEAST_PARTICLES, LEAST_MEMBERS = 32, 16
+"""However large the tables are."""
+
+ROOM = 100_000_000
+"""Numbers that are kept to condition on proposals: 0.8 GB."""
+
+WARM_STAGES = 3.0
+"""Of an inference that continues, with a few new values; both likelihoods count."""
+
+INFERENCE_SECONDS, PREDICTION_SECONDS = 2.0, 150.0
+"""More is not spent on one posterior, or on one model's predictions, than with the least allows."""
+
+
+def gradient_seconds(values: int, outputs: int) -> float:
+    """Return the seconds of one log marginal likelihood with its gradient, by N values of P outputs."""
+    n = float(values)
+    return 2.2e-9 * n**2 * outputs + 2.75e-11 * n**3 + 6e-7 * n + 5e-7 * float(outputs) ** 2
+
+
+def gradients(smc: SMCSettings, values: int, outputs: int) -> float:
+    """Return the number of gradients per particle of a cold start: stages times moves."""
+    stages = 1.0 + 1.2 * math.log2(1.0 + values) + 0.15 * outputs
+    return stages * (1 + smc.moves * smc.leapfrog)
+
+
+def particles(smc: SMCSettings, values: int, outputs: int) -> int:
+    """Return how many particles stand for a posterior: at most those of the settings, at least the smaller of 32."""
+    each = gradient_seconds(values, outputs) * gradients(smc, values, outputs)
+    return min(smc.particles, max(LEAST_PARTICLES, int(INFERENCE_SECONDS / each)))
+
+
+def prediction_seconds(values: int, outputs: int, candidates: int) -> float:
+    """Return the seconds of predicting all outputs at the candidates with one hyperparameter vector."""
+    return values * candidates * outputs * (5e-9 + 3.8e-11 * values)
+
+
+def members(most: int, values: int, outputs: int, candidates: int) -> int:
+    """Return how many of the particles predict: at most `most`, at least the smaller of that and 16."""
+    each = prediction_seconds(values, outputs, candidates)
+    return min(most, max(LEAST_MEMBERS, int(PREDICTION_SECONDS / each)))
+
+
+def plan_seconds(
+    values: int,
+    safety_values: int,
+    *,
+    outputs: int,
+    candidates: int,
+    measurements: int,
+    smc: SMCSettings,
+    warm: bool = False,
+) -> float:
+    """Return the seconds of a plan.
+
+    Args:
+        values: number of output values, N.
+        safety_values: number of safety values.
+        outputs: P.
+        candidates: number of candidates.
+        measurements: asked for.
+        smc: settings of the inference, its particles the most.
+        warm: whether it continues an earlier one.
+    """
+    total = 0.0
+    for n, P in ((safety_values, 1), (values, outputs)):
+        each = WARM_STAGES * (1 + smc.moves * smc.leapfrog) if warm else gradients(smc, n, P)
+        total += particles(smc, n, P) * each * gradient_seconds(n, P)
+    judging = members(particles(smc, safety_values, 1), safety_values, 1, candidates)
+    total += judging * safety_seconds(safety_values, candidates)
+    predicting = members(particles(smc, values, outputs), values, outputs, candidates)
+    total += predicting * prediction_seconds(values, outputs, candidates)
+    if measurements > 1:
+        again = min(candidates, ROOM // (predicting * outputs * (values + measurements)))
+        total += predicting * prediction_seconds(values, outputs, again)
+        total += 1e-9 * predicting * (measurements - 1) * values * again * outputs
+    return total
+
+
+def safety_seconds(values: int, candidates: int) -> float:
+    """Return the seconds of judging the candidates with one hyperparameter vector."""
+    n = float(values)
+    return 1.2e-9 * n**3 + n * candidates * (1.2e-8 + 8e-11 * n)
+
+
+# What a plan knows: the values told so far, and a model with the posterior of its hyperparameters.
+
+
+class KnownValues:
+    """Values told so far, in the user's units; a table may be told again, longer.
+
+    Values of an output at one input are replicates, equal ones too: a rounded sensor repeats itself, and to count its
+    reading once would give as much weight to a single one that differs. A value told again is known already as often
+    as it was told in one table before.
+
+    Args:
+        width: number D of inputs.
+
+    Attributes:
+        observations: the values, in the order told.
+    """
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        self.observations = Observations(np.empty((0, width)), np.empty(0, dtype=np.int64), np.empty(0))
+        self._counts: Counter[tuple[object, ...]] = Counter()
+
+    def add(self, X: FloatArray, Y: FloatArray) -> None:
+        """Take in what is new in rows with gaps."""
+        rows, outputs = np.nonzero(~np.isnan(Y))
+        self.take(X[rows], outputs.astype(np.int64), Y[rows, outputs])
+
+    def take(self, X: FloatArray, p: IntArray, y: FloatArray) -> None:
+        """Take in what is new among values [m] of outputs [m] at inputs [m, D]."""
+        new, told = [], Counter[tuple[object, ...]]()
+        for i, value in enumerate(self._as_known(X, p, y)):
+            told[value] += 1
+            if told[value] > self._counts[value]:
+                self._counts[value] = told[value]
+                new.append(i)
+        self.observations = self.observations.extended(X[new], p[new], y[new])
+
+    def lost(self, X: FloatArray, Y: FloatArray) -> int:
+        """Return how many known values are not in these rows."""
+        rows, outputs = np.nonzero(~np.isnan(Y))
+        return (self._counts - Counter(self._as_known(X[rows], outputs, Y[rows, outputs]))).total()
+
+    def beyond(self, limit: SafetyLimit, X: FloatArray) -> BoolArray:
+        """Return at which inputs [n, D] a value beyond the limit was told, once at least, [n]."""
+        found, first = np.zeros(len(X), dtype=np.bool_), self.observations
+        for x in np.unique(first.X[~limit.holds(first.y)], axis=0):
+            found[rows_equal(X, x)] = True
+        return found
+
+    def _as_known(self, X: FloatArray, p: IntArray, y: FloatArray) -> list[tuple[float, ...]]:
+        """Return values with input and output, each as it was told first, should a program have rewritten it since."""
+        first = self.observations
+        known, told = np.column_stack([first.X, first.p, first.y]), np.column_stack([X, p, y])
+        for row in told:
+            if len(place := rows_equal(known, row)):
+                row[:] = known[place[0]]
+        return [tuple(row) for row in told.tolist()]
+
+
+@dataclass(eq=False)
+class Belief:
+    """A model and the posterior of its hyperparameters, in the models' units.
+
+    Attributes:
+        model: of P outputs, or of the safety value.
+        observations: what the posterior is conditioned on.
+        cloud: particles of the posterior.
+    """
+
+    model: MultiOutputModel
+    observations: Observations
+    cloud: SMCState
+
+    @classmethod
+    def cold(
+        cls,
+        model: MultiOutputModel,
+        observations: Observations,
+        rng: np.random.Generator,
+        smc: SMCSettings,
+        stop: Callable[[], bool] = lambda: False,
+    ) -> Belief:
+        """Infer from the observations alone, until `stop` says to end early."""
+        return cls(model, observations, start(model, model.likelihood(observations), rng, smc, stop))
+
+    @property
+    def learnt(self) -> int:
+        """Number of values the posterior knows."""
+        return len(self.observations)
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether inference was stopped early: the particles then know a part of what was measured."""
+        return "beta" in self.cloud.diagnostics
+
+    def learn(
+        self,
+        observations: Observations,
+        rng: np.random.Generator,
+        smc: SMCSettings,
+        stop: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Take in observations that begin with those known, until `stop` says to end early."""
+        if len(observations) == self.learnt:
+            return
+        before, after = self.model.likelihood(self.observations), self.model.likelihood(observations)
+        with np.errstate(invalid="ignore"):  # a particle without weight may have -inf before and after
+            gain = after.value(self.cloud.u) - self.cloud.lml
+        self.cloud = update(self.cloud, self.model, NewObservations(before, after, gain), rng, smc, stop)
+        self.observations = observations
+
+    def predicting(self, most: int) -> HyperPosterior:
+        """Return at most this many of the particles, with weights, that stand for the posterior in predictions.
+
+        Fewer than all are taken at equal steps of their summed weights, and weigh the same.
+        """
+        posterior = self.cloud.posterior
+        if most >= len(posterior):
+            return posterior
+        edges = np.cumsum(posterior.weights)
+        teeth = (np.arange(most) + 0.5) / most
+        chosen = np.searchsorted(edges / edges[-1], teeth)
+        return HyperPosterior(posterior.u[chosen], np.full(most, 1.0 / most))
+
+
+# Outputs at the candidates of a plan, and which measurements come one after another.
+
 
 TOGETHER = 1000
 """Candidates predicted at together: memory does not grow with their number."""

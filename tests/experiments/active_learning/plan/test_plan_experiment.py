@@ -18,7 +18,7 @@ from gpsuite.experiments.active_learning import plan
 from gpsuite.experiments.active_learning.plan_tasks import VERSION, find_start
 from gpsuite.experiments.base import EXPERIMENTS, Task
 from gpsuite.methods.active_learning.plan.ask_tell import MeasurementPlanner
-from gpsuite.methods.active_learning.safety import SafetyLimit
+from gpsuite.methods.active_learning.problem import SafetyLimit
 from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings
 from gpsuite.seeds import derived_seed, stream
 

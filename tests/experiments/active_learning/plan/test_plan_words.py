@@ -15,7 +15,7 @@ from gpsuite.config.request import read_request
 from gpsuite.engine.runner import run_experiment
 from gpsuite.experiments.active_learning import plan
 from gpsuite.methods.active_learning.plan.ask_tell import MeasurementPlanner
-from gpsuite.methods.active_learning.safety import SafetyLimit
+from gpsuite.methods.active_learning.problem import SafetyLimit
 from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings
 
 

@@ -8,12 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpsuite.arrays import FloatArray
-from gpsuite.methods.active_learning.plan.answer import Plan
-from gpsuite.methods.active_learning.plan.ask_tell import DEFAULT_GUARD, MeasurementPlanner
-from gpsuite.methods.active_learning.plan.safety import SafetyJudgement, SafetyModel
-from gpsuite.methods.active_learning.plan.safety_guard import SafetyGuard
-from gpsuite.methods.active_learning.plan.units import Units, far_inputs
-from gpsuite.methods.active_learning.safety import SafetyLimit
+from gpsuite.methods.active_learning.plan.ask_tell import DEFAULT_GUARD, MeasurementPlanner, Plan
+from gpsuite.methods.active_learning.plan.safety import (
+    SafetyGuard,
+    SafetyJudgement,
+    SafetyModel,
+    Units,
+    far_inputs,
+)
+from gpsuite.methods.active_learning.problem import SafetyLimit
 from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
 from gpsuite.models.multi_output.coregionalization_likelihood import Parameters
 from gpsuite.models.multi_output.observations import Observations

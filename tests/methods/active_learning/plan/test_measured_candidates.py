@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from gpsuite.methods.active_learning.plan.answer import NothingToMeasureError
+from gpsuite.methods.active_learning.plan.ask_tell import NothingToMeasureError
 from tests.methods.active_learning.plan.test_measurement_planner import new, told
 
 

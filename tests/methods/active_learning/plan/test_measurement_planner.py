@@ -9,14 +9,11 @@ import numpy as np
 import pytest
 
 from gpsuite.arrays import FloatArray
-from gpsuite.methods.active_learning.acquisition import entropy
-from gpsuite.methods.active_learning.pipelines import PIPELINES, Pipeline
-from gpsuite.methods.active_learning.plan.answer import NothingToMeasureError, Plan
-from gpsuite.methods.active_learning.plan.ask_tell import MeasurementPlanner
-from gpsuite.methods.active_learning.plan.models import Belief
-from gpsuite.methods.active_learning.plan.predictions import OutputPredictions
-from gpsuite.methods.active_learning.plan.units import Units
-from gpsuite.methods.active_learning.safety import SafetyLimit
+from gpsuite.methods.active_learning.acquisition import PIPELINES, Pipeline, entropy
+from gpsuite.methods.active_learning.plan.ask_tell import MeasurementPlanner, NothingToMeasureError, Plan
+from gpsuite.methods.active_learning.plan.predictions import Belief, OutputPredictions
+from gpsuite.methods.active_learning.plan.safety import Units
+from gpsuite.methods.active_learning.problem import SafetyLimit
 from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
 from gpsuite.models.multi_output.observations import Observations
 from gpsuite.models.multi_output.pool_predictions import PoolPredictions

@@ -10,19 +10,22 @@ import pytest
 
 from gpsuite.arrays import FloatArray
 from gpsuite.methods.active_learning.plan import predictions as plan_predictions
-from gpsuite.methods.active_learning.plan.effort import (
+from gpsuite.methods.active_learning.plan.predictions import (
     LEAST_MEMBERS,
     LEAST_PARTICLES,
+    Belief,
+    Choice,
+    Chooser,
+    OutputPredictions,
     gradient_seconds,
     gradients,
+    in_parts,
     members,
     particles,
     plan_seconds,
     prediction_seconds,
     safety_seconds,
 )
-from gpsuite.methods.active_learning.plan.models import Belief
-from gpsuite.methods.active_learning.plan.predictions import Choice, Chooser, OutputPredictions, in_parts
 from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
 from gpsuite.models.multi_output.observations import Observations
 from gpsuite.models.sampling.posterior import HyperPosterior

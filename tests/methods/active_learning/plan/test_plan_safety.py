@@ -11,11 +11,10 @@ from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.methods.active_learning.plan import predictions as plan_predictions
 from gpsuite.methods.active_learning.plan import safety as plan_safety
-from gpsuite.methods.active_learning.plan.answer import Plan
-from gpsuite.methods.active_learning.plan.ask_tell import DEFAULT_GUARD, MeasurementPlanner
-from gpsuite.methods.active_learning.plan.clock import Clock
-from gpsuite.methods.active_learning.plan.safety_guard import SafetyGuard
-from gpsuite.methods.active_learning.safety import SafetyLimit
+from gpsuite.methods.active_learning.plan.ask_tell import DEFAULT_GUARD, MeasurementPlanner, Plan
+from gpsuite.methods.active_learning.plan.predictions import Clock
+from gpsuite.methods.active_learning.plan.safety import SafetyGuard
+from gpsuite.methods.active_learning.problem import SafetyLimit
 from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings
 
 SMALL = SMCSettings(particles=24, moves=1, leapfrog=5)

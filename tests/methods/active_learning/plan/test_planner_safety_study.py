@@ -22,8 +22,8 @@ from scipy.stats import beta, t
 from gpsuite import methods, models
 from gpsuite.arrays import FloatArray
 from gpsuite.methods.active_learning.plan.ask_tell import DEFAULT_GUARD, MeasurementPlanner
-from gpsuite.methods.active_learning.plan.safety_guard import SafetyGuard
-from gpsuite.methods.active_learning.safety import SafetyLimit
+from gpsuite.methods.active_learning.plan.safety import SafetyGuard
+from gpsuite.methods.active_learning.problem import SafetyLimit
 from gpsuite.seeds import stream
 from tests.methods.active_learning import safety_cases
 from tests.methods.active_learning.safety_cases import SET_ASIDE, TUNING

@@ -12,9 +12,9 @@ from scipy.special import ndtr
 from scipy.stats import special_ortho_group
 
 from gpsuite.arrays import FloatArray
-from gpsuite.methods.active_learning.plan.models import Belief
-from gpsuite.methods.active_learning.plan.safety_guard import SafetyGuard, SafetyPrediction, principal_axes
-from gpsuite.methods.active_learning.safety import SafetyLimit
+from gpsuite.methods.active_learning.plan.predictions import Belief
+from gpsuite.methods.active_learning.plan.safety import SafetyGuard, SafetyPrediction, principal_axes
+from gpsuite.methods.active_learning.problem import SafetyLimit
 from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
 from gpsuite.models.multi_output.coregionalization_likelihood import Parameters
 from gpsuite.models.multi_output.observations import Observations

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpsuite.methods.active_learning.plan.answer import Plan
-from gpsuite.methods.active_learning.plan.ask_tell import MeasurementPlanner
-from gpsuite.methods.active_learning.plan.units import Units
-from gpsuite.methods.active_learning.safety import SafetyLimit
+from gpsuite.methods.active_learning.plan.ask_tell import MeasurementPlanner, Plan
+from gpsuite.methods.active_learning.plan.safety import Units
+from gpsuite.methods.active_learning.problem import SafetyLimit
 from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings
 from tests.arrays import Array
 
