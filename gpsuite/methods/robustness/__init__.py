@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gpsuite.methods.robustness.exports import *
+    from gpsuite.methods.robustness.exports import *  # noqa: F403
 
 
 def __getattr__(name: str) -> Any:

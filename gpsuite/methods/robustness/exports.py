@@ -35,6 +35,7 @@ from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.models.latent import LatentPosterior
 
 __all__ = [
+    "LINKS",
     "BinaryProblem",
     "Budget",
     "Certificate",
@@ -43,7 +44,6 @@ __all__ = [
     "Hyperparameters",
     "JointCertificate",
     "JointOrigin",
-    "LINKS",
     "LatentPosterior",
     "ModelSpec",
     "MultiClassProblem",
