@@ -47,8 +47,7 @@ def _step(mean: str) -> tuple[Work, Work]:
     configure()  # before anything else imports TensorFlow
     import gpflow
 
-    from gpsuite.methods.wasserstein.gwi import GWIClassifier
-    from gpsuite.methods.wasserstein.objective import WassersteinObjective
+    from gpsuite.methods.wasserstein.gwi import GWIClassifier, WassersteinObjective
     from gpsuite.methods.wasserstein.training import AdamStep
     from gpsuite.models.networks.network import Network
     from gpsuite.models.networks.spec import NetworkSpec

@@ -31,12 +31,16 @@ from gpsuite.methods.robustness.multiclass.paper_softmax_bound import (
 )
 from gpsuite.methods.robustness.regression import prediction_range
 from gpsuite.methods.robustness.search.regions import box, l2_ball, linf_ball
-from gpsuite.methods.wasserstein.baselines.networks import build_network
+from gpsuite.methods.wasserstein.baselines import build_network
+from gpsuite.methods.wasserstein.fitting import split_rows
 from gpsuite.methods.wasserstein.options import GWIOptions, TrainingOptions
-from gpsuite.methods.wasserstein.rows import split_rows
-from gpsuite.methods.wasserstein.scoring.classification import checked_predictions, reliability
-from gpsuite.methods.wasserstein.scoring.regression import checked_gaussians, interval_half_widths
-from gpsuite.methods.wasserstein.tempering import variance_factor
+from gpsuite.methods.wasserstein.scoring import (
+    checked_gaussians,
+    checked_predictions,
+    interval_half_widths,
+    reliability,
+    variance_factor,
+)
 from gpsuite.models.classification.links import PROBIT
 from gpsuite.models.latent import LatentPosterior
 from gpsuite.models.multi_output.observations import Observations

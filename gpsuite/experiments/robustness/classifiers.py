@@ -16,7 +16,7 @@ from gpsuite.data.splits import without_copies
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import SharedWork, Task
 from gpsuite.experiments.robustness.tasks import ClassifierParams, ClassifierTask, MinibatchParams
-from gpsuite.methods.wasserstein.rows import TrainingRows, split_rows
+from gpsuite.methods.wasserstein.fitting import TrainingRows, split_rows
 from gpsuite.models.classification.approximation import BinaryProblem, NotConvergedError
 from gpsuite.models.classification.links import LINKS
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior

@@ -15,9 +15,9 @@ from gpsuite.data.splits import Standardiser
 from gpsuite.experiments.base import BUDGET, DIVERGED, DONE, require
 from gpsuite.experiments.settings import Count, Positive, Share, filled, one_of, unique
 from gpsuite.experiments.wasserstein.methods import RegressorMethod
+from gpsuite.methods.wasserstein import scoring as scores
+from gpsuite.methods.wasserstein.fitting import split_rows
 from gpsuite.methods.wasserstein.options import TrainingOptions
-from gpsuite.methods.wasserstein.rows import split_rows
-from gpsuite.methods.wasserstein.scoring import regression as scores
 from gpsuite.reporting.metrics import UNTEMPERED
 from gpsuite.seeds import stream
 
@@ -175,7 +175,7 @@ def fit_regression(
     from gpsuite.methods.wasserstein.classifiers import NoKeeper
     from gpsuite.methods.wasserstein.options import GWIOptions
     from gpsuite.methods.wasserstein.regressors import REGRESSORS, RegressionFit
-    from gpsuite.methods.wasserstein.states import StateFolder
+    from gpsuite.methods.wasserstein.training import StateFolder
     from gpsuite.models.networks.spec import NetworkSpec
 
     assert isinstance(options, RegressorMethod)

@@ -30,9 +30,9 @@ from gpsuite.experiments.settings import Count, Rule, Share, at_least, filled, n
 from gpsuite.experiments.tasks import LEFT_OUT
 from gpsuite.experiments.wasserstein.fitting import TrainingParams, TrainingSettings
 from gpsuite.experiments.wasserstein.methods import ClassifierMethod
-from gpsuite.methods.wasserstein.rows import FewDifferentRowsError, TrainingRows, split_rows
-from gpsuite.methods.wasserstein.scoring import classification as scores
-from gpsuite.methods.wasserstein.scoring.detection import auroc, average_precision, false_positives_at_95
+from gpsuite.methods.wasserstein import scoring as scores
+from gpsuite.methods.wasserstein.fitting import FewDifferentRowsError, TrainingRows, split_rows
+from gpsuite.methods.wasserstein.scoring import auroc, average_precision, false_positives_at_95
 from gpsuite.models.classification import robust_max
 from gpsuite.seeds import derived_seed, stream
 
@@ -391,7 +391,7 @@ def fit(task: Task[ImageTask], images: Images, shared: SharedWork) -> FittedClas
     from gpsuite.budget import Budget
     from gpsuite.methods.wasserstein.classifiers import CLASSIFIERS, Fit, NoKeeper
     from gpsuite.methods.wasserstein.options import ClassifierOptions
-    from gpsuite.methods.wasserstein.states import StateFolder
+    from gpsuite.methods.wasserstein.training import StateFolder
     from gpsuite.models.networks.spec import NetworkSpec
 
     params, t = task.params, task.params.training

@@ -37,8 +37,8 @@ from gpsuite.experiments.wasserstein.fitting import (
 )
 from gpsuite.experiments.wasserstein.images import wide
 from gpsuite.experiments.wasserstein.methods import NUMBERS
-from gpsuite.methods.wasserstein.rows import FewDifferentRowsError
-from gpsuite.methods.wasserstein.tempering import ExactPredictionsError
+from gpsuite.methods.wasserstein.fitting import FewDifferentRowsError
+from gpsuite.methods.wasserstein.scoring import ExactPredictionsError
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.metrics import UNTEMPERED, metric
 from gpsuite.reporting.panels import panel

@@ -13,24 +13,19 @@ import numpy as np
 
 from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
-from gpsuite.methods.wasserstein.baselines.last_layer import last_layer_laplace
-from gpsuite.methods.wasserstein.baselines.networks import (
+from gpsuite.methods.wasserstein.baselines import (
     SoftmaxNetwork,
     build_mean_field,
     build_network,
+    build_sparse_gp,
     from_members,
+    last_layer_laplace,
 )
-from gpsuite.methods.wasserstein.baselines.sparse_gp import build_sparse_gp
+from gpsuite.methods.wasserstein.fitting import TrainingRows
 from gpsuite.methods.wasserstein.gwi import build_gwi_classifier, inducing_count
 from gpsuite.methods.wasserstein.options import ClassifierOptions, GWIOptions
-from gpsuite.methods.wasserstein.rows import TrainingRows
-from gpsuite.methods.wasserstein.tempering import temperature, tempered
-from gpsuite.methods.wasserstein.training import (
-    Trainable,
-    TrainingReport,
-    TrainingState,
-    train,
-)
+from gpsuite.methods.wasserstein.scoring import temperature, tempered
+from gpsuite.methods.wasserstein.training import Trainable, TrainingReport, TrainingState, train
 from gpsuite.models.classification.links import PROBIT
 from gpsuite.models.classification.robust_max import checked_labels
 from gpsuite.models.random_elements.likelihoods import (

@@ -1,6 +1,6 @@
-"""Settings of the family's models and trainings, without TensorFlow.
+"""Names of the family's classifiers and regressions, without what they are made of. No TensorFlow.
 
-Equation: none, settings
+Equation: none, names
 """
 
 from __future__ import annotations
@@ -12,6 +12,17 @@ from gpsuite.errors import unknown_name
 from gpsuite.models.classification import robust_max
 from gpsuite.models.networks.spec import NetworkSpec
 
+GP_CLASSIFIER_NAMES = (
+    "gwi",
+    "gwi_kernel",
+    "gwi_softmax",
+    "gwi_nngp",
+    "gwi_bernoulli",
+    "svgp",
+    "svgp_softmax",
+)
+NETWORK_CLASSIFIER_NAMES = ("map", "temperature", "mc_dropout", "ensemble", "mean_field", "laplace")
+REGRESSOR_NAMES = ("gwi", "gwi_kernel", "gwi_nngp", "svgp", "exact_gp")
 CHOSEN = 100  # |X_S| of Wild et al. 2022
 MEANS = ("network", "kernel")
 KERNELS = ("sparse", "nngp")

@@ -13,12 +13,12 @@ import numpy as np
 
 from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
-from gpsuite.methods.wasserstein.baselines.sparse_gp import build_sparse_gp
+from gpsuite.methods.wasserstein.baselines import build_sparse_gp
 from gpsuite.methods.wasserstein.classifiers import NoKeeper, StateKeeper
+from gpsuite.methods.wasserstein.fitting import TrainingRows
 from gpsuite.methods.wasserstein.gwi import build_gwi_regressor, inducing_count
 from gpsuite.methods.wasserstein.options import GWIOptions, TrainingOptions
-from gpsuite.methods.wasserstein.rows import TrainingRows
-from gpsuite.methods.wasserstein.tempering import variance_factor
+from gpsuite.methods.wasserstein.scoring import variance_factor
 from gpsuite.methods.wasserstein.training import Trainable, train
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.models.regression.exact import build_gpr

@@ -6,8 +6,8 @@ import numpy as np
 
 from gpsuite.budget import Budget
 from gpsuite.methods.wasserstein.classifiers import Fit, NoKeeper, StateKeeper
+from gpsuite.methods.wasserstein.fitting import TrainingRows, split_rows
 from gpsuite.methods.wasserstein.options import ClassifierOptions, TrainingOptions
-from gpsuite.methods.wasserstein.rows import TrainingRows, split_rows
 from gpsuite.models.networks.spec import NetworkSpec
 from tests.arrays import Array
 

@@ -11,7 +11,7 @@ from gpsuite.methods.robustness import Budget, linf_ball, probability_range
 from gpsuite.methods.robustness.certificates.certify import certify
 from gpsuite.methods.robustness.certificates.verification import CONFIRMED, OPEN, check_levels
 from gpsuite.methods.wasserstein.classifiers import CLASSIFIERS, Fit
-from gpsuite.methods.wasserstein.rows import split_rows
+from gpsuite.methods.wasserstein.fitting import split_rows
 from gpsuite.models.classification.links import PROBIT
 from gpsuite.models.classification.multiclass_variational import softmax_posterior
 from gpsuite.models.classification.posterior import GPCPosterior

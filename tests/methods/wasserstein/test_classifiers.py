@@ -14,9 +14,8 @@ from scipy.special import softmax
 from gpsuite.budget import Budget
 from gpsuite.methods.wasserstein import classifiers
 from gpsuite.methods.wasserstein.classifiers import CLASSIFIERS, Fit
-from gpsuite.methods.wasserstein.rows import TrainingRows
-from gpsuite.methods.wasserstein.scoring.classification import accuracy
-from gpsuite.methods.wasserstein.tempering import temperature
+from gpsuite.methods.wasserstein.fitting import TrainingRows
+from gpsuite.methods.wasserstein.scoring import accuracy, temperature
 from gpsuite.methods.wasserstein.training import TrainingState
 from tests.methods.wasserstein.class_problems import fit, labelled, options, rows
 

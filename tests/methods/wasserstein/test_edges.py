@@ -14,16 +14,16 @@ from scipy.special import softmax
 
 from gpsuite.budget import Budget
 from gpsuite.methods.wasserstein.distance import RELATIVE_FLOOR, root_trace, wasserstein_by_eigenvalues
-from gpsuite.methods.wasserstein.gwi import (
-    build_gwi_classifier,
-    build_gwi_regressor,
-    inducing_count,
-)
+from gpsuite.methods.wasserstein.fitting import TrainingRows, split_rows
+from gpsuite.methods.wasserstein.gwi import build_gwi_classifier, build_gwi_regressor, inducing_count
 from gpsuite.methods.wasserstein.options import ClassifierOptions, GWIOptions, TrainingOptions
-from gpsuite.methods.wasserstein.rows import TrainingRows, split_rows
-from gpsuite.methods.wasserstein.scoring.classification import accuracy, reliability, risk_coverage
-from gpsuite.methods.wasserstein.scoring.regression import interval_coverage
-from gpsuite.methods.wasserstein.tempering import temperature
+from gpsuite.methods.wasserstein.scoring import (
+    accuracy,
+    interval_coverage,
+    reliability,
+    risk_coverage,
+    temperature,
+)
 from gpsuite.methods.wasserstein.training import train
 from gpsuite.models.classification.links import PROBIT
 from gpsuite.models.networks.spec import NetworkSpec

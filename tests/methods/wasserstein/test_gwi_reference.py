@@ -13,16 +13,14 @@ import numpy.typing as npt
 import pytest
 import tensorflow as tf
 
+from gpsuite.methods.wasserstein import scoring as scores
 from gpsuite.methods.wasserstein.distance import (
     squared_gaussian_wasserstein,
     wasserstein_by_eigenvalues,
     wasserstein_on_points,
 )
-from gpsuite.methods.wasserstein.objective import WassersteinObjective
-from gpsuite.methods.wasserstein.scoring import classification as scores
-from gpsuite.methods.wasserstein.scoring.detection import auroc
-from gpsuite.methods.wasserstein.scoring.regression import negative_log_density
-from gpsuite.methods.wasserstein.tempering import variance_factor
+from gpsuite.methods.wasserstein.gwi import WassersteinObjective
+from gpsuite.methods.wasserstein.scoring import auroc, negative_log_density, variance_factor
 from gpsuite.models.classification import robust_max
 from gpsuite.models.nngp import NNGP
 from gpsuite.models.random_elements.basis import InducingBasis

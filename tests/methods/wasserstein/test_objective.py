@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from gpsuite.methods.wasserstein.distance import wasserstein_on_points
-from gpsuite.methods.wasserstein.objective import WassersteinObjective, root_traces, squared_wasserstein
+from gpsuite.methods.wasserstein.gwi import WassersteinObjective, root_traces, squared_wasserstein
 from gpsuite.models.networks.network import Network
 from gpsuite.models.networks.spec import NetworkSpec
 from gpsuite.models.nngp import NNGP

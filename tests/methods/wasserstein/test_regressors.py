@@ -9,12 +9,18 @@ import pytest
 
 from gpsuite.budget import Budget
 from gpsuite.errors import UserError
+from gpsuite.methods.wasserstein.fitting import split_rows
 from gpsuite.methods.wasserstein.gwi import inducing_count
 from gpsuite.methods.wasserstein.options import GWIOptions, TrainingOptions
 from gpsuite.methods.wasserstein.regressors import REGRESSORS, RegressionFit
-from gpsuite.methods.wasserstein.rows import split_rows
-from gpsuite.methods.wasserstein.scoring.regression import negative_log_density, rmse
-from gpsuite.methods.wasserstein.tempering import TEMPERATURES, temperature, tempered, variance_factor
+from gpsuite.methods.wasserstein.scoring import (
+    TEMPERATURES,
+    negative_log_density,
+    rmse,
+    temperature,
+    tempered,
+    variance_factor,
+)
 from gpsuite.models.networks.spec import NetworkSpec
 from gpsuite.models.nngp import NNGP
 from gpsuite.models.random_elements.means import KernelMean, NetworkMean

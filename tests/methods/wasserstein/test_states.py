@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from gpsuite.budget import Budget
-from gpsuite.methods.wasserstein.states import StateFolder
-from gpsuite.methods.wasserstein.training import TrainingState, train
+from gpsuite.methods.wasserstein.training import StateFolder, TrainingState, train
 from tests.methods.wasserstein.test_training import OPTIONS, ROWS, Linear
 
 ARRAYS = (np.ones(3), np.zeros((2, 2)))
@@ -31,7 +30,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from gpsuite.budget import Budget
-from gpsuite.methods.wasserstein.states import StateFolder
+from gpsuite.methods.wasserstein.training import StateFolder
 from gpsuite.methods.wasserstein.training import train
 from tests.methods.wasserstein.test_training import OPTIONS, ROWS, Linear
 folder = StateFolder(Path(sys.argv[1]), seconds=0.0)

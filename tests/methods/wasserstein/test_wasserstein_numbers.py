@@ -9,14 +9,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from gpsuite.methods.wasserstein import distance
-from gpsuite.methods.wasserstein.baselines.last_layer import last_layer_laplace
-from gpsuite.methods.wasserstein.baselines.networks import build_mean_field, build_network
-from gpsuite.methods.wasserstein.gwi import inducing_count
-from gpsuite.methods.wasserstein.objective import WassersteinObjective
-from gpsuite.methods.wasserstein.rows import split_rows
-from gpsuite.methods.wasserstein.scoring import classification, detection, regression
-from gpsuite.methods.wasserstein.tempering import temperature, tempered, variance_factor
+from gpsuite.methods.wasserstein import distance, scoring
+from gpsuite.methods.wasserstein.baselines import build_mean_field, build_network, last_layer_laplace
+from gpsuite.methods.wasserstein.fitting import split_rows
+from gpsuite.methods.wasserstein.gwi import WassersteinObjective, inducing_count
+from gpsuite.methods.wasserstein.scoring import temperature, tempered, variance_factor
 from gpsuite.models.classification.links import LOGISTIC, PROBIT
 from gpsuite.models.networks.spec import NetworkSpec
 from gpsuite.models.nngp import NNGP
@@ -54,16 +51,16 @@ def scores() -> list[object]:
     inside, outside = np.round(rng.random(15), 1), np.round(0.3 + rng.random(12), 1)
     y, mean, variance = rng.standard_normal(9), rng.standard_normal(9), rng.uniform(0.1, 1.0, 9)
     logits = 3.0 * rng.standard_normal((20, 3))
-    curve = classification.risk_coverage(np.round(rng.random(20), 1), p.argmax(axis=1) != labels)
-    bins = classification.reliability(p, labels, 5)
+    curve = scoring.risk_coverage(np.round(rng.random(20), 1), p.argmax(axis=1) != labels)
+    bins = scoring.reliability(p, labels, 5)
     return [
-        classification.accuracy(p, labels), classification.negative_log_likelihood(p, labels),
-        classification.brier_score(p, labels), bins, bins.error, classification.calibration_error(p, labels),
-        classification.overconfidence(p, labels), classification.entropy(p), classification.mutual_information(members),
-        curve, curve.area, detection.auroc(inside, outside), detection.average_precision(inside, outside),
-        detection.false_positives_at_95(inside, outside), regression.rmse(y, mean),
-        regression.negative_log_density(y, mean, variance), regression.crps(y, mean, variance),
-        regression.interval_coverage(y, mean, variance, 0.8), regression.interval_half_widths(variance, 0.8),
+        scoring.accuracy(p, labels), scoring.negative_log_likelihood(p, labels),
+        scoring.brier_score(p, labels), bins, bins.error, scoring.calibration_error(p, labels),
+        scoring.overconfidence(p, labels), scoring.entropy(p), scoring.mutual_information(members),
+        curve, curve.area, scoring.auroc(inside, outside), scoring.average_precision(inside, outside),
+        scoring.false_positives_at_95(inside, outside), scoring.rmse(y, mean),
+        scoring.negative_log_density(y, mean, variance), scoring.crps(y, mean, variance),
+        scoring.interval_coverage(y, mean, variance, 0.8), scoring.interval_half_widths(variance, 0.8),
         variance_factor(y, mean, variance), temperature(logits, labels), tempered(logits, 1.7),
         split_rows(X, Y, 0.25, np.random.default_rng(3)), [inducing_count(n, 0.7) for n in (1, 2, 10, 1000)],
     ]  # fmt: skip

@@ -10,8 +10,8 @@ import tensorflow as tf
 from scipy.special import entr, log_softmax, softmax
 from scipy.stats import norm
 
-from gpsuite.methods.wasserstein.baselines import networks as networks_module
-from gpsuite.methods.wasserstein.baselines.networks import build_mean_field, build_network, from_members
+from gpsuite.methods.wasserstein import baselines as networks_module
+from gpsuite.methods.wasserstein.baselines import build_mean_field, build_network, from_members
 from gpsuite.models.networks.spec import NetworkSpec
 
 pytestmark = pytest.mark.usefixtures("uncompiled")

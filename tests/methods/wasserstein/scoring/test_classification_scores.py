@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import brier_score_loss, log_loss
 
-from gpsuite.methods.wasserstein.scoring.classification import (
+from gpsuite.methods.wasserstein.scoring import (
     accuracy,
     brier_score,
     calibration_error,

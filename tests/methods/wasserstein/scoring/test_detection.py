@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, roc_auc_score, roc_curve
 
-from gpsuite.methods.wasserstein.scoring.detection import auroc, average_precision, false_positives_at_95
+from gpsuite.methods.wasserstein.scoring import auroc, average_precision, false_positives_at_95
 from tests.arrays import Array
 
 

@@ -7,7 +7,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from gpsuite.methods.wasserstein.scoring.regression import (
+from gpsuite.methods.wasserstein.scoring import (
     crps,
     interval_coverage,
     interval_half_widths,

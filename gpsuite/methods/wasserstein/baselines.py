@@ -1,0 +1,399 @@
+"""Softmax networks: maximum a posteriori, dropout kept in prediction, and the mean field over weights.
+
+Equation: Gal & Ghahramani 2016
+Equation: Lakshminarayanan et al. 2017
+Equation: Kristiadi et al. 2020
+Equation: Hensman et al. 2015
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import gpflow
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+import tensorflow_probability as tfp
+from scipy.special import entr, softmax
+
+from gpsuite.arrays import FloatArray, IntArray
+from gpsuite.budget import Budget
+from gpsuite.methods.wasserstein.scoring import negative_log_density, negative_log_likelihood
+from gpsuite.models.networks.network import Network
+from gpsuite.models.networks.spec import NetworkSpec
+from gpsuite.models.random_elements.element import checked_inputs
+from gpsuite.models.random_elements.likelihoods import (
+    ClassLikelihood,
+    ClassPrediction,
+    GaussianNoise,
+    normal_points,
+)
+from gpsuite.models.random_elements.prior import fit_prior
+from gpsuite.models.regression.inducing import kmeans_inducing
+
+WEIGHT_PRECISION = 1.0  # of the normal prior of every weight
+START_DEVIATION = 0.02  # of the mean field's weights
+_ROWS = 2000
+
+
+@dataclass(frozen=True, eq=False)
+class SoftmaxNetwork:
+    """A network with softmax outputs, maximum a posteriori under a normal prior of its weights.
+
+    Attributes:
+        network: its function.
+        variables: its parameters.
+        n_data: N, all training rows.
+        dropout: probability with which a hidden unit is left out in training.
+    """
+
+    network: Network
+    variables: list[Any]
+    n_data: int
+    dropout: float
+
+    def loss(self, X: Any, y: Any, seed: Any) -> Any:
+        """Return the negative log posterior's estimate by a batch, in nats."""
+        logits = self.network(self.variables, X, self.dropout, seed)
+        penalty = tf.add_n([tf.cast(tf.nn.l2_loss(v), tf.float64) for v in self.variables])
+        return _cross_entropy(logits, y, self.n_data) + WEIGHT_PRECISION * penalty
+
+    def validation_loss(self, X: FloatArray, y: npt.NDArray[Any]) -> float:
+        """Return the mean negative log probability without dropout, in nats; NaN if there is none."""
+        logits = self.logits(X)
+        return negative_log_likelihood(softmax(logits, axis=1), y) if np.isfinite(logits).all() else math.nan
+
+    def logits(self, X: FloatArray) -> FloatArray:
+        """Return the outputs [N, C] without dropout."""
+        return _outputs(self.network, self.variables, X)
+
+    def predict(self, X: FloatArray) -> ClassPrediction:
+        """Return softmax probabilities; all their uncertainty counts as the data's."""
+        return from_members([softmax(self.logits(X), axis=1)])
+
+    def predict_with_dropout(self, X: FloatArray, draws: int, seed: int) -> ClassPrediction:
+        """Return the mean over networks with units left out at random (Gal & Ghahramani 2016)."""
+        seeds = [np.array([seed % 2**31, draw], np.int32) for draw in range(draws)]
+        outputs = (_outputs(self.network, self.variables, X, self.dropout, seed) for seed in seeds)
+        return from_members(softmax(logits, axis=1) for logits in outputs)
+
+
+@dataclass(frozen=True, eq=False)
+class MeanFieldNetwork:
+    """Independent normal distributions over a softmax network's weights (Blundell et al. 2015).
+
+    The prior of a weight has mean 0 and variance 2 / fan-in, of a bias variance 1: as networks are started.
+
+    Attributes:
+        network: its function.
+        means: of the weights.
+        scales: their deviations before softplus.
+        n_data: N, all training rows.
+    """
+
+    network: Network
+    means: list[Any]
+    scales: list[Any]
+    n_data: int
+
+    @property
+    def variables(self) -> list[Any]:
+        """Trained variables."""
+        return [*self.means, *self.scales]
+
+    def loss(self, X: Any, y: Any, seed: Any) -> Any:
+        """Return the negative evidence lower bound's estimate by a batch and one draw of the weights, in nats."""
+        posterior = self.posterior()
+        logits = self.network(_drawn(posterior, seed), X)
+        divergences = [
+            tf.cast(tf.reduce_sum(tfp.distributions.kl_divergence(q, p)), tf.float64)
+            for q, p in zip(posterior, self.prior(), strict=True)
+        ]
+        return _cross_entropy(logits, y, self.n_data) + tf.add_n(divergences)
+
+    def posterior(self) -> list[Any]:
+        """Return the distribution of each layer's weights."""
+        return [
+            tfp.distributions.Normal(mean, tf.nn.softplus(scale))
+            for mean, scale in zip(self.means, self.scales, strict=True)
+        ]
+
+    def prior(self) -> list[Any]:
+        """Return the prior of each layer's weights."""
+        dtype = self.network.dtype.as_numpy_dtype
+        deviations = [
+            dtype(1.0 if len(shape) == 1 else math.sqrt(2.0 / math.prod(shape[:-1])))
+            for shape in self.network.shapes
+        ]
+        return [tfp.distributions.Normal(dtype(0.0), deviation) for deviation in deviations]
+
+    def validation_loss(self, X: FloatArray, y: npt.NDArray[Any]) -> float:
+        """Return the mean negative log probability of 10 fixed draws, in nats; NaN if there is none."""
+        p = self.predict(X, 10, 0).probabilities
+        return negative_log_likelihood(p, y) if np.isfinite(p).all() else math.nan
+
+    def predict(self, X: FloatArray, draws: int, seed: int) -> ClassPrediction:
+        """Return the mean over draws of the weights."""
+        posterior = self.posterior()
+        seeds = [np.array([seed % 2**31, draw], np.int32) for draw in range(draws)]
+        outputs = (_outputs(self.network, _drawn(posterior, seed), X) for seed in seeds)
+        return from_members(softmax(logits, axis=1) for logits in outputs)
+
+
+def build_network(
+    spec: NetworkSpec,
+    inputs: int,
+    n_classes: int,
+    n_data: int,
+    rng: np.random.Generator,
+    dropout: float = 0.0,
+) -> SoftmaxNetwork:
+    """Build an untrained softmax network.
+
+    Raises:
+        ValueError: if the inputs do not fit the spec's image, or dropout is not in [0, 1).
+    """
+    if not 0.0 <= dropout < 1.0:
+        raise ValueError(f"dropout={dropout}: must be in [0, 1)")
+    network = Network(spec, inputs, n_classes)
+    return SoftmaxNetwork(network, network.variables(rng), n_data, dropout)
+
+
+def build_mean_field(
+    spec: NetworkSpec, inputs: int, n_classes: int, n_data: int, rng: np.random.Generator
+) -> MeanFieldNetwork:
+    """Build an untrained mean field around a network's usual start.
+
+    Raises:
+        ValueError: if the inputs do not fit the spec's image.
+    """
+    network = Network(spec, inputs, n_classes)
+    means = network.variables(rng)
+    start = math.log(math.expm1(START_DEVIATION))
+    return MeanFieldNetwork(
+        network, means, [tf.Variable(tf.fill(m.shape, tf.cast(start, m.dtype))) for m in means], n_data
+    )
+
+
+def from_members(members: Iterable[FloatArray]) -> ClassPrediction:
+    """Return the mean of members' probabilities [N, C] and their mean entropy; members may be a generator.
+
+    Raises:
+        ValueError: if there is no member.
+    """
+    count, total, data = 0, np.zeros(()), np.zeros(())
+    for p in members:
+        count, total, data = count + 1, total + p, data + entr(p).sum(axis=1)
+    if count == 0:
+        raise ValueError("at least one member is needed")
+    return ClassPrediction(total / count, data / count)
+
+
+def _drawn(posterior: list[Any], seed: Any) -> list[Any]:
+    layers = [tf.constant([0, 1000 * (layer + 1)], tf.int32) for layer in range(len(posterior))]
+    return [q.sample(seed=seed + layer) for q, layer in zip(posterior, layers, strict=True)]
+
+
+def _cross_entropy(logits: Any, y: Any, n_data: int) -> Any:
+    scale = n_data / tf.cast(tf.shape(y)[0], tf.float64)
+    return scale * tf.reduce_sum(tf.nn.sparse_softmax_cross_entropy_with_logits(y, logits))
+
+
+def _outputs(
+    network: Network, parameters: list[Any], X: FloatArray, dropout: float = 0.0, seed: Any = None
+) -> FloatArray:
+    X = checked_inputs(X, network.inputs)
+    blocks = [X[at : at + _ROWS] for at in range(0, len(X), _ROWS)]
+    return np.concatenate([network(parameters, block, dropout, seed).numpy() for block in blocks])
+
+
+# Laplace approximation over the last layer of a trained softmax network (Kristiadi et al. 2020).
+
+
+PRECISIONS = tuple(10.0**power for power in np.arange(-2.0, 4.5, 0.5))
+"""Prior precisions of the weights among which validation rows choose."""
+_LAPLACE_ROWS = 500
+
+
+@dataclass(frozen=True, eq=False)
+class LastLayerLaplace:
+    """Normal distribution of the last layer's weights around the trained ones; features stay as they are.
+
+    Covariance (H + tau I)^-1, H = sum_n (diag p - p p') (x) phi phi' the Gauss-Newton matrix with phi the features and
+    a 1, written by its eigenvectors.
+
+    Attributes:
+        model: the trained network.
+        eigenvalues: of H [C (F + 1)].
+        vectors: eigenvectors, rows ordered by class, then feature [C, F + 1, C (F + 1)].
+        precision: tau.
+    """
+
+    model: SoftmaxNetwork
+    eigenvalues: FloatArray
+    vectors: FloatArray
+    precision: float
+
+    def predict(self, X: FloatArray) -> ClassPrediction:
+        """Return the mean softmax over the logits' normal distribution, at fixed points."""
+        probabilities, data = [], []
+        X = checked_inputs(X, self.model.network.inputs)
+        for at in range(0, len(X), _LAPLACE_ROWS):
+            mean, covariance = self.logit_moments(X[at : at + _LAPLACE_ROWS])
+            jitter = 1e-10 * np.eye(mean.shape[1])
+            lower = np.linalg.cholesky(covariance + jitter)
+            draws = mean + np.einsum("ncd,sd->snc", lower, normal_points(mean.shape[1])[:256])
+            part = from_members(softmax(draws, axis=2))
+            probabilities.append(part.probabilities)
+            data.append(part.data_uncertainty)
+        return ClassPrediction(np.concatenate(probabilities), np.concatenate(data))
+
+    def logit_moments(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return mean [N, C] and covariance [N, C, C] of the logits."""
+        phi = _features(self.model, X)
+        weighted = self.vectors / np.sqrt(np.maximum(self.eigenvalues, 0.0) + self.precision)
+        # rows of the Jacobian times a root of the covariance, one class at a time: [N, C, K]
+        roots = np.stack([phi @ one for one in weighted], axis=1)
+        return self.model.logits(X), roots @ roots.transpose(0, 2, 1)
+
+
+def last_layer_laplace(
+    model: SoftmaxNetwork, X: FloatArray, X_validation: FloatArray, y_validation: IntArray
+) -> LastLayerLaplace:
+    """Build the approximation from training inputs; the precision with the best validation likelihood is taken."""
+    classes = model.network.outputs
+    size = model.network.shapes[-2][0] + 1
+    H = np.zeros((classes, size, classes, size))
+    for at in range(0, len(X), _LAPLACE_ROWS):
+        phi, p = (
+            _features(model, X[at : at + _LAPLACE_ROWS]),
+            softmax(model.logits(X[at : at + _LAPLACE_ROWS]), axis=1),
+        )
+        for i in range(classes):
+            for j in range(i + 1):
+                weights = p[:, i] * ((i == j) - p[:, j])
+                H[i, :, j] += (phi * weights[:, None]).T @ phi
+    for i in range(classes):
+        for j in range(i):
+            H[j, :, i] = H[i, :, j]  # each block is symmetric
+    eigenvalues, vectors = np.linalg.eigh(H.reshape(classes * size, -1))
+    vectors = vectors.reshape(classes, size, -1)
+
+    def loss(precision: float) -> float:
+        candidate = LastLayerLaplace(model, eigenvalues, vectors, precision)
+        return negative_log_likelihood(candidate.predict(X_validation).probabilities, y_validation)
+
+    return LastLayerLaplace(model, eigenvalues, vectors, min(PRECISIONS, key=loss))
+
+
+def _features(model: SoftmaxNetwork, X: Any) -> FloatArray:
+    phi = np.asarray(model.network.features(model.variables, X).numpy(), dtype=np.float64)
+    return np.concatenate([phi, np.ones((len(phi), 1))], axis=1)
+
+
+# GPflow's sparse variational GP (Hensman et al. 2015) as a classifier and a regression of the same training loop.
+
+
+_SPARSE_ROWS = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class SparseVariationalGP:
+    """GPflow's SVGP under one of our likelihoods: kernel, inducing inputs and q(u) are trained.
+
+    Attributes:
+        model: of GPflow; its own likelihood is not used.
+        likelihood: of the targets.
+        prior_mean: the constant mean of the latent functions.
+    """
+
+    model: gpflow.models.SVGP
+    likelihood: ClassLikelihood | GaussianNoise
+    prior_mean: float
+
+    @property
+    def variables(self) -> list[Any]:
+        """Trained variables."""
+        return [*self.model.trainable_variables, *getattr(self.likelihood, "variables", [])]
+
+    def loss(self, X: Any, y: Any, seed: Any) -> Any:
+        """Return the negative evidence lower bound's estimate by a batch, in nats."""
+        mean, variance = self.model.predict_f(X)
+        scale = self.model.num_data / tf.cast(tf.shape(X)[0], tf.float64)
+        fit = tf.reduce_sum(self.likelihood.expected_log(mean + self.prior_mean, variance, y, seed))
+        return self.model.prior_kl() - scale * fit
+
+    def validation_loss(self, X: FloatArray, y: npt.NDArray[Any]) -> float:
+        """Return the mean negative log predictive probability or density, in nats; NaN if there is none."""
+        try:
+            if isinstance(self.likelihood, GaussianNoise):
+                return negative_log_density(y, *self.predict_gaussian(X))
+            return negative_log_likelihood(self.predict(X).probabilities, y)
+        except (ArithmeticError, ValueError, tf.errors.InvalidArgumentError):
+            return math.nan
+
+    def predict(self, X: FloatArray) -> ClassPrediction:
+        """Return class probabilities and their data uncertainty.
+
+        Raises:
+            ValueError: if X is not finite or not of shape [N, D].
+            TypeError: for a regression.
+        """
+        if isinstance(self.likelihood, GaussianNoise):
+            raise TypeError("a regression predicts no classes")
+        return self.likelihood.predict(*self.latent(X))
+
+    def predict_gaussian(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return mean [N] and variance [N] of a regression's targets, noise included.
+
+        Raises:
+            ValueError: if X is not finite or not of shape [N, D].
+            TypeError: for a classifier.
+        """
+        if not isinstance(self.likelihood, GaussianNoise):
+            raise TypeError("a classifier predicts no numbers")
+        mean, variance = self.latent(X)
+        return mean[:, 0], variance[:, 0] + self.likelihood.variance
+
+    def latent(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return latent mean [N, L] and variance [N, L]."""
+        X = checked_inputs(X, self.model.inducing_variable.Z.shape[1])
+        parts = [self.model.predict_f(X[at : at + _SPARSE_ROWS]) for at in range(0, len(X), _SPARSE_ROWS)]
+        mean, variance = (np.concatenate([part[i].numpy() for part in parts]) for i in (0, 1))
+        return mean + self.prior_mean, variance
+
+
+def build_sparse_gp(
+    X: FloatArray,
+    targets: FloatArray,
+    likelihood: ClassLikelihood | GaussianNoise | None,
+    prior: str,
+    prior_mean: float,
+    prior_evaluations: int,
+    M: int,
+    rng: np.random.Generator,
+) -> SparseVariationalGP:
+    """Build an untrained sparse GP; kernel and inducing inputs start where Gaussian Wasserstein inference has them.
+
+    Args:
+        X: training inputs [N, D].
+        targets: of the regression that chooses the kernel's first parameters [N, L].
+        likelihood: of the targets; None: Gaussian noise as that regression finds it.
+        prior: name in `random_elements.prior.PRIORS`.
+        prior_mean: constant mean.
+        prior_evaluations: of that regression's marginal likelihood.
+        M: inducing inputs.
+        rng: draws rows and centres.
+    """
+    fitted = fit_prior(prior, X, targets - prior_mean, rng, Budget(evaluations=prior_evaluations))
+    gpflow.set_trainable(fitted.kernel, True)
+    Z = kmeans_inducing(X, min(M, len(np.unique(X, axis=0))), rng)
+    model = gpflow.models.SVGP(
+        fitted.kernel, gpflow.likelihoods.Gaussian(), Z, num_latent_gps=targets.shape[1], num_data=len(X)
+    )
+    gpflow.set_trainable(model.likelihood, False)
+    return SparseVariationalGP(model, likelihood or GaussianNoise(fitted.noise_variance), prior_mean)

@@ -1,1 +1,0 @@
-"""Classifiers that Gaussian Wasserstein inference is compared with, trained by the same loop."""

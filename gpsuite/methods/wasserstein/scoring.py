@@ -1,0 +1,346 @@
+"""Scores of predicted class probabilities. Logarithms are natural; every mean is over points. No TensorFlow.
+
+Equation: Guo et al. 2017, Eq. (3)
+Equation: Brier 1950
+Equation: Hanley & McNeil 1982
+Equation: Gneiting & Raftery 2007, Eq. (21)
+Equation: Guo et al. 2017, Sec. 4.2
+Equation: derived, tempering of Gaussian predictions
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.special import entr, log_softmax, ndtr, ndtri, softmax
+from scipy.stats import rankdata
+
+from gpsuite.arrays import BoolArray, FloatArray, IntArray
+from gpsuite.models.classification.robust_max import checked_labels
+
+BINS = 15
+"""Bins of the calibration error where nothing else is said, as Guo et al. 2017."""
+
+
+@dataclass(frozen=True, eq=False)
+class Reliability:
+    """Confidence against accuracy in equal-width bins (b / B, (b + 1) / B] of the largest probability.
+
+    Attributes:
+        upper: right ends of the bins [B].
+        counts: points in each [B].
+        confidence: mean largest probability in each; NaN where empty [B].
+        accuracy: share of right predictions in each; NaN where empty [B].
+    """
+
+    upper: FloatArray
+    counts: IntArray
+    confidence: FloatArray
+    accuracy: FloatArray
+
+    @property
+    def error(self) -> float:
+        """Expected calibration error: sum over bins of n_b / n |accuracy - confidence|, in [0, 1]."""
+        filled = self.counts > 0
+        gaps = np.abs(self.accuracy[filled] - self.confidence[filled])
+        return float(self.counts[filled] @ gaps / self.counts.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class RiskCoverage:
+    """Error rate among the most certain points, against the share of points that are predicted at all.
+
+    Attributes:
+        coverage: 1/n, ..., 1 [N].
+        risk: error rate among that share, the least uncertain first; points of equal uncertainty count alike [N].
+    """
+
+    coverage: FloatArray
+    risk: FloatArray
+
+    @property
+    def area(self) -> float:
+        """Mean risk over all coverages (AURC), in [0, 1]."""
+        return float(self.risk.mean())
+
+
+def accuracy(probabilities: FloatArray, labels: IntArray) -> float:
+    """Return the share of points whose most probable class is the label."""
+    p, y = checked_predictions(probabilities, labels)
+    return float(np.mean(p.argmax(axis=1) == y))
+
+
+def negative_log_likelihood(probabilities: FloatArray, labels: IntArray) -> float:
+    """Return the mean of -log p_y in nats; infinite if a label had probability 0."""
+    p, y = checked_predictions(probabilities, labels)
+    with np.errstate(divide="ignore"):
+        return float(np.mean(-np.log(p[np.arange(len(y)), y])))
+
+
+def brier_score(probabilities: FloatArray, labels: IntArray) -> float:
+    """Return the mean of sum_j (p_j - [y = j])^2, in [0, 2]."""
+    p, y = checked_predictions(probabilities, labels)
+    return float(np.mean(np.sum((p - np.eye(p.shape[1])[y]) ** 2, axis=1)))
+
+
+def reliability(probabilities: FloatArray, labels: IntArray, bins: int = BINS) -> Reliability:
+    """Return confidence and accuracy in equal-width bins of the largest probability.
+
+    Raises:
+        ValueError: if predictions and labels do not fit or there is no bin.
+    """
+    p, y = checked_predictions(probabilities, labels)
+    if bins < 1:
+        raise ValueError(f"bins={bins}: at least 1 is needed")
+    confidence, right = p.max(axis=1), p.argmax(axis=1) == y
+    index = np.clip(np.ceil(confidence * bins).astype(np.int64) - 1, 0, bins - 1)
+    counts, sums, hits = (np.bincount(index, values, bins) for values in (None, confidence, right))
+    with np.errstate(invalid="ignore"):
+        return Reliability(np.arange(1, bins + 1) / bins, counts, sums / counts, hits / counts)
+
+
+def calibration_error(probabilities: FloatArray, labels: IntArray, bins: int = BINS) -> float:
+    """Return the expected calibration error with equal-width bins (see `Reliability`)."""
+    return reliability(probabilities, labels, bins).error
+
+
+def overconfidence(probabilities: FloatArray, labels: IntArray) -> float:
+    """Return mean confidence minus accuracy; positive where predictions promise too much."""
+    p, y = checked_predictions(probabilities, labels)
+    return float(p.max(axis=1).mean()) - accuracy(p, y)
+
+
+def entropy(probabilities: FloatArray) -> FloatArray:
+    """Return the entropy over the last axis in nats: of mean predictions, their total uncertainty."""
+    return np.asarray(entr(probabilities).sum(axis=-1))
+
+
+def mutual_information(members: FloatArray) -> FloatArray:
+    """Return the knowledge uncertainty of an ensemble [N], in nats: total minus expected data uncertainty.
+
+    Args:
+        members: probabilities of each member [S, N, C].
+    """
+    return np.asarray(entropy(members.mean(axis=0)) - entropy(members).mean(axis=0))
+
+
+def risk_coverage(uncertainty: FloatArray, wrong: BoolArray) -> RiskCoverage:
+    """Return the error rate among the most certain points for every share of them.
+
+    Within a group of equal uncertainty the errors are spread evenly, so that the order of points does not matter.
+
+    Args:
+        uncertainty: larger is less certain [N].
+        wrong: whether each prediction is wrong [N].
+
+    Raises:
+        ValueError: if shapes disagree, there is no point or an uncertainty is not finite.
+    """
+    uncertainty, errs = np.asarray(uncertainty, np.float64), np.asarray(wrong, np.float64)
+    if uncertainty.ndim != 1 or uncertainty.shape != errs.shape or uncertainty.size == 0:
+        raise ValueError("uncertainty and wrong must be vectors of the same length, at least 1")
+    if not np.isfinite(uncertainty).all():
+        raise ValueError("uncertainties must be finite")
+    _, group, sizes = np.unique(uncertainty, return_inverse=True, return_counts=True)
+    shares = np.bincount(group, errs) / sizes
+    errors = np.cumsum(np.repeat(shares, sizes))
+    counts = np.arange(1, len(errs) + 1)
+    return RiskCoverage(counts / len(errs), errors / counts)
+
+
+def checked_predictions(probabilities: FloatArray, labels: IntArray) -> tuple[FloatArray, IntArray]:
+    """Return probabilities [N, C] and integer labels [N].
+
+    Raises:
+        ValueError: if shapes disagree, there is no point, a label is not a class, or a row is not a distribution
+            (within 1e-6).
+    """
+    p = np.asarray(probabilities, dtype=np.float64)
+    if p.ndim != 2 or 0 in p.shape:
+        raise ValueError(f"probabilities [N, C] are needed, got shape {p.shape}")
+    if not (p >= 0.0).all() or not (np.abs(p.sum(axis=1) - 1.0) <= 1e-6).all():
+        raise ValueError("each row of probabilities must be non-negative and sum to 1")
+    return p, checked_labels(labels, len(p), p.shape[1])
+
+
+# Scores of telling two samples apart by a number: out-of-distribution inputs by their uncertainty. No TensorFlow.
+
+
+def auroc(inside: FloatArray, outside: FloatArray) -> float:
+    """Return the probability that an outside score exceeds an inside one, ties counting one half.
+
+    Args:
+        inside: uncertainties of in-distribution inputs [N].
+        outside: uncertainties of out-of-distribution inputs, the positive class [N'].
+
+    Raises:
+        ValueError: if a sample is empty or not a finite vector.
+    """
+    inside, outside = _checked(inside, outside)
+    ranks = rankdata(np.concatenate([inside, outside]))[len(inside) :]
+    pairs = len(inside) * len(outside)
+    return float((ranks.sum() - len(outside) * (len(outside) + 1) / 2.0) / pairs)
+
+
+def average_precision(inside: FloatArray, outside: FloatArray) -> float:
+    """Return the area under the precision-recall curve (AUPR), outside the positive class.
+
+    The sum of precision times the gain of recall over falling thresholds, ties together, as scikit-learn's.
+
+    Raises:
+        ValueError: as `auroc`.
+    """
+    inside, outside = _checked(inside, outside)
+    thresholds = np.unique(outside)[::-1]
+    true = len(outside) - np.searchsorted(np.sort(outside), thresholds, side="left")
+    false = len(inside) - np.searchsorted(np.sort(inside), thresholds, side="left")
+    gains = np.diff(true / len(outside), prepend=0.0)
+    return float(gains @ (true / (true + false)))
+
+
+def false_positives_at_95(inside: FloatArray, outside: FloatArray) -> float:
+    """Return the share of outside inputs taken for inside ones where at least 95 % of the inside ones are (FPR95).
+
+    The threshold is the smallest inside score that admits 95 % of them; a score equal to it is admitted.
+
+    Raises:
+        ValueError: as `auroc`.
+    """
+    inside, outside = _checked(inside, outside)
+    needed = -(-95 * len(inside) // 100)
+    return float(np.mean(outside <= np.sort(inside)[needed - 1]))
+
+
+def _checked(inside: FloatArray, outside: FloatArray) -> tuple[FloatArray, FloatArray]:
+    samples = np.asarray(inside, np.float64), np.asarray(outside, np.float64)
+    for name, sample in zip(("inside", "outside"), samples, strict=True):
+        if sample.ndim != 1 or sample.size == 0 or not np.isfinite(sample).all():
+            raise ValueError(f"{name} scores must be a finite vector, at least one, got shape {sample.shape}")
+    return samples
+
+
+# Scores of Gaussian predictions N(mean, variance), noise included, in the targets' units. No TensorFlow.
+
+
+def rmse(y: FloatArray, mean: FloatArray) -> float:
+    """Return the root of the mean squared error, in units of y."""
+    return float(np.sqrt(np.mean((np.asarray(y) - mean) ** 2)))
+
+
+def negative_log_density(y: FloatArray, mean: FloatArray, variance: FloatArray) -> float:
+    """Return the mean of -log N(y; mean, variance) in nats.
+
+    Raises:
+        ValueError: if shapes disagree, a value is not finite or a variance is not positive.
+    """
+    y, mean, variance = checked_gaussians(y, mean, variance)
+    return float(np.mean(0.5 * (np.log(2.0 * np.pi * variance) + (y - mean) ** 2 / variance)))
+
+
+def crps(y: FloatArray, mean: FloatArray, variance: FloatArray) -> float:
+    """Return the mean continuous ranked probability score, in units of y (Gneiting & Raftery 2007, Eq. 21).
+
+    Raises:
+        ValueError: as `negative_log_density`.
+    """
+    y, mean, variance = checked_gaussians(y, mean, variance)
+    s = np.sqrt(variance)
+    z = (y - mean) / s
+    density = np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi)
+    return float(np.mean(s * (z * (2.0 * ndtr(z) - 1.0) + 2.0 * density - 1.0 / np.sqrt(np.pi))))
+
+
+def interval_coverage(y: FloatArray, mean: FloatArray, variance: FloatArray, level: float) -> float:
+    """Return the share of targets within the central intervals of probability `level`.
+
+    Raises:
+        ValueError: as `negative_log_density`, or if the level is not in (0, 1).
+    """
+    y, mean, variance = checked_gaussians(y, mean, variance)
+    return float(np.mean(np.abs(y - mean) <= interval_half_widths(variance, level)))
+
+
+def interval_half_widths(variance: FloatArray, level: float) -> FloatArray:
+    """Return half the widths of the central intervals of probability `level`, in units of y.
+
+    Raises:
+        ValueError: if the level is not in (0, 1).
+    """
+    if not 0.0 < level < 1.0:
+        raise ValueError(f"level={level}: must be in (0, 1)")
+    return np.asarray(ndtri(0.5 * (1.0 + level)) * np.sqrt(variance))
+
+
+def checked_gaussians(
+    y: FloatArray, mean: FloatArray, variance: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the three as float64 arrays of one shape.
+
+    Raises:
+        ValueError: if shapes disagree, there is no point, a value is not finite or a variance is not positive.
+    """
+    y, mean, variance = (np.asarray(part, dtype=np.float64) for part in (y, mean, variance))
+    if y.shape != mean.shape or y.shape != variance.shape or y.size == 0:
+        raise ValueError(f"shapes differ or are empty: {y.shape}, {mean.shape}, {variance.shape}")
+    if not (np.isfinite(y).all() and np.isfinite(mean).all() and np.isfinite(variance).all()):
+        raise ValueError("targets, means and variances must be finite")
+    if not (variance > 0.0).all():
+        raise ValueError("variances must be positive")
+    return y, mean, variance
+
+
+# Tempering of predictions, chosen on validation rows: Gaussian variances in closed form, logits by a search.
+
+
+TEMPERATURES = (1e-3, 1e3)
+
+
+class ExactPredictionsError(ValueError):
+    """Every validation target was predicted exactly: the less variance the better, without end."""
+
+
+def variance_factor(y: FloatArray, mean: FloatArray, variance: FloatArray) -> float:
+    """Return alpha with the least negative log density of N(mean, alpha variance): mean((y - mean)^2 / variance).
+
+    Args:
+        y: validation targets [N].
+        mean: predictions [N].
+        variance: with the noise [N].
+
+    Raises:
+        ValueError: if shapes disagree, a value is not finite or a variance is not positive.
+        ExactPredictionsError: if all errors are 0.
+    """
+    y, mean, variance = checked_gaussians(y, mean, variance)
+    alpha = float(np.mean((y - mean) ** 2 / variance))
+    if not alpha > 0.0:
+        raise ExactPredictionsError("every prediction is exact: no factor above 0 is best")
+    return alpha
+
+
+def temperature(logits: FloatArray, labels: IntArray) -> float:
+    """Return T in `TEMPERATURES` with the least mean of -log softmax(logits / T)_y (Guo et al. 2017).
+
+    The loss is convex in 1 / T: the search over it finds the minimum.
+
+    Raises:
+        ValueError: if labels do not fit or a logit is not finite.
+    """
+    logits = np.asarray(logits, dtype=np.float64)
+    y = checked_labels(labels, *logits.shape)
+    if not np.isfinite(logits).all():
+        raise ValueError("logits must be finite")
+
+    def loss(log_inverse: float) -> float:
+        return -float(np.mean(log_softmax(np.exp(log_inverse) * logits, axis=1)[np.arange(len(y)), y]))
+
+    low, high = (-np.log(t) for t in reversed(TEMPERATURES))
+    found = minimize_scalar(loss, bounds=(low, high), method="bounded", options={"xatol": 1e-8})
+    return float(np.exp(-found.x))
+
+
+def tempered(logits: FloatArray, T: float) -> FloatArray:
+    """Return softmax(logits / T) [N, C]."""
+    return np.asarray(softmax(logits / T, axis=1))

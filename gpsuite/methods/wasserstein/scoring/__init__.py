@@ -1,1 +1,0 @@
-"""Scores of probabilistic predictions: classification, out-of-distribution detection, regression."""
