@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from gpsuite.arrays import FloatArray
-from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import PAPER_GRID
+from gpsuite.methods.pac_bayes.bounds import PAPER_GRID
 from gpsuite.methods.pac_bayes.evaluation import evaluate
 from gpsuite.methods.pac_bayes.losses import BandLoss
 from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior

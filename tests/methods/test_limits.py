@@ -9,16 +9,18 @@ from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.methods.active_learning.problem import Pool, Problem, safe_set
 from gpsuite.methods.conformal import jackknife_plus, split_radius
-from gpsuite.methods.pac_bayes.bounds.certificates import Terms
-from gpsuite.methods.pac_bayes.bounds.held_out import binomial_upper_bound, mean_loss_upper_bound
-from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import PAPER_GRID, HyperparameterGrid
-from gpsuite.methods.pac_bayes.bounds.kl_inverse import kl_inverse, kl_inverse_lower
-from gpsuite.methods.pac_bayes.bounds.objectives import (
+from gpsuite.methods.pac_bayes.bounds import (
+    PAPER_GRID,
+    HyperparameterGrid,
+    Terms,
     bayes_risk_bound,
+    binomial_upper_bound,
     catoni_bound,
     check_catoni_constant,
     lambda_bound_at,
+    mean_loss_upper_bound,
 )
+from gpsuite.methods.pac_bayes.kl_inverse import kl_inverse, kl_inverse_lower
 from gpsuite.methods.pac_bayes.losses import LOSSES
 from gpsuite.methods.perturbation import checks
 from gpsuite.methods.perturbation.objectives.nonsmooth import EpsilonSVR

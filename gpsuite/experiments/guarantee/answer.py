@@ -19,7 +19,7 @@ from gpsuite.experiments.guarantee.tasks import BAND_GROUP, GuaranteeSettings, o
 from gpsuite.experiments.perturbation.region import mean_width
 from gpsuite.experiments.sentences import MODEL_WORDS, at_most, band_holds, errors_bounded, percent_up
 from gpsuite.methods.conformal import jackknife_bounded
-from gpsuite.methods.pac_bayes.bounds.kl_inverse import kl_inverse
+from gpsuite.methods.pac_bayes.kl_inverse import kl_inverse
 from gpsuite.reporting.answer import write_answer
 from gpsuite.reporting.atomic import cannot, write_text
 from gpsuite.reporting.comparison import Statistic

@@ -21,12 +21,10 @@ from gpsuite.experiments.pac_bayes.tasks import LEAST_TRAINING_ROWS
 from gpsuite.experiments.robustness.classifiers import numbers_of
 from gpsuite.methods.conformal import LeaveOneOut, split_radius
 from gpsuite.methods.pac_bayes import PAPER_GRID, BandLoss, FullGPPosterior
-from gpsuite.methods.pac_bayes.bounds.certificates import Certificate
-from gpsuite.methods.pac_bayes.copies import Copies, cautious_upper_bound
-from gpsuite.methods.pac_bayes.evaluation import certify_posterior
+from gpsuite.methods.pac_bayes.bounds import Certificate
+from gpsuite.methods.pac_bayes.evaluation import Copies, cautious_upper_bound, certify_posterior
+from gpsuite.methods.pac_bayes.full_gp import relevance_lengthscales, train_full_gp
 from gpsuite.methods.pac_bayes.problem import Problem, Search, TrainedGP
-from gpsuite.methods.pac_bayes.relevance import relevance_lengthscales
-from gpsuite.methods.pac_bayes.training import train_full_gp
 from gpsuite.methods.robustness.regression import MEAN, prediction_range
 from gpsuite.methods.robustness.search.regions import box
 from gpsuite.models.config import Hyperparameters

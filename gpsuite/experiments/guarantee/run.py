@@ -45,7 +45,7 @@ from gpsuite.experiments.guarantee.tasks import (
     RowsTask,
 )
 from gpsuite.experiments.robustness.classifiers import numbers_of
-from gpsuite.methods.pac_bayes.copies import cautious_upper_bound
+from gpsuite.methods.pac_bayes.evaluation import cautious_upper_bound
 from gpsuite.models.classification.approximation import NotConvergedError
 from gpsuite.seeds import stream
 

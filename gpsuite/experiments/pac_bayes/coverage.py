@@ -26,10 +26,9 @@ from gpsuite.experiments.base import (
 from gpsuite.experiments.pac_bayes.methods import BOUND, FULL, RISK_BOUND, risk_method
 from gpsuite.experiments.pac_bayes.training import Training
 from gpsuite.experiments.settings import Count, Positive, Share, at_least, filled
-from gpsuite.methods.pac_bayes.bounds import certificates
-from gpsuite.methods.pac_bayes.bounds.certificates import Terms, certify
-from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import PAPER_GRID
-from gpsuite.methods.pac_bayes.bounds.kl_inverse import binary_kl
+from gpsuite.methods.pac_bayes import bounds
+from gpsuite.methods.pac_bayes.bounds import PAPER_GRID, Terms, certify
+from gpsuite.methods.pac_bayes.kl_inverse import binary_kl
 from gpsuite.methods.pac_bayes.losses import BandLoss
 from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior, Posterior, RiskAndKL, gibbs_risk
 from gpsuite.models.config import Hyperparameters
@@ -204,7 +203,7 @@ def run_power(task: Task[PowerTask], shared: SharedWork) -> Outcome:
         metrics[f"share_{delta:g}"] = least_share(n, delta)
     found = np.array(fitted_noise(n, params.simulations, np.random.default_rng(params.seed)))
     bound, without, risk, true, kl = found.T
-    excess = n * binary_kl(risk, true) - certificates.penalty(0.0, Terms(n, 0, NOISE_DELTA)).total
+    excess = n * binary_kl(risk, true) - bounds.penalty(0.0, Terms(n, 0, NOISE_DELTA)).total
     needed = np.where(true > risk, excess / kl, 0.0)
     counts = {
         "count": len(found),
@@ -222,7 +221,7 @@ def largest_failure(n: int, delta: float) -> float:
     the n + 1 bounds.
     """
     terms = Terms(n, 0, delta)
-    found = [certificates.certify(RiskAndKL(k / n, 0.0), terms) for k in range(n + 1)]
+    found = [bounds.certify(RiskAndKL(k / n, 0.0), terms) for k in range(n + 1)]
     upper = np.array([each.bound_kl for each in found])
     lower = np.array([each.lower_kl for each in found])
     ends = np.concatenate([upper, lower])
@@ -243,7 +242,7 @@ def least_share(n: int, delta: float) -> float:
     A bound holds for k of n errors if and only if it is at least the exact binomial one, u_k, so kl(k/n || u_k) / c is
     the share that k needs.
     """
-    c = certificates.penalty(0.0, Terms(n, 0, delta)).per_point
+    c = bounds.penalty(0.0, Terms(n, 0, delta)).per_point
     exact = [clopper_pearson(k, n, 2.0 * delta)[1] for k in range(n)]
     return float(np.max(binary_kl(np.arange(n) / n, exact)) / c)
 
@@ -262,7 +261,7 @@ def fitted_noise(
         true = float(0.5 * weights @ loss.expected(np.zeros(POWER_NODES), mean, variance + 1.0))
         risk = posterior.gibbs_risk(loss)
         terms, kls = Terms(n, 0, NOISE_DELTA), (posterior.kl, 0.0)
-        bounds = [certificates.certify(RiskAndKL(risk, kl), terms).bound_kl for kl in kls]
+        bounds = [bounds.certify(RiskAndKL(risk, kl), terms).bound_kl for kl in kls]
         rows.append((bounds[0], bounds[1], risk, true, posterior.kl))
     return rows
 

@@ -21,7 +21,7 @@ from gpsuite.experiments.pac_bayes.tables import (
 )
 from gpsuite.experiments.pac_bayes.tasks import FitTask, Goal, SplitSettings
 from gpsuite.experiments.settings import Positive, filled, unique
-from gpsuite.methods.pac_bayes.bounds.certificates import Terms, certify
+from gpsuite.methods.pac_bayes.bounds import Terms, certify
 from gpsuite.methods.pac_bayes.posteriors import RiskAndKL
 from gpsuite.reporting.claims import claim
 from gpsuite.reporting.comparison import Statistic

@@ -37,11 +37,15 @@ from gpsuite.experiments.pac_bayes.tasks import (
     loss_of,
 )
 from gpsuite.experiments.pac_bayes.training import Trained, Training
-from gpsuite.methods.pac_bayes.bounds.held_out import binomial_upper_bound, mean_loss_upper_bound
-from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import PAPER_GRID
-from gpsuite.methods.pac_bayes.copies import ALL_DIFFERENT, Copies, FewDifferentError
+from gpsuite.methods.pac_bayes.bounds import PAPER_GRID, binomial_upper_bound, mean_loss_upper_bound
 from gpsuite.methods.pac_bayes.cost import Cost
-from gpsuite.methods.pac_bayes.evaluation import Evaluation, evaluate
+from gpsuite.methods.pac_bayes.evaluation import (
+    ALL_DIFFERENT,
+    Copies,
+    Evaluation,
+    FewDifferentError,
+    evaluate,
+)
 from gpsuite.methods.pac_bayes.losses import Loss
 from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior
 from gpsuite.seeds import derived_seed

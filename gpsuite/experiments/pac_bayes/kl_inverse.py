@@ -20,7 +20,7 @@ from gpsuite.experiments.base import (
     every_array,
 )
 from gpsuite.experiments.settings import at_least, filled, not_negative, unique
-from gpsuite.methods.pac_bayes.bounds.kl_inverse import kl_inverse
+from gpsuite.methods.pac_bayes.kl_inverse import kl_inverse
 from gpsuite.reporting.comparison import Statistic
 
 if TYPE_CHECKING:

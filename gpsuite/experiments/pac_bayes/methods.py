@@ -21,18 +21,16 @@ from gpsuite.experiments.pac_bayes.training import (
 )
 from gpsuite.experiments.settings import Count, one_of
 from gpsuite.experiments.tasks import left_out_as
-from gpsuite.methods.pac_bayes.bounds.objectives import OBJECTIVES
+from gpsuite.methods.pac_bayes.bounds import OBJECTIVES
 from gpsuite.methods.pac_bayes.cost import Cost, full_gp_cost, sparse_gp_cost
+from gpsuite.methods.pac_bayes.full_gp import maximise_full_likelihood, train_full_gp
 from gpsuite.methods.pac_bayes.losses import Loss
 from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior
 from gpsuite.methods.pac_bayes.problem import Problem, Search
-from gpsuite.methods.pac_bayes.sparse.free_form import FreeFormPosterior
-from gpsuite.methods.pac_bayes.sparse.free_form_training import train_free_form
+from gpsuite.methods.pac_bayes.sparse.free_form import FreeFormPosterior, train_free_form
 from gpsuite.methods.pac_bayes.sparse.likelihood import Form
 from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior
-from gpsuite.methods.pac_bayes.sparse.staged_search import StagedSearch
-from gpsuite.methods.pac_bayes.sparse.training import train_sparse_gp, train_sparse_likelihood
-from gpsuite.methods.pac_bayes.training import maximise_full_likelihood, train_full_gp
+from gpsuite.methods.pac_bayes.sparse.training import StagedSearch, train_sparse_gp, train_sparse_likelihood
 from gpsuite.models.config import Hyperparameters
 
 REGRESSION = ("regression",)

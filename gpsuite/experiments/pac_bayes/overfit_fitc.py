@@ -33,9 +33,8 @@ from gpsuite.experiments.pac_bayes.fits import AGREEMENT, Split, training_of
 from gpsuite.experiments.pac_bayes.methods import RISK_BOUND, SPARSE, risk_method, with_inducing
 from gpsuite.experiments.pac_bayes.tasks import LEAST_TRAINING_ROWS, TrainingTask
 from gpsuite.experiments.settings import Count, Positive, Share, at_least
-from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import PAPER_GRID
-from gpsuite.methods.pac_bayes.copies import ALL_DIFFERENT, Copies
-from gpsuite.methods.pac_bayes.evaluation import evaluate
+from gpsuite.methods.pac_bayes.bounds import PAPER_GRID
+from gpsuite.methods.pac_bayes.evaluation import ALL_DIFFERENT, Copies, evaluate
 from gpsuite.methods.pac_bayes.losses import BandLoss
 from gpsuite.methods.pac_bayes.posteriors import Posterior
 from gpsuite.reporting.comparison import Statistic

@@ -36,8 +36,7 @@ from gpsuite.experiments.pac_bayes.methods import RISK_BOUND, risk_method, spars
 from gpsuite.experiments.pac_bayes.tables import dataset_statistics
 from gpsuite.experiments.pac_bayes.training import Trained, Training
 from gpsuite.experiments.settings import Count, Positive, Share
-from gpsuite.methods.pac_bayes.bounds.certificates import Terms, certify
-from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import PAPER_GRID
+from gpsuite.methods.pac_bayes.bounds import PAPER_GRID, Terms, certify
 from gpsuite.methods.pac_bayes.losses import BandLoss
 from gpsuite.methods.pac_bayes.posteriors import RiskAndKL, gibbs_risk
 from gpsuite.models.regression.inducing import kmeans_inducing

@@ -38,10 +38,8 @@ from gpsuite.experiments.pac_bayes.tables import dataset_statistics, summarise_s
 from gpsuite.experiments.pac_bayes.tasks import FitTask, Goal, SplitSettings, loss_of
 from gpsuite.experiments.pac_bayes.training import Trained
 from gpsuite.experiments.settings import Positive, filled, unique, within
-from gpsuite.methods.pac_bayes.bounds.certificates import Terms, certify
-from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import HyperparameterGrid
-from gpsuite.methods.pac_bayes.copies import FewDifferentError, cautious_risk
-from gpsuite.methods.pac_bayes.evaluation import evaluate
+from gpsuite.methods.pac_bayes.bounds import HyperparameterGrid, Terms, certify
+from gpsuite.methods.pac_bayes.evaluation import FewDifferentError, cautious_risk, evaluate
 from gpsuite.methods.pac_bayes.losses import Loss
 from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior, RiskAndKL
 from gpsuite.reporting.comparison import Statistic

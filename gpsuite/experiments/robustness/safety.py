@@ -22,7 +22,7 @@ from gpsuite.experiments.robustness.safety_runs import CANDIDATE_BOXES, CANDIDAT
 from gpsuite.experiments.robustness.safety_tasks import SafetySettings, classes_of, has_several
 from gpsuite.experiments.robustness.tasks import AGREEMENT
 from gpsuite.experiments.sentences import certified
-from gpsuite.methods.pac_bayes.copies import cautious_upper_bound
+from gpsuite.methods.pac_bayes.evaluation import cautious_upper_bound
 from gpsuite.methods.robustness.decision import HALF
 from gpsuite.reporting.claims import claim
 from gpsuite.reporting.comparison import Statistic

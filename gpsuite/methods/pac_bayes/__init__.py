@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gpsuite.methods.pac_bayes.face import *  # noqa: F403
+    from gpsuite.methods.pac_bayes.exports import *
 
 
 def __getattr__(name: str) -> Any:

@@ -6,6 +6,9 @@ KL = [ln det(K + s I) - n ln s - n + s sum h + alpha'(y - s alpha)] / 2. No jitt
 Equation: Reeb et al. 2018, Eq. (6), Eq. (8)
 Equation: derived, gradient of the full GP's bound
 Equation: Rasmussen & Williams 2006, Eq. (2.30), Eq. (5.9)
+Equation: Reeb et al. 2018, Sec. 3
+Equation: Rasmussen & Williams 2006, Eq. (2.30)
+Equation: Rasmussen & Williams 2006, Eq. (2.30), Sec. 5.1
 """
 
 from __future__ import annotations
@@ -15,13 +18,23 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotri
+from scipy.optimize import Bounds
+from scipy.special import expit
 
 from gpsuite.arrays import FloatArray
-from gpsuite.methods.pac_bayes.posteriors import RiskAndKL, checked_data
-from gpsuite.methods.pac_bayes.problem import Problem
-from gpsuite.methods.pac_bayes.se_kernel import check_logarithms, log_kernel, log_kernel_factors
+from gpsuite.budget import Budget
+from gpsuite.methods.pac_bayes.posteriors import (
+    RiskAndKL,
+    check_logarithms,
+    checked_data,
+    log_kernel,
+    log_kernel_factors,
+)
+from gpsuite.methods.pac_bayes.problem import Problem, Search, TrainedGP
+from gpsuite.models.config import Hyperparameters
 from gpsuite.models.linalg import NotPositiveDefiniteError
 from gpsuite.models.radial import is_far
+from gpsuite.models.search import Minimum, minimise
 
 # Rows handled at once: panels in cache, triangles not much larger than half a square.
 _PANEL = 128
@@ -239,3 +252,112 @@ def _mirror_lower(matrix: FloatArray) -> None:
         lower = np.tril(block, -1)
         block[...] = lower + lower.T + np.diag(np.diagonal(block))
         matrix[i:e, e:] = matrix[e:, i:e].T
+
+
+# Training a full GP by minimising a PAC-Bayesian bound, or by its marginal likelihood, which does not know the loss.
+
+
+NOISE_FLOOR = 1e-6
+"""Of the noise variance in GPflow's Gaussian likelihood."""
+
+
+def train_full_gp(problem: Problem, search: Search) -> TrainedGP:
+    """Minimise the bound of a full GP over its hyperparameters, then round those of the kernel.
+
+    L-BFGS-B with variance and lengthscales in the box [e^-6, e^6] of the grid.
+
+    Raises:
+        ValueError: if `search.start` has the wrong number of lengthscales.
+        UserError: if the parametrisation is unknown.
+    """
+    bound, variables = FullGPObjective(problem), search.variables
+    first = search.first(problem.n_lengthscales)
+
+    def value_and_gradient(u: FloatArray) -> tuple[float, FloatArray]:
+        theta, slope = variables.to_log(u)
+        value, gradient, _ = bound.value_and_gradient(theta)
+        return value, gradient * slope
+
+    found = search.run(value_and_gradient, variables.from_log(first.to_log()), search.limits(first.n_kernel))
+    return TrainedGP.at(variables.to_log(found.point)[0], found)
+
+
+def maximise_full_likelihood(
+    X: FloatArray, y: FloatArray, ard: bool, budget: Budget
+) -> tuple[Hyperparameters, Minimum]:
+    """Train a full GP by its marginal likelihood, from hyperparameters 1, as GPflow does, without TensorFlow.
+
+    The search runs over GPflow's unconstrained parameters, softplus of the kernel's and softplus above a floor of the
+    noise variance, with scipy's default tolerances: it visits the points that GPflow's would.
+
+    Args:
+        X: inputs [N, D].
+        y: targets [N].
+        ard: one lengthscale per input, or a single one.
+        budget: each evaluation is counted; ends the search when exhausted.
+
+    Returns:
+        the hyperparameters at the best point met, and how the search ended.
+
+    Equation: Rasmussen & Williams 2006, Eq. (2.30)
+    """
+    likelihood = FullGPLikelihood(X, y, ard)
+    floor = np.zeros(likelihood.n_lengthscales + 2)
+    floor[-1] = NOISE_FLOOR
+
+    def value_and_gradient(u: FloatArray) -> tuple[float, FloatArray]:
+        natural = np.logaddexp(0.0, u) + floor
+        value, gradient = likelihood.value_and_gradient(np.log(natural))
+        return value, gradient * expit(u) / natural
+
+    above = 1.0 - floor
+    found = minimise(value_and_gradient, above + np.log(-np.expm1(-above)), budget)
+    return Hyperparameters.from_log(np.log(np.logaddexp(0.0, found.point) + floor)), found
+
+
+# Lengthscales that scale the inputs before a bound is trained, learned on rows that the bound does not see.
+#
+# On the grid of a PAC-Bayes bound each lengthscale costs some nats. What other rows decide costs none: a prior may
+# depend on them. Inputs are divided by the lengthscales found there, so that a bound pays for a single one.
+# Source: Ambroladze, Parrado-Hernandez & Shawe-Taylor 2007 (a prior learned on a part of the rows)
+
+
+SPREAD = 1.5
+"""Standard deviation of the normal prior on the logarithm of each hyperparameter: a factor of 4.5 either way."""
+
+FARTHEST = 3.0
+"""How many of these each may be away from the prior's centre."""
+
+NOISE = 0.1
+"""Centre of the noise variance's prior, as a share of the target's variance."""
+
+MAX_EVALUATIONS = 100
+
+
+def relevance_lengthscales(X: FloatArray, y: FloatArray) -> FloatArray:
+    """Return one lengthscale per input at the posterior mode of a full GP's hyperparameters, [D].
+
+    The log marginal likelihood, plus a lognormal prior about the distance of two standardised rows, sqrt(2 D), which
+    decides where rows are few: there all inputs stay alike.
+
+    Args:
+        X: standardised inputs [N, D].
+        y: standardised targets [N].
+
+    Raises:
+        ValueError: if shapes disagree, or a value is not finite.
+
+    Equation: Rasmussen & Williams 2006, Eq. (2.30), Sec. 5.1
+    """
+    likelihood, inputs = FullGPLikelihood(X, y), X.shape[1]
+    centre = np.log(np.concatenate([[1.0], np.full(inputs, np.sqrt(2.0 * inputs)), [NOISE]]))
+
+    def value_and_gradient(theta: FloatArray) -> tuple[float, FloatArray]:
+        value, gradient = likelihood.value_and_gradient(theta)
+        away = (theta - centre) / SPREAD
+        return value + 0.5 * float(away @ away), gradient + away / SPREAD
+
+    # copies among few rows would send noise and lengthscales to 0
+    within = Bounds(centre - FARTHEST * SPREAD, centre + FARTHEST * SPREAD)
+    found = minimise(value_and_gradient, centre, Budget(evaluations=MAX_EVALUATIONS), within)
+    return np.asarray(np.exp(found.point[1:-1]))

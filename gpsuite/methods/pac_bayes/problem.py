@@ -1,4 +1,4 @@
-"""What a bound is minimised for, and how the search for its minimum runs; the same for every model.
+"""How an unconstrained or boxed search variable u maps to the logarithm of a positive hyperparameter.
 
 Equation: Reeb et al. 2018, Sec. 3
 """
@@ -8,19 +8,83 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 import numpy as np
 from scipy.optimize import Bounds
+from scipy.special import expit
 
 from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
-from gpsuite.methods.pac_bayes.bounds.certificates import BoundObjective, Terms
-from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import PAPER_GRID
+from gpsuite.methods.pac_bayes.bounds import PAPER_GRID, BoundObjective, Terms
 from gpsuite.methods.pac_bayes.losses import Loss
-from gpsuite.methods.pac_bayes.parametrisation import PARAMETRISATIONS, Parametrisation
 from gpsuite.methods.pac_bayes.posteriors import checked_data
 from gpsuite.models.config import Hyperparameters
 from gpsuite.models.search import Minimum, Objective, Status, StepRules, minimise
+from gpsuite.registry import Registry
+
+# Smallest value that the search may give a hyperparameter without a box (the noise variance).
+_FLOOR = 1e-6
+
+
+class Parametrisation(Protocol):
+    """A smooth increasing map from u to the natural logarithm of a positive value."""
+
+    def to_log(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the logarithm of the value and its derivative in u."""
+
+    def from_log(self, theta: FloatArray) -> FloatArray:
+        """Return the u of a value above 1e-6, given by its logarithm."""
+
+    def lowest(self) -> float:
+        """Return the lower limit of u for a value without a box; -inf if the map itself keeps the value positive."""
+
+
+PARAMETRISATIONS: Registry[Parametrisation] = Registry("parametrisation")
+
+
+@dataclass(frozen=True)
+class Softplus:
+    """value = ln(1 + exp(u)) + 1e-6, as in the authors' code (GPflow's positive transform)."""
+
+    def to_log(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return ln(softplus(u) + 1e-6) and its derivative."""
+        value = np.logaddexp(0.0, u) + _FLOOR
+        return np.log(value), np.asarray(expit(u) / value, dtype=np.float64)
+
+    def from_log(self, theta: FloatArray) -> FloatArray:
+        """Return u with softplus(u) = value - 1e-6."""
+        value = np.exp(theta) - _FLOOR
+        return np.asarray(value + np.log(-np.expm1(-value)), dtype=np.float64)
+
+    def lowest(self) -> float:
+        """Return -inf: any u is a value above 1e-6."""
+        return -math.inf
+
+
+@dataclass(frozen=True)
+class Log:
+    """value = exp(u)."""
+
+    def to_log(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return u and ones."""
+        return u, np.ones_like(u)
+
+    def from_log(self, theta: FloatArray) -> FloatArray:
+        """Return theta."""
+        return theta
+
+    def lowest(self) -> float:
+        """Return ln 1e-6."""
+        return math.log(_FLOOR)
+
+
+PARAMETRISATIONS.register("softplus")(Softplus())
+PARAMETRISATIONS.register("log")(Log())
+
+
+# What a bound is minimised for, and how the search for its minimum runs; the same for every model.
+
 
 # Tolerances of the authors' code. A matrix that cannot be factorised is a wall: the line search turns back from it.
 _RULES = StepRules(decrease=1e-8, slope=1e-8, undefined="wall")

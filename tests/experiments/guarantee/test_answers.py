@@ -20,7 +20,7 @@ from gpsuite.experiments.guarantee.answer import (
 from gpsuite.experiments.guarantee.checks import HOLDS, row_checks
 from gpsuite.experiments.guarantee.summary_classes import _judged_sentences, _row_sentences
 from gpsuite.methods.conformal import jackknife_plus
-from gpsuite.methods.pac_bayes.bounds.kl_inverse import kl_inverse
+from gpsuite.methods.pac_bayes.kl_inverse import kl_inverse
 
 
 def made_up(metrics: dict[str, Any], **arrays: Any) -> Record:

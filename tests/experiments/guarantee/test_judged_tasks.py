@@ -16,7 +16,7 @@ from gpsuite.data.spec import CsvSpec
 from gpsuite.experiments.base import Outcome, SharedWork
 from gpsuite.experiments.guarantee import regression, run
 from gpsuite.experiments.guarantee.tasks import BoundedTask, JudgedClassesTask, JudgedTask, Learning
-from gpsuite.methods.pac_bayes.bounds.held_out import binomial_upper_bound
+from gpsuite.methods.pac_bayes.bounds import binomial_upper_bound
 from tests.arrays import Array
 
 LEARNING = Learning(

@@ -32,8 +32,8 @@ from gpsuite.experiments.guarantee.regression import (
 )
 from gpsuite.experiments.guarantee.saved import ARRAYS, FOLDER, TEXT, SavedRegression, write_model
 from gpsuite.experiments.guarantee.tasks import Learning
-from gpsuite.methods.pac_bayes.bounds.held_out import binomial_upper_bound
-from gpsuite.methods.pac_bayes.copies import ALL_DIFFERENT
+from gpsuite.methods.pac_bayes.bounds import binomial_upper_bound
+from gpsuite.methods.pac_bayes.evaluation import ALL_DIFFERENT
 from gpsuite.models.storage import ModelFileError
 
 LEARNING = Learning(

@@ -17,7 +17,7 @@ from gpsuite.experiments.pac_bayes import fits
 from gpsuite.experiments.pac_bayes import fits as fitting
 from gpsuite.experiments.pac_bayes.certificates import DESCRIPTION
 from gpsuite.experiments.pac_bayes.fits import _held_out, read_split, run_fit
-from gpsuite.methods.pac_bayes.bounds.held_out import binomial_upper_bound
+from gpsuite.methods.pac_bayes.bounds import binomial_upper_bound
 
 
 def task(*words: str, **params: Any) -> Task[Any]:

@@ -8,7 +8,7 @@ import pytest
 from gpsuite.config.request import read_request
 from gpsuite.experiments.base import EXPERIMENTS, SharedWork
 from gpsuite.experiments.pac_bayes import kl_inverse as experiment
-from gpsuite.methods.pac_bayes.bounds.kl_inverse import KLInverse, kl_inverse
+from gpsuite.methods.pac_bayes.kl_inverse import KLInverse, kl_inverse
 
 
 def outcomes(*words: str) -> dict[float, dict[str, Any]]:

@@ -15,9 +15,8 @@ from gpsuite.data.splits import fit_standardiser, train_test_indices
 from gpsuite.experiments.pac_bayes.certificates import DESCRIPTION, Fitted, stored_certificate
 from gpsuite.experiments.pac_bayes.methods import FullGPOptions
 from gpsuite.experiments.pac_bayes.tasks import FitTask, Goal, loss_of
-from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import PAPER_GRID
-from gpsuite.methods.pac_bayes.copies import Copies
-from gpsuite.methods.pac_bayes.evaluation import Evaluation, evaluate
+from gpsuite.methods.pac_bayes.bounds import PAPER_GRID
+from gpsuite.methods.pac_bayes.evaluation import Copies, Evaluation, evaluate
 from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior
 from gpsuite.methods.pac_bayes.sparse.free_form import FreeFormPosterior, WhitenedGaussian
 from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior

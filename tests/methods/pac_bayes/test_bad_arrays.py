@@ -10,14 +10,14 @@ import pytest
 
 from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
-from gpsuite.methods.pac_bayes.bounds.certificates import Terms, certify
+from gpsuite.methods.pac_bayes.bounds import Terms, certify
 from gpsuite.methods.pac_bayes.evaluation import evaluate
+from gpsuite.methods.pac_bayes.full_gp import train_full_gp
 from gpsuite.methods.pac_bayes.losses import LOSSES, BandLoss
 from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior, Posterior, RiskAndKL
 from gpsuite.methods.pac_bayes.problem import Problem, Search
 from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior
 from gpsuite.methods.pac_bayes.sparse.training import train_sparse_gp, train_sparse_likelihood
-from gpsuite.methods.pac_bayes.training import train_full_gp
 from gpsuite.models.config import Hyperparameters
 
 RNG = np.random.default_rng(5)

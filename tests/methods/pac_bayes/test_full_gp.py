@@ -4,7 +4,7 @@ from scipy.special import ndtr
 from scipy.stats import multivariate_normal
 
 from gpsuite.errors import UserError
-from gpsuite.methods.pac_bayes.bounds.certificates import Terms, certify
+from gpsuite.methods.pac_bayes.bounds import Terms, certify
 from gpsuite.methods.pac_bayes.evaluation import evaluate
 from gpsuite.methods.pac_bayes.full_gp import FullGPObjective
 from gpsuite.methods.pac_bayes.losses import LOSSES, BandLoss, Loss

@@ -8,9 +8,8 @@ from scipy.stats import multivariate_normal
 
 from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
-from gpsuite.methods.pac_bayes.full_gp import FullGPLikelihood
-from gpsuite.methods.pac_bayes.se_kernel import se_kernel
-from gpsuite.methods.pac_bayes.training import maximise_full_likelihood
+from gpsuite.methods.pac_bayes.full_gp import FullGPLikelihood, maximise_full_likelihood
+from gpsuite.methods.pac_bayes.posteriors import se_kernel
 from gpsuite.models.config import Hyperparameters, ModelSpec
 
 

@@ -10,15 +10,18 @@ import numpy as np
 import pytest
 
 from gpsuite.data.splits import DifferentRows
-from gpsuite.methods.pac_bayes.bounds import objectives
-from gpsuite.methods.pac_bayes.bounds.certificates import Terms, certify
-from gpsuite.methods.pac_bayes.bounds.held_out import binomial_upper_bound, mean_loss_upper_bound
-from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import PAPER_GRID
-from gpsuite.methods.pac_bayes.bounds.kl_inverse import binary_kl, kl_inverse, kl_inverse_lower
-from gpsuite.methods.pac_bayes.copies import Copies
+from gpsuite.methods.pac_bayes import bounds
+from gpsuite.methods.pac_bayes.bounds import (
+    PAPER_GRID,
+    Terms,
+    binomial_upper_bound,
+    certify,
+    mean_loss_upper_bound,
+)
 from gpsuite.methods.pac_bayes.cost import full_gp_cost, sparse_gp_cost
-from gpsuite.methods.pac_bayes.evaluation import evaluate
+from gpsuite.methods.pac_bayes.evaluation import Copies, evaluate
 from gpsuite.methods.pac_bayes.full_gp import FullGPObjective
+from gpsuite.methods.pac_bayes.kl_inverse import binary_kl, kl_inverse, kl_inverse_lower
 from gpsuite.methods.pac_bayes.losses import LOSSES
 from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior, RiskAndKL
 from gpsuite.methods.pac_bayes.problem import Problem
@@ -66,10 +69,10 @@ def of_bounds() -> list[object]:
     q, c = np.array([0.0, 1e-9, 0.01, 0.3, 0.5, 0.97, 1.0]), np.array([0.3, 1e-12, 2.0, 0.05, 0.0, 0.4, 0.1])
     found: list[object] = [kl_inverse(q, c), kl_inverse_lower(q, c), binary_kl(q[1:-1], c[1:-1] / 3.0 + 0.01)]
     for risk, cost in ((0.2, 0.1), (0.01, 0.5), (0.6, 0.02)):
-        found += [objectives.kl_bound(risk, cost), objectives.sqrt_bound(risk, cost)]
-        found += [objectives.quadratic_bound(risk, cost), objectives.optimal_lambda(risk, cost)]
-        found += [objectives.lambda_bound_at(risk, cost, 0.7), objectives.lambda_bound(risk, cost)]
-        found += [objectives.catoni_bound(risk, cost), objectives.bayes_risk_bound(risk)]
+        found += [bounds.kl_bound(risk, cost), bounds.sqrt_bound(risk, cost)]
+        found += [bounds.quadratic_bound(risk, cost), bounds.optimal_lambda(risk, cost)]
+        found += [bounds.lambda_bound_at(risk, cost, 0.7), bounds.lambda_bound(risk, cost)]
+        found += [bounds.catoni_bound(risk, cost), bounds.bayes_risk_bound(risk)]
     terms = Terms(120, 3, 0.05, n_settings=4)
     found += [certify(RiskAndKL(0.2, 3.0), terms), certify(RiskAndKL(0.2, 3.0), terms, RiskAndKL(1e-6, 1e-4))]
     found += [binomial_upper_bound(3, 50, 0.05), mean_loss_upper_bound(0.12, 50, 0.05)]
@@ -125,7 +128,7 @@ def with_repeated_rows() -> list[object]:
 SCENARIOS: dict[str, golden.Scenario] = {
     "losses": of_losses,
     "bounds": of_bounds,
-    **{f"full GP, {objective}": partial(of_full, "band01", objective) for objective in objectives.OBJECTIVES},
+    **{f"full GP, {objective}": partial(of_full, "band01", objective) for objective in bounds.OBJECTIVES},
     **{f"sparse GP, {loss}, alpha {alpha}": partial(of_sparse, loss, alpha)
        for loss, alpha in (("band01", 1.0), ("exp", 0.0), ("band01", 0.5))},
     **{f"certificate, {kind}": partial(of_certificate, kind, None) for kind in KINDS},

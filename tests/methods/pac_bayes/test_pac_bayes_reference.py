@@ -10,11 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpsuite.methods.pac_bayes.bounds.certificates import BoundObjective, Terms, certify, penalty
-from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import PAPER_GRID
-from gpsuite.methods.pac_bayes.bounds.kl_inverse import kl_inverse
-from gpsuite.methods.pac_bayes.bounds.objectives import OBJECTIVES
+from gpsuite.methods.pac_bayes.bounds import OBJECTIVES, PAPER_GRID, BoundObjective, Terms, certify, penalty
 from gpsuite.methods.pac_bayes.full_gp import FullGPObjective
+from gpsuite.methods.pac_bayes.kl_inverse import kl_inverse
 from gpsuite.methods.pac_bayes.losses import LOSSES, Loss
 from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior, Posterior, RiskAndKL, gibbs_risk
 from gpsuite.methods.pac_bayes.problem import Problem

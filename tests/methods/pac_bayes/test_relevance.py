@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 from scipy.stats import multivariate_normal
 
 from gpsuite.arrays import FloatArray
-from gpsuite.methods.pac_bayes.relevance import NOISE, SPREAD, relevance_lengthscales
+from gpsuite.methods.pac_bayes.full_gp import NOISE, SPREAD, relevance_lengthscales
 
 
 def rows(seed: int, n: int, inputs: int) -> tuple[FloatArray, FloatArray]:

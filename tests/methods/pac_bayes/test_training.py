@@ -6,12 +6,10 @@ import pytest
 
 from gpsuite.budget import Budget
 from gpsuite.methods.pac_bayes.evaluation import evaluate
-from gpsuite.methods.pac_bayes.full_gp import FullGPObjective
+from gpsuite.methods.pac_bayes.full_gp import FullGPObjective, train_full_gp
 from gpsuite.methods.pac_bayes.losses import BandLoss
-from gpsuite.methods.pac_bayes.parametrisation import PARAMETRISATIONS
 from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior
-from gpsuite.methods.pac_bayes.problem import Problem, Search
-from gpsuite.methods.pac_bayes.training import train_full_gp
+from gpsuite.methods.pac_bayes.problem import PARAMETRISATIONS, Problem, Search
 from gpsuite.models.config import Hyperparameters
 from gpsuite.models.linalg import NotPositiveDefiniteError
 from tests.arrays import Array

@@ -5,6 +5,8 @@ as a (rows, M) Fortran array: the triangular solves run about a third faster tha
 
 Equation: Reeb et al. 2018, Eq. (10), Eq. (11)
 Equation: derived, whitened sparse posterior
+Equation: derived, kernel contraction
+Equation: derived, sweeps over the data
 """
 
 from __future__ import annotations
@@ -15,11 +17,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg.blas import dgemm, dsyrk, dtrsm
-from scipy.linalg.lapack import dpotrf, dtrtri
+from scipy.linalg.blas import dgemm, dsyrk, dtrmm, dtrsm
+from scipy.linalg.lapack import dpocon, dpotrf, dtrtri
 
 from gpsuite.arrays import FloatArray, IntArray
-from gpsuite.methods.pac_bayes.se_kernel import log_kernel_factors
+from gpsuite.methods.pac_bayes.posteriors import log_kernel_factors
 from gpsuite.models.linalg import NotPositiveDefiniteError
 
 # Data points handled at once: in cache; with many rows longer, for the threads that large data are given.
@@ -332,3 +334,139 @@ def check_alpha(alpha: float) -> None:
     """Raise ValueError if alpha is outside [0, 1]."""
     if not 0.0 <= alpha <= 1.0:
         raise ValueError(f"alpha must be in [0, 1], got {alpha!r}")
+
+
+# From adjoints of K_ZX and K_ZZ to the gradient in the squared-exponential kernel's parameters and Z.
+
+
+class KernelContraction:
+    """Sums adjoint times kernel derivative over blocks of K_ZX and over K_ZZ.
+
+    With H = adjoint * K elementwise: d ln sigma_f^2 = sum H, d ln l_j = sum_mi H_mi (z_mj - x_ij)^2 / l_j^2 and
+    d z_mj = sum_i H_mi (x_ij - z_mj) / l_j^2. The squares are expanded, so that H enters thin products only.
+
+    Attributes:
+        d_log_variance: derivative in ln sigma_f^2, without that of the diagonal of K_XX.
+        d_Z: derivative in Z [M, D].
+    """
+
+    def __init__(self, inducing: InducingKernel) -> None:
+        self._inducing = inducing
+        self.d_log_variance = 0.0
+        self.d_Z = np.zeros_like(inducing.scaled)
+        self._per_dimension = np.zeros(inducing.scaled.shape[1])
+
+    def add(self, adjoint: FloatArray, features: FloatArray, cross: FloatArray) -> None:
+        """Add a block's adjoint of K_ZX.
+
+        Args:
+            adjoint: of the kernel at the inputs with these features [M, rows]; overwritten.
+            features: [rows, D+2], from `InducingKernel.features`.
+            cross: K_ZX [M, rows].
+        """
+        Zs, D = self._inducing.scaled, self._inducing.scaled.shape[1]
+        adjoint *= cross
+        products = adjoint @ features  # H Xs and, in the last column, the row sums of H
+        HX, row_sums = products[:, :D], products[:, -1]
+        self.d_log_variance += float(row_sums.sum())
+        # the features hold -|x|^2/2 over all dimensions; each dimension is needed
+        squares = adjoint.sum(axis=0) @ features[:, :D] ** 2
+        self._per_dimension += row_sums @ Zs**2 - 2.0 * np.einsum("ij,ij->j", Zs, HX) + squares
+        self.d_Z += (HX - row_sums[:, None] * Zs) / self._inducing.lengthscales
+
+    def add_prior(self, adjoint: FloatArray) -> None:
+        """Add the symmetric adjoint of K_ZZ [M, M]."""
+        Zs = self._inducing.scaled
+        J = adjoint * self._inducing.matrix
+        self.d_log_variance += float(J.sum())
+        np.fill_diagonal(J, 0.0)  # the diagonal depends on the variance only
+        row_sums, JZ = J.sum(axis=1), J @ Zs
+        self._per_dimension += 2.0 * (row_sums @ Zs**2 - np.einsum("ij,ij->j", Zs, JZ))
+        self.d_Z += 2.0 * (JZ - row_sums[:, None] * Zs) / self._inducing.lengthscales
+
+    def d_log_lengthscales(self, n_lengthscales: int) -> FloatArray:
+        """Return the derivative in ln l, for one lengthscale or one per dimension."""
+        whole = self._per_dimension
+        return whole if n_lengthscales == len(whole) else whole.sum(keepdims=True)
+
+
+# The alpha = 0 posterior in terms of K_ZX itself: a third cheaper than whitening every block, for a benign K_ZZ.
+#
+# With constant noise no point needs its own |V_i|^2, so V = L^-1 K_ZX is never formed: what is small (M x M) moves to
+# the other side. The error grows with the condition number of K_ZZ, hence `is_accurate`.
+
+
+# Condition number of K_ZZ times max(1, sigma_f^2 / s) up to which bounds agree with the whitened form to about 1e-13.
+_MAX_CONDITION = 1e5
+# Keeps I - S positive definite where the data say nothing about a direction.
+_SHIFT = 1e-14
+
+
+def is_accurate(inducing: InducingKernel, noise_variance: float) -> bool:
+    """Return whether K_ZZ is conditioned well enough for the covariance form."""
+    norm = float(inducing.matrix.sum(axis=0).max())  # all entries are positive: the 1-norm
+    reciprocal, _ = dpocon(inducing.factor, norm, uplo="L")
+    return float(reciprocal) * _MAX_CONDITION >= max(1.0, inducing.variance / noise_variance)
+
+
+def whitened_matrix(inducing: InducingKernel, matrix: FloatArray) -> FloatArray:
+    """Return L^-1 A L^-T of a symmetric A [M, M], symmetric."""
+    half = dtrsm(1.0, inducing.factor, matrix, side=0, lower=1)
+    whole = dtrsm(1.0, inducing.factor, half, side=1, lower=1, trans_a=1, overwrite_b=1)
+    return np.asarray(0.5 * (whole + whole.T))
+
+
+def whitened_vector(inducing: InducingKernel, vector: FloatArray) -> FloatArray:
+    """Return L^-1 a [M]."""
+    return np.asarray(dtrsm(1.0, inducing.factor, vector[:, None], side=0, lower=1)[:, 0])
+
+
+@dataclass(frozen=True)
+class CovarianceForm:
+    """Mean K'mean and variance sigma_f^2 - |factor' K_i|^2 of the posterior; build it with `derive`.
+
+    Attributes:
+        factor: T_K [M, M], upper triangular, Fortran order, with T_K T_K' = L^-T (I - S) L^-1.
+        mean: L^-T b [M].
+    """
+
+    factor: FloatArray
+    mean: FloatArray
+
+    @classmethod
+    def derive(
+        cls, inducing: InducingKernel, sums: WhitenedSums, posterior: WhitenedPosterior
+    ) -> CovarianceForm | None:
+        """Return the form of a whitened posterior, or None if I - S cannot be factorised.
+
+        Args:
+            inducing: K_ZZ and its factor.
+            sums: those that the posterior was conditioned on, with the whole symmetric gram matrix.
+            posterior: N(b, S).
+        """
+        inverse = posterior.inverse_factor
+        shrinkage = inverse.T @ (inverse @ sums.gram)  # I - S = S (V Lambda^-1 V') without cancellation
+        shrinkage = 0.5 * (shrinkage + shrinkage.T)
+        shrinkage[np.diag_indices_from(shrinkage)] += _SHIFT
+        # reversed rows and columns turn the lower Cholesky factor into an upper triangular one
+        lower, info = dpotrf(shrinkage[::-1, ::-1], lower=1, clean=1)
+        if info != 0:
+            return None
+        upper = np.asfortranarray(lower[::-1, ::-1])
+        factor = dtrsm(1.0, inducing.factor, upper, side=0, lower=1, trans_a=1, overwrite_b=1)
+        return cls(factor, inducing.unwhitened_vector(posterior.mean))
+
+    def half_reduction(self, K: FloatArray, out: FloatArray) -> FloatArray:
+        """Write U = T_K' K [M, rows] to `out` and return it."""
+        out[...] = K
+        dtrmm(1.0, self.factor, out.T, side=1, lower=0, trans_a=0, overwrite_b=1)
+        return out
+
+    def adjoint(
+        self, U: FloatArray, d_variance: FloatArray, K: FloatArray, weights: FloatArray, out: FloatArray
+    ) -> FloatArray:
+        """Write -2 T_K U diag(d_variance) + weights K [M, rows] to `out` and return it; weights is symmetric."""
+        np.multiply(U, -2.0 * d_variance, out=out)
+        dtrmm(1.0, self.factor, out.T, side=1, lower=0, trans_a=1, overwrite_b=1)
+        dgemm(1.0, K.T, weights, beta=1.0, c=out.T, overwrite_c=1)
+        return out

@@ -24,24 +24,25 @@ from scipy.linalg.blas import dger, dtrsm
 
 from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.errors import unknown_name
-from gpsuite.methods.pac_bayes.posteriors import checked_data
-from gpsuite.methods.pac_bayes.se_kernel import check_logarithms
+from gpsuite.methods.pac_bayes.posteriors import check_logarithms, checked_data
 from gpsuite.methods.pac_bayes.sparse.algebra import (
     InducingKernel,
+    KernelContraction,
     WhitenedPosterior,
     WhitenedSums,
     block_of,
     blocks,
     checked_inducing,
     head_of,
+    is_accurate,
     longest_block,
     squared_norms,
     symmetric,
     weighted_rows,
+    whitened_matrix,
+    whitened_vector,
     with_gram,
 )
-from gpsuite.methods.pac_bayes.sparse.contraction import KernelContraction
-from gpsuite.methods.pac_bayes.sparse.covariance_form import is_accurate, whitened_matrix, whitened_vector
 
 Form = Literal["vfe", "fitc"]
 

@@ -18,11 +18,12 @@ import numpy as np
 from scipy.linalg.blas import dtrmm, dtrsm
 
 from gpsuite.arrays import FloatArray, IntArray
-from gpsuite.methods.pac_bayes.posteriors import RiskAndKL
+from gpsuite.methods.pac_bayes.posteriors import RiskAndKL, check_logarithms
 from gpsuite.methods.pac_bayes.problem import Problem
-from gpsuite.methods.pac_bayes.se_kernel import check_logarithms
 from gpsuite.methods.pac_bayes.sparse.algebra import (
+    CovarianceForm,
     InducingKernel,
+    KernelContraction,
     WhitenedPosterior,
     WhitenedSums,
     add_product,
@@ -30,19 +31,15 @@ from gpsuite.methods.pac_bayes.sparse.algebra import (
     check_alpha,
     checked_inducing,
     head_of,
+    is_accurate,
     longest_block,
     squared_norms,
     symmetric,
     weighted_rows,
-)
-from gpsuite.methods.pac_bayes.sparse.blocks import BlockArray, RiskSums, WeightedGram, stores, sum_risk
-from gpsuite.methods.pac_bayes.sparse.contraction import KernelContraction
-from gpsuite.methods.pac_bayes.sparse.covariance_form import (
-    CovarianceForm,
-    is_accurate,
     whitened_matrix,
     whitened_vector,
 )
+from gpsuite.methods.pac_bayes.sparse.blocks import BlockArray, RiskSums, WeightedGram, stores, sum_risk
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from gpsuite.methods.pac_bayes.sparse.algebra import (
     not_positive_definite,
     squared_norms,
 )
-from gpsuite.methods.pac_bayes.sparse.rounding import LARGEST_SLACK, Slopes, sparse_slack
+from gpsuite.methods.pac_bayes.sparse.blocks import LARGEST_SLACK, Slopes, sparse_slack
 from gpsuite.models.config import Hyperparameters
 
 

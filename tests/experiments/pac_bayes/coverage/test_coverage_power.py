@@ -21,9 +21,9 @@ from gpsuite.experiments.pac_bayes.coverage import (
     power_tasks,
     run_power,
 )
-from gpsuite.methods.pac_bayes.bounds import certificates
-from gpsuite.methods.pac_bayes.bounds.certificates import Terms
-from gpsuite.methods.pac_bayes.bounds.kl_inverse import kl_inverse
+from gpsuite.methods.pac_bayes import bounds
+from gpsuite.methods.pac_bayes.bounds import Terms
+from gpsuite.methods.pac_bayes.kl_inverse import kl_inverse
 from gpsuite.methods.pac_bayes.posteriors import RiskAndKL
 
 REQUEST, _ = read_request(["experiment=pac_bayes/coverage", "scale=smoke", "seed=5"])
@@ -58,7 +58,7 @@ def test_the_bound_is_not_contradicted() -> None:
 
 def _fault(name: str) -> tuple[str, Callable[..., Any]]:
     """Return what of `certificates` is replaced by what."""
-    penalty, kl_bound, lower = certificates.penalty, certificates.kl_bound, certificates.kl_inverse_lower  # type: ignore[attr-defined]
+    penalty, kl_bound, lower = bounds.penalty, bounds.kl_bound, bounds.kl_inverse_lower  # type: ignore[attr-defined]
     if name == "no KL":
         return "penalty", lambda kl, terms: penalty(0.0, terms)
     if name == "a tenth of the KL":
@@ -87,14 +87,14 @@ def test_the_verdict_says_no_to_a_wrong_bound(
     monkeypatch: pytest.MonkeyPatch, name: str, setting: str
 ) -> None:
     target, fault = _fault(name)
-    monkeypatch.setattr(certificates, target, fault)
+    monkeypatch.setattr(bounds, target, fault)
     assert _contradicted()[setting] > 0
 
 
 @pytest.mark.parametrize("delta", [0.5, 0.01])
 def test_the_largest_failure_is_that_over_all_risks(delta: float) -> None:
     n = 8
-    found = [certificates.certify(RiskAndKL(k / n, 0.0), Terms(n, 0, delta)) for k in range(n + 1)]
+    found = [bounds.certify(RiskAndKL(k / n, 0.0), Terms(n, 0, delta)) for k in range(n + 1)]
     ends = np.array([each.bound_kl for each in found] + [each.lower_kl for each in found])
     risks = np.concatenate([np.linspace(0.0, 1.0, 2001), ends + 1e-12, ends - 1e-12])
     risks = risks[(risks > 0.0) & (risks < 1.0)]
@@ -108,7 +108,7 @@ def test_the_largest_failure_is_that_over_all_risks(delta: float) -> None:
 @pytest.mark.parametrize("n", [8, 30])
 @pytest.mark.parametrize("delta", [0.5, 0.01])
 def test_the_least_share_is_where_the_exact_binomial_limit_is_met(n: int, delta: float) -> None:
-    share, c = least_share(n, delta), certificates.penalty(0.0, Terms(n, 0, delta)).per_point
+    share, c = least_share(n, delta), bounds.penalty(0.0, Terms(n, 0, delta)).per_point
     assert 0.0 < share < 1.0
     for factor, holds in ((1.0 + 1e-6, True), (1.0 - 1e-6, False)):
         upper = kl_inverse(np.arange(n) / n, factor * share * c).p

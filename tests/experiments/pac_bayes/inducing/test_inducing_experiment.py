@@ -14,7 +14,7 @@ from gpsuite.engine.keys import task_key
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import EXPERIMENTS, Task
 from gpsuite.experiments.pac_bayes.inducing import selected
-from gpsuite.methods.pac_bayes.bounds.certificates import Terms, certify
+from gpsuite.methods.pac_bayes.bounds import Terms, certify
 from gpsuite.methods.pac_bayes.posteriors import RiskAndKL
 from tests.experiments.drawn import drawn
 

@@ -18,8 +18,7 @@ from gpsuite.experiments.base import EXPERIMENTS, METHODS, Record, Report, Reque
 from gpsuite.experiments.pac_bayes import rounding
 from gpsuite.experiments.pac_bayes.fits import Split
 from gpsuite.experiments.pac_bayes.training import Trained
-from gpsuite.methods.pac_bayes.bounds.certificates import Terms, certify
-from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import HyperparameterGrid
+from gpsuite.methods.pac_bayes.bounds import HyperparameterGrid, Terms, certify
 from gpsuite.methods.pac_bayes.losses import BandLoss
 from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior, RiskAndKL
 from gpsuite.models.config import Hyperparameters

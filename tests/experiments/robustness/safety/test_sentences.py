@@ -13,7 +13,7 @@ import pytest
 
 from gpsuite.data.splits import DifferentRows
 from gpsuite.experiments.robustness import safety_runs as safety_run
-from gpsuite.methods.pac_bayes.copies import cautious_upper_bound
+from gpsuite.methods.pac_bayes.evaluation import cautious_upper_bound
 from gpsuite.statistics.estimates import clopper_pearson
 from tests.experiments.robustness.safety_runs import gpsuite, run
 

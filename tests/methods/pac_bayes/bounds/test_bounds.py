@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
-from gpsuite.methods.pac_bayes.bounds.kl_inverse import kl_inverse
-from gpsuite.methods.pac_bayes.bounds.objectives import (
+from gpsuite.methods.pac_bayes.bounds import (
     OBJECTIVES,
     bayes_risk_bound,
     catoni_bound,
@@ -18,6 +17,7 @@ from gpsuite.methods.pac_bayes.bounds.objectives import (
     quadratic_bound,
     sqrt_bound,
 )
+from gpsuite.methods.pac_bayes.kl_inverse import kl_inverse
 from gpsuite.methods.pac_bayes.losses import LOSSES
 
 risks = st.floats(0.0, 1.0)

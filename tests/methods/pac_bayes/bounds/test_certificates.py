@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpsuite.errors import UserError
-from gpsuite.methods.pac_bayes.bounds.certificates import OBJECTIVES, BoundObjective, Terms, certify, penalty  # type: ignore[attr-defined]
+from gpsuite.methods.pac_bayes.bounds import OBJECTIVES, BoundObjective, Terms, certify, penalty
 from gpsuite.methods.pac_bayes.posteriors import RiskAndKL
 
 

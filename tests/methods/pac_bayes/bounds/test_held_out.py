@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from scipy.stats import binom, binomtest
 
 from gpsuite.data.splits import DifferentRows
-from gpsuite.methods.pac_bayes.bounds.held_out import binomial_upper_bound, mean_loss_upper_bound
-from gpsuite.methods.pac_bayes.copies import cautious_upper_bound
+from gpsuite.methods.pac_bayes.bounds import binomial_upper_bound, mean_loss_upper_bound
+from gpsuite.methods.pac_bayes.evaluation import cautious_upper_bound
 
 # alpha of the family of coverage checks, split over them
 FAMILY_LEVEL = 1e-4

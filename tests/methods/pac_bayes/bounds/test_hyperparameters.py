@@ -3,10 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import (
-    PAPER_GRID,
-    HyperparameterGrid,
-)
+from gpsuite.methods.pac_bayes.bounds import PAPER_GRID, HyperparameterGrid
 from gpsuite.models.config import Hyperparameters
 
 

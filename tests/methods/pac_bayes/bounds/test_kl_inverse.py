@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpsuite.methods.pac_bayes.bounds.kl_inverse import _kl_of_logit, binary_kl, kl_inverse, kl_inverse_lower
+from gpsuite.methods.pac_bayes.kl_inverse import _kl_of_logit, binary_kl, kl_inverse, kl_inverse_lower
 from tests.arrays import Array
 
 probabilities = st.floats(0.0, 1.0)

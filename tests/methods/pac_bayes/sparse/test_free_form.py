@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from gpsuite.errors import UserError
-from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import PAPER_GRID
+from gpsuite.methods.pac_bayes.bounds import PAPER_GRID
 from gpsuite.methods.pac_bayes.evaluation import evaluate
 from gpsuite.methods.pac_bayes.losses import LOSSES, BandLoss, Loss
+from gpsuite.methods.pac_bayes.posteriors import se_kernel
 from gpsuite.methods.pac_bayes.problem import Problem
-from gpsuite.methods.pac_bayes.se_kernel import se_kernel
 from gpsuite.methods.pac_bayes.sparse.algebra import BLOCK
 from gpsuite.methods.pac_bayes.sparse.free_form import FreeFormObjective, FreeFormPosterior, WhitenedGaussian
 from gpsuite.methods.pac_bayes.sparse.objective import SparseGPObjective

@@ -7,10 +7,14 @@ import pytest
 from gpsuite.budget import Budget
 from gpsuite.methods.pac_bayes.evaluation import evaluate
 from gpsuite.methods.pac_bayes.losses import BandLoss
+from gpsuite.methods.pac_bayes.posteriors import se_kernel
 from gpsuite.methods.pac_bayes.problem import Problem, Search
-from gpsuite.methods.pac_bayes.se_kernel import se_kernel
-from gpsuite.methods.pac_bayes.sparse.free_form import FreeFormObjective, FreeFormPosterior
-from gpsuite.methods.pac_bayes.sparse.free_form_training import TrainedFreeForm, train_free_form
+from gpsuite.methods.pac_bayes.sparse.free_form import (
+    FreeFormObjective,
+    FreeFormPosterior,
+    TrainedFreeForm,
+    train_free_form,
+)
 from gpsuite.methods.pac_bayes.sparse.objective import SparseGPObjective
 from gpsuite.methods.pac_bayes.sparse.training import train_sparse_gp
 from gpsuite.models.config import Hyperparameters

@@ -1,8 +1,13 @@
 import numpy as np
 import pytest
 
-from gpsuite.methods.pac_bayes.sparse.algebra import InducingKernel, WhitenedPosterior, WhitenedSums
-from gpsuite.methods.pac_bayes.sparse.covariance_form import CovarianceForm, is_accurate
+from gpsuite.methods.pac_bayes.sparse.algebra import (
+    CovarianceForm,
+    InducingKernel,
+    WhitenedPosterior,
+    WhitenedSums,
+    is_accurate,
+)
 
 Z = np.linspace(-3.0, 3.0, 6)[:, None]
 

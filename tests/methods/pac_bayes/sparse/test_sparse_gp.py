@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gpsuite.errors import UserError
-from gpsuite.methods.pac_bayes.bounds.certificates import Terms, certify
+from gpsuite.methods.pac_bayes.bounds import Terms, certify
 from gpsuite.methods.pac_bayes.full_gp import FullGPObjective
 from gpsuite.methods.pac_bayes.losses import LOSSES, BandLoss, Loss
 from gpsuite.methods.pac_bayes.posteriors import RiskAndKL

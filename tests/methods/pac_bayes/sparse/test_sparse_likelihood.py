@@ -11,8 +11,8 @@ from scipy.spatial.distance import pdist
 
 from gpsuite.budget import Budget
 from gpsuite.errors import UserError
+from gpsuite.methods.pac_bayes.posteriors import se_kernel
 from gpsuite.methods.pac_bayes.problem import Search
-from gpsuite.methods.pac_bayes.se_kernel import se_kernel
 from gpsuite.methods.pac_bayes.sparse.likelihood import FORMS, Form, SparseLikelihoodObjective
 from gpsuite.methods.pac_bayes.sparse.training import train_sparse_likelihood
 from gpsuite.models.config import Hyperparameters, ModelSpec

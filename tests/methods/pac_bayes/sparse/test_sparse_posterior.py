@@ -4,11 +4,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import PAPER_GRID
+from gpsuite.methods.pac_bayes.bounds import PAPER_GRID
 from gpsuite.methods.pac_bayes.evaluation import evaluate
 from gpsuite.methods.pac_bayes.losses import BandLoss
-from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior
-from gpsuite.methods.pac_bayes.se_kernel import se_kernel
+from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior, se_kernel
 from gpsuite.methods.pac_bayes.sparse import algebra
 from gpsuite.methods.pac_bayes.sparse.algebra import BLOCK, JITTERS, InducingKernel
 from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior

@@ -7,16 +7,14 @@ import math
 import numpy as np
 import pytest
 
-from gpsuite.methods.pac_bayes.bounds.certificates import Terms, certify
-from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import PAPER_GRID
+from gpsuite.methods.pac_bayes.bounds import PAPER_GRID, Terms, certify
 from gpsuite.methods.pac_bayes.evaluation import evaluate
 from gpsuite.methods.pac_bayes.losses import BandLoss
-from gpsuite.methods.pac_bayes.posteriors import RiskAndKL
-from gpsuite.methods.pac_bayes.se_kernel import se_kernel
+from gpsuite.methods.pac_bayes.posteriors import RiskAndKL, se_kernel
 from gpsuite.methods.pac_bayes.sparse.algebra import LEAST_PIVOT, InducingKernel
+from gpsuite.methods.pac_bayes.sparse.blocks import LARGEST_SLACK
 from gpsuite.methods.pac_bayes.sparse.free_form import FreeFormPosterior, WhitenedGaussian
 from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior
-from gpsuite.methods.pac_bayes.sparse.rounding import LARGEST_SLACK
 from gpsuite.models.config import Hyperparameters
 from tests.arrays import Array
 from tests.methods.pac_bayes.exact_sparse import Exact

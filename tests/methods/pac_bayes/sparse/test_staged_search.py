@@ -8,16 +8,14 @@ import pytest
 from gpsuite.budget import Budget
 from gpsuite.methods.pac_bayes.losses import BandLoss
 from gpsuite.methods.pac_bayes.problem import Problem, Search
-from gpsuite.methods.pac_bayes.sparse import staged_search
+from gpsuite.methods.pac_bayes.sparse import training
 from gpsuite.methods.pac_bayes.sparse.likelihood import SparseLikelihoodObjective
 from gpsuite.methods.pac_bayes.sparse.objective import SparseGPObjective
-from gpsuite.methods.pac_bayes.sparse.staged_search import (
+from gpsuite.methods.pac_bayes.sparse.training import (
     StagedSearch,
+    TrainedSparseGP,
     minimise_in_stages,
     nested_subsets,
-)
-from gpsuite.methods.pac_bayes.sparse.training import (
-    TrainedSparseGP,
     train_sparse_gp,
     train_sparse_likelihood,
 )
@@ -32,7 +30,7 @@ Value = Callable[[TrainedSparseGP], float]
 
 @pytest.fixture
 def three_stages(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(staged_search, "LEAST_ROWS", 50)
+    monkeypatch.setattr(training, "LEAST_ROWS", 50)
     yield
 
 

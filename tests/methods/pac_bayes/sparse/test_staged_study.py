@@ -27,8 +27,8 @@ from gpsuite.methods.pac_bayes.losses import LOSSES
 from gpsuite.methods.pac_bayes.problem import Problem, Search
 from gpsuite.methods.pac_bayes.sparse.likelihood import Form
 from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior
-from gpsuite.methods.pac_bayes.sparse.staged_search import StagedSearch
 from gpsuite.methods.pac_bayes.sparse.training import (
+    StagedSearch,
     TrainedSparseGP,
     train_sparse_gp,
     train_sparse_likelihood,

@@ -16,7 +16,7 @@ import pytest
 from gpsuite.data.splits import train_test_indices
 from gpsuite.errors import UserError
 from gpsuite.experiments.pac_bayes.tasks import FitTask, Goal
-from gpsuite.methods.pac_bayes.bounds.kl_inverse import kl_inverse, kl_inverse_lower
+from gpsuite.methods.pac_bayes.kl_inverse import kl_inverse, kl_inverse_lower
 from gpsuite.methods.pac_bayes.losses import BandLoss
 from gpsuite.methods.pac_bayes.verification import plain_risk
 from gpsuite.methods.pac_bayes.verification import verify as verification

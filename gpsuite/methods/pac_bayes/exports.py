@@ -6,10 +6,9 @@ Equation: none, a list of names
 from __future__ import annotations
 
 from gpsuite.budget import Budget
-from gpsuite.methods.pac_bayes.bounds.certificates import Certificate, Terms, certify
-from gpsuite.methods.pac_bayes.bounds.hyperparameter_grid import PAPER_GRID, HyperparameterGrid
-from gpsuite.methods.pac_bayes.copies import Copies
-from gpsuite.methods.pac_bayes.evaluation import Evaluation, evaluate
+from gpsuite.methods.pac_bayes.bounds import PAPER_GRID, Certificate, HyperparameterGrid, Terms, certify
+from gpsuite.methods.pac_bayes.evaluation import Copies, Evaluation, evaluate
+from gpsuite.methods.pac_bayes.full_gp import train_full_gp
 from gpsuite.methods.pac_bayes.losses import (
     BandLoss,
     CappedAbsoluteLoss,
@@ -19,15 +18,13 @@ from gpsuite.methods.pac_bayes.losses import (
 )
 from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior, Posterior, RiskAndKL
 from gpsuite.methods.pac_bayes.problem import Problem, Search, TrainedGP
-from gpsuite.methods.pac_bayes.sparse.free_form import FreeFormPosterior
-from gpsuite.methods.pac_bayes.sparse.free_form_training import TrainedFreeForm, train_free_form
+from gpsuite.methods.pac_bayes.sparse.free_form import FreeFormPosterior, TrainedFreeForm, train_free_form
 from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior
 from gpsuite.methods.pac_bayes.sparse.training import (
     TrainedSparseGP,
     train_sparse_gp,
     train_sparse_likelihood,
 )
-from gpsuite.methods.pac_bayes.training import train_full_gp
 from gpsuite.models.config import Hyperparameters
 
 __all__ = [
