@@ -10,9 +10,13 @@ from scipy.sparse import csc_array
 
 from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.bench.timing import BenchCase, Work
-from gpsuite.methods.perturbation.geometry.ellipsoid import in_metric, inequality_chunks, outer_radii
-from gpsuite.methods.perturbation.geometry.quadratics import PerturbedQuadratic
-from gpsuite.methods.perturbation.objectives.quadratic import (
+from gpsuite.methods.perturbation.ellipsoid import (
+    PerturbedQuadratic,
+    in_metric,
+    inequality_chunks,
+    outer_radii,
+)
+from gpsuite.methods.perturbation.quadratic import (
     EpsilonSVR,
     KernelLasso,
     KernelLSSVM,
@@ -20,8 +24,7 @@ from gpsuite.methods.perturbation.objectives.quadratic import (
     LinearLSSVM,
     Objective,
 )
-from gpsuite.methods.perturbation.ranks.groups import SignChanges
-from gpsuite.methods.perturbation.ranks.ranks import simulated_ranks
+from gpsuite.methods.perturbation.ranks import SignChanges, simulated_ranks
 from gpsuite.methods.perturbation.region import Region
 from gpsuite.models.radial import kappa, squared_distances
 from gpsuite.seeds import stream

@@ -22,9 +22,9 @@ from gpsuite.methods.pac_bayes.bounds import (
 )
 from gpsuite.methods.pac_bayes.kl_inverse import kl_inverse, kl_inverse_lower
 from gpsuite.methods.pac_bayes.losses import LOSSES
-from gpsuite.methods.perturbation import checks
-from gpsuite.methods.perturbation.objectives.nonsmooth import EpsilonSVR
-from gpsuite.methods.perturbation.ranks.groups import SignChanges
+from gpsuite.methods.perturbation import objectives
+from gpsuite.methods.perturbation.nonsmooth import EpsilonSVR
+from gpsuite.methods.perturbation.ranks import SignChanges
 from gpsuite.methods.robustness.explain.lines import line_slices
 from gpsuite.methods.robustness.multiclass.paper_softmax_bound import (
     LatentBoxes,
@@ -141,14 +141,14 @@ LIMITS = [
     Limit("Catoni's risk", lambda q: catoni_bound(q, 0.1, 1.0), (0.0, 1.0), (-TINY, 1 + 2**-52)),
     Limit("Gibbs bound", bayes_risk_bound, (0.0, inf), (-TINY, nan)),
     *(Limit(f"width of {name}", LOSSES.get(name), (TINY,), (0.0, inf, nan)) for name in sorted(LOSSES)),
-    Limit("positive", lambda v: checks.positive("C", v), (TINY,), (0.0, inf, nan)),
-    Limit("observations", checks.enough_rows, (2,), (1,)),
-    Limit("q of m", lambda q: checks.valid_level(q, 3), (1, 2), (0, 3)),
-    Limit("diagonal", lambda v: checks.gram_matrix("K", np.diag([1.0, v])), (TINY,), (0.0, -1.0)),
-    Limit("rows of a Gram matrix", lambda n: checks.gram_matrix("K", np.eye(n)), (2,), (1,)),
+    Limit("positive", lambda v: objectives.positive("C", v), (TINY,), (0.0, inf, nan)),
+    Limit("observations", objectives.enough_rows, (2,), (1,)),
+    Limit("q of m", lambda q: objectives.valid_level(q, 3), (1, 2), (0, 3)),
+    Limit("diagonal", lambda v: objectives.gram_matrix("K", np.diag([1.0, v])), (TINY,), (0.0, -1.0)),
+    Limit("rows of a Gram matrix", lambda n: objectives.gram_matrix("K", np.eye(n)), (2,), (1,)),
     Limit(
         "dependent columns",
-        lambda v: checks.full_column_rank("X", np.array([[1.0, 1.0], [1.0, v]])),
+        lambda v: objectives.full_column_rank("X", np.array([[1.0, 1.0], [1.0, v]])),
         (2.0,),
         (1.0,),
     ),

@@ -27,14 +27,10 @@ from gpsuite.experiments.base import (
 from gpsuite.experiments.perturbation.linear_models import check_levels
 from gpsuite.experiments.perturbation.region_problem import gaussian
 from gpsuite.experiments.settings import Count, Positive, at_least, filled, one_of, unique
-from gpsuite.methods.perturbation.geometry.bands import ellipsoid_band, members_band, pointwise_band
-from gpsuite.methods.perturbation.geometry.sampling import (
-    isotropic_directions,
-    sample_members,
-    touching_directions,
-)
-from gpsuite.methods.perturbation.objectives.quadratic import SparseKernelRidge
-from gpsuite.methods.perturbation.ranks.groups import SignChanges
+from gpsuite.methods.perturbation.bands import ellipsoid_band, members_band, pointwise_band
+from gpsuite.methods.perturbation.quadratic import SparseKernelRidge
+from gpsuite.methods.perturbation.ranks import SignChanges
+from gpsuite.methods.perturbation.rays import isotropic_directions, sample_members, touching_directions
 from gpsuite.methods.perturbation.region import Region
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.reporting.comparison import Statistic, statistic_name

@@ -34,8 +34,8 @@ from gpsuite.experiments.perturbation.coverage_models import (
 from gpsuite.experiments.perturbation.linear_models import drawn_together
 from gpsuite.experiments.settings import Count, Positive, Rule, at_least, filled, one_of, unique
 from gpsuite.experiments.tasks import OPTIONAL, named
-from gpsuite.methods.perturbation.objectives.quadratic import LinearLSSVM
-from gpsuite.methods.perturbation.ranks.ranks import ranks_of_noise, simulated_ranks
+from gpsuite.methods.perturbation.quadratic import LinearLSSVM
+from gpsuite.methods.perturbation.ranks import ranks_of_noise, simulated_ranks
 from gpsuite.methods.perturbation.region import Region
 from gpsuite.reporting.claims import claim
 from gpsuite.reporting.comparison import Statistic

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpsuite.arrays import FloatArray
-from gpsuite.methods.perturbation.objectives.quadratic import (
+from gpsuite.methods.perturbation.quadratic import (
     EpsilonSVR,
     KernelLasso,
     KernelLSSVM,
@@ -17,7 +17,7 @@ from gpsuite.methods.perturbation.objectives.quadratic import (
     Objective,
     SparseKernelRidge,
 )
-from gpsuite.methods.perturbation.ranks.groups import Group, Permutations, SignChanges, SignedPermutations
+from gpsuite.methods.perturbation.ranks import Group, Permutations, SignChanges, SignedPermutations
 from gpsuite.models.radial import kappa, squared_distances
 
 DOMAIN = 2.0  # inputs are uniform on [-2, 2]

@@ -15,16 +15,15 @@ from gpsuite.experiments.base import Outcome, Record, Report, Request, SharedWor
 from gpsuite.experiments.perturbation.linear_models import check_levels, confidence_text, drawn_together
 from gpsuite.experiments.settings import Positive, at_least, filled, one_of, unique
 from gpsuite.experiments.tasks import INLINE, OPTIONAL
-from gpsuite.methods.perturbation.geometry.sampling import KernelMetric
-from gpsuite.methods.perturbation.objectives.quadratic import (
+from gpsuite.methods.perturbation.quadratic import (
     EpsilonSVR,
     KernelLasso,
     KernelLSSVM,
     KernelRidge,
     Objective,
 )
-from gpsuite.methods.perturbation.ranks.groups import SignChanges
-from gpsuite.methods.perturbation.ranks.ranks import simulated_ranks
+from gpsuite.methods.perturbation.ranks import SignChanges, simulated_ranks
+from gpsuite.methods.perturbation.rays import KernelMetric
 from gpsuite.methods.perturbation.region import ModelClass, Region, confidence_region
 from gpsuite.models.radial import kappa, squared_distances
 from gpsuite.seeds import derived_seed, stream

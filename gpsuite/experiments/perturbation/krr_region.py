@@ -33,11 +33,7 @@ from gpsuite.experiments.perturbation.kernel_models import (
 from gpsuite.experiments.perturbation.member_bands import BandTask, band_tasks, report_bands, run_band
 from gpsuite.experiments.settings import Positive
 from gpsuite.experiments.tasks import INLINE
-from gpsuite.methods.perturbation.geometry.sampling import (
-    KernelMetric,
-    kernel_directions,
-    single_point_directions,
-)
+from gpsuite.methods.perturbation.rays import KernelMetric, kernel_directions, single_point_directions
 from gpsuite.reporting.claims import claim
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.seeds import stream

@@ -13,8 +13,8 @@ from gpsuite.arrays import FloatArray
 from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.experiments.base import Record, Report, Request, Task, require
 from gpsuite.experiments.settings import Count, Positive, Rule, at_least, filled, unique
-from gpsuite.methods.perturbation.objectives.quadratic import LinearLSSVM
-from gpsuite.methods.perturbation.ranks.groups import SignChanges
+from gpsuite.methods.perturbation.quadratic import LinearLSSVM
+from gpsuite.methods.perturbation.ranks import SignChanges
 from gpsuite.methods.perturbation.region import Region
 from gpsuite.reporting.figures import Drawing
 from gpsuite.seeds import derived_seed

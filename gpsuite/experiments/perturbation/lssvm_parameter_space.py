@@ -37,10 +37,10 @@ from gpsuite.experiments.perturbation.linear_models import (
 )
 from gpsuite.experiments.settings import Count
 from gpsuite.experiments.tasks import INLINE
-from gpsuite.methods.perturbation.geometry.norm_ball import NormBall
-from gpsuite.methods.perturbation.geometry.sampling import kernel_directions
-from gpsuite.methods.perturbation.objectives.quadratic import KernelRidge
-from gpsuite.methods.perturbation.ranks.groups import SignChanges
+from gpsuite.methods.perturbation.bands import NormBall
+from gpsuite.methods.perturbation.quadratic import KernelRidge
+from gpsuite.methods.perturbation.ranks import SignChanges
+from gpsuite.methods.perturbation.rays import kernel_directions
 from gpsuite.methods.perturbation.region import Region
 from gpsuite.models.radial import kappa, squared_distances
 from gpsuite.reporting.claims import claim

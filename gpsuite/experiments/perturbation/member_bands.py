@@ -20,8 +20,8 @@ from gpsuite.experiments.perturbation.kernel_models import (
 )
 from gpsuite.experiments.perturbation.linear_models import confidence_text
 from gpsuite.experiments.tasks import INLINE
-from gpsuite.methods.perturbation.geometry.norm_ball import NormBall
-from gpsuite.methods.perturbation.geometry.sampling import KernelMetric, kernel_directions, sample_members
+from gpsuite.methods.perturbation.bands import NormBall
+from gpsuite.methods.perturbation.rays import KernelMetric, kernel_directions, sample_members
 from gpsuite.reporting import metrics
 from gpsuite.reporting.palette import BLUE, GREEN, PURPLE, SKY, VERMILION
 from gpsuite.seeds import stream

@@ -47,8 +47,8 @@ from gpsuite.experiments.settings import (
     one_of,
     unique,
 )
-from gpsuite.methods.perturbation.geometry.bands import Band, ellipsoid_band, pointwise_band
-from gpsuite.methods.perturbation.geometry.sampling import isotropic_directions, sample_members
+from gpsuite.methods.perturbation.bands import Band, ellipsoid_band, pointwise_band
+from gpsuite.methods.perturbation.rays import isotropic_directions, sample_members
 from gpsuite.methods.perturbation.region import Region
 from gpsuite.reporting.comparison import Statistic, statistic_name
 from gpsuite.reporting.palette import BLUE, VERMILION, tint

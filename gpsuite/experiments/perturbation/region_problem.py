@@ -18,7 +18,7 @@ from gpsuite.data.table.names import name_list
 from gpsuite.errors import UserError, unknown_name
 from gpsuite.experiments.perturbation.coverage_models import GROUPS
 from gpsuite.experiments.settings import require_one_output
-from gpsuite.methods.perturbation.objectives.quadratic import LinearLSSVM, SparseKernelRidge
+from gpsuite.methods.perturbation.quadratic import LinearLSSVM, SparseKernelRidge
 from gpsuite.methods.perturbation.region import ModelClass, Region, confidence_region
 from gpsuite.models.radial import kappa, squared_distances
 from gpsuite.seeds import stream

@@ -5,17 +5,11 @@ Equation: Csáji & Kis 2019, Confidence Regions, Main Theorem
 
 from __future__ import annotations
 
-from gpsuite.methods.perturbation.geometry.bands import Band, members_band, norm_ball_band, pointwise_band
-from gpsuite.methods.perturbation.geometry.norm_ball import NormBall
-from gpsuite.methods.perturbation.geometry.sampling import Members, sample_members
-from gpsuite.methods.perturbation.objectives.nonsmooth import EpsilonSVR, KernelLasso
-from gpsuite.methods.perturbation.objectives.quadratic import (
-    KernelLSSVM,
-    KernelRidge,
-    LinearLSSVM,
-    SparseKernelRidge,
-)
-from gpsuite.methods.perturbation.ranks.groups import Permutations, SignChanges, SignedPermutations
+from gpsuite.methods.perturbation.bands import Band, NormBall, members_band, norm_ball_band, pointwise_band
+from gpsuite.methods.perturbation.nonsmooth import EpsilonSVR, KernelLasso
+from gpsuite.methods.perturbation.quadratic import KernelLSSVM, KernelRidge, LinearLSSVM, SparseKernelRidge
+from gpsuite.methods.perturbation.ranks import Permutations, SignChanges, SignedPermutations
+from gpsuite.methods.perturbation.rays import Members, sample_members
 from gpsuite.methods.perturbation.region import ModelClass, Region, confidence_region
 
 __all__ = [

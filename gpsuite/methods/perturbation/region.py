@@ -15,17 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from gpsuite.arrays import BoolArray, FloatArray, IntArray
-from gpsuite.methods.perturbation import checks
-from gpsuite.methods.perturbation.geometry.bands import Band, members_band, pointwise_band
-from gpsuite.methods.perturbation.geometry.ellipsoid import Ellipsoid, outer_ellipsoid
-from gpsuite.methods.perturbation.geometry.norm_ball import NormBall
-from gpsuite.methods.perturbation.geometry.quadratics import PerturbedQuadratic
-from gpsuite.methods.perturbation.geometry.rays import RayBoundary, bisected_boundary, exact_boundary
-from gpsuite.methods.perturbation.geometry.sampling import Members
-from gpsuite.methods.perturbation.objectives.base import QuadraticObjective
-from gpsuite.methods.perturbation.objectives.quadratic import Fit, Objective
-from gpsuite.methods.perturbation.ranks.groups import Group, Perturbations, SignChanges
-from gpsuite.methods.perturbation.ranks.ranks import RankTest
+from gpsuite.methods.perturbation import objectives
+from gpsuite.methods.perturbation.bands import Band, NormBall, members_band, pointwise_band
+from gpsuite.methods.perturbation.ellipsoid import Ellipsoid, PerturbedQuadratic, outer_ellipsoid
+from gpsuite.methods.perturbation.objectives import QuadraticObjective
+from gpsuite.methods.perturbation.quadratic import Fit, Objective
+from gpsuite.methods.perturbation.ranks import Group, Perturbations, RankTest, SignChanges
+from gpsuite.methods.perturbation.rays import Members, RayBoundary, bisected_boundary, exact_boundary
 from gpsuite.seeds import require_generator
 
 Kernel = Callable[[FloatArray, FloatArray], Any]
@@ -74,7 +70,7 @@ class Region:
             raise ValueError(
                 f"perturbations of shape {self.perturbations.shape} do not fit n={len(self.y)} data"
             )
-        checks.valid_level(self.q, self.m)
+        objectives.valid_level(self.q, self.m)
 
     @property
     def m(self) -> int:
@@ -138,7 +134,7 @@ class Region:
         Raises:
             ValueError: on a direction that is zero or not finite, or if the estimate lies outside the ball.
         """
-        rays = checks.finite("directions", directions, 2)
+        rays = objectives.finite("directions", directions, 2)
         limits = None if ball is None else ball.steps(self.estimate, rays)
         if isinstance(self.objective, QuadraticObjective):
             return exact_boundary(self.quadratic, self.q, rays, limits)
@@ -148,7 +144,7 @@ class Region:
         """Return a band of the ideal representation at inputs x [J, D] (or [J]), valid at all of them at once.
 
         Quadratic objectives: the pointwise band, an outer one; with members given, or for other objectives, the range
-        over those members, an inner one. Other bands: `gpsuite.methods.perturbation.geometry.bands`.
+        over those members, an inner one. Other bands: `gpsuite.methods.perturbation.bands`.
 
         Raises:
             ValueError: if the region was given its design as a matrix, or the objective is not quadratic and there
@@ -233,11 +229,11 @@ def confidence_region(
         ValueError: on q or m out of range, fewer than 2 data, non-finite values, equal inputs of a kernel model, a
             rank-deficient design, or labels other than -1 and +1.
     """
-    checks.valid_level(q, m)
+    objectives.valid_level(q, m)
     require_generator(rng)
     X = _inputs("x", x)
-    checks.enough_rows(len(X))
-    outputs = checks.finite("y", y, 1)
+    objectives.enough_rows(len(X))
+    outputs = objectives.finite("y", y, 1)
     objective, features = _objective(X, model)
     perturbations = (group or SignChanges()).draw(len(outputs), m, rng)
     return Region(objective, outputs, perturbations, q, features)
@@ -245,7 +241,7 @@ def confidence_region(
 
 def _inputs(name: str, values: npt.ArrayLike) -> FloatArray:
     array = np.asarray(values, dtype=np.float64)
-    return checks.finite(name, array[:, None] if array.ndim == 1 else array, 2)
+    return objectives.finite(name, array[:, None] if array.ndim == 1 else array, 2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -283,9 +279,9 @@ def _objective(X: FloatArray, model: ModelClass) -> tuple[Objective, Callable[[F
             raise ValueError("centres need a kernel")
         linear = model.objective(X)
         return linear, _Features(D, linear.design.shape[1])
-    checks.distinct_rows(X, "inputs")
+    objectives.distinct_rows(X, "inputs")
     if centres is not None:
-        checks.distinct_rows(centres, "centres")
+        objectives.distinct_rows(centres, "centres")
     basis = X if centres is None else centres
     K = np.asarray(kernel(basis, basis), dtype=np.float64)
     across = () if centres is None else (np.asarray(kernel(X, basis), dtype=np.float64),)

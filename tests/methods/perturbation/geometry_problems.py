@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from gpsuite.arrays import BoolArray, FloatArray
-from gpsuite.methods.perturbation.geometry.quadratics import PerturbedQuadratic
-from gpsuite.methods.perturbation.objectives.base import Objective, QuadraticObjective
-from gpsuite.methods.perturbation.objectives.nonsmooth import EpsilonSVR, KernelLasso
-from gpsuite.methods.perturbation.objectives.quadratic import KernelRidge, LinearLSSVM, SparseKernelRidge
-from gpsuite.methods.perturbation.ranks.groups import Permutations, SignChanges, SignedPermutations
+from gpsuite.methods.perturbation.ellipsoid import PerturbedQuadratic
+from gpsuite.methods.perturbation.nonsmooth import EpsilonSVR, KernelLasso
+from gpsuite.methods.perturbation.objectives import Objective, QuadraticObjective
+from gpsuite.methods.perturbation.quadratic import KernelRidge, LinearLSSVM, SparseKernelRidge
+from gpsuite.methods.perturbation.ranks import Permutations, SignChanges, SignedPermutations
 from gpsuite.methods.perturbation.region import Region
 
 GROUPS = {"signs": SignChanges(), "permutations": Permutations(), "signed": SignedPermutations()}

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gpsuite.methods.perturbation.objectives.quadratic import (
+from gpsuite.methods.perturbation.quadratic import (
     EpsilonSVR,
     KernelLasso,
     KernelLSSVM,

@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from gpsuite.methods.perturbation.objectives.nonsmooth import EpsilonSVR, KernelLasso
-from gpsuite.methods.perturbation.objectives.quadratic import (
+from gpsuite.methods.perturbation.nonsmooth import EpsilonSVR, KernelLasso
+from gpsuite.methods.perturbation.quadratic import (
     KernelLSSVM,
     KernelRidge,
     LinearLSSVM,
     Objective,
     SparseKernelRidge,
 )
-from gpsuite.methods.perturbation.ranks.groups import Perturbations
+from gpsuite.methods.perturbation.ranks import Perturbations
 from gpsuite.methods.perturbation.region import Region
 from tests.arrays import Array
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from gpsuite.methods.perturbation import Region, SparseKernelRidge
-from gpsuite.methods.perturbation.ranks.groups import Perturbations, SignChanges
-from gpsuite.methods.perturbation.ranks.ranks import rank
+from gpsuite.methods.perturbation.ranks import Perturbations, SignChanges, rank
 from tests.arrays import Array
 
 

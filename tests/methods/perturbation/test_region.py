@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpsuite.methods.perturbation.objectives.quadratic import (
+from gpsuite.methods.perturbation.quadratic import (
     EpsilonSVR,
     KernelLasso,
     KernelLSSVM,
@@ -22,12 +22,7 @@ from gpsuite.methods.perturbation.objectives.quadratic import (
     QuadraticObjective,
     SparseKernelRidge,
 )
-from gpsuite.methods.perturbation.ranks.groups import (
-    Permutations,
-    Perturbations,
-    SignChanges,
-    SignedPermutations,
-)
+from gpsuite.methods.perturbation.ranks import Permutations, Perturbations, SignChanges, SignedPermutations
 from gpsuite.methods.perturbation.region import LARGEST, ModelClass, Region, confidence_region
 from tests.methods.perturbation.made_up_objectives import gaussian, inputs, objectives, outputs
 

@@ -14,7 +14,7 @@ from gpsuite.config.request import read_request
 from gpsuite.engine.runner import run_experiment
 from gpsuite.experiments.base import BUDGET, DONE, Outcome, SharedWork
 from gpsuite.experiments.perturbation import region
-from gpsuite.methods.perturbation.geometry.sampling import sample_members
+from gpsuite.methods.perturbation.rays import sample_members
 from tests.experiments.perturbation.region.test_any_region import NAME, plan, write_csv
 
 

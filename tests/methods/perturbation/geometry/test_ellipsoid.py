@@ -8,21 +8,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
-from gpsuite.methods.perturbation.geometry.bands import pointwise_band
-from gpsuite.methods.perturbation.geometry.ellipsoid import (
+from gpsuite.methods.perturbation.bands import pointwise_band
+from gpsuite.methods.perturbation.ellipsoid import (
     SLACK,
     Ellipsoid,
+    PerturbedQuadratic,
     _log_balance,
     _smallest_dual,
     in_metric,
+    largest,
     outer_ellipsoid,
     outer_radii,
 )
-from gpsuite.methods.perturbation.geometry.quadratics import PerturbedQuadratic, largest
-from gpsuite.methods.perturbation.geometry.rays import exact_boundary
-from gpsuite.methods.perturbation.geometry.sampling import isotropic_directions, sample_members
-from gpsuite.methods.perturbation.objectives.quadratic import KernelRidge, LinearLSSVM
-from gpsuite.methods.perturbation.ranks.groups import Perturbations
+from gpsuite.methods.perturbation.quadratic import KernelRidge, LinearLSSVM
+from gpsuite.methods.perturbation.ranks import Perturbations
+from gpsuite.methods.perturbation.rays import exact_boundary, isotropic_directions, sample_members
 from gpsuite.methods.perturbation.region import Region
 from tests.arrays import Array
 from tests.methods.perturbation.geometry_problems import GROUPS, gaussian, quadratic_of, quadratic_region

@@ -8,18 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import kstest
 
-from gpsuite.methods.perturbation.geometry.bands import ellipsoid_band, members_band, pointwise_band
-from gpsuite.methods.perturbation.geometry.quadratics import PerturbedQuadratic
-from gpsuite.methods.perturbation.geometry.rays import bisected_boundary
-from gpsuite.methods.perturbation.geometry.sampling import (
+from gpsuite.methods.perturbation.bands import ellipsoid_band, members_band, pointwise_band
+from gpsuite.methods.perturbation.ellipsoid import PerturbedQuadratic
+from gpsuite.methods.perturbation.nonsmooth import EpsilonSVR
+from gpsuite.methods.perturbation.quadratic import KernelRidge, LinearLSSVM, SparseKernelRidge
+from gpsuite.methods.perturbation.ranks import Perturbations
+from gpsuite.methods.perturbation.rays import (
+    bisected_boundary,
     isotropic_directions,
     kernel_directions,
     sample_members,
     touching_directions,
 )
-from gpsuite.methods.perturbation.objectives.nonsmooth import EpsilonSVR
-from gpsuite.methods.perturbation.objectives.quadratic import KernelRidge, LinearLSSVM, SparseKernelRidge
-from gpsuite.methods.perturbation.ranks.groups import Perturbations
 from gpsuite.methods.perturbation.region import ModelClass, Region, confidence_region
 from tests.arrays import Array
 from tests.methods.perturbation.geometry_problems import (

@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from gpsuite.methods.perturbation.geometry import bands
-from gpsuite.methods.perturbation.geometry.bands import _outward, norm_ball_band
-from gpsuite.methods.perturbation.geometry.norm_ball import NormBall
-from gpsuite.methods.perturbation.geometry.quadratics import PerturbedQuadratic
-from gpsuite.methods.perturbation.geometry.sampling import Members, sample_members, single_point_directions
-from gpsuite.methods.perturbation.objectives.quadratic import KernelLSSVM, KernelRidge, LinearLSSVM
-from gpsuite.methods.perturbation.ranks.groups import Perturbations
+from gpsuite.methods.perturbation import bands
+from gpsuite.methods.perturbation.bands import NormBall, _outward, norm_ball_band
+from gpsuite.methods.perturbation.ellipsoid import PerturbedQuadratic
+from gpsuite.methods.perturbation.quadratic import KernelLSSVM, KernelRidge, LinearLSSVM
+from gpsuite.methods.perturbation.ranks import Perturbations
+from gpsuite.methods.perturbation.rays import Members, sample_members, single_point_directions
 from gpsuite.methods.perturbation.region import Region
 from tests.arrays import Array
 from tests.methods.perturbation.geometry_problems import (

@@ -7,10 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpsuite.methods.perturbation.geometry.bands import ellipsoid_band, pointwise_band
-from gpsuite.methods.perturbation.geometry.ellipsoid import in_metric, inequality_chunks, outer_ellipsoid
-from gpsuite.methods.perturbation.geometry.quadratics import PerturbedQuadratic
-from gpsuite.methods.perturbation.geometry.sampling import single_point_directions
+from gpsuite.methods.perturbation.bands import ellipsoid_band, pointwise_band
+from gpsuite.methods.perturbation.ellipsoid import (
+    PerturbedQuadratic,
+    in_metric,
+    inequality_chunks,
+    outer_ellipsoid,
+)
+from gpsuite.methods.perturbation.rays import single_point_directions
 from tests.arrays import Array
 from tests.methods.perturbation.reference_cases import REFERENCE, features_of, region_of
 

@@ -7,19 +7,19 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from gpsuite.methods.perturbation.geometry import quadratics
-from gpsuite.methods.perturbation.geometry.bands import pointwise_band
-from gpsuite.methods.perturbation.geometry.ellipsoid import outer_radii
-from gpsuite.methods.perturbation.geometry.quadratics import PerturbedQuadratic
-from gpsuite.methods.perturbation.geometry.rays import (
+from gpsuite.methods.perturbation import ellipsoid
+from gpsuite.methods.perturbation.bands import pointwise_band
+from gpsuite.methods.perturbation.ellipsoid import PerturbedQuadratic, outer_radii
+from gpsuite.methods.perturbation.quadratic import KernelRidge, SparseKernelRidge
+from gpsuite.methods.perturbation.ranks import Perturbations
+from gpsuite.methods.perturbation.rays import (
     _quadratic_steps,
     _reach,
     bisected_boundary,
     exact_boundary,
+    kernel_directions,
+    single_point_directions,
 )
-from gpsuite.methods.perturbation.geometry.sampling import kernel_directions, single_point_directions
-from gpsuite.methods.perturbation.objectives.quadratic import KernelRidge, SparseKernelRidge
-from gpsuite.methods.perturbation.ranks.groups import Perturbations
 from gpsuite.methods.perturbation.region import Region
 from tests.arrays import Array
 from tests.methods.perturbation.geometry_problems import (
@@ -296,7 +296,7 @@ def test_blocks_of_perturbations_change_no_geometry(monkeypatch: pytest.MonkeyPa
         return [outer_radii(quadratic), band.lower, band.upper, *ends]
 
     whole = geometry()
-    monkeypatch.setattr(quadratics, "_CHUNK_NUMBERS", 6 * quadratic.response.size)
+    monkeypatch.setattr(ellipsoid, "_CHUNK_NUMBERS", 6 * quadratic.response.size)
     for ours, expected in zip(geometry(), whole, strict=True):
         np.testing.assert_allclose(ours, expected, rtol=1e-9)
 

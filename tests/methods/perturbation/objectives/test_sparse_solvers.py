@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpsuite.methods.perturbation.objectives.nonsmooth import EpsilonSVR, KernelLasso
-from gpsuite.methods.perturbation.objectives.sparse_solvers import lasso, polished, support_vectors
+from gpsuite.methods.perturbation.nonsmooth import EpsilonSVR, KernelLasso, lasso, polished, support_vectors
 from tests.arrays import Array
 from tests.methods.perturbation.made_up_objectives import gaussian, inputs
 

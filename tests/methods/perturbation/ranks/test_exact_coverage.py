@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from gpsuite.methods.perturbation.objectives.quadratic import (
+from gpsuite.methods.perturbation.quadratic import (
     EpsilonSVR,
     KernelLasso,
     KernelLSSVM,
@@ -22,14 +22,15 @@ from gpsuite.methods.perturbation.objectives.quadratic import (
     Objective,
     SparseKernelRidge,
 )
-from gpsuite.methods.perturbation.ranks.groups import (
+from gpsuite.methods.perturbation.ranks import (
     Group,
     Permutations,
     Perturbations,
     SignChanges,
     SignedPermutations,
+    ranks_of_noise,
+    simulated_ranks,
 )
-from gpsuite.methods.perturbation.ranks.ranks import ranks_of_noise, simulated_ranks
 from gpsuite.seeds import stream
 from tests.arrays import Array
 from tests.methods.perturbation.made_up_objectives import gaussian

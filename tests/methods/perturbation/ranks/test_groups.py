@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from gpsuite.methods.perturbation.ranks.groups import (
+from gpsuite.methods.perturbation.ranks import (
     Group,
     Permutations,
     Perturbations,

@@ -8,19 +8,22 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-import gpsuite.methods.perturbation.ranks.perturbed_norms as norms_module
-import gpsuite.methods.perturbation.ranks.ranks as ranks_module
-from gpsuite.methods.perturbation.objectives.base import Form
-from gpsuite.methods.perturbation.objectives.quadratic import KernelLasso, KernelRidge, LinearLSSVM, Objective
-from gpsuite.methods.perturbation.ranks.groups import (
+import gpsuite.methods.perturbation.ranks as norms_module
+import gpsuite.methods.perturbation.ranks as ranks_module
+from gpsuite.methods.perturbation.objectives import Form
+from gpsuite.methods.perturbation.quadratic import KernelLasso, KernelRidge, LinearLSSVM, Objective
+from gpsuite.methods.perturbation.ranks import (
     Group,
     Permutations,
     Perturbations,
+    PerturbedNorms,
+    RankTest,
     SignChanges,
     SignedPermutations,
+    rank,
+    ranks_of_noise,
+    simulated_ranks,
 )
-from gpsuite.methods.perturbation.ranks.perturbed_norms import PerturbedNorms
-from gpsuite.methods.perturbation.ranks.ranks import RankTest, rank, ranks_of_noise, simulated_ranks
 from tests.arrays import Array
 from tests.methods.perturbation.made_up_objectives import dense_z, gaussian, inputs, objectives, outputs
 

@@ -1,19 +1,142 @@
-"""Objectives that are not smooth: epsilon-insensitive support vector regression and the kernelised LASSO.
+"""Minimisers of a'Qa/2 - r'a + l1 |a|_1 in a box |a| <= bound: scikit-learn's solvers and an exact last step.
 
+Equation: Chang & Lin 2011, Sec. 2.4
+Equation: Friedman et al. 2010
 Equation: derived, objectives and gradients
 """
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from gpsuite.arrays import FloatArray
-from gpsuite.methods.perturbation import checks
-from gpsuite.methods.perturbation.objectives.base import Fit, Form, Objective, Weighting, spectrum
-from gpsuite.methods.perturbation.objectives.sparse_solvers import lasso, polished, support_vectors
+from gpsuite.arrays import BoolArray, FloatArray
+from gpsuite.methods.perturbation import objectives
+from gpsuite.methods.perturbation.objectives import Fit, Form, Objective, Weighting, spectrum
+
+_TOLERANCE = 1e-10
+_ITERATIONS = 5_000
+_STEPS_PER_COEFFICIENT = 5
+_SAME = 1e-7
+"""Coefficients within this share of the largest are taken for zero or for the bound."""
+
+
+def support_vectors(K: FloatArray, y: FloatArray, weight: float, epsilon: float) -> FloatArray:
+    """Return the coefficients [n] of support vector regression without bias, each residual weighing `weight`.
+
+    LIBSVM always fits a bias. On the data doubled by (-x, -y), whose kernel is [[K, -K], [-K, K]], the problem does
+    not change under f -> -f, so zero is an optimal bias and the doubled problem is twice the one wanted.
+    """
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.svm import SVR
+
+    doubled = np.block([[K, -K], [-K, K]])
+    scale = float(np.max(np.abs(y))) or 1.0
+    solver = SVR(
+        kernel="precomputed",
+        C=0.5 * weight / scale,
+        epsilon=epsilon / scale,
+        tol=_TOLERANCE,
+        max_iter=1000 * _ITERATIONS,
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the caller looks at the duality gap
+        solver.fit(doubled, np.append(y, -y) / scale)
+    both = np.zeros(2 * len(y))
+    both[solver.support_] = solver.dual_coef_[0]
+    return np.asarray(scale * (both[: len(y)] - both[len(y) :]))
+
+
+def lasso(K: FloatArray, y: FloatArray, penalty: float) -> FloatArray:
+    """Return the minimiser [n] of |y - K a|^2/2 + penalty |a|_1 by coordinate descent."""
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import Lasso
+
+    solver = Lasso(penalty / len(y), fit_intercept=False, tol=_TOLERANCE, max_iter=_ITERATIONS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the caller looks at the duality gap
+        solver.fit(K, y)
+    return np.asarray(solver.coef_, dtype=np.float64)
+
+
+def polished(Q: FloatArray, r: FloatArray, l1: float, bound: float, start: FloatArray) -> FloatArray:
+    """Return the minimiser by an active-set method from a good start.
+
+    Coefficients at zero or at the bound are held there, the others move towards the solution of
+    Q_ff a_f = r_f - l1 sign(a_f) - Q_fh a_h as far as none of them changes sign or leaves the box; the one that stops
+    the move is held. At a solution, the held coefficient whose gradient asks for it most is freed. The objective
+    falls with each move. If the steps run out the last vector is returned: the caller looks at the duality gap.
+    """
+    a = _snapped(start, bound)
+    signs = np.sign(a)
+    free = (a != 0.0) & (np.abs(a) < bound)
+    for _ in range(_STEPS_PER_COEFFICIENT * len(a)):
+        goal = _free_solution(Q, r - l1 * signs, free, a)
+        share, stopper = _first_stop(a, goal, signs, bound, free)
+        if stopper is not None:
+            stop = 0.0 if goal[stopper] * signs[stopper] <= 0.0 else bound * signs[stopper]
+            a = a + share * (goal - a)
+            a[stopper] = stop
+            signs[stopper], free[stopper] = np.sign(stop), False
+            continue
+        a = goal
+        asked = _asked(Q, r, l1, a, free)
+        if not np.any(asked):
+            break
+        worst = int(np.argmax(np.abs(asked)))
+        free[worst] = True
+        signs[worst] = signs[worst] or np.sign(asked[worst])
+    return a
+
+
+def _snapped(start: FloatArray, bound: float) -> FloatArray:
+    """Return the start with what is almost zero or almost at the bound put there."""
+    a = start.copy()
+    a[np.abs(a) <= _SAME * np.max(np.abs(a))] = 0.0
+    at_bound = np.abs(a) >= (1.0 - _SAME) * bound
+    a[at_bound] = np.sign(a[at_bound]) * bound
+    return np.asarray(a)
+
+
+def _first_stop(
+    a: FloatArray, goal: FloatArray, signs: FloatArray, bound: float, free: BoolArray
+) -> tuple[float, int | None]:
+    """Return how far from a to goal the first free coefficient meets zero or the bound, and which it is."""
+    size, wanted = a * signs, goal * signs
+    shares = np.full(len(a), np.inf)
+    falling = free & (wanted <= 0.0)
+    # one just freed from zero starts there: it only stops if it would turn the other way
+    shares[falling] = size[falling] / np.maximum(size[falling] - wanted[falling], np.finfo(np.float64).tiny)
+    rising = free & (wanted > bound)
+    shares[rising] = (bound - size[rising]) / (wanted[rising] - size[rising])
+    stopper = int(np.argmin(shares))
+    return (float(shares[stopper]), stopper) if np.isfinite(shares[stopper]) else (1.0, None)
+
+
+def _free_solution(Q: FloatArray, target: FloatArray, free: BoolArray, a: FloatArray) -> FloatArray:
+    """Return a with its free part solving the equations of the free coefficients."""
+    found = a.copy()
+    if np.any(free):
+        rhs = target[free] - Q[np.ix_(free, ~free)] @ a[~free]
+        found[free] = np.linalg.lstsq(Q[np.ix_(free, free)], rhs, rcond=None)[0]
+    return found
+
+
+def _asked(Q: FloatArray, r: FloatArray, l1: float, a: FloatArray, free: BoolArray) -> FloatArray:
+    """Return the descent direction of each held coefficient that would leave its place, else 0."""
+    downhill = r - Q @ a
+    at_zero = np.sign(downhill) * np.maximum(np.abs(downhill) - l1, 0.0)
+    inward = downhill - l1 * np.sign(a)
+    leaves = np.where(a == 0.0, at_zero, np.where(inward * a < 0.0, inward, 0.0))
+    slack = 1e-12 * (np.max(np.abs(r)) + l1)
+    return np.asarray(np.where(free | (np.abs(leaves) <= slack), 0.0, leaves))
+
+
+# Objectives that are not smooth: epsilon-insensitive support vector regression and the kernelised LASSO.
+
 
 _GAP = 1e-9
 """A fit has converged when its duality gap is below this share of the objective at zero."""
@@ -41,8 +164,8 @@ class EpsilonSVR(Objective):
     weighting: Weighting = "rkhs"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "gram", checks.gram_matrix("gram", self.gram))
-        checks.positive("C", self.C)
+        object.__setattr__(self, "gram", objectives.gram_matrix("gram", self.gram))
+        objectives.positive("C", self.C)
         if not (np.isfinite(self.epsilon) and self.epsilon >= 0.0):
             raise ValueError(f"epsilon must be finite and >= 0, got {self.epsilon}")
         self.refuse_weighting("rkhs", "identity")
@@ -114,8 +237,8 @@ class KernelLasso(Objective):
     weighting: Weighting = "identity"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "gram", checks.gram_matrix("gram", self.gram))
-        checks.positive("penalty", self.penalty)
+        object.__setattr__(self, "gram", objectives.gram_matrix("gram", self.gram))
+        objectives.positive("penalty", self.penalty)
         self.refuse_weighting("identity")
 
     @property

@@ -1,24 +1,258 @@
-"""Ranks of the unperturbed gradient among the perturbed ones, for many coefficient vectors at once.
+"""Groups of transformations under which the noise keeps its distribution (assumptions A2 and A3).
 
-The rank of alpha is 1 + #{i : Z_i before Z_0}; ties are resolved by the tie-breaking permutation. (The poster prints
-the comparison the other way round; then the estimate itself would lie outside the region.)
+Drawn once per data set, with the order that breaks ties: never anew for each coefficient vector.
 
+Equation: Csáji & Kis 2019, Assumption A3
+Equation: Csáji & Kis 2019, Perturbed Gradients
 Equation: Csáji & Kis 2019, Confidence Regions
 Equation: derived, rank test
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar, Protocol
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
 from gpsuite.arrays import BoolArray, FloatArray, IntArray
-from gpsuite.methods.perturbation.objectives.base import Form, Objective, QuadraticObjective
-from gpsuite.methods.perturbation.ranks.groups import Group, Perturbations
-from gpsuite.methods.perturbation.ranks.perturbed_norms import PerturbedNorms, squares
+from gpsuite.methods.perturbation import objectives
+from gpsuite.methods.perturbation.objectives import Form, Objective, QuadraticObjective
+
+
+@dataclass(frozen=True, eq=False)
+class Perturbations:
+    """Transformations G_1..G_{m-1}, (G e)_k = signs_k e_{order_k}, and the tie-breaking permutation.
+
+    Leading dimensions [...] hold repetitions, in studies of coverage.
+
+    Attributes:
+        group: name of the group.
+        signs: [..., m-1, n], +1 or -1; None without sign changes.
+        order: [..., m-1, n], each row a permutation of 0..n-1; None without permutations.
+        priority: [..., m], a permutation of 0..m-1: a tie between Z_i and Z_0 puts first the smaller of priority_i
+            and priority_0; None counts ties in favour of membership, which is conservative.
+
+    Raises:
+        ValueError: on arrays of other shapes or contents.
+    """
+
+    group: str
+    signs: FloatArray | None
+    order: IntArray | None
+    priority: IntArray | None
+
+    def __post_init__(self) -> None:
+        if self.signs is None and self.order is None:
+            raise ValueError("perturbations need signs or an order")
+        if self.signs is not None and not np.all(np.abs(self.signs) == 1.0):
+            raise ValueError("signs must be -1 or +1")
+        if self.order is not None and not _permutations(self.order):
+            raise ValueError("each row of order must be a permutation of 0..n-1")
+        if self.priority is not None and not (
+            self.priority.shape[-1] == self.m and _permutations(self.priority)
+        ):
+            raise ValueError(f"priority must be a permutation of 0..{self.m - 1}")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """[..., m-1, n]."""
+        return self.signs.shape if self.signs is not None else self.order.shape  # type: ignore[union-attr]
+
+    @property
+    def m(self) -> int:
+        """Number of compared values Z_0..Z_{m-1}."""
+        return self.shape[-2] + 1
+
+    @property
+    def n(self) -> int:
+        """Number of residuals."""
+        return self.shape[-1]
+
+    @property
+    def signs_and_order(self) -> tuple[FloatArray, IntArray]:
+        """Both parts written out, [..., m-1, n] each."""
+        signs = np.ones(self.shape) if self.signs is None else self.signs
+        same = np.broadcast_to(np.arange(self.n, dtype=np.int64), self.shape)
+        return signs, same if self.order is None else self.order
+
+    @property
+    def identities(self) -> BoolArray:
+        """Which transformations change nothing, [..., m-1]."""
+        same = np.ones(self.shape[:-1], dtype=np.bool_)
+        if self.signs is not None:
+            same &= np.all(self.signs == 1.0, axis=-1)
+        if self.order is not None:
+            same &= np.all(self.order == np.arange(self.n), axis=-1)
+        return same
+
+    def apply(self, e: FloatArray) -> FloatArray:
+        """Return G_i e, shape [..., m-1, n], for e [..., n]."""
+        moved = e[..., None, :]
+        if self.order is not None:
+            leading = np.broadcast_shapes(moved.shape[:-2], self.order.shape[:-2])
+            shape = (*leading, *self.order.shape[-2:])
+            moved = np.take_along_axis(
+                np.broadcast_to(moved, shape), np.broadcast_to(self.order, shape), axis=-1
+            )
+        return np.asarray(moved if self.signs is None else moved * self.signs)
+
+    def pull_back(self, B: FloatArray, rows: slice = slice(None)) -> FloatArray:
+        """Return B G_i, shape [len(rows), r, n], for B [r, n] and a slice of the transformations (no repetitions)."""
+        count = len(range(*rows.indices(self.m - 1)))
+        signed = B[None] if self.signs is None else B[None] * self.signs[rows][:, None, :]
+        signed = np.broadcast_to(signed, (count, *B.shape))
+        if self.order is None:
+            return signed
+        return np.take_along_axis(signed, np.argsort(self.order[rows], axis=-1)[:, None, :], axis=-1)
+
+    def before_reference(self) -> BoolArray:
+        """Return which Z_i come before Z_0 when they tie, [..., m-1]."""
+        if self.priority is None:
+            return np.zeros(self.shape[:-1], dtype=np.bool_)
+        return np.asarray(self.priority[..., 1:] < self.priority[..., :1])
+
+
+class Group(Protocol):
+    """A group of transformations to draw from."""
+
+    def draw(
+        self, n: int, m: int, rng: np.random.Generator, repetitions: tuple[int, ...] = ()
+    ) -> Perturbations:
+        """Return m - 1 uniform transformations of n residuals and a tie-breaking permutation."""
+
+
+class _Drawn:
+    """What the groups have in common: signs, orders, or both, uniform and independent."""
+
+    name: ClassVar[str]
+    has_signs: ClassVar[bool]
+    has_orders: ClassVar[bool]
+
+    def draw(
+        self, n: int, m: int, rng: np.random.Generator, repetitions: tuple[int, ...] = ()
+    ) -> Perturbations:
+        """Return m - 1 uniform transformations of n residuals and a tie-breaking permutation.
+
+        Raises:
+            ValueError: if n < 2 or m < 2.
+        """
+        objectives.enough_rows(n)
+        if m < 2:
+            raise ValueError(f"m must be at least 2, got {m}")
+        shape = (*repetitions, m - 1, n)
+        signs = _signs(rng, shape) if self.has_signs else None
+        order = _orders(rng, shape) if self.has_orders else None
+        return Perturbations(self.name, signs, order, _orders(rng, (*repetitions, m)))
+
+
+@dataclass(frozen=True)
+class SignChanges(_Drawn):
+    """Independent sign changes: exact for independent noise, each symmetric about zero, also heteroscedastic."""
+
+    name, has_signs, has_orders = "signs", True, False
+
+
+@dataclass(frozen=True)
+class Permutations(_Drawn):
+    """Permutations: exact for exchangeable noise, also asymmetric; a common shift is not identified."""
+
+    name, has_signs, has_orders = "permutations", False, True
+
+
+@dataclass(frozen=True)
+class SignedPermutations(_Drawn):
+    """The product of both groups: exact for exchangeable noise symmetric about zero, as independent Gaussian."""
+
+    name, has_signs, has_orders = "signed permutations", True, True
+
+
+def _signs(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
+    return np.asarray(2.0 * rng.integers(0, 2, size=shape) - 1.0)
+
+
+def _orders(rng: np.random.Generator, shape: tuple[int, ...]) -> IntArray:
+    """Return uniform permutations along the last axis."""
+    rows = np.broadcast_to(np.arange(shape[-1], dtype=np.int64), shape)
+    return np.asarray(rng.permuted(rows, axis=-1))
+
+
+def _permutations(rows: IntArray) -> bool:
+    return bool(np.all(np.sort(rows, axis=-1) == np.arange(rows.shape[-1])))
+
+
+# Weighted norms of the perturbed gradients, many coefficient vectors and perturbations in one matrix product.
+
+
+_KEPT_BYTES = 64e6
+_BLOCK_BYTES = 16e6
+_CHUNK_BYTES = 0.75e6
+
+
+@dataclass(frozen=True, eq=False)
+class PerturbedNorms:
+    """Z_i = |slope a - pull G_i s|^2 + |rest a|^2 with all pull G_i stacked into one matrix.
+
+    Attributes:
+        form: slope [r, p], pull [r, n], rest [k, p].
+        perturbations: G_1..G_{m-1}.
+    """
+
+    form: Form
+    perturbations: Perturbations
+
+    def values(self, lifted: FloatArray, scores: FloatArray) -> FloatArray:
+        """Return Z [J, m], Z_0 first, for a = lifted [J, p] and s = scores [J, n]."""
+        form, rows = self.form, len(self.form.pull)
+        base = lifted @ form.slope.T
+        Z = np.empty((len(lifted), self.perturbations.m))
+        Z[:, 0] = squares(base - scores @ form.pull.T)
+        column = 1
+        for stack in self._stacks:
+            count = len(stack) // rows
+            step = max(8, int(_CHUNK_BYTES / (8 * len(stack))))
+            for start in range(0, len(lifted), step):
+                part = slice(start, start + step)
+                moved = (scores[part] @ stack.T).reshape(-1, count, rows)
+                moved -= base[part, None, :]
+                Z[part, column : column + count] = squares(moved)
+            column += count
+        if len(form.rest):
+            Z += squares(lifted @ form.rest.T)[:, None]
+        return Z
+
+    @property
+    def _stacks(self) -> Iterator[FloatArray]:
+        """Blocks [count r, n] of the matrices pull G_i, kept when they are small."""
+        return iter(self._kept) if self._kept is not None else self._new_stacks()
+
+    @cached_property
+    def _kept(self) -> list[FloatArray] | None:
+        size = 8 * self.perturbations.m * self.form.pull.size
+        return list(self._new_stacks()) if size <= _KEPT_BYTES else None
+
+    def _new_stacks(self) -> Iterator[FloatArray]:
+        pull, others = self.form.pull, self.perturbations.m - 1
+        step = max(1, int(_BLOCK_BYTES / (8 * pull.size)))
+        for start in range(0, others, step):
+            block = self.perturbations.pull_back(pull, slice(start, start + step))
+            yield np.ascontiguousarray(block).reshape(-1, pull.shape[1])
+
+
+def squares(rows: FloatArray) -> FloatArray:
+    """Return the squared norm of the last axis."""
+    return np.asarray(np.einsum("...r,...r->...", rows, rows))
+
+
+# Ranks of the unperturbed gradient among the perturbed ones, for many coefficient vectors at once.
+#
+# The rank of alpha is 1 + #{i : Z_i before Z_0}; ties are resolved by the tie-breaking permutation. (The poster
+# prints
+# the comparison the other way round; then the estimate itself would lie outside the region.)
+
 
 TIE = 1e-12
 """Neighbours within this share of each other are tied, and so are all that such steps join."""
@@ -27,7 +261,7 @@ _UNDECIDED = 1e-9
 _LEADING = 1e-6
 """Rows of the form below this share of the largest, in square, are first left out."""
 _WORTH_LEADING = 0.9
-_BLOCK_BYTES = 16e6
+_RANK_BLOCK_BYTES = 16e6
 _QUADRATIC_CHUNK = 512
 _FEW_COEFFICIENTS = 32
 
@@ -84,7 +318,7 @@ class RankTest:
 
     def ranks(self, alphas: FloatArray) -> IntArray:
         """Return the rank [J], in 1..m, of each of alphas [J, p]."""
-        step = max(1, int(_BLOCK_BYTES / (8 * self.perturbations.m)))
+        step = max(1, int(_RANK_BLOCK_BYTES / (8 * self.perturbations.m)))
         blocks = [self._block_ranks(alphas[start : start + step]) for start in range(0, len(alphas), step)]
         return np.concatenate(blocks) if blocks else np.empty(0, dtype=np.int64)
 
@@ -265,7 +499,7 @@ def simulated_ranks(
         break_ties: False counts ties in favour of membership.
     """
     repetitions, n = noise.shape
-    step = max(1, int(_BLOCK_BYTES / (8 * m * n)))
+    step = max(1, int(_RANK_BLOCK_BYTES / (8 * m * n)))
     found = []
     for start in range(0, repetitions, step):
         part = noise[start : start + step]

@@ -13,8 +13,9 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from gpsuite.arrays import FloatArray
-from gpsuite.methods.perturbation import checks
-from gpsuite.methods.perturbation.objectives.base import (
+from gpsuite.methods.perturbation import objectives
+from gpsuite.methods.perturbation.nonsmooth import EpsilonSVR, KernelLasso
+from gpsuite.methods.perturbation.objectives import (
     Fit,
     Form,
     Objective,
@@ -23,7 +24,6 @@ from gpsuite.methods.perturbation.objectives.base import (
     small_form,
     spectrum,
 )
-from gpsuite.methods.perturbation.objectives.nonsmooth import EpsilonSVR, KernelLasso
 
 __all__ = [
     "EpsilonSVR",
@@ -80,8 +80,8 @@ class KernelRidge(_Ridge):
     weighting: Weighting = "hessian"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "gram", checks.gram_matrix("gram", self.gram))
-        checks.positive("penalty", self.penalty)
+        object.__setattr__(self, "gram", objectives.gram_matrix("gram", self.gram))
+        objectives.positive("penalty", self.penalty)
         self.refuse_weighting("hessian", "rkhs", "identity")
 
     @property
@@ -140,15 +140,15 @@ class SparseKernelRidge(_Ridge):
     weighting: Weighting = "hessian"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "cross", checks.finite("cross", self.cross, 2))
-        object.__setattr__(self, "centres_gram", checks.finite("centres_gram", self.centres_gram, 2))
-        checks.enough_rows(len(self.cross))
+        object.__setattr__(self, "cross", objectives.finite("cross", self.cross, 2))
+        object.__setattr__(self, "centres_gram", objectives.finite("centres_gram", self.centres_gram, 2))
+        objectives.enough_rows(len(self.cross))
         if self.centres_gram.shape != (self.cross.shape[1],) * 2:
             raise ValueError(
                 f"centres_gram has shape {self.centres_gram.shape} for {self.cross.shape[1]} centres"
             )
-        checks.positive("penalty", self.penalty)
-        checks.full_column_rank("the design of the centres", self.cross)
+        objectives.positive("penalty", self.penalty)
+        objectives.full_column_rank("the design of the centres", self.cross)
         self.refuse_weighting("hessian", "rkhs", "identity")
 
     @property
@@ -201,10 +201,10 @@ class LinearLSSVM(QuadraticObjective):
     weighting: Weighting = "hessian"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "inputs", checks.finite("inputs", self.inputs, 2))
-        checks.enough_rows(len(self.inputs))
-        checks.positive("C", self.C)
-        checks.full_column_rank("the linear design", self.design)
+        object.__setattr__(self, "inputs", objectives.finite("inputs", self.inputs, 2))
+        objectives.enough_rows(len(self.inputs))
+        objectives.positive("C", self.C)
+        objectives.full_column_rank("the linear design", self.design)
         self.refuse_weighting("hessian", "identity")
 
     @cached_property
@@ -259,8 +259,8 @@ class KernelLSSVM(QuadraticObjective):
     weighting: Weighting = "hessian"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "gram", checks.gram_matrix("gram", self.gram))
-        checks.positive("C", self.C)
+        object.__setattr__(self, "gram", objectives.gram_matrix("gram", self.gram))
+        objectives.positive("C", self.C)
         self.refuse_weighting("hessian", "rkhs", "identity")
 
     @cached_property

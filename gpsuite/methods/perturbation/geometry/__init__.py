@@ -1,1 +1,0 @@
-"""Shape of a region: ellipsoids, rays, sampled members, bands and norm balls."""

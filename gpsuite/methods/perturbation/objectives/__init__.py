@@ -1,1 +1,0 @@
-"""The models as convex objectives with residual gradients (Csáji and Kis 2019)."""

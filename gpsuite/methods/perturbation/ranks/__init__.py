@@ -1,1 +1,0 @@
-"""Groups of perturbations, norms of perturbed gradients, and their ranks."""
