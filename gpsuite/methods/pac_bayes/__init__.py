@@ -8,16 +8,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gpsuite.methods.pac_bayes.exports import *
+    from gpsuite.methods.pac_bayes.exports import *  # noqa: F403
 
 
 def __getattr__(name: str) -> Any:
     """Return an exported name; all are loaded when the first is asked for: `gpsuite verify` asks for none."""
     from importlib import import_module
 
-    face = import_module(f"{__name__}.face")
-    if name == "__all__" or name in face.__all__:
-        return getattr(face, name)
+    exports = import_module(f"{__name__}.exports")
+    if name == "__all__" or name in exports.__all__:
+        return getattr(exports, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
@@ -25,4 +25,4 @@ def __dir__() -> list[str]:
     """Return the exported names, for who completes or lists them."""
     from importlib import import_module
 
-    return sorted(import_module(f"{__name__}.face").__all__)
+    return sorted(import_module(f"{__name__}.exports").__all__)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 
-from gpsuite.methods.perturbation import objectives
+from gpsuite.methods.perturbation.objectives import valid_level
 from gpsuite.methods.perturbation.quadratic import (
     EpsilonSVR,
     KernelLasso,
@@ -197,10 +197,10 @@ def test_gram_matrices_are_refused_at_their_limits() -> None:
 
 
 def test_levels_are_integers_of_any_kind_but_no_flags() -> None:
-    objectives.valid_level(np.int64(1), np.int32(2))  # type: ignore[arg-type]
+    valid_level(np.int64(1), np.int32(2))  # type: ignore[arg-type]
     for q, m in ((True, 20), (1, True), (2.0, 20), (2, 20.0)):
         with pytest.raises(ValueError, match="must be an integer"):
-            objectives.valid_level(q, m)  # type: ignore[arg-type]
+            valid_level(q, m)  # type: ignore[arg-type]
     for q, m in ((0, 5), (5, 5)):
         with pytest.raises(ValueError, match="0 < q < m"):
-            objectives.valid_level(q, m)
+            valid_level(q, m)
