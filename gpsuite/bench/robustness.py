@@ -42,10 +42,9 @@ from gpsuite.methods.robustness.multiclass.multiclass_search import MultiClassSe
 from gpsuite.methods.robustness.search.branch_and_bound import Extremum
 from gpsuite.methods.robustness.search.regions import Region, interval_box, linf_ball
 from gpsuite.methods.robustness.verdict import probability_extremum
-from gpsuite.models.classification.approximation import BinaryProblem
+from gpsuite.models.classification.approximation import BinaryProblem, GPCPosterior
 from gpsuite.models.classification.expectation_propagation import expectation_propagation
 from gpsuite.models.classification.links import LINKS
-from gpsuite.models.classification.posterior import GPCPosterior
 from gpsuite.models.config import Hyperparameters, ModelSpec
 
 OURS, PAPER = "rkhs_taylor", "paper"

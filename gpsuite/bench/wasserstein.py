@@ -49,13 +49,15 @@ def _step(mean: str) -> tuple[Work, Work]:
 
     from gpsuite.methods.wasserstein.gwi import GWIClassifier, WassersteinObjective
     from gpsuite.methods.wasserstein.training import AdamStep
-    from gpsuite.models.networks.network import Network
-    from gpsuite.models.networks.spec import NetworkSpec
-    from gpsuite.models.random_elements.basis import InducingBasis
-    from gpsuite.models.random_elements.element import GaussianElement
-    from gpsuite.models.random_elements.kernels import SparseKernel
+    from gpsuite.models.networks import Network, NetworkSpec
+    from gpsuite.models.random_elements.elements import (
+        GaussianElement,
+        InducingBasis,
+        KernelMean,
+        NetworkMean,
+        SparseKernel,
+    )
     from gpsuite.models.random_elements.likelihoods import RobustMax
-    from gpsuite.models.random_elements.means import KernelMean, NetworkMean
 
     X, y, Z = _data()
     kernel = gpflow.kernels.SquaredExponential(1.0, np.full(INPUTS, 11.0))

@@ -1,14 +1,100 @@
-"""Gaussian latent posterior in the form that prediction and certification need, of classifiers and regressions."""
+"""What Gaussian latent posteriors have in common: kernel, inputs, weights of means and of covariances."""
 
 from __future__ import annotations
 
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from gpsuite.arrays import FloatArray
-from gpsuite.models.kernel_posterior import KernelPosterior
+from gpsuite.errors import unknown_name
+from gpsuite.models.config import KERNEL_NAMES
 from gpsuite.models.radial import kappa, kappa_and_slope, squared_distances
+
+_BLOCK = 1 << 22
+"""Entries of the largest temporary matrix of a prediction (32 MB)."""
+
+
+@dataclass(frozen=True, eq=False)
+class KernelPosterior(ABC):
+    """Parameters of a latent posterior: means are linear, covariances quadratic in k_i = s kappa(|(x - X_i) / l|).
+
+    Attributes:
+        X: training or inducing inputs, shape [N, D].
+        kernel: name in `gpsuite.models.config.KERNEL_NAMES`.
+        variance: s, prior variance of a latent function.
+        lengthscales: l, shape [D], positive, in units of X (one per input also without ARD).
+        alpha: weights of the means, [..., N].
+        root: F, shape [R, ..., N], features of the covariances.
+        weights: of the features, shape [R].
+        operator_bound: g >= 1 with no variance above g s.
+
+    Raises:
+        UserError: if the kernel is unknown.
+        ValueError: if shapes do not fit or a value is not finite or not in its range.
+    """
+
+    X: FloatArray
+    kernel: str
+    variance: float
+    lengthscales: FloatArray
+    alpha: FloatArray
+    root: FloatArray
+    weights: FloatArray
+    operator_bound: float
+
+    def __post_init__(self) -> None:
+        # the rounding that bounds count is that of float64; what is stored narrower is kept exactly
+        for name in ("X", "lengthscales", "alpha", "root", "weights"):
+            object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=np.float64))
+        object.__setattr__(self, "variance", float(self.variance))
+        if self.kernel not in KERNEL_NAMES:
+            raise unknown_name("kernel", self.kernel, KERNEL_NAMES)
+        if self.X.ndim != 2 or 0 in self.X.shape:
+            raise ValueError(f"inputs [N, D] are needed, got shape {self.X.shape}")
+        rank = len(self.weights) if self.weights.ndim == 1 else -1
+        for name, wanted in {"lengthscales": self.X.shape[1:], **self._shapes(rank)}.items():
+            if getattr(self, name).shape != wanted:
+                raise ValueError(f"{name}: shape {getattr(self, name).shape}, expected {wanted}")
+        for name in ("X", "lengthscales", "alpha", "root", "weights"):
+            if not np.isfinite(getattr(self, name)).all():
+                raise ValueError(f"{name} has non-finite values")
+        if not (math.isfinite(self.variance) and self.variance > 0.0 and (self.lengthscales > 0.0).all()):
+            raise ValueError("variance and lengthscales must be positive")
+        if not (math.isfinite(self.operator_bound) and self.operator_bound >= 1.0):
+            raise ValueError(f"operator_bound={self.operator_bound}: must be at least 1")
+
+    @abstractmethod
+    def _shapes(self, rank: int) -> Mapping[str, tuple[int, ...]]:
+        """Return the shapes that `alpha` and `root`, of this many rows, must have."""
+
+    @cached_property
+    def _centre(self) -> FloatArray:
+        return np.asarray(self.X.mean(axis=0))
+
+    @cached_property
+    def _inputs(self) -> FloatArray:
+        return (self.X - self._centre) / self.lengthscales
+
+    def _scaled(self, Xnew: FloatArray) -> FloatArray:
+        Xnew = np.asarray(Xnew, dtype=np.float64)
+        if Xnew.ndim != 2 or Xnew.shape[1] != self.X.shape[1] or not np.isfinite(Xnew).all():
+            raise ValueError(f"finite inputs [B, {self.X.shape[1]}] are needed, got shape {Xnew.shape}")
+        return (Xnew - self._centre) / self.lengthscales
+
+    @staticmethod
+    def _parts(count: int, width: int) -> list[slice]:
+        """Return slices of so many rows whose matrices of a width are no larger than `_BLOCK`."""
+        rows = max(1, _BLOCK // max(1, width))
+        return [slice(start, start + rows) for start in range(0, count, rows)]
+
+
+# Gaussian latent posterior in the form that prediction and certification need, of classifiers and regressions.
+
 
 SMALLEST_VARIANCE = float(np.finfo(np.float64).eps)
 """Latent variances are kept above this share of the prior's: below it the difference is rounding."""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpsuite.models.classification.approximation import BinaryProblem
+from gpsuite.models.classification.approximation import BinaryProblem, GPCPosterior
 from gpsuite.models.classification.links import PROBIT, Link
-from gpsuite.models.classification.posterior import GPCPosterior
 from gpsuite.models.classification.training import INFERENCES
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from tests.arrays import Array

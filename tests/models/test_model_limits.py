@@ -7,23 +7,24 @@ import numpy as np
 import pytest
 
 from gpsuite.arrays import FloatArray
-from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
+from gpsuite.models.classification.multiclass_posterior import (
+    SMALLEST,
+    MultiClassPosterior,
+    RobustMaxPosterior,
+    softmax_moments,
+)
 from gpsuite.models.classification.robust_max import checked_labels, largest_probabilities, log_levels
-from gpsuite.models.classification.robust_max_posterior import SMALLEST, RobustMaxPosterior
-from gpsuite.models.classification.softmax_expectation import softmax_moments
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.models.latent import LatentPosterior
-from gpsuite.models.multi_output.convolution_process import ConvolutionProcess
+from gpsuite.models.multi_output.convolution import ConvolutionProcess
 from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
-from gpsuite.models.networks.spec import NetworkSpec
-from gpsuite.models.nngp import NNGP
+from gpsuite.models.networks import NetworkSpec
 from gpsuite.models.radial import expanded
+from gpsuite.models.random_elements.elements import NNGP
 from gpsuite.models.random_elements.likelihoods import GaussianNoise
-from gpsuite.models.regression.exact import build_likelihood
-from gpsuite.models.regression.inducing import kmeans_inducing
+from gpsuite.models.regression.gpflow_models import build_likelihood, kmeans_inducing
 from gpsuite.models.sampling.hamiltonian import HMCSettings
-from gpsuite.models.sampling.optimum import OptimumSettings
-from gpsuite.models.sampling.posterior import HyperPosterior
+from gpsuite.models.sampling.posterior import HyperPosterior, OptimumSettings
 from gpsuite.models.sampling.priors import Gamma
 from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings
 from tests.limits import TINY, Limit, check, sides

@@ -10,15 +10,22 @@ import pytest
 
 from gpsuite.budget import Budget
 from gpsuite.models.classification import robust_max
-from gpsuite.models.classification.approximation import BinaryProblem
-from gpsuite.models.classification.distance import gaussian_kl, gaussian_wasserstein, wasserstein_to_draws
+from gpsuite.models.classification.approximation import (
+    BinaryProblem,
+    gaussian_kl,
+    gaussian_wasserstein,
+    wasserstein_to_draws,
+)
 from gpsuite.models.classification.links import LINKS
-from gpsuite.models.classification.robust_max_posterior import RobustMaxPosterior
-from gpsuite.models.classification.softmax_expectation import centred_root, softmax_moments
+from gpsuite.models.classification.multiclass_posterior import (
+    RobustMaxPosterior,
+    centred_root,
+    softmax_moments,
+)
 from gpsuite.models.classification.softmax_laplace import softmax_laplace
 from gpsuite.models.classification.training import INFERENCES, train_gpc, train_multiclass_gpc
 from gpsuite.models.config import Hyperparameters, ModelSpec
-from gpsuite.models.multi_output.convolution_process import ConvolutionProcess
+from gpsuite.models.multi_output.convolution import ConvolutionProcess
 from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
 from gpsuite.models.multi_output.observations import Observations
 from gpsuite.models.multi_output.pool_predictions import PoolPredictions
@@ -26,8 +33,13 @@ from gpsuite.models.radial import kappa, kappa_and_slope, squared_distances
 from gpsuite.models.random_elements.likelihoods import normal_points
 from gpsuite.models.random_elements.prior import _typical_distance
 from gpsuite.models.sampling.hamiltonian import HMCSettings, effective_sample_size, sample_hmc, split_r_hat
-from gpsuite.models.sampling.mixtures import mixture_covariance, mixture_log_density, mixture_moments
-from gpsuite.models.sampling.optimum import OptimumSettings, find_optimum
+from gpsuite.models.sampling.posterior import (
+    OptimumSettings,
+    find_optimum,
+    mixture_covariance,
+    mixture_log_density,
+    mixture_moments,
+)
 from gpsuite.models.sampling.priors import HyperPriors
 from gpsuite.models.sampling.sequential_monte_carlo import (
     NewObservations,

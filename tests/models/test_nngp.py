@@ -9,7 +9,7 @@ import tensorflow as tf
 from scipy.special import erf
 
 from gpsuite.errors import UserError
-from gpsuite.models.nngp import ACTIVATIONS, NNGP
+from gpsuite.models.random_elements.elements import ACTIVATIONS, NNGP
 from tests.arrays import Array
 
 X = np.random.default_rng(0).standard_normal((6, 3))

@@ -75,9 +75,8 @@ from gpsuite.methods.active_learning.acquisition import Kernel, rmse
 from gpsuite.methods.active_learning.inference import Learner
 from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
 from gpsuite.models.multi_output.observations import Observations
-from gpsuite.models.multi_output.sparse import SparseMultiOutput
-from gpsuite.models.sampling.mixtures import mixture_moments
-from gpsuite.models.sampling.optimum import OptimumSettings, find_optimum
+from gpsuite.models.multi_output.pool_predictions import SparseMultiOutput
+from gpsuite.models.sampling.posterior import OptimumSettings, find_optimum, mixture_moments
 from gpsuite.reporting.claims import claim
 from gpsuite.reporting.comparison import Statistic, statistic_name
 from gpsuite.reporting.palette import LIMIT as LIMIT_COLOUR

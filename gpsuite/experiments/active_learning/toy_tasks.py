@@ -28,8 +28,7 @@ from gpsuite.experiments.base import Outcome, Record, Report, Request, SharedWor
 from gpsuite.experiments.settings import Count, Rule, at_least, one_of
 from gpsuite.experiments.tasks import choice
 from gpsuite.methods.active_learning.acquisition import Mixing
-from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
-from gpsuite.models.multi_output.coregionalization_likelihood import Parameters
+from gpsuite.models.multi_output.coregionalization import LinearCoregionalization, Parameters
 from gpsuite.models.multi_output.observations import MultiOutputModel, Observations
 from gpsuite.models.multi_output.pool_predictions import PoolPredictions
 from gpsuite.models.sampling.priors import HyperPriors

@@ -32,8 +32,8 @@ from gpsuite.methods.robustness.explain.lines import BinaryLines, SoftmaxLines, 
 from gpsuite.methods.robustness.multiclass.multiclass_search import MultiClassSearch
 from gpsuite.methods.robustness.search.regions import Region, box
 from gpsuite.methods.robustness.verdict import PointSearch
+from gpsuite.models.classification.approximation import GPCPosterior
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
-from gpsuite.models.classification.posterior import GPCPosterior
 
 KERNEL, LINK, INFERENCE = "squared_exponential", "probit", "laplace"
 LEAST_TEST_ROWS = 5

@@ -22,9 +22,9 @@ from gpsuite.errors import UserError
 from gpsuite.experiments.guarantee.classification import Classifier, class_probabilities
 from gpsuite.experiments.guarantee.regression import Fitted, Judged, conformal_radius
 from gpsuite.methods.conformal import LeaveOneOut, jackknife_plus
+from gpsuite.models.classification.approximation import GPCPosterior
 from gpsuite.models.classification.links import LINKS
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
-from gpsuite.models.classification.posterior import GPCPosterior
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.models.latent import LatentPosterior
 from gpsuite.models.storage import ModelFileError
@@ -256,7 +256,7 @@ class SavedRegression(SavedModel):
         from gpsuite.models.tensorflow_setup import configure
 
         configure()
-        from gpsuite.models.regression.exact import build_gpr
+        from gpsuite.models.regression.gpflow_models import build_gpr
 
         a = self.arrays
         lengthscales = tuple(float(value) for value in a["lengthscales"])

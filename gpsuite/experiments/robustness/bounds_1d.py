@@ -32,9 +32,8 @@ from gpsuite.methods.robustness.bounding_curves import bounding_curves
 from gpsuite.methods.robustness.class_probability import BoundingFunction
 from gpsuite.methods.robustness.search.regions import interval_box
 from gpsuite.methods.robustness.verdict import build_bound
-from gpsuite.models.classification.approximation import BinaryProblem, NotConvergedError
+from gpsuite.models.classification.approximation import BinaryProblem, GPCPosterior, NotConvergedError
 from gpsuite.models.classification.links import LINKS
-from gpsuite.models.classification.posterior import GPCPosterior
 from gpsuite.models.classification.training import train_gpc
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.reporting.claims import claim

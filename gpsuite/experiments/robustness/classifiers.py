@@ -17,10 +17,9 @@ from gpsuite.errors import UserError
 from gpsuite.experiments.base import SharedWork, Task
 from gpsuite.experiments.robustness.tasks import ClassifierParams, ClassifierTask, MinibatchParams
 from gpsuite.methods.wasserstein.fitting import TrainingRows, split_rows
-from gpsuite.models.classification.approximation import BinaryProblem, NotConvergedError
+from gpsuite.models.classification.approximation import BinaryProblem, GPCPosterior, NotConvergedError
 from gpsuite.models.classification.links import LINKS
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
-from gpsuite.models.classification.posterior import GPCPosterior
 from gpsuite.models.classification.softmax_laplace import MultiClassProblem
 from gpsuite.models.classification.training import (
     StartOutsideBoxError,
@@ -354,7 +353,7 @@ def train_minibatch(
     from gpsuite.methods.wasserstein.classifiers import CLASSIFIERS, Fit
     from gpsuite.methods.wasserstein.options import ClassifierOptions, TrainingOptions
     from gpsuite.models.classification.links import PROBIT
-    from gpsuite.models.classification.multiclass_variational import softmax_posterior
+    from gpsuite.models.classification.multiclass_posterior import softmax_posterior
     from gpsuite.models.random_elements.certifiable import certifiable_posterior, certifiable_robust_max
 
     method, C = model.method, len(problem.label_names)

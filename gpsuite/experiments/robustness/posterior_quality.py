@@ -45,13 +45,14 @@ from gpsuite.experiments.robustness.probability_change import (
 from gpsuite.experiments.robustness.records import records_frame, timing_table
 from gpsuite.experiments.robustness.tasks import AGREEMENT, ClassifierParams, GPCParams, classifier_params
 from gpsuite.experiments.settings import at_least, filled, unique, within
-from gpsuite.models.classification.approximation import BinaryProblem, NotConvergedError
-from gpsuite.models.classification.distance import (
+from gpsuite.models.classification.approximation import (
+    BinaryProblem,
+    GPCPosterior,
+    NotConvergedError,
     gaussian_kl,
     gaussian_wasserstein,
     wasserstein_to_draws,
 )
-from gpsuite.models.classification.posterior import GPCPosterior
 from gpsuite.models.classification.training import INFERENCES, TrainedGPC
 from gpsuite.reporting.claims import claim
 from gpsuite.reporting.comparison import Statistic, statistic_name

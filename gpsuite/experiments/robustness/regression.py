@@ -61,7 +61,7 @@ from gpsuite.methods.robustness.certificates.joint.quantity import QuantileQuant
 from gpsuite.methods.robustness.regression import MEAN, QuantileRange, prediction_range
 from gpsuite.methods.robustness.search.regions import Region, box
 from gpsuite.models.config import Hyperparameters, ModelSpec
-from gpsuite.models.regression.inducing import kmeans_inducing
+from gpsuite.models.regression.gpflow_models import kmeans_inducing
 from gpsuite.reporting.comparison import Statistic, statistic_name
 from gpsuite.reporting.palette import BLACK, BLUE, SKY
 from gpsuite.rounding import rounded
@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from gpflow.models import GPR, SGPR
 
-    from gpsuite.models.regression.latent import RegressionPosterior
+    from gpsuite.models.regression.prediction import RegressionPosterior
 
 
 @dataclass
@@ -261,8 +261,7 @@ def trained_regression(
         from gpsuite.models.tensorflow_setup import configure
 
         configure()  # before anything else imports TensorFlow
-        from gpsuite.models.regression.parameters import hyperparameters_of
-        from gpsuite.models.regression.training import maximise_likelihood
+        from gpsuite.models.regression.training import hyperparameters_of, maximise_likelihood
 
         problem = read_regression(dataset, params)
         lengthscale, D = median_distance(problem.X), problem.X.shape[1]
@@ -293,8 +292,7 @@ def build(
     problem: RegressionProblem, spec: ModelSpec, hyperparameters: Hyperparameters, Z: FloatArray
 ) -> GPR | SGPR:
     """Return GPflow's model: sparse with inducing inputs, else exact."""
-    from gpsuite.models.regression.exact import build_gpr
-    from gpsuite.models.regression.sparse import build_sgpr
+    from gpsuite.models.regression.gpflow_models import build_gpr, build_sgpr
 
     if len(Z):
         return build_sgpr(problem.X, problem.y, Z, spec, hyperparameters)
@@ -464,7 +462,7 @@ def run(task: Task[RangeTask], shared: SharedWork) -> Outcome:
     """
     clock, params = Budget(seconds=task.budget_seconds), task.params
     problem, found, Z = trained_regression(task.require_dataset(), params.model, shared, task.budget_seconds)
-    from gpsuite.models.regression.latent import regression_posterior
+    from gpsuite.models.regression.prediction import regression_posterior
 
     model = build(problem, params.model.spec, found, Z)
     posterior = regression_posterior(model)

@@ -34,8 +34,7 @@ from gpsuite.methods.robustness.multiclass.multiclass_search import (
 from gpsuite.methods.robustness.search.branch_and_bound import Extremum
 from gpsuite.methods.robustness.search.regions import Region
 from gpsuite.models.classification.approximation import NotConvergedError
-from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
-from gpsuite.models.classification.robust_max_posterior import RobustMaxPosterior
+from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior, RobustMaxPosterior
 from gpsuite.seeds import stream
 
 

@@ -40,8 +40,7 @@ from gpsuite.methods.robustness.search.attacks import gpfgs, gpjm, strong_attack
 from gpsuite.methods.robustness.search.branch_and_bound import Extremum
 from gpsuite.methods.robustness.search.regions import Region, linf_ball
 from gpsuite.methods.robustness.verdict import PointSearch, bound_names
-from gpsuite.models.classification.approximation import NotConvergedError
-from gpsuite.models.classification.posterior import GPCPosterior
+from gpsuite.models.classification.approximation import GPCPosterior, NotConvergedError
 from gpsuite.seeds import stream
 
 SHOWN = ("attack_fails", "locally_linear")

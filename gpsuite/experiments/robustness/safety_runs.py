@@ -32,9 +32,8 @@ from gpsuite.methods.robustness.search.attacks import strong_attack
 from gpsuite.methods.robustness.search.branch_and_bound import branch_and_bound
 from gpsuite.methods.robustness.search.regions import Region
 from gpsuite.methods.robustness.verdict import PointSearch, ProbabilityRange, build_bound, probability_range
-from gpsuite.models.classification.approximation import BinaryProblem, GPCFit, NotConvergedError
+from gpsuite.models.classification.approximation import BinaryProblem, GPCFit, GPCPosterior, NotConvergedError
 from gpsuite.models.classification.links import Link
-from gpsuite.models.classification.posterior import GPCPosterior
 from gpsuite.models.classification.training import INFERENCES, TrainedGPC
 from gpsuite.models.config import Hyperparameters
 from gpsuite.seeds import stream

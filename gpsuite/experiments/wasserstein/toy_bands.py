@@ -260,7 +260,7 @@ def run_width(task: Task[WidthTask], shared: SharedWork) -> Outcome:
     from gpsuite.models.tensorflow_setup import configure
 
     configure()  # before anything else imports TensorFlow
-    from gpsuite.models.nngp import NNGP
+    from gpsuite.models.random_elements.elements import NNGP
 
     params = task.params
     X = stream(params.seed, "inputs").standard_normal((8, 3))

@@ -14,10 +14,10 @@ from typing import Literal, get_args
 import numpy as np
 
 from gpsuite.arrays import BoolArray, FloatArray
-from gpsuite.models.multi_output.convolution_process import ConvolutionProcess
+from gpsuite.models.multi_output.convolution import ConvolutionProcess
 from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
 from gpsuite.models.multi_output.observations import MultiOutputModel
-from gpsuite.models.sampling.mixtures import mixture_log_density, mixture_moments, normal_log_density
+from gpsuite.models.sampling.posterior import mixture_log_density, mixture_moments, normal_log_density
 from gpsuite.models.sampling.priors import HyperPriors
 
 LOG_2PI_E = math.log(2.0 * math.pi * math.e)

@@ -18,8 +18,7 @@ from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.models.multi_output.observations import MultiOutputModel, Observations
 from gpsuite.models.multi_output.pool_predictions import PoolPredictions
 from gpsuite.models.sampling.hamiltonian import HMCSettings, sample_hmc
-from gpsuite.models.sampling.optimum import OptimumSettings, find_optimum
-from gpsuite.models.sampling.posterior import HyperPosterior
+from gpsuite.models.sampling.posterior import HyperPosterior, OptimumSettings, find_optimum
 from gpsuite.models.sampling.sequential_monte_carlo import (
     NewObservations,
     SMCSettings,

@@ -33,7 +33,7 @@ from gpsuite.methods.active_learning.problem import (
     safe_set,
 )
 from gpsuite.models.multi_output.pool_predictions import PoolPredictions
-from gpsuite.models.sampling.mixtures import mixture_covariance, mixture_moments
+from gpsuite.models.sampling.posterior import mixture_covariance, mixture_moments
 
 SavedState = dict[str, npt.NDArray[Any]]
 

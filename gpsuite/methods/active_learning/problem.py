@@ -16,7 +16,7 @@ from scipy.special import ndtr
 
 from gpsuite.arrays import BoolArray, FloatArray, IntArray
 from gpsuite.models.multi_output.observations import Observations
-from gpsuite.models.sampling.mixtures import mixture_moments
+from gpsuite.models.sampling.posterior import mixture_moments
 
 WhenNothingIsSafe = Literal["stop", "safest"]
 """What is done then: end as infeasible, or measure the most probably safe input."""

@@ -30,7 +30,7 @@ from gpsuite.methods.robustness.rounding import (
     rounding_slack,
     spread_unit,
 )
-from gpsuite.models.classification.posterior import GPCPosterior
+from gpsuite.models.classification.approximation import GPCPosterior
 from gpsuite.models.latent import LatentPosterior
 from gpsuite.models.radial import kappa
 from gpsuite.registry import Registry

@@ -45,7 +45,7 @@ from gpsuite.methods.robustness.envelope import (
 from gpsuite.methods.robustness.operators import OperatorForm, operator_form
 from gpsuite.methods.robustness.rounding import SHORT_SUM, UNIT
 from gpsuite.methods.robustness.search.regions import Boxes, measure
-from gpsuite.models.classification.posterior import GPCPosterior
+from gpsuite.models.classification.approximation import GPCPosterior
 from gpsuite.models.radial import kappa
 
 # Pairs held at once: 200 kB per array, fewer cost more calls per pair, more leave the cache.

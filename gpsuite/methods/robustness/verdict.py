@@ -21,7 +21,7 @@ from gpsuite.methods.robustness.paper_bound import paper_bound
 from gpsuite.methods.robustness.search.attacks import gpfgs, local_search
 from gpsuite.methods.robustness.search.branch_and_bound import Extremum, branch_and_bound
 from gpsuite.methods.robustness.search.regions import Region
-from gpsuite.models.classification.posterior import GPCPosterior
+from gpsuite.models.classification.approximation import GPCPosterior
 
 BoundBuilder = Callable[[GPCPosterior, FloatArray, IntArray], BoundingFunction]
 

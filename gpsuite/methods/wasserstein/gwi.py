@@ -25,15 +25,21 @@ from gpsuite.budget import Budget
 from gpsuite.methods.wasserstein.distance import root_trace
 from gpsuite.methods.wasserstein.options import CHOSEN, GWIOptions
 from gpsuite.methods.wasserstein.scoring import negative_log_density, negative_log_likelihood
-from gpsuite.models.networks.network import Network
-from gpsuite.models.nngp import NNGP
-from gpsuite.models.random_elements.basis import InducingBasis
-from gpsuite.models.random_elements.element import GaussianElement
-from gpsuite.models.random_elements.kernels import NetworkKernel, SparseKernel, VariationalKernel
+from gpsuite.models.networks import Network
+from gpsuite.models.random_elements.elements import (
+    NNGP,
+    GaussianElement,
+    InducingBasis,
+    KernelMean,
+    NetworkKernel,
+    NetworkMean,
+    SparseKernel,
+    VariationalKernel,
+    VariationalMean,
+)
 from gpsuite.models.random_elements.likelihoods import ClassLikelihood, ClassPrediction, GaussianNoise
-from gpsuite.models.random_elements.means import KernelMean, NetworkMean, VariationalMean
 from gpsuite.models.random_elements.prior import fit_prior
-from gpsuite.models.regression.inducing import kmeans_inducing
+from gpsuite.models.regression.gpflow_models import kmeans_inducing
 
 ExpectedLog = Callable[[Any, Any, Any, Any], Any]
 """Latent mean [N, L], variance [N, L], targets [N] and seed -> E_Q log p(y | F) [N]."""

@@ -21,10 +21,9 @@ from gpsuite.methods.wasserstein.options import GWIOptions, TrainingOptions
 from gpsuite.methods.wasserstein.scoring import variance_factor
 from gpsuite.methods.wasserstein.training import Trainable, train
 from gpsuite.models.config import Hyperparameters, ModelSpec
-from gpsuite.models.regression.exact import build_gpr
-from gpsuite.models.regression.parameters import hyperparameters_of
+from gpsuite.models.regression.gpflow_models import build_gpr
 from gpsuite.models.regression.prediction import predict
-from gpsuite.models.regression.training import maximise_likelihood
+from gpsuite.models.regression.training import hyperparameters_of, maximise_likelihood
 from gpsuite.registry import Registry
 from gpsuite.seeds import derived_seed, stream
 

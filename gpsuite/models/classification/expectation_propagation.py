@@ -11,12 +11,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from gpsuite.arrays import FloatArray
-from gpsuite.models.classification.approximation import (
-    BinaryProblem,
-    GPCFit,
-    KernelSystem,
-    WeightedSystem,
-)
+from gpsuite.models.classification.approximation import BinaryProblem, GPCFit, KernelSystem, WeightedSystem
 from gpsuite.models.classification.links import Link
 from gpsuite.models.config import Hyperparameters
 

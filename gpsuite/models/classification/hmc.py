@@ -11,10 +11,9 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 
 from gpsuite.arrays import FloatArray
-from gpsuite.models.classification.approximation import classification_data
+from gpsuite.models.classification.approximation import SMALLEST_VARIANCE, GPCPosterior, classification_data
 from gpsuite.models.classification.links import Link
-from gpsuite.models.classification.posterior import SMALLEST_VARIANCE, GPCPosterior
-from gpsuite.models.classification.tensorflow_links import log_sigma
+from gpsuite.models.classification.variational import log_sigma
 from gpsuite.models.linalg import CholeskyFactor, stable_cholesky
 from gpsuite.models.radial import kappa, squared_distances
 

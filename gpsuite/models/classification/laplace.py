@@ -10,12 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpsuite.arrays import FloatArray
-from gpsuite.models.classification.approximation import (
-    BinaryProblem,
-    GPCFit,
-    KernelSystem,
-    WeightedSystem,
-)
+from gpsuite.models.classification.approximation import BinaryProblem, GPCFit, KernelSystem, WeightedSystem
 from gpsuite.models.classification.links import Link
 from gpsuite.models.config import Hyperparameters
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from gpsuite.arrays import FloatArray
+from gpsuite.models.classification.approximation import GPCPosterior
 from gpsuite.models.classification.links import LINKS
-from gpsuite.models.classification.posterior import GPCPosterior
 from gpsuite.models.storage import ModelFile
 
 _FILE = ModelFile("gpsuite-gpc", 1, "classifier")

@@ -7,8 +7,7 @@ import numpy as np
 
 from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.models.kernels import KERNELS
-from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
-from gpsuite.models.multi_output.coregionalization_likelihood import Parameters
+from gpsuite.models.multi_output.coregionalization import LinearCoregionalization, Parameters
 from gpsuite.models.multi_output.observations import Observations
 from gpsuite.models.sampling.priors import NOISE_FLOOR
 

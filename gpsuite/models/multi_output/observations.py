@@ -1,13 +1,92 @@
-"""What the multi-output models share: observed (x, p) pairs, and what samplers and predictions ask of a model."""
+"""Isotropic kernels of unit variance for many lengthscales at once, with their derivatives.
+
+Equation: Li et al. 2022, Eq. (28)
+"""
 
 from __future__ import annotations
 
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Generic, Protocol, Self, TypeVar
 
 import numpy as np
+from scipy.linalg.blas import dsymv, dsyr
+from scipy.linalg.lapack import dpotrf, dpotri
 
 from gpsuite.arrays import FloatArray, IntArray
+from gpsuite.models.sampling.priors import UnconstrainedPrior
+
+# Elements per batch of kernel values: the few arrays of a batch stay in the cache of one core.
+CHUNK = 60_000
+
+
+def squared_distances(X: FloatArray, X2: FloatArray) -> FloatArray:
+    """Return |x - x2|^2 [N, N2] of inputs [N, D] and [N2, D], exactly zero for equal rows."""
+    total = np.zeros((len(X), len(X2)))
+    for column in range(X.shape[1]):
+        total += (X[:, None, column] - X2[None, :, column]) ** 2
+    return total
+
+
+class LatentKernel:
+    """A kernel of unit variance at given distances, as a function of the lengthscale.
+
+    Attributes:
+        r2: squared distances, any shape.
+        r: distances.
+    """
+
+    def __init__(self, name: str, r2: FloatArray) -> None:
+        """Take the kernel's name, one of `LATENT_KERNELS`, and the squared distances."""
+        self.r2 = r2
+        self.r = np.sqrt(r2)
+        self._fill = LATENT_KERNELS[name]
+
+    def fill(self, lengthscale: FloatArray, value: FloatArray, slope: FloatArray, work: FloatArray) -> None:
+        """Compute k and l dk/dl into arrays of the shape to which r and the lengthscale broadcast.
+
+        Args:
+            lengthscale: broadcasts with r.
+            value: receives k.
+            slope: receives l dk/dl.
+            work: overwritten.
+        """
+        self._fill(self, lengthscale, value, slope, work)
+
+
+def _matern52(
+    kernel: LatentKernel, lengthscale: FloatArray, value: FloatArray, slope: FloatArray, work: FloatArray
+) -> None:
+    # k = (1 + a) e + (a^2 / 3) e and l dk/dl = (a^2 / 3) (1 + a) e with a = sqrt(5) r / l, e = exp(-a)
+    np.multiply(kernel.r, -math.sqrt(5.0) / lengthscale, out=work)
+    np.exp(work, out=value)
+    np.multiply(kernel.r2, (5.0 / 3.0) / lengthscale**2, out=slope)
+    np.subtract(1.0, work, out=work)
+    work *= value
+    value *= slope
+    value += work
+    slope *= work
+
+
+def _squared_exponential(
+    kernel: LatentKernel, lengthscale: FloatArray, value: FloatArray, slope: FloatArray, work: FloatArray
+) -> None:
+    # k = exp(-b / 2) and l dk/dl = b k with b = r^2 / l^2
+    np.multiply(kernel.r2, lengthscale**-2.0, out=slope)
+    np.multiply(slope, -0.5, out=work)
+    np.exp(work, out=value)
+    slope *= value
+
+
+LATENT_KERNELS: dict[str, Callable[[LatentKernel, FloatArray, FloatArray, FloatArray, FloatArray], None]] = {
+    "matern52": _matern52,
+    "squared_exponential": _squared_exponential,
+}
+
+
+# What the multi-output models share: observed (x, p) pairs, and what samplers and predictions ask of a model.
 
 
 class ContradictionError(ValueError):
@@ -144,3 +223,217 @@ class MultiOutputModel(HyperparameterModel, Protocol):
     def cross_covariance(self, u: FloatArray, X: FloatArray, p: IntArray, X2: FloatArray) -> FloatArray:
         """Return cov(f_p(x), f_q(x2)) for every output q, [S, N, N2, P]; what all outputs share is computed once."""
         ...
+
+
+# Covariances between observed values, packed by the outputs they belong to, and what LAPACK makes of them in batches.
+#
+# With K the covariance of the N observed values and alpha = K^-1 y: log p(y) = -(y' alpha + log det K + N log 2 pi) /
+# 2
+# and d log p / dK = -(K^-1 - alpha alpha') / 2 (Rasmussen and Williams 2006, equations 2.30 and 5.9).
+
+
+class ObservedPairs:
+    """The pairs i > j of observed values, sorted by their outputs (p, q), p >= q.
+
+    Attributes:
+        y: values, sorted by output [N].
+        p: their outputs, ascending [N].
+        r2: squared distances of the pairs [M], M = N (N - 1) / 2.
+        position: where each pair lies in a matrix [N, N] stored by columns, [M].
+        classes: (p, q, slice of the pairs of these outputs).
+        member: 1 where a value belongs to an output, else 0, [N, P].
+    """
+
+    def __init__(self, observations: Observations, n_outputs: int) -> None:
+        """Take the observations and P."""
+        order = np.argsort(observations.p, kind="stable")
+        X, p = observations.X[order], observations.p[order]
+        self.y, self.p = observations.y[order], p
+        self.member: FloatArray = (p[:, None] == np.arange(n_outputs)).astype(np.float64)
+        row, column = np.tril_indices(len(p), -1)
+        by_class = np.lexsort((row, column, p[column], p[row]))
+        row, column = row[by_class], column[by_class]
+        self.position = column * len(p) + row
+        self.r2 = squared_distances(X, X)[row, column]
+        code = p[row] * n_outputs + p[column]
+        found, starts = np.unique(code, return_index=True)
+        edges = [*starts.tolist(), len(code)]
+        self.classes = [
+            (int(each) // n_outputs, int(each) % n_outputs, slice(start, end))
+            for each, start, end in zip(found, edges[:-1], edges[1:], strict=True)
+        ]
+
+
+class CovarianceBatch:
+    """Arrays for the covariances of one batch of parameter vectors, used again: fresh ones cost page faults.
+
+    Attributes:
+        packed: covariances of the pairs, or after `adjoints` the entries of K^-1 - alpha alpha' there, [size, M].
+        diagonal: the same on the diagonal, [size, N].
+    """
+
+    def __init__(self, size: int, pairs: ObservedPairs) -> None:
+        """Take the largest number of parameter vectors and the pairs."""
+        n = len(pairs.y)
+        self._pairs = pairs
+        self.packed = np.empty((size, len(pairs.r2)))
+        square = np.empty((size, n, n))
+        self._flat = square.reshape(size, n * n)
+        self.diagonal = self._flat[:, :: n + 1]
+        # Fortran-ordered, so that LAPACK works in place: the lower triangle of each view
+        self._views = [each.T for each in square]
+        self._alpha = np.empty((size, n))
+
+    def __len__(self) -> int:
+        return len(self.packed)
+
+    def likelihoods(self, count: int) -> FloatArray:
+        """Return the log marginal likelihoods [count] of the first covariances; -inf where one cannot be factorised.
+
+        By the inverses, which `adjoints` needs, too: a likelihood has the same bits with and without its gradient.
+        """
+        pairs, y = self._pairs, self._pairs.y
+        self._flat[:count, pairs.position] = self.packed[:count]
+        failed = [dpotrf(view, 1, 0, 1)[1] for view in self._views[:count]]
+        half_log_det = np.log(self.diagonal[:count]).sum(axis=1)
+        for view, alpha in zip(self._views[:count], self._alpha, strict=False):
+            dpotri(view, 1, 1)
+            dsymv(1.0, view, y, 0.0, alpha, lower=1, overwrite_y=1)
+        value = -0.5 * (self._alpha[:count] @ y) - half_log_det - 0.5 * len(y) * math.log(2.0 * math.pi)
+        return np.where(failed, -np.inf, value)
+
+    def adjoints(self, count: int) -> None:
+        """Replace the first covariances, of which `likelihoods` was asked, by K^-1 - alpha alpha'."""
+        for view, alpha in zip(self._views[:count], self._alpha, strict=False):
+            dsyr(-1.0, alpha, lower=1, a=view, overwrite_a=1)
+        np.take(self._flat[:count], self._pairs.position, axis=1, out=self.packed[:count], mode="clip")
+
+
+# What log marginal likelihoods of many parameter vectors at once share: batches that fit the cache, failures told.
+
+
+class ParameterVectors(Protocol):
+    """S hyperparameter vectors: a dataclass of arrays whose first axis counts them."""
+
+    def __len__(self) -> int: ...
+
+    def rows(self, part: slice) -> Self:
+        """Return some of the vectors."""
+        ...
+
+
+Vectors = TypeVar("Vectors", bound=ParameterVectors)
+
+
+class BatchedLikelihood(ABC, Generic[Vectors]):
+    """Log marginal likelihood of given observations, for some parameter vectors after others."""
+
+    _batch: CovarianceBatch
+
+    def __init__(self, pairs: ObservedPairs, step: int) -> None:
+        """Take the observations' pairs and how many vectors make a batch."""
+        self._pairs, self._step = pairs, step
+        self._allocate(0)
+
+    def value(self, parameters: Vectors) -> FloatArray:
+        """Return the log marginal likelihood [S]; -inf where a covariance cannot be factorised or it is not finite."""
+        value = np.empty(len(parameters))
+        with np.errstate(all="ignore"):
+            for part in self._covariances(parameters):
+                value[part] = self._batch.likelihoods(part.stop - part.start)
+        return np.where(np.isfinite(value), value, -np.inf)
+
+    @abstractmethod
+    def _allocate(self, size: int) -> None:
+        """Make the batch, and what else is used again, large enough for `size` vectors."""
+
+    @abstractmethod
+    def _fill_covariances(self, parameters: Vectors) -> None:
+        """Compute the pairs' covariances and, on the diagonal, the variances with noise."""
+
+    def _covariances(self, parameters: Vectors) -> Iterator[slice]:
+        """Fill the batch with the covariances of some vectors after others, and yield which."""
+        count = len(parameters)
+        step = min(self._step, count)
+        if step > len(self._batch):
+            self._allocate(step)
+        for start in range(0, count, step):
+            part = slice(start, min(start + step, count))
+            self._fill_covariances(parameters.rows(part))
+            yield part
+
+
+def finite(value: FloatArray, gradient: Vectors) -> tuple[FloatArray, Vectors]:
+    """Return the values [S], -inf where one or its derivatives are not finite, and the derivatives, zero there."""
+    good = np.isfinite(value)
+    parts = list(vars(gradient).values())
+    for each in parts:
+        good &= np.isfinite(each).reshape(len(each), -1).all(axis=1)
+    for each in parts:
+        each[~good] = 0.0
+    return np.where(good, value, -np.inf), gradient
+
+
+# The log marginal likelihood as a function of unconstrained hyperparameters, by the chain rule.
+
+
+Unconstrained = TypeVar("Vectors")
+
+
+class ConstrainedModel(Protocol[Unconstrained]):
+    """A model whose hyperparameters have names and constraints."""
+
+    @property
+    def prior(self) -> UnconstrainedPrior:
+        """The prior of u, and the constraints."""
+        ...
+
+    def constrain(self, u: FloatArray) -> Unconstrained:
+        """Return the hyperparameters of u [S, d] by name."""
+        ...
+
+    def join(self, parameters: Unconstrained) -> FloatArray:
+        """Return hyperparameters, or derivatives with respect to them, as one array [S, d] in the order of u."""
+        ...
+
+
+class ConstrainedLikelihood(Protocol[Unconstrained]):
+    """Log marginal likelihood of given observations as a function of the constrained parameters."""
+
+    def value(self, parameters: Unconstrained) -> FloatArray:
+        """Return the log marginal likelihood [S]."""
+        ...
+
+    def value_and_gradient(self, parameters: Unconstrained) -> tuple[FloatArray, Unconstrained]:
+        """Return the log marginal likelihood [S] and its derivatives."""
+        ...
+
+
+class UnconstrainedLikelihood(Generic[Unconstrained]):
+    """The log marginal likelihood as a function of u; -inf and zero where not finite, zero without observations."""
+
+    def __init__(
+        self,
+        model: ConstrainedModel[Unconstrained],
+        of_parameters: ConstrainedLikelihood[Unconstrained] | None,
+    ) -> None:
+        """Take the model and its likelihood, None without observations."""
+        self._model, self._of_parameters = model, of_parameters
+
+    def value(self, u: FloatArray) -> FloatArray:
+        """Return the log marginal likelihood [S] at u [S, d]."""
+        if self._of_parameters is None:
+            return np.zeros(len(u))
+        with np.errstate(all="ignore"):
+            value = self._of_parameters.value(self._model.constrain(u))
+        return np.where(np.isfinite(value), value, -np.inf)
+
+    def value_and_gradient(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return value [S] and gradient [S, d]."""
+        if self._of_parameters is None:
+            return np.zeros(len(u)), np.zeros_like(u)
+        with np.errstate(all="ignore"):  # a diverged particle may be anywhere
+            value, slopes = self._of_parameters.value_and_gradient(self._model.constrain(u))
+            gradient = self._model.join(slopes) * self._model.prior.derivative(u)
+        good = np.isfinite(value) & np.isfinite(gradient).all(axis=1)
+        return np.where(good, value, -np.inf), np.where(good[:, None], gradient, 0.0)

@@ -1,10 +1,9 @@
-"""Predictions at a fixed pool of inputs for many hyperparameter vectors, kept up to date as observations arrive.
+"""Sparse multi-output regression: the optimal variational posterior mean for given hyperparameters.
 
-With K the covariance of the N observations and L Lᵀ = K + noise its factorisation, V = L⁻¹ K(X, pool) and
-w = L⁻¹ y give the posterior of the noise-free f at the pool: mean Vᵀ w, covariance k(x, x) − Vᵀ V. A further
-observation adds one row to L, w and V and leaves the others as they are, so that it costs O(N · pool) in place of
-O(N² · pool); the new row is the block Cholesky step of Rasmussen and Williams (2006), A.3, and exact.
+Titsias 2009, Eq. (6), with an inducing variable for each of M (input, output) pairs: the outputs share them through the
+covariance of the multi-output model, and every output has its own noise.
 
+Equation: Titsias 2009, Eq. (6)
 Equation: Li et al. 2022, Eq. (5), Eq. (6)
 Equation: derived, predictions of the pool by one more row
 """
@@ -16,11 +15,62 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from scipy.linalg import blas, lapack
+from scipy.linalg import blas, lapack, solve_triangular
 
 from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.models.linalg import stable_cholesky
 from gpsuite.models.multi_output.observations import MultiOutputModel, Observations
+
+INDUCING_BLOCK = 1000  # observations, or inputs, whose covariances with the inducing pairs are held at once
+
+
+class SparseMultiOutput:
+    """Posterior mean of all outputs from any number of observations, in O(N M^2) time and O(M^2) memory.
+
+    Args:
+        model: of P outputs.
+        u: one vector of unconstrained hyperparameters [d].
+        observations: what to condition on.
+        Z: inputs of the inducing pairs [M, D].
+        p: their outputs [M].
+
+    Raises:
+        NotPositiveDefiniteError: if the covariance of the inducing variables cannot be factorised.
+    """
+
+    def __init__(
+        self, model: MultiOutputModel, u: FloatArray, observations: Observations, Z: FloatArray, p: IntArray
+    ) -> None:
+        self._model, self._u, self._Z, self._p = model, u[None], Z, p
+        lower = stable_cholesky(model.covariance(self._u, Z, p, Z, p)[0]).lower
+        precision = 1.0 / model.noise(self._u)[0]
+        inner, right = np.eye(len(Z)), np.zeros(len(Z))
+        for begin in range(0, len(observations), INDUCING_BLOCK):
+            part = slice(begin, begin + INDUCING_BLOCK)
+            own = observations.p[part]
+            cross = model.covariance(self._u, Z, p, observations.X[part], own)[0]
+            half = solve_triangular(lower, cross, lower=True)  # L^-1 K_uf
+            inner += (half * precision[own]) @ half.T
+            right += half @ (precision[own] * observations.y[part])
+        weights = stable_cholesky(inner).solve(right)
+        self._weights: FloatArray = solve_triangular(lower.T, weights, lower=False)
+
+    def mean(self, X: FloatArray) -> FloatArray:
+        """Return the posterior mean of every output, [n, P]."""
+        blocks = [
+            self._model.cross_covariance(self._u, self._Z, self._p, X[begin : begin + INDUCING_BLOCK])[0]
+            for begin in range(0, len(X), INDUCING_BLOCK)
+        ]
+        return np.vstack([np.tensordot(self._weights, block, axes=1) for block in blocks])
+
+
+# Predictions at a fixed pool of inputs for many hyperparameter vectors, kept up to date as observations arrive.
+#
+# With K the covariance of the N observations and L Lᵀ = K + noise its factorisation, V = L⁻¹ K(X, pool) and
+# w = L⁻¹ y give the posterior of the noise-free f at the pool: mean Vᵀ w, covariance k(x, x) − Vᵀ V. A further
+# observation adds one row to L, w and V and leaves the others as they are, so that it costs O(N · pool) in place of
+# O(N² · pool); the new row is the block Cholesky step of Rasmussen and Williams (2006), A.3, and exact.
+
 
 LOG_2PI = math.log(2.0 * math.pi)
 

@@ -9,14 +9,12 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from gpsuite.arrays import FloatArray
+from gpsuite.models.classification.approximation import GPCPosterior
 from gpsuite.models.classification.links import Link
-from gpsuite.models.classification.posterior import GPCPosterior
-from gpsuite.models.classification.robust_max_posterior import RobustMaxPosterior
+from gpsuite.models.classification.multiclass_posterior import RobustMaxPosterior
 from gpsuite.models.kernels import kernel_name
 from gpsuite.models.radial import expanded
-from gpsuite.models.random_elements.element import GaussianElement
-from gpsuite.models.random_elements.kernels import SparseKernel
-from gpsuite.models.random_elements.means import KernelMean
+from gpsuite.models.random_elements.elements import GaussianElement, KernelMean, SparseKernel
 
 
 def certifiable_posterior(element: GaussianElement, link: Link) -> GPCPosterior:

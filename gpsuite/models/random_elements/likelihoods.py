@@ -17,7 +17,7 @@ from scipy.stats import qmc
 from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.models.classification import robust_max
 from gpsuite.models.classification.links import Link
-from gpsuite.models.classification.tensorflow_links import log_sigma
+from gpsuite.models.classification.variational import log_sigma
 
 TRAINING_DRAWS = 20
 PREDICTION_DRAWS = 1024

@@ -13,9 +13,9 @@ from scipy.spatial.distance import pdist
 
 from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
-from gpsuite.models.nngp import NNGP
 from gpsuite.models.projected_lbfgs import minimise_on_grid
-from gpsuite.models.regression.compiled import assign, flatten
+from gpsuite.models.random_elements.elements import NNGP
+from gpsuite.models.regression.training import assign, flatten
 from gpsuite.models.search import Minimum
 from gpsuite.registry import Registry
 

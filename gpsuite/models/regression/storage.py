@@ -12,9 +12,8 @@ import numpy as np
 
 from gpsuite.arrays import FloatArray
 from gpsuite.models.config import Hyperparameters, ModelSpec
-from gpsuite.models.regression.exact import build_gpr
-from gpsuite.models.regression.parameters import RegressionModel, hyperparameters_of, kind_of, spec_of
-from gpsuite.models.regression.sparse import build_fitc, build_sgpr
+from gpsuite.models.regression.gpflow_models import build_fitc, build_gpr, build_sgpr
+from gpsuite.models.regression.training import RegressionModel, hyperparameters_of, kind_of, spec_of
 from gpsuite.models.storage import ModelFile
 
 _FILE = ModelFile("gpsuite-model", 1, "model")

@@ -1,14 +1,22 @@
-"""Weighted hyperparameter vectors that stand for a posterior, and the density that samplers and optimisers see."""
+"""Weighted hyperparameter vectors that stand for a posterior, and the density that samplers and optimisers see.
+
+Equation: Li et al. 2022, Eq. (30)
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
+from scipy.special import logsumexp
 
 from gpsuite.arrays import FloatArray
+from gpsuite.budget import Budget
 from gpsuite.models.multi_output.observations import HyperparameterModel, Likelihood
+from gpsuite.models.search import Objective, minimise
 
 _PRIOR_ROUNDS = 100
 
@@ -101,3 +109,149 @@ def finite_prior_draws(target: Target, rng: np.random.Generator, n: int) -> Floa
         u[missing] = target.model.draw_prior(rng, int(missing.sum()))
         missing[missing] = ~np.isfinite(target(u[missing])[0])
     raise NoFiniteStartError("the log marginal likelihood is not finite at draws from the prior")
+
+
+# Mixtures of normal distributions over hyperparameters: their moments and densities.
+#
+# A prediction under S weighted hyperparameter vectors is the mixture of S normal distributions. The acquisition and
+# the
+# safety rule replace it by the normal distribution of the same moments (Li, Rakitsch and Zimmer 2022, App. I.2).
+
+
+LOG_2PI = math.log(2.0 * math.pi)
+
+
+def mixture_moments(
+    mean: FloatArray, variance: FloatArray, weights: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return mean and variance of each mixture, [...] both: sum w μ and sum w (σ² + (μ − mean)²).
+
+    Args:
+        mean: of the components, [S, ...].
+        variance: of the components, [S, ...].
+        weights: not negative, summing to 1, [S].
+    """
+    centre = np.tensordot(weights, mean, axes=1)
+    # Deviations from the mean: the difference of the raw moments cancels where the components agree.
+    return centre, np.tensordot(weights, variance + (mean - centre) ** 2, axes=1)
+
+
+def mixture_covariance(
+    mean: FloatArray, covariance: FloatArray, weights: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return mean [..., P] and covariance [..., P, P] of each mixture of multivariate normal distributions.
+
+    Args:
+        mean: of the components, [S, ..., P].
+        covariance: of the components, [S, ..., P, P].
+        weights: not negative, summing to 1, [S].
+    """
+    centre = np.tensordot(weights, mean, axes=1)
+    away = mean - centre
+    between = np.einsum("s,s...p,s...q->...pq", weights, away, away)
+    return centre, np.tensordot(weights, covariance, axes=1) + between
+
+
+def normal_log_density(y: FloatArray, mean: FloatArray, variance: FloatArray) -> FloatArray:
+    """Return log N(y | mean, variance) elementwise."""
+    return np.asarray(-0.5 * ((y - mean) ** 2 / variance + np.log(variance) + LOG_2PI))
+
+
+def mixture_log_density(
+    y: FloatArray, mean: FloatArray, variance: FloatArray, noise: FloatArray, weights: FloatArray
+) -> FloatArray:
+    """Return log sum_s w_s N(y_p | μ_sp, σ²_sp + noise_sp), [..., P]; NaN where y is.
+
+    Args:
+        y: measured values of the P outputs, [..., P].
+        mean: of the noise-free outputs, [S, ..., P].
+        variance: of the noise-free outputs, [S, ..., P].
+        noise: variances of the noise, [S, P].
+        weights: not negative, summing to 1, [S].
+    """
+    total = variance + noise.reshape(len(noise), *[1] * (y.ndim - 1), -1)
+    factors = weights.reshape(-1, *[1] * y.ndim)
+    return np.asarray(logsumexp(normal_log_density(y, mean, total), axis=0, b=factors))
+
+
+# One hyperparameter vector instead of a posterior: maximum a posteriori or maximum likelihood by L-BFGS.
+
+
+@dataclass(frozen=True)
+class OptimumSettings:
+    """What is maximised, and from how many starts.
+
+    Attributes:
+        kind: map (log prior + log |Jacobian| + log marginal likelihood: the mode of the density of u) or ml (log
+            marginal likelihood alone; can run to infinity along directions the data leave open).
+        starts: draws from the prior, beside the given ones.
+        evaluations: limit for one start.
+
+    Raises:
+        ValueError: if the kind is unknown or a number is out of range.
+    """
+
+    kind: Literal["map", "ml"] = "map"
+    starts: int = 5
+    evaluations: int = 500
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("map", "ml") or self.starts < 0 or self.evaluations < 1:
+            raise ValueError(f"{self}: kind must be map or ml, starts >= 0, evaluations >= 1")
+
+
+def find_optimum(
+    model: HyperparameterModel,
+    likelihood: Likelihood,
+    rng: np.random.Generator,
+    settings: OptimumSettings,
+    given: FloatArray | None = None,
+) -> HyperPosterior:
+    """Return the best optimum over all starts as a posterior of one vector.
+
+    Diagnostics: lml and log_density (the maximised value) at the optimum, gradients (evaluations over all starts),
+    starts, and converged (share of the starts whose search converged).
+
+    Args:
+        model: the prior, its hyperparameters unconstrained.
+        likelihood: log marginal likelihood of the observations.
+        rng: draws the starts.
+        settings: what and how.
+        given: further starts [n, d], such as the optimum without the newest observation.
+
+    Raises:
+        ValueError: if there is no start.
+        NoFiniteStartError: if no start has a finite value.
+    """
+    starts = np.empty((0, model.n_parameters)) if given is None else given
+    if settings.starts:
+        drawn = finite_prior_draws(Target(model, likelihood), rng, settings.starts)
+        starts = np.concatenate([starts, drawn])
+    if not len(starts):
+        raise ValueError("settings.starts is 0 and no start is given")
+    negative = _negative(model, likelihood, settings.kind)
+    searches = [minimise(negative, start, Budget(evaluations=settings.evaluations)) for start in starts]
+    best = min(searches, key=lambda each: each.loss)
+    if not np.isfinite(best.loss):
+        raise NoFiniteStartError("the value is not finite at any start")
+    u = best.point[None, :]
+    diagnostics = {
+        "lml": float(likelihood.value(u)[0]),
+        "log_density": -best.loss,
+        "gradients": float(sum(each.evaluations for each in searches)),
+        "starts": float(len(starts)),
+        "converged": float(np.mean([each.status == "done" for each in searches])),
+    }
+    return HyperPosterior.equal(u, diagnostics)
+
+
+def _negative(model: HyperparameterModel, likelihood: Likelihood, kind: Literal["map", "ml"]) -> Objective:
+    """Return the loss of one vector [d] and its gradient [d]."""
+    density = Target(model, likelihood) if kind == "map" else likelihood.value_and_gradient
+
+    def loss(u: FloatArray) -> tuple[float, FloatArray]:
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # the search rejects such points
+            value, gradient = density(u[None, :])
+        return -float(value[0]), -gradient[0]
+
+    return loss

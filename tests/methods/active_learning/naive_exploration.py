@@ -16,8 +16,7 @@ from gpsuite.methods.active_learning.inference import InferenceSettings
 from gpsuite.methods.active_learning.problem import Monitor, Problem
 from gpsuite.models.multi_output.observations import MultiOutputModel, Observations
 from gpsuite.models.sampling.hamiltonian import sample_hmc
-from gpsuite.models.sampling.optimum import find_optimum
-from gpsuite.models.sampling.posterior import HyperPosterior
+from gpsuite.models.sampling.posterior import HyperPosterior, find_optimum
 from gpsuite.models.sampling.sequential_monte_carlo import NewObservations, SMCState, start, update
 from tests.methods.active_learning.exploration_problems import Truth
 

@@ -22,11 +22,9 @@ from gpsuite.methods.active_learning.problem import (
 )
 from gpsuite.methods.conformal import LeaveOneOut, jackknife_plus, split_radius
 from gpsuite.models.config import Hyperparameters
-from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
-from gpsuite.models.multi_output.coregionalization_likelihood import Parameters
+from gpsuite.models.multi_output.coregionalization import LinearCoregionalization, Parameters
 from gpsuite.models.multi_output.observations import Observations
-from gpsuite.models.sampling.optimum import OptimumSettings
-from gpsuite.models.sampling.posterior import HyperPosterior
+from gpsuite.models.sampling.posterior import HyperPosterior, OptimumSettings
 from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings
 from tests import golden
 from tests.arrays import Array

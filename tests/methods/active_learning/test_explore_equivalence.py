@@ -13,7 +13,7 @@ from gpsuite.methods.active_learning.explore import explore
 from gpsuite.methods.active_learning.inference import InferenceSettings
 from gpsuite.methods.active_learning.planner import Step
 from gpsuite.models.sampling.hamiltonian import HMCSettings
-from gpsuite.models.sampling.optimum import OptimumSettings
+from gpsuite.models.sampling.posterior import OptimumSettings
 from tests.methods.active_learning.exploration_problems import AL, SMALL, run, tiny
 from tests.methods.active_learning.naive_exploration import ROUNDING, naive_loop
 

@@ -18,11 +18,10 @@ from gpsuite.methods.active_learning.problem import (
     moment_matched_probability,
     safe_set,
 )
-from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
-from gpsuite.models.multi_output.coregionalization_likelihood import Parameters
+from gpsuite.models.multi_output.coregionalization import LinearCoregionalization, Parameters
 from gpsuite.models.multi_output.observations import Observations
 from gpsuite.models.multi_output.pool_predictions import PoolPredictions
-from gpsuite.models.sampling.mixtures import mixture_covariance, mixture_moments
+from gpsuite.models.sampling.posterior import mixture_covariance, mixture_moments
 from tests.models.active_reference import TOLERANCE, cases, table
 
 numbers = st.floats(-5.0, 5.0)

@@ -14,8 +14,8 @@ from gpsuite.methods.robustness.certificates.certificate import Certificate, Cla
 from gpsuite.methods.robustness.certificates.certify import certify
 from gpsuite.methods.robustness.search.regions import Region, l1_ball, l2_ball, linf_ball
 from gpsuite.methods.robustness.verdict import ProbabilityRange, probability_range
+from gpsuite.models.classification.approximation import GPCPosterior
 from gpsuite.models.classification.links import LINKS
-from gpsuite.models.classification.posterior import GPCPosterior
 from tests.arrays import Array
 from tests.models.gpc_problems import fitted_posterior, two_classes
 

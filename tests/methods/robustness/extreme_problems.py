@@ -13,9 +13,8 @@ from gpsuite.budget import Budget
 from gpsuite.methods.robustness.search.branch_and_bound import Extremum
 from gpsuite.methods.robustness.search.regions import Region, box, interval_box, l1_ball, l2_ball
 from gpsuite.methods.robustness.verdict import ProbabilityRange, build_bound, probability_range
-from gpsuite.models.classification.approximation import BinaryProblem
+from gpsuite.models.classification.approximation import BinaryProblem, GPCPosterior
 from gpsuite.models.classification.links import LINKS
-from gpsuite.models.classification.posterior import GPCPosterior
 from gpsuite.models.classification.training import INFERENCES
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.models.radial import kappa

@@ -7,8 +7,8 @@ import numpy.typing as npt
 from scipy.spatial.distance import cdist
 
 from gpsuite.methods.robustness.class_probability import BoundingFunction, score_of
+from gpsuite.models.classification.approximation import GPCPosterior
 from gpsuite.models.classification.links import LINKS
-from gpsuite.models.classification.posterior import GPCPosterior
 from gpsuite.models.radial import kappa, kappa_and_slope
 
 Array = npt.NDArray[np.float64]

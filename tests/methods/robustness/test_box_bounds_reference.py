@@ -16,9 +16,8 @@ from gpsuite.methods.robustness.explain.effects import one_sided_ranges
 from gpsuite.methods.robustness.explain.lines import binary_lines
 from gpsuite.methods.robustness.level_bound.level_bound import level_bound
 from gpsuite.methods.robustness.paper_bound import paper_bound
-from gpsuite.models.classification.approximation import BinaryProblem
+from gpsuite.models.classification.approximation import BinaryProblem, GPCPosterior
 from gpsuite.models.classification.links import LINKS
-from gpsuite.models.classification.posterior import GPCPosterior
 from gpsuite.models.classification.training import INFERENCES
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from tests.arrays import Array

@@ -24,8 +24,7 @@ from gpsuite.methods.robustness.multiclass.softmax_bound import SoftmaxBound
 from gpsuite.methods.robustness.regression import QuantileLevel, QuantileScore, prediction_range
 from gpsuite.methods.robustness.search.branch_and_bound import branch_and_bound
 from gpsuite.methods.robustness.search.regions import l1_ball, l2_ball, linf_ball
-from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
-from gpsuite.models.classification.robust_max_posterior import RobustMaxPosterior
+from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior, RobustMaxPosterior
 from gpsuite.models.classification.softmax_laplace import softmax_laplace
 from gpsuite.models.config import Hyperparameters
 from tests import golden

@@ -20,7 +20,7 @@ from gpsuite.methods.robustness.level_bound.level_bound import level_bound
 from gpsuite.methods.robustness.operators import operator_form, operator_range
 from gpsuite.methods.robustness.paper_bound import paper_bound
 from gpsuite.methods.robustness.rounding import UNIT
-from gpsuite.models.classification.posterior import GPCPosterior
+from gpsuite.models.classification.approximation import GPCPosterior
 from tests.arrays import Array
 from tests.methods.robustness.made_up_posteriors import KERNELS, Exact, random_posterior
 

@@ -5,7 +5,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from gpsuite.models.classification.distance import (
+from gpsuite.models.classification.approximation import (
     gaussian_kl,
     gaussian_wasserstein,
     wasserstein_to_draws,

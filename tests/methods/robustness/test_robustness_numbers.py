@@ -20,8 +20,8 @@ from gpsuite.methods.robustness.paper_bound import paper_bound
 from gpsuite.methods.robustness.search.attacks import gpfgs, gpjm, strong_attack
 from gpsuite.methods.robustness.search.regions import Region, box, l1_ball, l2_ball, linf_ball
 from gpsuite.methods.robustness.verdict import PointSearch, probability_range
+from gpsuite.models.classification.approximation import GPCPosterior
 from gpsuite.models.classification.links import LINKS
-from gpsuite.models.classification.posterior import GPCPosterior
 from tests import golden
 from tests.arrays import Array
 from tests.methods.robustness.certified_point import BUILD, its_dataset, origin_of

@@ -21,9 +21,8 @@ from gpsuite.methods.robustness.rounding import (
     rounding_slack,
     spread_unit,
 )
-from gpsuite.models.classification.approximation import BinaryProblem
+from gpsuite.models.classification.approximation import BinaryProblem, GPCPosterior
 from gpsuite.models.classification.links import LINKS
-from gpsuite.models.classification.posterior import GPCPosterior
 from gpsuite.models.classification.training import INFERENCES
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from tests.arrays import Array

@@ -22,9 +22,8 @@ from gpsuite.methods.robustness.verdict import (
     point_probability,
     probability_range,
 )
-from gpsuite.models.classification.approximation import BinaryProblem
+from gpsuite.models.classification.approximation import BinaryProblem, GPCPosterior
 from gpsuite.models.classification.links import LINKS
-from gpsuite.models.classification.posterior import GPCPosterior
 from gpsuite.models.classification.training import INFERENCES
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from tests.methods.robustness.exact_posterior import ExactPosterior

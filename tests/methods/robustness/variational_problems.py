@@ -15,13 +15,13 @@ from gpsuite.methods.robustness.certificates.certificate import Certificate, Ori
 from gpsuite.methods.robustness.certificates.certify import certify
 from gpsuite.methods.robustness.search.regions import linf_ball
 from gpsuite.methods.robustness.verdict import probability_range
+from gpsuite.models.classification.approximation import GPCPosterior
 from gpsuite.models.classification.links import LINKS, LOGISTIC
-from gpsuite.models.classification.posterior import GPCPosterior
-from gpsuite.models.classification.tensorflow_links import link_of
 from gpsuite.models.classification.variational import (
     VariationalModel,
     build_svgp,
     build_vgp,
+    link_of,
     variational_posterior,
 )
 from gpsuite.models.config import Hyperparameters, ModelSpec

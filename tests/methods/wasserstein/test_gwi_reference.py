@@ -22,10 +22,7 @@ from gpsuite.methods.wasserstein.distance import (
 from gpsuite.methods.wasserstein.gwi import WassersteinObjective
 from gpsuite.methods.wasserstein.scoring import auroc, negative_log_density, variance_factor
 from gpsuite.models.classification import robust_max
-from gpsuite.models.nngp import NNGP
-from gpsuite.models.random_elements.basis import InducingBasis
-from gpsuite.models.random_elements.element import GaussianElement
-from gpsuite.models.random_elements.kernels import SparseKernel
+from gpsuite.models.random_elements.elements import NNGP, GaussianElement, InducingBasis, SparseKernel
 from gpsuite.models.random_elements.likelihoods import GaussianNoise, RobustMax
 
 pytestmark = pytest.mark.reference

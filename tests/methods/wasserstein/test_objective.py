@@ -11,14 +11,17 @@ import tensorflow as tf
 
 from gpsuite.methods.wasserstein.distance import wasserstein_on_points
 from gpsuite.methods.wasserstein.gwi import WassersteinObjective, root_traces, squared_wasserstein
-from gpsuite.models.networks.network import Network
-from gpsuite.models.networks.spec import NetworkSpec
-from gpsuite.models.nngp import NNGP
-from gpsuite.models.random_elements.basis import InducingBasis
-from gpsuite.models.random_elements.element import GaussianElement
-from gpsuite.models.random_elements.kernels import NetworkKernel, SparseKernel
+from gpsuite.models.networks import Network, NetworkSpec
+from gpsuite.models.random_elements.elements import (
+    NNGP,
+    GaussianElement,
+    InducingBasis,
+    KernelMean,
+    NetworkKernel,
+    NetworkMean,
+    SparseKernel,
+)
 from gpsuite.models.random_elements.likelihoods import GaussianNoise, RobustMax, Softmax
-from gpsuite.models.random_elements.means import KernelMean, NetworkMean
 
 RNG = np.random.default_rng(0)
 X, Z = RNG.standard_normal((12, 2)), RNG.standard_normal((4, 2))

@@ -21,11 +21,10 @@ from gpsuite.methods.wasserstein.scoring import (
     tempered,
     variance_factor,
 )
-from gpsuite.models.networks.spec import NetworkSpec
-from gpsuite.models.nngp import NNGP
-from gpsuite.models.random_elements.means import KernelMean, NetworkMean
-from gpsuite.models.regression.parameters import hyperparameters_of
+from gpsuite.models.networks import NetworkSpec
+from gpsuite.models.random_elements.elements import NNGP, KernelMean, NetworkMean
 from gpsuite.models.regression.prediction import predict
+from gpsuite.models.regression.training import hyperparameters_of
 
 pytestmark = pytest.mark.usefixtures("uncompiled")
 RNG = np.random.default_rng(0)

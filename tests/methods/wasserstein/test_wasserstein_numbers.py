@@ -15,14 +15,17 @@ from gpsuite.methods.wasserstein.fitting import split_rows
 from gpsuite.methods.wasserstein.gwi import WassersteinObjective, inducing_count
 from gpsuite.methods.wasserstein.scoring import temperature, tempered, variance_factor
 from gpsuite.models.classification.links import LOGISTIC, PROBIT
-from gpsuite.models.networks.spec import NetworkSpec
-from gpsuite.models.nngp import NNGP
-from gpsuite.models.random_elements.basis import InducingBasis
+from gpsuite.models.networks import NetworkSpec
 from gpsuite.models.random_elements.certifiable import certifiable_posterior
-from gpsuite.models.random_elements.element import GaussianElement
-from gpsuite.models.random_elements.kernels import NetworkKernel, SparseKernel
+from gpsuite.models.random_elements.elements import (
+    NNGP,
+    GaussianElement,
+    InducingBasis,
+    KernelMean,
+    NetworkKernel,
+    SparseKernel,
+)
 from gpsuite.models.random_elements.likelihoods import Bernoulli, GaussianNoise, RobustMax, Softmax
-from gpsuite.models.random_elements.means import KernelMean
 from tests import golden
 
 PACKAGES = ("gpsuite.methods.wasserstein", "gpsuite.models.random_elements", "gpsuite.models.networks")

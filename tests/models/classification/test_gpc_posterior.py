@@ -112,7 +112,7 @@ def test_blocks_give_what_single_points_give(monkeypatch: pytest.MonkeyPatch) ->
     posterior, _ = fitted_posterior()
     Xnew = np.random.default_rng(3).standard_normal((10, 2))
     whole = posterior.latent_with_gradient(Xnew)
-    monkeypatch.setattr("gpsuite.models.kernel_posterior._BLOCK", 90)
+    monkeypatch.setattr("gpsuite.models.latent._BLOCK", 90)
     for parts, expected in zip(posterior.latent_with_gradient(Xnew), whole, strict=True):
         np.testing.assert_allclose(parts, expected, rtol=1e-12, atol=1e-13)
     for parts, expected in zip(posterior.latent(Xnew), whole[:2], strict=True):

@@ -7,8 +7,13 @@ import numpy as np
 import pytest
 
 from gpsuite.models.classification.links import LINKS, LOGISTIC, PROBIT, SQUEEZED_PROBIT, Link, SqueezedProbit
-from gpsuite.models.classification.tensorflow_links import StableBernoulli
-from gpsuite.models.classification.variational import as_vgp, build_svgp, build_vgp, variational_posterior
+from gpsuite.models.classification.variational import (
+    StableBernoulli,
+    as_vgp,
+    build_svgp,
+    build_vgp,
+    variational_posterior,
+)
 from gpsuite.models.config import KERNEL_NAMES, Hyperparameters, ModelSpec
 from tests.models.gpc_problems import fitted_posterior, two_classes
 

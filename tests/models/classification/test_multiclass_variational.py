@@ -12,9 +12,12 @@ from gpsuite.methods.robustness.multiclass.multiclass_search import MultiClassSe
 from gpsuite.methods.robustness.multiclass.robust_max_bound import SLOPE, RobustMaxBound
 from gpsuite.methods.robustness.multiclass.softmax_bound import SoftmaxBound
 from gpsuite.methods.robustness.search.regions import linf_ball
-from gpsuite.models.classification.multiclass_variational import multiclass_posterior
+from gpsuite.models.classification.multiclass_posterior import (
+    QUADRATURE,
+    RobustMaxPosterior,
+    multiclass_posterior,
+)
 from gpsuite.models.classification.robust_max import largest_probabilities
-from gpsuite.models.classification.robust_max_posterior import QUADRATURE, RobustMaxPosterior
 
 
 def svgp(whiten: bool, diagonal: bool, likelihood: gpflow.likelihoods.Likelihood) -> gpflow.models.SVGP:

@@ -7,9 +7,9 @@ import pytest
 from scipy.special import roots_hermitenorm, softmax
 
 from gpsuite.arrays import FloatArray
-from gpsuite.models.classification import softmax_expectation
-from gpsuite.models.classification.logistic_quadrature import REACH, logistic_moments
-from gpsuite.models.classification.softmax_expectation import centred_root, softmax_moments
+from gpsuite.models.classification import multiclass_posterior
+from gpsuite.models.classification.links import REACH, logistic_moments
+from gpsuite.models.classification.multiclass_posterior import centred_root, softmax_moments
 
 
 def _drawn(rng: np.random.Generator, C: int, B: int, scale: float) -> tuple[FloatArray, FloatArray]:
@@ -53,7 +53,7 @@ def test_the_stated_error_covers_a_coarser_tolerance(monkeypatch: pytest.MonkeyP
     """The formula for the step is sharp enough to be seen: the error of a coarse rule is near what it states."""
     mean, S = _drawn(np.random.default_rng(5), 3, 200, 2.0)
     exact = softmax_moments(mean, centred_root(S))
-    monkeypatch.setattr("gpsuite.models.classification.softmax_expectation.TOLERANCE", 0.3)
+    monkeypatch.setattr("gpsuite.models.classification.multiclass_posterior.TOLERANCE", 0.3)
     coarse = softmax_moments(mean, centred_root(S))
     gap = np.abs(coarse.mean - exact.mean).max(axis=1)
     assert np.all(gap <= coarse.error) and gap.max() > 1e-6
@@ -98,13 +98,13 @@ def test_the_stated_error_is_that_of_the_worst_class(monkeypatch: pytest.MonkeyP
     mean = np.append(np.zeros(9), -30.0)[None]
     root = centred_root(0.1 * np.eye(10)[None])
     repeated = []
-    sums = softmax_expectation._sums
+    sums = multiclass_posterior._sums
     monkeypatch.setattr(
-        softmax_expectation, "_sums", lambda *given: repeated.append(sums(*given)) or repeated[-1]
+        multiclass_posterior, "_sums", lambda *given: repeated.append(sums(*given)) or repeated[-1]
     )
     found = softmax_moments(mean, root)
     first = np.array([each[0] for each in repeated])
-    errors = softmax_expectation.DEVIATIONS * first.std(axis=0, ddof=1) / np.sqrt(len(first))
-    assert len(first) == softmax_expectation.REPETITIONS and not found.proved
+    errors = multiclass_posterior.DEVIATIONS * first.std(axis=0, ddof=1) / np.sqrt(len(first))
+    assert len(first) == multiclass_posterior.REPETITIONS and not found.proved
     assert errors.max() > 100.0 * errors.min()
     assert (found.error >= errors.max()).all()

@@ -13,8 +13,7 @@ from gpsuite.data.generators.covariances import (
     lmc_covariance,
     squared_exponential,
 )
-from gpsuite.models.multi_output.convolution_likelihood import ConvolutionParameters
-from gpsuite.models.multi_output.convolution_process import ConvolutionProcess
+from gpsuite.models.multi_output.convolution import ConvolutionParameters, ConvolutionProcess
 from gpsuite.models.multi_output.observations import Observations
 from tests.arrays import Array
 from tests.models.active_reference import TOLERANCE, cases

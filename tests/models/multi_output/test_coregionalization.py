@@ -11,9 +11,12 @@ from hypothesis import strategies as st
 from scipy.stats import multivariate_normal
 
 from gpsuite.data.generators.covariances import KERNELS, lmc_covariance
-from gpsuite.models.multi_output import latent_kernels
-from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
-from gpsuite.models.multi_output.coregionalization_likelihood import CoregionalizationLikelihood, Parameters
+from gpsuite.models.multi_output import observations
+from gpsuite.models.multi_output.coregionalization import (
+    CoregionalizationLikelihood,
+    LinearCoregionalization,
+    Parameters,
+)
 from gpsuite.models.multi_output.observations import Likelihood, Observations
 from tests.arrays import Array
 from tests.models.multi_output_problems import draw_observations
@@ -123,9 +126,7 @@ def test_particles_do_not_influence_each_other(
     observations = draw_observations(model.n_outputs, 10)
     u = model.draw_prior(np.random.default_rng(4), 7)
     value, gradient = model.likelihood(observations).value_and_gradient(u)
-    monkeypatch.setattr(
-        "gpsuite.models.multi_output.coregionalization_likelihood.CHUNK", 3 * 45 * model.n_latent
-    )
+    monkeypatch.setattr("gpsuite.models.multi_output.coregionalization.CHUNK", 3 * 45 * model.n_latent)
     likelihood = model.likelihood(observations)
     for size in (2, 7, 3):  # the work arrays grow, and are larger than what is asked
         found = likelihood.value_and_gradient(u[:size])
@@ -222,10 +223,10 @@ def test_an_unknown_output_is_refused() -> None:
         LinearCoregionalization(2).likelihood(draw_observations(3, 6))
 
 
-@pytest.mark.parametrize("name", latent_kernels.LATENT_KERNELS)
+@pytest.mark.parametrize("name", observations.LATENT_KERNELS)
 def test_kernel_slopes_are_those_of_differences(name: str) -> None:
     r2 = np.array([0.0, 0.01, 0.5, 4.0, 100.0])
-    kernel = latent_kernels.LatentKernel(name, r2)
+    kernel = observations.LatentKernel(name, r2)
 
     def filled(log_lengthscale: float) -> Array:
         out = np.empty((3, 5))

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
-from gpsuite.models.multi_output.coregionalization_likelihood import Parameters
+from gpsuite.models.multi_output.coregionalization import LinearCoregionalization, Parameters
 from gpsuite.models.multi_output.observations import Observations
 from tests.models.active_reference import GRADIENT_RTOL, TOLERANCE, cases, table
 

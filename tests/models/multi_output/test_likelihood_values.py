@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpsuite.models.multi_output.convolution_process import ConvolutionProcess
+from gpsuite.models.multi_output.convolution import ConvolutionProcess
 from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
-from gpsuite.models.multi_output.observations import Observations
-from gpsuite.models.multi_output.observed_pairs import CovarianceBatch
+from gpsuite.models.multi_output.observations import CovarianceBatch, Observations
 
 MODELS = {
     "coregionalization": LinearCoregionalization(3, 2),

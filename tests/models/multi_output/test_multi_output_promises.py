@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from gpsuite.models.multi_output.convolution_process import SMOOTHING_PRIOR, ConvolutionProcess
+from gpsuite.models.multi_output.convolution import SMOOTHING_PRIOR, ConvolutionProcess
 from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
 from gpsuite.models.multi_output.observations import ContradictionError, Observations
 from gpsuite.models.sampling.priors import Gamma, HyperPriors, Normal
@@ -90,8 +90,8 @@ def test_blocks_do_not_change_the_convolution(monkeypatch: pytest.MonkeyPatch) -
     X, X2 = observations.X, np.linspace(0.0, 1.0, 4)[:, None]
     whole = model.cross_covariance(u, X, observations.p, X2)  # type: ignore[attr-defined]
     value, gradient = model.likelihood(observations).value_and_gradient(u)  # type: ignore[attr-defined]
-    monkeypatch.setattr("gpsuite.models.multi_output.convolution_process.CHUNK", 50)
-    monkeypatch.setattr("gpsuite.models.multi_output.convolution_likelihood.CHUNK", 3 * 3 * 36)
+    monkeypatch.setattr("gpsuite.models.multi_output.convolution.CHUNK", 50)
+    monkeypatch.setattr("gpsuite.models.multi_output.convolution.CHUNK", 3 * 3 * 36)
     np.testing.assert_allclose(model.cross_covariance(u, X, observations.p, X2), whole, rtol=1e-13)  # type: ignore[attr-defined]
     likelihood = model.likelihood(observations)  # type: ignore[attr-defined]
     for size in (2, 7, 3):

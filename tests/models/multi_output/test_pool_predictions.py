@@ -12,8 +12,7 @@ from scipy.stats import multivariate_normal
 
 from gpsuite.methods.active_learning.acquisition import entropy, joint_entropy
 from gpsuite.models.multi_output import pool_predictions
-from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
-from gpsuite.models.multi_output.coregionalization_likelihood import Parameters
+from gpsuite.models.multi_output.coregionalization import LinearCoregionalization, Parameters
 from gpsuite.models.multi_output.observations import Observations
 from gpsuite.models.multi_output.pool_predictions import PoolPredictions
 from tests.models.active_reference import TOLERANCE, cases, table

@@ -5,8 +5,7 @@ import pytest
 
 from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
 from gpsuite.models.multi_output.observations import Observations
-from gpsuite.models.multi_output.pool_predictions import PoolPredictions
-from gpsuite.models.multi_output.sparse import SparseMultiOutput
+from gpsuite.models.multi_output.pool_predictions import PoolPredictions, SparseMultiOutput
 from tests.arrays import Array
 
 
@@ -40,7 +39,7 @@ def test_the_mean_solves_titsias_equation() -> None:
 def test_blocks_of_observations_and_inputs_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     model, u, seen, X = problem(30)
     whole = SparseMultiOutput(model, u, seen, seen.X[:8], seen.p[:8]).mean(X)
-    monkeypatch.setattr("gpsuite.models.multi_output.sparse.BLOCK", 4)
+    monkeypatch.setattr("gpsuite.models.multi_output.pool_predictions.BLOCK", 4)
     np.testing.assert_allclose(
         SparseMultiOutput(model, u, seen, seen.X[:8], seen.p[:8]).mean(X), whole, rtol=1e-9
     )

@@ -3,8 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpsuite.models.networks.network import Network
-from gpsuite.models.networks.spec import NetworkSpec
+from gpsuite.models.networks import Network, NetworkSpec
 
 IMAGE = (8, 8, 3)
 

@@ -9,13 +9,16 @@ import tensorflow as tf
 
 from gpsuite.budget import Budget
 from gpsuite.errors import UserError
-from gpsuite.models.networks.network import Network
-from gpsuite.models.networks.spec import NetworkSpec
-from gpsuite.models.nngp import NNGP
-from gpsuite.models.random_elements.basis import InducingBasis
-from gpsuite.models.random_elements.element import GaussianElement
-from gpsuite.models.random_elements.kernels import NetworkKernel, SparseKernel
-from gpsuite.models.random_elements.means import KernelMean, NetworkMean
+from gpsuite.models.networks import Network, NetworkSpec
+from gpsuite.models.random_elements.elements import (
+    NNGP,
+    GaussianElement,
+    InducingBasis,
+    KernelMean,
+    NetworkKernel,
+    NetworkMean,
+    SparseKernel,
+)
 from gpsuite.models.random_elements.prior import SMALLEST_NOISE, fit_prior
 from tests.arrays import Array
 

@@ -11,7 +11,7 @@ from scipy.special import entr, log_softmax, ndtr, softmax
 from scipy.stats import norm
 
 from gpsuite.models.classification.links import LOGISTIC, PROBIT, SQUEEZED_PROBIT, Link
-from gpsuite.models.classification.tensorflow_links import StableBernoulli
+from gpsuite.models.classification.variational import StableBernoulli
 from gpsuite.models.random_elements import likelihoods
 from gpsuite.models.random_elements.likelihoods import (
     Bernoulli,

@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 
 from gpsuite.models.config import Hyperparameters, ModelSpec
-from gpsuite.models.regression.exact import build_gpr
-from gpsuite.models.regression.latent import regression_posterior
-from gpsuite.models.regression.prediction import predict
-from gpsuite.models.regression.sparse import build_fitc, build_sgpr
+from gpsuite.models.regression.gpflow_models import build_fitc, build_gpr, build_sgpr
+from gpsuite.models.regression.prediction import predict, regression_posterior
 
 
 @pytest.mark.parametrize("sparse", [False, True])

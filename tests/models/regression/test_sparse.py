@@ -7,10 +7,14 @@ import pytest
 from sklearn import cluster
 
 from gpsuite.models.config import ModelSpec
-from gpsuite.models.regression.exact import build_gpr
-from gpsuite.models.regression.inducing import kmeans_inducing, limited_inducing
+from gpsuite.models.regression.gpflow_models import (
+    build_fitc,
+    build_gpr,
+    build_sgpr,
+    kmeans_inducing,
+    limited_inducing,
+)
 from gpsuite.models.regression.prediction import predict
-from gpsuite.models.regression.sparse import build_fitc, build_sgpr
 from tests.arrays import Array
 from tests.models.regression_problems import START
 

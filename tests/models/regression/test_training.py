@@ -8,11 +8,13 @@ from scipy.optimize import Bounds, OptimizeResult
 from gpsuite.budget import Budget
 from gpsuite.models import search as search_module
 from gpsuite.models.config import Hyperparameters, ModelSpec
-from gpsuite.models.regression.compiled import compiled_loss
-from gpsuite.models.regression.exact import build_gpr
-from gpsuite.models.regression.parameters import hyperparameters_of
-from gpsuite.models.regression.sparse import build_fitc, build_sgpr
-from gpsuite.models.regression.training import maximise_likelihood, unconstrained_box
+from gpsuite.models.regression.gpflow_models import build_fitc, build_gpr, build_sgpr
+from gpsuite.models.regression.training import (
+    compiled_loss,
+    hyperparameters_of,
+    maximise_likelihood,
+    unconstrained_box,
+)
 from tests.arrays import Array
 from tests.models.regression_problems import START, make_problem
 

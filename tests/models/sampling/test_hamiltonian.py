@@ -16,12 +16,7 @@ from gpsuite.models.sampling.hamiltonian import (
     split_r_hat,
     transition,
 )
-from gpsuite.models.sampling.posterior import (
-    HyperPosterior,
-    NoFiniteStartError,
-    Target,
-    finite_prior_draws,
-)
+from gpsuite.models.sampling.posterior import HyperPosterior, NoFiniteStartError, Target, finite_prior_draws
 from tests.arrays import Array
 from tests.models.half_space_target import HalfSpace
 from tests.models.linear_gaussian_target import LinearGaussianModel, linear_data

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpsuite.models.sampling.optimum import OptimumSettings, find_optimum
-from gpsuite.models.sampling.posterior import NoFiniteStartError, Target
+from gpsuite.models.sampling.posterior import NoFiniteStartError, OptimumSettings, Target, find_optimum
 from tests.arrays import Array
 from tests.models.half_space_target import HalfSpace
 from tests.models.linear_gaussian_target import LinearGaussianModel, linear_data

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from gpsuite.models.sampling.mixtures import (
+from gpsuite.models.sampling.posterior import (
     mixture_covariance,
     mixture_log_density,
     mixture_moments,

@@ -11,7 +11,7 @@ from gpsuite.methods.active_learning.problem import (
     moment_matched_probability,
 )
 from gpsuite.models.multi_output.pool_predictions import PoolPredictions
-from gpsuite.models.sampling.mixtures import mixture_moments
+from gpsuite.models.sampling.posterior import mixture_moments
 from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings, start
 from tests.models.posterior_reference import (
     MAIN,

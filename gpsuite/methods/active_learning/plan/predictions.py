@@ -20,8 +20,7 @@ from gpsuite.methods.active_learning.acquisition import choose, draw, entropy, j
 from gpsuite.methods.active_learning.problem import SafetyLimit, rows_equal
 from gpsuite.models.multi_output.observations import MultiOutputModel, Observations
 from gpsuite.models.multi_output.pool_predictions import PoolPredictions
-from gpsuite.models.sampling.mixtures import mixture_covariance, mixture_moments
-from gpsuite.models.sampling.posterior import HyperPosterior
+from gpsuite.models.sampling.posterior import HyperPosterior, mixture_covariance, mixture_moments
 from gpsuite.models.sampling.sequential_monte_carlo import (
     NewObservations,
     SMCSettings,

@@ -21,12 +21,9 @@ from gpsuite.methods.active_learning.problem import (
     moment_matched_probability,
     safe_set,
 )
-from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
-from gpsuite.models.multi_output.coregionalization_likelihood import Parameters
-from gpsuite.models.multi_output.latent_kernels import LatentKernel, squared_distances
-from gpsuite.models.multi_output.observations import Observations
-from gpsuite.models.sampling.mixtures import mixture_moments
-from gpsuite.models.sampling.posterior import HyperPosterior
+from gpsuite.models.multi_output.coregionalization import LinearCoregionalization, Parameters
+from gpsuite.models.multi_output.observations import LatentKernel, Observations, squared_distances
+from gpsuite.models.sampling.posterior import HyperPosterior, mixture_moments
 from gpsuite.text import counted as number_of
 
 MOST_DRIFT = 2.0

@@ -32,7 +32,7 @@ from gpsuite.methods.robustness.certificates.plain_model import EXTENDED, Known,
 from gpsuite.methods.robustness.level_bound.posterior_slice import posterior_products
 from gpsuite.methods.robustness.search.branch_and_bound import Extremum, choose_cuts
 from gpsuite.methods.robustness.search.regions import Region
-from gpsuite.models.classification.posterior import GPCPosterior
+from gpsuite.models.classification.approximation import GPCPosterior
 
 LOOSER = 1e-9  # relative, on what is stated: other machines' exp and log differ in the last bits
 WITNESS = 1e-11  # the same for what a witness attains, beside a tenth of its own rounding

@@ -42,8 +42,8 @@ from gpsuite.methods.robustness.multiclass.softmax_bound import Ends, Proof, Sof
 from gpsuite.methods.robustness.operators import PROFILES
 from gpsuite.methods.robustness.rounding import dot_product_unit
 from gpsuite.methods.robustness.search.branch_and_bound import UnsoundBoundError
+from gpsuite.models.classification.approximation import GPCPosterior
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
-from gpsuite.models.classification.posterior import GPCPosterior
 from gpsuite.models.latent import LatentPosterior
 
 ENTRIES = 1 << 19  # numbers per array that a batch holds for the data (4 MB)

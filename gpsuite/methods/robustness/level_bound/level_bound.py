@@ -24,7 +24,7 @@ from gpsuite.methods.robustness.level_bound.level import Level, level_of
 from gpsuite.methods.robustness.level_bound.matern import expand_matern
 from gpsuite.methods.robustness.level_bound.posterior_slice import PosteriorSlice, posterior_slice
 from gpsuite.methods.robustness.level_bound.squared_exponential import expand_squared_exponential
-from gpsuite.models.classification.posterior import GPCPosterior
+from gpsuite.models.classification.approximation import GPCPosterior
 
 _EXPANSIONS: dict[str, Callable[[PosteriorSlice, FloatArray], Expansion]] = {
     "squared_exponential": expand_squared_exponential,

@@ -32,8 +32,7 @@ from gpsuite.methods.robustness.level_bound.posterior_slice import (
 )
 from gpsuite.methods.robustness.operators import restriction
 from gpsuite.methods.robustness.rounding import SHORT_SUM, UNIT
-from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
-from gpsuite.models.classification.softmax_expectation import centred_root
+from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior, centred_root
 from gpsuite.models.latent import LatentPosterior
 
 CURVATURE = 1.0 / (12.0 * math.sqrt(3.0))

@@ -22,8 +22,7 @@ from gpsuite.methods.robustness.multiclass.softmax_bound import Ends, Proof, Sof
 from gpsuite.methods.robustness.search.attacks import climb
 from gpsuite.methods.robustness.search.branch_and_bound import Attack, Extremum, branch_and_bound
 from gpsuite.methods.robustness.search.regions import Region
-from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
-from gpsuite.models.classification.robust_max_posterior import RobustMaxPosterior
+from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior, RobustMaxPosterior
 from gpsuite.registry import Registry
 
 RESOLUTION = 1e-6  # when only the class is asked for, a search ends at ties this close

@@ -22,8 +22,7 @@ from gpsuite.methods.robustness.multiclass.latent_differences import class_pairs
 from gpsuite.methods.robustness.multiclass.softmax_bound import Ends, PointModel, SoftmaxBound
 from gpsuite.methods.robustness.paper_bound import paper_bound
 from gpsuite.models.classification.links import Link
-from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
-from gpsuite.models.classification.robust_max_posterior import RobustMaxPosterior
+from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior, RobustMaxPosterior
 
 # Cells reach this many standard deviations beyond the means; the rest of the line is two cells more.
 _REACH = 8.0

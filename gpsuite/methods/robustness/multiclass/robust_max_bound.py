@@ -25,8 +25,8 @@ from gpsuite.methods.robustness.level_bound.posterior_slice import (
 )
 from gpsuite.methods.robustness.multiclass.softmax_bound import Ends
 from gpsuite.methods.robustness.operators import restriction
+from gpsuite.models.classification.multiclass_posterior import QUADRATURE, RobustMaxPosterior
 from gpsuite.models.classification.robust_max import largest_probabilities
-from gpsuite.models.classification.robust_max_posterior import QUADRATURE, RobustMaxPosterior
 
 SLOPE = float(1.0 / np.sqrt(8.0 * np.pi * np.e))
 """Largest |dS / d log r| of one variance."""

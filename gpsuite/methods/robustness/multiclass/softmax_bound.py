@@ -25,8 +25,11 @@ from gpsuite.methods.robustness.multiclass.latent_differences import (
     covariance_change,
     latent_differences,
 )
-from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
-from gpsuite.models.classification.softmax_expectation import SoftmaxMoments, softmax_moments
+from gpsuite.models.classification.multiclass_posterior import (
+    MultiClassPosterior,
+    SoftmaxMoments,
+    softmax_moments,
+)
 
 _ROUNDING = 1e-12
 _FLOOR = 1e-3

@@ -17,7 +17,7 @@ from scipy.optimize import Bounds, minimize
 from gpsuite.arrays import FloatArray
 from gpsuite.methods.robustness.search.branch_and_bound import Attack
 from gpsuite.methods.robustness.search.regions import Region
-from gpsuite.models.classification.posterior import GPCPosterior
+from gpsuite.models.classification.approximation import GPCPosterior
 
 STEPS = 100
 PROBIT = ("probit", "squeezed_probit")  # their probability is an increasing function of mu / sqrt(1 + Sigma)

@@ -14,8 +14,7 @@ from gpsuite.experiments.active_learning import convergence as cells
 from gpsuite.experiments.active_learning.convergence import ProcessRuns, group_runs, statistics
 from gpsuite.experiments.base import EXPERIMENTS, Record, Report, Request, SharedWork
 from gpsuite.methods.active_learning.convergence import variance_bound
-from gpsuite.models.multi_output.convolution_likelihood import ConvolutionParameters
-from gpsuite.models.multi_output.convolution_process import ConvolutionProcess
+from gpsuite.models.multi_output.convolution import ConvolutionParameters, ConvolutionProcess
 from gpsuite.reporting.published import read_published
 from tests.experiments.drawn import drawn
 

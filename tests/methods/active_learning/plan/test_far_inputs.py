@@ -17,8 +17,7 @@ from gpsuite.methods.active_learning.plan.safety import (
     far_inputs,
 )
 from gpsuite.methods.active_learning.problem import SafetyLimit
-from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
-from gpsuite.models.multi_output.coregionalization_likelihood import Parameters
+from gpsuite.models.multi_output.coregionalization import LinearCoregionalization, Parameters
 from gpsuite.models.multi_output.observations import Observations
 from gpsuite.models.sampling.posterior import HyperPosterior
 

@@ -17,7 +17,7 @@ from gpsuite.methods.active_learning.problem import SafetyLimit
 from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
 from gpsuite.models.multi_output.observations import Observations
 from gpsuite.models.multi_output.pool_predictions import PoolPredictions
-from gpsuite.models.sampling.mixtures import mixture_moments
+from gpsuite.models.sampling.posterior import mixture_moments
 from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings
 
 SMALL = SMCSettings(particles=24, moves=1, leapfrog=5)

@@ -15,11 +15,10 @@ from gpsuite.arrays import FloatArray
 from gpsuite.methods.active_learning.plan.predictions import Belief
 from gpsuite.methods.active_learning.plan.safety import SafetyGuard, SafetyPrediction, principal_axes
 from gpsuite.methods.active_learning.problem import SafetyLimit
-from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
-from gpsuite.models.multi_output.coregionalization_likelihood import Parameters
+from gpsuite.models.multi_output.coregionalization import LinearCoregionalization, Parameters
 from gpsuite.models.multi_output.observations import Observations
 from gpsuite.models.multi_output.pool_predictions import PoolPredictions
-from gpsuite.models.sampling.mixtures import mixture_moments
+from gpsuite.models.sampling.posterior import mixture_moments
 from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings
 
 LIMIT = SafetyLimit(0.3, "below")

@@ -16,7 +16,7 @@ from gpsuite.methods.pac_bayes.problem import Search
 from gpsuite.methods.pac_bayes.sparse.likelihood import FORMS, Form, SparseLikelihoodObjective
 from gpsuite.methods.pac_bayes.sparse.training import train_sparse_likelihood
 from gpsuite.models.config import Hyperparameters, ModelSpec
-from gpsuite.models.regression.sparse import build_fitc, build_sgpr
+from gpsuite.models.regression.gpflow_models import build_fitc, build_sgpr
 from tests.arrays import Array
 
 Data = tuple[Array, Array]

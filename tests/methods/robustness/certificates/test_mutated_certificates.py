@@ -35,8 +35,7 @@ from gpsuite.methods.robustness.certificates.verification import verify_certific
 from gpsuite.methods.robustness.search.regions import l1_ball, l2_ball, linf_ball
 from gpsuite.methods.robustness.verdict import probability_range
 from gpsuite.models.classification.approximation import BinaryProblem
-from gpsuite.models.classification.links import LINKS
-from gpsuite.models.classification.logistic_quadrature import logistic_moments
+from gpsuite.models.classification.links import LINKS, logistic_moments
 from gpsuite.models.classification.training import INFERENCES
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.models.radial import kappa

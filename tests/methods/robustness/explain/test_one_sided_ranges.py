@@ -16,7 +16,7 @@ from gpsuite.methods.robustness.level_bound.posterior_slice import posterior_sli
 from gpsuite.methods.robustness.search.branch_and_bound import UnsoundBoundError
 from gpsuite.methods.robustness.search.regions import interval_box
 from gpsuite.methods.robustness.verdict import PointSearch
-from gpsuite.models.classification.posterior import GPCPosterior
+from gpsuite.models.classification.approximation import GPCPosterior
 from tests.methods.robustness.exact_posterior import ExactPosterior, normal_probability, probit
 from tests.methods.robustness.made_up_posteriors import KERNELS, LINK_NAMES, random_posterior
 from tests.models.gpc_problems import fitted_posterior

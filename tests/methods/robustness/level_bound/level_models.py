@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from gpsuite.methods.robustness.level_bound.cubic import Cubic
 from gpsuite.methods.robustness.level_bound.posterior_slice import PosteriorSlice, posterior_slice
+from gpsuite.models.classification.approximation import GPCPosterior
 from gpsuite.models.classification.links import LINKS
-from gpsuite.models.classification.posterior import GPCPosterior
 
 Array = npt.NDArray[np.float64]
 

@@ -11,10 +11,9 @@ from gpsuite.methods.robustness.class_probability import BoxBounds
 from gpsuite.methods.robustness.level_bound.cubic import Cubic, LatentModel, MomentModel
 from gpsuite.methods.robustness.level_bound.level_bound import level_bound
 from gpsuite.methods.robustness.paper_bound import paper_bound
-from gpsuite.models.classification.approximation import BinaryProblem
+from gpsuite.models.classification.approximation import BinaryProblem, GPCPosterior
 from gpsuite.models.classification.laplace import laplace
 from gpsuite.models.classification.links import PROBIT
-from gpsuite.models.classification.posterior import GPCPosterior
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from tests.methods.robustness.made_up_posteriors import (
     KERNELS,

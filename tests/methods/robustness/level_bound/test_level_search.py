@@ -14,7 +14,7 @@ from gpsuite.methods.robustness.level_bound.level_search import level_search, ro
 from gpsuite.methods.robustness.search.attacks import local_search, strong_attack
 from gpsuite.methods.robustness.search.branch_and_bound import Extremum
 from gpsuite.methods.robustness.search.regions import Region, box, l1_ball, l2_ball, linf_ball
-from gpsuite.models.classification.posterior import GPCPosterior
+from gpsuite.models.classification.approximation import GPCPosterior
 from tests.arrays import Array
 from tests.methods.robustness.made_up_posteriors import KERNELS, random_posterior
 

@@ -7,7 +7,7 @@ import pytest
 
 from gpsuite.arrays import FloatArray
 from gpsuite.methods.robustness.multiclass.latent_differences import covariance_change
-from gpsuite.models.classification.softmax_expectation import centred_root, softmax_moments
+from gpsuite.models.classification.multiclass_posterior import centred_root, softmax_moments
 
 
 def _differences(S: FloatArray) -> FloatArray:

@@ -16,8 +16,7 @@ from gpsuite.methods.robustness.multiclass.multiclass_search import MultiClassSe
 from gpsuite.methods.robustness.multiclass.softmax_bound import SoftmaxBound
 from gpsuite.methods.robustness.search.regions import interval_box, l1_ball, l2_ball, linf_ball
 from gpsuite.methods.robustness.verdict import PointSearch
-from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
-from gpsuite.models.classification.softmax_expectation import softmax_moments
+from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior, softmax_moments
 from gpsuite.models.classification.softmax_laplace import softmax_laplace
 from gpsuite.models.config import Hyperparameters
 from tests.models.softmax_problems import drawn_problem, reference_fit

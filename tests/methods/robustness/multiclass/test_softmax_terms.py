@@ -20,8 +20,11 @@ from gpsuite.methods.robustness.multiclass.latent_differences import (
     covariance_change,
 )
 from gpsuite.methods.robustness.multiclass.softmax_bound import SoftmaxBound
-from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
-from gpsuite.models.classification.softmax_expectation import SoftmaxMoments, softmax_moments
+from gpsuite.models.classification.multiclass_posterior import (
+    MultiClassPosterior,
+    SoftmaxMoments,
+    softmax_moments,
+)
 from tests.models.softmax_problems import random_softmax_posterior
 
 CUBATURE = 2e-9  # its error and the rounding allowed for

@@ -19,8 +19,8 @@ from gpsuite.methods.robustness.regression import (
     prediction_range,
 )
 from gpsuite.methods.robustness.search.regions import Region, box, l2_ball
+from gpsuite.models.classification.approximation import GPCPosterior
 from gpsuite.models.classification.links import PROBIT
-from gpsuite.models.classification.posterior import GPCPosterior
 from gpsuite.models.latent import LatentPosterior
 from tests.methods.robustness.exact_posterior import ExactPosterior
 from tests.methods.robustness.made_up_posteriors import KERNELS, random_posterior

@@ -12,9 +12,8 @@ import pytest
 from gpsuite.methods.robustness.search import attacks
 from gpsuite.methods.robustness.search.attacks import gpfgs, gpjm, local_search, strong_attack
 from gpsuite.methods.robustness.search.regions import Region, box, l1_ball, l2_ball, linf_ball
-from gpsuite.models.classification.approximation import BinaryProblem
+from gpsuite.models.classification.approximation import BinaryProblem, GPCPosterior
 from gpsuite.models.classification.links import LINKS
-from gpsuite.models.classification.posterior import GPCPosterior
 from gpsuite.models.classification.training import INFERENCES
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from tests.arrays import Array

@@ -23,7 +23,7 @@ from gpsuite.methods.robustness.certificates.joint.certificate import (
 from gpsuite.methods.robustness.certificates.joint.model import JOINT_ARRAYS, JointModel, joint_hash
 from gpsuite.methods.robustness.certificates.joint.quantity import ClassQuantity
 from gpsuite.methods.robustness.certificates.joint.verification import verify_certificate
-from gpsuite.models.classification.softmax_expectation import centred_root, softmax_moments
+from gpsuite.models.classification.multiclass_posterior import centred_root, softmax_moments
 from gpsuite.models.radial import kappa, squared_distances
 from gpsuite.untrusted import UnusableFileError, read_description
 from tests.arrays import Array

@@ -1,1 +1,0 @@
-"""Feed-forward and convolutional networks as functions of explicit parameters."""

@@ -1,0 +1,416 @@
+"""Kernels of infinitely wide dense networks (NNGP) in closed form, as numpy functions and as GPflow kernels.
+
+Dense-[activation-Dense]^depth with independent normal weights and biases: K_0 = b + w x'x / D and
+K_(l+1) = b + w E[act(u) act(v)], (u, v) ~ N(0, K_l), with weight variance w and bias variance b (Neal 1996; Cho &
+Saul 2009 for ReLU; Williams 1998 for erf).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import gpflow
+import numpy as np
+import tensorflow as tf
+
+from gpsuite.arrays import FloatArray
+from gpsuite.errors import unknown_name
+from gpsuite.models.linalg import stable_cholesky
+from gpsuite.models.networks import Network
+
+ACTIVATIONS = ("relu", "erf")
+
+
+class NNGP(gpflow.kernels.Kernel):  # type: ignore[misc]
+    """The covariance of a random dense network's output.
+
+    Args:
+        depth: number of hidden activations, >= 1.
+        activation: one of `ACTIVATIONS`.
+        weight_variance: w > 0; for ReLU 2 keeps the diagonal through the layers.
+        bias_variance: b >= 0; it is not trained where it is 0.
+        scale: the kernel is multiplied by it, > 0.
+
+    Raises:
+        UserError: if the activation is unknown.
+        ValueError: if the depth is below 1, or a variance is out of its range.
+    """
+
+    def __init__(
+        self,
+        depth: int = 1,
+        activation: str = "relu",
+        weight_variance: float = 2.0,
+        bias_variance: float = 0.1,
+        scale: float = 1.0,
+    ) -> None:
+        super().__init__()
+        if activation not in ACTIVATIONS:
+            raise unknown_name("activation", activation, ACTIVATIONS)
+        if depth < 1 or weight_variance <= 0.0 or bias_variance < 0.0 or scale <= 0.0:
+            raise ValueError("depth >= 1, weight_variance > 0, bias_variance >= 0 and scale > 0 are needed")
+        self.depth, self.activation = depth, activation
+        positive = gpflow.utilities.positive(lower=0.0)
+        self.weight_variance = gpflow.Parameter(weight_variance, transform=positive)
+        self.bias_variance = (
+            gpflow.Parameter(bias_variance, transform=positive)
+            if bias_variance > 0.0
+            else gpflow.Parameter(0.0, trainable=False)
+        )
+        self.scale = gpflow.Parameter(scale, transform=positive)
+
+    def K(self, X: Any, X2: Any = None) -> Any:
+        """Return k(X, X2), shape [N, N2] (of X with itself without X2)."""
+        X2 = X if X2 is None else X2
+        w, b, scale = self._values()
+        inputs = tf.cast(tf.shape(X)[-1], X.dtype)
+        cross = b + w * tf.matmul(X, X2, transpose_b=True) / inputs
+        left, right = (b + w * tf.reduce_sum(part * part, axis=-1) / inputs for part in (X, X2))
+        left, right = left[:, None], right[None, :]
+        for _ in range(self.depth):
+            cross = b + w * self._expectation(cross, left, right)
+            left, right = (b + w * self._expectation(d, d, d, equal=True) for d in (left, right))
+        return scale * cross
+
+    def K_diag(self, X: Any) -> Any:
+        """Return k(x, x) of each row, shape [N]."""
+        w, b, scale = self._values()
+        diagonal = b + w * tf.reduce_sum(X * X, axis=-1) / tf.cast(tf.shape(X)[-1], X.dtype)
+        for _ in range(self.depth):
+            diagonal = b + w * self._expectation(diagonal, diagonal, diagonal, equal=True)
+        return scale * diagonal
+
+    def _values(self) -> tuple[Any, Any, Any]:
+        """Return weight variance, bias variance and scale, each transformed once."""
+        parameters = (self.weight_variance, self.bias_variance, self.scale)
+        weight, bias, scale = (tf.convert_to_tensor(parameter) for parameter in parameters)
+        return weight, bias, scale
+
+    def _expectation(self, cross: Any, left: Any, right: Any, equal: bool = False) -> Any:
+        """Return E[act(u) act(v)] for normal (u, v) with variances `left`, `right`; `equal` says u = v."""
+        if self.activation == "erf":
+            ratio = 2.0 * cross / tf.sqrt((1.0 + 2.0 * left) * (1.0 + 2.0 * right))
+            return 2.0 / np.pi * tf.asin(ratio)
+        if equal:
+            return 0.5 * cross
+        return _relu_expectation(cross, left, right)
+
+
+@tf.custom_gradient  # type: ignore[untyped-decorator]
+def _relu_expectation(cross: Any, left: Any, right: Any) -> tuple[Any, Any]:
+    """Return sqrt(k11 k22) (sin t + (pi - t) cos t) / (2 pi), cos t = k12 / sqrt(k11 k22).
+
+    Its slopes are finite where automatic differentiation divides by sin t = 0: in k12 it is (pi - t) / (2 pi), in k11
+    sin t / (4 pi) sqrt(k22 / k11).
+    """
+    norm = tf.sqrt(left * right)
+    safe = tf.where(norm > 0.0, norm, tf.ones_like(norm))
+    cosine = tf.clip_by_value(cross / safe, -1.0, 1.0)
+    sine = tf.sqrt((1.0 - cosine) * (1.0 + cosine))
+    angle = tf.acos(cosine)
+    value = (norm * sine + (np.pi - angle) * cross) / (2.0 * np.pi)
+
+    def slopes(upstream: Any) -> tuple[Any, Any, Any]:
+        by_cross = upstream * (np.pi - angle) / (2.0 * np.pi)
+        half = upstream * sine * norm / (4.0 * np.pi)
+        by_left = tf.reduce_sum(tf.math.divide_no_nan(half, left), axis=1, keepdims=True)
+        by_right = tf.reduce_sum(tf.math.divide_no_nan(half, right), axis=0, keepdims=True)
+        return by_cross, by_left, by_right
+
+    return value, slopes
+
+
+# Whitened inducing features of a fixed prior kernel: what sparse kernels and kernel means are made of.
+
+
+JITTER = 1e-6
+"""Added to the diagonal of K_ZZ, as a share of its mean."""
+_ROWS = 2000
+
+
+class InducingBasis:
+    """Features A(x) = L^-1 k(Z, x), K_ZZ + jitter I = L L', of a kernel whose parameters stay as they are.
+
+    Args:
+        kernel: the prior's, k.
+        Z: inducing inputs [M, D].
+        jitter: added to the diagonal, in units of the kernel; None: `JITTER` times the diagonal's mean.
+
+    Raises:
+        ValueError: if Z is not a finite matrix with a row.
+        NotPositiveDefiniteError: if the inducing covariance cannot be factorised.
+    """
+
+    def __init__(self, kernel: gpflow.kernels.Kernel, Z: FloatArray, jitter: float | None = None) -> None:
+        Z = np.array(Z, dtype=np.float64)
+        if Z.ndim != 2 or 0 in Z.shape or not np.isfinite(Z).all():
+            raise ValueError(f"Z must be finite, [M, D] with M >= 1, got shape {Z.shape}")
+        self.kernel, self.Z = kernel, Z
+        K = np.asarray(kernel(Z).numpy())
+        added = JITTER * float(np.mean(np.diagonal(K))) if jitter is None else jitter
+        self.factor = stable_cholesky(K + added * np.eye(len(Z))).lower
+        self._inducing, self._lower = tf.constant(Z), tf.constant(self.factor)
+
+    @property
+    def size(self) -> int:
+        """Number M of inducing inputs."""
+        return len(self.Z)
+
+    def features(self, X: Any) -> Any:
+        """Return A(X), shape [M, N]; A'A is the prior covariance that Z explains."""
+        return tf.linalg.triangular_solve(self._lower, self.kernel(self._inducing, X))
+
+    def gram(self, X: FloatArray, Y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return A(X) A(X)' [M, M] and A(X) Y [M, P] for targets [N, P], in blocks of rows."""
+        total, moment = np.zeros((self.size, self.size)), np.zeros((self.size, Y.shape[1]))
+        for start in range(0, len(X), _ROWS):
+            rows = slice(start, start + _ROWS)
+            features = self.features(tf.constant(X[rows], tf.float64)).numpy()
+            total += features @ features.T
+            moment += features @ Y[rows]
+        return total, moment
+
+    def regression(
+        self, X: FloatArray, Y: FloatArray, noise_variance: float
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return weights b [M, P] and whitened covariance S [M, M] of sparse regression on Y [N, P].
+
+        S = (I + A A' / sigma^2)^-1, b = S A Y / sigma^2 (Titsias 2009 in whitened form); in the kernel's own terms
+        LL' = (K_ZZ + K_ZX K_XZ / sigma^2)^-1.
+
+        Raises:
+            ValueError: if the noise variance is not positive.
+        """
+        if not noise_variance > 0.0:
+            raise ValueError(f"noise_variance={noise_variance}: must be positive")
+        gram, moment = self.gram(X, Y)
+        precision = stable_cholesky(np.eye(self.size) + gram / noise_variance)
+        return precision.solve(moment) / noise_variance, precision.solve(np.eye(self.size))
+
+
+# Variational kernels r_j of C independent Gaussian measures: sparse ones around the prior, and wide networks'.
+
+
+SMALLEST_SHARE = 1e-10
+"""Variances are kept above this share of the prior's: below it the difference is rounding."""
+
+
+class VariationalKernel(Protocol):
+    """What a Gaussian measure asks of its kernel."""
+
+    @property
+    def variables(self) -> list[Any]:
+        """Trained variables."""
+        ...
+
+    def evaluate(self, X: Any, features: Any, chosen: int) -> tuple[Any, Any]:
+        """Return r_j(x, x) [N, C] and r_j over the first `chosen` rows [C, S, S].
+
+        Args:
+            X: inputs [N, D].
+            features: A(X) of the measure's basis [M, N]; None if there is no basis.
+            chosen: S, at most N; 0 where only the variances are needed.
+        """
+        ...
+
+
+class SparseKernel:
+    """r(x, x') = k(x, x') - k_xZ K_ZZ^-1 k_Zx' + k_xZ L L' k_Zx', whitened: k - A'A + A'B B'A with B lower triangular.
+
+    L = L_Z^-T B for K_ZZ = L_Z L_Z'.
+
+    Args:
+        basis: kernel and inducing inputs.
+        factors: lower triangular B to start from [C, M, M].
+
+    Raises:
+        ValueError: if the factors' shape does not fit.
+    """
+
+    def __init__(self, basis: InducingBasis, factors: FloatArray) -> None:
+        if factors.ndim != 3 or factors.shape[1:] != (basis.size, basis.size):
+            raise ValueError(f"factors [C, {basis.size}, {basis.size}] are needed, got {factors.shape}")
+        self.basis = basis
+        self.factors = tf.Variable(np.tril(factors), dtype=tf.float64)
+
+    @classmethod
+    def from_covariance(cls, basis: InducingBasis, covariance: FloatArray, classes: int) -> SparseKernel:
+        """Build from one whitened covariance S = B B' [M, M] for every class."""
+        lower = stable_cholesky(covariance).lower
+        return cls(basis, np.broadcast_to(lower, (classes, *lower.shape)))
+
+    @classmethod
+    def from_plain(cls, basis: InducingBasis, factors: FloatArray) -> SparseKernel:
+        """Build from L [C, M, M] of r = k - k_xZ K_ZZ^-1 k_Zx' + k_xZ L L' k_Zx'."""
+        whitened = basis.factor.T @ factors
+        # W' = QR: R' is lower triangular with R'R = WW', where L is singular too
+        triangles = np.asarray(np.linalg.qr(whitened.transpose(0, 2, 1), mode="r"))
+        return cls(basis, triangles.transpose(0, 2, 1))
+
+    @property
+    def variables(self) -> list[Any]:
+        """Trained variables."""
+        return [self.factors]
+
+    def evaluate(self, X: Any, features: Any, chosen: int) -> tuple[Any, Any]:
+        """Return r_j(x, x) [N, C] and r_j over the first `chosen` rows [C, S, S]; see `VariationalKernel`."""
+        prior = self.basis.kernel(X, full_cov=False)
+        left_over = tf.maximum(prior - tf.reduce_sum(features * features, axis=0), SMALLEST_SHARE * prior)
+        # B'A of every class, [C, M, N]
+        rotated = tf.matmul(tf.linalg.band_part(self.factors, -1, 0), features[None], transpose_a=True)
+        variance = left_over[:, None] + tf.transpose(tf.reduce_sum(rotated * rotated, axis=1))
+        few, few_rotated = features[:, :chosen], rotated[:, :, :chosen]
+        base = self.basis.kernel(X[:chosen]) - tf.matmul(few, few, transpose_a=True)
+        return variance, base[None] + tf.matmul(few_rotated, few_rotated, transpose_a=True)
+
+
+class NetworkKernel:
+    """r_j = an infinitely wide network's kernel, its variances and scale trained for each class.
+
+    Args:
+        kernels: one for each class; their parameters are trained.
+
+    Raises:
+        ValueError: if there is none.
+    """
+
+    def __init__(self, kernels: list[NNGP]) -> None:
+        if not kernels:
+            raise ValueError("at least one kernel is needed")
+        self.kernels = kernels
+
+    @property
+    def variables(self) -> list[Any]:
+        """Trained variables."""
+        return [p.unconstrained_variable for kernel in self.kernels for p in kernel.trainable_parameters]
+
+    def evaluate(self, X: Any, features: Any, chosen: int) -> tuple[Any, Any]:
+        """Return r_j(x, x) [N, C] and r_j over the first `chosen` rows [C, S, S]; see `VariationalKernel`."""
+        variance = tf.stack([kernel(X, full_cov=False) for kernel in self.kernels], axis=1)
+        return variance, tf.stack([kernel(X[:chosen]) for kernel in self.kernels])
+
+
+# Variational mean functions m_Q of C independent Gaussian measures.
+
+
+class VariationalMean(Protocol):
+    """What a Gaussian measure asks of its mean function."""
+
+    @property
+    def variables(self) -> list[Any]:
+        """Trained variables."""
+        ...
+
+    def __call__(self, X: Any, features: Any) -> Any:
+        """Return m_Q(X), shape [N, C]; features: A(X) of the measure's basis [M, N], or None."""
+        ...
+
+
+class NetworkMean:
+    """m_Q = m_P + a network of C outputs, whose output layer starts at 0.
+
+    It so starts at the prior's mean, where every class is as likely: robust max has no slope to offer where means
+    differ by many deviations, and a network of random outputs would never hear of half of its rows.
+
+    Args:
+        prior_mean: the constant m_P.
+        network: its function.
+        rng: draws the first hidden layers.
+    """
+
+    def __init__(self, prior_mean: float, network: Network, rng: np.random.Generator) -> None:
+        self.prior_mean, self.network = prior_mean, network
+        self.variables = network.variables(rng)
+        self.variables[-2].assign(tf.zeros_like(self.variables[-2]))
+
+    def __call__(self, X: Any, features: Any) -> Any:
+        """Return m_Q(X), shape [N, C]."""
+        return self.prior_mean + self.network(self.variables, X)
+
+
+class KernelMean:
+    """m_Q(x) = m_P + k(x, Z) beta_j, whitened: m_P + A(x)' b_j, beta = L^-T b.
+
+    Args:
+        prior_mean: the constant m_P.
+        weights: b to start from [M, C].
+    """
+
+    def __init__(self, prior_mean: float, weights: FloatArray) -> None:
+        self.prior_mean = prior_mean
+        self.weights = tf.Variable(weights, dtype=tf.float64)
+        self.variables = [self.weights]
+
+    def __call__(self, X: Any, features: Any) -> Any:
+        """Return m_Q(X), shape [N, C]."""
+        return self.prior_mean + tf.matmul(features, self.weights, transpose_a=True)
+
+
+# C independent Gaussian random elements Q_j = N(m_Qj, r_j) with one Gaussian prior N(m_P, k) for each.
+
+
+_ELEMENT_ROWS = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianElement:
+    """Variational measures beside their common prior.
+
+    Attributes:
+        prior_mean: the constant m_P.
+        prior_kernel: k; its parameters are not trained.
+        mean: m_Q.
+        kernel: r.
+        basis: inducing features that mean or kernel use, or None.
+        inputs: D.
+    """
+
+    prior_mean: float
+    prior_kernel: gpflow.kernels.Kernel
+    mean: VariationalMean
+    kernel: VariationalKernel
+    basis: InducingBasis | None
+    inputs: int
+
+    @property
+    def variables(self) -> list[Any]:
+        """Trained variables."""
+        return [*self.mean.variables, *self.kernel.variables]
+
+    def moments(self, X: Any, chosen: int = 0) -> tuple[Any, Any, Any]:
+        """Return m_Q(X) [N, C], r(x, x) [N, C] and r over the first `chosen` rows [C, S, S], tensors."""
+        features = self.basis.features(X) if self.basis is not None else None
+        return self.mean(X, features), *self.kernel.evaluate(X, features, chosen)
+
+    def predict(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the latent mean [N, C] and variance [N, C] as arrays, in blocks of rows.
+
+        Raises:
+            ValueError: if X is not finite or not of shape [N, D].
+            ArithmeticError: if a prediction is not finite.
+        """
+        X = checked_inputs(X, self.inputs)
+        parts = [
+            self.moments(tf.constant(X[at : at + _ELEMENT_ROWS]))[:2]
+            for at in range(0, len(X), _ELEMENT_ROWS)
+        ]
+        mean, variance = (np.concatenate([part[i].numpy() for part in parts]) for i in (0, 1))
+        if not (np.isfinite(mean).all() and np.isfinite(variance).all()):
+            raise ArithmeticError("the latent prediction is not finite")
+        return mean, variance
+
+
+def checked_inputs(X: FloatArray, inputs: int) -> FloatArray:
+    """Return inputs as float64 [N, D].
+
+    Raises:
+        ValueError: if their shape is another, there is no row, or a value is not finite.
+    """
+    X = np.asarray(X, dtype=np.float64)
+    if X.ndim != 2 or X.shape[1] != inputs or len(X) == 0:
+        raise ValueError(f"inputs [N, {inputs}] are needed, N >= 1, got shape {X.shape}")
+    bad = np.argwhere(~np.isfinite(X))
+    if bad.size:
+        raise ValueError(f"X[{bad[0][0]}, {bad[0][1]}] is {X[tuple(bad[0])]}; all inputs must be finite")
+    return X
