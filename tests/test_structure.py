@@ -42,7 +42,7 @@ import sys
 from pathlib import Path
 from gpsuite.config.request import read_request
 from gpsuite.engine.keys import task_key
-from gpsuite.engine.summary import write_results
+from gpsuite.engine.folder import write_results
 from gpsuite.experiments.base import EXPERIMENTS, Record
 request, options = read_request(["experiment=pac_bayes/regression", "scale=smoke"])
 tasks = EXPERIMENTS.get(request.experiment).plan(request)

@@ -67,7 +67,7 @@ def main(words: list[str]) -> int:
 
 
 def _row(found: Rechecked) -> dict[str, Any]:
-    from gpsuite.engine.agreement import LEVELS
+    from gpsuite.engine.recheck import LEVELS
 
     row = {"run": found.run, "task": visible(found.task)}
     if found.agreement is None:

@@ -17,7 +17,7 @@ from gpsuite.errors import UserError
 from gpsuite.text import visible, visible_lines
 
 if TYPE_CHECKING:  # at run time it would load NumPy before its threads are limited
-    from gpsuite.engine.options import RunOptions
+    from gpsuite.engine.plans import RunOptions
     from gpsuite.engine.runner import RunReport
     from gpsuite.experiments.tasks import Request
 
@@ -54,8 +54,7 @@ def main(words: list[str]) -> int:
     runs, tour = expanded_runs(words)
 
     from gpsuite.config.request import read_request
-    from gpsuite.engine.computing import TaskFailedError
-    from gpsuite.engine.runner import require_data, run_experiment
+    from gpsuite.engine.runner import TaskFailedError, require_data, run_experiment
 
     requests = [read_request(run, allow_absent=True) for run in runs]
     _refuse_one_folder(requests)

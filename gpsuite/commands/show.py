@@ -15,7 +15,7 @@ from gpsuite.errors import UserError
 from gpsuite.text import counted
 
 if TYPE_CHECKING:  # at run time they would load what `run` loads once its threads are limited
-    from gpsuite.engine.options import RunOptions
+    from gpsuite.engine.plans import RunOptions
     from gpsuite.experiments.tasks import Request
 
 __all__ = ["HELP", "explain", "main"]

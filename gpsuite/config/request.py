@@ -15,7 +15,7 @@ from gpsuite.data.loading import PreparedDataset, prepare
 from gpsuite.data.spec import CsvSpec
 from gpsuite.data.table.text import read_bytes
 from gpsuite.engine.keys import short_hash
-from gpsuite.engine.options import RunOptions
+from gpsuite.engine.plans import RunOptions
 from gpsuite.errors import DataError, UserError
 from gpsuite.experiments.base import EXPERIMENTS, Request
 from gpsuite.text import typed_path

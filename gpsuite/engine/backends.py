@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from gpsuite.engine.keys import task_key
+from gpsuite.engine.progress import ReportFolder, Send
 from gpsuite.engine.provenance import origin
-from gpsuite.engine.reports import ReportFolder, Send
 from gpsuite.engine.store import RecordStore
 from gpsuite.engine.worker import (
     WORKERS,

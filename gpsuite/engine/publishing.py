@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gpsuite.engine.archive import Sealed, pack
 from gpsuite.engine.plans import read_plan
-from gpsuite.engine.sealed import unseal
-from gpsuite.engine.store import RecordStore
+from gpsuite.engine.store import RecordStore, Sealed, pack, unseal
 from gpsuite.engine.worker import import_family
 from gpsuite.errors import ResultsError
 from gpsuite.experiments.base import EXPERIMENTS

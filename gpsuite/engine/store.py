@@ -1,29 +1,287 @@
-"""Records on disk: one JSON (and one npz) per task key, written atomically, never pickled, never believed unchecked.
+"""Records that travel: those of one run in one file made for git.
 
-A record that is not there is looked for among the published ones: what was computed once, anywhere, is not computed
-again. A published record may lack arrays that no table and no figure needs.
+A zip with two members, each compressed as a whole: `records.jsonl`, one sealed record a line, and `arrays.npz`, the
+arrays that were let go, named `<key>/<array>`. Sorted by key and without times, so that equal records give equal bytes;
+fields and arrays keep their order, which tables and figures show.
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Mapping
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpsuite.engine.archive import Sealed
-from gpsuite.engine.published import PublishedRecords
-from gpsuite.engine.sealed import DamagedRecordError, OtherFormatError, seal, unseal
-from gpsuite.experiments.base import BUDGET, ERROR, SKIPPED, Record
+from gpsuite.engine.keys import short_hash
+from gpsuite.errors import ResultsError
+from gpsuite.experiments.base import BUDGET, ERROR, SKIPPED, Outcome, Record
+from gpsuite.reporting.archives import ARCHIVE, FIELDS
 from gpsuite.reporting.atomic import write_bytes, write_text
 from gpsuite.reporting.reading import read_bytes
 from gpsuite.text import visible
+
+_ARRAYS = "arrays.npz"
+MOST_BYTES = 1 << 30  # of a member, unpacked: a small file can hold any number of zeros
+
+
+@dataclass(frozen=True, eq=False)
+class Sealed:
+    """A record as it is stored, with all of its arrays or some.
+
+    Attributes:
+        fields: the JSON object of `seal`, which holds the digests of all arrays.
+        arrays: name -> array.
+    """
+
+    fields: Mapping[str, Any]
+    arrays: Mapping[str, NDArray[Any]]
+
+    @property
+    def key(self) -> str:
+        """The hash of what the record's task computes."""
+        return str(self.fields["key"])
+
+
+def pack(records: Iterable[Sealed]) -> bytes:
+    """Return the archive of records; the same bytes for the same records, in whatever order they come."""
+    ordered = sorted(records, key=lambda record: record.key)
+    named = {f"{each.key}/{name}": array for each in ordered for name, array in each.arrays.items()}
+    arrays = io.BytesIO()
+    np.savez(arrays, **named)
+    lines = "".join(f"{_line(each)}\n" for each in ordered)
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_LZMA) as archive:
+        for name, content in ((FIELDS, lines.encode()), (_ARRAYS, arrays.getvalue())):
+            member = zipfile.ZipInfo(name)  # dated 1980
+            member.create_system, member.compress_type = 3, zipfile.ZIP_LZMA
+            archive.writestr(member, content)
+    return buffer.getvalue()
+
+
+def _line(record: Sealed) -> str:
+    # fields keep their order: it is that of the columns of tables
+    return json.dumps(record.fields, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+class Archive:
+    """An archive on disk; what is wrong with it shows when it is first looked into.
+
+    Args:
+        path: the file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def get(self, key: str) -> Sealed | None:
+        """Return the record of a key, or None when it is not in here; unseal it before believing it.
+
+        Raises:
+            OSError, ValueError, zipfile.BadZipFile, ...: if the archive is damaged.
+        """
+        fields = self._fields.get(key)
+        if fields is None:
+            return None
+        return Sealed(fields, {name: self._arrays[f"{key}/{name}"] for name in self._names.get(key, ())})
+
+    @property
+    def keys(self) -> list[str]:
+        """The records' keys, sorted."""
+        return list(self._fields)
+
+    @cached_property
+    def _fields(self) -> dict[str, dict[str, Any]]:
+        # a text's own line separators, such as U+2028, stand in the JSON as they are: only "\n" ends a line
+        lines = self._member(FIELDS).decode("utf-8").split("\n")
+        return {str(each["key"]): each for each in map(json.loads, filter(None, lines))}
+
+    @cached_property
+    def _arrays(self) -> Any:
+        return np.load(io.BytesIO(self._member(_ARRAYS)), allow_pickle=False)
+
+    @cached_property
+    def _names(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for each in self._arrays.files:
+            key, _, name = each.partition("/")
+            found.setdefault(key, []).append(name)
+        return found
+
+    def _member(self, name: str) -> bytes:
+        with zipfile.ZipFile(io.BytesIO(read_bytes(self.path))) as archive:
+            if (size := archive.getinfo(name).file_size) > MOST_BYTES:
+                raise ValueError(f"{name} of {size:.3g} bytes: no run publishes so many")
+            return archive.read(name)
+
+
+# A record as a JSON object that shows by itself whether anything in it, or in its arrays, was changed.
+#
+# Every array has a digest of its own, which does not depend on how it is packed, and the checksum covers all fields
+# and
+# digests: a copy that leaves some arrays behind can still be checked.
+
+
+FORMAT = 2
+
+# the arrays and the traceback have files of their own
+_FIELDS = tuple(field.name for field in fields(Record) if field.name not in ("arrays", "traceback"))
+
+
+class DamagedRecordError(ValueError):
+    """A stored record is not what was put there; the message says what is wrong with it."""
+
+
+class OtherFormatError(DamagedRecordError):
+    """A stored record is of another version's format."""
+
+
+def seal(record: Record) -> dict[str, Any]:
+    """Return a record as a JSON object: format, checksum, fields, and the digests of its arrays by name."""
+    content = {name: getattr(record, name) for name in _FIELDS}
+    # JSON has no words for NaN and infinities
+    content["metrics"] = {
+        name: None if isinstance(value, float) and not isfinite(value) else value
+        for name, value in record.metrics.items()
+    }
+    content["arrays"] = {name: array_digest(array) for name, array in record.arrays.items()}
+    return {"format": FORMAT, "checksum": _checksum(content), **content}
+
+
+def require_storable(outcome: Outcome) -> None:
+    """Refuse what no record can hold.
+
+    Raises:
+        TypeError: for a metric that JSON has no words for, such as a number of numpy's, or an array of objects.
+    """
+    for name, value in outcome.metrics.items():
+        if not isinstance(value, (bool, int, float, str, type(None))):
+            raise TypeError(
+                f"metric {name}={value!r}: {type(value).__name__} cannot be stored, only plain numbers"
+            )
+    for name, array in outcome.arrays.items():
+        if np.asarray(array).dtype.hasobject:
+            raise TypeError(f"array {name}: a record's array cannot hold Python objects")
+
+
+def unseal(key: str, found: Sealed, *, partly: bool = False) -> Record:
+    """Return the record of a key from what is stored of it.
+
+    Args:
+        key: the record's place: the hash of what its task computes.
+        found: JSON object and arrays.
+        partly: whether arrays may be missing; those that are there are checked all the same.
+
+    Raises:
+        OtherFormatError: if it is of another format.
+        DamagedRecordError: if it is another task's, or anything in it or in the arrays is not as it was sealed.
+    """
+    stored, arrays = found.fields, found.arrays
+    if not isinstance(stored, dict) or "format" not in stored:
+        raise DamagedRecordError("it is not a record")
+    if stored["format"] != FORMAT:
+        raise OtherFormatError(f"it has format {stored['format']}, this version writes format {FORMAT}")
+    content = {name: value for name, value in stored.items() if name not in ("format", "checksum")}
+    try:
+        same = stored.get("checksum") == _checksum(content)
+    except ValueError:  # NaN, which no record has
+        same = False
+    if not same:
+        raise DamagedRecordError("its fields do not match its checksum")
+    if content["key"] != key:
+        raise DamagedRecordError(f"it is the record of another task, {content['key']}")
+    digests = content.pop("arrays")
+    if not partly and set(digests) != set(arrays):
+        raise DamagedRecordError("its arrays are not all there")
+    if any(digests.get(name) != array_digest(array) for name, array in arrays.items()):
+        raise DamagedRecordError("its arrays do not match their checksums")
+    return replace(Record(**content), arrays=_Kept(arrays) if partly else dict(arrays))
+
+
+class _Kept(dict[str, NDArray[Any]]):
+    """Arrays of a published record; of one that was left behind it says how to have it."""
+
+    def __missing__(self, name: str) -> NDArray[Any]:
+        raise ResultsError(
+            f"force=true: the published record has no array {name}, which this version draws\n"
+            "the same command with force=true computes it again",
+            key="force",
+        )
+
+
+def array_digest(array: NDArray[Any]) -> str:
+    """Return the SHA-256 of an array's type, shape and values in row order.
+
+    Raises:
+        TypeError: for an array of Python objects, which cannot be stored.
+    """
+    array = np.asarray(array)
+    if array.dtype.hasobject:
+        raise TypeError("a record's array cannot hold Python objects")
+    digest = hashlib.sha256(f"{array.dtype.descr} {array.shape}".encode())
+    digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def _checksum(content: Mapping[str, Any]) -> str:
+    return short_hash(content, 64)
+
+
+# The records under results/published, where a store looks for what it does not hold itself.
+
+
+class PublishedRecords:
+    """The published records of a family; an archive that cannot be read is named once, on stderr, and left out.
+
+    Args:
+        results_dir: the results folder.
+        family: first part of the experiments' names.
+    """
+
+    def __init__(self, results_dir: Path, family: str) -> None:
+        self.folder = results_dir / "published" / family
+        self.used = False  # whether a record was taken from here
+
+    def get(self, key: str) -> Sealed | None:
+        """Return the record of a key from the first archive that has it, or None."""
+        archive = self._places.get(key)
+        self.used = self.used or archive is not None
+        return None if archive is None else archive.get(key)
+
+    @cached_property
+    def _places(self) -> dict[str, Archive]:
+        places: dict[str, Archive] = {}
+        for archive, keys in self._readable():
+            for key in keys:
+                places.setdefault(key, archive)
+        return places
+
+    def _readable(self) -> Iterator[tuple[Archive, list[str]]]:
+        for path in sorted(self.folder.glob(f"*/*/{ARCHIVE}")):
+            archive = Archive(path)
+            try:
+                yield archive, archive.keys
+            except (
+                Exception
+            ) as error:  # a damaged archive raises a dozen kinds, from LZMAError to MemoryError
+                text = f"{path}: damaged records, count as missing ({type(error).__name__}: {error})"
+                print(f"gpsuite: {visible(text)}", file=sys.stderr)
+
+
+# Records on disk: one JSON (and one npz) per task key, written atomically, never pickled, never believed unchecked.
+#
+# A record that is not there is looked for among the published ones: what was computed once, anywhere, is not computed
+# again. A published record may lack arrays that no table and no figure needs.
 
 
 class RecordStore:

@@ -15,10 +15,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from gpsuite.engine.keys import task_key
+from gpsuite.engine.progress import Reporter, Send, send_to_file, tell_ended
 from gpsuite.engine.provenance import origin, state_commit
-from gpsuite.engine.reports import Reporter, Send, send_to_file, tell_ended
-from gpsuite.engine.sealed import require_storable
-from gpsuite.engine.store import RecordStore
+from gpsuite.engine.store import RecordStore, require_storable
 from gpsuite.experiments.base import BUDGET, ERROR, EXPERIMENTS, Outcome, Record, SharedWork, Task
 
 PARENT_CHECK_SECONDS = 0.5

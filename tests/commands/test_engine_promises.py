@@ -15,9 +15,9 @@ import pytest
 
 from gpsuite.config.request import read_request
 from gpsuite.engine import provenance
-from gpsuite.engine.agreement import compare_records
 from gpsuite.engine.keys import task_key
 from gpsuite.engine.plans import plan_tasks
+from gpsuite.engine.recheck import compare_records
 from gpsuite.experiments.base import Record
 from tests.commands.conftest import Gpsuite
 from tests.commands.test_published_records import LINES, RUN, publish_and_move

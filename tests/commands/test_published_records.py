@@ -16,10 +16,9 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from gpsuite.config.files import group_choices
-from gpsuite.engine.archive import Archive, Sealed, pack
 from gpsuite.engine.backends import LokyPool
 from gpsuite.engine.provenance import origin
-from gpsuite.engine.sealed import seal, unseal
+from gpsuite.engine.store import Archive, Sealed, pack, seal, unseal
 from gpsuite.engine.worker import execute, import_family
 from gpsuite.experiments.base import EXPERIMENTS, Record, SharedWork, Task, every_task, only_arrays
 from gpsuite.reporting.archives import ARCHIVE

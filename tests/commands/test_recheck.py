@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from gpsuite.engine.agreement import LEVELS, Agreement
-from gpsuite.engine.archive import Archive, Sealed, pack
-from gpsuite.engine.recheck import Rechecked, draw
+from gpsuite.engine.recheck import LEVELS, Agreement, Rechecked, draw
+from gpsuite.engine.store import Archive, Sealed, pack
 from gpsuite.reporting.archives import ARCHIVE
 from tests.commands.conftest import Gpsuite
 from tests.commands.test_published_records import LINES, publish_and_move, publish_only

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gpsuite.config.files import conf_dir
-from gpsuite.engine.options import RunOptions
+from gpsuite.engine.plans import RunOptions
 from gpsuite.engine.runner import run_experiment
 from gpsuite.experiments.base import EXPERIMENTS, Experiment, Outcome, Request, Task
 from gpsuite.models.config import ModelSpec

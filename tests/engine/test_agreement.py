@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpsuite.engine.agreement import Agreement, compare_records
+from gpsuite.engine.recheck import Agreement, compare_records
 from gpsuite.engine.worker import execute
 from gpsuite.experiments.base import ROUNDING, Record, SharedWork
 from tests.engine import tiny

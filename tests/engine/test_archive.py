@@ -10,9 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpsuite.engine.archive import Archive, Sealed, pack
-from gpsuite.engine.sealed import DamagedRecordError, seal, unseal
-from gpsuite.engine.store import RecordStore
+from gpsuite.engine.store import Archive, DamagedRecordError, RecordStore, Sealed, pack, seal, unseal
 from gpsuite.engine.worker import execute
 from gpsuite.experiments.base import Record, SharedWork, only_arrays
 from gpsuite.reporting.archives import ARCHIVE

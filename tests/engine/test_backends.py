@@ -12,7 +12,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from gpsuite.engine.backends import DEATHS_ALLOWED, LokyPool, run_pool, run_serial
-from gpsuite.engine.computing import choose_mode, groups_of
+from gpsuite.engine.runner import choose_mode, groups_of
 from gpsuite.engine.store import RecordStore
 from gpsuite.engine.worker import limit_threads
 from gpsuite.experiments.base import Record

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpsuite.config.files import conf_dir
-from gpsuite.engine.options import RunOptions
+from gpsuite.engine.plans import RunOptions
 from gpsuite.engine.runner import below_paper
 from gpsuite.reporting.catalogue import ExperimentNote
 from gpsuite.reporting.runs import RunFolder

@@ -28,7 +28,7 @@ from gpsuite.engine import backends
 from gpsuite.engine import cluster as room
 from gpsuite.engine.backends import DEATHS_ALLOWED, run_pool, run_serial
 from gpsuite.engine.cluster import TENSORFLOW_THREADS, DaskPool
-from gpsuite.engine.computing import groups_of
+from gpsuite.engine.runner import groups_of
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import EXPERIMENTS, Record, Task
 from gpsuite.experiments.settings import check_settings

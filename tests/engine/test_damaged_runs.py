@@ -15,7 +15,7 @@ import pytest
 
 from gpsuite.config.files import conf_dir
 from gpsuite.engine.keys import task_key
-from gpsuite.engine.options import RunOptions
+from gpsuite.engine.plans import RunOptions
 from gpsuite.engine.runner import run_experiment
 from gpsuite.engine.store import RecordStore
 from gpsuite.errors import ResultsError

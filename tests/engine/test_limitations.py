@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpsuite.engine.summary import limitations
+from gpsuite.engine.folder import limitations
 from gpsuite.engine.worker import execute
 from gpsuite.experiments.base import BUDGET, SharedWork
 from tests.engine import tiny

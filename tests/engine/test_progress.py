@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpsuite.engine.progress import BarProgress, LineProgress, clock, describe, progress
-from gpsuite.engine.reports import Report
+from gpsuite.engine.progress import BarProgress, LineProgress, Report, clock, describe, progress
 from gpsuite.engine.worker import execute
 from gpsuite.experiments.base import Record, SharedWork
 from tests.engine import tiny

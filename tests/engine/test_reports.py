@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from gpsuite.budget import Budget
-from gpsuite.engine import reports
+from gpsuite.engine import progress
 from gpsuite.engine.backends import Local, run_pool, run_serial
-from gpsuite.engine.options import RunOptions
-from gpsuite.engine.reports import Report, Reporter, ReportFolder, send_to_file, spending
+from gpsuite.engine.plans import RunOptions
+from gpsuite.engine.progress import Report, Reporter, ReportFolder, send_to_file, spending
 from gpsuite.engine.runner import run_experiment
 from gpsuite.engine.store import RecordStore
 from gpsuite.engine.worker import execute_group
@@ -34,13 +34,13 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr("gpsuite.engine.reports.time", made)
+    monkeypatch.setattr("gpsuite.engine.progress.time", made)
     return made
 
 
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reports, "REPORT_SECONDS", 0.0)
+    monkeypatch.setattr(progress, "REPORT_SECONDS", 0.0)
 
 
 def test_reports_come_at_most_once_a_second_and_short_tasks_send_none(clock: Clock) -> None:
@@ -174,8 +174,8 @@ def test_reports_leave_nothing_in_the_run_folder(
 ) -> None:
     from gpsuite.config.files import conf_dir
 
-    monkeypatch.setattr("gpsuite.engine.computing.LokyPool", lambda *given: ThreadPool())
-    left_over = tmp_path / "tiny/squares/quick" / reports.FOLDER
+    monkeypatch.setattr("gpsuite.engine.runner.LokyPool", lambda *given: ThreadPool())
+    left_over = tmp_path / "tiny/squares/quick" / progress.FOLDER
     left_over.mkdir(parents=True)  # by a killed run
     (left_over / "1.json").write_text("{}", encoding="utf-8")
     report = run_experiment(
@@ -183,7 +183,7 @@ def test_reports_leave_nothing_in_the_run_folder(
     )
     assert report.counts == {"done": 6}
     names = {path.name for path in (tmp_path / "tiny/squares/quick").iterdir()}
-    assert (reports.FOLDER in names) == (mode == "serial")  # serial runs use no files
+    assert (progress.FOLDER in names) == (mode == "serial")  # serial runs use no files
     stored = [path.read_text(encoding="utf-8") for path in (tmp_path / ".records").rglob("*.json")]
     assert not any("evaluations" in text for text in stored)
 

@@ -9,13 +9,11 @@ from typing import Any
 import pytest
 
 from gpsuite.config.files import conf_dir
-from gpsuite.engine.computing import TaskFailedError
-from gpsuite.engine.folder import locked
+from gpsuite.engine.folder import locked, not_comparable
 from gpsuite.engine.keys import task_key
-from gpsuite.engine.options import RunOptions
-from gpsuite.engine.runner import RunReport, run_experiment
+from gpsuite.engine.plans import RunOptions
+from gpsuite.engine.runner import RunReport, TaskFailedError, run_experiment
 from gpsuite.engine.store import RecordStore
-from gpsuite.engine.summary import not_comparable
 from gpsuite.errors import ResultsError
 from gpsuite.experiments.base import EXPERIMENTS, Report
 from gpsuite.reporting.comparison import read_comparison
@@ -190,7 +188,7 @@ def test_figures_know_whether_their_run_may_be_compared(
     known: dict[str, bool] = {}
     printed: dict[str, dict[str, float]] = {}
     entry_of_paper = published(experiment=tiny.NAME, statistic="mean_square")
-    monkeypatch.setattr("gpsuite.engine.summary.read_published", lambda folder, name: [entry_of_paper])
+    monkeypatch.setattr("gpsuite.engine.folder.read_published", lambda folder, name: [entry_of_paper])
     entry = tiny.EXPERIMENTS.get(tiny.NAME)  # type: ignore[attr-defined]
 
     def look(report: Report[Any]) -> Any:
@@ -316,7 +314,7 @@ def test_a_run_that_must_not_be_compared_has_no_rows_beside_the_paper(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entry = published(experiment=tiny.NAME, statistic="mean_square")
-    monkeypatch.setattr("gpsuite.engine.summary.read_published", lambda folder, name: [entry])
+    monkeypatch.setattr("gpsuite.engine.folder.read_published", lambda folder, name: [entry])
     verdicts = {}
     for scale in ("quick", "smoke"):
         report = run_experiment(tiny.request(scale=scale), options(tmp_path))

@@ -12,9 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpsuite.engine.archive import Sealed
-from gpsuite.engine.sealed import DamagedRecordError, array_digest, seal, unseal
-from gpsuite.engine.store import RecordStore
+from gpsuite.engine.store import DamagedRecordError, RecordStore, Sealed, array_digest, seal, unseal
 from gpsuite.engine.worker import execute
 from gpsuite.experiments.base import Record, SharedWork
 from tests.engine import tiny

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from gpsuite.data.loading import PreparedDataset
+from gpsuite.engine.folder import limitations, not_comparable
 from gpsuite.engine.plans import with_data_of
 from gpsuite.engine.provenance import dataset_provenance
-from gpsuite.engine.summary import limitations, not_comparable
 from gpsuite.experiments.base import Request
 from tests.engine import tiny
 

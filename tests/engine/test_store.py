@@ -8,9 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpsuite.engine.archive import Sealed, pack
-from gpsuite.engine.sealed import seal
-from gpsuite.engine.store import RecordStore, satisfies
+from gpsuite.engine.store import RecordStore, Sealed, pack, satisfies, seal
 from gpsuite.engine.worker import execute
 from gpsuite.errors import ResultsError
 from gpsuite.experiments.base import Record, SharedWork

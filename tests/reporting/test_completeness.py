@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gpsuite.engine.archive import Sealed, pack
+from gpsuite.engine.store import Sealed, pack
 from gpsuite.reporting.archives import ARCHIVE
 from gpsuite.reporting.catalogue import ExperimentNote, PaperNote
 from gpsuite.reporting.completeness import completeness_rows
