@@ -23,7 +23,7 @@ from gpsuite.engine.recheck import PublishedRun, published_runs
 from gpsuite.engine.runner import open_tasks, run_experiment
 from gpsuite.engine.worker import limit_threads
 from gpsuite.errors import DataError
-from gpsuite.reporting.runs import PUBLISHED
+from gpsuite.reporting.collect import PUBLISHED
 
 ROUNDING = 1e-9
 """Relative difference of a number that counts as rounding, as in `gpsuite recheck`."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gpsuite.engine.worker import peak_memory_mb
-from gpsuite.reporting.atomic import write_text
+from gpsuite.reporting.files import write_text
 
 Work = Callable[[], object]
 

@@ -21,7 +21,7 @@ from gpsuite.engine.folder import write_json
 from gpsuite.engine.provenance import machine, versions
 from gpsuite.engine.worker import limit_threads, peak_memory_mb, thread_environment
 from gpsuite.errors import UserError, unknown_name
-from gpsuite.reporting.atomic import write_text
+from gpsuite.reporting.files import write_text
 
 # `gpsuite bench large`: time and memory of single works on large data.
 

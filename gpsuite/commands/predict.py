@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gpsuite.errors import UserError
-from gpsuite.reporting.reading import read_bytes
+from gpsuite.reporting.files import read_bytes
 from gpsuite.text import typed_path, visible
 
 HELP = """
@@ -36,7 +36,7 @@ def main(words: list[str]) -> int:
     import pandas as pd
 
     from gpsuite.data.table.inputs import inputs_of_file
-    from gpsuite.reporting.atomic import write_text
+    from gpsuite.reporting.files import write_text
 
     stated = {key: mark for key, mark in options.items() if key in READING}
     rows = inputs_of_file(names[1], saved.inputs, saved.reading, saved.categories, stated)

@@ -12,12 +12,11 @@ from gpsuite.config.files import conf_dir
 from gpsuite.engine.folder import PLAN, RUN
 from gpsuite.engine.publishing import pack_run, published_bytes
 from gpsuite.errors import ResultsError, UserError
-from gpsuite.reporting.archives import ARCHIVE
+from gpsuite.reporting.collect import SCALES, folders_with
+from gpsuite.reporting.files import ARCHIVE, read_mapping
 from gpsuite.reporting.gallery import write_gallery
 from gpsuite.reporting.joint_figures import draw_joint_figures
 from gpsuite.reporting.publish import publish
-from gpsuite.reporting.reading import read_mapping
-from gpsuite.reporting.runs import SCALES, folders_with
 from gpsuite.text import visible, visible_lines
 
 MOST_BYTES = 80_000_000

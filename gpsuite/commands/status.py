@@ -15,8 +15,8 @@ from gpsuite.engine.plans import PlannedTask, read_plan
 from gpsuite.engine.store import RecordStore, satisfies
 from gpsuite.errors import ResultsError
 from gpsuite.experiments.base import BUDGET, ERROR, STATUSES
-from gpsuite.reporting.reading import read_mapping
-from gpsuite.reporting.runs import PUBLISHED, folders_with
+from gpsuite.reporting.collect import PUBLISHED, folders_with
+from gpsuite.reporting.files import read_mapping
 from gpsuite.text import visible
 
 T = TypeVar("T")

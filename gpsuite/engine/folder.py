@@ -29,10 +29,9 @@ from gpsuite.experiments.base import (
     Report,
     Request,
 )
-from gpsuite.reporting.atomic import cannot, write_bytes, write_text
 from gpsuite.reporting.comparison import compare, read_published, write_comparison, write_statistics
-from gpsuite.reporting.manifest import note_written, remove_stale
-from gpsuite.reporting.reading import read_bytes, read_mapping
+from gpsuite.reporting.files import cannot, read_bytes, read_mapping, write_bytes, write_text
+from gpsuite.reporting.publish import note_written, remove_stale
 from gpsuite.text import visible
 
 PLAN, RUN, CONFIG, RECORDS = "plan.json", "run.json", "config.yaml", "records.csv"

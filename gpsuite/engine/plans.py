@@ -10,8 +10,7 @@ from typing import Any
 
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import EXPERIMENTS, Request, Task, TooManyTasksError, at_most
-from gpsuite.reporting.atomic import cannot
-from gpsuite.reporting.reading import read_mapping
+from gpsuite.reporting.files import cannot, read_mapping
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from gpsuite.engine.store import RecordStore, Sealed, pack, unseal
 from gpsuite.engine.worker import import_family
 from gpsuite.errors import ResultsError
 from gpsuite.experiments.base import EXPERIMENTS
-from gpsuite.reporting.archives import ARCHIVE
+from gpsuite.reporting.files import ARCHIVE
 
 
 def pack_run(experiment: str, plan: Path, results_dir: Path) -> bytes:

@@ -22,8 +22,7 @@ from gpsuite.engine.store import Archive, unseal
 from gpsuite.engine.worker import execute_group
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import EXPERIMENTS, ROUNDING, Record, Request, Task
-from gpsuite.reporting.archives import ARCHIVE
-from gpsuite.reporting.reading import read_mapping
+from gpsuite.reporting.files import ARCHIVE, read_mapping
 from gpsuite.seeds import stream
 
 NEGLIGIBLE = 1e-12  # absolute: what is left of numbers that are zero but for rounding

@@ -37,7 +37,7 @@ from gpsuite.engine.store import RecordStore, satisfies
 from gpsuite.engine.worker import peak_memory_mb
 from gpsuite.errors import DataError, ResultsError
 from gpsuite.experiments.base import ERROR, INFEASIBLE, SKIPPED, Record, Request, Task
-from gpsuite.reporting.atomic import cannot
+from gpsuite.reporting.files import cannot
 from gpsuite.text import visible
 
 NAME = "run.log"

@@ -26,9 +26,7 @@ from numpy.typing import NDArray
 from gpsuite.engine.keys import short_hash
 from gpsuite.errors import ResultsError
 from gpsuite.experiments.base import BUDGET, ERROR, SKIPPED, Outcome, Record
-from gpsuite.reporting.archives import ARCHIVE, FIELDS
-from gpsuite.reporting.atomic import write_bytes, write_text
-from gpsuite.reporting.reading import read_bytes
+from gpsuite.reporting.files import ARCHIVE, FIELDS, read_bytes, write_bytes, write_text
 from gpsuite.text import visible
 
 _ARRAYS = "arrays.npz"

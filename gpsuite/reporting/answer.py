@@ -7,8 +7,7 @@ import html
 from collections.abc import Sequence
 from pathlib import Path
 
-from gpsuite.reporting.atomic import write_text
-from gpsuite.reporting.reading import read_bytes
+from gpsuite.reporting.files import read_bytes, write_text
 
 STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:1rem auto;padding:0 1rem;color:#222}"

@@ -1,4 +1,4 @@
-"""Errors found in the papers and in their authors' code, each with the test that shows it: conf/errata.yaml."""
+"""Tables in Markdown of texts as they are."""
 
 from __future__ import annotations
 
@@ -10,7 +10,20 @@ from typing import Any
 import yaml
 
 from gpsuite.reporting.catalogue import PaperNote
-from gpsuite.reporting.markdown import markdown_table
+
+
+def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return a table's lines; cells may hold links and emphasis, bars and brackets are escaped."""
+    lines = [head, ["---"] * len(head), *rows]
+    return ["| " + " | ".join(_cell(cell) for cell in line) + " |" for line in lines]
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
+
+
+# Errors found in the papers and in their authors' code, each with the test that shows it: conf/errata.yaml.
+
 
 NAME = "ERRATA.md"
 

@@ -1,25 +1,30 @@
-"""One self-contained HTML page over all results."""
+"""What the report's contents list: published values by verdict."""
 
 from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpsuite.reporting.atomic import cannot, write_text
 from gpsuite.reporting.catalogue import ExperimentNote, method_titles, read_experiments, read_papers
-from gpsuite.reporting.collect import collect_comparisons, rows_of_runs
-from gpsuite.reporting.comparison import read_published
-from gpsuite.reporting.contents import group_by_verdict, row_anchor
+from gpsuite.reporting.collect import (
+    SCALES,
+    RunComparison,
+    collect_comparisons,
+    family_order,
+    find_runs,
+    rows_of_runs,
+)
+from gpsuite.reporting.comparison import VERDICTS, ComparisonRow, Verdict, read_published
 from gpsuite.reporting.equations import NONE, package_equations
 from gpsuite.reporting.errata import KINDS as ERRATA_KINDS
 from gpsuite.reporting.errata import read_errata
-from gpsuite.reporting.images import is_picture, pixels, shrink
+from gpsuite.reporting.figures import is_picture, pixels, shrink
+from gpsuite.reporting.files import cannot, present, read_bytes, write_text
 from gpsuite.reporting.papers import FAR, KINDS, count_verdicts, paper_cards
-from gpsuite.reporting.reading import present, read_bytes
-from gpsuite.reporting.runs import SCALES, family_order, find_runs
 from gpsuite.reporting.sections import (
     UNFINISHED,
     Figure,
@@ -36,6 +41,73 @@ from gpsuite.text import visible_lines
 
 if TYPE_CHECKING:
     import jinja2
+
+
+@dataclass(frozen=True)
+class VerdictEntry:
+    """One published value in the contents by verdict.
+
+    Args:
+        id: of the published value.
+        text: what it is about.
+        target: anchor of its row on the page.
+    """
+
+    id: str
+    text: str
+    target: str
+
+
+@dataclass(frozen=True)
+class VerdictGroup:
+    """All values of one verdict, by experiment.
+
+    Args:
+        verdict: the verdict.
+        count: of its values.
+        experiments: each experiment's name with its values.
+    """
+
+    verdict: Verdict
+    count: int
+    experiments: list[tuple[str, list[VerdictEntry]]]
+
+
+def row_anchor(section: str, entry: str) -> str:
+    """Return the page's anchor of a published value's row in a run's section."""
+    return f"{section}-{entry}"
+
+
+def group_by_verdict(best: Sequence[RunComparison], anchors: Mapping[Path, str]) -> list[VerdictGroup]:
+    """Group the values of each experiment's best shipped run by verdict, in the order of VERDICTS.
+
+    Args:
+        best: the comparisons; values without a run lead to their paper.
+        anchors: of the runs' sections, by folder.
+    """
+    groups = []
+    for verdict in VERDICTS:
+        experiments = []
+        for item in best:
+            anchor = None if item.run is None else anchors[item.run.path]
+            rows = [row for row in item.rows if row.verdict == verdict]
+            if rows:
+                experiments.append((item.experiment, [_verdict_entry(row, anchor) for row in rows]))
+        if experiments:
+            count = sum(len(entries) for _, entries in experiments)
+            groups.append(VerdictGroup(verdict, count, experiments))
+    return groups
+
+
+def _verdict_entry(row: ComparisonRow, anchor: str | None) -> VerdictEntry:
+    # a mean is told apart from its sisters by method and condition, a claim's condition is a long definition
+    about = [part for part in (row.method, row.condition) if part and len(part) <= 40]
+    target = f"paper-{row.paper}" if anchor is None else row_anchor(anchor, row.id)
+    return VerdictEntry(row.id, ", ".join([row.quantity.rstrip("."), *about]), target)
+
+
+# One self-contained HTML page over all results.
+
 
 _PAGE_LIMIT = 8_900_000  # bytes; figures fill what the rest leaves
 

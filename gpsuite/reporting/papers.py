@@ -7,13 +7,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from gpsuite.reporting.captions import stated_at
 from gpsuite.reporting.catalogue import ExperimentNote, PaperNote
-from gpsuite.reporting.collect import RunComparison
-from gpsuite.reporting.comparison import VERDICTS, ComparisonRow, Published, Verdict
-from gpsuite.reporting.rows import Basis
-from gpsuite.reporting.runs import family_order
-from gpsuite.reporting.sections import Figure, Section
+from gpsuite.reporting.collect import RunComparison, family_order
+from gpsuite.reporting.comparison import VERDICTS, Basis, ComparisonRow, Published, Verdict
+from gpsuite.reporting.sections import Figure, Section, stated_at
 
 KINDS: dict[Basis, str] = {
     "result": "printed results",

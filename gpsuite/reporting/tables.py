@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpsuite.reporting.atomic import write_text
+from gpsuite.reporting.comparison import Statistic, statistic_name
+from gpsuite.reporting.files import write_text
 from gpsuite.reporting.metrics import metric
-from gpsuite.reporting.rows import Statistic, statistic_name
 from gpsuite.text import visible_lines
 
 if TYPE_CHECKING:

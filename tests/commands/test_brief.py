@@ -12,7 +12,7 @@ import pytest
 
 from gpsuite.commands.tables import show_lines
 from gpsuite.config.files import group_choices
-from gpsuite.reporting.rows import Verdict, write_comparison
+from gpsuite.reporting.comparison import Verdict, write_comparison
 from tests.commands.conftest import Gpsuite
 from tests.reporting.test_contents import ROW
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpsuite.engine.store import Archive
-from gpsuite.reporting.archives import ARCHIVE
+from gpsuite.reporting.files import ARCHIVE
 from tests.commands.conftest import Gpsuite
 from tests.commands.test_published_records import LINES, RUN, publish_and_move, publish_only
 

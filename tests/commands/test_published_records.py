@@ -21,7 +21,7 @@ from gpsuite.engine.provenance import origin
 from gpsuite.engine.store import Archive, Sealed, pack, seal, unseal
 from gpsuite.engine.worker import execute, import_family
 from gpsuite.experiments.base import EXPERIMENTS, Record, SharedWork, Task, every_task, only_arrays
-from gpsuite.reporting.archives import ARCHIVE
+from gpsuite.reporting.files import ARCHIVE
 from tests.commands.conftest import Gpsuite
 
 LINES = "pac_bayes/kl_inverse"

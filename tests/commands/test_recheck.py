@@ -10,7 +10,7 @@ import pytest
 
 from gpsuite.engine.recheck import LEVELS, Agreement, Rechecked, draw
 from gpsuite.engine.store import Archive, Sealed, pack
-from gpsuite.reporting.archives import ARCHIVE
+from gpsuite.reporting.files import ARCHIVE
 from tests.commands.conftest import Gpsuite
 from tests.commands.test_published_records import LINES, publish_and_move, publish_only
 

@@ -13,7 +13,7 @@ import pytest
 from gpsuite.engine.store import Archive, DamagedRecordError, RecordStore, Sealed, pack, seal, unseal
 from gpsuite.engine.worker import execute
 from gpsuite.experiments.base import Record, SharedWork, only_arrays
-from gpsuite.reporting.archives import ARCHIVE
+from gpsuite.reporting.files import ARCHIVE
 from tests.engine import tiny
 
 

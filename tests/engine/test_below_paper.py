@@ -11,7 +11,7 @@ from gpsuite.config.files import conf_dir
 from gpsuite.engine.plans import RunOptions
 from gpsuite.engine.runner import below_paper
 from gpsuite.reporting.catalogue import ExperimentNote
-from gpsuite.reporting.runs import RunFolder
+from gpsuite.reporting.collect import RunFolder
 from gpsuite.reporting.sections import read_section
 from tests.engine import tiny
 from tests.reporting.test_pages import make_run

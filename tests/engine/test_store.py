@@ -12,7 +12,7 @@ from gpsuite.engine.store import RecordStore, Sealed, pack, satisfies, seal
 from gpsuite.engine.worker import execute
 from gpsuite.errors import ResultsError
 from gpsuite.experiments.base import Record, SharedWork
-from gpsuite.reporting.archives import ARCHIVE
+from gpsuite.reporting.files import ARCHIVE
 from tests.engine import tiny
 
 

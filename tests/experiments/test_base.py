@@ -27,7 +27,7 @@ from gpsuite.experiments.base import (
     SharedWork,
     Task,
 )
-from gpsuite.reporting.images import pixels
+from gpsuite.reporting.figures import pixels
 from tests.engine import tiny
 
 

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpsuite.reporting.comparison import (
-    ComparisonRow,
-    Criterion,
-    Published,
-    Statistic,
-    compare,
-)
+from gpsuite.reporting.comparison import ComparisonRow, Criterion, Published, Statistic, compare
 
 EQUALITY = Criterion("equality", value=5.0, tolerance=0.1)
 

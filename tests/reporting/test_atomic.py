@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gpsuite.errors import ResultsError
-from gpsuite.reporting.atomic import write_bytes, write_text
+from gpsuite.reporting.files import write_bytes, write_text
 
 
 def test_writes_and_replaces_exactly(tmp_path: Path) -> None:

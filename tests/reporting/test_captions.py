@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from gpsuite.reporting.captions import caption, places
 from gpsuite.reporting.catalogue import FigureNote, method_titles, read_experiments, read_papers
 from gpsuite.reporting.comparison import read_published
+from gpsuite.reporting.sections import caption, places
 from tests.reporting.test_contents import ROW
 
 ROOT = Path(__file__).parents[2]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-from gpsuite.reporting.claims import claim
-from gpsuite.reporting.comparison import Statistic
+from gpsuite.reporting.comparison import Statistic, claim
 from gpsuite.statistics.estimates import AS_IF_INDEPENDENT, Estimate, mean
 
 

@@ -10,11 +10,7 @@ from typing import Any
 import pytest
 
 from gpsuite.reporting.collect import collect_comparisons, rows_of_runs
-from gpsuite.reporting.comparison import (
-    Criterion,
-    Statistic,
-    write_comparison,
-)
+from gpsuite.reporting.comparison import Criterion, Statistic, write_comparison
 from tests.reporting.comparisons import only, published
 
 PAPER = """

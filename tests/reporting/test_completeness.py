@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from gpsuite.engine.store import Sealed, pack
-from gpsuite.reporting.archives import ARCHIVE
 from gpsuite.reporting.catalogue import ExperimentNote, PaperNote
-from gpsuite.reporting.completeness import completeness_rows
-from gpsuite.reporting.runs import find_runs
+from gpsuite.reporting.collect import find_runs
+from gpsuite.reporting.files import ARCHIVE
+from gpsuite.reporting.gallery import completeness_rows
 from gpsuite.reporting.sections import read_section
 from tests.reporting.test_pages import make_run
 

@@ -3,10 +3,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from gpsuite.reporting.collect import RunComparison
-from gpsuite.reporting.contents import group_by_verdict
-from gpsuite.reporting.rows import ComparisonRow
-from gpsuite.reporting.runs import RunFolder
+from gpsuite.reporting.collect import RunComparison, RunFolder
+from gpsuite.reporting.comparison import ComparisonRow
+from gpsuite.reporting.pages import group_by_verdict
 
 ROW = ComparisonRow(
     *(

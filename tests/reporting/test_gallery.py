@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from gpsuite.reporting.collect import collect_comparisons
+from gpsuite.reporting.comparison import Verdict, write_comparison
 from gpsuite.reporting.gallery import gallery_text, write_gallery
-from gpsuite.reporting.rows import Verdict, write_comparison
 from tests.reporting.test_contents import ROW
 from tests.reporting.test_pages import PNG, make_run
 

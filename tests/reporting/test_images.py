@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from gpsuite.reporting.images import is_picture, pixels, shrink
+from gpsuite.reporting.figures import is_picture, pixels, shrink
 
 
 def png(mode: str = "RGBA") -> bytes:

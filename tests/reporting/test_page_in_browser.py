@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from gpsuite.reporting.comparison import Verdict, write_comparison
 from gpsuite.reporting.pages import write_report
-from gpsuite.reporting.rows import Verdict, write_comparison
 from tests.browser import Browser, browser, installed
 from tests.reporting.test_contents import ROW
 from tests.reporting.test_pages import make_run, noise

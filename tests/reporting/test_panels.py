@@ -18,8 +18,7 @@ from gpsuite.config.files import group_choices, read_file
 from gpsuite.experiments.wasserstein.images import line_styles
 from gpsuite.reporting import palette
 from gpsuite.reporting.metrics import METRICS, PROBABILITY, SHARE, headings, metric
-from gpsuite.reporting.palette import DATASETS, dataset_style, method_style, numbered_style
-from gpsuite.reporting.panels import panel
+from gpsuite.reporting.palette import DATASETS, dataset_style, method_style, numbered_style, panel
 from tests.arrays import Array
 
 TITLES = {"laplace": "Laplace", "ep": "EP", "absent": "not run"}

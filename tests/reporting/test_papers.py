@@ -10,9 +10,8 @@ import pytest
 
 from gpsuite.reporting.catalogue import ExperimentNote, FigureNote, PaperNote, read_papers
 from gpsuite.reporting.collect import RunComparison
-from gpsuite.reporting.comparison import Criterion, Published
+from gpsuite.reporting.comparison import ComparisonRow, Criterion, Published
 from gpsuite.reporting.papers import MissingExperiment, PaperCard, paper_cards
-from gpsuite.reporting.rows import ComparisonRow
 from gpsuite.reporting.sections import Figure, Section, read_section
 from tests.reporting.test_contents import ROW, RUN
 

@@ -14,9 +14,7 @@ import pytest
 import yaml
 
 from gpsuite.config.files import group_choices
-from gpsuite.reporting.comparison import judge, judge_each
-from gpsuite.reporting.published import Criterion, Kind, Published, read_published
-from gpsuite.reporting.rows import Basis
+from gpsuite.reporting.comparison import Basis, Criterion, Kind, Published, judge, judge_each, read_published
 
 CONF = Path(__file__).parents[2] / "conf"
 REFERENCE = Path(os.environ.get("GPSUITE_REFERENCE_DIR") or Path(__file__).parents[1] / "reference")

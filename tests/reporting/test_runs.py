@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gpsuite.reporting.runs import find_runs
+from gpsuite.reporting.collect import find_runs
 
 
 def test_finds_run_folders_in_the_order_shown(tmp_path: Path) -> None:

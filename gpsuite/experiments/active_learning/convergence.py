@@ -47,10 +47,8 @@ from gpsuite.methods.active_learning.convergence import (
     summed_information_gain,
     variance_bound,
 )
-from gpsuite.reporting.claims import claim
-from gpsuite.reporting.comparison import Statistic, statistic_name
-from gpsuite.reporting.palette import BLACK, BLUE, GREEN, LIMIT, VERMILION
-from gpsuite.reporting.panels import panel
+from gpsuite.reporting.comparison import Statistic, claim, statistic_name
+from gpsuite.reporting.palette import BLACK, BLUE, GREEN, LIMIT, VERMILION, panel
 from gpsuite.reporting.tables import estimate_text
 from gpsuite.seeds import derived_seed, stream
 from gpsuite.statistics.estimates import Estimate, mean

@@ -13,12 +13,10 @@ import numpy as np
 from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.experiments.active_learning.exploration import ActiveSettings
 from gpsuite.experiments.base import Record, Report
-from gpsuite.reporting.claims import claim
-from gpsuite.reporting.comparison import Statistic, statistic_name
+from gpsuite.reporting.comparison import Statistic, claim, statistic_name
 from gpsuite.reporting.figures import math_label
 from gpsuite.reporting.metrics import metric as find_metric
-from gpsuite.reporting.palette import LIMIT, method_style
-from gpsuite.reporting.panels import panel, paper_marks
+from gpsuite.reporting.palette import LIMIT, method_style, panel, paper_marks
 from gpsuite.reporting.tables import estimate_text, summarise_groups
 from gpsuite.seeds import stream
 from gpsuite.statistics.estimates import Estimate, finite, mean

@@ -77,10 +77,9 @@ from gpsuite.models.multi_output.coregionalization import LinearCoregionalizatio
 from gpsuite.models.multi_output.observations import Observations
 from gpsuite.models.multi_output.pool_predictions import SparseMultiOutput
 from gpsuite.models.sampling.posterior import OptimumSettings, find_optimum, mixture_moments
-from gpsuite.reporting.claims import claim
-from gpsuite.reporting.comparison import Statistic, statistic_name
+from gpsuite.reporting.comparison import Statistic, claim, statistic_name
 from gpsuite.reporting.palette import LIMIT as LIMIT_COLOUR
-from gpsuite.reporting.panels import PAPER
+from gpsuite.reporting.palette import PAPER
 from gpsuite.reporting.tables import mean_and_error
 from gpsuite.seeds import derived_seed
 from gpsuite.statistics.estimates import finite, mean, slopes

@@ -31,8 +31,7 @@ from gpsuite.experiments.active_learning.repetitions import EQUAL, PAIRS, UNEQUA
 from gpsuite.experiments.active_learning.toy_tasks import ToyRepetitions
 from gpsuite.experiments.base import EXPERIMENTS, Experiment, Report, Request, Task, every_array, every_task
 from gpsuite.experiments.settings import check_settings, filled, one_of
-from gpsuite.reporting.claims import claim
-from gpsuite.reporting.comparison import Statistic
+from gpsuite.reporting.comparison import Statistic, claim
 from gpsuite.reporting.tables import estimate_text
 from gpsuite.statistics.estimates import mean
 from gpsuite.statistics.significance import LEVEL

@@ -28,7 +28,7 @@ from gpsuite.methods.active_learning.plan.predictions import plan_seconds
 from gpsuite.methods.active_learning.plan.safety import SafetyGuard
 from gpsuite.methods.active_learning.problem import SafetyLimit, WhenNothingIsSafe
 from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings
-from gpsuite.reporting.reading import read_bytes
+from gpsuite.reporting.files import read_bytes
 from gpsuite.seeds import derived_seed, stream
 from gpsuite.text import typed_path
 

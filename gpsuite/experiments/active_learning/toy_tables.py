@@ -35,11 +35,9 @@ from gpsuite.experiments.active_learning.curves import (
 )
 from gpsuite.experiments.active_learning.toy_tasks import COST, IDENTITY, Parts, ToySettings
 from gpsuite.experiments.base import Report
-from gpsuite.reporting.claims import claim
-from gpsuite.reporting.comparison import Statistic, statistic_name
+from gpsuite.reporting.comparison import Statistic, claim, statistic_name
 from gpsuite.reporting.metrics import metric as find_metric
-from gpsuite.reporting.palette import LIMIT, inference_style
-from gpsuite.reporting.panels import panel
+from gpsuite.reporting.palette import LIMIT, inference_style, panel
 from gpsuite.reporting.tables import estimate_text, mean_and_error, summarise_groups
 from gpsuite.statistics.estimates import finite, mean
 from gpsuite.statistics.significance import LEVEL

@@ -21,8 +21,8 @@ from gpsuite.experiments.sentences import MODEL_WORDS, at_most, band_holds, erro
 from gpsuite.methods.conformal import jackknife_bounded
 from gpsuite.methods.pac_bayes.kl_inverse import kl_inverse
 from gpsuite.reporting.answer import write_answer
-from gpsuite.reporting.atomic import cannot, write_text
 from gpsuite.reporting.comparison import Statistic
+from gpsuite.reporting.files import cannot, write_text
 from gpsuite.text import counted
 
 if TYPE_CHECKING:

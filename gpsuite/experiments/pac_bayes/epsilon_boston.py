@@ -23,10 +23,9 @@ from gpsuite.experiments.pac_bayes.tasks import FitTask, Goal, SplitSettings
 from gpsuite.experiments.settings import Positive, filled, unique
 from gpsuite.methods.pac_bayes.bounds import Terms, certify
 from gpsuite.methods.pac_bayes.posteriors import RiskAndKL
-from gpsuite.reporting.claims import claim
-from gpsuite.reporting.comparison import Statistic
+from gpsuite.reporting.comparison import Statistic, claim
 from gpsuite.reporting.metrics import metric
-from gpsuite.reporting.panels import panel
+from gpsuite.reporting.palette import panel
 from gpsuite.reporting.tables import metric_statistics
 from gpsuite.statistics.estimates import share, slopes
 from gpsuite.statistics.paired import Paired

@@ -37,11 +37,9 @@ from gpsuite.experiments.pac_bayes.tasks import FitTask, SplitSettings
 from gpsuite.experiments.settings import Count, Positive, filled, unique
 from gpsuite.methods.pac_bayes.bounds import Terms, certify
 from gpsuite.methods.pac_bayes.posteriors import RiskAndKL
-from gpsuite.reporting.claims import claim
-from gpsuite.reporting.comparison import Statistic, statistic_name
+from gpsuite.reporting.comparison import Statistic, claim, statistic_name
 from gpsuite.reporting.metrics import metric
-from gpsuite.reporting.palette import BLACK, LIMIT
-from gpsuite.reporting.panels import PAPER, panel
+from gpsuite.reporting.palette import BLACK, LIMIT, PAPER, panel
 from gpsuite.reporting.tables import metric_statistics
 from gpsuite.statistics.estimates import Estimate, finite, slopes
 from gpsuite.statistics.paired import Paired

@@ -32,11 +32,9 @@ from gpsuite.experiments.pac_bayes.tables import records_frame, summarise_splits
 from gpsuite.experiments.pac_bayes.tasks import FitTask, SplitSettings
 from gpsuite.experiments.settings import Count, Positive, filled, one_of, unique
 from gpsuite.methods.pac_bayes.losses import LOSSES
-from gpsuite.reporting.claims import claim
-from gpsuite.reporting.comparison import Statistic, statistic_name
+from gpsuite.reporting.comparison import Statistic, claim, statistic_name
 from gpsuite.reporting.figures import math_label
-from gpsuite.reporting.palette import LIMIT, method_style
-from gpsuite.reporting.panels import panel, paper_marks
+from gpsuite.reporting.palette import LIMIT, method_style, panel, paper_marks
 from gpsuite.reporting.tables import mean_and_error, metric_statistics
 from gpsuite.statistics.paired import Paired
 from gpsuite.statistics.significance import LEVEL

@@ -23,7 +23,7 @@ from gpsuite.experiments.pac_bayes.tasks import FitTask, Goal, SplitSettings
 from gpsuite.experiments.sentences import errors_bounded, percent_up
 from gpsuite.experiments.settings import Positive
 from gpsuite.reporting.comparison import Statistic
-from gpsuite.reporting.panels import panel
+from gpsuite.reporting.palette import panel
 from gpsuite.reporting.tables import metric_statistics
 from gpsuite.rounding import rounded
 

@@ -44,8 +44,7 @@ from gpsuite.methods.pac_bayes.losses import Loss
 from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior, RiskAndKL
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.metrics import headings
-from gpsuite.reporting.palette import LIMIT, numbered_style
-from gpsuite.reporting.panels import panel
+from gpsuite.reporting.palette import LIMIT, numbered_style, panel
 from gpsuite.reporting.tables import mean_and_error, metric_statistics
 from gpsuite.statistics.estimates import share
 

@@ -37,8 +37,7 @@ from gpsuite.experiments.tasks import OPTIONAL, named
 from gpsuite.methods.perturbation.quadratic import LinearLSSVM
 from gpsuite.methods.perturbation.ranks import ranks_of_noise, simulated_ranks
 from gpsuite.methods.perturbation.region import Region
-from gpsuite.reporting.claims import claim
-from gpsuite.reporting.comparison import Statistic
+from gpsuite.reporting.comparison import Statistic, claim
 from gpsuite.reporting.palette import COLOURS
 from gpsuite.seeds import derived_seed, stream
 from gpsuite.statistics.estimates import proportion

@@ -34,8 +34,7 @@ from gpsuite.experiments.perturbation.member_bands import BandTask, band_tasks, 
 from gpsuite.experiments.settings import Positive
 from gpsuite.experiments.tasks import INLINE
 from gpsuite.methods.perturbation.rays import KernelMetric, kernel_directions, single_point_directions
-from gpsuite.reporting.claims import claim
-from gpsuite.reporting.comparison import Statistic
+from gpsuite.reporting.comparison import Statistic, claim
 from gpsuite.seeds import stream
 
 if TYPE_CHECKING:

@@ -32,8 +32,7 @@ from gpsuite.experiments.perturbation.linear_models import (
     two_classes,
 )
 from gpsuite.experiments.tasks import INLINE
-from gpsuite.reporting.claims import claim
-from gpsuite.reporting.comparison import Statistic
+from gpsuite.reporting.comparison import Statistic, claim
 from gpsuite.reporting.metrics import metric
 from gpsuite.reporting.palette import BLUE, SKY, VERMILION
 from gpsuite.statistics.estimates import AS_IF_INDEPENDENT, proportion

@@ -43,8 +43,7 @@ from gpsuite.methods.perturbation.ranks import SignChanges
 from gpsuite.methods.perturbation.rays import kernel_directions
 from gpsuite.methods.perturbation.region import Region
 from gpsuite.models.radial import kappa, squared_distances
-from gpsuite.reporting.claims import claim
-from gpsuite.reporting.comparison import Statistic
+from gpsuite.reporting.comparison import Statistic, claim
 from gpsuite.reporting.palette import BLACK, BLUE, VERMILION
 from gpsuite.seeds import derived_seed, stream
 from gpsuite.statistics.estimates import finite, mean, share

@@ -36,8 +36,7 @@ from gpsuite.models.classification.approximation import BinaryProblem, GPCPoster
 from gpsuite.models.classification.links import LINKS
 from gpsuite.models.classification.training import train_gpc
 from gpsuite.models.config import Hyperparameters, ModelSpec
-from gpsuite.reporting.claims import claim
-from gpsuite.reporting.comparison import Statistic
+from gpsuite.reporting.comparison import Statistic, claim
 from gpsuite.reporting.figures import math_label
 from gpsuite.reporting.palette import BLACK, BLUE, GREEN, VERMILION
 from gpsuite.seeds import derived_seed, stream

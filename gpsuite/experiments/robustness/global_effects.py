@@ -39,8 +39,7 @@ from gpsuite.experiments.settings import Count, Positive, at_least, filled, incr
 from gpsuite.methods.robustness.explain.effects import lime_weights, one_sided_ranges
 from gpsuite.methods.robustness.explain.lines import binary_lines
 from gpsuite.models.classification.approximation import NotConvergedError
-from gpsuite.reporting.claims import claim
-from gpsuite.reporting.comparison import Statistic, statistic_name
+from gpsuite.reporting.comparison import Statistic, claim, statistic_name
 from gpsuite.reporting.palette import BLACK, BLUE, GREEN, GREY, LIMIT, ORANGE, PURPLE, SKY, VERMILION
 from gpsuite.seeds import stream
 from gpsuite.statistics.estimates import corrected_mean

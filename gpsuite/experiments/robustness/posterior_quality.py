@@ -54,11 +54,9 @@ from gpsuite.models.classification.approximation import (
     wasserstein_to_draws,
 )
 from gpsuite.models.classification.training import INFERENCES, TrainedGPC
-from gpsuite.reporting.claims import claim
-from gpsuite.reporting.comparison import Statistic, statistic_name
+from gpsuite.reporting.comparison import Statistic, claim, statistic_name
 from gpsuite.reporting.metrics import metric
-from gpsuite.reporting.palette import LIMIT, dataset_style
-from gpsuite.reporting.panels import panel, paper_marks
+from gpsuite.reporting.palette import LIMIT, dataset_style, panel, paper_marks
 from gpsuite.reporting.tables import estimate_text
 from gpsuite.seeds import stream
 from gpsuite.statistics.estimates import corrected_mean

@@ -34,8 +34,7 @@ from gpsuite.experiments.settings import Count, Positive, filled, one_of, unique
 from gpsuite.methods.robustness.search.regions import linf_ball
 from gpsuite.methods.robustness.verdict import ProbabilityRange, probability_range
 from gpsuite.models.classification.approximation import NotConvergedError
-from gpsuite.reporting.claims import claim
-from gpsuite.reporting.comparison import Statistic
+from gpsuite.reporting.comparison import Statistic, claim
 from gpsuite.statistics.estimates import Estimate, corrected_mean, finite, medians, slopes
 from gpsuite.statistics.paired import Paired
 from gpsuite.statistics.significance import LEVEL, corrected_t_p, holm

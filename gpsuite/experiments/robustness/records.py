@@ -16,7 +16,7 @@ from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.experiments.base import Record, frame_of
 from gpsuite.methods.robustness.certificates.certificate import write_packed
 from gpsuite.reporting.comparison import Statistic, statistic_name
-from gpsuite.reporting.manifest import note_written, remove_stale
+from gpsuite.reporting.publish import note_written, remove_stale
 from gpsuite.untrusted import LARGEST_ARRAYS
 
 if TYPE_CHECKING:

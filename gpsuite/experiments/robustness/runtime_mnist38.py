@@ -46,8 +46,7 @@ from gpsuite.methods.robustness.level_bound.posterior_slice import posterior_pro
 from gpsuite.methods.robustness.search.regions import linf_ball
 from gpsuite.methods.robustness.verdict import bound_names, probability_extremum
 from gpsuite.models.classification.approximation import NotConvergedError
-from gpsuite.reporting.claims import claim
-from gpsuite.reporting.comparison import Statistic
+from gpsuite.reporting.comparison import Statistic, claim
 from gpsuite.reporting.palette import COLOURS, LIMIT
 
 if TYPE_CHECKING:

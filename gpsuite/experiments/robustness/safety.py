@@ -24,8 +24,7 @@ from gpsuite.experiments.robustness.tasks import AGREEMENT
 from gpsuite.experiments.sentences import certified
 from gpsuite.methods.pac_bayes.evaluation import cautious_upper_bound
 from gpsuite.methods.robustness.decision import HALF
-from gpsuite.reporting.claims import claim
-from gpsuite.reporting.comparison import Statistic
+from gpsuite.reporting.comparison import Statistic, claim
 from gpsuite.reporting.metrics import metric
 from gpsuite.reporting.palette import BLACK, GREEN, GREY, HIGHEST, LIMIT, LOWEST, VERMILION
 from gpsuite.rounding import rounded

@@ -26,8 +26,7 @@ from gpsuite.experiments.robustness.safety_curve_tasks import (
 )
 from gpsuite.experiments.robustness.tasks import AGREEMENT
 from gpsuite.methods.robustness.decision import HALF, binary_contest
-from gpsuite.reporting.claims import claim
-from gpsuite.reporting.comparison import Statistic
+from gpsuite.reporting.comparison import Statistic, claim
 from gpsuite.reporting.palette import BLACK, HIGHEST, LIMIT, LOWEST, ORANGE, PURPLE, SKY, VERMILION
 from gpsuite.statistics.estimates import OF_POINTS, corrected_mean, share
 from gpsuite.statistics.paired import Paired

@@ -21,12 +21,10 @@ from gpsuite.experiments.wasserstein.image_tasks import (
     ImageTask,
 )
 from gpsuite.experiments.wasserstein.methods import LABELS, NetworkClassifierMethod
-from gpsuite.reporting.claims import claim
-from gpsuite.reporting.comparison import Statistic
+from gpsuite.reporting.comparison import Statistic, claim
+from gpsuite.reporting.comparison import Statistic as Row
 from gpsuite.reporting.metrics import metric as find_metric
-from gpsuite.reporting.palette import LIMIT, method_style
-from gpsuite.reporting.panels import panel
-from gpsuite.reporting.rows import Statistic as Row
+from gpsuite.reporting.palette import LIMIT, method_style, panel
 from gpsuite.reporting.tables import mean_and_error, metric_statistics, summarise_groups
 from gpsuite.statistics.estimates import Estimate, corrected_mean, mean
 from gpsuite.statistics.significance import corrected_t_p

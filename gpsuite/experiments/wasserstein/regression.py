@@ -41,7 +41,7 @@ from gpsuite.methods.wasserstein.fitting import FewDifferentRowsError
 from gpsuite.methods.wasserstein.scoring import ExactPredictionsError
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.metrics import UNTEMPERED, metric
-from gpsuite.reporting.panels import panel
+from gpsuite.reporting.palette import panel
 from gpsuite.reporting.tables import metric_statistics, summarise_groups
 from gpsuite.seeds import derived_seed, stream
 from gpsuite.statistics.estimates import corrected_mean

@@ -37,8 +37,7 @@ from gpsuite.experiments.wasserstein.images import wide
 from gpsuite.experiments.wasserstein.methods import NUMBERS
 from gpsuite.methods.wasserstein.distance import wasserstein_by_eigenvalues, wasserstein_on_points
 from gpsuite.methods.wasserstein.scoring import interval_half_widths
-from gpsuite.reporting.claims import claim
-from gpsuite.reporting.comparison import Statistic
+from gpsuite.reporting.comparison import Statistic, claim
 from gpsuite.reporting.palette import LIMIT, method_style
 from gpsuite.reporting.tables import metric_statistics, summarise_groups
 from gpsuite.seeds import derived_seed, stream

@@ -15,7 +15,7 @@ from gpsuite.experiments.active_learning.convergence import ProcessRuns, group_r
 from gpsuite.experiments.base import EXPERIMENTS, Record, Report, Request, SharedWork
 from gpsuite.methods.active_learning.convergence import variance_bound
 from gpsuite.models.multi_output.convolution import ConvolutionParameters, ConvolutionProcess
-from gpsuite.reporting.published import read_published
+from gpsuite.reporting.comparison import read_published
 from tests.experiments.drawn import drawn
 
 NAME = "active_learning/convergence"

@@ -22,8 +22,7 @@ from gpsuite.experiments.active_learning.toy_tasks import (
     likelihood_seconds,
 )
 from gpsuite.experiments.base import Record
-from gpsuite.reporting.comparison import Statistic
-from gpsuite.reporting.published import read_published
+from gpsuite.reporting.comparison import Statistic, read_published
 from tests.experiments.active_learning.made_up_repetition_records import record, toy_report
 from tests.experiments.composed_settings import composed_settings
 
