@@ -10,7 +10,7 @@ from gpsuite.commands import COMMANDS, MULTIRUN
 from gpsuite.commands.bench import LARGE, PEERS
 from gpsuite.commands.data import ACTIONS
 from gpsuite.config.files import conf_dir, group_choices, method_families, read_file
-from gpsuite.config.schema import ON_ERROR, OUTPUTS, SCALES
+from gpsuite.config.typed import ON_ERROR, OUTPUTS, SCALES
 from gpsuite.data.spec import CSV_OPTIONS
 from gpsuite.errors import UserError, unknown_name
 

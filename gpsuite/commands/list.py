@@ -10,7 +10,7 @@ from typing import Any
 from gpsuite.commands.tables import show_table
 from gpsuite.commands.words import read_words
 from gpsuite.config.files import conf_dir, group_choices, read_file
-from gpsuite.config.schema import SCALES
+from gpsuite.config.typed import SCALES
 from gpsuite.data.catalogue import Description, describe
 from gpsuite.errors import UserError, nearest
 from gpsuite.reporting.catalogue import ExperimentNote, read_experiments

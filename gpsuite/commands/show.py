@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from gpsuite.commands.run import expanded_runs
-from gpsuite.commands.run_help import explain
+from gpsuite.commands.run import expanded_runs, explain
 from gpsuite.commands.tables import show_table
 from gpsuite.errors import UserError
 from gpsuite.text import counted

@@ -1,33 +1,117 @@
-"""Composition: Hydra merges the files, dataclasses type them, the user's values are set one by one."""
+"""Experiments over a list of datasets: `datasets=[A,B]` in place of `dataset=A`."""
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
+from pathlib import Path
 from typing import Any, get_origin, get_type_hints
 
 from omegaconf import DictConfig, OmegaConf
 
-from gpsuite.config.files import group_choices, read_file, read_method
-from gpsuite.config.fitting import (
+from gpsuite.config.files import (
     compose_files,
+    conf_dir,
     fitting_datasets,
     fitting_methods,
     fitting_models,
+    group_choices,
     method_of,
+    read_file,
+    read_method,
     shipped_model,
 )
 from gpsuite.config.overrides import Overrides, Several, refuse_several, unknown_key
-from gpsuite.config.schema import SCALES, RunSettings
-from gpsuite.config.several import read_datasets, refuse_single
-from gpsuite.config.typed import has, set_table_option, set_value, structured
+from gpsuite.config.typed import SCALES, RunSettings, has, set_table_option, set_value, structured
+from gpsuite.data.catalogue import read_spec
+from gpsuite.data.loading import PreparedDataset, prepare
 from gpsuite.data.spec import CSV_OPTIONS, CsvSpec, DatasetSpec
 from gpsuite.data.table.task import suggested_task
-from gpsuite.errors import UserError, unknown_name
+from gpsuite.errors import DataError, UserError, unknown_name
 from gpsuite.experiments.base import EXPERIMENTS, Experiment, MethodOptions
 from gpsuite.experiments.settings import check_settings
 from gpsuite.models.config import ModelSpec
+
+
+def read_datasets(listed: Any, values: dict[str, Any], experiment: str) -> dict[str, DatasetSpec]:
+    """Return name -> spec in the order asked for: `datasets=` of the user, taken out of `values`, else the file's.
+
+    Args:
+        listed: the experiment file's list.
+        values: the user's values.
+        experiment: its name.
+
+    Raises:
+        UserError: for an empty list, an unknown name, one named twice, and a table of the user's own.
+    """
+    given = values.pop("datasets", listed)
+    names = list(given) if isinstance(given, list | tuple) else [] if given is None else [given]
+    if not names:
+        raise UserError("datasets=[]: name at least one dataset", key="datasets")
+    found: dict[str, DatasetSpec] = {}
+    for name in names:
+        if str(name) in found:
+            raise UserError(f"datasets=[{_listed(names)}]: a dataset is named twice", key="datasets")
+        found[str(name)] = _read(str(name), experiment)
+    return found
+
+
+def refuse_single(word: str, experiment: str) -> UserError:
+    """Build the error for `dataset=` or `dataset.key=` where the experiment has a list."""
+    return UserError(
+        f"{word}: {experiment} has a list of datasets; write datasets=[A,B]\n"
+        f"valid: {', '.join(_names())}\na table of your own: experiment=pac_bayes/regression dataset=csv",
+        key="dataset",
+    )
+
+
+def prepare_datasets(
+    specs: Mapping[str, DatasetSpec], *, cache_dir: Path, allow_stand_in: bool, allow_absent: bool
+) -> dict[str, PreparedDataset]:
+    """Find and verify every dataset, before any work.
+
+    Raises:
+        DataError: if one is missing or changed; also says how to leave it out.
+    """
+    found: dict[str, PreparedDataset] = {}
+    for name, spec in specs.items():
+        try:
+            prepared = prepare(
+                spec, cache_dir=cache_dir, allow_stand_in=allow_stand_in, allow_absent=allow_absent
+            )
+        except DataError as error:
+            raise DataError(f"{error}{_without(name, specs)}", key="datasets") from error
+        if prepared.absent:
+            prepared = replace(prepared, absent=f"{prepared.absent}{_without(name, specs)}")
+        found[name] = prepared
+    return found
+
+
+def _without(name: str, specs: Mapping[str, DatasetSpec]) -> str:
+    others = [other for other in specs if other != name]
+    return f"; or leave it out: datasets=[{_listed(others)}]" if others else ""
+
+
+def _read(name: str, experiment: str) -> DatasetSpec:
+    if name not in group_choices()["dataset"]:
+        raise unknown_name("dataset", name, _names())
+    spec = read_spec(conf_dir(), name)
+    if isinstance(spec, CsvSpec):
+        raise refuse_single(f"datasets=[{name}]", experiment)
+    return spec
+
+
+def _names() -> list[str]:
+    return [name for name in group_choices()["dataset"] if name != "csv"]
+
+
+def _listed(names: list[Any]) -> str:
+    return ",".join(str(name) for name in names)
+
+
+# Composition: Hydra merges the files, dataclasses type them, the user's values are set one by one.
+
 
 FILE_ONLY = ("meta", "scales")  # parts of an experiment file that are no settings
 METHOD_FIXED = ("builder", "title", "reference")  # what a method is, not how it is set

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from gpsuite.config.compose import Composed, compose_run
+from gpsuite.config.compose import Composed, compose_run, prepare_datasets
 from gpsuite.config.files import conf_dir, group_choices
 from gpsuite.config.overrides import Overrides, read_overrides
-from gpsuite.config.several import prepare_datasets
 from gpsuite.data.file_hashes import hash_file
 from gpsuite.data.loading import PreparedDataset, prepare
 from gpsuite.data.spec import CsvSpec

@@ -12,7 +12,7 @@ import pytest
 from gpsuite.config.explain import allowed, explain_settings, field_meanings
 from gpsuite.config.files import group_choices, read_method
 from gpsuite.config.overrides import Overrides
-from gpsuite.config.schema import RunSettings
+from gpsuite.config.typed import RunSettings
 from gpsuite.data.spec import CsvSpec
 from gpsuite.experiments.base import EXPERIMENTS, METHODS
 from gpsuite.models.config import ModelSpec

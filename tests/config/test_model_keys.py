@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from gpsuite.config.explain import explain_settings
-from gpsuite.config.files import group_choices, read_file
-from gpsuite.config.fitting import fitting_models
+from gpsuite.config.files import fitting_models, group_choices, read_file
 from gpsuite.config.overrides import read_overrides
 from gpsuite.config.request import read_request
 from gpsuite.errors import UserError

@@ -23,7 +23,7 @@ pytest.importorskip("distributed")
 
 from gpsuite.cli import main
 from gpsuite.config.request import read_request
-from gpsuite.config.schema import ParallelSettings
+from gpsuite.config.typed import ParallelSettings
 from gpsuite.engine import backends
 from gpsuite.engine import cluster as room
 from gpsuite.engine.backends import DEATHS_ALLOWED, run_pool, run_serial
