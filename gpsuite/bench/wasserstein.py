@@ -49,7 +49,8 @@ def _step(mean: str) -> tuple[Work, Work]:
 
     from gpsuite.methods.wasserstein.gwi import GWIClassifier, WassersteinObjective
     from gpsuite.methods.wasserstein.training import AdamStep
-    from gpsuite.models.networks import Network, NetworkSpec
+    from gpsuite.models.network_spec import NetworkSpec
+    from gpsuite.models.networks import Network
     from gpsuite.models.random_elements.elements import (
         GaussianElement,
         InducingBasis,

@@ -46,7 +46,7 @@ from gpsuite.methods.wasserstein.scoring import (
 from gpsuite.models.classification.links import PROBIT
 from gpsuite.models.latent import LatentPosterior
 from gpsuite.models.multi_output.observations import Observations
-from gpsuite.models.networks import NetworkSpec
+from gpsuite.models.network_spec import NetworkSpec
 from tests.limits import TINY, Limit, check, sides
 from tests.methods.robustness.level_bound.test_level_search import problem as level_problem
 from tests.methods.robustness.level_bound.test_level_search import run as search_levels

@@ -18,11 +18,12 @@ from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.models.latent import LatentPosterior
 from gpsuite.models.multi_output.convolution import ConvolutionProcess
 from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
-from gpsuite.models.networks import NetworkSpec
+from gpsuite.models.network_spec import NetworkSpec
 from gpsuite.models.radial import expanded
 from gpsuite.models.random_elements.elements import NNGP
 from gpsuite.models.random_elements.likelihoods import GaussianNoise
-from gpsuite.models.regression.gpflow_models import build_likelihood, kmeans_inducing
+from gpsuite.models.regression.gpflow_models import build_likelihood
+from gpsuite.models.regression.inducing import kmeans_inducing
 from gpsuite.models.sampling.hamiltonian import HMCSettings
 from gpsuite.models.sampling.posterior import HyperPosterior, OptimumSettings
 from gpsuite.models.sampling.priors import Gamma

@@ -39,7 +39,7 @@ from gpsuite.experiments.settings import Count, Positive, Share
 from gpsuite.methods.pac_bayes.bounds import PAPER_GRID, Terms, certify
 from gpsuite.methods.pac_bayes.losses import BandLoss
 from gpsuite.methods.pac_bayes.posteriors import RiskAndKL, gibbs_risk
-from gpsuite.models.regression.gpflow_models import kmeans_inducing
+from gpsuite.models.regression.inducing import kmeans_inducing
 from gpsuite.reporting.comparison import Statistic, statistic_name
 from gpsuite.reporting.palette import SKY, method_style
 from gpsuite.seeds import stream

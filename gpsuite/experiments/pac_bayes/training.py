@@ -16,7 +16,7 @@ from gpsuite.methods.pac_bayes.problem import TrainedGP
 from gpsuite.methods.pac_bayes.sparse.free_form import WhitenedGaussian
 from gpsuite.methods.pac_bayes.sparse.training import TrainedSparseGP
 from gpsuite.models.config import Hyperparameters
-from gpsuite.models.regression.gpflow_models import limited_inducing
+from gpsuite.models.regression.inducing import limited_inducing
 from gpsuite.seeds import stream
 
 Options_co = TypeVar("Options_co", bound=MethodOptions, covariant=True)

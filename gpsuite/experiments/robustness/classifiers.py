@@ -353,7 +353,7 @@ def train_minibatch(
     from gpsuite.methods.wasserstein.classifiers import CLASSIFIERS, Fit
     from gpsuite.methods.wasserstein.options import ClassifierOptions, TrainingOptions
     from gpsuite.models.classification.links import PROBIT
-    from gpsuite.models.classification.multiclass_posterior import softmax_posterior
+    from gpsuite.models.classification.multiclass_variational import softmax_posterior
     from gpsuite.models.random_elements.certifiable import certifiable_posterior, certifiable_robust_max
 
     method, C = model.method, len(problem.label_names)

@@ -61,7 +61,7 @@ from gpsuite.methods.robustness.certificates.joint.quantity import QuantileQuant
 from gpsuite.methods.robustness.regression import MEAN, QuantileRange, prediction_range
 from gpsuite.methods.robustness.search.regions import Region, box
 from gpsuite.models.config import Hyperparameters, ModelSpec
-from gpsuite.models.regression.gpflow_models import kmeans_inducing
+from gpsuite.models.regression.inducing import kmeans_inducing
 from gpsuite.reporting.comparison import Statistic, statistic_name
 from gpsuite.reporting.palette import BLACK, BLUE, SKY
 from gpsuite.rounding import rounded

@@ -176,7 +176,7 @@ def fit_regression(
     from gpsuite.methods.wasserstein.options import GWIOptions
     from gpsuite.methods.wasserstein.regressors import REGRESSORS, RegressionFit
     from gpsuite.methods.wasserstein.training import StateFolder
-    from gpsuite.models.networks import NetworkSpec
+    from gpsuite.models.network_spec import NetworkSpec
 
     assert isinstance(options, RegressorMethod)
     inputs, targets = Standardiser.fit(X), Standardiser.fit(y[:, None])

@@ -392,7 +392,7 @@ def fit(task: Task[ImageTask], images: Images, shared: SharedWork) -> FittedClas
     from gpsuite.methods.wasserstein.classifiers import CLASSIFIERS, Fit, NoKeeper
     from gpsuite.methods.wasserstein.options import ClassifierOptions
     from gpsuite.methods.wasserstein.training import StateFolder
-    from gpsuite.models.networks import NetworkSpec
+    from gpsuite.models.network_spec import NetworkSpec
 
     params, t = task.params, task.params.training
     image = (images.side, images.side, 1) if params.convolution else None

@@ -15,7 +15,7 @@ from gpsuite.methods.wasserstein.options import (
     GWIOptions,
     TrainingOptions,
 )
-from gpsuite.models.networks import NetworkSpec
+from gpsuite.models.network_spec import NetworkSpec
 
 __all__ = [
     "GP_CLASSIFIER_NAMES",

@@ -23,7 +23,8 @@ from scipy.special import entr, softmax
 from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.budget import Budget
 from gpsuite.methods.wasserstein.scoring import negative_log_density, negative_log_likelihood
-from gpsuite.models.networks import Network, NetworkSpec
+from gpsuite.models.network_spec import NetworkSpec
+from gpsuite.models.networks import Network
 from gpsuite.models.random_elements.elements import checked_inputs
 from gpsuite.models.random_elements.likelihoods import (
     ClassLikelihood,
@@ -32,7 +33,7 @@ from gpsuite.models.random_elements.likelihoods import (
     normal_points,
 )
 from gpsuite.models.random_elements.prior import fit_prior
-from gpsuite.models.regression.gpflow_models import kmeans_inducing
+from gpsuite.models.regression.inducing import kmeans_inducing
 
 WEIGHT_PRECISION = 1.0  # of the normal prior of every weight
 START_DEVIATION = 0.02  # of the mean field's weights

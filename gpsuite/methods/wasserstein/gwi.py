@@ -39,7 +39,7 @@ from gpsuite.models.random_elements.elements import (
 )
 from gpsuite.models.random_elements.likelihoods import ClassLikelihood, ClassPrediction, GaussianNoise
 from gpsuite.models.random_elements.prior import fit_prior
-from gpsuite.models.regression.gpflow_models import kmeans_inducing
+from gpsuite.models.regression.inducing import kmeans_inducing
 
 ExpectedLog = Callable[[Any, Any, Any, Any], Any]
 """Latent mean [N, L], variance [N, L], targets [N] and seed -> E_Q log p(y | F) [N]."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from gpsuite.errors import unknown_name
 from gpsuite.models.classification import robust_max
-from gpsuite.models.networks import NetworkSpec
+from gpsuite.models.network_spec import NetworkSpec
 
 GP_CLASSIFIER_NAMES = (
     "gwi",

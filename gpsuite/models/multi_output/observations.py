@@ -377,7 +377,7 @@ def finite(value: FloatArray, gradient: Vectors) -> tuple[FloatArray, Vectors]:
 # The log marginal likelihood as a function of unconstrained hyperparameters, by the chain rule.
 
 
-Unconstrained = TypeVar("Vectors")
+Unconstrained = TypeVar("Unconstrained")
 
 
 class ConstrainedModel(Protocol[Unconstrained]):

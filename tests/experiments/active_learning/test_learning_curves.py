@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_1samp
 
-from gpsuite.experiments.active_learning import curves
+from gpsuite.experiments.active_learning import curves as learning_curves
 from gpsuite.experiments.active_learning.curves import (
     VALUE,
     Curves,
@@ -86,7 +86,7 @@ def test_the_area_is_the_mean_height_over_the_range_asked_for() -> None:
 
 
 def test_points_and_iterations_to_a_threshold() -> None:
-    found = by_name(curves.threshold_statistics(three_methods(FEWEST_RUNS), 0.4))
+    found = by_name(learning_curves.threshold_statistics(three_methods(FEWEST_RUNS), 0.4))
     # 1 - 0.028 k + 0.0095 <= 0.4 from k = 22, 1 - 0.024 k + 0.0095 <= 0.4 from k = 26
     assert found["points_to_rmse[method=al_mogp,threshold=0.4]"].value == 34
     assert found["points_to_rmse[method=al_indgps,threshold=0.4]"].value == 38
@@ -100,7 +100,7 @@ def test_points_and_iterations_to_a_threshold() -> None:
 
 def test_few_runs_have_no_bootstrap_interval() -> None:
     curves = three_methods(FEWEST_RUNS - 1)
-    for found in curves.threshold_statistics(curves, 0.4):
+    for found in learning_curves.threshold_statistics(curves, 0.4):
         assert (found.interval, found.interval_low, found.interval_high) == ("", None, None)
     points = points_table(curves, TITLES, [0.4])
     assert points["values"].tolist() == ["34", "above 42", "38"]
@@ -109,18 +109,18 @@ def test_few_runs_have_no_bootstrap_interval() -> None:
 
 def test_full_queries_count_iterations_by_their_own_step() -> None:
     own = record("al_mogp_full", 0, [1.0, 0.5, 0.3], n_sum=[12, 16, 20])
-    found = by_name(curves.threshold_statistics(Curves.from_records([own], ("al_mogp_full",)), 0.4))
+    found = by_name(learning_curves.threshold_statistics(Curves.from_records([own], ("al_mogp_full",)), 0.4))
     assert found["points_to_rmse[method=al_mogp_full,threshold=0.4]"].value == 20
 
 
 def test_claims_hold_for_the_better_method_and_not_for_the_worse() -> None:
     curves = three_methods()
-    good = by_name([*curves.best_statistics(curves), *curves.area_statistics(curves, 0.01)])
+    good = by_name([*learning_curves.best_statistics(curves), *learning_curves.area_statistics(curves, 0.01)])
     assert good["share_smallest_rmse_and_safe"].value == 1.0
     assert good["share_highest_log_density"].value == good["share_smallest_rmse_area"].value == 1.0
     swapped = Curves({"al_mogp": curves.runs["rs_mogp"], "rs_mogp": curves.runs["al_mogp"],
                       "al_indgps": curves.runs["al_indgps"]})  # fmt: skip
-    bad = by_name([*curves.best_statistics(swapped), *curves.area_statistics(swapped, 0.01)])
+    bad = by_name([*learning_curves.best_statistics(swapped), *learning_curves.area_statistics(swapped, 0.01)])
     assert bad["share_smallest_rmse_and_safe"].value == pytest.approx(1 / 3)  # safe, but not better
     assert bad["share_highest_log_density"].value == bad["share_smallest_rmse_area"].value == 0.0
 
@@ -131,14 +131,14 @@ def test_a_method_that_is_safe_in_one_repetition_is_not_safe() -> None:
         number: replace(each, arrays={**each.arrays, "safe_noisy": each.arrays["safe_noisy"] * (number == 0)})
         for number, each in curves.runs["al_mogp"].items()
     }
-    found = by_name(curves.best_statistics(Curves({**curves.runs, "al_mogp": unsafe})))
+    found = by_name(learning_curves.best_statistics(Curves({**curves.runs, "al_mogp": unsafe})))
     assert found["share_smallest_rmse_and_safe"].value == pytest.approx(2 / 3)  # better than both, not safe
 
 
 def test_too_few_repetitions_for_a_test_are_no_failure() -> None:
-    four = curves.wilcoxon_claim("smaller", [(np.zeros(4), np.ones(4))], 0.05)
+    four = learning_curves.wilcoxon_claim("smaller", [(np.zeros(4), np.ones(4))], 0.05)
     assert np.isnan(four.value) and four.n == 0 and "4 repetitions" in four.note
-    assert curves.wilcoxon_claim("smaller", [(np.zeros(5), np.ones(5))], 0.05).value == 1.0
+    assert learning_curves.wilcoxon_claim("smaller", [(np.zeros(5), np.ones(5))], 0.05).value == 1.0
 
 
 def test_pairs_of_curves_are_of_the_repetitions_that_both_have() -> None:
@@ -156,7 +156,7 @@ def test_safe_queries_are_counted_both_ways_with_intervals() -> None:
         for r in range(6)
     ]
     curves = Curves.from_records(runs, tuple(TITLES))
-    found = by_name(curves.safety_statistics(curves))
+    found = by_name(learning_curves.safety_statistics(curves))
     assert found["safe_query_percent[method=al_mogp_nosafe]"].value == 37.5
     assert found["truly_safe_query_percent[method=al_mogp_nosafe]"].value == 50.0
     shares = 100 * np.array([1.0, 2.0] * 3) / 4
@@ -181,7 +181,7 @@ def test_precision_is_judged_in_every_cell() -> None:
         record("rs_mogp", r, [1.0] * 11, precision_noisy=[0.94 + 0.02 * r] * 10 + [0.90]) for r in range(2)
     ]
     found = by_name(
-        curves.precision_statistics(Curves.from_records([*good, *bad], tuple(TITLES)), [12, 22, 32])
+        learning_curves.precision_statistics(Curves.from_records([*good, *bad], tuple(TITLES)), [12, 22, 32])
     )
     assert found["safety_precision[method=rs_mogp,n_sum=12]"].value == pytest.approx(0.95)
     assert found["share_safety_precision_above_0_95"].value == 0.75  # 4 cells: 22 of rs_mogp fails
@@ -193,12 +193,12 @@ def test_precision_is_judged_in_every_cell() -> None:
 
 def test_an_extreme_mean_keeps_its_own_interval() -> None:
     cells = [mean([0.1, 0.3]), mean([]), mean([0.4, 0.5, 0.9])]
-    largest = curves.extreme("largest", cells, max, "by hand")
+    largest = learning_curves.extreme("largest", cells, max, "by hand")
     assert (largest.value, largest.n) == (pytest.approx(0.6), 3)
     assert (largest.interval_low, largest.interval_high) == pytest.approx((cells[2].low, cells[2].high))
     assert largest.note == "of 2 means, with the interval of that one; by hand"
-    assert curves.extreme("smallest", cells, min).value == pytest.approx(0.2)
-    assert np.isnan(curves.extreme("unknown", cells[1:2], min).value)
+    assert learning_curves.extreme("smallest", cells, min).value == pytest.approx(0.2)
+    assert np.isnan(learning_curves.extreme("unknown", cells[1:2], min).value)
 
 
 def test_the_order_of_points_is_a_share_of_paired_bootstrap_samples() -> None:

@@ -15,7 +15,7 @@ from gpsuite.experiments.pac_bayes.fits import run_fit
 from gpsuite.methods.pac_bayes import cost
 from gpsuite.methods.pac_bayes.cost import Cost, full_gp_cost, sparse_gp_cost
 from gpsuite.methods.pac_bayes.problem import Problem, Search
-from gpsuite.models.regression.gpflow_models import kmeans_inducing, limited_inducing
+from gpsuite.models.regression.inducing import kmeans_inducing, limited_inducing
 from gpsuite.models.search import NO_ROOM, minimise
 from tests.arrays import Array
 

@@ -143,15 +143,15 @@ def chosen(full: bool, room: int | None) -> list[object]:
     known = Observations(rng.uniform(-1.0, 1.0, (10, 1)), np.arange(10) % 2, rng.standard_normal(10))
     belief = Belief.cold(LinearCoregionalization(2), known, rng, SMCSettings(8, 1, 3))
     outputs = OutputPredictions(belief, belief.cloud.posterior, GRID, full)
-    before = predictions.ROOM  # type: ignore[attr-defined]
+    before = predictions.ROOM
     try:
-        predictions.ROOM = before if room is None else room  # type: ignore[attr-defined]
+        predictions.ROOM = before if room is None else room
         outputs.predict(np.arange(len(GRID)), lambda: False)
         chooser = Chooser(GRID, outputs, belief.cloud.posterior, full, None)
         rows = chooser._shortlist(7, np.ones((len(GRID), 1 if full else 2), dtype=bool), 3)
         made = chooser.choose(np.ones((len(GRID), 1 if full else 2), dtype=bool), 4, lambda: False)
     finally:
-        predictions.ROOM = before  # type: ignore[attr-defined]
+        predictions.ROOM = before
     return [made, rows, outputs.mean, outputs.variance, outputs.score]
 
 

@@ -8,7 +8,7 @@ from gpsuite.budget import Budget
 from gpsuite.methods.wasserstein.classifiers import Fit, NoKeeper, StateKeeper
 from gpsuite.methods.wasserstein.fitting import TrainingRows, split_rows
 from gpsuite.methods.wasserstein.options import ClassifierOptions, TrainingOptions
-from gpsuite.models.networks import NetworkSpec
+from gpsuite.models.network_spec import NetworkSpec
 from tests.arrays import Array
 
 CENTRES = np.array([[2.0, 0.0], [-1.0, 1.7], [-1.0, -1.7]])

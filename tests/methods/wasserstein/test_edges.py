@@ -26,7 +26,7 @@ from gpsuite.methods.wasserstein.scoring import (
 )
 from gpsuite.methods.wasserstein.training import train
 from gpsuite.models.classification.links import PROBIT
-from gpsuite.models.networks import NetworkSpec
+from gpsuite.models.network_spec import NetworkSpec
 from gpsuite.models.random_elements.likelihoods import Bernoulli, RobustMax, Softmax
 from tests.arrays import Array
 

@@ -11,7 +11,8 @@ import tensorflow as tf
 
 from gpsuite.methods.wasserstein.distance import wasserstein_on_points
 from gpsuite.methods.wasserstein.gwi import WassersteinObjective, root_traces, squared_wasserstein
-from gpsuite.models.networks import Network, NetworkSpec
+from gpsuite.models.network_spec import NetworkSpec
+from gpsuite.models.networks import Network
 from gpsuite.models.random_elements.elements import (
     NNGP,
     GaussianElement,

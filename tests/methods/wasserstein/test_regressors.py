@@ -21,7 +21,7 @@ from gpsuite.methods.wasserstein.scoring import (
     tempered,
     variance_factor,
 )
-from gpsuite.models.networks import NetworkSpec
+from gpsuite.models.network_spec import NetworkSpec
 from gpsuite.models.random_elements.elements import NNGP, KernelMean, NetworkMean
 from gpsuite.models.regression.prediction import predict
 from gpsuite.models.regression.training import hyperparameters_of

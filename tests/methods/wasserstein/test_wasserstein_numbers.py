@@ -15,7 +15,7 @@ from gpsuite.methods.wasserstein.fitting import split_rows
 from gpsuite.methods.wasserstein.gwi import WassersteinObjective, inducing_count
 from gpsuite.methods.wasserstein.scoring import temperature, tempered, variance_factor
 from gpsuite.models.classification.links import LOGISTIC, PROBIT
-from gpsuite.models.networks import NetworkSpec
+from gpsuite.models.network_spec import NetworkSpec
 from gpsuite.models.random_elements.certifiable import certifiable_posterior
 from gpsuite.models.random_elements.elements import (
     NNGP,

@@ -12,11 +12,8 @@ from gpsuite.methods.robustness.multiclass.multiclass_search import MultiClassSe
 from gpsuite.methods.robustness.multiclass.robust_max_bound import SLOPE, RobustMaxBound
 from gpsuite.methods.robustness.multiclass.softmax_bound import SoftmaxBound
 from gpsuite.methods.robustness.search.regions import linf_ball
-from gpsuite.models.classification.multiclass_posterior import (
-    QUADRATURE,
-    RobustMaxPosterior,
-    multiclass_posterior,
-)
+from gpsuite.models.classification.multiclass_posterior import QUADRATURE, RobustMaxPosterior
+from gpsuite.models.classification.multiclass_variational import multiclass_posterior
 from gpsuite.models.classification.robust_max import largest_probabilities
 
 

@@ -3,7 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpsuite.models.networks import Network, NetworkSpec
+from gpsuite.models.network_spec import NetworkSpec
+from gpsuite.models.networks import Network
 
 IMAGE = (8, 8, 3)
 

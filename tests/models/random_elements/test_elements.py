@@ -9,7 +9,8 @@ import tensorflow as tf
 
 from gpsuite.budget import Budget
 from gpsuite.errors import UserError
-from gpsuite.models.networks import Network, NetworkSpec
+from gpsuite.models.network_spec import NetworkSpec
+from gpsuite.models.networks import Network
 from gpsuite.models.random_elements.elements import (
     NNGP,
     GaussianElement,

@@ -12,7 +12,7 @@ from scipy.stats import norm
 
 from gpsuite.methods.wasserstein import baselines as networks_module
 from gpsuite.methods.wasserstein.baselines import build_mean_field, build_network, from_members
-from gpsuite.models.networks import NetworkSpec
+from gpsuite.models.network_spec import NetworkSpec
 
 pytestmark = pytest.mark.usefixtures("uncompiled")
 SPEC, N_DATA = NetworkSpec((4, 4), "tanh"), 30

@@ -1,0 +1,47 @@
+"""Inducing inputs to start from; no TensorFlow."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpsuite.arrays import FloatArray
+
+_ITERATIONS = 300  # scikit-learn's own limit
+
+
+# Seconds per row, centre and input of an iteration, and as many times that for the first centres (greedy k-means++).
+_PER_TERM, _FIRST = 1e-10, 30.0
+
+
+def kmeans_inducing(X: FloatArray, M: int, rng: np.random.Generator) -> FloatArray:
+    """Return M inducing inputs [M, D]: the centres of a k-means clustering of the inputs X [N, D].
+
+    Raises:
+        ValueError: if X has fewer than M different rows.
+    """
+    return limited_inducing(X, M, rng, None)[0]
+
+
+def limited_inducing(
+    X: FloatArray, M: int, rng: np.random.Generator, seconds: float | None
+) -> tuple[FloatArray, bool]:
+    """Return M inducing inputs [M, D] within about so many seconds, and whether the limit changed them.
+
+    k-means with as many iterations as fit; where not even the first centres do, M different rows of X.
+
+    Raises:
+        ValueError: if X has fewer than M different rows.
+    """
+    from sklearn.cluster import KMeans
+
+    different = np.unique(X, axis=0)
+    if not 1 <= M <= len(different):
+        raise ValueError(f"M={M} inducing inputs asked for, but X has {len(different)} different rows")
+    seed = int(rng.integers(2**31))
+    step = _PER_TERM * X.shape[0] * M * (X.shape[1] + 4)
+    fit = _ITERATIONS if seconds is None else int(min(seconds / step - _FIRST, _ITERATIONS))
+    if fit < 1:
+        return different[np.random.default_rng(seed).choice(len(different), M, replace=False)], True
+    found = KMeans(n_clusters=M, n_init=1, random_state=seed, max_iter=fit).fit(X)
+    cut = fit < _ITERATIONS and found.n_iter_ >= fit
+    return np.asarray(found.cluster_centers_, dtype=np.float64), cut
