@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import Field, dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from gpsuite.budget import Budget
 from gpsuite.data.loading import PreparedDataset
@@ -26,6 +26,7 @@ from gpsuite.registry import Registry
 Json = Any  # None, bool, int, float, str, list or dict of the same
 
 Name = TypeVar("Name", bound=str)
+Kind = TypeVar("Kind")
 
 INLINE = {"inline": True}
 OPTIONAL = {"optional": True}
@@ -52,6 +53,23 @@ def choice(value: str, valid: Iterable[Name]) -> Name:
         if known == value:
             return known
     raise ValueError(f"{value}: must be one of {', '.join(valid)}")
+
+
+def take(kind: Callable[..., Kind], settings: object, **own: Any) -> Kind:
+    """Return the params of a task: its fields are read from the settings of the same name, except those given.
+
+    A setting is so said once, in the settings; a list becomes a tuple, because params are frozen.
+
+    Raises:
+        TypeError: if a field without a default is neither given nor a setting, or a given name is no field.
+    """
+    named_fields = [each.name for each in fields(cast("type[Any]", kind)) if each.init]
+    found = {
+        name: getattr(settings, name) for name in named_fields if name not in own and hasattr(settings, name)
+    }
+    return kind(
+        **{name: tuple(value) if isinstance(value, list) else value for name, value in found.items()}, **own
+    )
 
 
 def plain(value: object) -> Json:

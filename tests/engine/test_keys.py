@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpsuite.engine.keys import canonical_json, short_hash, task_key
-from gpsuite.experiments.tasks import INLINE, LEFT_OUT, OPTIONAL, choice, left_out_as, named, plain
+from gpsuite.experiments.tasks import INLINE, LEFT_OUT, OPTIONAL, choice, left_out_as, named, plain, take
 from tests.engine import tiny
 
 json_values = st.recursive(
@@ -108,3 +108,30 @@ def test_other_data_are_another_task() -> None:
 def test_a_setting_that_is_nothing_is_a_setting() -> None:
     params: list[Any] = [{}, {"rows": 0}, {"rows": False}, {"rows": None}, {"rows": ""}, {"rows": []}]
     assert len({task_key(replace(tiny.task(3), params=each)) for each in params}) == len(params)
+
+
+@dataclass
+class _Settings:
+    rows: int = 7
+    goals: list[float] = field(default_factory=lambda: [1.0, 2.0])
+    comfort: str = "unused"
+
+
+@dataclass(frozen=True)
+class _Taken:
+    rows: int
+    goals: tuple[float, ...]
+    split: int
+    kind: str = "taken"
+
+
+def test_take_reads_the_settings_of_the_same_name_and_what_is_given_goes_first() -> None:
+    assert take(_Taken, _Settings(), split=3) == _Taken(7, (1.0, 2.0), 3)
+    assert take(_Taken, _Settings(), split=3, rows=1).rows == 1
+
+
+def test_take_refuses_a_missing_field_and_an_unknown_name() -> None:
+    with pytest.raises(TypeError, match="split"):
+        take(_Taken, _Settings())
+    with pytest.raises(TypeError, match="comfort"):
+        take(_Taken, _Settings(), split=3, comfort="x")

@@ -120,7 +120,9 @@ def test_claims_hold_for_the_better_method_and_not_for_the_worse() -> None:
     assert good["share_highest_log_density"].value == good["share_smallest_rmse_area"].value == 1.0
     swapped = Curves({"al_mogp": curves.runs["rs_mogp"], "rs_mogp": curves.runs["al_mogp"],
                       "al_indgps": curves.runs["al_indgps"]})  # fmt: skip
-    bad = by_name([*learning_curves.best_statistics(swapped), *learning_curves.area_statistics(swapped, 0.01)])
+    bad = by_name(
+        [*learning_curves.best_statistics(swapped), *learning_curves.area_statistics(swapped, 0.01)]
+    )
     assert bad["share_smallest_rmse_and_safe"].value == pytest.approx(1 / 3)  # safe, but not better
     assert bad["share_highest_log_density"].value == bad["share_smallest_rmse_area"].value == 0.0
 
