@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 import yaml
 
 from gpsuite.reporting.files import cannot, read_bytes, write_text
-from gpsuite.statistics.estimates import share
 
 if TYPE_CHECKING:
     from gpsuite.statistics.estimates import Estimate
@@ -509,6 +508,8 @@ def claim(name: str, cells: Iterable[object], note: str = "") -> Statistic:
         cells: whether the claim holds in each.
         note: what a reader should know beside how many hold.
     """
+    from gpsuite.statistics.estimates import share  # imports numpy, which comparing does without
+
     held = [bool(cell) for cell in cells]
     counted = f"{sum(held)} of {len(held)} cells" if held else ""
     return Statistic.of(name, share(held), note="; ".join(part for part in (counted, note) if part))

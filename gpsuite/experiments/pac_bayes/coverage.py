@@ -261,8 +261,8 @@ def fitted_noise(
         true = float(0.5 * weights @ loss.expected(np.zeros(POWER_NODES), mean, variance + 1.0))
         risk = posterior.gibbs_risk(loss)
         terms, kls = Terms(n, 0, NOISE_DELTA), (posterior.kl, 0.0)
-        bounds = [bounds.certify(RiskAndKL(risk, kl), terms).bound_kl for kl in kls]
-        rows.append((bounds[0], bounds[1], risk, true, posterior.kl))
+        bound, without = (bounds.certify(RiskAndKL(risk, kl), terms).bound_kl for kl in kls)
+        rows.append((bound, without, risk, true, posterior.kl))
     return rows
 
 

@@ -191,7 +191,7 @@ def test_every_coefficient_vector_has_its_rank_whatever_the_blocks(
     test = _test(objectives(40)[name], SignChanges(), m=30)
     alphas = _alphas(test, 30)[10 : 10 + count]
     expected = [_rank_by_definition(row, test.perturbations) for row in test.z_values(alphas)]
-    monkeypatch.setattr(ranks_module, "_BLOCK_BYTES", 8.5 * 8 * 30)
+    monkeypatch.setattr(ranks_module, "_RANK_BLOCK_BYTES", 8.5 * 8 * 30)
     monkeypatch.setattr(ranks_module, "_QUADRATIC_CHUNK", 4)
     assert test.ranks(alphas).tolist() == expected
 
@@ -200,7 +200,7 @@ def test_simulated_ranks_draw_anew_for_each_repetition(monkeypatch: pytest.Monke
     """Ten repetitions in blocks of 3, 3, 3, 1 are those blocks one after the other."""
     objective = LinearLSSVM(inputs(8, 2), 1.0)
     noise = np.random.default_rng(12).laplace(size=(10, 8))
-    monkeypatch.setattr(ranks_module, "_BLOCK_BYTES", 3.5 * 8 * 20 * 8)
+    monkeypatch.setattr(ranks_module, "_RANK_BLOCK_BYTES", 3.5 * 8 * 20 * 8)
     found = simulated_ranks(objective, np.ones(3), noise, SignChanges(), 20, np.random.default_rng(13))
     rng, expected = np.random.default_rng(13), []
     for start in (0, 3, 6, 9):
