@@ -28,7 +28,7 @@ from gpsuite.models.random_elements.elements import (
 from gpsuite.models.random_elements.likelihoods import Bernoulli, GaussianNoise, RobustMax, Softmax
 from tests import golden
 
-PACKAGES = ("gpsuite.methods.wasserstein", "gpsuite.models.random_elements", "gpsuite.models.networks")
+PACKAGES = ("gpsuite.methods.wasserstein", "gpsuite.models.random_elements", "gpsuite.models.network")
 RNG = np.random.default_rng(0)
 X, Z = RNG.standard_normal((12, 2)), RNG.standard_normal((4, 2))
 Y = np.arange(12) % 3
