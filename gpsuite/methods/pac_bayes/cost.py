@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from gpsuite.methods.pac_bayes.sparse.blocks import stores
+from gpsuite.methods.pac_bayes.sparse.algebra import stores
 
 # Of a matrix product's speed, as measured over n = 404 to 8000 and M = 100 to 1000.
 _EFFICIENCY = 0.65

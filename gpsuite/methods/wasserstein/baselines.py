@@ -25,14 +25,13 @@ from gpsuite.budget import Budget
 from gpsuite.methods.wasserstein.scoring import negative_log_density, negative_log_likelihood
 from gpsuite.models.network_spec import NetworkSpec
 from gpsuite.models.networks import Network
-from gpsuite.models.random_elements.elements import checked_inputs
+from gpsuite.models.random_elements.elements import checked_inputs, fit_prior
 from gpsuite.models.random_elements.likelihoods import (
     ClassLikelihood,
     ClassPrediction,
     GaussianNoise,
     normal_points,
 )
-from gpsuite.models.random_elements.prior import fit_prior
 from gpsuite.models.regression.inducing import kmeans_inducing
 
 WEIGHT_PRECISION = 1.0  # of the normal prior of every weight

@@ -21,9 +21,8 @@ from gpsuite.methods.wasserstein.baselines import (
     from_members,
     last_layer_laplace,
 )
-from gpsuite.methods.wasserstein.fitting import TrainingRows
+from gpsuite.methods.wasserstein.fitting import ClassifierOptions, GWIOptions, TrainingRows
 from gpsuite.methods.wasserstein.gwi import build_gwi_classifier, inducing_count
-from gpsuite.methods.wasserstein.options import ClassifierOptions, GWIOptions
 from gpsuite.methods.wasserstein.scoring import temperature, tempered
 from gpsuite.methods.wasserstein.training import Trainable, TrainingReport, TrainingState, train
 from gpsuite.models.classification.links import PROBIT

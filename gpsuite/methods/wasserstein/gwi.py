@@ -23,7 +23,7 @@ import tensorflow as tf
 from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.methods.wasserstein.distance import root_trace
-from gpsuite.methods.wasserstein.options import CHOSEN, GWIOptions
+from gpsuite.methods.wasserstein.fitting import CHOSEN, GWIOptions
 from gpsuite.methods.wasserstein.scoring import negative_log_density, negative_log_likelihood
 from gpsuite.models.networks import Network
 from gpsuite.models.random_elements.elements import (
@@ -36,9 +36,9 @@ from gpsuite.models.random_elements.elements import (
     SparseKernel,
     VariationalKernel,
     VariationalMean,
+    fit_prior,
 )
 from gpsuite.models.random_elements.likelihoods import ClassLikelihood, ClassPrediction, GaussianNoise
-from gpsuite.models.random_elements.prior import fit_prior
 from gpsuite.models.regression.inducing import kmeans_inducing
 
 ExpectedLog = Callable[[Any, Any, Any, Any], Any]

@@ -15,15 +15,17 @@ from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.methods.wasserstein.baselines import build_sparse_gp
 from gpsuite.methods.wasserstein.classifiers import NoKeeper, StateKeeper
-from gpsuite.methods.wasserstein.fitting import TrainingRows
+from gpsuite.methods.wasserstein.fitting import GWIOptions, TrainingOptions, TrainingRows
 from gpsuite.methods.wasserstein.gwi import build_gwi_regressor, inducing_count
-from gpsuite.methods.wasserstein.options import GWIOptions, TrainingOptions
 from gpsuite.methods.wasserstein.scoring import variance_factor
 from gpsuite.methods.wasserstein.training import Trainable, train
 from gpsuite.models.config import Hyperparameters, ModelSpec
-from gpsuite.models.regression.gpflow_models import build_gpr
-from gpsuite.models.regression.prediction import predict
-from gpsuite.models.regression.training import hyperparameters_of, maximise_likelihood
+from gpsuite.models.regression.gpflow_models import (
+    build_gpr,
+    hyperparameters_of,
+    maximise_likelihood,
+    predict,
+)
 from gpsuite.registry import Registry
 from gpsuite.seeds import derived_seed, stream
 

@@ -24,8 +24,7 @@ import tensorflow as tf
 from gpsuite.arrays import FloatArray
 from gpsuite.atomic import write_atomically
 from gpsuite.budget import Budget
-from gpsuite.methods.wasserstein.fitting import TrainingRows
-from gpsuite.methods.wasserstein.options import TrainingOptions
+from gpsuite.methods.wasserstein.fitting import TrainingOptions, TrainingRows
 from gpsuite.seeds import derived_seed, stream
 
 _FIRST_DECAY, _SECOND_DECAY, _TINY = 0.9, 0.999, 1e-7  # Kingma & Ba 2015

@@ -7,17 +7,30 @@ Saul 2009 for ReLU; Williams 1998 for erf).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import gpflow
 import numpy as np
 import tensorflow as tf
+from scipy.linalg import solve_triangular
+from scipy.spatial.distance import pdist
 
 from gpsuite.arrays import FloatArray
+from gpsuite.budget import Budget
 from gpsuite.errors import unknown_name
+from gpsuite.models.classification.approximation import GPCPosterior
+from gpsuite.models.classification.links import Link
+from gpsuite.models.classification.multiclass_posterior import RobustMaxPosterior
+from gpsuite.models.kernels import kernel_name
 from gpsuite.models.linalg import stable_cholesky
 from gpsuite.models.networks import Network
+from gpsuite.models.projected_lbfgs import minimise_on_grid
+from gpsuite.models.radial import expanded
+from gpsuite.models.regression.gpflow_models import assign, flatten
+from gpsuite.models.search import Minimum
+from gpsuite.registry import Registry
 
 ACTIVATIONS = ("relu", "erf")
 
@@ -414,3 +427,179 @@ def checked_inputs(X: FloatArray, inputs: int) -> FloatArray:
     if bad.size:
         raise ValueError(f"X[{bad[0][0]}, {bad[0][1]}] is {X[tuple(bad[0])]}; all inputs must be finite")
     return X
+
+
+# Prior kernels: their form by name, their parameters by the marginal likelihood of a few rows, then fixed.
+
+
+ROWS = 500
+"""Rows whose marginal likelihood is maximised: an evaluation costs N^3 + N^2 D."""
+START_NOISE, SMALLEST_NOISE = 0.1, 1e-4  # of targets of about unit variance
+
+PRIORS: Registry[Callable[[FloatArray], gpflow.kernels.Kernel]] = Registry("prior")
+
+
+@dataclass(frozen=True, eq=False)
+class FittedPrior:
+    """A prior kernel for targets around a constant mean.
+
+    Attributes:
+        kernel: its parameters are no longer trainable.
+        noise_variance: of the targets around the functions, in their squared units.
+        report: how the search went; its loss is the negative log marginal likelihood.
+    """
+
+    kernel: gpflow.kernels.Kernel
+    noise_variance: float
+    report: Minimum
+
+
+@PRIORS.register("se_ard")
+def _se_ard(X: FloatArray) -> gpflow.kernels.Kernel:
+    return gpflow.kernels.SquaredExponential(1.0, np.full(X.shape[1], _typical_distance(X)))
+
+
+@PRIORS.register("se")
+def _se(X: FloatArray) -> gpflow.kernels.Kernel:
+    return gpflow.kernels.SquaredExponential(1.0, _typical_distance(X))
+
+
+@PRIORS.register("nngp_relu")
+def _nngp_relu(X: FloatArray) -> gpflow.kernels.Kernel:
+    return NNGP(2, "relu", 2.0, 0.1)
+
+
+@PRIORS.register("nngp_erf")
+def _nngp_erf(X: FloatArray) -> gpflow.kernels.Kernel:
+    return NNGP(2, "erf", 2.0, 0.1)
+
+
+def fit_prior(
+    name: str, X: FloatArray, Y: FloatArray, rng: np.random.Generator, budget: Budget, rows: int = ROWS
+) -> FittedPrior:
+    """Choose a kernel's parameters and the noise by L-BFGS on the marginal likelihood of some rows.
+
+    The evaluations end long before the search of many lengthscales converges, so it runs on a grid: see
+    `projected_lbfgs`.
+
+    Args:
+        name: in `PRIORS`.
+        X: inputs [N, D].
+        Y: targets less the prior's mean [N, P]; all share the kernel and the noise.
+        rng: chooses the rows where there are more than `rows`.
+        budget: limits the evaluations; the paper allows 100.
+        rows: rows used at most.
+
+    Raises:
+        UserError: if the prior is unknown.
+    """
+    build = PRIORS.get(name)
+    chosen = rng.permutation(len(X))[:rows]
+    X, Y = np.asarray(X[chosen], np.float64), np.asarray(Y[chosen], np.float64)
+    noise = gpflow.likelihoods.Gaussian(START_NOISE, variance_lower_bound=SMALLEST_NOISE)
+    model = gpflow.models.GPR((X, Y), build(X), likelihood=noise)
+    variables = [p.unconstrained_variable for p in model.trainable_parameters]
+    loss = tf.function(lambda: _loss_and_gradient(model, variables), autograph=False)
+
+    def objective(point: FloatArray) -> tuple[float, FloatArray]:
+        assign(variables, point)
+        try:
+            value, gradient = loss()
+        except tf.errors.InvalidArgumentError:  # the covariance has no Cholesky factor
+            return np.nan, np.full_like(point, np.nan)
+        return float(value.numpy()), np.asarray(gradient.numpy(), np.float64)
+
+    report = minimise_on_grid(objective, flatten(variables), budget)
+    if np.isfinite(report.loss):
+        assign(variables, report.point)
+    gpflow.set_trainable(model, False)
+    return FittedPrior(model.kernel, float(model.likelihood.variance.numpy()), report)
+
+
+def _loss_and_gradient(model: gpflow.models.GPR, variables: list[Any]) -> tuple[Any, Any]:
+    with tf.GradientTape(watch_accessed_variables=False) as tape:
+        tape.watch(variables)
+        loss = model.training_loss()
+    return loss, tf.concat([tf.reshape(g, [-1]) for g in tape.gradient(loss, variables)], axis=0)
+
+
+def _typical_distance(X: FloatArray) -> float:
+    """Return the median distance of different rows, or 1 if all are equal."""
+    distances = pdist(X)
+    positive = distances[distances > 0.0]
+    return float(np.median(positive)) if positive.size else 1.0
+
+
+# From trained measures to the posteriors that the robustness family certifies.
+
+
+def certifiable_posterior(element: GaussianElement, link: Link) -> GPCPosterior:
+    """Return a measure with a kernel mean and a sparse kernel as a classifier's posterior over its inducing inputs.
+
+    With K_ZZ + jitter = L L' and S = B B' = Q diag(lambda) Q': alpha = L^-T b, F = Q' L^-1, c = lambda - 1.
+
+    Args:
+        element: of one latent function, prior mean 0, mean `KernelMean`, kernel `SparseKernel`.
+        link: class probability from the latent value.
+
+    Raises:
+        TypeError: for another element: a network's mean has no certified range, a constant none either.
+    """
+    parts, alpha, root, weights = _functions(element)
+    if element.prior_mean != 0.0 or len(alpha) != 1:
+        raise TypeError("one latent function with prior mean 0 is needed")
+    return GPCPosterior(
+        **parts,
+        alpha=alpha[0],
+        root=root[0],
+        weights=weights[0],
+        operator_bound=max(1.0, 1.0 + float(weights.max())),
+        link=link,
+    )
+
+
+def certifiable_robust_max(element: GaussianElement, epsilon: float) -> RobustMaxPosterior:
+    """Return a measure of C >= 2 functions, kernel means and sparse kernels, as a robust-max classifier's posterior.
+
+    The prior's constant mean is the same for all functions and is left out: it moves no difference.
+
+    Args:
+        element: of several latent functions.
+        epsilon: of the robust maximum.
+
+    Raises:
+        TypeError: as `certifiable_posterior`, but for the prior's mean.
+    """
+    parts, alpha, own, weights = _functions(element)
+    C, M = alpha.shape
+    root = np.zeros((C, M, C, M))
+    root[np.arange(C), :, np.arange(C)] = own
+    return RobustMaxPosterior(
+        **parts,
+        alpha=alpha,
+        root=root.reshape(C * M, C, M),
+        weights=weights.ravel(),
+        operator_bound=max(1.0, 1.0 + float(weights.max())),
+        epsilon=epsilon,
+    )
+
+
+def _functions(element: GaussianElement) -> tuple[dict[str, Any], FloatArray, FloatArray, FloatArray]:
+    """Return inputs and kernel, and of every function alpha [C, M], root [C, M, M] and weights [C, M]."""
+    mean, kernel, basis = element.mean, element.kernel, element.basis
+    if not (isinstance(mean, KernelMean) and isinstance(kernel, SparseKernel) and basis is not None):
+        raise TypeError("only a kernel mean with a sparse kernel can be certified")
+    prior: gpflow.kernels.IsotropicStationary = element.prior_kernel
+
+    def transposed_solve(right: FloatArray) -> FloatArray:
+        return np.asarray(solve_triangular(basis.factor, right, lower=True, trans="T"))
+
+    rotations, singular, _ = np.linalg.svd(np.tril(kernel.factors.numpy()))
+    root = np.stack([np.ascontiguousarray(transposed_solve(each).T) for each in rotations])
+    parts = {
+        "X": basis.Z,
+        "kernel": kernel_name(prior),
+        "variance": float(prior.variance.numpy()),
+        "lengthscales": expanded(prior.lengthscales.numpy(), basis.Z.shape[1]),
+    }
+    return parts, np.ascontiguousarray(transposed_solve(mean.weights.numpy()).T), root, singular**2 - 1.0

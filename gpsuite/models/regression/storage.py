@@ -12,8 +12,15 @@ import numpy as np
 
 from gpsuite.arrays import FloatArray
 from gpsuite.models.config import Hyperparameters, ModelSpec
-from gpsuite.models.regression.gpflow_models import build_fitc, build_gpr, build_sgpr
-from gpsuite.models.regression.training import RegressionModel, hyperparameters_of, kind_of, spec_of
+from gpsuite.models.regression.gpflow_models import (
+    RegressionModel,
+    build_fitc,
+    build_gpr,
+    build_sgpr,
+    hyperparameters_of,
+    kind_of,
+    spec_of,
+)
 from gpsuite.models.storage import ModelFile
 
 _FILE = ModelFile("gpsuite-model", 1, "model")

@@ -6,8 +6,7 @@ import numpy as np
 
 from gpsuite.budget import Budget
 from gpsuite.methods.wasserstein.classifiers import Fit, NoKeeper, StateKeeper
-from gpsuite.methods.wasserstein.fitting import TrainingRows, split_rows
-from gpsuite.methods.wasserstein.options import ClassifierOptions, TrainingOptions
+from gpsuite.methods.wasserstein.fitting import ClassifierOptions, TrainingOptions, TrainingRows, split_rows
 from gpsuite.models.network_spec import NetworkSpec
 from tests.arrays import Array
 

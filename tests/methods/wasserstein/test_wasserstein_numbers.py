@@ -16,7 +16,6 @@ from gpsuite.methods.wasserstein.gwi import WassersteinObjective, inducing_count
 from gpsuite.methods.wasserstein.scoring import temperature, tempered, variance_factor
 from gpsuite.models.classification.links import LOGISTIC, PROBIT
 from gpsuite.models.network_spec import NetworkSpec
-from gpsuite.models.random_elements.certifiable import certifiable_posterior
 from gpsuite.models.random_elements.elements import (
     NNGP,
     GaussianElement,
@@ -24,6 +23,7 @@ from gpsuite.models.random_elements.elements import (
     KernelMean,
     NetworkKernel,
     SparseKernel,
+    certifiable_posterior,
 )
 from gpsuite.models.random_elements.likelihoods import Bernoulli, GaussianNoise, RobustMax, Softmax
 from tests import golden

@@ -9,10 +9,16 @@ import numpy as np
 import pytest
 
 from gpsuite.models.config import Hyperparameters, ModelSpec
-from gpsuite.models.regression.gpflow_models import build_fitc, build_gpr, build_sgpr
-from gpsuite.models.regression.prediction import predict
+from gpsuite.models.regression.gpflow_models import (
+    build_fitc,
+    build_gpr,
+    build_sgpr,
+    hyperparameters_of,
+    kind_of,
+    predict,
+    spec_of,
+)
 from gpsuite.models.regression.storage import load_model, save_model
-from gpsuite.models.regression.training import hyperparameters_of, kind_of, spec_of
 from gpsuite.models.storage import ModelFileError
 from tests.arrays import Array
 from tests.models.regression_problems import START, make_problem

@@ -23,23 +23,21 @@ from gpsuite.methods.pac_bayes.losses import Loss
 from gpsuite.methods.pac_bayes.posteriors import RiskAndKL, check_logarithms, checked_data, gibbs_risk
 from gpsuite.methods.pac_bayes.problem import Problem, Search, TrainedGP
 from gpsuite.methods.pac_bayes.sparse.algebra import (
+    LARGEST_SLACK,
+    BlockArray,
     InducingKernel,
     KernelContraction,
+    RiskSums,
+    Slopes,
     WhitenedPosterior,
     add_product,
     blocks,
     checked_inducing,
+    free_form_slack,
     head_of,
     longest_block,
     not_positive_definite,
     squared_norms,
-)
-from gpsuite.methods.pac_bayes.sparse.blocks import (
-    LARGEST_SLACK,
-    BlockArray,
-    RiskSums,
-    Slopes,
-    free_form_slack,
     stores,
     sum_risk,
 )

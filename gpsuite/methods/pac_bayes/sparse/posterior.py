@@ -14,16 +14,18 @@ from gpsuite.arrays import FloatArray
 from gpsuite.methods.pac_bayes.losses import Loss
 from gpsuite.methods.pac_bayes.posteriors import RiskAndKL, checked_data, checked_inputs, gibbs_risk
 from gpsuite.methods.pac_bayes.sparse.algebra import (
+    LARGEST_SLACK,
     InducingKernel,
+    Slopes,
     WhitenedPosterior,
     WhitenedSums,
     blocks,
     check_alpha,
     checked_inducing,
     not_positive_definite,
+    sparse_slack,
     squared_norms,
 )
-from gpsuite.methods.pac_bayes.sparse.blocks import LARGEST_SLACK, Slopes, sparse_slack
 from gpsuite.models.config import Hyperparameters
 
 

@@ -22,8 +22,7 @@ from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.budget import Budget
 from gpsuite.methods.pac_bayes.problem import Problem, Search, TrainedGP
 from gpsuite.methods.pac_bayes.sparse.algebra import checked_inducing
-from gpsuite.methods.pac_bayes.sparse.likelihood import Form, SparseLikelihoodObjective
-from gpsuite.methods.pac_bayes.sparse.objective import SparseGPObjective
+from gpsuite.methods.pac_bayes.sparse.objective import Form, SparseGPObjective, SparseLikelihoodObjective
 from gpsuite.models.config import Hyperparameters
 from gpsuite.models.linalg import NotPositiveDefiniteError
 from gpsuite.models.projected_lbfgs import Evaluation, InverseHessian, descend, evaluated
