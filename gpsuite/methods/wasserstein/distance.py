@@ -96,20 +96,6 @@ def wasserstein_on_points(
     return _terms(prior_mean, mean, np.diagonal(K), np.diagonal(R), cross)
 
 
-def squared_gaussian_wasserstein(
-    mean_p: FloatArray, covariance_p: FloatArray, mean_q: FloatArray, covariance_q: FloatArray
-) -> float:
-    """Return the squared 2-Wasserstein distance of N(mean_p, covariance_p) and N(mean_q, covariance_q) on R^d.
-
-    Raises:
-        ValueError: if shapes disagree or a value is not finite.
-    """
-    terms = wasserstein_on_points(
-        *(np.asarray(part, np.float64) for part in (mean_p, mean_q, covariance_p, covariance_q))
-    )
-    return max(len(mean_p) * terms.squared_distance, 0.0)  # rounding may leave it an ulp below 0
-
-
 def root_trace(K: FloatArray, R: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return tr (K^1/2 R_j K^1/2)^1/2 = |sqrt(R_j) sqrt(K)|_* [J] and its slopes in R [J, S, S], to train by.
 

@@ -127,32 +127,6 @@ def build_vgp(
     return gpflow.models.VGP((X, (y[:, None] + 1.0) / 2.0), kernel, build_bernoulli(link))
 
 
-def build_svgp(
-    Z: FloatArray,
-    num_data: int,
-    spec: ModelSpec,
-    hyperparameters: Hyperparameters,
-    link: Link,
-    whiten: bool = True,
-) -> gpflow.models.SVGP:
-    """Build GPflow's sparse variational classifier; it is not trained.
-
-    Args:
-        Z: inducing inputs, shape [M, D].
-        num_data: N, for mini-batches.
-        spec: kernel, and one lengthscale per input or a single one.
-        hyperparameters: variance and lengthscales.
-        link: probit, logistic or squeezed probit (GPflow's own).
-        whiten: whether q describes L^-1 f(Z), K_ZZ = L L', instead of f(Z).
-
-    Raises:
-        ValueError: if lengthscales or link do not fit.
-    """
-    kernel = build_kernel(spec, hyperparameters, Z.shape[1])
-    inducing = gpflow.inducing_variables.InducingPoints(np.array(Z, dtype=np.float64))
-    return gpflow.models.SVGP(kernel, build_bernoulli(link), inducing, num_data=num_data, whiten=whiten)
-
-
 def variational_posterior(model: VariationalModel) -> GPCPosterior:
     """Return the model's latent posterior with its present parameters.
 

@@ -27,8 +27,9 @@ from gpsuite.models.random_elements.elements import (
 )
 from gpsuite.models.random_elements.likelihoods import Bernoulli, GaussianNoise, RobustMax, Softmax
 from tests import golden
+from tests.methods.wasserstein.class_problems import squared_gaussian_wasserstein
 
-PACKAGES = ("gpsuite.methods.wasserstein", "gpsuite.models.random_elements", "gpsuite.models.networks")
+PACKAGES = ("gpsuite.methods.wasserstein", "gpsuite.models.random_elements", "gpsuite.models.network")
 RNG = np.random.default_rng(0)
 X, Z = RNG.standard_normal((12, 2)), RNG.standard_normal((4, 2))
 Y = np.arange(12) % 3
@@ -42,7 +43,7 @@ def distances() -> list[object]:
     return [
         distance.wasserstein_by_eigenvalues(m, n, np.diagonal(K), np.diagonal(R), R[:3], K[:, :3]),
         distance.wasserstein_on_points(m, n, K, R),
-        distance.squared_gaussian_wasserstein(m, K, n, R),
+        squared_gaussian_wasserstein(m, K, n, R),
         distance.root_trace(K, np.stack([R, K + R])),
     ]
 
