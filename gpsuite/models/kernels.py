@@ -20,11 +20,6 @@ def build_kernel(
 
     With `spec.ard` the lengthscales are one per input; a single given value is used for each.
 
-    Args:
-        spec: names the kernel and says whether it is ARD.
-        hyperparameters: variance and lengthscales.
-        input_dim: D.
-
     Raises:
         UserError: if the kernel's name is unknown.
         ValueError: if the number of lengthscales fits neither `spec.ard` nor D.

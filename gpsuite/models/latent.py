@@ -24,8 +24,6 @@ class KernelPosterior(ABC):
     """Parameters of a latent posterior: means are linear, covariances quadratic in k_i = s kappa(|(x - X_i) / l|).
 
     Attributes:
-        X: training or inducing inputs, shape [N, D].
-        kernel: name in `gpsuite.models.config.KERNEL_NAMES`.
         variance: s, prior variance of a latent function.
         lengthscales: l, shape [D], positive, in units of X (one per input also without ARD).
         alpha: weights of the means, [..., N].
@@ -70,7 +68,7 @@ class KernelPosterior(ABC):
 
     @abstractmethod
     def _shapes(self, rank: int) -> Mapping[str, tuple[int, ...]]:
-        """Return the shapes that `alpha` and `root`, of this many rows, must have."""
+        ...
 
     @cached_property
     def _centre(self) -> FloatArray:
@@ -107,10 +105,6 @@ class LatentPosterior(KernelPosterior):
     With k_i = s kappa(|(x - X_i) / l|): mu = k' alpha and Sigma = s + sum_k c_k (F k)_k^2.
 
     Attributes:
-        X: training or inducing inputs, shape [N, D].
-        kernel: name in `gpsuite.models.config.KERNEL_NAMES`.
-        variance: s, prior variance of the latent function.
-        lengthscales: l, shape [D], positive, in units of X (one per input also without ARD).
         alpha: weights of the mean, shape [N].
         root: F, shape [r, N]; for Laplace and EP (K + W^-1)^-1 = F'F, for exact regression (K + noise)^-1.
         weights: c, shape [r]; -1 for Laplace, EP and exact regression, eigenvalues of the whitened covariance minus 1
@@ -128,9 +122,6 @@ class LatentPosterior(KernelPosterior):
         """Return the mean [B] and the variance [B] of the latent function.
 
         The variance is clipped to [`SMALLEST_VARIANCE` s, g s], which only removes rounding.
-
-        Args:
-            Xnew: inputs, shape [B, D].
 
         Raises:
             ValueError: if `Xnew` is not finite or not of shape [B, D].

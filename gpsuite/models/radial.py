@@ -50,20 +50,12 @@ def squared_distances(A: FloatArray, B: FloatArray) -> FloatArray:
 
 
 def kappa(kernel: str, q: FloatArray) -> FloatArray:
-    """Return the kernel at scaled squared distance q, in units of its variance.
-
-    Raises:
-        UserError: if the kernel is unknown.
-    """
+    """Return the kernel at scaled squared distance q, in units of its variance."""
     return kappa_and_slope(kernel, q)[0]
 
 
 def kappa_and_slope(kernel: str, q: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return kappa(q) and -2 dkappa/dq, so that dk/dx_j = -s slope (x_j - x'_j) / l_j^2.
-
-    Raises:
-        UserError: if the kernel is unknown.
-    """
+    """Return kappa(q) and -2 dkappa/dq, so that dk/dx_j = -s slope (x_j - x'_j) / l_j^2."""
     match kernel:
         case "squared_exponential":
             value = np.multiply(q, -0.5)

@@ -65,8 +65,6 @@ class Minimum:
             start, where the search then ended.
         status: done (converged), budget (stopped early) or diverged (no usable optimum).
         reason: why it ended, in words.
-        evaluations: evaluations of loss and gradient.
-        iterations: accepted L-BFGS-B steps.
         message: what scipy said, or an empty string if it was interrupted.
         stalled: whether its last line search found no decrease, converged or not.
         failures: why the loss was not defined, one entry for each such evaluation.
@@ -115,7 +113,6 @@ class RecordedLoss:
         self._longest = 0.0
 
     def evaluate(self, point: FloatArray) -> tuple[float, FloatArray]:
-        """Return loss and gradient, or a rejection where they are not finite."""
         if self.evaluations and self.budget.exhausted:
             raise BudgetEndedError(self.budget.reason)
         if self.evaluations and not self.budget.has_room(self._longest):
@@ -181,15 +178,7 @@ def minimise(
     box: Bounds | None = None,
     rules: StepRules = SCIPY_RULES,
 ) -> Minimum:
-    """Run L-BFGS-B until it converges or the budget ends; the start is always evaluated.
-
-    Args:
-        objective: loss and gradient.
-        start: where it begins, shape [K], inside the box.
-        budget: each evaluation is counted; ends the search when exhausted.
-        box: limits, or None.
-        rules: tolerances, and what happens where the loss is not defined.
-    """
+    """Run L-BFGS-B until it converges or the budget ends; the start is always evaluated."""
     search = RecordedLoss(objective, budget, rules)
     try:
         first = search.evaluate(start)

@@ -27,7 +27,6 @@ def corrected_t_p(values: npt.ArrayLike, test_over_training: float = 0.0) -> flo
     of values that are all the same, without a deviation to go by, that of their signs: 1/2^n or 1.
 
     Args:
-        values: one per split, [n].
         test_over_training: test rows over training rows of a split; 0 for independent values.
     """
     found = corrected_mean(values, test_over_training)

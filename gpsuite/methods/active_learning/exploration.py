@@ -45,16 +45,11 @@ class Proposal:
 
     Attributes:
         index: number of this model, from 0.
-        n_sum: number of measured output values it knows.
-        row: of the pool.
-        x: input [D].
         p: output to measure, or None: all.
         probability_safe: of x, by moment matching; NaN without a safety model.
-        entropy: of what is to be measured, noise-free, in nats.
         probabilities: of being safe at every pool input, [n]; None without a safety model.
         n_safe: number of pool inputs that are probably safe (all, without a safety model).
         n_available: number of queries that were left, safe or not.
-        monitors: the model at each monitor, by name.
         seconds: wall time of inference for `main` and `safety` and of `predict`.
         diagnostics: of the inference for `main` and `safety`.
     """
@@ -91,17 +86,12 @@ class Planner:
     """Proposes a query, takes in what was measured, and proposes the next: Algorithm 1 of Li et al. 2022.
 
     Args:
-        problem: pool, first measurements, safety limit, monitors.
-        pipeline: model and rule.
-        rng: the only source of randomness.
         settings: how hyperparameters are inferred; default: sequential Monte Carlo.
         when_nothing_is_safe: stop as infeasible, or propose the most probably safe input.
         queries: largest number of queries; buffers are made for it.
 
     Attributes:
-        index: number of queries answered.
         status: `running`, or `infeasible` once no query is left.
-        reason: why it is infeasible, else empty.
 
     Raises:
         ValueError: if the pipeline needs a safety limit and the problem has none.
@@ -141,9 +131,7 @@ class Planner:
             self._safety = Learner(model, problem.safety, problem.pool.X, settings, capacity=capacity)
 
     def propose(self) -> Proposal | None:
-        """Learn what was measured last and return the next query; None, with status and reason, if none is left.
-
-        Without a measurement in between, the same proposal is returned again.
+        """Learn what was measured last and return the next query, the same until it is answered; None if none is left.
 
         Raises:
             FloatingPointError: if no allowed query has an entropy.
@@ -265,7 +253,6 @@ class Planner:
         return self._available.all(axis=1) if self._full else self._available
 
     def _learn(self) -> dict[str, float]:
-        """Infer from all measurements; return the seconds of each model."""
         seconds = {}
         for name, learner in self._learners.items():
             begun = time.perf_counter()
@@ -352,7 +339,6 @@ class Planner:
         self.status, self.reason = "infeasible", reason
 
     def _judgements(self, mean: FloatArray, variance: FloatArray) -> dict[str, Judgement]:
-        """Return the model at each monitor."""
         found, weights, noise = self._outputs.predictions, self._outputs.weights, self._outputs.noise
         judged = {}
         for name, monitor in self._problem.monitors.items():
@@ -397,11 +383,7 @@ def _at_rows(candidates: BoolArray, rows: BoolArray) -> BoolArray:
 
 
 class Explorer(Iterator[Step]):
-    """The iterator that `explore` returns.
-
-    Attributes:
-        planner: the models and the rule; its `status` and `reason` tell how the iteration ended.
-    """
+    """The iterator that `explore` returns; the planner's `status` and `reason` say how it ended."""
 
     def __init__(self, planner: Planner, oracle: Oracle, iterations: int) -> None:
         self.planner = planner
@@ -417,18 +399,15 @@ class Explorer(Iterator[Step]):
 
     @property
     def reason(self) -> str:
-        """Why the status is `infeasible`; else empty."""
         return self.planner.reason
 
     def state(self) -> SavedState:
-        """Return what continues this exploration after the last step, by `restore`."""
         return self.planner.state()
 
     def restore(self, state: SavedState) -> None:
-        """Continue after the last step of an earlier exploration of the same problem, pipeline and settings.
+        """Continue after the last step of an earlier exploration of the same problem, bit by bit.
 
-        The steps that follow are those that would have followed there, bit by bit; the Generator's state is
-        overwritten, and the earlier queries count.
+        The generator's state is overwritten, and the earlier queries count.
 
         Raises:
             ValueError: if the state does not fit.
@@ -458,12 +437,6 @@ def explore(
     Memory does not grow with the iterations. All work is done while the next step is awaited.
 
     Args:
-        problem: pool, first measurements, safety limit, monitors.
-        pipeline: model and rule.
-        oracle: measures a row of the pool.
-        rng: the only source of randomness.
-        iterations: number of queries.
-        settings: how hyperparameters are inferred; default: sequential Monte Carlo.
         when_nothing_is_safe: `stop` with status infeasible, or query the `safest` input.
 
     Raises:

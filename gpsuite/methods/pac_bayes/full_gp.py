@@ -69,7 +69,6 @@ class _Algebra:
 
     @property
     def n(self) -> int:
-        """Number of training points."""
         return len(self._y)
 
     def _fill_kernel(self, theta: FloatArray) -> FloatArray:
@@ -170,10 +169,7 @@ class FullGPObjective(_Algebra):
         self._loss, self._bound = problem.loss, problem.bound
 
     def value_and_gradient(self, theta: FloatArray) -> tuple[float, FloatArray, RiskAndKL]:
-        """Return the bound, its gradient in theta, and the risk and KL behind it.
-
-        Args:
-            theta: natural logarithms of (variance, lengthscale or lengthscales, noise variance), [T + 1].
+        """Return the bound, its gradient in theta [T + 1], and the risk and KL behind it.
 
         Raises:
             NotPositiveDefiniteError: if K + s I cannot be factorised in float64.
@@ -200,11 +196,6 @@ class FullGPObjective(_Algebra):
 class FullGPLikelihood(_Algebra):
     """The negative log marginal likelihood of a full GP and its gradient in the logarithms of the hyperparameters.
 
-    Args:
-        X: inputs [N, D], finite.
-        y: targets [N], finite.
-        ard: one lengthscale per input, or a single one.
-
     Raises:
         ValueError: if shapes disagree, or a value is not finite.
     """
@@ -214,10 +205,7 @@ class FullGPLikelihood(_Algebra):
         super().__init__(X, y, X.shape[1] if ard else 1)
 
     def value_and_gradient(self, theta: FloatArray) -> tuple[float, FloatArray]:
-        """Return the negative log marginal likelihood in nats, and its gradient in theta.
-
-        Args:
-            theta: natural logarithms of (variance, lengthscale or lengthscales, noise variance), [T + 1].
+        """Return the negative log marginal likelihood in nats, and its gradient in theta [T + 1].
 
         Raises:
             NotPositiveDefiniteError: if K + s I cannot be factorised in float64.
@@ -244,7 +232,6 @@ def _weighted_squares(weights: FloatArray, A: FloatArray, B: FloatArray) -> Floa
 
 
 def _mirror_lower(matrix: FloatArray) -> None:
-    """Copy the lower triangle of a square matrix to its upper one, block by block."""
     n = len(matrix)
     for i in range(0, n, _PANEL):
         e = min(i + _PANEL, n)
@@ -290,15 +277,6 @@ def maximise_full_likelihood(
     The search runs over GPflow's unconstrained parameters, softplus of the kernel's and softplus above a floor of the
     noise variance, with scipy's default tolerances: it visits the points that GPflow's would.
 
-    Args:
-        X: inputs [N, D].
-        y: targets [N].
-        ard: one lengthscale per input, or a single one.
-        budget: each evaluation is counted; ends the search when exhausted.
-
-    Returns:
-        the hyperparameters at the best point met, and how the search ended.
-
     Equation: Rasmussen & Williams 2006, Eq. (2.30)
     """
     likelihood = FullGPLikelihood(X, y, ard)
@@ -339,10 +317,6 @@ def relevance_lengthscales(X: FloatArray, y: FloatArray) -> FloatArray:
 
     The log marginal likelihood, plus a lognormal prior about the distance of two standardised rows, sqrt(2 D), which
     decides where rows are few: there all inputs stay alike.
-
-    Args:
-        X: standardised inputs [N, D].
-        y: standardised targets [N].
 
     Raises:
         ValueError: if shapes disagree, or a value is not finite.

@@ -92,7 +92,6 @@ class PerturbedQuadratic:
 
     @property
     def count(self) -> int:
-        """I = m - 1."""
         return self.perturbations.m - 1
 
     @property
@@ -130,7 +129,6 @@ class PerturbedQuadratic:
 
     @cached_property
     def condition(self) -> float:
-        """Condition number of `triangle`; infinite when the metric is singular or R < p."""
         if self.triangle.shape[0] < self.triangle.shape[1]:
             return np.inf
         return float(np.linalg.cond(self.triangle))
@@ -302,13 +300,7 @@ def in_metric(quadratic: PerturbedQuadratic) -> tuple[PerturbedQuadratic, float]
 
 
 def _smallest_dual(eigenvalues: FloatArray, squares: FloatArray, constant: FloatArray) -> FloatArray:
-    """Return min over mu of [constant + sum squares/(eigenvalues - mu)]/mu, all rows at once.
-
-    Args:
-        eigenvalues: Lambda, ascending and positive, shape [I, p].
-        squares: bh^2, shape [I, p].
-        constant: -c >= 0, shape [I].
-    """
+    """Return min over mu of [constant + sum squares/(eigenvalues - mu)]/mu, all rows at once."""
     result = np.zeros(len(constant))  # no constant and no slope: the set is the estimate alone
     open_ = (constant > 0.0) | (squares.sum(axis=1) > 0.0)
     lam, sq, const = eigenvalues[open_], squares[open_], constant[open_]

@@ -172,7 +172,6 @@ class EpsilonSVR(Objective):
 
     @property
     def design(self) -> FloatArray:
-        """Phi = K."""
         return self.gram
 
     @property
@@ -185,7 +184,6 @@ class EpsilonSVR(Objective):
         return np.asarray(np.sign(e) * (np.abs(e) > self.epsilon))
 
     def value(self, y: FloatArray, alpha: FloatArray) -> float:
-        """Return the objective at alpha."""
         excess = np.maximum(np.abs(self.residuals(y, alpha)) - self.epsilon, 0.0)
         return float(0.5 * alpha @ self.gram @ alpha + self.weight * excess.sum())
 
@@ -243,15 +241,12 @@ class KernelLasso(Objective):
 
     @property
     def design(self) -> FloatArray:
-        """Phi = K."""
         return self.gram
 
     def lift(self, alphas: FloatArray) -> FloatArray:
-        """Return the signs, which the gradient is linear in."""
         return np.asarray(np.sign(alphas))
 
     def value(self, y: FloatArray, alpha: FloatArray) -> float:
-        """Return the objective at alpha."""
         e = self.residuals(y, alpha)
         return float(0.5 * e @ e + self.penalty * np.abs(alpha).sum())
 

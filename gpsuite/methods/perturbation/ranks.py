@@ -59,22 +59,18 @@ class Perturbations:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """[..., m-1, n]."""
         return self.signs.shape if self.signs is not None else self.order.shape  # type: ignore[union-attr]
 
     @property
     def m(self) -> int:
-        """Number of compared values Z_0..Z_{m-1}."""
         return self.shape[-2] + 1
 
     @property
     def n(self) -> int:
-        """Number of residuals."""
         return self.shape[-1]
 
     @property
     def signs_and_order(self) -> tuple[FloatArray, IntArray]:
-        """Both parts written out, [..., m-1, n] each."""
         signs = np.ones(self.shape) if self.signs is None else self.signs
         same = np.broadcast_to(np.arange(self.n, dtype=np.int64), self.shape)
         return signs, same if self.order is None else self.order
@@ -122,7 +118,7 @@ class Group(Protocol):
     def draw(
         self, n: int, m: int, rng: np.random.Generator, repetitions: tuple[int, ...] = ()
     ) -> Perturbations:
-        """Return m - 1 uniform transformations of n residuals and a tie-breaking permutation."""
+        ...
 
 
 class _Drawn:
@@ -175,7 +171,6 @@ def _signs(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
 
 
 def _orders(rng: np.random.Generator, shape: tuple[int, ...]) -> IntArray:
-    """Return uniform permutations along the last axis."""
     rows = np.broadcast_to(np.arange(shape[-1], dtype=np.int64), shape)
     return np.asarray(rng.permuted(rows, axis=-1))
 
@@ -243,7 +238,6 @@ class PerturbedNorms:
 
 
 def squares(rows: FloatArray) -> FloatArray:
-    """Return the squared norm of the last axis."""
     return np.asarray(np.einsum("...r,...r->...", rows, rows))
 
 
@@ -267,12 +261,7 @@ _FEW_COEFFICIENTS = 32
 
 
 def rank(Z: FloatArray, before: BoolArray) -> IntArray:
-    """Return 1 + #{i : Z_i < Z_0, or tied and before it}, in 1..m: uniform where the Z are exchangeable.
-
-    Args:
-        Z: Z_0..Z_{m-1}, shape [..., m].
-        before: whether i comes before the reference when tied, [..., m-1].
-    """
+    """Return 1 + #{i : Z_i < Z_0, or tied and before it}, in 1..m: uniform where the Z are exchangeable."""
     Z0, others = Z[..., :1], Z[..., 1:]
     tied = np.abs(others - Z0) <= TIE * np.maximum(Z0, others)
     close = tied.any(axis=-1)
@@ -300,8 +289,6 @@ class RankTest:
     """Z values and ranks of coefficient vectors, for one data set.
 
     Attributes:
-        objective: the model, p coefficients.
-        y: outputs [n].
         perturbations: drawn once for this data set.
         alpha_hat: the objective's minimiser [p], the centre of the quadratic forms.
     """
@@ -460,12 +447,6 @@ def ranks_of_noise(
     """Return the ranks [R] of the true alpha [p] over repetitions of the noise [R, n] at a fixed design.
 
     Exactness says they are uniform on 1..m where the group leaves the noise's distribution alone.
-
-    Args:
-        objective: the model; y = Phi alpha + noise.
-        alpha: the ideal coefficients.
-        noise: one row a repetition.
-        perturbations: with R repetitions (or none: the same for all).
     """
     form = objective.form
     scores = objective.score(noise)
@@ -490,12 +471,6 @@ def simulated_ranks(
     """Return ranks [R] of the true alpha as `ranks_of_noise`, perturbations drawn anew in each repetition.
 
     Args:
-        objective: the model; y = Phi alpha + noise.
-        alpha: the ideal coefficients [p].
-        noise: [R, n], one row a repetition.
-        group: what to draw from.
-        m: number of values compared.
-        rng: source of the draws.
         break_ties: False counts ties in favour of membership.
     """
     repetitions, n = noise.shape

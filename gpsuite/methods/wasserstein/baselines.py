@@ -44,8 +44,6 @@ class SoftmaxNetwork:
     """A network with softmax outputs, maximum a posteriori under a normal prior of its weights.
 
     Attributes:
-        network: its function.
-        variables: its parameters.
         n_data: N, all training rows.
         dropout: probability with which a hidden unit is left out in training.
     """
@@ -56,18 +54,15 @@ class SoftmaxNetwork:
     dropout: float
 
     def loss(self, X: Any, y: Any, seed: Any) -> Any:
-        """Return the negative log posterior's estimate by a batch, in nats."""
         logits = self.network(self.variables, X, self.dropout, seed)
         penalty = tf.add_n([tf.cast(tf.nn.l2_loss(v), tf.float64) for v in self.variables])
         return _cross_entropy(logits, y, self.n_data) + WEIGHT_PRECISION * penalty
 
     def validation_loss(self, X: FloatArray, y: npt.NDArray[Any]) -> float:
-        """Return the mean negative log probability without dropout, in nats; NaN if there is none."""
         logits = self.logits(X)
         return negative_log_likelihood(softmax(logits, axis=1), y) if np.isfinite(logits).all() else math.nan
 
     def logits(self, X: FloatArray) -> FloatArray:
-        """Return the outputs [N, C] without dropout."""
         return _outputs(self.network, self.variables, X)
 
     def predict(self, X: FloatArray) -> ClassPrediction:
@@ -88,10 +83,7 @@ class MeanFieldNetwork:
     The prior of a weight has mean 0 and variance 2 / fan-in, of a bias variance 1: as networks are started.
 
     Attributes:
-        network: its function.
-        means: of the weights.
         scales: their deviations before softplus.
-        n_data: N, all training rows.
     """
 
     network: Network
@@ -101,11 +93,9 @@ class MeanFieldNetwork:
 
     @property
     def variables(self) -> list[Any]:
-        """Trained variables."""
         return [*self.means, *self.scales]
 
     def loss(self, X: Any, y: Any, seed: Any) -> Any:
-        """Return the negative evidence lower bound's estimate by a batch and one draw of the weights, in nats."""
         posterior = self.posterior()
         logits = self.network(_drawn(posterior, seed), X)
         divergences = [
@@ -115,14 +105,12 @@ class MeanFieldNetwork:
         return _cross_entropy(logits, y, self.n_data) + tf.add_n(divergences)
 
     def posterior(self) -> list[Any]:
-        """Return the distribution of each layer's weights."""
         return [
             tfp.distributions.Normal(mean, tf.nn.softplus(scale))
             for mean, scale in zip(self.means, self.scales, strict=True)
         ]
 
     def prior(self) -> list[Any]:
-        """Return the prior of each layer's weights."""
         dtype = self.network.dtype.as_numpy_dtype
         deviations = [
             dtype(1.0 if len(shape) == 1 else math.sqrt(2.0 / math.prod(shape[:-1])))
@@ -136,7 +124,6 @@ class MeanFieldNetwork:
         return negative_log_likelihood(p, y) if np.isfinite(p).all() else math.nan
 
     def predict(self, X: FloatArray, draws: int, seed: int) -> ClassPrediction:
-        """Return the mean over draws of the weights."""
         posterior = self.posterior()
         seeds = [np.array([seed % 2**31, draw], np.int32) for draw in range(draws)]
         outputs = (_outputs(self.network, _drawn(posterior, seed), X) for seed in seeds)
@@ -226,7 +213,6 @@ class LastLayerLaplace:
     a 1, written by its eigenvectors.
 
     Attributes:
-        model: the trained network.
         eigenvalues: of H [C (F + 1)].
         vectors: eigenvectors, rows ordered by class, then feature [C, F + 1, C (F + 1)].
         precision: tau.
@@ -306,8 +292,6 @@ class SparseVariationalGP:
 
     Attributes:
         model: of GPflow; its own likelihood is not used.
-        likelihood: of the targets.
-        prior_mean: the constant mean of the latent functions.
     """
 
     model: gpflow.models.SVGP
@@ -316,18 +300,15 @@ class SparseVariationalGP:
 
     @property
     def variables(self) -> list[Any]:
-        """Trained variables."""
         return [*self.model.trainable_variables, *getattr(self.likelihood, "variables", [])]
 
     def loss(self, X: Any, y: Any, seed: Any) -> Any:
-        """Return the negative evidence lower bound's estimate by a batch, in nats."""
         mean, variance = self.model.predict_f(X)
         scale = self.model.num_data / tf.cast(tf.shape(X)[0], tf.float64)
         fit = tf.reduce_sum(self.likelihood.expected_log(mean + self.prior_mean, variance, y, seed))
         return self.model.prior_kl() - scale * fit
 
     def validation_loss(self, X: FloatArray, y: npt.NDArray[Any]) -> float:
-        """Return the mean negative log predictive probability or density, in nats; NaN if there is none."""
         try:
             if isinstance(self.likelihood, GaussianNoise):
                 return negative_log_density(y, *self.predict_gaussian(X))
@@ -376,17 +357,10 @@ def build_sparse_gp(
     M: int,
     rng: np.random.Generator,
 ) -> SparseVariationalGP:
-    """Build an untrained sparse GP; kernel and inducing inputs start where Gaussian Wasserstein inference has them.
+    """Build an untrained sparse GP; kernel and inducing inputs start as in Gaussian Wasserstein inference.
 
     Args:
-        X: training inputs [N, D].
-        targets: of the regression that chooses the kernel's first parameters [N, L].
         likelihood: of the targets; None: Gaussian noise as that regression finds it.
-        prior: name in `random_elements.prior.PRIORS`.
-        prior_mean: constant mean.
-        prior_evaluations: of that regression's marginal likelihood.
-        M: inducing inputs.
-        rng: draws rows and centres.
     """
     fitted = fit_prior(prior, X, targets - prior_mean, rng, Budget(evaluations=prior_evaluations))
     gpflow.set_trainable(fitted.kernel, True)

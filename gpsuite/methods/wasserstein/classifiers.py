@@ -42,23 +42,18 @@ class StateKeeper(Protocol):
     """Where the states of a fit's trainings are kept between interruptions; `part` names the training."""
 
     def load(self, part: str) -> TrainingState | None:
-        """Return the last state, if there is one."""
         ...
 
     def save(self, part: str, state: TrainingState) -> None:
-        """Keep a state."""
         ...
 
 
 class NoKeeper:
-    """Keeps nothing."""
-
     def load(self, part: str) -> TrainingState | None:
-        """Return None."""
         return None
 
     def save(self, part: str, state: TrainingState) -> None:
-        """Do nothing."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,8 +62,6 @@ class FittedClassifier:
 
     Attributes:
         predict: class probabilities and data uncertainty of inputs [N, D].
-        report: how the training ended; an ensemble's worst member.
-        model: what was trained.
         chosen: what validation rows chose: temperature, precision.
     """
 
@@ -81,14 +74,6 @@ class FittedClassifier:
 @dataclass(frozen=True, eq=False)
 class Fit:
     """One fit: data, options, seed, budget and where states are kept.
-
-    Attributes:
-        rows: training and validation rows, labels 0, ..., C - 1.
-        n_classes: C; a class without a training row is refused.
-        options: settings.
-        seed: of everything random.
-        budget: steps and seconds.
-        keeper: of training states.
 
     Raises:
         ValueError: if a label is not a class, or a class has no training row.
@@ -111,11 +96,9 @@ class Fit:
             raise ValueError(f"no training row of class {', '.join(map(str, missing))}")
 
     def rng(self, *axes: str | int) -> np.random.Generator:
-        """Return a generator of its own for the named purpose."""
         return stream(self.seed, *axes)
 
     def trained(self, model: Trainable, part: str = "model") -> TrainingReport:
-        """Train a model, going on from a kept state if there is one."""
         return train(
             model,
             self.rows,
@@ -144,7 +127,6 @@ def _gwi_kernel(fit: Fit) -> FittedClassifier:
 
 @CLASSIFIERS.register("gwi_softmax")
 def _gwi_softmax(fit: Fit) -> FittedClassifier:
-    """GWI with a network's mean and the softmax likelihood."""
     return _gwi_with(fit, Softmax(fit.n_classes))
 
 
@@ -162,19 +144,16 @@ def _gwi_bernoulli(fit: Fit) -> FittedClassifier:
 
 @CLASSIFIERS.register("svgp")
 def _svgp(fit: Fit) -> FittedClassifier:
-    """Sparse variational GP with robust max."""
     return _sparse_gp(fit, RobustMax(fit.n_classes, fit.options.epsilon))
 
 
 @CLASSIFIERS.register("svgp_softmax")
 def _svgp_softmax(fit: Fit) -> FittedClassifier:
-    """Sparse variational GP with softmax."""
     return _sparse_gp(fit, Softmax(fit.n_classes))
 
 
 @CLASSIFIERS.register("map")
 def _map(fit: Fit) -> FittedClassifier:
-    """Softmax network, maximum a posteriori."""
     model, report = _network(fit)
     return FittedClassifier(model.predict, report, model)
 

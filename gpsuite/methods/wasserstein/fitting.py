@@ -46,7 +46,6 @@ class TrainingOptions:
     """How to train.
 
     Attributes:
-        epochs: passes over the data at most.
         batches: rows of a step that are tried; the last batch of an epoch may be smaller.
         learning_rates: of Adam, tried.
         patience: epochs without a better validation score after which it ends.
@@ -69,7 +68,6 @@ class TrainingOptions:
             raise ValueError(f"epochs, batches, patience and learning_rates must be positive: {self}")
 
     def steps(self, rows: int) -> int:
-        """Return the steps of a training on so many rows at most, trials included."""
         trials = sum(math.ceil(rows / batch) for batch in self.batches) * len(self.learning_rates)
         return self.epochs * math.ceil(rows / min(self.batches)) + trials * min(
             self.trial_epochs, self.epochs
@@ -84,7 +82,6 @@ class GWIOptions:
         mean: `network` or `kernel` (a basis of the prior's kernel at the inducing inputs).
         kernel: `sparse` (SVGP-type, around the prior) or `nngp` (an infinitely wide ReLU network's).
         prior: name in `models.random_elements.prior.PRIORS`.
-        prior_mean: the constant m_P.
         prior_evaluations: of the marginal likelihood that chooses the prior's parameters.
         inducing: M as a multiple of sqrt(N); the paper takes .5, .75 and 1.
         network: of the mean.
@@ -119,12 +116,9 @@ class ClassifierOptions:
 
     Attributes:
         training: epochs, batch, rate, patience.
-        network: of the mean function and of the network baselines.
         prior: kernel of the GPs' prior, a name in `random_elements.prior.PRIORS`.
         prior_mean: of the latent functions.
-        prior_evaluations: of the marginal likelihood that chooses the prior's parameters.
         inducing: M as a multiple of sqrt(N).
-        chosen: rows on which the Wasserstein distance's covariance terms are computed.
         epsilon: of robust max.
         dropout: probability of leaving a unit out, where dropout is used.
         members: networks of the ensemble.
@@ -161,10 +155,7 @@ class TrainingRows:
     """Training and validation rows.
 
     Attributes:
-        X: inputs [N, D].
         y: targets [N]: integers 0, ..., C - 1 or numbers.
-        X_validation: held-out inputs [N', D].
-        y_validation: their targets [N'].
 
     Raises:
         ValueError: if shapes do not fit, a part has no rows, or a value is not finite.
@@ -197,10 +188,6 @@ def split_rows(
     """Return a random split with about `share` of the rows for validation, at least one of both.
 
     Args:
-        X: inputs [N, D].
-        y: targets [N].
-        share: of the rows, for validation.
-        rng: of the split.
         groups: equal for rows that are copies of each other [N], or None. Copies of a validation row are not trained
             on: what is chosen by validation would be what remembers best.
 
@@ -243,10 +230,6 @@ def fit_classifier(
     Args:
         name: one of `GP_CLASSIFIER_NAMES` and `NETWORK_CLASSIFIER_NAMES`.
         rows: training and validation rows; inputs standardised, labels 0, ..., C - 1.
-        n_classes: C.
-        options: settings, the shipped ones by default.
-        seed: of everything random.
-        budget: steps and seconds, without a limit by default.
 
     Raises:
         UserError: if there is no such classifier.
@@ -273,10 +256,6 @@ def fit_regressor(
     Args:
         name: one of `REGRESSOR_NAMES`.
         rows: training and validation rows; inputs standardised, targets of about mean 0 and variance 1.
-        options: what GWI's measures are made of, the shipped ones by default.
-        training: epochs, batches, rates.
-        seed: of everything random.
-        budget: steps and seconds, without a limit by default.
 
     Raises:
         UserError: if there is no such regression.

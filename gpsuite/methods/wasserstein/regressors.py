@@ -36,9 +36,6 @@ class FittedRegressor:
 
     Attributes:
         predict: mean [N] and variance [N] of targets, noise included, of inputs [N, D].
-        status: done, budget or diverged.
-        reason: why the training ended.
-        model: what was trained.
         tempering: factor alpha of the variance with the best validation likelihood; `predict` is without it.
     """
 
@@ -72,7 +69,6 @@ class RegressionFit:
     def trained(
         self, model: Trainable, predictions: Callable[[FloatArray], tuple[FloatArray, FloatArray]]
     ) -> FittedRegressor:
-        """Train a model by minibatches, going on from a kept state if there is one."""
         report = train(
             model,
             self.rows,
@@ -91,7 +87,6 @@ class RegressionFit:
         status: str,
         reason: str,
     ) -> FittedRegressor:
-        """Temper a trained model on the validation rows."""
         alpha = variance_factor(self.rows.y_validation, *predictions(self.rows.X_validation))
         return FittedRegressor(predictions, status, reason, model, alpha)
 
@@ -107,7 +102,6 @@ def _gwi(fit: RegressionFit) -> FittedRegressor:
 
 @REGRESSORS.register("gwi_kernel")
 def _gwi_kernel(fit: RegressionFit) -> FittedRegressor:
-    """GWI with a mean in the prior kernel's basis."""
     return _gwi_with(fit, replace(fit.options, mean="kernel"))
 
 
@@ -119,7 +113,6 @@ def _gwi_nngp(fit: RegressionFit) -> FittedRegressor:
 
 @REGRESSORS.register("svgp")
 def _svgp(fit: RegressionFit) -> FittedRegressor:
-    """GPflow's sparse variational GP."""
     o, X = fit.options, fit.rows.X
     M = inducing_count(len(X), o.inducing)
     rng = stream(fit.seed, "start")

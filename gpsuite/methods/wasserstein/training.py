@@ -35,7 +35,6 @@ class Trainable(Protocol):
 
     @property
     def variables(self) -> list[Any]:
-        """TensorFlow variables, always in the same order."""
         ...
 
     def loss(self, X: Any, y: Any, seed: Any) -> Any:
@@ -52,7 +51,6 @@ class TrainingState:
     """All that the next epoch depends on.
 
     Attributes:
-        epoch: epochs done.
         values: of the variables, in order; likewise Adam's moments `first` and `second`, and `best`.
         best: values with the best validation score so far.
         learning_rate: of its steps.
@@ -89,7 +87,6 @@ class TrainingReport:
 
     Attributes:
         status: done (all epochs, or stopped early), budget, or diverged (the loss or every score was not finite).
-        reason: why it ended, in words.
         state: as it ended; continue from it with a larger budget or more epochs.
     """
 
@@ -113,10 +110,6 @@ def train(
     trial goes on, so its trial is no extra work.
 
     Args:
-        model: changed in place.
-        rows: training and validation rows.
-        options: how.
-        seed: of the order of rows and of what the loss samples.
         budget: each step is one evaluation; when it ends within an epoch, that epoch is scored as it stands. At
             least one step is done.
         start: a state of an earlier training with the same seed, its trial decided; None begins with the variables
@@ -226,11 +219,9 @@ class AdamStep:
         self._count.assign(float(state.evaluations))
 
     def values(self) -> tuple[FloatArray, ...]:
-        """Return the variables' values."""
         return tuple(variable.numpy() for variable in self._model.variables)
 
     def score(self, rows: TrainingRows) -> float:
-        """Return the validation score of the variables as they stand, in nats."""
         return float(self._model.validation_loss(rows.X_validation, rows.y_validation))
 
     def state(self, before: TrainingState, score: float, steps: int) -> TrainingState:
@@ -249,7 +240,6 @@ class AdamStep:
         )
 
     def step(self, X: FloatArray, y: npt.NDArray[Any], seed: int) -> float:
-        """Take one step on a batch and return its loss before the step."""
         if self._compiled is None:
             kind = tf.int64 if np.issubdtype(y.dtype, np.integer) else tf.float64
             signature = [
@@ -293,10 +283,6 @@ class StateFolder:
     """One file per training in a folder, written whole or not at all, at most once in `seconds`.
 
     A state that cannot be written or read only costs the epochs since the one before.
-
-    Args:
-        folder: made with the first state.
-        seconds: between two states.
     """
 
     def __init__(self, folder: Path, seconds: float = SAVE_SECONDS) -> None:
@@ -322,7 +308,6 @@ class StateFolder:
         return TrainingState(epoch, values, first, second, best, rate, batch, scores, evaluations)
 
     def save(self, part: str, state: TrainingState) -> None:
-        """Keep a state, if it is time."""
         if time.monotonic() - self._saved < self._seconds:
             return
         arrays = {

@@ -56,11 +56,6 @@ def expectation_propagation(
     All sites are updated at once; the step is damped (halved, then slowly lengthened) whenever the moments'
     disagreement grows. The fixed points are those of sequential EP. Converged by moments, `MOMENT_TOLERANCE`.
 
-    Args:
-        problem: data, kernel and link.
-        hyperparameters: variance and lengthscales.
-        start: `state` of an earlier fit of the same data, to begin from.
-
     Raises:
         ValueError: if the lengthscales do not fit.
         NonFiniteMatrixError, NotPositiveDefiniteError: if the hyperparameters are too extreme to factorise.

@@ -42,11 +42,6 @@ def laplace(
     Newton's method on a = K^-1 f with the step halved until the posterior density does not fall. Converged
     when a full Newton step is below `STEP_TOLERANCE` (or below the rounding of K a).
 
-    Args:
-        problem: data, kernel and link.
-        hyperparameters: variance and lengthscales.
-        start: `state` of an earlier fit of the same data, to begin from.
-
     Raises:
         ValueError: if the lengthscales do not fit.
         NonFiniteMatrixError, NotPositiveDefiniteError: if the hyperparameters are too extreme to factorise.

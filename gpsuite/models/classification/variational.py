@@ -24,11 +24,7 @@ from gpsuite.models.radial import expanded
 
 
 def log_sigma(link: Link) -> Callable[[tf.Tensor], tf.Tensor]:
-    """Return log p(y=1|f) as a TensorFlow function.
-
-    Raises:
-        ValueError: if the link is neither probit nor logistic.
-    """
+    """Return log p(y=1|f) as a TensorFlow function; ValueError unless the link is probit or logistic."""
     if link == PROBIT:
         log_cdf: Callable[[tf.Tensor], tf.Tensor] = tfp.distributions.Normal(
             np.float64(0.0), np.float64(1.0)
@@ -47,9 +43,6 @@ def exact_probit(f: tf.Tensor) -> tf.Tensor:
 
 class StableBernoulli(gpflow.likelihoods.Bernoulli):  # type: ignore[misc]
     """GPflow's Bernoulli with log p computed without 1 - p, which rounds to zero from f = 9 (probit) on.
-
-    Args:
-        link: probit or logistic.
 
     Raises:
         ValueError: for another link.
@@ -110,14 +103,7 @@ VariationalModel: TypeAlias = gpflow.models.VGP | gpflow.models.SVGP
 def build_vgp(
     X: FloatArray, y: FloatArray, spec: ModelSpec, hyperparameters: Hyperparameters, link: Link
 ) -> gpflow.models.VGP:
-    """Build GPflow's variational classifier with one latent value per data point; it is not trained.
-
-    Args:
-        X: inputs, shape [N, D].
-        y: labels -1 or +1, shape [N]; the model holds them as 0 and 1.
-        spec: kernel, and one lengthscale per input or a single one.
-        hyperparameters: variance and lengthscales.
-        link: probit, logistic or squeezed probit (GPflow's own).
+    """Build GPflow's VGP, not trained, for labels y of -1 or +1; the model holds them as 0 and 1.
 
     Raises:
         ValueError: if data, lengthscales or link do not fit.
@@ -166,10 +152,6 @@ def as_vgp(posterior: GPCPosterior, y: FloatArray) -> gpflow.models.VGP:
     With K + jitter = L L': q_mu = L' alpha and q_sqrt q_sqrt' = I - L' R L. GPflow's jitter cancels, so the
     predictions agree.
 
-    Args:
-        posterior: over the training inputs, with weights of at most 0.
-        y: labels -1 or +1, shape [N].
-
     Raises:
         NotPositiveDefiniteError: if the approximation is more certain than GPflow's jitter and that of
             `stable_cholesky` admit.
@@ -207,7 +189,6 @@ def _require_plain(model: VariationalModel) -> None:
 
 
 def _covariance_root(model: VariationalModel) -> FloatArray:
-    """Return C [M, M] with covariance C C' of the variational distribution."""
     q_sqrt = np.asarray(model.q_sqrt.numpy())
     return np.tril(q_sqrt[0]) if q_sqrt.ndim == 3 else np.diag(q_sqrt[:, 0])
 

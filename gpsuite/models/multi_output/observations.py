@@ -31,15 +31,9 @@ def squared_distances(X: FloatArray, X2: FloatArray) -> FloatArray:
 
 
 class LatentKernel:
-    """A kernel of unit variance at given distances, as a function of the lengthscale.
-
-    Attributes:
-        r2: squared distances, any shape.
-        r: distances.
-    """
+    """A kernel of unit variance at given distances, as a function of the lengthscale."""
 
     def __init__(self, name: str, r2: FloatArray) -> None:
-        """Take the kernel's name, one of `LATENT_KERNELS`, and the squared distances."""
         self.r2 = r2
         self.r = np.sqrt(r2)
         self._fill = LATENT_KERNELS[name]
@@ -90,7 +84,7 @@ LATENT_KERNELS: dict[str, Callable[[LatentKernel, FloatArray, FloatArray, FloatA
 
 
 class ContradictionError(ValueError):
-    """One output has two different values at one input."""
+    ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,16 +110,11 @@ class Observations:
             raise ValueError("X and y must be finite; leave out what was not observed")
 
     def __len__(self) -> int:
-        """Number N of observed values."""
         return len(self.y)
 
     @classmethod
     def from_table(cls, X: FloatArray, Y: FloatArray) -> Observations:
-        """Read a table with gaps.
-
-        Args:
-            X: inputs [N, D].
-            Y: outputs [N, P]; NaN where an output was not observed.
+        """Read inputs X [N, D] and a table Y [N, P] with NaN where an output was not observed.
 
         Raises:
             ValueError: if X and Y are not tables with as many rows.
@@ -139,7 +128,6 @@ class Observations:
         return found
 
     def extended(self, X: FloatArray, p: IntArray, y: FloatArray) -> Observations:
-        """Return these and further observations [n, D], [n], [n], in this order."""
         return Observations(
             np.concatenate([self.X, X]), np.concatenate([self.p, p]), np.concatenate([self.y, y])
         )
@@ -177,12 +165,10 @@ class HyperparameterModel(Protocol):
 
     @property
     def n_outputs(self) -> int:
-        """Number P of outputs."""
         ...
 
     @property
     def n_parameters(self) -> int:
-        """Length d of u."""
         ...
 
     def draw_prior(self, rng: np.random.Generator, n: int) -> FloatArray:
@@ -245,7 +231,6 @@ class ObservedPairs:
     """
 
     def __init__(self, observations: Observations, n_outputs: int) -> None:
-        """Take the observations and P."""
         order = np.argsort(observations.p, kind="stable")
         X, p = observations.X[order], observations.p[order]
         self.y, self.p = observations.y[order], p
@@ -273,7 +258,6 @@ class CovarianceBatch:
     """
 
     def __init__(self, size: int, pairs: ObservedPairs) -> None:
-        """Take the largest number of parameter vectors and the pairs."""
         n = len(pairs.y)
         self._pairs = pairs
         self.packed = np.empty((size, len(pairs.r2)))
@@ -318,7 +302,6 @@ class ParameterVectors(Protocol):
     def __len__(self) -> int: ...
 
     def rows(self, part: slice) -> Self:
-        """Return some of the vectors."""
         ...
 
 
@@ -331,12 +314,10 @@ class BatchedLikelihood(ABC, Generic[Vectors]):
     _batch: CovarianceBatch
 
     def __init__(self, pairs: ObservedPairs, step: int) -> None:
-        """Take the observations' pairs and how many vectors make a batch."""
         self._pairs, self._step = pairs, step
         self._allocate(0)
 
     def value(self, parameters: Vectors) -> FloatArray:
-        """Return the log marginal likelihood [S]; -inf where a covariance cannot be factorised or it is not finite."""
         value = np.empty(len(parameters))
         with np.errstate(all="ignore"):
             for part in self._covariances(parameters):
@@ -345,11 +326,11 @@ class BatchedLikelihood(ABC, Generic[Vectors]):
 
     @abstractmethod
     def _allocate(self, size: int) -> None:
-        """Make the batch, and what else is used again, large enough for `size` vectors."""
+        ...
 
     @abstractmethod
     def _fill_covariances(self, parameters: Vectors) -> None:
-        """Compute the pairs' covariances and, on the diagonal, the variances with noise."""
+        ...
 
     def _covariances(self, parameters: Vectors) -> Iterator[slice]:
         """Fill the batch with the covariances of some vectors after others, and yield which."""
@@ -385,11 +366,9 @@ class ConstrainedModel(Protocol[Unconstrained]):
 
     @property
     def prior(self) -> UnconstrainedPrior:
-        """The prior of u, and the constraints."""
         ...
 
     def constrain(self, u: FloatArray) -> Unconstrained:
-        """Return the hyperparameters of u [S, d] by name."""
         ...
 
     def join(self, parameters: Unconstrained) -> FloatArray:
@@ -401,11 +380,9 @@ class ConstrainedLikelihood(Protocol[Unconstrained]):
     """Log marginal likelihood of given observations as a function of the constrained parameters."""
 
     def value(self, parameters: Unconstrained) -> FloatArray:
-        """Return the log marginal likelihood [S]."""
         ...
 
     def value_and_gradient(self, parameters: Unconstrained) -> tuple[FloatArray, Unconstrained]:
-        """Return the log marginal likelihood [S] and its derivatives."""
         ...
 
 
@@ -417,11 +394,9 @@ class UnconstrainedLikelihood(Generic[Unconstrained]):
         model: ConstrainedModel[Unconstrained],
         of_parameters: ConstrainedLikelihood[Unconstrained] | None,
     ) -> None:
-        """Take the model and its likelihood, None without observations."""
         self._model, self._of_parameters = model, of_parameters
 
     def value(self, u: FloatArray) -> FloatArray:
-        """Return the log marginal likelihood [S] at u [S, d]."""
         if self._of_parameters is None:
             return np.zeros(len(u))
         with np.errstate(all="ignore"):
@@ -429,7 +404,6 @@ class UnconstrainedLikelihood(Generic[Unconstrained]):
         return np.where(np.isfinite(value), value, -np.inf)
 
     def value_and_gradient(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return value [S] and gradient [S, d]."""
         if self._of_parameters is None:
             return np.zeros(len(u)), np.zeros_like(u)
         with np.errstate(all="ignore"):  # a diverged particle may be anywhere

@@ -25,14 +25,7 @@ INDUCING_BLOCK = 1000  # observations, or inputs, whose covariances with the ind
 
 
 class SparseMultiOutput:
-    """Posterior mean of all outputs from any number of observations, in O(N M^2) time and O(M^2) memory.
-
-    Args:
-        model: of P outputs.
-        u: one vector of unconstrained hyperparameters [d].
-        observations: what to condition on.
-        Z: inputs of the inducing pairs [M, D].
-        p: their outputs [M].
+    """Posterior mean of all outputs at one u [d], by inducing pairs of inputs Z [M, D] and outputs p [M].
 
     Raises:
         NotPositiveDefiniteError: if the covariance of the inducing variables cannot be factorised.
@@ -88,10 +81,6 @@ class PoolPredictions:
     `covariance`: copy what must outlive the next change.
 
     Args:
-        model: of P outputs.
-        u: unconstrained hyperparameters [S, d].
-        observations: what to condition on, N values, N >= 1.
-        X_pool: inputs to predict at [n, D].
         capacity: largest N that will be reached; V takes 8 S capacity n P bytes. None keeps no V: the predictions
             can be recomputed, not extended.
         covariances: keep also the covariances between the outputs at each input.
@@ -99,8 +88,6 @@ class PoolPredictions:
             error of about 1e-6 of the prior standard deviation (variance) for the mean (variance).
 
     Attributes:
-        u: the hyperparameters [S, d].
-        observations: what the predictions are conditioned on.
         mean: posterior means [S, n, P].
         variance: posterior variances of the noise-free f, [S, n, P].
         covariance: posterior covariances between the outputs at each input, [S, n, P, P], or None.
@@ -140,7 +127,7 @@ class PoolPredictions:
         self.recompute(u, observations)
 
     def recompute(self, u: FloatArray, observations: Observations) -> None:
-        """Condition anew on the observations, with new hyperparameters u [S, d], in the same buffers.
+        """Condition again on the observations, with new hyperparameters u [S, d], in the same buffers.
 
         Raises:
             ValueError: on another number of hyperparameter vectors, too many observations or none.
@@ -265,7 +252,6 @@ class PoolPredictions:
 
 
 def _blocks(total: int, size: int) -> Iterator[slice]:
-    """Cut range(total) into slices of at most `size`, at least 1."""
     size = max(1, size)
     for start in range(0, total, size):
         yield slice(start, min(start + size, total))

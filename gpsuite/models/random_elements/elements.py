@@ -43,7 +43,6 @@ class NNGP(gpflow.kernels.Kernel):  # type: ignore[misc]
         activation: one of `ACTIVATIONS`.
         weight_variance: w > 0; for ReLU 2 keeps the diagonal through the layers.
         bias_variance: b >= 0; it is not trained where it is 0.
-        scale: the kernel is multiplied by it, > 0.
 
     Raises:
         UserError: if the activation is unknown.
@@ -95,7 +94,6 @@ class NNGP(gpflow.kernels.Kernel):  # type: ignore[misc]
         return scale * diagonal
 
     def _values(self) -> tuple[Any, Any, Any]:
-        """Return weight variance, bias variance and scale, each transformed once."""
         parameters = (self.weight_variance, self.bias_variance, self.scale)
         weight, bias, scale = (tf.convert_to_tensor(parameter) for parameter in parameters)
         return weight, bias, scale
@@ -146,8 +144,6 @@ class InducingBasis:
     """Features A(x) = L^-1 k(Z, x), K_ZZ + jitter I = L L', of a kernel whose parameters stay as they are.
 
     Args:
-        kernel: the prior's, k.
-        Z: inducing inputs [M, D].
         jitter: added to the diagonal, in units of the kernel; None: `JITTER` times the diagonal's mean.
 
     Raises:
@@ -167,7 +163,6 @@ class InducingBasis:
 
     @property
     def size(self) -> int:
-        """Number M of inducing inputs."""
         return len(self.Z)
 
     def features(self, X: Any) -> Any:
@@ -214,7 +209,6 @@ class VariationalKernel(Protocol):
 
     @property
     def variables(self) -> list[Any]:
-        """Trained variables."""
         ...
 
     def evaluate(self, X: Any, features: Any, chosen: int) -> tuple[Any, Any]:
@@ -232,10 +226,6 @@ class SparseKernel:
     """r(x, x') = k(x, x') - k_xZ K_ZZ^-1 k_Zx' + k_xZ L L' k_Zx', whitened: k - A'A + A'B B'A with B lower triangular.
 
     L = L_Z^-T B for K_ZZ = L_Z L_Z'.
-
-    Args:
-        basis: kernel and inducing inputs.
-        factors: lower triangular B to start from [C, M, M].
 
     Raises:
         ValueError: if the factors' shape does not fit.
@@ -263,11 +253,9 @@ class SparseKernel:
 
     @property
     def variables(self) -> list[Any]:
-        """Trained variables."""
         return [self.factors]
 
     def evaluate(self, X: Any, features: Any, chosen: int) -> tuple[Any, Any]:
-        """Return r_j(x, x) [N, C] and r_j over the first `chosen` rows [C, S, S]; see `VariationalKernel`."""
         prior = self.basis.kernel(X, full_cov=False)
         left_over = tf.maximum(prior - tf.reduce_sum(features * features, axis=0), SMALLEST_SHARE * prior)
         # B'A of every class, [C, M, N]
@@ -281,9 +269,6 @@ class SparseKernel:
 class NetworkKernel:
     """r_j = an infinitely wide network's kernel, its variances and scale trained for each class.
 
-    Args:
-        kernels: one for each class; their parameters are trained.
-
     Raises:
         ValueError: if there is none.
     """
@@ -295,11 +280,9 @@ class NetworkKernel:
 
     @property
     def variables(self) -> list[Any]:
-        """Trained variables."""
         return [p.unconstrained_variable for kernel in self.kernels for p in kernel.trainable_parameters]
 
     def evaluate(self, X: Any, features: Any, chosen: int) -> tuple[Any, Any]:
-        """Return r_j(x, x) [N, C] and r_j over the first `chosen` rows [C, S, S]; see `VariationalKernel`."""
         variance = tf.stack([kernel(X, full_cov=False) for kernel in self.kernels], axis=1)
         return variance, tf.stack([kernel(X[:chosen]) for kernel in self.kernels])
 
@@ -312,7 +295,6 @@ class VariationalMean(Protocol):
 
     @property
     def variables(self) -> list[Any]:
-        """Trained variables."""
         ...
 
     def __call__(self, X: Any, features: Any) -> Any:
@@ -325,11 +307,6 @@ class NetworkMean:
 
     It so starts at the prior's mean, where every class is as likely: robust max has no slope to offer where means
     differ by many deviations, and a network of random outputs would never hear of half of its rows.
-
-    Args:
-        prior_mean: the constant m_P.
-        network: its function.
-        rng: draws the first hidden layers.
     """
 
     def __init__(self, prior_mean: float, network: Network, rng: np.random.Generator) -> None:
@@ -338,17 +315,11 @@ class NetworkMean:
         self.variables[-2].assign(tf.zeros_like(self.variables[-2]))
 
     def __call__(self, X: Any, features: Any) -> Any:
-        """Return m_Q(X), shape [N, C]."""
         return self.prior_mean + self.network(self.variables, X)
 
 
 class KernelMean:
-    """m_Q(x) = m_P + k(x, Z) beta_j, whitened: m_P + A(x)' b_j, beta = L^-T b.
-
-    Args:
-        prior_mean: the constant m_P.
-        weights: b to start from [M, C].
-    """
+    """m_Q(x) = m_P + k(x, Z) beta_j, whitened: m_P + A(x)' b_j, beta = L^-T b."""
 
     def __init__(self, prior_mean: float, weights: FloatArray) -> None:
         self.prior_mean = prior_mean
@@ -356,7 +327,6 @@ class KernelMean:
         self.variables = [self.weights]
 
     def __call__(self, X: Any, features: Any) -> Any:
-        """Return m_Q(X), shape [N, C]."""
         return self.prior_mean + tf.matmul(features, self.weights, transpose_a=True)
 
 
@@ -371,12 +341,9 @@ class GaussianElement:
     """Variational measures beside their common prior.
 
     Attributes:
-        prior_mean: the constant m_P.
-        prior_kernel: k; its parameters are not trained.
         mean: m_Q.
         kernel: r.
         basis: inducing features that mean or kernel use, or None.
-        inputs: D.
     """
 
     prior_mean: float
@@ -388,7 +355,6 @@ class GaussianElement:
 
     @property
     def variables(self) -> list[Any]:
-        """Trained variables."""
         return [*self.mean.variables, *self.kernel.variables]
 
     def moments(self, X: Any, chosen: int = 0) -> tuple[Any, Any, Any]:
@@ -444,7 +410,7 @@ class FittedPrior:
     """A prior kernel for targets around a constant mean.
 
     Attributes:
-        kernel: its parameters are no longer trainable.
+        kernel: its parameters are fixed.
         noise_variance: of the targets around the functions, in their squared units.
         report: how the search went; its loss is the negative log marginal likelihood.
     """
@@ -481,14 +447,6 @@ def fit_prior(
 
     The evaluations end long before the search of many lengthscales converges, so it runs on a grid: see
     `projected_lbfgs`.
-
-    Args:
-        name: in `PRIORS`.
-        X: inputs [N, D].
-        Y: targets less the prior's mean [N, P]; all share the kernel and the noise.
-        rng: chooses the rows where there are more than `rows`.
-        budget: limits the evaluations; the paper allows 100.
-        rows: rows used at most.
 
     Raises:
         UserError: if the prior is unknown.
@@ -538,10 +496,6 @@ def certifiable_posterior(element: GaussianElement, link: Link) -> GPCPosterior:
 
     With K_ZZ + jitter = L L' and S = B B' = Q diag(lambda) Q': alpha = L^-T b, F = Q' L^-1, c = lambda - 1.
 
-    Args:
-        element: of one latent function, prior mean 0, mean `KernelMean`, kernel `SparseKernel`.
-        link: class probability from the latent value.
-
     Raises:
         TypeError: for another element: a network's mean has no certified range, a constant none either.
     """
@@ -562,10 +516,6 @@ def certifiable_robust_max(element: GaussianElement, epsilon: float) -> RobustMa
     """Return a measure of C >= 2 functions, kernel means and sparse kernels, as a robust-max classifier's posterior.
 
     The prior's constant mean is the same for all functions and is left out: it moves no difference.
-
-    Args:
-        element: of several latent functions.
-        epsilon: of the robust maximum.
 
     Raises:
         TypeError: as `certifiable_posterior`, but for the prior's mean.

@@ -32,13 +32,7 @@ from gpsuite.models.search import Minimum, minimise
 def build_gpr(
     X: FloatArray, Y: FloatArray, spec: ModelSpec, hyperparameters: Hyperparameters
 ) -> gpflow.models.GPR:
-    """Build exact GP regression with zero mean; Rasmussen & Williams 2006, Eqs. (2.25), (2.26), (2.30).
-
-    Args:
-        X: inputs, shape [N, D].
-        Y: targets, shape [N] or [N, P]; P outputs share the hyperparameters.
-        spec: kernel, ARD and noise floor.
-        hyperparameters: values, also the start of training.
+    """Build exact GP regression with zero mean for X [N, D], Y [N] or [N, P]; R&W 2006, Eqs. (2.25), (2.26), (2.30).
 
     Raises:
         ValueError: if shapes do not fit, data are not finite, or the noise is not above `spec.noise_floor`.
@@ -52,11 +46,7 @@ def build_gpr(
 
 
 def build_likelihood(spec: ModelSpec, hyperparameters: Hyperparameters) -> gpflow.likelihoods.Gaussian:
-    """Build the Gaussian likelihood.
-
-    Raises:
-        ValueError: if the noise variance is not above `spec.noise_floor`.
-    """
+    """Build the Gaussian likelihood; ValueError if the noise variance is not above `spec.noise_floor`."""
     if not hyperparameters.noise_variance > spec.noise_floor:
         raise ValueError(
             f"noise_variance={hyperparameters.noise_variance:g} must be above "
@@ -88,14 +78,7 @@ def regression_data(X: FloatArray, Y: FloatArray) -> tuple[FloatArray, FloatArra
 def build_sgpr(
     X: FloatArray, Y: FloatArray, Z: FloatArray, spec: ModelSpec, hyperparameters: Hyperparameters
 ) -> gpflow.models.SGPR:
-    """Build variational sparse regression with zero mean; Titsias 2009, Eq. (9).
-
-    Args:
-        X: inputs, shape [N, D].
-        Y: targets, shape [N] or [N, P].
-        Z: inducing inputs, shape [M, D]; trainable.
-        spec: kernel, ARD and noise floor.
-        hyperparameters: values, also the start of training.
+    """Build variational sparse regression with zero mean from inducing inputs Z [M, D]; Titsias 2009, Eq. (9).
 
     Raises:
         ValueError: if shapes do not fit, data are not finite, or the noise is not above `spec.noise_floor`.
@@ -142,11 +125,7 @@ KINDS = {"GPR": gpflow.models.GPR, "SGPR": gpflow.models.SGPR, "GPRFITC": gpflow
 
 
 def kind_of(model: RegressionModel) -> str:
-    """Return the model's name in `KINDS`.
-
-    Raises:
-        TypeError: for any other class.
-    """
+    """Return the model's name in `KINDS`; TypeError for any other class."""
     for name, kind in KINDS.items():
         if type(model) is kind:
             return name
@@ -171,7 +150,6 @@ def spec_of(model: RegressionModel) -> ModelSpec:
 
 
 def hyperparameters_of(model: RegressionModel) -> Hyperparameters:
-    """Return the model's present hyperparameters."""
     return Hyperparameters(
         variance=float(model.kernel.variance.numpy()),
         lengthscales=tuple(float(value) for value in np.atleast_1d(model.kernel.lengthscales.numpy())),
@@ -197,9 +175,6 @@ class CompiledLoss:
 
     The parameters travel as two flat vectors, trainable and fixed ones, in the order of `model.parameters`.
     Not for concurrent use: the graph works on variables of its own.
-
-    Args:
-        model: an example of the structure; it is copied.
     """
 
     def __init__(self, model: RegressionModel) -> None:
@@ -220,7 +195,6 @@ class CompiledLoss:
 
     @property
     def traces(self) -> int:
-        """How often TensorFlow has traced the function."""
         return int(self.function.experimental_get_tracing_count())
 
     def bind(self, model: RegressionModel) -> Objective:
@@ -279,18 +253,15 @@ def compiled_loss(model: RegressionModel) -> CompiledLoss:
 
 
 def variables_of(model: RegressionModel, *, trainable: bool) -> list[Any]:
-    """Return the unconstrained TensorFlow variables of the trainable, or of the fixed, parameters."""
     return [p.unconstrained_variable for p in model.parameters if p.trainable == trainable]
 
 
 def flatten(variables: list[Any]) -> FloatArray:
-    """Return the values of variables as one vector."""
     parts = [np.ravel(variable.numpy()) for variable in variables]
     return np.concatenate(parts) if parts else np.zeros(0)
 
 
 def assign(variables: list[Any], flat: Any) -> None:
-    """Set variables from one vector, an array or a tensor; the inverse of `flatten`."""
     start = 0
     for variable in variables:
         size = int(np.prod(variable.shape))
@@ -312,11 +283,6 @@ def maximise_likelihood(
 
     The search runs over GPflow's unconstrained parameters. The start is always evaluated, even without any
     budget. A step to a non-finite loss is rejected and shortened. The best parameters met are kept.
-
-    Args:
-        model: GPR, SGPR or GPRFITC; changed in place.
-        budget: each evaluation of loss and gradient is counted; ends the search when exhausted.
-        bounds: box in natural units; the start is moved into it. Missing names are free.
 
     Raises:
         TypeError: for models this package does not build.
@@ -375,14 +341,7 @@ def _transformed_interval(name: str, transform: Any, low: float, high: float) ->
 
 
 def predict(model: RegressionModel, Xnew: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the posterior mean and variance of the latent function, without observation noise.
-
-    Args:
-        model: GPR, SGPR or GPRFITC.
-        Xnew: inputs, shape [N, D], in the units of the training inputs.
-
-    Returns:
-        Mean [N, P] in units of Y, and variance [N, P] in squared units of Y.
+    """Return the posterior mean and variance [N, P] of the latent function, without observation noise.
 
     Raises:
         ValueError: if `Xnew` does not have the model's D columns or is not finite.
@@ -424,7 +383,6 @@ class RegressionPosterior:
     """A regression's latent posterior and its observation noise.
 
     Attributes:
-        latent: f(x) ~ N(mu(x), Sigma(x)).
         noise_variance: of y = f(x) + noise, above 0.
         jitter: what was added to the diagonal of the covariance that was factorised; 0 if nothing was needed.
     """

@@ -46,9 +46,7 @@ class SMCSettings:
     The share is the effective sample size over S after reweighting by the new observation.
 
     Attributes:
-        particles: S.
         moves: trajectories per particle after each resampling.
-        leapfrog: steps per trajectory.
         keep: at this share or more particles keep their places, and only the weights change; a stage on the way
             ends where it is reached.
         temper: below this share the observation enters in stages; between it and `keep` in one.
@@ -103,11 +101,9 @@ class SMCState:
 
     @property
     def posterior(self) -> HyperPosterior:
-        """The weighted particles."""
         return HyperPosterior(self.u, np.exp(self.log_weights), self.diagnostics)
 
     def to_arrays(self) -> dict[str, np.ndarray[Any, Any]]:
-        """Return everything as arrays by name, exact in an npz file."""
         return {
             "u": self.u,
             "log_weights": self.log_weights,
@@ -120,11 +116,7 @@ class SMCState:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray[Any, Any]]) -> SMCState:
-        """Read what `to_arrays` returned; other names are ignored.
-
-        Raises:
-            KeyError: if an array is missing.
-        """
+        """Read what `to_arrays` returned; other names are ignored. KeyError if an array is missing."""
         return cls(
             u=arrays["u"],
             log_weights=arrays["log_weights"],
@@ -188,11 +180,6 @@ def update(
     kept, resampled and moved, led from the old to the new posterior in stages, or drawn anew.
 
     Args:
-        state: cloud for the old observations.
-        model: the prior, its hyperparameters unconstrained.
-        new: the observations.
-        rng: resampling and moves.
-        settings: thresholds and moves.
         stop: asked before each stage, trajectory and leapfrog step whether to end early.
 
     Raises:
@@ -324,12 +311,7 @@ class _Annealing:
 
 
 def systematic_resample(weights: FloatArray, rng: np.random.Generator) -> IntArray:
-    """Return S indices, index s about S * weights[s] times, at most one more or fewer; one random number.
-
-    Args:
-        weights: not negative, sum 1, [S].
-        rng: where the comb of S equal teeth begins.
-    """
+    """Return S indices, index s about S * weights[s] times, at most one more or fewer; one random number."""
     teeth = (rng.random() + np.arange(len(weights))) / len(weights)
     edges = np.cumsum(weights)
     below_one = np.minimum(

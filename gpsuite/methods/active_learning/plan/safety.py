@@ -104,15 +104,12 @@ class Units:
         return True
 
     def inputs(self, X: FloatArray) -> FloatArray:
-        """Return inputs [n, D] in these units."""
         return np.asarray((X - self.x_offset) / self.x_scale)
 
     def limit(self, limit: SafetyLimit) -> SafetyLimit:
-        """Return the limit of the safety value in these units."""
         return SafetyLimit(float((limit.value - self.z_offset[0]) / self.z_scale[0]), limit.side)
 
     def to_arrays(self) -> dict[str, FloatArray]:
-        """Return everything as arrays by name."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
@@ -232,11 +229,8 @@ class SafetyPrediction:
     vectors with the same lengthscales, those at the bound above all, share Q, l and A.
 
     Args:
-        kernel: one of `LATENT_KERNELS`.
         parameters: of S hyperparameter vectors, one latent process and one output.
-        weights: of the vectors, sum 1, [S].
         observations: safety values in the model's units, N.
-        limit: in the same units.
         guard: the bounds; None leaves the hyperparameters as they are.
         counted: inputs whose extent bounds the lengthscales, [N', D]; None: all that were measured.
     """
@@ -348,14 +342,7 @@ class SafetyJudgement:
 
 @dataclass(frozen=True, eq=False)
 class SafetyModel:
-    """What is believed of the safety value; everything in the model's units.
-
-    Attributes:
-        model: prior of the safety value.
-        posterior: hyperparameter vectors that predict.
-        known: safety values.
-        limit: when a safety value is safe.
-    """
+    """What is believed of the safety value; everything in the model's units."""
 
     model: LinearCoregionalization
     posterior: HyperPosterior
@@ -365,14 +352,7 @@ class SafetyModel:
     def judge(
         self, X: FloatArray, delta: float, guard: SafetyGuard | None, out_of_time: Callable[[], bool]
     ) -> SafetyJudgement:
-        """Judge candidates X [n, D].
-
-        Args:
-            X: candidates.
-            delta: a safe candidate's probability of being safe is above 1 - delta.
-            guard: of predictions and step; None: neither.
-            out_of_time: asked now and then; true ends the work.
-        """
+        """Judge candidates X [n, D]; `out_of_time` is asked now and then, and true ends the work."""
         parameters, known, limit = self.model.constrain(self.posterior.u), self.known, self.limit
         weights, counted = self.posterior.weights, self.counted(X)
         prediction = SafetyPrediction(self.model.kernel, parameters, weights, known, limit, guard, counted)
@@ -402,13 +382,7 @@ class SafetyModel:
         return int(equal[np.argmin(KDTree(safe).query(X[equal])[0])])
 
     def warnings(self, X: FloatArray, guard: SafetyGuard, names: Sequence[str]) -> list[str]:
-        """Return what makes the model doubtful, by its posterior and what was measured.
-
-        Args:
-            X: candidates [n, D].
-            guard: what counts as a range.
-            names: of the D inputs.
-        """
+        """Return what makes the model doubtful, by its posterior and what was measured."""
         known, counted, warnings = self.known, self.counted(X), []
         if len(known) < FEW:
             warnings.append(f"only {len(known)} safety values: their probabilities are mostly the prior's")

@@ -40,12 +40,10 @@ _ULPS = 64.0
 
 
 def longest_block(n: int) -> int:
-    """Return the number of points in the longest block of n points."""
     return min(n, BLOCK if n < MANY_ROWS else LONG_BLOCK)
 
 
 def blocks(n: int) -> Iterator[slice]:
-    """Yield the slices that cut n points into blocks; the last one may be shorter."""
     size = longest_block(n)
     for first in range(0, n, size):
         yield slice(first, min(first + size, n))
@@ -77,12 +75,7 @@ class InducingKernel:
 
     @classmethod
     def factorise(cls, Z: FloatArray, theta: FloatArray, least_jitter: float = 0.0) -> InducingKernel:
-        """Factorise K_ZZ with the smallest jitter of `JITTERS` that is enough.
-
-        Args:
-            Z: inducing inputs [M, D].
-            theta: natural logarithms of (variance, lengthscales..., noise variance).
-            least_jitter: the first of `JITTERS` to try.
+        """Factorise K_ZZ with the smallest jitter of `JITTERS`, from `least_jitter` on, that is enough.
 
         Raises:
             NotPositiveDefiniteError: if the largest jitter is not enough.
@@ -197,7 +190,6 @@ class WhitenedSums:
 
     @classmethod
     def zeros(cls, n_inducing: int) -> WhitenedSums:
-        """Return the sums over no data."""
         return cls(np.zeros((n_inducing, n_inducing), order="F"), np.zeros(n_inducing))
 
     def add(self, V: FloatArray, noise: FloatArray, y: FloatArray, work: FloatArray) -> None:
@@ -258,28 +250,16 @@ class WhitenedPosterior:
 
 
 def not_positive_definite() -> NotPositiveDefiniteError:
-    """Return the error of a K_ZZ that no jitter makes usable."""
     return NotPositiveDefiniteError(f"K_ZZ is not positive definite even with {JITTERS[-1]:g} sigma_f^2 I")
 
 
 def with_gram(total: FloatArray, block: FloatArray) -> FloatArray:
-    """Return total + block block' for a block [M, rows]: the lower triangle only, in the memory of `total`.
-
-    Args:
-        total: [M, M], Fortran order.
-        block: [M, rows], C order.
-    """
+    """Return total + block block' for a block [M, rows]: the lower triangle only, in the memory of `total`."""
     return np.asarray(dsyrk(1.0, block.T, beta=1.0, c=total, trans=1, lower=1, overwrite_c=1))
 
 
 def add_product(total: FloatArray, left: FloatArray, right: FloatArray) -> None:
-    """Add left right to a block [M, rows] in place.
-
-    Args:
-        total: [M, rows], C order.
-        left: [M, k], C order.
-        right: [k, rows], C order.
-    """
+    """Add left [M, k] right [k, rows] to a block [M, rows] in place; all in C order."""
     dgemm(1.0, right.T, left.T, beta=1.0, c=total.T, overwrite_c=1)
 
 
@@ -290,12 +270,10 @@ def block_of(buffer: FloatArray, n_inducing: int, rows: slice) -> FloatArray:
 
 
 def head_of(buffer: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-    """Return the head of a flat buffer as an array of this shape, in C order."""
     return buffer[: math.prod(shape)].reshape(shape)
 
 
 def squared_norms(block: FloatArray) -> FloatArray:
-    """Return the squared norm of every column of a block [M, rows]."""
     return np.asarray(np.einsum("ij,ij->j", block, block))
 
 
@@ -333,7 +311,6 @@ def checked_inducing(Z: FloatArray, dimension: int, n_inducing: int | None = Non
 
 
 def check_alpha(alpha: float) -> None:
-    """Raise ValueError if alpha is outside [0, 1]."""
     if not 0.0 <= alpha <= 1.0:
         raise ValueError(f"alpha must be in [0, 1], got {alpha!r}")
 
@@ -359,13 +336,7 @@ class KernelContraction:
         self._per_dimension = np.zeros(inducing.scaled.shape[1])
 
     def add(self, adjoint: FloatArray, features: FloatArray, cross: FloatArray) -> None:
-        """Add a block's adjoint of K_ZX.
-
-        Args:
-            adjoint: of the kernel at the inputs with these features [M, rows]; overwritten.
-            features: [rows, D+2], from `InducingKernel.features`.
-            cross: K_ZX [M, rows].
-        """
+        """Add a block's adjoint of K_ZX [M, rows], which is overwritten, given the inputs' features and K_ZX itself."""
         Zs, D = self._inducing.scaled, self._inducing.scaled.shape[1]
         adjoint *= cross
         products = adjoint @ features  # H Xs and, in the last column, the row sums of H
@@ -387,7 +358,6 @@ class KernelContraction:
         self.d_Z += 2.0 * (JZ - row_sums[:, None] * Zs) / self._inducing.lengthscales
 
     def d_log_lengthscales(self, n_lengthscales: int) -> FloatArray:
-        """Return the derivative in ln l, for one lengthscale or one per dimension."""
         whole = self._per_dimension
         return whole if n_lengthscales == len(whole) else whole.sum(keepdims=True)
 
@@ -439,13 +409,7 @@ class CovarianceForm:
     def derive(
         cls, inducing: InducingKernel, sums: WhitenedSums, posterior: WhitenedPosterior
     ) -> CovarianceForm | None:
-        """Return the form of a whitened posterior, or None if I - S cannot be factorised.
-
-        Args:
-            inducing: K_ZZ and its factor.
-            sums: those that the posterior was conditioned on, with the whole symmetric gram matrix.
-            posterior: N(b, S).
-        """
+        """Return the form, from sums with the whole gram matrix; None if I - S cannot be factorised."""
         inverse = posterior.inverse_factor
         shrinkage = inverse.T @ (inverse @ sums.gram)  # I - S = S (V Lambda^-1 V') without cancellation
         shrinkage = 0.5 * (shrinkage + shrinkage.T)
@@ -489,13 +453,7 @@ def stores(n: int, n_inducing: int, arrays: int) -> bool:
 
 
 class BlockArray:
-    """Blocks [M, rows] in C order: each has its own place, or all share one and are computed again when needed.
-
-    Args:
-        n: number of points.
-        n_inducing: M.
-        stored: whether each block has its own place.
-    """
+    """Blocks [M, rows] in C order: each has its own place, or all share one and are computed again when needed."""
 
     def __init__(self, n: int, n_inducing: int, stored: bool) -> None:
         self.stored = stored
@@ -503,29 +461,22 @@ class BlockArray:
         self._memory = np.zeros(n_inducing * (n if stored else longest_block(n)))
 
     def block(self, rows: slice) -> FloatArray:
-        """Return the place of a block, with whatever it holds."""
         place = rows if self.stored else slice(0, rows.stop - rows.start)
         return block_of(self._memory, self._n_inducing, place)
 
 
 class WeightedGram:
-    """Sum over blocks of V diag(weights) V', for weights of either sign.
-
-    Args:
-        n_inducing: M.
-    """
+    """Sum over blocks of V diag(weights) V', for weights of either sign."""
 
     def __init__(self, n_inducing: int) -> None:
         self._panels = np.zeros((n_inducing, n_inducing))
 
     def add(self, V: FloatArray, weights: FloatArray) -> None:
-        """Add a block V [M, rows] with weights [rows]."""
         for first in range(0, len(V), _PANEL):
             panel = slice(first, first + _PANEL)
             self._panels[panel, : panel.stop] += (V[panel] * weights) @ V[: panel.stop].T
 
     def total(self) -> FloatArray:
-        """Return the sum [M, M], symmetric."""
         return symmetric(self._panels, _PANEL)
 
 
@@ -564,15 +515,7 @@ def sum_risk(
     block_at: Callable[[slice], FloatArray],
     moments: Callable[[FloatArray, slice], tuple[FloatArray, FloatArray]],
 ) -> RiskSums:
-    """Evaluate the losses block by block; not yet weighted by the bound's derivative, which needs their mean.
-
-    Args:
-        loss: whose expectation under the posterior is summed.
-        y: targets [N].
-        n_inducing: M.
-        block_at: gives the block of V [M, rows].
-        moments: gives mean and variance [rows] of the posterior from a block and its rows.
-    """
+    """Sum the losses block by block, not yet weighted by the bound's derivative, which needs their mean."""
     n = len(y)
     mean, losses, d_mean, d_variance = (np.empty(n) for _ in range(4))
     gram, V_d_mean = WeightedGram(n_inducing), np.zeros(n_inducing)
@@ -625,7 +568,6 @@ class Slopes:
 
     @classmethod
     def of_kl(cls, n: int, kl: float) -> Slopes:
-        """Return the slopes of the KL itself."""
         return cls(np.zeros(n), np.zeros(n), 1.0, 1.0 + kl)
 
 
@@ -638,15 +580,6 @@ def sparse_slack(
     With P = S (F V Lambda^-1 V'/2 - C) S, C = V diag(gv) V', u = S (V gm + F b) and E = V diag(d/d Lambda) V' the
     derivative in K_ZZ is -L^-T Y L^-1 / 2, Y = F (I - S - b b') - 2 C - 2 P + u b' + b u' - 2 alpha E, as in
     `SparseGPObjective`.
-
-    Args:
-        inducing: K_ZZ and its factor.
-        posterior: N(b, S).
-        X: training inputs [N, D].
-        y: training targets [N].
-        noise: s.
-        alpha: of the posterior.
-        slopes: gm, gv and F of the number.
     """
     b, F, M = posterior.mean, slopes.d_kl, len(posterior.mean)
     S = posterior.inverse_factor.T @ posterior.inverse_factor
@@ -678,13 +611,6 @@ def free_form_slack(
     """Return by how much rounding of K_ZZ can move a risk of the whitened posterior N(m, T T').
 
     Its KL does not depend on K_ZZ. The derivative in K_ZZ is L^-T (Phi + Phi') L^-1 / 2, as in `FreeFormObjective`.
-
-    Args:
-        inducing: K_ZZ and its factor.
-        mean: m [M].
-        factor: T [M, M].
-        X: training inputs [N, D].
-        slopes: gm and gv of the risk.
     """
     M = len(mean)
     C, V_d_mean = WeightedGram(M), np.zeros(M)

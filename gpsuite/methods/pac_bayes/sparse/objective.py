@@ -54,8 +54,6 @@ from gpsuite.methods.pac_bayes.sparse.algebra import (
 
 @dataclass(frozen=True)
 class _State:
-    """What sweep 1 leaves behind, all at the current parameters."""
-
     inducing: InducingKernel
     features: FloatArray  # of X [N, D+2]
     noise: FloatArray  # Lambda/w [N], Lambda = s + alpha spare
@@ -85,9 +83,6 @@ class SparseGPObjective:
     K_ZZ is once too ill-conditioned for it, and the whitened form from then on; where they change over they agree.
 
     Args:
-        problem: data, loss and confidence of the bound.
-        alpha: 1 is FITC, 0 is VFE (DTC).
-        n_inducing: M.
         store: whether to keep the n x M arrays; by default while they are below `blocks.STORED_BYTES`.
         rows: indices of the n' rows to evaluate on, each of which then counts w = n/n' times; None for all. What comes
             out is the bound of n rows of which every one is w copies: no bound for the problem, and far too good.
@@ -120,17 +115,12 @@ class SparseGPObjective:
 
     @property
     def n(self) -> int:
-        """Number of rows that an evaluation reads."""
         return len(self._y)
 
     def value_and_gradient(
         self, theta: FloatArray, Z: FloatArray
     ) -> tuple[float, FloatArray, FloatArray, RiskAndKL]:
         """Return the bound, its gradients in theta [T + 1] and in Z [M, D], and the risk and KL behind it.
-
-        Args:
-            theta: natural logarithms of (variance, lengthscale or lengthscales, noise variance), [T + 1].
-            Z: inducing inputs [M, D].
 
         Raises:
             ValueError: if a shape is wrong or Z is not finite.
@@ -146,7 +136,6 @@ class SparseGPObjective:
         return value, d_theta, d_Z, RiskAndKL(risk, kl)
 
     def _condition(self, theta: FloatArray, Z: FloatArray) -> _State:
-        """Sweep 1: V and the posterior."""
         inducing = InducingKernel.factorise(Z, theta, self.jitter)
         self.jitter = inducing.jitter
         features, s = inducing.features(self._X), math.exp(theta[-1])
@@ -374,11 +363,6 @@ class SparseLikelihoodObjective:
     agree.
 
     Args:
-        X: inputs [N, D], finite.
-        y: targets [N], finite.
-        ard: one lengthscale per input, or a single one.
-        form: `vfe` or `fitc`.
-        n_inducing: M.
         rows: indices of the n' rows to evaluate on, each of which then counts w = n/n' times; None for all.
 
     Raises:
@@ -413,15 +397,10 @@ class SparseLikelihoodObjective:
 
     @property
     def n(self) -> int:
-        """Number of rows that an evaluation reads."""
         return len(self._y)
 
     def value_and_gradient(self, theta: FloatArray, Z: FloatArray) -> tuple[float, FloatArray, FloatArray]:
         """Return the objective in nats and its gradients in theta [T + 1] and in Z [M, D].
-
-        Args:
-            theta: natural logarithms of (variance, lengthscale or lengthscales, noise variance), [T + 1].
-            Z: inducing inputs [M, D].
 
         Raises:
             ValueError: if a shape is wrong or Z is not finite.

@@ -72,8 +72,6 @@ class _Meter:
         return f"{len(self.failures)} evaluations failed: {self.failures[0]}" if self.failures else ""
 
     def counted(self, objective: VectorObjective, share: float) -> VectorObjective:
-        """Return the objective, counted; it is infinite where it fails, and raises where the budget has no room."""
-
         def evaluate(x: FloatArray) -> tuple[float, FloatArray]:
             if self.spent:
                 self._require_room(share)
@@ -106,11 +104,7 @@ class _Meter:
 
 
 def nested_subsets(n: int) -> Iterator[tuple[IntArray, int]]:
-    """Yield the rows of every stage but the last and how many iterations it has; each holds the rows before it.
-
-    Args:
-        n: number of rows.
-    """
+    """Yield the rows of every stage but the last and how many iterations it has; each holds the rows before it."""
     order = stream(0, "staged search").permutation(n)
     for divisor, iterations in STAGES:
         if n // divisor >= LEAST_ROWS:
@@ -130,10 +124,7 @@ def minimise_in_stages(
     Args:
         objective: loss and gradient on all rows, of x = (ln variance, ln lengthscales, ln noise variance, Z) [K].
         on_rows: rows -> the loss on them, each counted n over their number times.
-        n: number of rows.
         n_theta: how many logarithms come first.
-        begin: first x, inside the box.
-        search: limits.
     """
     inputs = len(begin) - n_theta
     limits = np.array(search.limits(n_theta - 1) + [(-math.inf, math.inf)] * inputs)
@@ -215,7 +206,6 @@ def train_sparse_gp(problem: Problem, Z: FloatArray, alpha: float, search: Searc
     all rows.
 
     Args:
-        problem: data, loss and confidence of the bound.
         Z: inducing inputs to start from [M, D]; the paper takes k-means centres of X.
         alpha: 1 is FITC (the paper's), 0 is VFE (DTC).
         search: start and limits of the published search, or of the staged one.
@@ -244,12 +234,7 @@ def train_sparse_likelihood(
     likelihood of FITC.
 
     Args:
-        X: inputs [N, D], standardised as the caller sees fit.
-        y: targets [N].
-        Z: inducing inputs to start from [M, D].
         form: `vfe` (the result has alpha = 0) or `fitc` (alpha = 1).
-        ard: one lengthscale per input, or a single one.
-        search: start and limits of the published search, or of the staged one.
 
     Raises:
         ValueError: if shapes disagree, values are not finite, or `search.start` has the wrong number of lengthscales.
@@ -266,7 +251,6 @@ def train_sparse_likelihood(
 
 
 def _without_parts(bound: SparseGPObjective) -> Objective:
-    """Return the bound and its gradients alone."""
     return lambda theta, Z: bound.value_and_gradient(theta, Z)[:3]
 
 
@@ -278,7 +262,6 @@ def _search(
     inputs: FloatArray,
     search: Search,
 ) -> tuple[TrainedGP, FloatArray]:
-    """Minimise from `first` and `inputs` [M, D]; return the outcome and the inducing inputs [M, D]."""
     variables, n_theta = search.variables, first.n_kernel + 1
 
     def in_variables(objective: Objective) -> VectorObjective:
