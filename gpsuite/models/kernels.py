@@ -8,6 +8,8 @@ from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.registry import Registry
 
 KERNELS: Registry[type[gpflow.kernels.IsotropicStationary]] = Registry("kernel")
+
+
 KERNELS.register("squared_exponential")(gpflow.kernels.SquaredExponential)
 KERNELS.register("matern32")(gpflow.kernels.Matern32)
 KERNELS.register("matern52")(gpflow.kernels.Matern52)

@@ -15,8 +15,10 @@ from gpsuite.errors import unknown_name
 from gpsuite.models.config import KERNEL_NAMES
 from gpsuite.models.radial import kappa, kappa_and_slope, squared_distances
 
+# Entries of the largest temporary matrix of a prediction (32 MB).
 _BLOCK = 1 << 22
-"""Entries of the largest temporary matrix of a prediction (32 MB)."""
+# Latent variances are kept above this share of the prior's: below it the difference is rounding.
+SMALLEST_VARIANCE = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,8 +69,7 @@ class KernelPosterior(ABC):
             raise ValueError(f"operator_bound={self.operator_bound}: must be at least 1")
 
     @abstractmethod
-    def _shapes(self, rank: int) -> Mapping[str, tuple[int, ...]]:
-        ...
+    def _shapes(self, rank: int) -> Mapping[str, tuple[int, ...]]: ...
 
     @cached_property
     def _centre(self) -> FloatArray:
@@ -92,10 +93,6 @@ class KernelPosterior(ABC):
 
 
 # Gaussian latent posterior in the form that prediction and certification need, of classifiers and regressions.
-
-
-SMALLEST_VARIANCE = float(np.finfo(np.float64).eps)
-"""Latent variances are kept above this share of the prior's: below it the difference is rounding."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,8 +12,8 @@ from scipy.linalg import lapack, solve_triangular
 from gpsuite.arrays import FloatArray
 from gpsuite.models.config import Hyperparameters
 
+# Jitters tried in turn, relative to the mean of the diagonal.
 JITTER_LADDER = (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4)
-"""Jitters tried in turn, relative to the mean of the diagonal."""
 
 
 class NonFiniteMatrixError(ArithmeticError):

@@ -32,12 +32,12 @@ from gpsuite.models.search import (
 )
 
 HISTORY = 100
+# Pairs from which on a diagonal is learnt.
 LEARN_FROM = 20
-"""Pairs from which on a diagonal is learnt."""
+# Iterations between two diagonals.
 LEARN_EVERY = 25
-"""Iterations between two diagonals."""
+# The diagonal stays within this factor of its first guess, either way, up to a common factor.
 LARGEST_FACTOR = 100.0
-"""The diagonal stays within this factor of its first guess, either way, up to a common factor."""
 _OFFSET = 0.01  # of mean 1: keeps variables that have hardly moved near their first guess
 _LEAST_CURVATURE = 1e-10  # of |s||y|: pairs below it are not kept
 _DECREASE, _CURVATURE = 1e-4, 0.9  # of the weak Wolfe conditions

@@ -15,15 +15,12 @@ from gpsuite.arrays import FloatArray
 from gpsuite.errors import unknown_name
 from gpsuite.models.config import KERNEL_NAMES
 
+# Up to here direct differences cost no more than a matrix product, and lose no digits.
 _FEW_INPUTS = 8
-"""Up to here direct differences cost no more than a matrix product, and lose no digits."""
-
+# Scaled inputs beyond it leave |a|^2 + |b|^2 - 2 a'b too few digits, 2e-8: differences are taken then.
 FAR = 1e4
-"""Scaled inputs beyond it leave |a|^2 + |b|^2 - 2 a'b too few digits, 2e-8: differences are taken then."""
-
-
+# From this squared distance on exp(-sqrt(3 q)) is 0: an infinite q would make infinity times 0.
 _VANISHED = 1e6
-"""From this squared distance on exp(-sqrt(3 q)) is 0: an infinite q would make infinity times 0."""
 
 
 def is_far(*scaled: FloatArray) -> bool:

@@ -18,20 +18,15 @@ from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.models.linalg import NotPositiveDefiniteError
 
+# Point [K] -> loss and gradient [K]; not finite, or NotPositiveDefiniteError, where the loss is not defined.
 Objective: TypeAlias = Callable[[FloatArray], tuple[float, FloatArray]]
-"""Point [K] -> loss and gradient [K]; not finite, or NotPositiveDefiniteError, where the loss is not defined."""
-
 Status: TypeAlias = Literal["done", "budget", "diverged"]
-
+# L-BFGS-B's own limit, scipy's default; a run that meets it is reported as limited by budget.
 MAX_ITERATIONS = 15_000
-"""L-BFGS-B's own limit, scipy's default; a run that meets it is reported as limited by budget."""
-
+# A line search that finds no decrease has converged if the gradient is below this share of max(1, |loss|).
+# Rounding in the loss, about 1e-12 of it for usual condition numbers, hides slopes of its square root's
+# order.
 STALLED_GRADIENT = 1e-4
-"""A line search that finds no decrease has converged if the gradient is below this share of max(1, |loss|).
-
-Rounding in the loss, about 1e-12 of it for usual condition numbers, hides slopes of its square root's order.
-"""
-
 NO_ROOM = "the seconds left have no room for another evaluation"
 
 

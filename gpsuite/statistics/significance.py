@@ -14,9 +14,7 @@ from gpsuite.arrays import BoolArray, FloatArray, IntArray
 from gpsuite.statistics.estimates import corrected_mean
 
 LEVEL = 0.05  # of the tests behind a claim
-
 MOST_EXACT = 400  # differences; so many take half a second
-
 _EQUAL = 1e-12  # relative error of a mean of values that are the same up to rounding
 
 

@@ -21,6 +21,11 @@ from gpsuite.models.sampling.posterior import mixture_log_density, mixture_momen
 from gpsuite.models.sampling.priors import HyperPriors
 
 LOG_2PI_E = math.log(2.0 * math.pi * math.e)
+Mixing = Literal["free", "identity", "convolution"]
+Acquisition = Literal["entropy", "random"]
+Queries = Literal["partial", "full"]
+Kernel = Literal["matern52", "squared_exponential"]
+Convention = Literal["mixture", "moment_matched", "last_noise"]
 
 
 def entropy(variance: FloatArray) -> FloatArray:
@@ -77,12 +82,6 @@ def _index(position: np.int64, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 # The ways of choosing measurements that Li et al. 2022 compare (section 5), and their variants.
-
-
-Mixing = Literal["free", "identity", "convolution"]
-Acquisition = Literal["entropy", "random"]
-Queries = Literal["partial", "full"]
-Kernel = Literal["matern52", "squared_exponential"]
 
 
 @dataclass(frozen=True)
@@ -142,9 +141,6 @@ PIPELINES: dict[str, Pipeline] = {
 
 
 # How good the model of the outputs, the safety model and the queries are.
-
-
-Convention = Literal["mixture", "moment_matched", "last_noise"]
 
 
 def rmse(mean: FloatArray, Y: FloatArray) -> float:

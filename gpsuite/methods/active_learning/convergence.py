@@ -18,11 +18,10 @@ from scipy.special import ndtri
 from gpsuite.arrays import BoolArray, FloatArray, IntArray
 
 Kernel: TypeAlias = Literal["se", "matern52", "convolution"]
-
 MATERN_SMOOTHNESS = 2.5
+# Greedy choice reaches at least this share of the maximum information gain (submodularity; Srinivas et al.
+# 2012).
 GREEDY_SHARE = 1.0 - np.exp(-1.0)
-"""Greedy choice reaches at least this share of the maximum information gain (submodularity; Srinivas et al. 2012)."""
-
 _ROUNDING = 1e-12  # relative; Lemma 1 is an equality in the limit of large noise
 
 

@@ -18,8 +18,14 @@ from gpsuite.arrays import BoolArray, FloatArray, IntArray
 from gpsuite.models.multi_output.observations import Observations
 from gpsuite.models.sampling.posterior import mixture_moments
 
+# What is done then: end as infeasible, or measure the most probably safe input.
 WhenNothingIsSafe = Literal["stop", "safest"]
-"""What is done then: end as infeasible, or measure the most probably safe input."""
+SIDES = ("above", "below")
+# Measures: pool row and output (None: all P outputs) -> y (or y [P]) and the safety value z.
+Oracle = Callable[[int, int | None], tuple[float | FloatArray, float]]
+# Numbers that differ by less than this share are one: programs write 15 or 16 digits and read a last one
+# wrongly.
+SAME = 1e-14
 
 
 def checked_choice(word: WhenNothingIsSafe) -> WhenNothingIsSafe:
@@ -33,9 +39,6 @@ def checked_choice(word: WhenNothingIsSafe) -> WhenNothingIsSafe:
             f"when_nothing_is_safe={word!r}: must be one of {', '.join(get_args(WhenNothingIsSafe))}"
         )
     return word
-
-
-SIDES = ("above", "below")
 
 
 @dataclass(frozen=True)
@@ -107,14 +110,6 @@ def safe_set(probability: FloatArray, delta: float) -> BoolArray:
 
 
 # What safe active learning starts from: a pool, first measurements, a safety limit and where to be judged.
-
-
-Oracle = Callable[[int, int | None], tuple[float | FloatArray, float]]
-"""Measures: pool row and output (None: all P outputs) -> y (or y [P]) and the safety value z."""
-
-
-SAME = 1e-14
-"""Numbers that differ by less than this share are one: programs write 15 or 16 digits and read a last one wrongly."""
 
 
 def rows_equal(X: FloatArray, x: FloatArray) -> IntArray:

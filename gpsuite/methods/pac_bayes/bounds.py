@@ -28,6 +28,12 @@ from gpsuite.registry import Registry
 
 # How far a logarithm may lie from its grid point and still count as rounded (exp and log cost a few ulps).
 _ON_GRID = 1e-9
+# (risk, c) -> (bound, d bound / d risk, d bound / d c)
+BoundFunction = Callable[[float, float], tuple[float, float, float]]
+OBJECTIVES: Registry[BoundFunction] = Registry("objective")
+# A round value that depends on no data.
+CATONI_CONSTANT: Final = 1.0
+EXACT = RiskAndKL(0.0, 0.0)  # of numbers that rounding did not move by more than an ulp or so
 
 
 @dataclass(frozen=True)
@@ -93,15 +99,6 @@ PAPER_GRID = HyperparameterGrid()
 #
 # All of them follow from kl(risk || true risk) <= c (Eq. 4 of Reeb et al. 2018), so at equal c none is below the kl
 # bound; all but the kl bound may exceed 1.
-
-
-# (risk, c) -> (bound, d bound / d risk, d bound / d c)
-BoundFunction = Callable[[float, float], tuple[float, float, float]]
-
-OBJECTIVES: Registry[BoundFunction] = Registry("objective")
-
-# A round value that depends on no data.
-CATONI_CONSTANT: Final = 1.0
 
 
 @OBJECTIVES.register("kl")
@@ -283,9 +280,6 @@ def _check_delta(delta: float) -> None:
 
 
 # PAC-Bayesian bounds on the true risk of a Gibbs predictor.
-
-
-EXACT = RiskAndKL(0.0, 0.0)  # of numbers that rounding did not move by more than an ulp or so
 
 
 @dataclass(frozen=True)

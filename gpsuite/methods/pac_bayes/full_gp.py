@@ -38,6 +38,15 @@ from gpsuite.models.search import Minimum, minimise
 
 # Rows handled at once: panels in cache, triangles not much larger than half a square.
 _PANEL = 128
+# Of the noise variance in GPflow's Gaussian likelihood.
+NOISE_FLOOR = 1e-6
+# Standard deviation of the normal prior on the logarithm of each hyperparameter: a factor of 4.5 either way.
+SPREAD = 1.5
+# How many of these each may be away from the prior's centre.
+FARTHEST = 3.0
+# Centre of the noise variance's prior, as a share of the target's variance.
+NOISE = 0.1
+MAX_EVALUATIONS = 100
 
 
 @dataclass(frozen=True)
@@ -244,10 +253,6 @@ def _mirror_lower(matrix: FloatArray) -> None:
 # Training a full GP by minimising a PAC-Bayesian bound, or by its marginal likelihood, which does not know the loss.
 
 
-NOISE_FLOOR = 1e-6
-"""Of the noise variance in GPflow's Gaussian likelihood."""
-
-
 def train_full_gp(problem: Problem, search: Search) -> TrainedGP:
     """Minimise the bound of a full GP over its hyperparameters, then round those of the kernel.
 
@@ -298,18 +303,6 @@ def maximise_full_likelihood(
 # On the grid of a PAC-Bayes bound each lengthscale costs some nats. What other rows decide costs none: a prior may
 # depend on them. Inputs are divided by the lengthscales found there, so that a bound pays for a single one.
 # Source: Ambroladze, Parrado-Hernandez & Shawe-Taylor 2007 (a prior learned on a part of the rows)
-
-
-SPREAD = 1.5
-"""Standard deviation of the normal prior on the logarithm of each hyperparameter: a factor of 4.5 either way."""
-
-FARTHEST = 3.0
-"""How many of these each may be away from the prior's centre."""
-
-NOISE = 0.1
-"""Centre of the noise variance's prior, as a share of the target's variance."""
-
-MAX_EVALUATIONS = 100
 
 
 def relevance_lengthscales(X: FloatArray, y: FloatArray) -> FloatArray:

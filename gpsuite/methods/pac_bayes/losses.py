@@ -28,6 +28,8 @@ _NODES, _WEIGHTS = roots_legendre(12)
 # The rule on [-1, 0] and on [0, 1], in units of epsilon: one of the losses has a kink at 0.
 _HALF_NODES: Final = np.concatenate([(_NODES - 1.0) / 2.0, (_NODES + 1.0) / 2.0])
 _HALF_WEIGHTS: Final = np.concatenate([_WEIGHTS, _WEIGHTS]) / 2.0
+# name -> loss of a given epsilon
+LOSSES: Registry[Callable[[float], Loss]] = Registry("loss")
 
 
 class Loss(Protocol):
@@ -51,10 +53,6 @@ class Loss(Protocol):
 
     def pointwise(self, y: FloatArray, f: FloatArray) -> FloatArray:
         """Return loss(y, f)."""
-
-
-# name -> loss of a given epsilon
-LOSSES: Registry[Callable[[float], Loss]] = Registry("loss")
 
 
 @dataclass(frozen=True)
@@ -193,8 +191,7 @@ class _CappedLoss(_WidthLoss, ABC):
     """
 
     @abstractmethod
-    def _inside(self, ratio: FloatArray) -> FloatArray:
-        ...
+    def _inside(self, ratio: FloatArray) -> FloatArray: ...
 
     @abstractmethod
     def _closed_form(self, window: _Window) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -23,6 +23,10 @@ from gpsuite.models.config import Hyperparameters
 from gpsuite.models.linalg import NotPositiveDefiniteError
 from gpsuite.models.radial import is_far, squared_distances
 
+EPSILON = 2.0**-52
+LARGEST_SHARE = 1e-3  # of what rounding moved, that is still known to first order
+LARGEST = 1e100  # sums of squares of values up to this stay finite, divided by the smallest lengthscales too
+
 
 def check_logarithms(theta: FloatArray, count: int) -> None:
     if len(theta) != count:
@@ -75,12 +79,6 @@ def log_kernel(A: FloatArray, B: FloatArray, log_variance: float) -> FloatArray:
 # What a bound needs of a posterior, and the full GP's exact one.
 
 
-EPSILON = 2.0**-52
-LARGEST_SHARE = 1e-3  # of what rounding moved, that is still known to first order
-
-LARGEST = 1e100  # sums of squares of values up to this stay finite, divided by the smallest lengthscales too
-
-
 @dataclass(frozen=True)
 class RiskAndKL:
     """The two numbers behind a bound: Gibbs risk on the training points and KL(Q||P) in nats."""
@@ -93,24 +91,19 @@ class Posterior(Protocol):
     """A Gaussian posterior over functions, as certificate and metrics use it; arrays [N] at the training inputs."""
 
     @property
-    def hyperparameters(self) -> Hyperparameters:
-        ...
+    def hyperparameters(self) -> Hyperparameters: ...
 
     @property
-    def y(self) -> FloatArray:
-        ...
+    def y(self) -> FloatArray: ...
 
     @property
-    def kl(self) -> float:
-        ...
+    def kl(self) -> float: ...
 
     @property
-    def train_mean(self) -> FloatArray:
-        ...
+    def train_mean(self) -> FloatArray: ...
 
     @property
-    def train_variance(self) -> FloatArray:
-        ...
+    def train_variance(self) -> FloatArray: ...
 
     def predict(self, Xnew: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return mean and latent variance at new inputs [N', D]."""

@@ -25,22 +25,20 @@ from gpsuite.registry import Registry
 
 # Smallest value that the search may give a hyperparameter without a box (the noise variance).
 _FLOOR = 1e-6
+PARAMETRISATIONS: Registry[Parametrisation] = Registry("parametrisation")
+# Tolerances of the authors' code. A matrix that cannot be factorised is a wall: the line search turns back from it.
+_RULES = StepRules(decrease=1e-8, slope=1e-8, undefined="wall")
 
 
 class Parametrisation(Protocol):
     """A smooth increasing map from u to the natural logarithm of a positive value."""
 
-    def to_log(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
-        ...
+    def to_log(self, u: FloatArray) -> tuple[FloatArray, FloatArray]: ...
 
-    def from_log(self, theta: FloatArray) -> FloatArray:
-        ...
+    def from_log(self, theta: FloatArray) -> FloatArray: ...
 
     def lowest(self) -> float:
         """Return the lower limit of u for a value without a box; -inf if the map itself keeps the value positive."""
-
-
-PARAMETRISATIONS: Registry[Parametrisation] = Registry("parametrisation")
 
 
 @dataclass(frozen=True)
@@ -78,10 +76,6 @@ PARAMETRISATIONS.register("log")(Log())
 
 
 # What a bound is minimised for, and how the search for its minimum runs; the same for every model.
-
-
-# Tolerances of the authors' code. A matrix that cannot be factorised is a wall: the line search turns back from it.
-_RULES = StepRules(decrease=1e-8, slope=1e-8, undefined="wall")
 
 
 @dataclass(frozen=True, eq=False)

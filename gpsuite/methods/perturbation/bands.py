@@ -29,6 +29,10 @@ from gpsuite.methods.perturbation.ellipsoid import (
 from gpsuite.methods.perturbation.objectives import finite, positive, spectrum
 from gpsuite.methods.perturbation.rays import Members
 
+BandKind = Literal["ellipsoid", "pointwise", "norm ball", "members"]
+# Weights of the ball's inequality tried, relative to the mean eigenvalue of a perturbation's own: each is a bound.
+_WEIGHTS = 10.0 ** np.arange(-6.0, 3.1, 1.0 / 3.0)
+
 
 @dataclass(frozen=True, eq=False)
 class NormBall:
@@ -110,11 +114,6 @@ class NormBall:
 # inequalities
 # Z_0 <= Z_i, each an ellipsoid, so phi(x)'alpha is at most the q-th largest of their maxima; it is never wider.
 # A band of sampled members is an inner one. With |f_*|_H <= B bands reach beyond the data and are always finite.
-
-
-BandKind = Literal["ellipsoid", "pointwise", "norm ball", "members"]
-# Weights of the ball's inequality tried, relative to the mean eigenvalue of a perturbation's own: each is a bound.
-_WEIGHTS = 10.0 ** np.arange(-6.0, 3.1, 1.0 / 3.0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,6 +32,13 @@ from gpsuite.methods.perturbation.ranks import TIE, Perturbations
 _CHUNK_NUMBERS = 4_000_000
 # Relative size below which D_i and r_i are rounding: G_i then leaves every gradient as it is.
 _UNMOVED = 1e-13
+# Relative widening of radii and bands that covers their rounding.
+SLACK = 1e-9
+# A's eigenvalues are at most 1 and known up to this many roundings times p and the condition number.
+_ROUNDINGS = 8.0
+# mu = Lambda_min / (1 + e^theta); at the ends mu equals Lambda_min or its objective exceeds e^80.
+_THETA_END = 80.0
+_STEPS, _THETA_TOLERANCE = 100, 1e-10
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,15 +183,6 @@ def largest(values: FloatArray, q: int) -> FloatArray:
 #     gamma_i = min over 0 < mu < Lambda_min of  [-c + sum_k bh_k^2 / (Lambda_k - mu)] / mu,
 #
 # finite only if A is positive definite. Weak duality makes every mu an upper bound, so stopping early is outward.
-
-
-SLACK = 1e-9
-"""Relative widening of radii and bands that covers their rounding."""
-# A's eigenvalues are at most 1 and known up to this many roundings times p and the condition number.
-_ROUNDINGS = 8.0
-# mu = Lambda_min / (1 + e^theta); at the ends mu equals Lambda_min or its objective exceeds e^80.
-_THETA_END = 80.0
-_STEPS, _THETA_TOLERANCE = 100, 1e-10
 
 
 @dataclass(frozen=True)

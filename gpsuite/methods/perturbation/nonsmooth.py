@@ -20,8 +20,10 @@ from gpsuite.methods.perturbation.objectives import Fit, Form, Objective, Weight
 _TOLERANCE = 1e-10
 _ITERATIONS = 5_000
 _STEPS_PER_COEFFICIENT = 5
+# Coefficients within this share of the largest are taken for zero or for the bound.
 _SAME = 1e-7
-"""Coefficients within this share of the largest are taken for zero or for the bound."""
+# A fit has converged when its duality gap is below this share of the objective at zero.
+_GAP = 1e-9
 
 
 def support_vectors(K: FloatArray, y: FloatArray, weight: float, epsilon: float) -> FloatArray:
@@ -136,10 +138,6 @@ def _asked(Q: FloatArray, r: FloatArray, l1: float, a: FloatArray, free: BoolArr
 
 
 # Objectives that are not smooth: epsilon-insensitive support vector regression and the kernelised LASSO.
-
-
-_GAP = 1e-9
-"""A fit has converged when its duality gap is below this share of the objective at zero."""
 
 
 @dataclass(frozen=True, eq=False)

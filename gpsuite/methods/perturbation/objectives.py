@@ -18,6 +18,8 @@ from scipy.linalg import LinAlgError, cholesky, solve_triangular
 from gpsuite.arrays import FloatArray
 
 _SYMMETRY = 1e-9
+# M: the inverse Hessian; the norm of the gradient in the RKHS (K inverse); the identity.
+Weighting = Literal["hessian", "rkhs", "identity"]
 
 
 def finite(name: str, values: npt.ArrayLike, ndim: int) -> FloatArray:
@@ -114,10 +116,6 @@ def valid_level(q: int, m: int) -> None:
 # which the data acts are kept, and no Gram matrix is inverted.
 
 
-Weighting = Literal["hessian", "rkhs", "identity"]
-"""M: the inverse Hessian; the norm of the gradient in the RKHS (K inverse); the identity."""
-
-
 @dataclass(frozen=True, eq=False)
 class Fit:
     """A minimiser of the objective.
@@ -162,16 +160,14 @@ class Objective(ABC):
         """The weighted gradient's norm as a product with few rows."""
 
     @abstractmethod
-    def value(self, y: FloatArray, alpha: FloatArray) -> float:
-        ...
+    def value(self, y: FloatArray, alpha: FloatArray) -> float: ...
 
     @abstractmethod
     def gradient(self, alphas: FloatArray, e: FloatArray) -> FloatArray:
         """Return the gradient [..., p] at alphas [..., p] as a function of residuals e [..., n]."""
 
     @abstractmethod
-    def fit(self, y: FloatArray) -> Fit:
-        ...
+    def fit(self, y: FloatArray) -> Fit: ...
 
     def lift(self, alphas: FloatArray) -> FloatArray:
         """Return what the gradient is linear in: alphas, or their signs."""

@@ -47,8 +47,7 @@ class _Ridge(QuadraticObjective):
 
     @property
     @abstractmethod
-    def metric(self) -> FloatArray:
-        ...
+    def metric(self) -> FloatArray: ...
 
     @property
     def P(self) -> FloatArray:

@@ -22,6 +22,20 @@ from gpsuite.arrays import BoolArray, FloatArray, IntArray
 from gpsuite.methods.perturbation import objectives
 from gpsuite.methods.perturbation.objectives import Form, Objective, QuadraticObjective
 
+_KEPT_BYTES = 64e6
+_BLOCK_BYTES = 16e6
+_CHUNK_BYTES = 0.75e6
+# Neighbours within this share of each other are tied, and so are all that such steps join.
+TIE = 1e-12
+# Differences of the quadratic forms below this share of their terms are computed again from the residuals.
+_UNDECIDED = 1e-9
+# Rows of the form below this share of the largest, in square, are first left out.
+_LEADING = 1e-6
+_WORTH_LEADING = 0.9
+_RANK_BLOCK_BYTES = 16e6
+_QUADRATIC_CHUNK = 512
+_FEW_COEFFICIENTS = 32
+
 
 @dataclass(frozen=True, eq=False)
 class Perturbations:
@@ -117,8 +131,7 @@ class Group(Protocol):
 
     def draw(
         self, n: int, m: int, rng: np.random.Generator, repetitions: tuple[int, ...] = ()
-    ) -> Perturbations:
-        ...
+    ) -> Perturbations: ...
 
 
 class _Drawn:
@@ -182,11 +195,6 @@ def _permutations(rows: IntArray) -> bool:
 # Weighted norms of the perturbed gradients, many coefficient vectors and perturbations in one matrix product.
 
 
-_KEPT_BYTES = 64e6
-_BLOCK_BYTES = 16e6
-_CHUNK_BYTES = 0.75e6
-
-
 @dataclass(frozen=True, eq=False)
 class PerturbedNorms:
     """Z_i = |slope a - pull G_i s|^2 + |rest a|^2 with all pull G_i stacked into one matrix.
@@ -246,18 +254,6 @@ def squares(rows: FloatArray) -> FloatArray:
 # The rank of alpha is 1 + #{i : Z_i before Z_0}; ties are resolved by the tie-breaking permutation. (The poster
 # prints
 # the comparison the other way round; then the estimate itself would lie outside the region.)
-
-
-TIE = 1e-12
-"""Neighbours within this share of each other are tied, and so are all that such steps join."""
-_UNDECIDED = 1e-9
-"""Differences of the quadratic forms below this share of their terms are computed again from the residuals."""
-_LEADING = 1e-6
-"""Rows of the form below this share of the largest, in square, are first left out."""
-_WORTH_LEADING = 0.9
-_RANK_BLOCK_BYTES = 16e6
-_QUADRATIC_CHUNK = 512
-_FEW_COEFFICIENTS = 32
 
 
 def rank(Z: FloatArray, before: BoolArray) -> IntArray:

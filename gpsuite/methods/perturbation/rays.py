@@ -29,6 +29,9 @@ _ROUNDINGS = 8.0  # of the quadratic's coefficients, in units of the last place 
 _DOUBLINGS = 40
 # Bisections of a factor 2: the enclosure's relative width ends at about 2^-34.
 _BISECTIONS = 34
+# Length of a direction a: |a|; the RKHS norm of its function; the norm of its values at the data.
+KernelMetric = Literal["coefficients", "rkhs", "values"]
+_POWER: dict[KernelMetric, float] = {"rkhs": -0.5, "values": -1.0}
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,11 +205,6 @@ def _reach(first: FloatArray, again: FloatArray, cap: FloatArray, q: int) -> Flo
 # where the extremes of a band lie. What rays cover: the part of the region visible from the estimate; all of it when
 # it is star-shaped, as it is for quadratic objectives under inverse-Hessian weighting. Directions isotropic in a
 # named metric reach the extremes of many coefficients slowly, so that a band of sampled members is an inner one.
-
-
-KernelMetric = Literal["coefficients", "rkhs", "values"]
-"""Length of a direction a: |a|; the RKHS norm of its function; the norm of its values at the data."""
-_POWER: dict[KernelMetric, float] = {"rkhs": -0.5, "values": -1.0}
 
 
 @dataclass(frozen=True, eq=False)

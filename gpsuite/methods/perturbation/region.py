@@ -24,10 +24,8 @@ from gpsuite.methods.perturbation.ranks import Group, Perturbations, RankTest, S
 from gpsuite.methods.perturbation.rays import Members, RayBoundary, bisected_boundary, exact_boundary
 from gpsuite.seeds import require_generator
 
+# Covariances [A, B] of inputs [A, D] and [B, D]: a GPflow kernel, or a numpy function.
 Kernel = Callable[[FloatArray, FloatArray], Any]
-"""Covariances [A, B] of inputs [A, D] and [B, D]: a GPflow kernel, or a numpy function."""
-
-
 LARGEST = 1e100  # of a coefficient or an output: what is compared are squares of products with the data
 SMALLEST = 1e-100  # of the largest output, for the same reason
 

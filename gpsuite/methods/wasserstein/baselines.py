@@ -37,6 +37,10 @@ from gpsuite.models.regression.inducing import kmeans_inducing
 WEIGHT_PRECISION = 1.0  # of the normal prior of every weight
 START_DEVIATION = 0.02  # of the mean field's weights
 _ROWS = 2000
+# Prior precisions of the weights among which validation rows choose.
+PRECISIONS = tuple(10.0**power for power in np.arange(-2.0, 4.5, 0.5))
+_LAPLACE_ROWS = 500
+_SPARSE_ROWS = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,11 +204,6 @@ def _outputs(
 # Laplace approximation over the last layer of a trained softmax network (Kristiadi et al. 2020).
 
 
-PRECISIONS = tuple(10.0**power for power in np.arange(-2.0, 4.5, 0.5))
-"""Prior precisions of the weights among which validation rows choose."""
-_LAPLACE_ROWS = 500
-
-
 @dataclass(frozen=True, eq=False)
 class LastLayerLaplace:
     """Normal distribution of the last layer's weights around the trained ones; features stay as they are.
@@ -281,9 +280,6 @@ def _features(model: SoftmaxNetwork, X: Any) -> FloatArray:
 
 
 # GPflow's sparse variational GP (Hensman et al. 2015) as a classifier and a regression of the same training loop.
-
-
-_SPARSE_ROWS = 1000
 
 
 @dataclass(frozen=True, eq=False)

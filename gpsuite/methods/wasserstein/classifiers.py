@@ -37,23 +37,22 @@ from gpsuite.models.random_elements.likelihoods import (
 from gpsuite.registry import Registry
 from gpsuite.seeds import derived_seed, stream
 
+CLASSIFIERS: Registry[Callable[[Fit], FittedClassifier]] = Registry("classifier")
+
 
 class StateKeeper(Protocol):
     """Where the states of a fit's trainings are kept between interruptions; `part` names the training."""
 
-    def load(self, part: str) -> TrainingState | None:
-        ...
+    def load(self, part: str) -> TrainingState | None: ...
 
-    def save(self, part: str, state: TrainingState) -> None:
-        ...
+    def save(self, part: str, state: TrainingState) -> None: ...
 
 
 class NoKeeper:
     def load(self, part: str) -> TrainingState | None:
         return None
 
-    def save(self, part: str, state: TrainingState) -> None:
-        ...
+    def save(self, part: str, state: TrainingState) -> None: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,9 +107,6 @@ class Fit:
             self.keeper.load(part),
             lambda state: self.keeper.save(part, state),
         )
-
-
-CLASSIFIERS: Registry[Callable[[Fit], FittedClassifier]] = Registry("classifier")
 
 
 @CLASSIFIERS.register("gwi")

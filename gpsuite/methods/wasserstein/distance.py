@@ -16,8 +16,8 @@ import numpy as np
 
 from gpsuite.arrays import FloatArray
 
+# Eigenvalues below this share of the largest count as this share in the slope of a square root.
 RELATIVE_FLOOR = 1e-12
-"""Eigenvalues below this share of the largest count as this share in the slope of a square root."""
 
 
 @dataclass(frozen=True)

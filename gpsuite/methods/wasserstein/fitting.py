@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from gpsuite.methods.wasserstein.classifiers import FittedClassifier
     from gpsuite.methods.wasserstein.regressors import FittedRegressor
 
-
 GP_CLASSIFIER_NAMES = (
     "gwi",
     "gwi_kernel",

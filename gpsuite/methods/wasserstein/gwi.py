@@ -41,8 +41,8 @@ from gpsuite.models.random_elements.elements import (
 from gpsuite.models.random_elements.likelihoods import ClassLikelihood, ClassPrediction, GaussianNoise
 from gpsuite.models.regression.inducing import kmeans_inducing
 
+# Latent mean [N, L], variance [N, L], targets [N] and seed -> E_Q log p(y | F) [N].
 ExpectedLog = Callable[[Any, Any, Any, Any], Any]
-"""Latent mean [N, L], variance [N, L], targets [N] and seed -> E_Q log p(y | F) [N]."""
 
 
 @dataclass(frozen=True, eq=False)

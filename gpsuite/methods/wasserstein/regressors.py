@@ -29,6 +29,8 @@ from gpsuite.models.regression.gpflow_models import (
 from gpsuite.registry import Registry
 from gpsuite.seeds import derived_seed, stream
 
+REGRESSORS: Registry[Callable[[RegressionFit], FittedRegressor]] = Registry("regressor")
+
 
 @dataclass(frozen=True, eq=False)
 class FittedRegressor:
@@ -89,9 +91,6 @@ class RegressionFit:
     ) -> FittedRegressor:
         alpha = variance_factor(self.rows.y_validation, *predictions(self.rows.X_validation))
         return FittedRegressor(predictions, status, reason, model, alpha)
-
-
-REGRESSORS: Registry[Callable[[RegressionFit], FittedRegressor]] = Registry("regressor")
 
 
 @REGRESSORS.register("gwi")

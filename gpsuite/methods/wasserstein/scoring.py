@@ -20,8 +20,9 @@ from scipy.stats import rankdata
 from gpsuite.arrays import BoolArray, FloatArray, IntArray
 from gpsuite.models.classification.robust_max import checked_labels
 
+# Bins of the calibration error where nothing else is said, as Guo et al. 2017.
 BINS = 15
-"""Bins of the calibration error where nothing else is said, as Guo et al. 2017."""
+TEMPERATURES = (1e-3, 1e3)
 
 
 @dataclass(frozen=True, eq=False)
@@ -281,9 +282,6 @@ def checked_gaussians(
 
 
 # Tempering of predictions, chosen on validation rows: Gaussian variances in closed form, logits by a search.
-
-
-TEMPERATURES = (1e-3, 1e3)
 
 
 class ExactPredictionsError(ValueError):

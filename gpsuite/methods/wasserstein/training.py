@@ -28,14 +28,15 @@ from gpsuite.methods.wasserstein.fitting import TrainingOptions, TrainingRows
 from gpsuite.seeds import derived_seed, stream
 
 _FIRST_DECAY, _SECOND_DECAY, _TINY = 0.9, 0.999, 1e-7  # Kingma & Ba 2015
+SAVE_SECONDS = 10.0  # between states: at most so much work is lost
+_ARRAYS = ("values", "first", "second", "best")
 
 
 class Trainable(Protocol):
     """What is trained: variables, a loss on a batch, and a score on the validation rows."""
 
     @property
-    def variables(self) -> list[Any]:
-        ...
+    def variables(self) -> list[Any]: ...
 
     def loss(self, X: Any, y: Any, seed: Any) -> Any:
         """Return the scalar to be minimised for a batch [N_B, D], [N_B]; seed: two integers of this step."""
@@ -273,10 +274,6 @@ def _assign(variables: list[Any], values: tuple[FloatArray, ...]) -> None:
 
 
 # Training states on disk: a training that was killed goes on from its last one.
-
-
-SAVE_SECONDS = 10.0  # between states: at most so much work is lost
-_ARRAYS = ("values", "first", "second", "best")
 
 
 class StateFolder:

@@ -16,12 +16,11 @@ from gpsuite.models.classification.links import Link
 from gpsuite.models.config import Hyperparameters
 
 MAX_ITERATIONS = 300
+# Converged when every tilted and posterior marginal agree: |mean difference| / sd, |variance ratio - 1|.
 MOMENT_TOLERANCE = 1e-9
-"""Converged when every tilted and posterior marginal agree: |mean difference| / sd, |variance ratio - 1|."""
-
 _SMALLEST_DAMPING, _RECOVERY = 0.1, 1.1
+# Below this site precision times posterior variance, (1 - B^-1_ii) / tau_i has lost too many digits.
 _WEAK_SITE = 1e-4
-"""Below this site precision times posterior variance, (1 - B^-1_ii) / tau_i has lost too many digits."""
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,8 @@ from gpsuite.models.classification.variational import log_sigma
 from gpsuite.models.linalg import CholeskyFactor, stable_cholesky
 from gpsuite.models.radial import kappa, squared_distances
 
+# Length of a trajectory: a quarter period of a standard normal target gives independent draws, a whole none.
 _QUARTER_PERIOD = math.pi / 2.0
-"""Length of a trajectory: a quarter period of a standard normal target gives independent draws, a whole none."""
-
 _PILOT_STEPS, _MOST_STEPS = 4, 64
 
 

@@ -15,9 +15,8 @@ from gpsuite.models.classification.links import Link
 from gpsuite.models.config import Hyperparameters
 
 MAX_ITERATIONS = 100
+# The mode is reached when a full Newton step moves no latent value by more than this share of 1 + max|f|.
 STEP_TOLERANCE = 1e-10
-"""The mode is reached when a full Newton step moves no latent value by more than this share of 1 + max|f|."""
-
 _MAX_HALVINGS = 40
 _ROUNDING = 64.0 * float(np.finfo(np.float64).eps)
 

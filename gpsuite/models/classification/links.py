@@ -12,21 +12,23 @@ from scipy.special import erfcx, expit, log_ndtr, ndtr
 from gpsuite.arrays import FloatArray
 from gpsuite.registry import Registry
 
+# Standard deviations covered by the trapezoidal rule: the rest is below 1e-32.
 REACH = 12.0
-"""Standard deviations covered by the trapezoidal rule: the rest is below 1e-32."""
-
+# The same where relative accuracy in the tail matters: sigma's tilt moves the mass by up to `WIDE`
+# deviations.
 EP_REACH = 24.0
-"""The same where relative accuracy in the tail matters: sigma's tilt moves the mass by up to `WIDE` deviations."""
-
 STEP = 0.05
+# Standard deviation from which the other rule is used: the trapezoidal error is 2 exp(-2 pi^2 / (STEP sd)).
 WIDE = 10.0
-"""Standard deviation from which the other rule is used: the trapezoidal error is 2 exp(-2 pi^2 / (STEP sd))."""
-
 _FADED, _NODES = 40.0, 96  # sigma(-40) = 4e-18
 _ABSCISSAE, _WEIGHTS = np.polynomial.legendre.leggauss(_NODES)  # type: ignore[no-untyped-call]
 _F = 0.5 * _FADED * (_ABSCISSAE + 1.0)
 _W = 0.5 * _FADED * _WEIGHTS
 _BLOCK = 4096
+# GPflow's `Bernoulli` maps Phi to [1e-3, 1 - 1e-3].
+GPFLOW_SQUEEZE = 1e-3
+_TAIL, _TERMS = 3.0, 60
+LINKS: Registry[Link] = Registry("link")
 
 
 def logistic_moments(
@@ -86,18 +88,11 @@ def _step_and_rest(mean: FloatArray, sd: FloatArray) -> FloatArray:
 # All are symmetric, sigma(-f) = 1 - sigma(f), and concave on f > 0. Labels y are -1.0 or +1.0. No TensorFlow.
 
 
-GPFLOW_SQUEEZE = 1e-3
-"""GPflow's `Bernoulli` maps Phi to [1e-3, 1 - 1e-3]."""
-
-_TAIL, _TERMS = 3.0, 60
-
-
 class Link(Protocol):
     """What inference and certification ask of a link; every method works elementwise and broadcasts."""
 
     @property
-    def name(self) -> str:
-        ...
+    def name(self) -> str: ...
 
     @property
     def log_concave(self) -> bool:
@@ -119,11 +114,9 @@ class Link(Protocol):
         """Upper bound of |sigma''''|, tight to 1e-5."""
         ...
 
-    def sigma(self, f: FloatArray) -> FloatArray:
-        ...
+    def sigma(self, f: FloatArray) -> FloatArray: ...
 
-    def log_likelihood(self, y: FloatArray, f: FloatArray) -> FloatArray:
-        ...
+    def log_likelihood(self, y: FloatArray, f: FloatArray) -> FloatArray: ...
 
     def derivatives(self, y: FloatArray, f: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the first three derivatives of log p(y|f) in f."""
@@ -142,9 +135,6 @@ class Link(Protocol):
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return log Z = log E p(y|f), f ~ N(mean, variance), and its first two derivatives in the mean."""
         ...
-
-
-LINKS: Registry[Link] = Registry("link")
 
 
 @dataclass(frozen=True)

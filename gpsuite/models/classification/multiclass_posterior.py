@@ -29,19 +29,21 @@ from gpsuite.models.classification.robust_max import largest_probabilities, pred
 from gpsuite.models.latent import KernelPosterior
 from gpsuite.models.radial import kappa, kappa_and_slope, squared_distances
 
+# Largest error of the trapezoidal rule along one direction.
 TOLERANCE = 1e-10
-"""Largest error of the trapezoidal rule along one direction."""
+# Nodes farther than this many deviations are left out; their weight is part of the error.
 REACH = 6.5
-"""Nodes farther than this many deviations are left out; their weight is part of the error."""
 MAX_NODES = 40_000
+# Independent scramblings, each of 2^9 points.
 REPETITIONS, POWER = 16, 9
-"""Independent scramblings, each of 2^9 points."""
 DEVIATIONS = 6.0
 ROUNDING = 1e-13
-
 _SHARE = 0.9  # of the strip in which the integrand is analytic
 _FARTHEST = 6.0  # beyond it the Gaussian's own growth in the strip costs more than it gains
 _ENTRIES = 1 << 21
+# Stated error of a probability to be the largest: a hundred times what was measured.
+QUADRATURE = 1e-9
+SMALLEST = 1e-12  # of a variance, per unit s: below it rounding decides
 
 
 @dataclass(frozen=True, eq=False)
@@ -294,11 +296,6 @@ class MultiClassPosterior(KernelPosterior):
 
 
 # Posterior with the robust-max likelihood: independent latent functions, one of which is the largest.
-
-
-QUADRATURE = 1e-9
-"""Stated error of a probability to be the largest: a hundred times what was measured."""
-SMALLEST = 1e-12  # of a variance, per unit s: below it rounding decides
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,14 +26,15 @@ from scipy.special import ndtr, roots_hermite, roots_legendre, xlogy
 from gpsuite.arrays import FloatArray, IntArray
 
 EPSILON = 0.01  # Wild et al. 2022
+# Deviations beyond which a normal distribution function is 0 or 1 in float64.
 REACH = 8.3
-"""Deviations beyond which a normal distribution function is 0 or 1 in float64."""
+# Largest width of a panel, in deviations of the narrowest latent value that varies on it, up to 10 classes.
 PANEL = 4.0
-"""Largest width of a panel, in deviations of the narrowest latent value that varies on it, up to 10 classes."""
+# Least deviation, relative to the distance from the largest mean, that nodes in float64 resolve.
 RESOLVED = 1e-8
-"""Least deviation, relative to the distance from the largest mean, that nodes in float64 resolve."""
+# Deviations narrower than this part of their mean are moved to 0 first: else nodes lose digits, up to 1e-8 of
+# S.
 TIGHT = 1e-6
-"""Deviations narrower than this part of their mean are moved to 0 first: else nodes lose digits, up to 1e-8 of S."""
 _NODES, _WEIGHTS = roots_legendre(16)  # on such panels: |sum of S - 1| below 1e-8
 _INVERSE_ROOT_TWO_PI = 1.0 / np.sqrt(2.0 * np.pi)
 _ROWS = 256  # points at a time: the working arrays stay near the processor

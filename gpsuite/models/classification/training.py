@@ -24,15 +24,13 @@ from gpsuite.models.linalg import NonFiniteMatrixError, NotPositiveDefiniteError
 from gpsuite.models.search import Status, minimise
 from gpsuite.registry import Registry
 
+# The search's box for the variance and each lengthscale. On separable data EP's evidence may rise with the
+# variance without end; beyond the box it tells nothing more.
 SEARCH_RANGE = (1e-6, 1e6)
-"""The search's box for the variance and each lengthscale.
-
-On separable data EP's evidence may rise with the variance without end; beyond the box it tells nothing more.
-"""
-
 Inference = Callable[[BinaryProblem, Hyperparameters, FloatArray | None], GPCFit]
-
 INFERENCES: Registry[Inference] = Registry("inference")
+
+
 INFERENCES.register("laplace")(laplace)
 INFERENCES.register("ep")(expectation_propagation)
 

@@ -22,6 +22,8 @@ from gpsuite.models.kernels import build_kernel, kernel_name
 from gpsuite.models.linalg import stable_cholesky
 from gpsuite.models.radial import expanded
 
+VariationalModel: TypeAlias = gpflow.models.VGP | gpflow.models.SVGP
+
 
 def log_sigma(link: Link) -> Callable[[tf.Tensor], tf.Tensor]:
     """Return log p(y=1|f) as a TensorFlow function; ValueError unless the link is probit or logistic."""
@@ -95,9 +97,6 @@ def link_of(likelihood: gpflow.likelihoods.Likelihood) -> Link:
 
 
 # Between GPflow's variational classifiers (VGP, SVGP) and `GPCPosterior`.
-
-
-VariationalModel: TypeAlias = gpflow.models.VGP | gpflow.models.SVGP
 
 
 def build_vgp(

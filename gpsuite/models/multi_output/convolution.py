@@ -25,6 +25,10 @@ from gpsuite.models.multi_output.observations import (
 )
 from gpsuite.models.sampling.priors import NOISE_FLOOR, Gamma, HyperPriors, UnconstrainedPrior
 
+SMOOTHING_PRIOR = Gamma(
+    1.5, 3.0
+)  # mean 1/2, a third of the lengthscales' prior mean: most of it is no more than a blur
+
 
 @dataclass(frozen=True, eq=False)
 class ConvolutionParameters:
@@ -154,11 +158,6 @@ class ConvolutionLikelihood(BatchedLikelihood[ConvolutionParameters]):
 # N(x - x' | 0, Lambda_l^-1), so that cov(f_p(x), f_q(x')) is a sum of N(x - x' | 0, A_p^-1 + A_q^-1 + Lambda_l^-1)
 # (Alvarez and Lawrence 2011; Li, Rakitsch and Zimmer 2022, App. G and H). NumPy, for many
 # hyperparameter vectors at once. `gpsuite.data.generators.covariances.convolution_covariance` takes general matrices.
-
-
-SMOOTHING_PRIOR = Gamma(
-    1.5, 3.0
-)  # mean 1/2, a third of the lengthscales' prior mean: most of it is no more than a blur
 
 
 @dataclass(frozen=True)

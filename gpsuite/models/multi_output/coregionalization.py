@@ -32,8 +32,9 @@ from gpsuite.models.multi_output.observations import (
 )
 from gpsuite.models.sampling.priors import NOISE_FLOOR, HyperPriors, UnconstrainedPrior
 
+# Parameter vectors per batch at least, where the pairs of outputs are more than this.
 FEWEST, MANY_CLASSES = 4, 20
-"""Parameter vectors per batch at least, where the pairs of outputs are more than this."""
+MIXINGS = ("free", "identity")
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,9 +191,6 @@ def _chain_rule(parameters: Parameters, sums: FloatArray, diagonal: FloatArray) 
 # cov(f_p(x), f_q(x')) = sum_l W_pl W_ql k_l(x, x') with zero mean; what is measured has noise of variance noise_p
 # (Li,
 # Rakitsch and Zimmer 2022, section 2; Journel and Huijbregts 1978). NumPy, for many hyperparameter vectors at once.
-
-
-MIXINGS = ("free", "identity")
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from gpsuite.models.sampling.priors import UnconstrainedPrior
 
 # Elements per batch of kernel values: the few arrays of a batch stay in the cache of one core.
 CHUNK = 60_000
+Unconstrained = TypeVar("Unconstrained")
 
 
 def squared_distances(X: FloatArray, X2: FloatArray) -> FloatArray:
@@ -83,8 +84,7 @@ LATENT_KERNELS: dict[str, Callable[[LatentKernel, FloatArray, FloatArray, FloatA
 # What the multi-output models share: observed (x, p) pairs, and what samplers and predictions ask of a model.
 
 
-class ContradictionError(ValueError):
-    ...
+class ContradictionError(ValueError): ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,12 +164,10 @@ class HyperparameterModel(Protocol):
     """
 
     @property
-    def n_outputs(self) -> int:
-        ...
+    def n_outputs(self) -> int: ...
 
     @property
-    def n_parameters(self) -> int:
-        ...
+    def n_parameters(self) -> int: ...
 
     def draw_prior(self, rng: np.random.Generator, n: int) -> FloatArray:
         """Return n draws of u from the prior, [n, d]."""
@@ -301,8 +299,7 @@ class ParameterVectors(Protocol):
 
     def __len__(self) -> int: ...
 
-    def rows(self, part: slice) -> Self:
-        ...
+    def rows(self, part: slice) -> Self: ...
 
 
 Vectors = TypeVar("Vectors", bound=ParameterVectors)
@@ -325,12 +322,10 @@ class BatchedLikelihood(ABC, Generic[Vectors]):
         return np.where(np.isfinite(value), value, -np.inf)
 
     @abstractmethod
-    def _allocate(self, size: int) -> None:
-        ...
+    def _allocate(self, size: int) -> None: ...
 
     @abstractmethod
-    def _fill_covariances(self, parameters: Vectors) -> None:
-        ...
+    def _fill_covariances(self, parameters: Vectors) -> None: ...
 
     def _covariances(self, parameters: Vectors) -> Iterator[slice]:
         """Fill the batch with the covariances of some vectors after others, and yield which."""
@@ -358,18 +353,13 @@ def finite(value: FloatArray, gradient: Vectors) -> tuple[FloatArray, Vectors]:
 # The log marginal likelihood as a function of unconstrained hyperparameters, by the chain rule.
 
 
-Unconstrained = TypeVar("Unconstrained")
-
-
 class ConstrainedModel(Protocol[Unconstrained]):
     """A model whose hyperparameters have names and constraints."""
 
     @property
-    def prior(self) -> UnconstrainedPrior:
-        ...
+    def prior(self) -> UnconstrainedPrior: ...
 
-    def constrain(self, u: FloatArray) -> Unconstrained:
-        ...
+    def constrain(self, u: FloatArray) -> Unconstrained: ...
 
     def join(self, parameters: Unconstrained) -> FloatArray:
         """Return hyperparameters, or derivatives with respect to them, as one array [S, d] in the order of u."""
@@ -379,11 +369,9 @@ class ConstrainedModel(Protocol[Unconstrained]):
 class ConstrainedLikelihood(Protocol[Unconstrained]):
     """Log marginal likelihood of given observations as a function of the constrained parameters."""
 
-    def value(self, parameters: Unconstrained) -> FloatArray:
-        ...
+    def value(self, parameters: Unconstrained) -> FloatArray: ...
 
-    def value_and_gradient(self, parameters: Unconstrained) -> tuple[FloatArray, Unconstrained]:
-        ...
+    def value_and_gradient(self, parameters: Unconstrained) -> tuple[FloatArray, Unconstrained]: ...
 
 
 class UnconstrainedLikelihood(Generic[Unconstrained]):

@@ -22,6 +22,11 @@ from gpsuite.models.linalg import stable_cholesky
 from gpsuite.models.multi_output.observations import MultiOutputModel, Observations
 
 INDUCING_BLOCK = 1000  # observations, or inputs, whose covariances with the inducing pairs are held at once
+LOG_2PI = math.log(2.0 * math.pi)
+# Numbers per block of work: a block and what is computed from it stay in a core's cache.
+BLOCK = 120_000
+# Numbers per group of hyperparameter vectors, for which a model computes at once what these share.
+GROUP = 8 * BLOCK
 
 
 class SparseMultiOutput:
@@ -63,15 +68,6 @@ class SparseMultiOutput:
 # w = L⁻¹ y give the posterior of the noise-free f at the pool: mean Vᵀ w, covariance k(x, x) − Vᵀ V. A further
 # observation adds one row to L, w and V and leaves the others as they are, so that it costs O(N · pool) in place of
 # O(N² · pool); the new row is the block Cholesky step of Rasmussen and Williams (2006), A.3, and exact.
-
-
-LOG_2PI = math.log(2.0 * math.pi)
-
-BLOCK = 120_000
-"""Numbers per block of work: a block and what is computed from it stay in a core's cache."""
-
-GROUP = 8 * BLOCK
-"""Numbers per group of hyperparameter vectors, for which a model computes at once what these share."""
 
 
 class PoolPredictions:

@@ -33,6 +33,16 @@ from gpsuite.models.search import Minimum
 from gpsuite.registry import Registry
 
 ACTIVATIONS = ("relu", "erf")
+# Added to the diagonal of K_ZZ, as a share of its mean.
+JITTER = 1e-6
+_ROWS = 2000
+# Variances are kept above this share of the prior's: below it the difference is rounding.
+SMALLEST_SHARE = 1e-10
+_ELEMENT_ROWS = 1000
+# Rows whose marginal likelihood is maximised: an evaluation costs N^3 + N^2 D.
+ROWS = 500
+START_NOISE, SMALLEST_NOISE = 0.1, 1e-4  # of targets of about unit variance
+PRIORS: Registry[Callable[[FloatArray], gpflow.kernels.Kernel]] = Registry("prior")
 
 
 class NNGP(gpflow.kernels.Kernel):  # type: ignore[misc]
@@ -135,11 +145,6 @@ def _relu_expectation(cross: Any, left: Any, right: Any) -> tuple[Any, Any]:
 # Whitened inducing features of a fixed prior kernel: what sparse kernels and kernel means are made of.
 
 
-JITTER = 1e-6
-"""Added to the diagonal of K_ZZ, as a share of its mean."""
-_ROWS = 2000
-
-
 class InducingBasis:
     """Features A(x) = L^-1 k(Z, x), K_ZZ + jitter I = L L', of a kernel whose parameters stay as they are.
 
@@ -200,16 +205,11 @@ class InducingBasis:
 # Variational kernels r_j of C independent Gaussian measures: sparse ones around the prior, and wide networks'.
 
 
-SMALLEST_SHARE = 1e-10
-"""Variances are kept above this share of the prior's: below it the difference is rounding."""
-
-
 class VariationalKernel(Protocol):
     """What a Gaussian measure asks of its kernel."""
 
     @property
-    def variables(self) -> list[Any]:
-        ...
+    def variables(self) -> list[Any]: ...
 
     def evaluate(self, X: Any, features: Any, chosen: int) -> tuple[Any, Any]:
         """Return r_j(x, x) [N, C] and r_j over the first `chosen` rows [C, S, S].
@@ -294,8 +294,7 @@ class VariationalMean(Protocol):
     """What a Gaussian measure asks of its mean function."""
 
     @property
-    def variables(self) -> list[Any]:
-        ...
+    def variables(self) -> list[Any]: ...
 
     def __call__(self, X: Any, features: Any) -> Any:
         """Return m_Q(X), shape [N, C]; features: A(X) of the measure's basis [M, N], or None."""
@@ -331,9 +330,6 @@ class KernelMean:
 
 
 # C independent Gaussian random elements Q_j = N(m_Qj, r_j) with one Gaussian prior N(m_P, k) for each.
-
-
-_ELEMENT_ROWS = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -396,13 +392,6 @@ def checked_inputs(X: FloatArray, inputs: int) -> FloatArray:
 
 
 # Prior kernels: their form by name, their parameters by the marginal likelihood of a few rows, then fixed.
-
-
-ROWS = 500
-"""Rows whose marginal likelihood is maximised: an evaluation costs N^3 + N^2 D."""
-START_NOISE, SMALLEST_NOISE = 0.1, 1e-4  # of targets of about unit variance
-
-PRIORS: Registry[Callable[[FloatArray], gpflow.kernels.Kernel]] = Registry("prior")
 
 
 @dataclass(frozen=True, eq=False)

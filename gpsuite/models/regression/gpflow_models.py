@@ -28,6 +28,15 @@ from gpsuite.models.linalg import NotPositiveDefiniteError, stable_cholesky
 from gpsuite.models.radial import expanded, kappa, squared_distances
 from gpsuite.models.search import Minimum, minimise
 
+RegressionModel: TypeAlias = gpflow.models.GPR | gpflow.models.SGPR | gpflow.models.GPRFITC
+KINDS = {"GPR": gpflow.models.GPR, "SGPR": gpflow.models.SGPR, "GPRFITC": gpflow.models.GPRFITC}
+# Unconstrained trainable parameters [K] -> loss (nats) and gradient [K]; not finite where there is none.
+Objective = Callable[[FloatArray], tuple[float, FloatArray]]
+# Compiled functions kept; the oldest goes first. TensorFlow's memory grows with each.
+MAX_KEPT = 16
+# Hyperparameter name (variance, lengthscales, noise_variance) -> smallest and largest value.
+HyperparameterBounds = Mapping[str, tuple[float, float]]
+
 
 def build_gpr(
     X: FloatArray, Y: FloatArray, spec: ModelSpec, hyperparameters: Hyperparameters
@@ -119,11 +128,6 @@ def _build(
 # Between a GPflow model and plain data: its kind, structure and hyperparameters.
 
 
-RegressionModel: TypeAlias = gpflow.models.GPR | gpflow.models.SGPR | gpflow.models.GPRFITC
-
-KINDS = {"GPR": gpflow.models.GPR, "SGPR": gpflow.models.SGPR, "GPRFITC": gpflow.models.GPRFITC}
-
-
 def kind_of(model: RegressionModel) -> str:
     """Return the model's name in `KINDS`; TypeError for any other class."""
     for name, kind in KINDS.items():
@@ -161,13 +165,6 @@ def hyperparameters_of(model: RegressionModel) -> Hyperparameters:
 #
 # Tracing GPflow's marginal likelihood takes longer than a whole fit on a few hundred points. The compiled
 # function therefore takes the data as arguments with N left open, and is kept: many splits, one trace.
-
-
-Objective = Callable[[FloatArray], tuple[float, FloatArray]]
-"""Unconstrained trainable parameters [K] -> loss (nats) and gradient [K]; not finite where there is none."""
-
-MAX_KEPT = 16
-"""Compiled functions kept; the oldest goes first. TensorFlow's memory grows with each."""
 
 
 class CompiledLoss:
@@ -270,10 +267,6 @@ def assign(variables: list[Any], flat: Any) -> None:
 
 
 # Maximum marginal likelihood by L-BFGS-B within a budget.
-
-
-HyperparameterBounds = Mapping[str, tuple[float, float]]
-"""Hyperparameter name (variance, lengthscales, noise_variance) -> smallest and largest value."""
 
 
 def maximise_likelihood(

@@ -19,6 +19,7 @@ from gpsuite.models.multi_output.observations import HyperparameterModel, Likeli
 from gpsuite.models.search import Objective, minimise
 
 _PRIOR_ROUNDS = 100
+LOG_2PI = math.log(2.0 * math.pi)
 
 
 class NoFiniteStartError(ArithmeticError):
@@ -109,9 +110,6 @@ def finite_prior_draws(target: Target, rng: np.random.Generator, n: int) -> Floa
 # A prediction under S weighted hyperparameter vectors is the mixture of S normal distributions. The acquisition and
 # the
 # safety rule replace it by the normal distribution of the same moments (Li, Rakitsch and Zimmer 2022, App. I.2).
-
-
-LOG_2PI = math.log(2.0 * math.pi)
 
 
 def mixture_moments(

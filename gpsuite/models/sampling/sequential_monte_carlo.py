@@ -21,21 +21,15 @@ from gpsuite.models.multi_output.observations import HyperparameterModel, Likeli
 from gpsuite.models.sampling.hamiltonian import Points, never, transition
 from gpsuite.models.sampling.posterior import HyperPosterior, NoFiniteStartError, Target
 
+# Times d^(-1/4): the first leapfrog step.
 _FIRST_STEP = 0.72
-"""Times d^(-1/4): the first leapfrog step."""
-
 _STEP_LIMITS = (0.01, 1.2)
-
+# Range of the factor of a particle's own step: no trajectory length suits all of a skewed posterior.
 _JITTER = (0.7, 1.3)
-"""Range of the factor of a particle's own step: no trajectory length suits all of a skewed posterior."""
-
 _TARGET_ACCEPTANCE, _ADAPTATION = 0.8, 0.7
-
 _BISECTIONS = 50
-
+# Share of the effective sample size before tempering that a stage may ask for if that is below the goal.
 _ATTAINABLE = 0.9
-"""Share of the effective sample size before tempering that a stage may ask for if that is below the goal."""
-
 _DIAGNOSTIC = "diagnostic_"
 
 

@@ -35,6 +35,9 @@ from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings, SMCState
 from gpsuite.rounding import sureness
 from gpsuite.seeds import require_generator
 
+SavedState = dict[str, npt.NDArray[Any]]
+DEFAULT_GUARD = SafetyGuard()
+
 
 class NothingToMeasureError(ValueError):
     """No candidate has an output that was not measured there."""
@@ -121,11 +124,6 @@ def cut_words(unfinished: Sequence[str], candidates: int, judged: int, predicted
 #
 # Everything is in the user's units; the models see standardised values (`units`). Between two calls of `ask`, new
 # measurements reach the posterior of the hyperparameters by sequential Monte Carlo.
-
-
-SavedState = dict[str, npt.NDArray[Any]]
-
-DEFAULT_GUARD = SafetyGuard()
 
 
 class MeasurementPlanner:

@@ -29,8 +29,18 @@ from gpsuite.models.sampling.sequential_monte_carlo import (
     update,
 )
 
+# Shares of the time after which the inference for the safety value, and that for the outputs, is cut short.
 SAFETY_INFERENCE, INFERENCE = 0.3, 0.6
-"""Shares of the time after which the inference for the safety value, and that for the outputs, is cut short."""
+# However large the tables are.
+LEAST_PARTICLES, LEAST_MEMBERS = 32, 16
+# Numbers that are kept to condition on proposals: 0.8 GB.
+ROOM = 100_000_000
+# Of an inference that continues, with a few new values; both likelihoods count.
+WARM_STAGES = 3.0
+# More is not spent on one posterior, or on one model's predictions, than with the least allows.
+INFERENCE_SECONDS, PREDICTION_SECONDS = 2.0, 150.0
+# Candidates predicted at together: memory does not grow with their number.
+TOGETHER = 1000
 
 
 class Clock:
@@ -58,19 +68,6 @@ class Clock:
 # What a plan costs, from the sizes of its tables: so that large ones are planned with fewer hyperparameter vectors.
 #
 # The constants are CPU seconds of one core, fitted to measurements with 30 to 500 values and 1 to 10 outputs.
-
-
-LEAST_PARTICLES, LEAST_MEMBERS = 32, 16
-"""However large the tables are."""
-
-ROOM = 100_000_000
-"""Numbers that are kept to condition on proposals: 0.8 GB."""
-
-WARM_STAGES = 3.0
-"""Of an inference that continues, with a few new values; both likelihoods count."""
-
-INFERENCE_SECONDS, PREDICTION_SECONDS = 2.0, 150.0
-"""More is not spent on one posterior, or on one model's predictions, than with the least allows."""
 
 
 def gradient_seconds(values: int, outputs: int) -> float:
@@ -241,10 +238,6 @@ class Belief:
 
 
 # Outputs at the candidates of a plan, and which measurements come one after another.
-
-
-TOGETHER = 1000
-"""Candidates predicted at together: memory does not grow with their number."""
 
 
 def in_parts(rows: IntArray, size: int, out_of_time: Callable[[], bool]) -> Iterator[IntArray]:

@@ -26,22 +26,30 @@ from gpsuite.models.multi_output.observations import LatentKernel, Observations,
 from gpsuite.models.sampling.posterior import HyperPosterior, mixture_moments
 from gpsuite.text import counted as number_of
 
+# Units are kept while those of all measurements together differ by at most this factor.
 MOST_DRIFT = 2.0
-"""Units are kept while those of all measurements together differ by at most this factor."""
-
+# See `Units.x_scale`; the paper's toy problem has 3.3 between pool and first measurements.
 WIDEST = 4.0
-"""See `Units.x_scale`; the paper's toy problem has 3.3 between pool and first measurements."""
-
+# See `far_inputs`: at 5, of 300 candidates 137 were called safe and none was unsafe; at 50, 201 and 17.
 FAR = 3.0
-"""See `far_inputs`: at 5, of 300 candidates 137 were called safe and none was unsafe; at 50, 201 and 17."""
-
 _NO_SPREAD = 1e-15  # of the size: what the rounding of equal values leaves
+# How far beyond the limit the safety prior is centred, in root mean squares of z - limit. On a bowl of two
+# inputs with 10 safe measurements, of the candidates called safe at 95 % were unsafe: 2.2 % at 0, 0.2 % at
+# 0.5, none of fewer at 1; with 4 measurements there were 41, 14 and 2 to choose from.
 PESSIMISM = 0.5
-"""How far beyond the limit the safety prior is centred, in root mean squares of z - limit.
-
-On a bowl of two inputs with 10 safe measurements, of the candidates called safe at 95 % were unsafe: 2.2 % at 0,
-0.2 % at 0.5, none of fewer at 1; with 4 measurements there were 41, 14 and 2 to choose from.
-"""
+# Covariances between measured inputs and candidates computed together: they stay in a core's cache.
+GUARD_BLOCK = 120_000
+# The range of inputs that are all equal, in the model's units: no other input is near them.
+_NOWHERE = 1e-12
+# Singular values differ by rounding if by less than this share of the largest.
+_EQUAL = 1e-9
+# Candidates judged between two looks at the clock.
+TOGETHER = 1000
+# Warned of: fewer safety values; more noise, in root mean squares of z - limit; measured points farther
+# apart, in measured ranges, if most candidates lie between them.
+FEW, SCATTER, SPACING = 5, 0.5, 0.1
+# Probabilities of being safe that differ by no more are alike.
+ALIKE = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,16 +150,6 @@ def _scale(spread: FloatArray, size: FloatArray) -> FloatArray:
 # inference
 # alone and changes what predicts: no hyperparameter vector is surer than the distance to the limit and the extent of
 # the measured inputs allow. Its constants were chosen by experiment, on made-up functions; they prove nothing.
-
-
-GUARD_BLOCK = 120_000
-"""Covariances between measured inputs and candidates computed together: they stay in a core's cache."""
-
-_NOWHERE = 1e-12
-"""The range of inputs that are all equal, in the model's units: no other input is near them."""
-
-_EQUAL = 1e-9
-"""Singular values differ by rounding if by less than this share of the largest."""
 
 
 @dataclass(frozen=True)
@@ -310,17 +308,6 @@ class SafetyPrediction:
 
 
 # Which candidates of a plan are probably safe, and what should be known before that is believed.
-
-
-TOGETHER = 1000
-"""Candidates judged between two looks at the clock."""
-
-FEW, SCATTER, SPACING = 5, 0.5, 0.1
-"""Warned of: fewer safety values; more noise, in root mean squares of z - limit; measured points farther apart, in
-measured ranges, if most candidates lie between them."""
-
-ALIKE = 1e-3
-"""Probabilities of being safe that differ by no more are alike."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -37,6 +37,16 @@ LEAST_PIVOT = 1e-12
 EXPLAINED = 1.0 + 1e-9
 # Ulps of sigma_f^2 in an entry of K_ZZ. Against 50 digits 16 leave out 1 of 6000 random posteriors, 32 none.
 _ULPS = 64.0
+# Condition number of K_ZZ times max(1, sigma_f^2 / s) up to which bounds agree with the whitened form to about 1e-13.
+_MAX_CONDITION = 1e5
+# Keeps I - S positive definite where the data say nothing about a direction.
+_SHIFT = 1e-14
+# Bytes of n x M arrays up to which an objective keeps its blocks instead of computing them again.
+STORED_BYTES = 512 * 2**20
+# Rows of a weighted gram matrix formed at once: only panels up to the diagonal are needed.
+_PANEL = 64
+# A slack above this multiple of 1 + KL is no longer a first-order effect: a jitter then costs less.
+LARGEST_SLACK = 1e-3
 
 
 def longest_block(n: int) -> int:
@@ -368,12 +378,6 @@ class KernelContraction:
 # the other side. The error grows with the condition number of K_ZZ, hence `is_accurate`.
 
 
-# Condition number of K_ZZ times max(1, sigma_f^2 / s) up to which bounds agree with the whitened form to about 1e-13.
-_MAX_CONDITION = 1e5
-# Keeps I - S positive definite where the data say nothing about a direction.
-_SHIFT = 1e-14
-
-
 def is_accurate(inducing: InducingKernel, noise_variance: float) -> bool:
     """Return whether K_ZZ is conditioned well enough for the covariance form."""
     norm = float(inducing.matrix.sum(axis=0).max())  # all entries are positive: the 1-norm
@@ -439,12 +443,6 @@ class CovarianceForm:
 
 
 # Memory of the sweeps over the data in blocks, and the sums over blocks that the sparse objectives share.
-
-
-# Bytes of n x M arrays up to which an objective keeps its blocks instead of computing them again.
-STORED_BYTES = 512 * 2**20
-# Rows of a weighted gram matrix formed at once: only panels up to the diagonal are needed.
-_PANEL = 64
 
 
 def stores(n: int, n_inducing: int, arrays: int) -> bool:
@@ -538,10 +536,6 @@ def sum_risk(
 # is nearly singular G is large along directions that the data fix, and only along these: the condition number of
 # K_ZZ,
 # which knows nothing of the data, would say far too much.
-
-
-# A slack above this multiple of 1 + KL is no longer a first-order effect: a jitter then costs less.
-LARGEST_SLACK = 1e-3
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,9 @@ from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior
 from gpsuite.models.config import Hyperparameters
 from gpsuite.models.linalg import NotPositiveDefiniteError
 
+# Largest |ln T_jj|: keeps T regular and finite.
+_LARGEST_LOG = 50.0
+
 
 @dataclass(frozen=True)
 class WhitenedGaussian:
@@ -286,10 +289,6 @@ def _predict(
 
 
 # Training a free-form sparse posterior on a PAC-Bayesian bound, from the FITC or VFE posterior of a given start.
-
-
-# Largest |ln T_jj|: keeps T regular and finite.
-_LARGEST_LOG = 50.0
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,10 @@ from gpsuite.methods.pac_bayes.sparse.algebra import (
     with_gram,
 )
 
+Form = Literal["vfe", "fitc"]
+FORMS: tuple[Form, ...] = ("vfe", "fitc")
+_LOG_2_PI = math.log(2.0 * math.pi)
+
 
 @dataclass(frozen=True)
 class _State:
@@ -328,12 +332,6 @@ class SparseGPObjective:
 # that
 # determine S and b, (2) the adjoint of the kernel. They depend on V only through V'V, so the adjoint of K_ZZ is
 # -L^-T (V_adj V') L^-1 / 2 with a closed form in the middle, and no Cholesky factorisation is differentiated.
-
-
-Form = Literal["vfe", "fitc"]
-
-FORMS: tuple[Form, ...] = ("vfe", "fitc")
-_LOG_2_PI = math.log(2.0 * math.pi)
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,8 @@ COARSE_SHARE = 0.5
 WINDOW, LEAST_GAIN = 25, 1e-4
 # (l_j^2 capped at this) is the first guess of the inverse Hessian's diagonal for an inducing input's coordinate j.
 _LARGEST_SCALE = 25.0
+# theta [T + 1] and Z [M, D] -> value and gradients in both
+Objective = Callable[[FloatArray, FloatArray], tuple[float, FloatArray, FloatArray]]
 
 
 @dataclass(frozen=True)
@@ -176,10 +178,6 @@ def _has_converged(losses: list[float], start: Evaluation) -> bool:
 
 
 # Training a sparse GP by minimising a PAC-Bayesian bound, and its baselines by their own objectives.
-
-
-# theta [T + 1] and Z [M, D] -> value and gradients in both
-Objective = Callable[[FloatArray, FloatArray], tuple[float, FloatArray, FloatArray]]
 
 
 @dataclass(frozen=True)
