@@ -86,9 +86,6 @@ def _checked(errors: FloatArray, coverage: float) -> FloatArray:
     return values
 
 
-# Predictions of a Gaussian process without one of its rows, for many rows at once, in closed form.
-
-
 @dataclass(frozen=True, eq=False)
 class LeaveOneOut:
     """Exact GPs with fixed hyperparameters, one without each of H rows.

@@ -92,9 +92,6 @@ class KernelPosterior(ABC):
         return [slice(start, start + rows) for start in range(0, count, rows)]
 
 
-# Gaussian latent posterior in the form that prediction and certification need, of classifiers and regressions.
-
-
 @dataclass(frozen=True, eq=False)
 class LatentPosterior(KernelPosterior):
     """Gaussian latent posterior f(x) ~ N(mu(x), Sigma(x)).

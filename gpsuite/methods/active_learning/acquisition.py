@@ -81,9 +81,6 @@ def _index(position: np.int64, shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(int(i) for i in np.unravel_index(position, shape))
 
 
-# The ways of choosing measurements that Li et al. 2022 compare (section 5), and their variants.
-
-
 @dataclass(frozen=True)
 class Pipeline:
     """A model of the outputs, a rule for the next query, and whether queries must be safe.
@@ -138,9 +135,6 @@ PIPELINES: dict[str, Pipeline] = {
     )
 }
 """The four of the paper, by its names."""
-
-
-# How good the model of the outputs, the safety model and the queries are.
 
 
 def rmse(mean: FloatArray, Y: FloatArray) -> float:

@@ -379,9 +379,6 @@ def _at_rows(candidates: BoolArray, rows: BoolArray) -> BoolArray:
     return (candidates.T & rows).T
 
 
-# Safe active learning, Algorithm 1 of Li et al. 2022, as an iterator over models and queries.
-
-
 class Explorer(Iterator[Step]):
     """The iterator that `explore` returns; the planner's `status` and `reason` say how it ended."""
 

@@ -109,9 +109,6 @@ def safe_set(probability: FloatArray, delta: float) -> BoolArray:
     return np.asarray(probability > 1.0 - delta)
 
 
-# What safe active learning starts from: a pool, first measurements, a safety limit and where to be judged.
-
-
 def rows_equal(X: FloatArray, x: FloatArray) -> IntArray:
     """Return the rows of X [n, D] that are x [D] up to how programs write and read numbers."""
     most = SAME * np.abs(x)

@@ -95,12 +95,11 @@ class HyperparameterGrid:
 PAPER_GRID = HyperparameterGrid()
 
 
-# The bounds that can be certified and minimised, as functions of the empirical risk and the penalty per point.
+# The bounds that can be certified and minimised, as functions of the empirical risk and the penalty per
+# point.
 #
-# All of them follow from kl(risk || true risk) <= c (Eq. 4 of Reeb et al. 2018), so at equal c none is below the kl
-# bound; all but the kl bound may exceed 1.
-
-
+# All of them follow from kl(risk || true risk) <= c (Eq. 4 of Reeb et al. 2018), so at equal c none is below
+# the kl bound; all but the kl bound may exceed 1.
 @OBJECTIVES.register("kl")
 def kl_bound(risk: float, c: float) -> tuple[float, float, float]:
     """Return kl^-1(risk, c) and its derivatives.
@@ -236,9 +235,6 @@ def _root_ratio(risk: float, c: float) -> float:
     return math.sqrt(c / 2.0) / math.sqrt(risk + c / 2.0)
 
 
-# Upper bounds on a risk from data that training did not see, to set beside the PAC-Bayesian bounds.
-
-
 def binomial_upper_bound(errors: int, n: int, delta: float) -> float:
     """Return the Clopper-Pearson upper limit of an error rate (Langford 2005, test set bound).
 
@@ -277,9 +273,6 @@ def mean_loss_upper_bound(mean_loss: float, n: int, delta: float) -> float:
 def _check_delta(delta: float) -> None:
     if not 0.0 < delta < 1.0:
         raise ValueError(f"delta must lie in (0, 1), got {delta!r}")
-
-
-# PAC-Bayesian bounds on the true risk of a Gibbs predictor.
 
 
 @dataclass(frozen=True)

@@ -93,9 +93,6 @@ def cautious_risk(posterior: Posterior, loss: Loss, copies: Copies) -> tuple[flo
     return 0.5 * (every + different), 0.5 * abs(every - different), len(copies.train.places)
 
 
-# Certificate and test metrics of a trained GP, as the tables of Reeb et al. 2018 report them.
-
-
 @dataclass(frozen=True)
 class Evaluation:
     """What one trained GP is worth: bounds from the training data, risks and errors on both parts.

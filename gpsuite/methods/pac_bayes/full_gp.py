@@ -250,9 +250,6 @@ def _mirror_lower(matrix: FloatArray) -> None:
         matrix[i:e, e:] = matrix[e:, i:e].T
 
 
-# Training a full GP by minimising a PAC-Bayesian bound, or by its marginal likelihood, which does not know the loss.
-
-
 def train_full_gp(problem: Problem, search: Search) -> TrainedGP:
     """Minimise the bound of a full GP over its hyperparameters, then round those of the kernel.
 
@@ -300,11 +297,10 @@ def maximise_full_likelihood(
 
 # Lengthscales that scale the inputs before a bound is trained, learned on rows that the bound does not see.
 #
-# On the grid of a PAC-Bayes bound each lengthscale costs some nats. What other rows decide costs none: a prior may
-# depend on them. Inputs are divided by the lengthscales found there, so that a bound pays for a single one.
-# Source: Ambroladze, Parrado-Hernandez & Shawe-Taylor 2007 (a prior learned on a part of the rows)
-
-
+# On the grid of a PAC-Bayes bound each lengthscale costs some nats. What other rows decide costs none: a
+# prior may depend on them. Inputs are divided by the lengthscales found there, so that a bound pays for a
+# single one. Source: Ambroladze, Parrado-Hernandez & Shawe-Taylor 2007 (a prior learned on a part of the
+# rows)
 def relevance_lengthscales(X: FloatArray, y: FloatArray) -> FloatArray:
     """Return one lengthscale per input at the posterior mode of a full GP's hyperparameters, [D].
 

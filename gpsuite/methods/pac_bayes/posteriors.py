@@ -76,9 +76,6 @@ def log_kernel(A: FloatArray, B: FloatArray, log_variance: float) -> FloatArray:
     return np.asarray(left @ right.T)
 
 
-# What a bound needs of a posterior, and the full GP's exact one.
-
-
 @dataclass(frozen=True)
 class RiskAndKL:
     """The two numbers behind a bound: Gibbs risk on the training points and KL(Q||P) in nats."""

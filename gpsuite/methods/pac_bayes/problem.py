@@ -75,9 +75,6 @@ PARAMETRISATIONS.register("softplus")(Softplus())
 PARAMETRISATIONS.register("log")(Log())
 
 
-# What a bound is minimised for, and how the search for its minimum runs; the same for every model.
-
-
 @dataclass(frozen=True, eq=False)
 class Problem:
     """A bound to be minimised: on which data, for which loss, with which confidence.

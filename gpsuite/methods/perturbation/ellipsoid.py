@@ -176,15 +176,14 @@ def largest(values: FloatArray, q: int) -> FloatArray:
 
 # Ellipsoidal outer approximation of a region with a quadratic objective, by one scalar root a perturbation.
 #
-# In u = R (alpha - alpha_hat), R'R = F'F, the set Z_0 <= Z_i is u'Au + 2b'u + c <= 0 with c <= 0. The largest |u|^2
-# on
-# it is, by the S-lemma, the optimum of a semidefinite program in two unknowns, and with A = V Lambda V', bh = V'b
+# In u = R (alpha - alpha_hat), R'R = F'F, the set Z_0 <= Z_i is u'Au + 2b'u + c <= 0 with c <= 0. The largest
+# |u|^2 on it is, by the S-lemma, the optimum of a semidefinite program in two unknowns, and with A = V Lambda
+# V', bh = V'b
 #
 #     gamma_i = min over 0 < mu < Lambda_min of  [-c + sum_k bh_k^2 / (Lambda_k - mu)] / mu,
 #
-# finite only if A is positive definite. Weak duality makes every mu an upper bound, so stopping early is outward.
-
-
+# finite only if A is positive definite. Weak duality makes every mu an upper bound, so stopping early is
+# outward.
 @dataclass(frozen=True)
 class Inequalities:
     """The sets Z_0 <= Z_i as u'Au + 2b'u + c <= 0 for a chunk or all of the perturbations.

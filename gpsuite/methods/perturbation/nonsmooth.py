@@ -137,9 +137,6 @@ def _asked(Q: FloatArray, r: FloatArray, l1: float, a: FloatArray, free: BoolArr
     return np.asarray(np.where(free | (np.abs(leaves) <= slack), 0.0, leaves))
 
 
-# Objectives that are not smooth: epsilon-insensitive support vector regression and the kernelised LASSO.
-
-
 @dataclass(frozen=True, eq=False)
 class EpsilonSVR(Objective):
     """Support vector regression without bias: alpha'K alpha/2 + (C/n) sum (|e| - epsilon)_+.

@@ -111,11 +111,9 @@ def valid_level(q: int, m: int) -> None:
 
 # What all objectives share: residual gradients and their weighted norms.
 #
-# With the residuals e = y - Phi alpha, each gradient is g(alpha, e) = U lift(alpha) - V score(e). A weighting M = F'F
-# turns it into the statistic Z = |slope lift(alpha) - pull score(e)|^2 + |rest lift(alpha)|^2: only the rows of F on
-# which the data acts are kept, and no Gram matrix is inverted.
-
-
+# With the residuals e = y - Phi alpha, each gradient is g(alpha, e) = U lift(alpha) - V score(e). A weighting
+# M = F'F turns it into the statistic Z = |slope lift(alpha) - pull score(e)|^2 + |rest lift(alpha)|^2: only
+# the rows of F on which the data acts are kept, and no Gram matrix is inverted.
 @dataclass(frozen=True, eq=False)
 class Fit:
     """A minimiser of the objective.

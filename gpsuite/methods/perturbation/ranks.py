@@ -192,9 +192,6 @@ def _permutations(rows: IntArray) -> bool:
     return bool(np.all(np.sort(rows, axis=-1) == np.arange(rows.shape[-1])))
 
 
-# Weighted norms of the perturbed gradients, many coefficient vectors and perturbations in one matrix product.
-
-
 @dataclass(frozen=True, eq=False)
 class PerturbedNorms:
     """Z_i = |slope a - pull G_i s|^2 + |rest a|^2 with all pull G_i stacked into one matrix.
@@ -251,11 +248,8 @@ def squares(rows: FloatArray) -> FloatArray:
 
 # Ranks of the unperturbed gradient among the perturbed ones, for many coefficient vectors at once.
 #
-# The rank of alpha is 1 + #{i : Z_i before Z_0}; ties are resolved by the tie-breaking permutation. (The poster
-# prints
-# the comparison the other way round; then the estimate itself would lie outside the region.)
-
-
+# The rank of alpha is 1 + #{i : Z_i before Z_0}; ties are resolved by the tie-breaking permutation. (The
+# poster prints the comparison the other way round; then the estimate itself would lie outside the region.)
 def rank(Z: FloatArray, before: BoolArray) -> IntArray:
     """Return 1 + #{i : Z_i < Z_0, or tied and before it}, in 1..m: uniform where the Z are exchangeable."""
     Z0, others = Z[..., :1], Z[..., 1:]

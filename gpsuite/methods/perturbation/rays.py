@@ -199,14 +199,12 @@ def _reach(first: FloatArray, again: FloatArray, cap: FloatArray, q: int) -> Flo
 
 # Members of a region, sampled along rays from the estimate.
 #
-# Why rays and not a random walk inside the region: each ray is independent of the others, needs no burn-in, treats
-# quadratic and other objectives alike, shows unboundedness instead of wandering off along it, and ends at the
-# boundary,
-# where the extremes of a band lie. What rays cover: the part of the region visible from the estimate; all of it when
-# it is star-shaped, as it is for quadratic objectives under inverse-Hessian weighting. Directions isotropic in a
-# named metric reach the extremes of many coefficients slowly, so that a band of sampled members is an inner one.
-
-
+# Why rays and not a random walk inside the region: each ray is independent of the others, needs no burn-in,
+# treats quadratic and other objectives alike, shows unboundedness instead of wandering off along it, and ends
+# at the boundary, where the extremes of a band lie. What rays cover: the part of the region visible from the
+# estimate; all of it when it is star-shaped, as it is for quadratic objectives under inverse-Hessian
+# weighting. Directions isotropic in a named metric reach the extremes of many coefficients slowly, so that a
+# band of sampled members is an inner one.
 @dataclass(frozen=True, eq=False)
 class Members:
     """Coefficients found to be in the region.

@@ -202,8 +202,6 @@ def _outputs(
 
 
 # Laplace approximation over the last layer of a trained softmax network (Kristiadi et al. 2020).
-
-
 @dataclass(frozen=True, eq=False)
 class LastLayerLaplace:
     """Normal distribution of the last layer's weights around the trained ones; features stay as they are.
@@ -279,9 +277,8 @@ def _features(model: SoftmaxNetwork, X: Any) -> FloatArray:
     return np.concatenate([phi, np.ones((len(phi), 1))], axis=1)
 
 
-# GPflow's sparse variational GP (Hensman et al. 2015) as a classifier and a regression of the same training loop.
-
-
+# GPflow's sparse variational GP (Hensman et al. 2015) as a classifier and a regression of the same training
+# loop.
 @dataclass(frozen=True, eq=False)
 class SparseVariationalGP:
     """GPflow's SVGP under one of our likelihoods: kernel, inducing inputs and q(u) are trained.

@@ -146,9 +146,6 @@ class ClassifierOptions:
             raise ValueError(f"epsilon={self.epsilon}, dropout={self.dropout}: must be shares below 1")
 
 
-# Training and validation rows, without TensorFlow.
-
-
 @dataclass(frozen=True, eq=False)
 class TrainingRows:
     """Training and validation rows.
@@ -213,8 +210,6 @@ def split_rows(
 
 
 # Training of a classifier or a regression by its name; TensorFlow is imported when one is trained.
-
-
 def fit_classifier(
     name: str,
     rows: TrainingRows,

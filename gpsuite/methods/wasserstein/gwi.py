@@ -91,9 +91,6 @@ def root_traces(K: Any, R: Any) -> tuple[Any, Any]:
     return values, slopes_of
 
 
-# Gaussian Wasserstein inference for classification and regression: building, training, predicting.
-
-
 @dataclass(frozen=True, eq=False)
 class GWIClassifier:
     """A classifier in training or trained: `training.Trainable`, and predictions."""

@@ -160,9 +160,6 @@ def checked_predictions(probabilities: FloatArray, labels: IntArray) -> tuple[Fl
     return p, checked_labels(labels, len(p), p.shape[1])
 
 
-# Scores of telling two samples apart by a number: out-of-distribution inputs by their uncertainty. No TensorFlow.
-
-
 def auroc(inside: FloatArray, outside: FloatArray) -> float:
     """Return the probability that an outside score exceeds an inside one, ties counting one half.
 
@@ -210,9 +207,6 @@ def _checked(inside: FloatArray, outside: FloatArray) -> tuple[FloatArray, Float
         if sample.ndim != 1 or sample.size == 0 or not np.isfinite(sample).all():
             raise ValueError(f"{name} scores must be a finite vector, at least one, got shape {sample.shape}")
     return samples
-
-
-# Scores of Gaussian predictions N(mean, variance), noise included, in the targets' units. No TensorFlow.
 
 
 def rmse(y: FloatArray, mean: FloatArray) -> float:
@@ -279,9 +273,6 @@ def checked_gaussians(
     if not (variance > 0.0).all():
         raise ValueError("variances must be positive")
     return y, mean, variance
-
-
-# Tempering of predictions, chosen on validation rows: Gaussian variances in closed form, logits by a search.
 
 
 class ExactPredictionsError(ValueError):

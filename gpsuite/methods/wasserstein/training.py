@@ -273,9 +273,6 @@ def _assign(variables: list[Any], values: tuple[FloatArray, ...]) -> None:
         variable.assign(value)
 
 
-# Training states on disk: a training that was killed goes on from its last one.
-
-
 class StateFolder:
     """One file per training in a folder, written whole or not at all, at most once in `seconds`.
 

@@ -37,9 +37,6 @@ class GPCPosterior(LatentPosterior):
         return self.link.probability(mean, variance), gradient
 
 
-# What Laplace's method and expectation propagation share: prior matrix, weighted factor, gradient, result.
-
-
 class NotConvergedError(ArithmeticError):
     """An approximate posterior was asked for that its iteration did not reach."""
 
@@ -209,10 +206,9 @@ def classification_data(X: FloatArray, y: FloatArray) -> tuple[FloatArray, Float
 
 # How far an approximate latent posterior is from the gold standard, at test inputs.
 #
-# The paper (Blaas et al. 2020, Sec. 6.2) reports "empirical distances" without a definition. Here: the mean over
-# test inputs of the 2-Wasserstein distance between the latent marginals; the KL divergence is given beside it.
-
-
+# The paper (Blaas et al. 2020, Sec. 6.2) reports "empirical distances" without a definition. Here: the mean
+# over test inputs of the 2-Wasserstein distance between the latent marginals; the KL divergence is given
+# beside it.
 def gaussian_wasserstein(
     mean_a: FloatArray, variance_a: FloatArray, mean_b: FloatArray, variance_b: FloatArray
 ) -> FloatArray:

@@ -86,8 +86,6 @@ def _step_and_rest(mean: FloatArray, sd: FloatArray) -> FloatArray:
 # Link functions of binary classification: class probability from the latent value, p(y=1|f) = sigma(f).
 #
 # All are symmetric, sigma(-f) = 1 - sigma(f), and concave on f > 0. Labels y are -1.0 or +1.0. No TensorFlow.
-
-
 class Link(Protocol):
     """What inference and certification ask of a link; every method works elementwise and broadcasts."""
 

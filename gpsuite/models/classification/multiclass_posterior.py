@@ -187,9 +187,6 @@ def _sobol_nodes(directions: int) -> tuple[FloatArray, ...]:
     return tuple(found)
 
 
-# Posterior of a softmax Gaussian process classifier in the form that prediction and certification need.
-
-
 @dataclass(frozen=True, eq=False)
 class MultiClassPosterior(KernelPosterior):
     """Latent posterior f(x) ~ N(m(x), S(x)) of C functions with one kernel; class probabilities by the softmax.
@@ -293,9 +290,6 @@ class MultiClassPosterior(KernelPosterior):
     @cached_property
     def _stacked(self) -> FloatArray:
         return np.ascontiguousarray(self.root.reshape(-1, self.root.shape[2]))
-
-
-# Posterior with the robust-max likelihood: independent latent functions, one of which is the largest.
 
 
 @dataclass(frozen=True, eq=False)

@@ -96,9 +96,6 @@ def link_of(likelihood: gpflow.likelihoods.Likelihood) -> Link:
     )
 
 
-# Between GPflow's variational classifiers (VGP, SVGP) and `GPCPosterior`.
-
-
 def build_vgp(
     X: FloatArray, y: FloatArray, spec: ModelSpec, hyperparameters: Hyperparameters, link: Link
 ) -> gpflow.models.VGP:
@@ -194,9 +191,6 @@ def _covariance_root(model: VariationalModel) -> FloatArray:
 
 def _transposed_solve(lower: FloatArray, right: FloatArray) -> FloatArray:
     return np.asarray(solve_triangular(lower, right, lower=True, trans="T", check_finite=False))
-
-
-# From GPflow's sparse variational classifiers with the softmax or the robust maximum to their posteriors.
 
 
 def multiclass_posterior(model: gpflow.models.SVGP) -> MultiClassPosterior:

@@ -152,14 +152,14 @@ class ConvolutionLikelihood(BatchedLikelihood[ConvolutionParameters]):
         return ConvolutionParameters(by_variance, by_lengthscale, -0.5 * diagonal, by_smoothing, by_weight)
 
 
-# Convolution process with Gaussian smoothing: outputs that see the same latent processes through their own blur.
+# Convolution process with Gaussian smoothing: outputs that see the same latent processes through their own
+# blur.
 #
-# f_p = sum_l G_pl * g_l with G_pl proportional to N(. | 0, A_p^-1) and latent covariances proportional to
-# N(x - x' | 0, Lambda_l^-1), so that cov(f_p(x), f_q(x')) is a sum of N(x - x' | 0, A_p^-1 + A_q^-1 + Lambda_l^-1)
-# (Alvarez and Lawrence 2011; Li, Rakitsch and Zimmer 2022, App. G and H). NumPy, for many
-# hyperparameter vectors at once. `gpsuite.data.generators.covariances.convolution_covariance` takes general matrices.
-
-
+# f_p = sum_l G_pl * g_l with G_pl proportional to N(. | 0, A_p^-1) and latent covariances proportional to N(x
+# - x' | 0, Lambda_l^-1), so that cov(f_p(x), f_q(x')) is a sum of N(x - x' | 0, A_p^-1 + A_q^-1 +
+# Lambda_l^-1) (Alvarez and Lawrence 2011; Li, Rakitsch and Zimmer 2022, App. G and H). NumPy, for many
+# hyperparameter vectors at once. `gpsuite.data.generators.covariances.convolution_covariance` takes general
+# matrices.
 @dataclass(frozen=True)
 class ConvolutionProcess:
     """Gaussian convolution process with isotropic smoothing and latent kernels; implements `MultiOutputModel`.

@@ -188,11 +188,9 @@ def _chain_rule(parameters: Parameters, sums: FloatArray, diagonal: FloatArray) 
 
 # Linear model of coregionalisation: outputs that share latent Gaussian processes, and independent ones.
 #
-# cov(f_p(x), f_q(x')) = sum_l W_pl W_ql k_l(x, x') with zero mean; what is measured has noise of variance noise_p
-# (Li,
-# Rakitsch and Zimmer 2022, section 2; Journel and Huijbregts 1978). NumPy, for many hyperparameter vectors at once.
-
-
+# cov(f_p(x), f_q(x')) = sum_l W_pl W_ql k_l(x, x') with zero mean; what is measured has noise of variance
+# noise_p (Li, Rakitsch and Zimmer 2022, section 2; Journel and Huijbregts 1978). NumPy, for many
+# hyperparameter vectors at once.
 @dataclass(frozen=True)
 class LinearCoregionalization:
     """Linear model of coregionalisation with isotropic latent kernels; implements `MultiOutputModel`.

@@ -81,9 +81,6 @@ LATENT_KERNELS: dict[str, Callable[[LatentKernel, FloatArray, FloatArray, FloatA
 }
 
 
-# What the multi-output models share: observed (x, p) pairs, and what samplers and predictions ask of a model.
-
-
 class ContradictionError(ValueError): ...
 
 
@@ -209,13 +206,12 @@ class MultiOutputModel(HyperparameterModel, Protocol):
         ...
 
 
-# Covariances between observed values, packed by the outputs they belong to, and what LAPACK makes of them in batches.
+# Covariances between observed values, packed by the outputs they belong to, and what LAPACK makes of them in
+# batches.
 #
-# With K the covariance of the N observed values and alpha = K^-1 y: log p(y) = -(y' alpha + log det K + N log 2 pi) /
-# 2
-# and d log p / dK = -(K^-1 - alpha alpha') / 2 (Rasmussen and Williams 2006, equations 2.30 and 5.9).
-
-
+# With K the covariance of the N observed values and alpha = K^-1 y: log p(y) = -(y' alpha + log det K + N log
+# 2 pi) / 2 and d log p / dK = -(K^-1 - alpha alpha') / 2 (Rasmussen and Williams 2006, equations 2.30 and
+# 5.9).
 class ObservedPairs:
     """The pairs i > j of observed values, sorted by their outputs (p, q), p >= q.
 
@@ -291,9 +287,6 @@ class CovarianceBatch:
         np.take(self._flat[:count], self._pairs.position, axis=1, out=self.packed[:count], mode="clip")
 
 
-# What log marginal likelihoods of many parameter vectors at once share: batches that fit the cache, failures told.
-
-
 class ParameterVectors(Protocol):
     """S hyperparameter vectors: a dataclass of arrays whose first axis counts them."""
 
@@ -348,9 +341,6 @@ def finite(value: FloatArray, gradient: Vectors) -> tuple[FloatArray, Vectors]:
     for each in parts:
         each[~good] = 0.0
     return np.where(good, value, -np.inf), gradient
-
-
-# The log marginal likelihood as a function of unconstrained hyperparameters, by the chain rule.
 
 
 class ConstrainedModel(Protocol[Unconstrained]):

@@ -62,14 +62,14 @@ class SparseMultiOutput:
         return np.vstack([np.tensordot(self._weights, block, axes=1) for block in blocks])
 
 
-# Predictions at a fixed pool of inputs for many hyperparameter vectors, kept up to date as observations arrive.
+# Predictions at a fixed pool of inputs for many hyperparameter vectors, kept up to date as observations
+# arrive.
 #
-# With K the covariance of the N observations and L Lᵀ = K + noise its factorisation, V = L⁻¹ K(X, pool) and
-# w = L⁻¹ y give the posterior of the noise-free f at the pool: mean Vᵀ w, covariance k(x, x) − Vᵀ V. A further
-# observation adds one row to L, w and V and leaves the others as they are, so that it costs O(N · pool) in place of
-# O(N² · pool); the new row is the block Cholesky step of Rasmussen and Williams (2006), A.3, and exact.
-
-
+# With K the covariance of the N observations and L Lᵀ = K + noise its factorisation, V = L⁻¹ K(X, pool) and w
+# = L⁻¹ y give the posterior of the noise-free f at the pool: mean Vᵀ w, covariance k(x, x) − Vᵀ V. A further
+# observation adds one row to L, w and V and leaves the others as they are, so that it costs O(N · pool) in
+# place of O(N² · pool); the new row is the block Cholesky step of Rasmussen and Williams (2006), A.3, and
+# exact.
 class PoolPredictions:
     """Posterior of the noise-free outputs at a pool of inputs, one for each of S hyperparameter vectors.
 

@@ -142,9 +142,6 @@ def _relu_expectation(cross: Any, left: Any, right: Any) -> tuple[Any, Any]:
     return value, slopes
 
 
-# Whitened inducing features of a fixed prior kernel: what sparse kernels and kernel means are made of.
-
-
 class InducingBasis:
     """Features A(x) = L^-1 k(Z, x), K_ZZ + jitter I = L L', of a kernel whose parameters stay as they are.
 
@@ -200,9 +197,6 @@ class InducingBasis:
         gram, moment = self.gram(X, Y)
         precision = stable_cholesky(np.eye(self.size) + gram / noise_variance)
         return precision.solve(moment) / noise_variance, precision.solve(np.eye(self.size))
-
-
-# Variational kernels r_j of C independent Gaussian measures: sparse ones around the prior, and wide networks'.
 
 
 class VariationalKernel(Protocol):
@@ -287,9 +281,6 @@ class NetworkKernel:
         return variance, tf.stack([kernel(X[:chosen]) for kernel in self.kernels])
 
 
-# Variational mean functions m_Q of C independent Gaussian measures.
-
-
 class VariationalMean(Protocol):
     """What a Gaussian measure asks of its mean function."""
 
@@ -327,9 +318,6 @@ class KernelMean:
 
     def __call__(self, X: Any, features: Any) -> Any:
         return self.prior_mean + tf.matmul(features, self.weights, transpose_a=True)
-
-
-# C independent Gaussian random elements Q_j = N(m_Qj, r_j) with one Gaussian prior N(m_P, k) for each.
 
 
 @dataclass(frozen=True, eq=False)
@@ -389,9 +377,6 @@ def checked_inputs(X: FloatArray, inputs: int) -> FloatArray:
     if bad.size:
         raise ValueError(f"X[{bad[0][0]}, {bad[0][1]}] is {X[tuple(bad[0])]}; all inputs must be finite")
     return X
-
-
-# Prior kernels: their form by name, their parameters by the marginal likelihood of a few rows, then fixed.
 
 
 @dataclass(frozen=True, eq=False)
@@ -475,9 +460,6 @@ def _typical_distance(X: FloatArray) -> float:
     distances = pdist(X)
     positive = distances[distances > 0.0]
     return float(np.median(positive)) if positive.size else 1.0
-
-
-# From trained measures to the posteriors that the robustness family certifies.
 
 
 def certifiable_posterior(element: GaussianElement, link: Link) -> GPCPosterior:

@@ -81,9 +81,6 @@ def regression_data(X: FloatArray, Y: FloatArray) -> tuple[FloatArray, FloatArra
     return X, Y
 
 
-# Sparse Gaussian process regression with inducing inputs: VFE (SGPR) and FITC.
-
-
 def build_sgpr(
     X: FloatArray, Y: FloatArray, Z: FloatArray, spec: ModelSpec, hyperparameters: Hyperparameters
 ) -> gpflow.models.SGPR:
@@ -125,9 +122,6 @@ def _build(
     )
 
 
-# Between a GPflow model and plain data: its kind, structure and hyperparameters.
-
-
 def kind_of(model: RegressionModel) -> str:
     """Return the model's name in `KINDS`; TypeError for any other class."""
     for name, kind in KINDS.items():
@@ -165,8 +159,6 @@ def hyperparameters_of(model: RegressionModel) -> Hyperparameters:
 #
 # Tracing GPflow's marginal likelihood takes longer than a whole fit on a few hundred points. The compiled
 # function therefore takes the data as arguments with N left open, and is kept: many splits, one trace.
-
-
 class CompiledLoss:
     """Negative log marginal likelihood (or its bound) and gradient of every model of one structure.
 
@@ -266,9 +258,6 @@ def assign(variables: list[Any], flat: Any) -> None:
         start += size
 
 
-# Maximum marginal likelihood by L-BFGS-B within a budget.
-
-
 def maximise_likelihood(
     model: RegressionModel, budget: Budget, bounds: HyperparameterBounds | None = None
 ) -> Minimum:
@@ -330,9 +319,6 @@ def _transformed_interval(name: str, transform: Any, low: float, high: float) ->
     return lower if np.isfinite(lower) else -np.inf, upper if np.isfinite(upper) else np.inf
 
 
-# Posterior predictions as numpy arrays.
-
-
 def predict(model: RegressionModel, Xnew: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the posterior mean and variance [N, P] of the latent function, without observation noise.
 
@@ -366,9 +352,6 @@ def _failure(model: RegressionModel) -> ArithmeticError:
     if not np.isfinite(matrix).all():
         return ArithmeticError(f"the model's covariance is not finite; {hyperparameters}")
     return NotPositiveDefiniteError.of(matrix, (0.0,), hyperparameters)
-
-
-# Regressions as `LatentPosterior`: what prediction and certification need of a trained model, as arrays.
 
 
 @dataclass(frozen=True, eq=False)

@@ -107,11 +107,9 @@ def finite_prior_draws(target: Target, rng: np.random.Generator, n: int) -> Floa
 
 # Mixtures of normal distributions over hyperparameters: their moments and densities.
 #
-# A prediction under S weighted hyperparameter vectors is the mixture of S normal distributions. The acquisition and
-# the
-# safety rule replace it by the normal distribution of the same moments (Li, Rakitsch and Zimmer 2022, App. I.2).
-
-
+# A prediction under S weighted hyperparameter vectors is the mixture of S normal distributions. The
+# acquisition and the safety rule replace it by the normal distribution of the same moments (Li, Rakitsch and
+# Zimmer 2022, App. I.2).
 def mixture_moments(
     mean: FloatArray, variance: FloatArray, weights: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
@@ -143,9 +141,6 @@ def mixture_log_density(
     total = variance + noise.reshape(len(noise), *[1] * (y.ndim - 1), -1)
     factors = weights.reshape(-1, *[1] * y.ndim)
     return np.asarray(logsumexp(normal_log_density(y, mean, total), axis=0, b=factors))
-
-
-# One hyperparameter vector instead of a posterior: maximum a posteriori or maximum likelihood by L-BFGS.
 
 
 @dataclass(frozen=True)

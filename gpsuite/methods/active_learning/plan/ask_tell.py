@@ -122,10 +122,8 @@ def cut_words(unfinished: Sequence[str], candidates: int, judged: int, predicted
 #     planner.tell(X, Y, z)  # measured so far; NaN where an output was not measured
 #     plan = planner.ask(candidates, 3)
 #
-# Everything is in the user's units; the models see standardised values (`units`). Between two calls of `ask`, new
-# measurements reach the posterior of the hyperparameters by sequential Monte Carlo.
-
-
+# Everything is in the user's units; the models see standardised values (`units`). Between two calls of `ask`,
+# new measurements reach the posterior of the hyperparameters by sequential Monte Carlo.
 class MeasurementPlanner:
     """Proposes safe, informative measurements, and learns from what was measured.
 

@@ -65,11 +65,10 @@ class Clock:
         return self._budget.elapsed >= share * self._budget.seconds
 
 
-# What a plan costs, from the sizes of its tables: so that large ones are planned with fewer hyperparameter vectors.
+# What a plan costs, from the sizes of its tables: so that large ones are planned with fewer hyperparameter
+# vectors.
 #
 # The constants are CPU seconds of one core, fitted to measurements with 30 to 500 values and 1 to 10 outputs.
-
-
 def gradient_seconds(values: int, outputs: int) -> float:
     """Return the seconds of one log marginal likelihood with its gradient, by N values of P outputs."""
     n = float(values)
@@ -126,9 +125,6 @@ def plan_seconds(
 def safety_seconds(values: int, candidates: int) -> float:
     n = float(values)
     return 1.2e-9 * n**3 + n * candidates * (1.2e-8 + 8e-11 * n)
-
-
-# What a plan knows: the values told so far, and a model with the posterior of its hyperparameters.
 
 
 class KnownValues:
@@ -235,9 +231,6 @@ class Belief:
         teeth = (np.arange(most) + 0.5) / most
         chosen = np.searchsorted(edges / edges[-1], teeth)
         return HyperPosterior(posterior.u[chosen], np.full(most, 1.0 / most))
-
-
-# Outputs at the candidates of a plan, and which measurements come one after another.
 
 
 def in_parts(rows: IntArray, size: int, out_of_time: Callable[[], bool]) -> Iterator[IntArray]:

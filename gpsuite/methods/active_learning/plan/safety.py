@@ -145,13 +145,11 @@ def _scale(spread: FloatArray, size: FloatArray) -> FloatArray:
 
 # What the measured safety values support: predictions that are not carried far beyond them.
 #
-# Measured in a small region, a safety value that hardly varies there looks like a smooth function of large size: the
-# posterior of its hyperparameters then follows the prior, and its level is carried far out. The guard leaves
-# inference
-# alone and changes what predicts: no hyperparameter vector is surer than the distance to the limit and the extent of
-# the measured inputs allow. Its constants were chosen by experiment, on made-up functions; they prove nothing.
-
-
+# Measured in a small region, a safety value that hardly varies there looks like a smooth function of large
+# size: the posterior of its hyperparameters then follows the prior, and its level is carried far out. The
+# guard leaves inference alone and changes what predicts: no hyperparameter vector is surer than the distance
+# to the limit and the extent of the measured inputs allow. Its constants were chosen by experiment, on
+# made-up functions; they prove nothing.
 @dataclass(frozen=True)
 class SafetyGuard:
     """Bounds on the hyperparameters that predict the safety value, and on how far a proposal reaches.
@@ -305,9 +303,6 @@ class SafetyPrediction:
         value, slope, work = (np.empty(latent.r.shape) for _ in range(3))
         latent.fill(np.ones(1), value, slope, work)
         return value
-
-
-# Which candidates of a plan are probably safe, and what should be known before that is believed.
 
 
 @dataclass(frozen=True, eq=False)

@@ -325,9 +325,6 @@ def check_alpha(alpha: float) -> None:
         raise ValueError(f"alpha must be in [0, 1], got {alpha!r}")
 
 
-# From adjoints of K_ZX and K_ZZ to the gradient in the squared-exponential kernel's parameters and Z.
-
-
 class KernelContraction:
     """Sums adjoint times kernel derivative over blocks of K_ZX and over K_ZZ.
 
@@ -372,12 +369,11 @@ class KernelContraction:
         return whole if n_lengthscales == len(whole) else whole.sum(keepdims=True)
 
 
-# The alpha = 0 posterior in terms of K_ZX itself: a third cheaper than whitening every block, for a benign K_ZZ.
+# The alpha = 0 posterior in terms of K_ZX itself: a third cheaper than whitening every block, for a benign
+# K_ZZ.
 #
-# With constant noise no point needs its own |V_i|^2, so V = L^-1 K_ZX is never formed: what is small (M x M) moves to
-# the other side. The error grows with the condition number of K_ZZ, hence `is_accurate`.
-
-
+# With constant noise no point needs its own |V_i|^2, so V = L^-1 K_ZX is never formed: what is small (M x M)
+# moves to the other side. The error grows with the condition number of K_ZZ, hence `is_accurate`.
 def is_accurate(inducing: InducingKernel, noise_variance: float) -> bool:
     """Return whether K_ZZ is conditioned well enough for the covariance form."""
     norm = float(inducing.matrix.sum(axis=0).max())  # all entries are positive: the 1-norm
@@ -440,9 +436,6 @@ class CovarianceForm:
         dtrmm(1.0, self.factor, out.T, side=1, lower=0, trans_a=1, overwrite_b=1)
         dgemm(1.0, K.T, weights, beta=1.0, c=out.T, overwrite_c=1)
         return out
-
-
-# Memory of the sweeps over the data in blocks, and the sums over blocks that the sparse objectives share.
 
 
 def stores(n: int, n_inducing: int, arrays: int) -> bool:
@@ -527,17 +520,13 @@ def sum_risk(
     return RiskSums(mean, losses, d_mean, d_variance, gram.total(), V_d_mean)
 
 
-# How far rounding of K_ZZ can have moved what a sparse certificate rests on: outward slack for its risk and KL.
+# How far rounding of K_ZZ can have moved what a sparse certificate rests on: outward slack for its risk and
+# KL.
 #
-# What float64 factorises is K_ZZ + E with |E_ij| of a few ulps of sigma_f^2. A number that is computed from the
-# factor
-# then differs from the exact one by at most sum |G_ij| |E_ij| to first order, G being its derivative in K_ZZ. Where
-# K_ZZ
-# is nearly singular G is large along directions that the data fix, and only along these: the condition number of
-# K_ZZ,
-# which knows nothing of the data, would say far too much.
-
-
+# What float64 factorises is K_ZZ + E with |E_ij| of a few ulps of sigma_f^2. A number that is computed from
+# the factor then differs from the exact one by at most sum |G_ij| |E_ij| to first order, G being its
+# derivative in K_ZZ. Where K_ZZ is nearly singular G is large along directions that the data fix, and only
+# along these: the condition number of K_ZZ, which knows nothing of the data, would say far too much.
 @dataclass(frozen=True)
 class Slopes:
     """The derivatives of a number, a risk or the KL, in what it is computed from.

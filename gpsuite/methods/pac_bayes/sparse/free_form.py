@@ -288,9 +288,6 @@ def _predict(
     return mean, variance
 
 
-# Training a free-form sparse posterior on a PAC-Bayesian bound, from the FITC or VFE posterior of a given start.
-
-
 @dataclass(frozen=True)
 class TrainedFreeForm:
     """A prior and a posterior of its inducing variables, found by minimising a bound.

@@ -323,17 +323,15 @@ class SparseGPObjective:
 
 # The objectives of the sparse baselines with analytic gradients: VFE's collapsed bound and FITC's likelihood.
 #
-# Titsias 2009, Eq. (9), and Snelson & Ghahramani 2006, Eq. (9). With V = L^-1 K_ZX, L L' = K_ZZ, b = S V Lambda^-1 y,
-# S^-1 = I + V Lambda^-1 V' and m = V'b both are
+# Titsias 2009, Eq. (9), and Snelson & Ghahramani 2006, Eq. (9). With V = L^-1 K_ZX, L L' = K_ZZ, b = S V
+# Lambda^-1 y, S^-1 = I + V Lambda^-1 V' and m = V'b both are
 #
 #     (n ln 2 pi + ln det Lambda + ln det S^-1 + (y - m)'Lambda^-1 (y - m) + b'b) / 2, for VFE + tr(K_XX - V'V)/(2s),
 #
-# where Lambda = s I for VFE and s I + diag(K_XX - V'V) for FITC. Two sweeps over the data in blocks: (1) the sums
-# that
-# determine S and b, (2) the adjoint of the kernel. They depend on V only through V'V, so the adjoint of K_ZZ is
-# -L^-T (V_adj V') L^-1 / 2 with a closed form in the middle, and no Cholesky factorisation is differentiated.
-
-
+# where Lambda = s I for VFE and s I + diag(K_XX - V'V) for FITC. Two sweeps over the data in blocks: (1) the
+# sums that determine S and b, (2) the adjoint of the kernel. They depend on V only through V'V, so the
+# adjoint of K_ZZ is -L^-T (V_adj V') L^-1 / 2 with a closed form in the middle, and no Cholesky factorisation
+# is differentiated.
 @dataclass(frozen=True)
 class _Parts:
     """What the two forms differ in.

@@ -177,9 +177,6 @@ def _has_converged(losses: list[float], start: Evaluation) -> bool:
     return losses[-1 - WINDOW] - losses[-1] < LEAST_GAIN * (start.loss - losses[-1])
 
 
-# Training a sparse GP by minimising a PAC-Bayesian bound, and its baselines by their own objectives.
-
-
 @dataclass(frozen=True)
 class TrainedSparseGP:
     """Hyperparameters and inducing inputs found by minimising an objective.
