@@ -27,7 +27,7 @@ from gpsuite.experiments.active_learning.repetitions import (
     toy_repetition,
 )
 from gpsuite.methods.active_learning.acquisition import PIPELINES
-from gpsuite.methods.active_learning.explore import explore
+from gpsuite.methods.active_learning.exploration import explore
 from gpsuite.methods.active_learning.inference import InferenceSettings
 from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
 from gpsuite.models.multi_output.observations import Likelihood, MultiOutputModel, Observations

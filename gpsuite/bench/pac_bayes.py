@@ -83,8 +83,7 @@ def _gpr(X: FloatArray, y: FloatArray) -> Work:
     from gpsuite.models.tensorflow_setup import configure
 
     configure()
-    from gpsuite.models.regression.gpflow_models import build_gpr
-    from gpsuite.models.regression.training import compiled_loss, flatten, variables_of
+    from gpsuite.models.regression.gpflow_models import build_gpr, compiled_loss, flatten, variables_of
 
     model = build_gpr(X, y, ModelSpec(ard=True), _start(INPUTS))
     return partial(compiled_loss(model).bind(model), flatten(variables_of(model, trainable=True)))
@@ -94,8 +93,7 @@ def _sgpr(X: FloatArray, y: FloatArray, Z: FloatArray) -> Work:
     from gpsuite.models.tensorflow_setup import configure
 
     configure()
-    from gpsuite.models.regression.gpflow_models import build_sgpr
-    from gpsuite.models.regression.training import compiled_loss, flatten, variables_of
+    from gpsuite.models.regression.gpflow_models import build_sgpr, compiled_loss, flatten, variables_of
 
     model = build_sgpr(X, y, Z, ModelSpec(ard=True), _start(SPARSE_INPUTS))
     return partial(compiled_loss(model).bind(model), flatten(variables_of(model, trainable=True)))

@@ -49,7 +49,6 @@ def jackknife_plus(
     Args:
         errors: R_i, absolute leave-one-out errors [n]; infinite of a row that is to count as lost.
         predictions: mu_-i(x), of the models without row i at the new inputs, [n, B].
-        coverage: in (0, 1), over the rows and the new one together.
 
     Raises:
         ValueError: if the shapes disagree, an error is not a number or a prediction not finite, or the coverage is
@@ -69,13 +68,7 @@ def jackknife_plus(
 
 
 def jackknife_bounded(n: int, coverage: float, lost: int = 0) -> bool:
-    """Return whether jackknife+ intervals of this coverage have finite ends.
-
-    Args:
-        n: number of rows.
-        coverage: of the intervals.
-        lost: how many of the rows count as if their error were infinite.
-    """
+    """Return whether jackknife+ intervals of n rows have finite ends, with `lost` errors counted as infinite."""
     return math.floor((1 - _exact(coverage)) / 2 * (n + 1)) > lost
 
 
@@ -93,18 +86,12 @@ def _checked(errors: FloatArray, coverage: float) -> FloatArray:
     return values
 
 
-# Predictions of a Gaussian process without one of its rows, for many rows at once, in closed form.
-
-
 @dataclass(frozen=True, eq=False)
 class LeaveOneOut:
     """Exact GPs with fixed hyperparameters, one without each of H rows.
 
     Attributes:
         X: training inputs [N, D].
-        kernel: name in `gpsuite.models.config.KERNEL_NAMES`.
-        variance: of the kernel.
-        lengthscales: [D].
         alpha: (K + noise)^-1 y, of the model with all rows, [N].
         changes: what leaving row i out takes from alpha, [N, H].
         errors: absolute errors of the model without row i at row i, [H].
@@ -126,13 +113,6 @@ class LeaveOneOut:
 
         mu_-i(x) = k(x)'(alpha - (alpha_i / C_ii) C e_i), C = (K + noise)^-1.
 
-        Args:
-            X: inputs [N, D].
-            y: targets [N].
-            rows: numbers [H] of the rows that are left out, one at a time.
-            kernel: its name.
-            found: hyperparameters, chosen without these rows.
-
         Raises:
             ValueError: if shapes disagree, a value is not finite, or `rows` are not different rows.
             NotPositiveDefiniteError: if K + noise cannot be factorised.
@@ -153,11 +133,7 @@ class LeaveOneOut:
         return cls(X, kernel, found.variance, lengthscales, alpha, columns * weights, np.abs(weights))
 
     def mean(self, Xnew: FloatArray) -> FloatArray:
-        """Return the prediction [B] of the model with all rows, at new inputs [B, D].
-
-        Raises:
-            ValueError: if they have another shape; likewise below.
-        """
+        """Return the prediction [B] of the model with all rows; ValueError on another shape than [B, D]."""
         return np.asarray(self._covariance(Xnew) @ self.alpha)
 
     def predictions(self, Xnew: FloatArray) -> FloatArray:

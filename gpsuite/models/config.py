@@ -71,7 +71,6 @@ class Hyperparameters:
 
     @property
     def n_kernel(self) -> int:
-        """Number T of kernel hyperparameters: the variance and the lengthscales."""
         return 1 + len(self.lengthscales)
 
     def to_log(self) -> FloatArray:
@@ -85,7 +84,6 @@ class Hyperparameters:
         return cls(values[0], tuple(values[1:-1]), values[-1])
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the values as JSON-ready numbers and lists."""
         return {
             "variance": self.variance,
             "lengthscales": list(self.lengthscales),

@@ -8,6 +8,8 @@ from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.registry import Registry
 
 KERNELS: Registry[type[gpflow.kernels.IsotropicStationary]] = Registry("kernel")
+
+
 KERNELS.register("squared_exponential")(gpflow.kernels.SquaredExponential)
 KERNELS.register("matern32")(gpflow.kernels.Matern32)
 KERNELS.register("matern52")(gpflow.kernels.Matern52)
@@ -19,11 +21,6 @@ def build_kernel(
     """Build the kernel of a model.
 
     With `spec.ard` the lengthscales are one per input; a single given value is used for each.
-
-    Args:
-        spec: names the kernel and says whether it is ARD.
-        hyperparameters: variance and lengthscales.
-        input_dim: D.
 
     Raises:
         UserError: if the kernel's name is unknown.

@@ -15,8 +15,10 @@ from gpsuite.errors import unknown_name
 from gpsuite.models.config import KERNEL_NAMES
 from gpsuite.models.radial import kappa, kappa_and_slope, squared_distances
 
+# Entries of the largest temporary matrix of a prediction (32 MB).
 _BLOCK = 1 << 22
-"""Entries of the largest temporary matrix of a prediction (32 MB)."""
+# Latent variances are kept above this share of the prior's: below it the difference is rounding.
+SMALLEST_VARIANCE = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,8 +26,6 @@ class KernelPosterior(ABC):
     """Parameters of a latent posterior: means are linear, covariances quadratic in k_i = s kappa(|(x - X_i) / l|).
 
     Attributes:
-        X: training or inducing inputs, shape [N, D].
-        kernel: name in `gpsuite.models.config.KERNEL_NAMES`.
         variance: s, prior variance of a latent function.
         lengthscales: l, shape [D], positive, in units of X (one per input also without ARD).
         alpha: weights of the means, [..., N].
@@ -69,8 +69,7 @@ class KernelPosterior(ABC):
             raise ValueError(f"operator_bound={self.operator_bound}: must be at least 1")
 
     @abstractmethod
-    def _shapes(self, rank: int) -> Mapping[str, tuple[int, ...]]:
-        """Return the shapes that `alpha` and `root`, of this many rows, must have."""
+    def _shapes(self, rank: int) -> Mapping[str, tuple[int, ...]]: ...
 
     @cached_property
     def _centre(self) -> FloatArray:
@@ -93,13 +92,6 @@ class KernelPosterior(ABC):
         return [slice(start, start + rows) for start in range(0, count, rows)]
 
 
-# Gaussian latent posterior in the form that prediction and certification need, of classifiers and regressions.
-
-
-SMALLEST_VARIANCE = float(np.finfo(np.float64).eps)
-"""Latent variances are kept above this share of the prior's: below it the difference is rounding."""
-
-
 @dataclass(frozen=True, eq=False)
 class LatentPosterior(KernelPosterior):
     """Gaussian latent posterior f(x) ~ N(mu(x), Sigma(x)).
@@ -107,10 +99,6 @@ class LatentPosterior(KernelPosterior):
     With k_i = s kappa(|(x - X_i) / l|): mu = k' alpha and Sigma = s + sum_k c_k (F k)_k^2.
 
     Attributes:
-        X: training or inducing inputs, shape [N, D].
-        kernel: name in `gpsuite.models.config.KERNEL_NAMES`.
-        variance: s, prior variance of the latent function.
-        lengthscales: l, shape [D], positive, in units of X (one per input also without ARD).
         alpha: weights of the mean, shape [N].
         root: F, shape [r, N]; for Laplace and EP (K + W^-1)^-1 = F'F, for exact regression (K + noise)^-1.
         weights: c, shape [r]; -1 for Laplace, EP and exact regression, eigenvalues of the whitened covariance minus 1
@@ -128,9 +116,6 @@ class LatentPosterior(KernelPosterior):
         """Return the mean [B] and the variance [B] of the latent function.
 
         The variance is clipped to [`SMALLEST_VARIANCE` s, g s], which only removes rounding.
-
-        Args:
-            Xnew: inputs, shape [B, D].
 
         Raises:
             ValueError: if `Xnew` is not finite or not of shape [B, D].

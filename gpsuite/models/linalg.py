@@ -12,8 +12,8 @@ from scipy.linalg import lapack, solve_triangular
 from gpsuite.arrays import FloatArray
 from gpsuite.models.config import Hyperparameters
 
+# Jitters tried in turn, relative to the mean of the diagonal.
 JITTER_LADDER = (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4)
-"""Jitters tried in turn, relative to the mean of the diagonal."""
 
 
 class NonFiniteMatrixError(ArithmeticError):
@@ -27,13 +27,7 @@ class NotPositiveDefiniteError(ArithmeticError):
     def of(
         cls, matrix: FloatArray, jitters: Sequence[float], hyperparameters: Hyperparameters | None = None
     ) -> NotPositiveDefiniteError:
-        """Return the error that describes a matrix.
-
-        Args:
-            matrix: without jitter, shape [N, N].
-            jitters: those tried, relative to the mean of the diagonal.
-            hyperparameters: of the model whose matrix it is, if known.
-        """
+        """Return the error that describes a matrix without jitter; jitters are relative to its mean diagonal."""
         tried = ", ".join(f"{jitter:g}" for jitter in jitters)
         whose = "" if hyperparameters is None else f"; {hyperparameters}"
         return cls(

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from gpsuite.errors import UserError, unknown_name
 
 ACTIVATIONS = ("relu", "tanh")
-
-
 KERNEL_SIZE, POOL = 3, 2
 
 

@@ -20,11 +20,6 @@ class Network:
     Convolutions compute in float32, where they are several times faster and images hold no more digits; dense
     networks in float64. Outputs are float64.
 
-    Args:
-        spec: the hidden layers.
-        inputs: D.
-        outputs: P.
-
     Raises:
         ValueError: if the inputs do not fit the spec's image.
     """
@@ -50,18 +45,10 @@ class Network:
         return values
 
     def variables(self, rng: np.random.Generator) -> list[Any]:
-        """Return new variables at `initial` values."""
         return [tf.Variable(value, dtype=self.dtype) for value in self.initial(rng)]
 
     def features(self, parameters: Sequence[Any], X: Any, dropout: float = 0.0, seed: Any = None) -> Any:
-        """Return the last hidden layer, shape [N, F].
-
-        Args:
-            parameters: tensors of `shapes`.
-            X: inputs, shape [N, D].
-            dropout: probability with which each hidden unit is left out, the others scaled up.
-            seed: two integers, where there is dropout.
-        """
+        """Return the last hidden layer [N, F]; with dropout the units that stay are scaled up. seed: two integers."""
         hidden, activation = tf.cast(X, self.dtype), _ACTIVATIONS[self.spec.activation]
         if self.spec.image is not None:
             hidden = tf.reshape(hidden, [-1, *self.spec.image])
@@ -77,6 +64,5 @@ class Network:
         return hidden if self.spec.image is None else tf.reshape(hidden, [-1, self.shapes[-2][0]])
 
     def __call__(self, parameters: Sequence[Any], X: Any, dropout: float = 0.0, seed: Any = None) -> Any:
-        """Return the outputs, shape [N, P], float64; arguments as `features`."""
         features = self.features(parameters, X, dropout, seed)
         return tf.cast(tf.matmul(features, parameters[-2]) + parameters[-1], tf.float64)

@@ -32,12 +32,12 @@ from gpsuite.models.search import (
 )
 
 HISTORY = 100
+# Pairs from which on a diagonal is learnt.
 LEARN_FROM = 20
-"""Pairs from which on a diagonal is learnt."""
+# Iterations between two diagonals.
 LEARN_EVERY = 25
-"""Iterations between two diagonals."""
+# The diagonal stays within this factor of its first guess, either way, up to a common factor.
 LARGEST_FACTOR = 100.0
-"""The diagonal stays within this factor of its first guess, either way, up to a common factor."""
 _OFFSET = 0.01  # of mean 1: keeps variables that have hardly moved near their first guess
 _LEAST_CURVATURE = 1e-10  # of |s||y|: pairs below it are not kept
 _DECREASE, _CURVATURE = 1e-4, 0.9  # of the weak Wolfe conditions
@@ -48,8 +48,6 @@ _STATIONARY = 1e-8
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Loss and gradient [K] at a point [K]."""
-
     point: FloatArray
     loss: float
     gradient: FloatArray
@@ -68,7 +66,6 @@ class Grid:
     bits: int = 12
 
     def point(self, x: FloatArray) -> FloatArray:
-        """Return the grid's point nearest to x [K]."""
         nearest: FloatArray = self.spacing * np.round(x / self.spacing)
         return nearest
 
@@ -111,7 +108,6 @@ class InverseHessian:
             self._pairs.append((step, change, curvature))
 
     def forget(self) -> None:
-        """Drop all pairs."""
         self._pairs.clear()
 
     def learn(self, guess: FloatArray) -> None:
@@ -195,11 +191,6 @@ def minimise_on_grid(objective: Objective, start: FloatArray, budget: Budget) ->
     """Minimise without limits until nothing lower is found or the budget ends.
 
     The end is the same on every machine, unless a number lies within rounding of the middle between two of the grid.
-
-    Args:
-        objective: loss and gradient.
-        start: where it begins, shape [K]; the grid's nearest point is always evaluated.
-        budget: each evaluation is counted; ends the search when exhausted.
     """
     grid, D, nowhere = Grid(), np.ones_like(start), np.full_like(start, np.inf)
     search = RecordedLoss(objective, budget, StepRules(undefined="wall"))

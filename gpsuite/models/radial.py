@@ -15,15 +15,12 @@ from gpsuite.arrays import FloatArray
 from gpsuite.errors import unknown_name
 from gpsuite.models.config import KERNEL_NAMES
 
+# Up to here direct differences cost no more than a matrix product, and lose no digits.
 _FEW_INPUTS = 8
-"""Up to here direct differences cost no more than a matrix product, and lose no digits."""
-
+# Scaled inputs beyond it leave |a|^2 + |b|^2 - 2 a'b too few digits, 2e-8: differences are taken then.
 FAR = 1e4
-"""Scaled inputs beyond it leave |a|^2 + |b|^2 - 2 a'b too few digits, 2e-8: differences are taken then."""
-
-
+# From this squared distance on exp(-sqrt(3 q)) is 0: an infinite q would make infinity times 0.
 _VANISHED = 1e6
-"""From this squared distance on exp(-sqrt(3 q)) is 0: an infinite q would make infinity times 0."""
 
 
 def is_far(*scaled: FloatArray) -> bool:
@@ -50,20 +47,12 @@ def squared_distances(A: FloatArray, B: FloatArray) -> FloatArray:
 
 
 def kappa(kernel: str, q: FloatArray) -> FloatArray:
-    """Return the kernel at scaled squared distance q, in units of its variance.
-
-    Raises:
-        UserError: if the kernel is unknown.
-    """
+    """Return the kernel at scaled squared distance q, in units of its variance."""
     return kappa_and_slope(kernel, q)[0]
 
 
 def kappa_and_slope(kernel: str, q: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return kappa(q) and -2 dkappa/dq, so that dk/dx_j = -s slope (x_j - x'_j) / l_j^2.
-
-    Raises:
-        UserError: if the kernel is unknown.
-    """
+    """Return kappa(q) and -2 dkappa/dq, so that dk/dx_j = -s slope (x_j - x'_j) / l_j^2."""
     match kernel:
         case "squared_exponential":
             value = np.multiply(q, -0.5)

@@ -18,20 +18,15 @@ from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.models.linalg import NotPositiveDefiniteError
 
+# Point [K] -> loss and gradient [K]; not finite, or NotPositiveDefiniteError, where the loss is not defined.
 Objective: TypeAlias = Callable[[FloatArray], tuple[float, FloatArray]]
-"""Point [K] -> loss and gradient [K]; not finite, or NotPositiveDefiniteError, where the loss is not defined."""
-
 Status: TypeAlias = Literal["done", "budget", "diverged"]
-
+# L-BFGS-B's own limit, scipy's default; a run that meets it is reported as limited by budget.
 MAX_ITERATIONS = 15_000
-"""L-BFGS-B's own limit, scipy's default; a run that meets it is reported as limited by budget."""
-
+# A line search that finds no decrease has converged if the gradient is below this share of max(1, |loss|).
+# Rounding in the loss, about 1e-12 of it for usual condition numbers, hides slopes of its square root's
+# order.
 STALLED_GRADIENT = 1e-4
-"""A line search that finds no decrease has converged if the gradient is below this share of max(1, |loss|).
-
-Rounding in the loss, about 1e-12 of it for usual condition numbers, hides slopes of its square root's order.
-"""
-
 NO_ROOM = "the seconds left have no room for another evaluation"
 
 
@@ -65,8 +60,6 @@ class Minimum:
             start, where the search then ended.
         status: done (converged), budget (stopped early) or diverged (no usable optimum).
         reason: why it ended, in words.
-        evaluations: evaluations of loss and gradient.
-        iterations: accepted L-BFGS-B steps.
         message: what scipy said, or an empty string if it was interrupted.
         stalled: whether its last line search found no decrease, converged or not.
         failures: why the loss was not defined, one entry for each such evaluation.
@@ -115,7 +108,6 @@ class RecordedLoss:
         self._longest = 0.0
 
     def evaluate(self, point: FloatArray) -> tuple[float, FloatArray]:
-        """Return loss and gradient, or a rejection where they are not finite."""
         if self.evaluations and self.budget.exhausted:
             raise BudgetEndedError(self.budget.reason)
         if self.evaluations and not self.budget.has_room(self._longest):
@@ -181,15 +173,7 @@ def minimise(
     box: Bounds | None = None,
     rules: StepRules = SCIPY_RULES,
 ) -> Minimum:
-    """Run L-BFGS-B until it converges or the budget ends; the start is always evaluated.
-
-    Args:
-        objective: loss and gradient.
-        start: where it begins, shape [K], inside the box.
-        budget: each evaluation is counted; ends the search when exhausted.
-        box: limits, or None.
-        rules: tolerances, and what happens where the loss is not defined.
-    """
+    """Run L-BFGS-B until it converges or the budget ends; the start is always evaluated."""
     search = RecordedLoss(objective, budget, rules)
     try:
         first = search.evaluate(start)

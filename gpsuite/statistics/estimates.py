@@ -46,11 +46,9 @@ class Estimate:
             raise ValueError(f"{self.interval} from {self.low} to {self.high}")
 
     def above(self, limit: float) -> bool:
-        """Return whether the whole interval lies above a limit."""
         return self.low > limit
 
     def below(self, limit: float) -> bool:
-        """Return whether the whole interval lies below a limit."""
         return self.high < limit
 
     def contains(self, number: float) -> bool:
@@ -62,13 +60,13 @@ class Estimate:
         return replace(self, low=math.nan, high=math.nan, interval="")
 
     def within(self, least: float, most: float) -> Estimate:
-        """Return the same with the interval cut to the numbers the quantity can be, which it holds as surely."""
+        """Return the same with the interval cut to the values that the quantity can take."""
         return replace(
             self, low=min(max(self.low, least), self.value), high=max(min(self.high, most), self.value)
         )
 
     def moved_to(self, value: float) -> Estimate:
-        """Return another value with this error and an interval as wide: of a ratio of means, the splits' ratios."""
+        """Return another value with this error and an interval of the same width."""
         return replace(
             self, value=value, low=self.low + value - self.value, high=self.high + value - self.value
         )
@@ -110,8 +108,6 @@ def corrected_mean(values: npt.ArrayLike, test_over_training: float, correct_err
     times the sample variance, not 1/n of it. No error and no interval for one split.
 
     Args:
-        values: one per split, [n].
-        test_over_training: test rows over training rows of a split.
         correct_error: False leaves the standard error as papers print it, s/sqrt(n).
     """
     plain = mean(values)
@@ -136,13 +132,7 @@ def clopper_pearson(held: int, count: int, error: float = 0.05) -> tuple[float, 
 
 
 def proportion(held: int, count: int, interval: str = CLOPPER_PEARSON) -> Estimate:
-    """Return the share of independent trials that held, with its exact 95 % interval; NaN without trials.
-
-    Args:
-        held: how many did.
-        count: of how many.
-        interval: its name; one that says so where the trials are not independent, or what they are given.
-    """
+    """Return the share of independent trials that held, with its exact 95 % interval; NaN without trials."""
     if count == 0:
         return Estimate(math.nan)
     return Estimate(held / count, math.nan, count, *clopper_pearson(held, count), interval)
@@ -155,7 +145,6 @@ def share(held: Iterable[object], interval: str = AS_IF_INDEPENDENT) -> Estimate
 
 
 def finite(values: npt.ArrayLike) -> FloatArray:
-    """Return the finite values [n]."""
     found = np.asarray(values, dtype=np.float64)
     return np.asarray(found[np.isfinite(found)])
 
@@ -169,14 +158,9 @@ def medians(values: FloatArray) -> FloatArray:
 
 
 def slopes(values: FloatArray, levels: npt.ArrayLike) -> FloatArray:
-    """Return each repetition's least-squares slope over the levels where its value is finite.
+    """Return each repetition's least-squares slope [R] of values [R, L] over the levels [L] where they are finite.
 
-    Args:
-        values: [R, L].
-        levels: [L].
-
-    Returns:
-        [R]; NaN with fewer than two different levels.
+    NaN with fewer than two different levels.
     """
     known = np.isfinite(values)
     x = np.where(known, np.asarray(levels, dtype=np.float64), 0.0)

@@ -13,8 +13,6 @@ Setting = Hashable | tuple[Hashable, ...]
 
 
 class Columns(Protocol):
-    """Columns by name: a data frame, or a mapping."""
-
     def __getitem__(self, name: str, /) -> Any: ...
 
 
@@ -47,7 +45,6 @@ class Paired:
         self._arrays: dict[str, FloatArray] = {}
 
     def levels(self, column: str) -> list[Any]:
-        """Return the values of a column of `over` or `by`, in ascending order."""
         return list(self._levels[column])
 
     def __call__(self, metric: str, *setting: Hashable) -> FloatArray:

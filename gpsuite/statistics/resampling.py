@@ -16,7 +16,6 @@ def resampled_means(lines: FloatArray, samples: int, rng: np.random.Generator) -
 
     Args:
         lines: one row per repetition, [R, T]; NaN where a repetition ended before.
-        samples: how many sets of R repetitions are drawn.
         rng: of equal state for equal R, paired lines stay paired.
 
     Returns:

@@ -14,9 +14,7 @@ from gpsuite.arrays import BoolArray, FloatArray, IntArray
 from gpsuite.statistics.estimates import corrected_mean
 
 LEVEL = 0.05  # of the tests behind a claim
-
 MOST_EXACT = 400  # differences; so many take half a second
-
 _EQUAL = 1e-12  # relative error of a mean of values that are the same up to rounding
 
 
@@ -27,7 +25,6 @@ def corrected_t_p(values: npt.ArrayLike, test_over_training: float = 0.0) -> flo
     of values that are all the same, without a deviation to go by, that of their signs: 1/2^n or 1.
 
     Args:
-        values: one per split, [n].
         test_over_training: test rows over training rows of a split; 0 for independent values.
     """
     found = corrected_mean(values, test_over_training)

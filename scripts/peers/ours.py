@@ -6,7 +6,7 @@ import numpy as np
 from protocol import Work, serve
 
 from gpsuite.methods.pac_bayes.full_gp import FullGPLikelihood
-from gpsuite.methods.pac_bayes.sparse.likelihood import SparseLikelihoodObjective
+from gpsuite.methods.pac_bayes.sparse.objective import SparseLikelihoodObjective
 from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
 from gpsuite.models.multi_output.observations import Observations
 from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings, start

@@ -34,8 +34,7 @@ from gpsuite.methods.robustness.multiclass.paper_softmax_bound import (
 from gpsuite.methods.robustness.regression import prediction_range
 from gpsuite.methods.robustness.search.regions import box, l2_ball, linf_ball
 from gpsuite.methods.wasserstein.baselines import build_network
-from gpsuite.methods.wasserstein.fitting import split_rows
-from gpsuite.methods.wasserstein.options import GWIOptions, TrainingOptions
+from gpsuite.methods.wasserstein.fitting import GWIOptions, TrainingOptions, split_rows
 from gpsuite.methods.wasserstein.scoring import (
     checked_gaussians,
     checked_predictions,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gpflow
 import numpy as np
 
 from gpsuite.models.classification.approximation import BinaryProblem, GPCPosterior
 from gpsuite.models.classification.links import PROBIT, Link
 from gpsuite.models.classification.training import INFERENCES
+from gpsuite.models.classification.variational import build_bernoulli
 from gpsuite.models.config import Hyperparameters, ModelSpec
+from gpsuite.models.kernels import build_kernel
 from tests.arrays import Array
 
 
@@ -33,3 +36,17 @@ def fitted_posterior(
         BinaryProblem(X, y, ModelSpec(kernel, ard=True), link), hyperparameters, None
     )
     return fit.require_converged(), y
+
+
+def build_svgp(
+    Z: Array,
+    num_data: int,
+    spec: ModelSpec,
+    hyperparameters: Hyperparameters,
+    link: Link,
+    whiten: bool = True,
+) -> gpflow.models.SVGP:
+    """Build GPflow's sparse variational classifier with inducing inputs Z [M, D]; it is not trained."""
+    kernel = build_kernel(spec, hyperparameters, Z.shape[1])
+    inducing = gpflow.inducing_variables.InducingPoints(np.array(Z, dtype=np.float64))
+    return gpflow.models.SVGP(kernel, build_bernoulli(link), inducing, num_data=num_data, whiten=whiten)

@@ -30,8 +30,8 @@ from gpsuite.models.multi_output.coregionalization import LinearCoregionalizatio
 from gpsuite.models.multi_output.observations import Observations
 from gpsuite.models.multi_output.pool_predictions import PoolPredictions
 from gpsuite.models.radial import kappa, kappa_and_slope, squared_distances
+from gpsuite.models.random_elements.elements import _typical_distance
 from gpsuite.models.random_elements.likelihoods import normal_points
-from gpsuite.models.random_elements.prior import _typical_distance
 from gpsuite.models.sampling.hamiltonian import HMCSettings, effective_sample_size, sample_hmc, split_r_hat
 from gpsuite.models.sampling.posterior import (
     OptimumSettings,

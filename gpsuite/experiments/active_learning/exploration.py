@@ -42,9 +42,8 @@ from gpsuite.experiments.base import (
 from gpsuite.experiments.settings import Count, Positive, Share, at_least, one_of
 from gpsuite.experiments.tasks import OPTIONAL, choice
 from gpsuite.methods.active_learning.acquisition import Kernel, Pipeline, entropy, rmse, safety_precision
-from gpsuite.methods.active_learning.explore import explore
+from gpsuite.methods.active_learning.exploration import Step, explore
 from gpsuite.methods.active_learning.inference import InferenceSettings, Kind
-from gpsuite.methods.active_learning.planner import Step
 from gpsuite.methods.active_learning.problem import (
     Judgement,
     Monitor,

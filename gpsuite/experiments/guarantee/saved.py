@@ -27,10 +27,13 @@ from gpsuite.models.classification.links import LINKS
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.models.latent import LatentPosterior
-from gpsuite.models.storage import ModelFileError
 
 if TYPE_CHECKING:
     from gpflow.models import GPR, VGP
+
+
+class ModelFileError(UserError):
+    """A folder holds no model, or a damaged one."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

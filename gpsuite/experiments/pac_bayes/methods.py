@@ -28,7 +28,7 @@ from gpsuite.methods.pac_bayes.losses import Loss
 from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior
 from gpsuite.methods.pac_bayes.problem import Problem, Search
 from gpsuite.methods.pac_bayes.sparse.free_form import FreeFormPosterior, train_free_form
-from gpsuite.methods.pac_bayes.sparse.likelihood import Form
+from gpsuite.methods.pac_bayes.sparse.objective import Form
 from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior
 from gpsuite.methods.pac_bayes.sparse.training import StagedSearch, train_sparse_gp, train_sparse_likelihood
 from gpsuite.models.config import Hyperparameters

@@ -284,9 +284,12 @@ def wild_bootstrap(sample: Sample, rng: np.random.Generator, simultaneous: bool)
 
 def gaussian_process(sample: Sample, rng: np.random.Generator, response: bool) -> Ends:
     """Return the central interval of a GP trained by maximum likelihood: of f, or of a new response."""
-    from gpsuite.models.regression.gpflow_models import build_gpr
-    from gpsuite.models.regression.prediction import predict
-    from gpsuite.models.regression.training import hyperparameters_of, maximise_likelihood
+    from gpsuite.models.regression.gpflow_models import (
+        build_gpr,
+        hyperparameters_of,
+        maximise_likelihood,
+        predict,
+    )
 
     start = Hyperparameters(float(np.var(sample.y)), (LENGTHSCALE,), 0.2 * float(np.var(sample.y)))
     model = build_gpr(sample.X, sample.y, ModelSpec(), start)

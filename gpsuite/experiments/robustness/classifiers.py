@@ -351,10 +351,10 @@ def train_minibatch(
 
     configure()  # before anything else imports TensorFlow
     from gpsuite.methods.wasserstein.classifiers import CLASSIFIERS, Fit
-    from gpsuite.methods.wasserstein.options import ClassifierOptions, TrainingOptions
+    from gpsuite.methods.wasserstein.fitting import ClassifierOptions, TrainingOptions
     from gpsuite.models.classification.links import PROBIT
-    from gpsuite.models.classification.multiclass_variational import softmax_posterior
-    from gpsuite.models.random_elements.certifiable import certifiable_posterior, certifiable_robust_max
+    from gpsuite.models.classification.variational import softmax_posterior
+    from gpsuite.models.random_elements.elements import certifiable_posterior, certifiable_robust_max
 
     method, C = model.method, len(problem.label_names)
     assert isinstance(method, MinibatchParams)

@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from gpflow.models import GPR, SGPR
 
-    from gpsuite.models.regression.prediction import RegressionPosterior
+    from gpsuite.models.regression.gpflow_models import RegressionPosterior
 
 
 @dataclass
@@ -261,7 +261,7 @@ def trained_regression(
         from gpsuite.models.tensorflow_setup import configure
 
         configure()  # before anything else imports TensorFlow
-        from gpsuite.models.regression.training import hyperparameters_of, maximise_likelihood
+        from gpsuite.models.regression.gpflow_models import hyperparameters_of, maximise_likelihood
 
         problem = read_regression(dataset, params)
         lengthscale, D = median_distance(problem.X), problem.X.shape[1]
@@ -462,7 +462,7 @@ def run(task: Task[RangeTask], shared: SharedWork) -> Outcome:
     """
     clock, params = Budget(seconds=task.budget_seconds), task.params
     problem, found, Z = trained_regression(task.require_dataset(), params.model, shared, task.budget_seconds)
-    from gpsuite.models.regression.prediction import regression_posterior
+    from gpsuite.models.regression.gpflow_models import regression_posterior
 
     model = build(problem, params.model.spec, found, Z)
     posterior = regression_posterior(model)
@@ -548,7 +548,7 @@ def _outside(
 
     A thousandth of the target's deviation is allowed for GPflow's jitter of 1e-6 on the inducing covariance.
     """
-    from gpsuite.models.regression.prediction import predict
+    from gpsuite.models.regression.gpflow_models import predict
 
     rng = stream(params.model.draw_seed, "samples", params.point)
     share = rng.choice([0.0, 0.5, 1.0], (params.samples, len(region.free)))

@@ -16,8 +16,7 @@ from gpsuite.experiments.base import BUDGET, DIVERGED, DONE, require
 from gpsuite.experiments.settings import Count, Positive, Share, filled, one_of, unique
 from gpsuite.experiments.wasserstein.methods import RegressorMethod
 from gpsuite.methods.wasserstein import scoring as scores
-from gpsuite.methods.wasserstein.fitting import split_rows
-from gpsuite.methods.wasserstein.options import TrainingOptions
+from gpsuite.methods.wasserstein.fitting import TrainingOptions, split_rows
 from gpsuite.reporting.metrics import UNTEMPERED
 from gpsuite.seeds import stream
 
@@ -173,7 +172,7 @@ def fit_regression(
 
     configure()  # before anything else imports TensorFlow
     from gpsuite.methods.wasserstein.classifiers import NoKeeper
-    from gpsuite.methods.wasserstein.options import GWIOptions
+    from gpsuite.methods.wasserstein.fitting import GWIOptions
     from gpsuite.methods.wasserstein.regressors import REGRESSORS, RegressionFit
     from gpsuite.methods.wasserstein.training import StateFolder
     from gpsuite.models.network_spec import NetworkSpec

@@ -390,7 +390,7 @@ def fit(task: Task[ImageTask], images: Images, shared: SharedWork) -> FittedClas
     configure()  # before anything else imports TensorFlow
     from gpsuite.budget import Budget
     from gpsuite.methods.wasserstein.classifiers import CLASSIFIERS, Fit, NoKeeper
-    from gpsuite.methods.wasserstein.options import ClassifierOptions
+    from gpsuite.methods.wasserstein.fitting import ClassifierOptions
     from gpsuite.methods.wasserstein.training import StateFolder
     from gpsuite.models.network_spec import NetworkSpec
 

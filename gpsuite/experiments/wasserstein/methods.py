@@ -7,7 +7,7 @@ from typing import Annotated
 
 from gpsuite.experiments.base import METHODS, Method, MethodOptions
 from gpsuite.experiments.settings import one_of
-from gpsuite.methods.wasserstein.options import GP_CLASSIFIER_NAMES, NETWORK_CLASSIFIER_NAMES, REGRESSOR_NAMES
+from gpsuite.methods.wasserstein.fitting import GP_CLASSIFIER_NAMES, NETWORK_CLASSIFIER_NAMES, REGRESSOR_NAMES
 
 LABELS = "class probabilities"  # the trait of every classifier of the family
 NUMBERS = "gaussian predictions"  # and of every regression

@@ -6,7 +6,7 @@ Equation: Li et al. 2022, Algorithm 1
 from __future__ import annotations
 
 from gpsuite.methods.active_learning.acquisition import Pipeline
-from gpsuite.methods.active_learning.explore import Explorer, explore
+from gpsuite.methods.active_learning.exploration import Explorer, Planner, Step, explore
 from gpsuite.methods.active_learning.inference import InferenceSettings
 from gpsuite.methods.active_learning.plan.ask_tell import (
     MeasurementPlanner,
@@ -15,7 +15,6 @@ from gpsuite.methods.active_learning.plan.ask_tell import (
     Proposal,
 )
 from gpsuite.methods.active_learning.plan.safety import SafetyGuard
-from gpsuite.methods.active_learning.planner import Planner, Step
 from gpsuite.methods.active_learning.problem import Monitor, Pool, Problem, SafetyLimit
 from gpsuite.models.multi_output.observations import Observations
 from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings

@@ -21,14 +21,15 @@ from gpsuite.models.sampling.posterior import mixture_log_density, mixture_momen
 from gpsuite.models.sampling.priors import HyperPriors
 
 LOG_2PI_E = math.log(2.0 * math.pi * math.e)
+Mixing = Literal["free", "identity", "convolution"]
+Acquisition = Literal["entropy", "random"]
+Queries = Literal["partial", "full"]
+Kernel = Literal["matern52", "squared_exponential"]
+Convention = Literal["mixture", "moment_matched", "last_noise"]
 
 
 def entropy(variance: FloatArray) -> FloatArray:
-    """Return the entropy ½ log(2πe σ²) of each single output, Eq. (7) with R = 1, in nats.
-
-    Args:
-        variance: predictive variances of the noise-free outputs, any shape; where rounding has left none, the entropy
-            is -inf.
+    """Return the entropy ½ log(2πe σ²) of each single output, in nats; -inf where rounding has left no variance.
 
     Equation: Li et al. 2022, Eq. (7)
     """
@@ -37,11 +38,7 @@ def entropy(variance: FloatArray) -> FloatArray:
 
 
 def joint_entropy(covariance: FloatArray) -> FloatArray:
-    """Return the entropy ½ log((2πe)^P det Σ) of all outputs at each input, Eq. (7) with R = P, in nats, [...].
-
-    Args:
-        covariance: predictive covariances of the noise-free outputs, [..., P, P]; where rounding has left none that
-            is positive definite, the entropy is -inf.
+    """Return the entropy ½ log((2πe)^P det Σ) of Σ [..., P, P], in nats; -inf where rounding has left none definite.
 
     Equation: Li et al. 2022, Eq. (7)
     """
@@ -56,14 +53,10 @@ def joint_entropy(covariance: FloatArray) -> FloatArray:
 
 
 def choose(score: FloatArray, allowed: BoolArray) -> tuple[int, ...] | None:
-    """Return the index of the largest score among the allowed ones, None if none is allowed; Eq. (9).
+    """Return the index of the largest score [n, P] or [n] among the allowed ones, None if none is allowed.
 
     Of equal scores the lowest index wins, in the order of rows: the same data give the same query. A NaN is never
     chosen.
-
-    Args:
-        score: of each candidate: [n, P] for single outputs, [n] for whole inputs.
-        allowed: which candidates are available and safe, of the same shape.
 
     Raises:
         ValueError: if the shapes differ.
@@ -79,27 +72,13 @@ def choose(score: FloatArray, allowed: BoolArray) -> tuple[int, ...] | None:
 
 
 def draw(allowed: BoolArray, rng: np.random.Generator) -> tuple[int, ...] | None:
-    """Return the index of one of the allowed candidates, each as likely as any other; None if none is allowed.
-
-    Args:
-        allowed: which candidates are available and safe, [n, P] or [n].
-        rng: gives one number; none if nothing is allowed.
-    """
+    """Return the index of one of the allowed candidates [n, P] or [n], each as likely; None if none is allowed."""
     candidates = np.flatnonzero(allowed)
     return _index(rng.choice(candidates), allowed.shape) if candidates.size else None
 
 
 def _index(position: np.int64, shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(int(i) for i in np.unravel_index(position, shape))
-
-
-# The ways of choosing measurements that Li et al. 2022 compare (section 5), and their variants.
-
-
-Mixing = Literal["free", "identity", "convolution"]
-Acquisition = Literal["entropy", "random"]
-Queries = Literal["partial", "full"]
-Kernel = Literal["matern52", "squared_exponential"]
 
 
 @dataclass(frozen=True)
@@ -138,13 +117,11 @@ class Pipeline:
             raise ValueError(f"safe={self.safe!r}: must be true or false")
 
     def output_model(self, n_outputs: int, n_inputs: int) -> MultiOutputModel:
-        """Return the model of P outputs of D inputs."""
         if self.mixing == "convolution":
             return ConvolutionProcess(n_outputs, n_inputs, priors=self.priors)
         return LinearCoregionalization(n_outputs, mixing=self.mixing, kernel=self.kernel, priors=self.priors)
 
     def safety_model(self) -> LinearCoregionalization:
-        """Return the model of the safety value: one process."""
         return LinearCoregionalization(1, mixing="identity", kernel=self.kernel, priors=self.priors)
 
 
@@ -160,18 +137,8 @@ PIPELINES: dict[str, Pipeline] = {
 """The four of the paper, by its names."""
 
 
-# How good the model of the outputs, the safety model and the queries are.
-
-
-Convention = Literal["mixture", "moment_matched", "last_noise"]
-
-
 def rmse(mean: FloatArray, Y: FloatArray) -> float:
     """Return the root mean square error, averaged over the outputs: each has the same share, in its own units.
-
-    Args:
-        mean: predictions [n, P].
-        Y: targets [n, P].
 
     Raises:
         ValueError: if the shapes differ or there is nothing to compare.
@@ -211,12 +178,7 @@ def log_densities(
 
 
 def safety_precision(marked: BoolArray, safe: BoolArray) -> float:
-    """Return the share of truly safe inputs among those the model marks safe; NaN if it marks none.
-
-    Args:
-        marked: what the safety model holds safe, [n].
-        safe: what is, [n].
-    """
+    """Return the share of truly safe inputs among those the model marks safe; NaN if it marks none."""
     return float(safe[marked].mean()) if marked.any() else float("nan")
 
 

@@ -18,11 +18,10 @@ from scipy.special import ndtri
 from gpsuite.arrays import BoolArray, FloatArray, IntArray
 
 Kernel: TypeAlias = Literal["se", "matern52", "convolution"]
-
 MATERN_SMOOTHNESS = 2.5
+# Greedy choice reaches at least this share of the maximum information gain (submodularity; Srinivas et al.
+# 2012).
 GREEDY_SHARE = 1.0 - np.exp(-1.0)
-"""Greedy choice reaches at least this share of the maximum information gain (submodularity; Srinivas et al. 2012)."""
-
 _ROUNDING = 1e-12  # relative; Lemma 1 is an equality in the limit of large noise
 
 
@@ -46,10 +45,6 @@ class ConditionedVector:
     """A zero-mean Gaussian vector, conditioned on noisy observations of its entries one by one.
 
     One observation costs O(m k) for m entries and k earlier observations: a new row of L^-1 K.
-
-    Args:
-        covariance: prior covariance [m, m].
-        capacity: largest number of observations.
     """
 
     def __init__(self, covariance: FloatArray, capacity: int) -> None:
@@ -79,12 +74,9 @@ class SafeRegion:
     S = {x: P(h(x) > limit | data) > 1 - delta} (Eq. 9); every query also measures z = h + noise.
 
     Args:
-        covariance: prior covariance of h, mean 0, over the pool [n, n].
         noise: noise variance of z, above 0.
         measure: input number -> z.
         limit: h must be above it.
-        delta: allowed probability of an unsafe value.
-        capacity: largest number of measurements.
 
     Equation: Li et al. 2022, Eq. (9), Theorem 3
     """
@@ -104,13 +96,11 @@ class SafeRegion:
         self._quantile = float(ndtri(1.0 - delta))
 
     def allowed(self) -> BoolArray:
-        """Return the mask of S, [n]."""
         deviation = np.sqrt(np.maximum(self._vector.variance, 0.0))
         safe: BoolArray = self._mean - self._quantile * deviation > self._limit
         return safe
 
     def observe(self, x: int) -> None:
-        """Measure z at input number x and condition h on it."""
         surprise = self._measure(x) - self._mean[x]
         scale = np.sqrt(self._vector.variance[x] + self._noise)
         self._mean += self._vector.observe(x, self._noise) * (surprise / scale)
@@ -152,7 +142,6 @@ class QueryRun:
         return bounds
 
     def violations(self, constant: float) -> int:
-        """Return at how many k the mean maximal variance exceeds the bound of Lemma 1."""
         return int(np.sum(self.mean_maximal > self.bound(constant) * (1.0 + _ROUNDING)))
 
 
@@ -169,7 +158,6 @@ def query_single_outputs(
     Args:
         covariance: prior covariance of the noise-free outputs over the pool, [n_x * P, n_x * P].
         noise: noise variances [P], above 0.
-        n: number of queries.
         region: which inputs are allowed; None: all.
 
     Raises:
@@ -199,8 +187,6 @@ def query_all_outputs(
     covariance: FloatArray, noise: FloatArray, n: int, region: Region | None = None
 ) -> QueryRun:
     """Query n times all outputs of the allowed x of largest entropy, that is determinant |Sigma(x)| (Eq. 7, 9, full).
-
-    Arguments and errors as in `query_single_outputs`.
 
     Equation: Li et al. 2022, Eq. (7), Eq. (9)
     """
@@ -257,7 +243,6 @@ def information_gain(covariance: FloatArray, noise: float, n: int) -> FloatArray
     Args:
         covariance: prior covariance of the output over the pool [n_x, n_x].
         noise: noise variance, above 0.
-        n: largest number of observations.
 
     Equation: Srinivas et al. 2012, Eq. (7)
     """
@@ -291,7 +276,6 @@ def lemma_constant(variance: float, noise: float, outputs: int = 1) -> float:
     Args:
         variance: b, an upper bound of every output's prior variance, above 0: `variance_bound`.
         noise: psi, the largest noise variance, above 0.
-        outputs: P.
 
     Equation: Li et al. 2022, Lemma 1
     """
@@ -311,11 +295,6 @@ def rate(kernel: Kernel, inputs: int, n: FloatArray) -> FloatArray:
 
     Matern: n^(-2 nu / (2 nu + D (D + 1))) log n, nu = 5/2; squared exponential and Gaussian convolution process:
     (log n)^(D + 1) / n (Theorems 2, 3, 9).
-
-    Args:
-        kernel: kind of the latent kernels.
-        inputs: D.
-        n: numbers of queries.
 
     Equation: Li et al. 2022, Theorem 2, Theorem 3, Theorem 9
     """

@@ -36,9 +36,7 @@ class InferenceSettings:
 
     Attributes:
         kind: `smc` follows the posterior from one measurement to the next; `hmc` (the paper's), `map` and `ml`
-            (maximum likelihood) begin anew with each.
-        smc: of `smc`.
-        hmc: of `hmc`.
+            (maximum likelihood) start again with each.
         optimum: of `map` and `ml`, whose kind comes from here.
         pool_members: predict with this many hyperparameter vectors, equally spaced in their order, in place of all:
             what is kept grows with their number times that of the inputs. Default: all.
@@ -66,10 +64,7 @@ class Learner:
     `start` or `add` infers, then `predict` brings the predictions up to date.
 
     Args:
-        model: of the outputs; one output for a safety value.
-        observations: the first measurements.
         X: inputs [n, D] to predict at.
-        settings: how hyperparameters are inferred.
         capacity: largest number of measurements.
         covariances: predict also the covariances between the outputs at each input.
 
@@ -100,7 +95,6 @@ class Learner:
         self._counts: list[int] = []  # measurements when last predicted anew, then after each extension
 
     def start(self, rng: np.random.Generator) -> None:
-        """Infer from the first measurements."""
         if self._settings.kind == "smc":
             self._cloud = start(self.model, self._likelihood, rng, self._settings.smc)
             self.posterior = self._cloud.posterior
@@ -123,7 +117,7 @@ class Learner:
             self._counts = []
 
     def predict(self) -> None:
-        """Compute the predictions anew if the hyperparameters changed; else they are up to date already."""
+        """Recompute the predictions if the hyperparameters changed; otherwise they are up to date."""
         if self._counts:
             return
         self._counts = [len(self.observations)]
@@ -153,7 +147,6 @@ class Learner:
 
     @property
     def weights(self) -> FloatArray:
-        """Weights of the hyperparameter vectors that predict; sum 1."""
         chosen = self.posterior.weights[self._members]
         return np.asarray(chosen / chosen.sum())
 
@@ -197,7 +190,6 @@ class Learner:
 
     @property
     def _members(self) -> IntArray:
-        """Indices of the hyperparameter vectors that predict."""
         total = len(self.posterior)
         wanted = min(self._settings.pool_members or total, total)
         return np.arange(wanted) * total // wanted
@@ -216,7 +208,6 @@ class Learner:
             return self._likelihood.value(cloud.u) - cloud.lml
 
     def _inferred_anew(self, rng: np.random.Generator, previous: FloatArray | None) -> HyperPosterior:
-        """Infer from all measurements; the search for an optimum starts at the previous one, too."""
         settings = self._settings
         if settings.kind == "hmc":
             return sample_hmc(self.model, self._likelihood, rng, settings.hmc)

@@ -18,15 +18,21 @@ from gpsuite.arrays import BoolArray, FloatArray, IntArray
 from gpsuite.models.multi_output.observations import Observations
 from gpsuite.models.sampling.posterior import mixture_moments
 
+# What is done then: end as infeasible, or measure the most probably safe input.
 WhenNothingIsSafe = Literal["stop", "safest"]
-"""What is done then: end as infeasible, or measure the most probably safe input."""
+SIDES = ("above", "below")
+# Measures: pool row and output (None: all P outputs) -> y (or y [P]) and the safety value z.
+Oracle = Callable[[int, int | None], tuple[float | FloatArray, float]]
+# Numbers that differ by less than this share are one: programs write 15 or 16 digits and read a last one
+# wrongly.
+SAME = 1e-14
 
 
 def checked_choice(word: WhenNothingIsSafe) -> WhenNothingIsSafe:
-    """Return the word.
+    """Return the choice.
 
     Raises:
-        ValueError: if it is another one.
+        ValueError: if the word is unknown.
     """
     if word not in get_args(WhenNothingIsSafe):
         raise ValueError(
@@ -35,15 +41,11 @@ def checked_choice(word: WhenNothingIsSafe) -> WhenNothingIsSafe:
     return word
 
 
-SIDES = ("above", "below")
-
-
 @dataclass(frozen=True)
 class SafetyLimit:
     """A limit of the safety value; the value itself is still safe.
 
     Attributes:
-        value: in units of the safety value.
         side: `above`: safe from the limit upwards; `below`: up to the limit.
 
     Raises:
@@ -80,15 +82,9 @@ class SafetyLimit:
 def moment_matched_probability(
     limit: SafetyLimit, mean: FloatArray, variance: FloatArray, weights: FloatArray
 ) -> FloatArray:
-    """Return the probability of being safe by the normal distribution of the mixture's moments, [...].
+    """Return the probability of being safe by the normal distribution of the mixture's moments: [S, ...] -> [...].
 
     The paper's rule. Its tails are those of a normal distribution, the mixture's may be heavier.
-
-    Args:
-        limit: what is safe.
-        mean: of the noise-free safety value h, for each of S hyperparameter vectors, [S, ...].
-        variance: of h, [S, ...].
-        weights: not negative, summing to 1, [S].
     """
     return limit.probability(*mixture_moments(mean, variance, weights))
 
@@ -113,17 +109,6 @@ def safe_set(probability: FloatArray, delta: float) -> BoolArray:
     return np.asarray(probability > 1.0 - delta)
 
 
-# What safe active learning starts from: a pool, first measurements, a safety limit and where to be judged.
-
-
-Oracle = Callable[[int, int | None], tuple[float | FloatArray, float]]
-"""Measures: pool row and output (None: all P outputs) -> y (or y [P]) and the safety value z."""
-
-
-SAME = 1e-14
-"""Numbers that differ by less than this share are one: programs write 15 or 16 digits and read a last one wrongly."""
-
-
 def rows_equal(X: FloatArray, x: FloatArray) -> IntArray:
     """Return the rows of X [n, D] that are x [D] up to how programs write and read numbers."""
     most = SAME * np.abs(x)
@@ -139,7 +124,6 @@ class Pool:
     row is that of its authors' code (each input offers one output and is then gone).
 
     Attributes:
-        X: inputs [n, D].
         available: [n, P]; a query takes its pair, or the whole row if all outputs are measured at once.
 
     Raises:
@@ -171,10 +155,6 @@ class Pool:
 class Monitor:
     """Inputs at which every model of the sequence is judged.
 
-    Attributes:
-        X: inputs [m, D].
-        Y: targets [m, P] for the log density, or None.
-
     Raises:
         ValueError: if the shapes do not fit.
     """
@@ -194,8 +174,6 @@ class Judgement:
     """A model at the inputs of a monitor.
 
     Attributes:
-        mean: of the mixture over hyperparameters, [m, P].
-        variance: of the noise-free f, [m, P].
         log_density: mean over the inputs of the log density of each output's targets, noise included, [P]; None
             without targets.
     """
@@ -210,12 +188,10 @@ class Problem:
     """One task of safe active learning.
 
     Attributes:
-        pool: what may be queried.
         outputs: the first measurements of the P outputs.
         safety: the first measurements of the safety value, as output 0; None if there is no safety value.
         limit: when a safety value is safe; None if there is no safety value.
         delta: a query must be safe with probability above 1 - delta, Eq. (9) of Li et al. 2022.
-        monitors: named inputs at which every model is judged.
 
     Raises:
         ContradictionError: if one output has two different first values at one input.
@@ -251,12 +227,10 @@ class Problem:
 
     @property
     def n_inputs(self) -> int:
-        """Number D of inputs."""
         return int(self.pool.X.shape[1])
 
     @property
     def n_outputs(self) -> int:
-        """Number P of outputs."""
         return int(self.pool.available.shape[1])
 
     def joined_inputs(self) -> tuple[FloatArray, dict[str, IntArray]]:

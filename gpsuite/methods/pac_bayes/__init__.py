@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    """Return an exported name; all are loaded when the first is asked for: `gpsuite verify` asks for none."""
+    """Return an exported name. All load with the first, because `gpsuite verify` needs none."""
     from importlib import import_module
 
     exports = import_module(f"{__name__}.exports")
@@ -22,7 +22,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """Return the exported names, for who completes or lists them."""
+    """Return the exported names."""
     from importlib import import_module
 
     return sorted(import_module(f"{__name__}.exports").__all__)

@@ -28,6 +28,12 @@ from gpsuite.registry import Registry
 
 # How far a logarithm may lie from its grid point and still count as rounded (exp and log cost a few ulps).
 _ON_GRID = 1e-9
+# (risk, c) -> (bound, d bound / d risk, d bound / d c)
+BoundFunction = Callable[[float, float], tuple[float, float, float]]
+OBJECTIVES: Registry[BoundFunction] = Registry("objective")
+# A round value that depends on no data.
+CATONI_CONSTANT: Final = 1.0
+EXACT = RiskAndKL(0.0, 0.0)  # of numbers that rounding did not move by more than an ulp or so
 
 
 @dataclass(frozen=True)
@@ -35,10 +41,6 @@ class HyperparameterGrid:
     """The finite set Theta of each kernel hyperparameter: natural logarithms with fixed decimals in a symmetric range.
 
     Sec. 3.1 of Reeb et al. 2018: two decimals in [-6, 6], 1201 values per hyperparameter.
-
-    Attributes:
-        decimals: decimals of the natural logarithm, 0 or more.
-        half_width: largest absolute logarithm, 1 or more.
 
     Raises:
         ValueError: if decimals or half_width is no whole number or out of range.
@@ -56,7 +58,6 @@ class HyperparameterGrid:
 
     @property
     def size(self) -> int:
-        """Number of values per hyperparameter."""
         return int(2 * self.half_width * 10**self.decimals) + 1
 
     def log_size(self, n_hyperparameters: int) -> float:
@@ -88,28 +89,17 @@ class HyperparameterGrid:
         return Hyperparameters(kernel[0], tuple(kernel[1:]), hyperparameters.noise_variance)
 
     def holds(self, hyperparameters: Hyperparameters) -> bool:
-        """Return whether variance and lengthscales lie on the grid."""
         return self.contains([hyperparameters.variance, *hyperparameters.lengthscales])
 
 
 PAPER_GRID = HyperparameterGrid()
 
 
-# The bounds that can be certified and minimised, as functions of the empirical risk and the penalty per point.
+# The bounds that can be certified and minimised, as functions of the empirical risk and the penalty per
+# point.
 #
-# All of them follow from kl(risk || true risk) <= c (Eq. 4 of Reeb et al. 2018), so at equal c none is below the kl
-# bound; all but the kl bound may exceed 1.
-
-
-# (risk, c) -> (bound, d bound / d risk, d bound / d c)
-BoundFunction = Callable[[float, float], tuple[float, float, float]]
-
-OBJECTIVES: Registry[BoundFunction] = Registry("objective")
-
-# A round value that depends on no data.
-CATONI_CONSTANT: Final = 1.0
-
-
+# All of them follow from kl(risk || true risk) <= c (Eq. 4 of Reeb et al. 2018), so at equal c none is below
+# the kl bound; all but the kl bound may exceed 1.
 @OBJECTIVES.register("kl")
 def kl_bound(risk: float, c: float) -> tuple[float, float, float]:
     """Return kl^-1(risk, c) and its derivatives.
@@ -167,11 +157,6 @@ def lambda_bound_at(risk: float, c: float, weight: float) -> tuple[float, float,
     Thiemann et al. 2017, Theorem 3: with probability at least 1 - delta it holds for all lambda in (0, 2)
     simultaneously, so lambda may be chosen on the data.
 
-    Args:
-        risk: empirical risk in [0, 1].
-        c: penalty per point, >= 0.
-        weight: lambda.
-
     Raises:
         ValueError: if the risk is outside [0, 1], c is negative or NaN, or lambda is outside (0, 2).
     """
@@ -203,11 +188,6 @@ def catoni_bound(risk: float, c: float, constant: float = CATONI_CONSTANT) -> tu
     With the latter it holds for all C simultaneously: its minimum over C is then the kl bound, taken at
     C = logit(bound) - logit(risk) (Germain et al. 2009).
 
-    Args:
-        risk: empirical risk in [0, 1].
-        c: penalty per point, >= 0.
-        constant: C, > 0.
-
     Raises:
         ValueError: if the risk is outside [0, 1], c is negative or NaN, or C is not positive and finite.
     """
@@ -223,7 +203,7 @@ OBJECTIVES.register("catoni")(catoni_bound)
 
 
 def check_catoni_constant(constant: float) -> None:
-    """Raise ValueError unless Catoni's C is positive and finite."""
+    """Raise ValueError unless 0 < C < inf."""
     if not (math.isfinite(constant) and constant > 0.0):
         raise ValueError(f"Catoni's constant must be positive and finite, got {constant!r}")
 
@@ -255,20 +235,12 @@ def _root_ratio(risk: float, c: float) -> float:
     return math.sqrt(c / 2.0) / math.sqrt(risk + c / 2.0)
 
 
-# Upper bounds on a risk from data that training did not see, to set beside the PAC-Bayesian bounds.
-
-
 def binomial_upper_bound(errors: int, n: int, delta: float) -> float:
     """Return the Clopper-Pearson upper limit of an error rate (Langford 2005, test set bound).
 
     The largest p for which a Binomial(n, p) count is at most `errors` with probability delta or more: the
     (1 - delta)-quantile of Beta(errors + 1, n - errors). For 0-1 losses of a fixed predictor, such as the
     posterior mean.
-
-    Args:
-        errors: number of errors on the held-out points.
-        n: number of held-out points.
-        delta: allowed probability of failure, in (0, 1).
 
     Raises:
         ValueError: if n < 1, errors is outside 0..n or delta is outside (0, 1).
@@ -289,11 +261,6 @@ def mean_loss_upper_bound(mean_loss: float, n: int, delta: float) -> float:
     For independent losses anywhere in [0, 1], such as the expected losses of a Gibbs predictor; never below the
     binomial bound when the losses are 0 or 1.
 
-    Args:
-        mean_loss: mean of the losses on the held-out points, in [0, 1].
-        n: number of held-out points.
-        delta: allowed probability of failure, in (0, 1).
-
     Raises:
         ValueError: if the mean loss is NaN or outside [0, 1], n < 1 or delta is outside (0, 1).
     """
@@ -308,21 +275,13 @@ def _check_delta(delta: float) -> None:
         raise ValueError(f"delta must lie in (0, 1), got {delta!r}")
 
 
-# PAC-Bayesian bounds on the true risk of a Gibbs predictor.
-
-
-EXACT = RiskAndKL(0.0, 0.0)  # of numbers that rounding did not move by more than an ulp or so
-
-
 @dataclass(frozen=True)
 class Terms:
-    """What decides a bound's penalty beside the KL.
+    """What decides a bound's penalty besides the KL.
 
     Attributes:
-        n: number of training points.
         n_hyperparameters: T, the rounded hyperparameters that ln|Theta| counts; 0 if all were fixed before seeing the
             data.
-        delta: allowed probability of failure, in (0, 1).
         grid: the hyperparameter grid, fixed before the data were seen.
         n_settings: number of settings (widths epsilon, numbers M of inducing points) among which the data chose; 1 if
             the setting was fixed before.
@@ -354,7 +313,6 @@ class Penalty:
         kl: KL(Q||P) of posterior and prior.
         log_theta: ln|Theta|, the union bound over the hyperparameter grid.
         confidence: ln(2 sqrt(n) / delta); ln(1 / delta) in Catoni's bound.
-        n: number of training points.
         log_settings: ln of the number of settings (widths epsilon, numbers M of inducing points) among which the data
             chose: a union bound over a finite grid that was fixed before the data were seen.
         rounding: by how much rounding can have moved the KL.
@@ -369,12 +327,11 @@ class Penalty:
 
     @property
     def total(self) -> float:
-        """KL + ln|Theta| + ln(2 sqrt(n)/delta) + ln(grid size), and what rounding may have hidden."""
+        """KL + ln|Theta| + ln(2 sqrt(n)/delta) + ln(n_settings), and what rounding may have hidden."""
         return self.kl + self.log_theta + self.confidence + self.log_settings + self.rounding
 
     @property
     def per_point(self) -> float:
-        """The paper's c: the total over n."""
         return self.total / self.n
 
 
@@ -383,8 +340,6 @@ class Certificate:
     """Bounds on the expected loss on new data, all valid together with probability at least 1 - delta.
 
     Attributes:
-        n: number of training points.
-        delta: allowed probability of failure.
         gibbs_risk: risk on the training points; 1 if it could not be computed.
         penalty: the parts of the penalty; its kl is infinite if it could not be computed.
         bound_kl: inverse-kl bound (Eq. 5), in [0, 1].
@@ -416,8 +371,6 @@ class BoundObjective:
     """A bound as a function of the two numbers that every posterior gives: Gibbs risk and KL.
 
     Attributes:
-        objective: a name in `OBJECTIVES`.
-        terms: what the penalty counts.
         catoni_constant: C of the objective `catoni`, fixed before the data are seen; the others ignore it.
 
     Raises:
@@ -441,7 +394,6 @@ class BoundObjective:
         return parts
 
     def value_and_gradient(self, risk: float, kl: float) -> tuple[float, float, float]:
-        """Return the bound, its derivative in the risk and its derivative in the KL."""
         # Rounding can leave a mean of losses an ulp above 1, and a KL an ulp below 0.
         risk, c = min(risk, 1.0), self.penalty(max(kl, 0.0)).per_point
         if self.objective == "catoni":
@@ -462,12 +414,7 @@ def penalty(kl: float, terms: Terms) -> Penalty:
 
 
 def certify(found: RiskAndKL, terms: Terms, rounding: RiskAndKL = EXACT) -> Certificate:
-    """Return the bounds; the trivial bound 1, with its reason, when the risk or the KL is not usable.
-
-    Args:
-        found: training risk in [0, 1], and KL(Q||P) in nats.
-        terms: what the penalty counts.
-        rounding: by how much rounding can have moved the risk and the KL; the bounds are for the worst of it.
+    """Return the bounds at the worst of the rounding; 1, with the reason, if risk or KL is not usable.
 
     Equation: Reeb et al. 2018, Eq. (4), Eq. (5)
     """

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from gpsuite.methods.pac_bayes.sparse.blocks import stores
+from gpsuite.methods.pac_bayes.sparse.algebra import stores
 
 # Of a matrix product's speed, as measured over n = 404 to 8000 and M = 100 to 1000.
 _EFFICIENCY = 0.65
@@ -35,23 +35,14 @@ class Cost:
 
     @property
     def after(self) -> float:
-        """The certificate's seconds as a multiple of an evaluation's."""
         return self.certificate / self.evaluation
 
     @property
     def least(self) -> float:
-        """Seconds of the shortest training that ends in a certificate."""
         return self.evaluation + self.certificate
 
 
 def full_gp_cost(n: int, n_test: int, losses: int = 1) -> Cost:
-    """Return the cost of a full GP.
-
-    Args:
-        n: training rows.
-        n_test: test rows.
-        losses: under how many losses it is certified.
-    """
     cube, speed = float(n) ** 3, flops_per_second()
     evaluation = _FULL * cube / speed + 2.0 * _PER_ENTRY * n * n
     predicted = losses * float(n) ** 2 * n_test / speed
@@ -59,16 +50,6 @@ def full_gp_cost(n: int, n_test: int, losses: int = 1) -> Cost:
 
 
 def sparse_gp_cost(n: int, n_test: int, inducing: int, dimension: int, kind: str, losses: int = 1) -> Cost:
-    """Return the cost of a sparse GP with M inducing inputs.
-
-    Args:
-        n: training rows.
-        n_test: test rows.
-        inducing: M.
-        dimension: D.
-        kind: what is minimised, a key of `_SPARSE`.
-        losses: under how many losses it is certified.
-    """
     M, speed = float(inducing), flops_per_second()
     sweep = n * M * (_PER_ENTRY + 4.0 * dimension / speed)
     again = 1.0 if stores(n, inducing, 2) else _RECOMPUTED

@@ -49,12 +49,7 @@ class Copies:
 
     @classmethod
     def of_split(cls, train: IntArray, test: IntArray, groups: IntArray | None) -> Copies:
-        """Return which rows of a random split are copies of others.
-
-        Args:
-            train: row numbers of the training set.
-            test: row numbers of the test set.
-            groups: `Dataset.groups`, the number of the first row that equals each row, [N], or None.
+        """Return which rows of a split are copies; `groups` [N] numbers the first row equal to each, or None.
 
         Raises:
             FewDifferentError: if every test row repeats a training row.
@@ -71,7 +66,6 @@ ALL_DIFFERENT = Copies()
 
 
 def means(losses: FloatArray, different: DifferentRows | None) -> tuple[float, float]:
-    """Return the mean over all points, and over the different ones."""
     every = float(losses.mean())
     if different is None:
         return every, every
@@ -79,13 +73,7 @@ def means(losses: FloatArray, different: DifferentRows | None) -> tuple[float, f
 
 
 def cautious_upper_bound(errors: BoolArray, different: DifferentRows | None, delta: float) -> float:
-    """Return the upper limit of an error rate, the larger one of all held-out points and of the different ones.
-
-    Args:
-        errors: whether the prediction of each point was an error, [H].
-        different: of these points; None if all are.
-        delta: allowed probability of failure, in (0, 1).
-    """
+    """Return the upper limit of an error rate: the larger one of all held-out points [H] and of the different ones."""
     every = binomial_upper_bound(int(errors.sum()), len(errors), delta)
     if different is None:
         return every
@@ -105,22 +93,15 @@ def cautious_risk(posterior: Posterior, loss: Loss, copies: Copies) -> tuple[flo
     return 0.5 * (every + different), 0.5 * abs(every - different), len(copies.train.places)
 
 
-# Certificate and test metrics of a trained GP, as the tables of Reeb et al. 2018 report them.
-
-
 @dataclass(frozen=True)
 class Evaluation:
     """What one trained GP is worth: bounds from the training data, risks and errors on both parts.
 
     Attributes:
         certificate: bounds B_kl and B_sqrt with the split of the penalty.
-        hyperparameters: on the grid.
         gibbs_risk_train: risk of a random draw of the latent value, mean over the training points.
         gibbs_risk_test: the same over the test points; where some are copies, no less than over the different ones.
-        bayes_risk_train: risk of the posterior mean, mean over the training points.
-        bayes_risk_test: the same over the test points.
         mse_train: mean squared error of the posterior mean, in squared units of y.
-        mse_test: the same over the test points.
         nll_test: mean negative log density of the test targets in nats, noise variance included.
         n_test: number of different test points.
     """
@@ -138,12 +119,10 @@ class Evaluation:
 
     @property
     def bound_kl(self) -> float:
-        """B_kl (Eq. 5)."""
         return self.certificate.bound_kl
 
     @property
     def bound_sqrt(self) -> float:
-        """B_sqrt (below Eq. 5)."""
         return self.certificate.bound_sqrt
 
     @property
@@ -153,7 +132,6 @@ class Evaluation:
 
     @property
     def kl_over_n(self) -> float:
-        """KL(Q||P)/n in nats per training point."""
         return self.certificate.penalty.kl / self.certificate.n
 
 
@@ -168,10 +146,6 @@ def certify_posterior(
     """Return the bounds of the true risk of a posterior whose hyperparameters are on the grid.
 
     Args:
-        posterior: fitted at rounded hyperparameters.
-        loss: the loss whose risk is bounded.
-        delta: allowed probability of failure, in (0, 1).
-        grid: the hyperparameter grid, fixed before the data were seen; decides ln|Theta|.
         n_settings: number of settings (widths, numbers M) among which the data chose this one; 1 if it was fixed
             before.
         copies: which training points are copies of others; the bound holds whether they are draws or not.
@@ -201,17 +175,7 @@ def evaluate(
     n_settings: int = 1,
     copies: Copies = ALL_DIFFERENT,
 ) -> Evaluation:
-    """Return certificate and metrics of any posterior whose hyperparameters are on the grid.
-
-    Args:
-        posterior: fitted at rounded hyperparameters.
-        Xtest: test inputs [N', D].
-        ytest: test targets [N'].
-        loss: as the next three, of `certify_posterior`.
-        delta: in (0, 1).
-        grid: of the hyperparameters.
-        n_settings: of the settings.
-        copies: which points are copies of others, among the test points, too.
+    """Return certificate and metrics of any posterior whose hyperparameters are on the grid; see `certify_posterior`.
 
     Raises:
         ValueError: as `certify_posterior`, or if shapes disagree or values are not finite.
@@ -235,5 +199,4 @@ def evaluate(
 
 
 def _mean_nll(y: FloatArray, mean: FloatArray, variance: FloatArray) -> float:
-    """Return the mean negative log density of y under N(mean, variance), in nats."""
     return float(np.mean(0.5 * (np.log(2.0 * np.pi * variance) + (y - mean) ** 2 / variance)))

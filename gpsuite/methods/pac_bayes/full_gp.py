@@ -38,6 +38,15 @@ from gpsuite.models.search import Minimum, minimise
 
 # Rows handled at once: panels in cache, triangles not much larger than half a square.
 _PANEL = 128
+# Of the noise variance in GPflow's Gaussian likelihood.
+NOISE_FLOOR = 1e-6
+# Standard deviation of the normal prior on the logarithm of each hyperparameter: a factor of 4.5 either way.
+SPREAD = 1.5
+# How many of these each may be away from the prior's centre.
+FARTHEST = 3.0
+# Centre of the noise variance's prior, as a share of the target's variance.
+NOISE = 0.1
+MAX_EVALUATIONS = 100
 
 
 @dataclass(frozen=True)
@@ -69,7 +78,6 @@ class _Algebra:
 
     @property
     def n(self) -> int:
-        """Number of training points."""
         return len(self._y)
 
     def _fill_kernel(self, theta: FloatArray) -> FloatArray:
@@ -170,10 +178,7 @@ class FullGPObjective(_Algebra):
         self._loss, self._bound = problem.loss, problem.bound
 
     def value_and_gradient(self, theta: FloatArray) -> tuple[float, FloatArray, RiskAndKL]:
-        """Return the bound, its gradient in theta, and the risk and KL behind it.
-
-        Args:
-            theta: natural logarithms of (variance, lengthscale or lengthscales, noise variance), [T + 1].
+        """Return the bound, its gradient in theta [T + 1], and the risk and KL behind it.
 
         Raises:
             NotPositiveDefiniteError: if K + s I cannot be factorised in float64.
@@ -200,11 +205,6 @@ class FullGPObjective(_Algebra):
 class FullGPLikelihood(_Algebra):
     """The negative log marginal likelihood of a full GP and its gradient in the logarithms of the hyperparameters.
 
-    Args:
-        X: inputs [N, D], finite.
-        y: targets [N], finite.
-        ard: one lengthscale per input, or a single one.
-
     Raises:
         ValueError: if shapes disagree, or a value is not finite.
     """
@@ -214,10 +214,7 @@ class FullGPLikelihood(_Algebra):
         super().__init__(X, y, X.shape[1] if ard else 1)
 
     def value_and_gradient(self, theta: FloatArray) -> tuple[float, FloatArray]:
-        """Return the negative log marginal likelihood in nats, and its gradient in theta.
-
-        Args:
-            theta: natural logarithms of (variance, lengthscale or lengthscales, noise variance), [T + 1].
+        """Return the negative log marginal likelihood in nats, and its gradient in theta [T + 1].
 
         Raises:
             NotPositiveDefiniteError: if K + s I cannot be factorised in float64.
@@ -244,7 +241,6 @@ def _weighted_squares(weights: FloatArray, A: FloatArray, B: FloatArray) -> Floa
 
 
 def _mirror_lower(matrix: FloatArray) -> None:
-    """Copy the lower triangle of a square matrix to its upper one, block by block."""
     n = len(matrix)
     for i in range(0, n, _PANEL):
         e = min(i + _PANEL, n)
@@ -252,13 +248,6 @@ def _mirror_lower(matrix: FloatArray) -> None:
         lower = np.tril(block, -1)
         block[...] = lower + lower.T + np.diag(np.diagonal(block))
         matrix[i:e, e:] = matrix[e:, i:e].T
-
-
-# Training a full GP by minimising a PAC-Bayesian bound, or by its marginal likelihood, which does not know the loss.
-
-
-NOISE_FLOOR = 1e-6
-"""Of the noise variance in GPflow's Gaussian likelihood."""
 
 
 def train_full_gp(problem: Problem, search: Search) -> TrainedGP:
@@ -290,15 +279,6 @@ def maximise_full_likelihood(
     The search runs over GPflow's unconstrained parameters, softplus of the kernel's and softplus above a floor of the
     noise variance, with scipy's default tolerances: it visits the points that GPflow's would.
 
-    Args:
-        X: inputs [N, D].
-        y: targets [N].
-        ard: one lengthscale per input, or a single one.
-        budget: each evaluation is counted; ends the search when exhausted.
-
-    Returns:
-        the hyperparameters at the best point met, and how the search ended.
-
     Equation: Rasmussen & Williams 2006, Eq. (2.30)
     """
     likelihood = FullGPLikelihood(X, y, ard)
@@ -317,32 +297,15 @@ def maximise_full_likelihood(
 
 # Lengthscales that scale the inputs before a bound is trained, learned on rows that the bound does not see.
 #
-# On the grid of a PAC-Bayes bound each lengthscale costs some nats. What other rows decide costs none: a prior may
-# depend on them. Inputs are divided by the lengthscales found there, so that a bound pays for a single one.
-# Source: Ambroladze, Parrado-Hernandez & Shawe-Taylor 2007 (a prior learned on a part of the rows)
-
-
-SPREAD = 1.5
-"""Standard deviation of the normal prior on the logarithm of each hyperparameter: a factor of 4.5 either way."""
-
-FARTHEST = 3.0
-"""How many of these each may be away from the prior's centre."""
-
-NOISE = 0.1
-"""Centre of the noise variance's prior, as a share of the target's variance."""
-
-MAX_EVALUATIONS = 100
-
-
+# On the grid of a PAC-Bayes bound each lengthscale costs some nats. What other rows decide costs none: a
+# prior may depend on them. Inputs are divided by the lengthscales found there, so that a bound pays for a
+# single one. Source: Ambroladze, Parrado-Hernandez & Shawe-Taylor 2007 (a prior learned on a part of the
+# rows)
 def relevance_lengthscales(X: FloatArray, y: FloatArray) -> FloatArray:
     """Return one lengthscale per input at the posterior mode of a full GP's hyperparameters, [D].
 
     The log marginal likelihood, plus a lognormal prior about the distance of two standardised rows, sqrt(2 D), which
     decides where rows are few: there all inputs stay alike.
-
-    Args:
-        X: standardised inputs [N, D].
-        y: standardised targets [N].
 
     Raises:
         ValueError: if shapes disagree, or a value is not finite.

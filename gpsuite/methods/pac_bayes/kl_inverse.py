@@ -66,10 +66,6 @@ def kl_inverse(q: npt.ArrayLike, c: npt.ArrayLike) -> KLInverse:
     the root it falls monotonically. Edges are exact: p = q at c = 0, p = 1 - exp(-c) at q = 0, p = 1 at q = 1
     or c = inf. Derivatives: dp/dc = p(1-p)/(p-q), dp/dq = d dp/dc.
 
-    Args:
-        q: empirical risk in [0, 1].
-        c: divergence allowed, >= 0, in nats; may be infinite. Broadcast with q.
-
     Raises:
         ValueError: if q is NaN or outside [0, 1], or c is NaN or negative.
     """
@@ -82,10 +78,6 @@ def kl_inverse_lower(q: npt.ArrayLike, c: npt.ArrayLike) -> KLInverse:
 
     The symmetry is used with 1 - q and q kept apart, so that a small q keeps its digits. Edges are exact: p = q at
     c = 0, p = 0 at q = 0 or c = inf, p = exp(-c) at q = 1.
-
-    Args:
-        q: empirical risk in [0, 1].
-        c: divergence allowed, >= 0, in nats; may be infinite. Broadcast with q.
 
     Raises:
         ValueError: if q is NaN or outside [0, 1], or c is NaN or negative.

@@ -28,6 +28,8 @@ _NODES, _WEIGHTS = roots_legendre(12)
 # The rule on [-1, 0] and on [0, 1], in units of epsilon: one of the losses has a kink at 0.
 _HALF_NODES: Final = np.concatenate([(_NODES - 1.0) / 2.0, (_NODES + 1.0) / 2.0])
 _HALF_WEIGHTS: Final = np.concatenate([_WEIGHTS, _WEIGHTS]) / 2.0
+# name -> loss of a given epsilon
+LOSSES: Registry[Callable[[float], Loss]] = Registry("loss")
 
 
 class Loss(Protocol):
@@ -53,10 +55,6 @@ class Loss(Protocol):
         """Return loss(y, f)."""
 
 
-# name -> loss of a given epsilon
-LOSSES: Registry[Callable[[float], Loss]] = Registry("loss")
-
-
 @dataclass(frozen=True)
 class _WidthLoss:
     """What the losses have in common: a width epsilon > 0, in units of y."""
@@ -73,9 +71,6 @@ class _WidthLoss:
 class BandLoss(_WidthLoss):
     """The 0-1 band loss 1[|f - y| > epsilon].
 
-    Attributes:
-        epsilon: half width of the band, > 0, in units of y.
-
     Raises:
         ValueError: if epsilon is not a positive finite number.
 
@@ -84,7 +79,6 @@ class BandLoss(_WidthLoss):
 
     @property
     def name(self) -> str:
-        """The name in the table `LOSSES`."""
         return "band01"
 
     def expected(self, y: FloatArray, m: FloatArray, v: FloatArray) -> FloatArray:
@@ -95,7 +89,6 @@ class BandLoss(_WidthLoss):
     def expected_with_gradient(
         self, y: FloatArray, m: FloatArray, v: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the expected loss and its derivatives in m and in v."""
         a, b, variance = self._standardised(y, m, v)
         density_a, density_b = _normal_density(a), _normal_density(b)
         d_mean = (density_b - density_a) / np.sqrt(variance)
@@ -103,7 +96,6 @@ class BandLoss(_WidthLoss):
         return np.asarray(ndtr(a) + ndtr(-b), dtype=np.float64), d_mean, d_variance
 
     def pointwise(self, y: FloatArray, f: FloatArray) -> FloatArray:
-        """Return 1 where |f - y| > epsilon, else 0."""
         return np.asarray(np.abs(f - y) > self.epsilon, dtype=np.float64)
 
     def _standardised(
@@ -119,9 +111,6 @@ class BandLoss(_WidthLoss):
 class ExponentialLoss(_WidthLoss):
     """The inverted Gaussian loss 1 - exp(-((f - y)/epsilon)^2).
 
-    Attributes:
-        epsilon: width, > 0, in units of y.
-
     Raises:
         ValueError: if epsilon is not a positive finite number.
 
@@ -130,7 +119,6 @@ class ExponentialLoss(_WidthLoss):
 
     @property
     def name(self) -> str:
-        """The name in the table `LOSSES`."""
         return "exp"
 
     def expected(self, y: FloatArray, m: FloatArray, v: FloatArray) -> FloatArray:
@@ -140,13 +128,11 @@ class ExponentialLoss(_WidthLoss):
     def expected_with_gradient(
         self, y: FloatArray, m: FloatArray, v: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the expected loss and its derivatives in m and in v."""
         loss, kept, t = self._log_complement(y, m, v)
         offset = y - m
         return loss, -2.0 * offset * kept / t, kept * (1.0 / t - 2.0 * (offset / t) ** 2)
 
     def pointwise(self, y: FloatArray, f: FloatArray) -> FloatArray:
-        """Return 1 - exp(-((f - y)/epsilon)^2)."""
         return np.asarray(-np.expm1(-(((f - y) / self.epsilon) ** 2)), dtype=np.float64)
 
     def _log_complement(
@@ -164,10 +150,7 @@ class _Window:
     """N(o, v) cut at -eps, 0 and eps, for a distance o = |y - m| >= 0.
 
     Attributes:
-        o: distance of mean and target.
-        s: standard deviation sqrt v.
         below: probability of (-eps, 0).
-        above: probability of (0, eps).
         density_low: standard normal density at (-eps - o)/s.
         density_zero: at -o/s.
         density_high: at (eps - o)/s.
@@ -185,7 +168,6 @@ class _Window:
 
     @classmethod
     def of(cls, epsilon: float, o: FloatArray, s: FloatArray) -> _Window:
-        """Return the window of half width epsilon."""
         low, zero, high = (-epsilon - o) / s, -o / s, (epsilon - o) / s
         at_low, at_zero, at_high = ndtr(low), ndtr(zero), ndtr(high)
         return cls(
@@ -204,23 +186,18 @@ class _Window:
 class _CappedLoss(_WidthLoss, ABC):
     """A loss g(|f - y|/epsilon) with g(0) = 0 that grows to 1 at epsilon and stays there.
 
-    Attributes:
-        epsilon: distance at which the loss reaches 1, > 0, in units of y.
-
     Raises:
         ValueError: if epsilon is not a positive finite number.
     """
 
     @abstractmethod
-    def _inside(self, ratio: FloatArray) -> FloatArray:
-        """Return g at ratio in [0, 1]."""
+    def _inside(self, ratio: FloatArray) -> FloatArray: ...
 
     @abstractmethod
     def _closed_form(self, window: _Window) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the expectation over |u| < eps and the derivatives in o and v of the whole expectation."""
 
     def expected(self, y: FloatArray, m: FloatArray, v: FloatArray) -> FloatArray:
-        """Return E[loss(y, f)], f ~ N(m, v), in closed form."""
         return self.expected_with_gradient(y, m, v)[0]
 
     def expected_with_gradient(
@@ -241,7 +218,6 @@ class _CappedLoss(_WidthLoss, ABC):
         return np.minimum(value, 1.0), np.sign(offset) * d_o, d_variance
 
     def pointwise(self, y: FloatArray, f: FloatArray) -> FloatArray:
-        """Return the loss of the prediction f."""
         return self._inside(np.minimum(np.abs(f - y) / self.epsilon, 1.0))
 
     def _wide(self, o: FloatArray, s: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -260,16 +236,12 @@ class _CappedLoss(_WidthLoss, ABC):
 class CappedSquareLoss(_CappedLoss):
     """The capped squared loss min(((f - y)/epsilon)^2, 1).
 
-    Attributes:
-        epsilon: distance at which the loss reaches 1, > 0, in units of y.
-
     Raises:
         ValueError: if epsilon is not a positive finite number.
     """
 
     @property
     def name(self) -> str:
-        """The name in the table `LOSSES`."""
         return "capped_square"
 
     def _inside(self, ratio: FloatArray) -> FloatArray:
@@ -295,16 +267,12 @@ class CappedAbsoluteLoss(_CappedLoss):
 
     The kink at f = y makes the derivative in v grow like 1/sqrt(v) where the mean meets the target.
 
-    Attributes:
-        epsilon: distance at which the loss reaches 1, > 0, in units of y.
-
     Raises:
         ValueError: if epsilon is not a positive finite number.
     """
 
     @property
     def name(self) -> str:
-        """The name in the table `LOSSES`."""
         return "capped_abs"
 
     def _inside(self, ratio: FloatArray) -> FloatArray:

@@ -23,33 +23,25 @@ from gpsuite.models.config import Hyperparameters
 from gpsuite.models.linalg import NotPositiveDefiniteError
 from gpsuite.models.radial import is_far, squared_distances
 
+EPSILON = 2.0**-52
+LARGEST_SHARE = 1e-3  # of what rounding moved, that is still known to first order
+LARGEST = 1e100  # sums of squares of values up to this stay finite, divided by the smallest lengthscales too
+
 
 def check_logarithms(theta: FloatArray, count: int) -> None:
-    """Raise ValueError unless theta holds `count` logarithms of hyperparameters."""
     if len(theta) != count:
         raise ValueError(f"theta must have {count} entries, got {len(theta)}")
 
 
 def log_kernel_factors(scaled: FloatArray, log_variance: float) -> tuple[FloatArray, FloatArray]:
-    """Return factors A, B [N, D+2] with A_i . B_j = ln sigma_f^2 - |x_i - x_j|^2 / 2.
-
-    Args:
-        scaled: inputs [N, D] divided by the lengthscales, centred near 0 so that the squares cancel little.
-        log_variance: ln sigma_f^2.
-    """
+    """Return factors A, B [N, D+2] with A_i . B_j = ln sigma_f^2 - |x_i - x_j|^2 / 2. Inputs are centred near 0."""
     half_square = -0.5 * np.einsum("ij,ij->i", scaled, scaled)[:, None]
     one = np.ones_like(half_square)
     return np.hstack([scaled, one, half_square + log_variance]), np.hstack([scaled, half_square, one])
 
 
 def se_kernel(X: FloatArray, other: FloatArray, hyperparameters: Hyperparameters) -> FloatArray:
-    """Return k(x, x') = sigma_f^2 exp(-sum_j ((x_j - x'_j)/l_j)^2 / 2) as a matrix [N, N'].
-
-    Args:
-        X: inputs [N, D].
-        other: inputs [N', D].
-        hyperparameters: variance and one or D lengthscales.
-    """
+    """Return k(x, x') = sigma_f^2 exp(-sum_j ((x_j - x'_j)/l_j)^2 / 2) as a matrix [N, N']."""
     lengthscales = np.asarray(hyperparameters.lengthscales)
     centre = other.mean(axis=0)
     log_variance = math.log(hyperparameters.variance)
@@ -73,13 +65,7 @@ def se_kernel_by_differences(X: FloatArray, hyperparameters: Hyperparameters) ->
 
 
 def log_kernel(A: FloatArray, B: FloatArray, log_variance: float) -> FloatArray:
-    """Return ln sigma_f^2 - |a_i - b_k|^2 / 2 [N, N'] for inputs [N, D], [N', D] divided by the lengthscales.
-
-    Args:
-        A: scaled inputs, centred near 0.
-        B: others, about the same centre.
-        log_variance: ln sigma_f^2.
-    """
+    """Return ln sigma_f^2 - |a_i - b_k|^2 / 2 [N, N'] for inputs [N, D], [N', D] divided by the lengthscales."""
     if is_far(A, B):
         exponent = squared_distances(A, B)
         exponent *= -0.5
@@ -88,15 +74,6 @@ def log_kernel(A: FloatArray, B: FloatArray, log_variance: float) -> FloatArray:
     left, _ = log_kernel_factors(A, log_variance)
     _, right = log_kernel_factors(B, log_variance)
     return np.asarray(left @ right.T)
-
-
-# What a bound needs of a posterior, and the full GP's exact one.
-
-
-EPSILON = 2.0**-52
-LARGEST_SHARE = 1e-3  # of what rounding moved, that is still known to first order
-
-LARGEST = 1e100  # sums of squares of values up to this stay finite, divided by the smallest lengthscales too
 
 
 @dataclass(frozen=True)
@@ -108,27 +85,22 @@ class RiskAndKL:
 
 
 class Posterior(Protocol):
-    """A Gaussian posterior over functions, as the certificate and the metrics use it."""
+    """A Gaussian posterior over functions, as certificate and metrics use it; arrays [N] at the training inputs."""
 
     @property
-    def hyperparameters(self) -> Hyperparameters:
-        """The hyperparameters it was computed at."""
+    def hyperparameters(self) -> Hyperparameters: ...
 
     @property
-    def y(self) -> FloatArray:
-        """Training targets [N]."""
+    def y(self) -> FloatArray: ...
 
     @property
-    def kl(self) -> float:
-        """KL(Q||P) in nats."""
+    def kl(self) -> float: ...
 
     @property
-    def train_mean(self) -> FloatArray:
-        """Mean at the training inputs [N]."""
+    def train_mean(self) -> FloatArray: ...
 
     @property
-    def train_variance(self) -> FloatArray:
-        """Latent variance at the training inputs [N]."""
+    def train_variance(self) -> FloatArray: ...
 
     def predict(self, Xnew: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return mean and latent variance at new inputs [N', D]."""
@@ -142,12 +114,7 @@ class FullGPPosterior:
     """The exact GP posterior at fixed hyperparameters; build it with `fit`.
 
     Attributes:
-        hyperparameters: those it was computed at.
-        X: training inputs [N, D].
-        y: training targets [N].
         kl: KL(Q||P) in nats, at the training inputs and hence on functions.
-        train_mean: mean at the training inputs [N].
-        train_variance: latent variance at the training inputs [N].
         factor: lower Cholesky factor of K + sigma^2 I [N, N].
         alpha: (K + sigma^2 I)^-1 y [N].
         ulps: error of an entry of K, in ulps of sigma_f^2.
@@ -168,11 +135,6 @@ class FullGPPosterior:
     @classmethod
     def fit(cls, hyperparameters: Hyperparameters, X: FloatArray, y: FloatArray) -> FullGPPosterior:
         """Compute the posterior, without jitter.
-
-        Args:
-            hyperparameters: with one or D lengthscales.
-            X: inputs [N, D], finite.
-            y: targets [N], finite.
 
         Raises:
             ValueError: if shapes disagree or values are not finite.
@@ -211,7 +173,6 @@ class FullGPPosterior:
         return mean, np.maximum(variance, 0.0)
 
     def gibbs_risk(self, loss: Loss) -> float:
-        """Return the mean expected loss at the training points."""
         return gibbs_risk(self, loss)
 
     def rounding(self, loss: Loss) -> RiskAndKL:
@@ -235,7 +196,6 @@ class FullGPPosterior:
 
 
 def gibbs_risk(posterior: Posterior, loss: Loss) -> float:
-    """Return the mean expected loss of a posterior at its training points."""
     expected = loss.expected(posterior.y, posterior.train_mean, posterior.train_variance)
     return min(float(expected.mean()), 1.0)
 
@@ -259,7 +219,7 @@ def checked_data(X: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def checked_inputs(Xnew: FloatArray, dimension: int) -> FloatArray:
-    """Return new inputs [N', D] as a float64 array.
+    """Return new inputs as a float64 array [N', D].
 
     Raises:
         ValueError: if they are not a matrix with `dimension` columns.

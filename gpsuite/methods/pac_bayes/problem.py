@@ -25,22 +25,20 @@ from gpsuite.registry import Registry
 
 # Smallest value that the search may give a hyperparameter without a box (the noise variance).
 _FLOOR = 1e-6
+PARAMETRISATIONS: Registry[Parametrisation] = Registry("parametrisation")
+# Tolerances of the authors' code. A matrix that cannot be factorised is a wall: the line search turns back from it.
+_RULES = StepRules(decrease=1e-8, slope=1e-8, undefined="wall")
 
 
 class Parametrisation(Protocol):
     """A smooth increasing map from u to the natural logarithm of a positive value."""
 
-    def to_log(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the logarithm of the value and its derivative in u."""
+    def to_log(self, u: FloatArray) -> tuple[FloatArray, FloatArray]: ...
 
-    def from_log(self, theta: FloatArray) -> FloatArray:
-        """Return the u of a value above 1e-6, given by its logarithm."""
+    def from_log(self, theta: FloatArray) -> FloatArray: ...
 
     def lowest(self) -> float:
         """Return the lower limit of u for a value without a box; -inf if the map itself keeps the value positive."""
-
-
-PARAMETRISATIONS: Registry[Parametrisation] = Registry("parametrisation")
 
 
 @dataclass(frozen=True)
@@ -48,17 +46,14 @@ class Softplus:
     """value = ln(1 + exp(u)) + 1e-6, as in the authors' code (GPflow's positive transform)."""
 
     def to_log(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return ln(softplus(u) + 1e-6) and its derivative."""
         value = np.logaddexp(0.0, u) + _FLOOR
         return np.log(value), np.asarray(expit(u) / value, dtype=np.float64)
 
     def from_log(self, theta: FloatArray) -> FloatArray:
-        """Return u with softplus(u) = value - 1e-6."""
         value = np.exp(theta) - _FLOOR
         return np.asarray(value + np.log(-np.expm1(-value)), dtype=np.float64)
 
     def lowest(self) -> float:
-        """Return -inf: any u is a value above 1e-6."""
         return -math.inf
 
 
@@ -67,15 +62,12 @@ class Log:
     """value = exp(u)."""
 
     def to_log(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return u and ones."""
         return u, np.ones_like(u)
 
     def from_log(self, theta: FloatArray) -> FloatArray:
-        """Return theta."""
         return theta
 
     def lowest(self) -> float:
-        """Return ln 1e-6."""
         return math.log(_FLOOR)
 
 
@@ -83,22 +75,11 @@ PARAMETRISATIONS.register("softplus")(Softplus())
 PARAMETRISATIONS.register("log")(Log())
 
 
-# What a bound is minimised for, and how the search for its minimum runs; the same for every model.
-
-
-# Tolerances of the authors' code. A matrix that cannot be factorised is a wall: the line search turns back from it.
-_RULES = StepRules(decrease=1e-8, slope=1e-8, undefined="wall")
-
-
 @dataclass(frozen=True, eq=False)
 class Problem:
     """A bound to be minimised: on which data, for which loss, with which confidence.
 
     Attributes:
-        X: inputs [N, D], finite, standardised as the caller sees fit.
-        y: targets [N], finite.
-        loss: the loss whose Gibbs risk is bounded.
-        delta: allowed probability of failure, in (0, 1).
         objective: a name in `bounds.OBJECTIVES`.
         ard: one lengthscale per input, or a single one.
         bound: the bound as a function of Gibbs risk and KL, ln|Theta| for T kernel hyperparameters included.
@@ -148,19 +129,9 @@ class Search:
 
     @property
     def variables(self) -> Parametrisation:
-        """The map from the search variables to logarithms of hyperparameters.
-
-        Raises:
-            UserError: if the parametrisation is unknown.
-        """
         return PARAMETRISATIONS.get(self.parametrisation)
 
     def first(self, n_lengthscales: int) -> Hyperparameters:
-        """Return the first hyperparameters.
-
-        Raises:
-            ValueError: if `start` has the wrong number of lengthscales.
-        """
         first = self.start or Hyperparameters(1.0, (1.0,) * n_lengthscales, 1.0)
         if len(first.lengthscales) != n_lengthscales:
             raise ValueError(f"start has {len(first.lengthscales)} lengthscales, expected {n_lengthscales}")
@@ -177,11 +148,6 @@ class Search:
 
         A search whose line search stalls is done: a bound holds wherever it stops. Without a finite value at the
         start it is diverged, its loss infinite.
-
-        Args:
-            objective: returns value and gradient; may raise `NotPositiveDefiniteError`.
-            begin: first point [K]; clipped to the limits.
-            limits: lower and upper limit of every variable, may be infinite.
         """
         lower, upper = (np.array(side, dtype=np.float64) for side in zip(*limits, strict=True))
         found = minimise(objective, np.clip(begin, lower, upper), self.budget, Bounds(lower, upper), _RULES)
@@ -206,10 +172,7 @@ class TrainedGP:
         hyperparameters: as found.
         rounded: with variance and lengthscales on the grid; only for these does a certificate hold.
         objective_value: the bound at `hyperparameters`; infinite if diverged.
-        evaluations: objective and gradient evaluations.
-        iterations: iterations of L-BFGS-B.
         status: `done`, `budget` or `diverged`.
-        reason: what was unusual, or an empty string.
     """
 
     hyperparameters: Hyperparameters
@@ -222,7 +185,6 @@ class TrainedGP:
 
     @classmethod
     def at(cls, theta: FloatArray, found: Minimum) -> TrainedGP:
-        """Return the outcome of a search that ended at the logarithms theta."""
         h = Hyperparameters.from_log(theta)
         return cls(
             h,

@@ -29,6 +29,10 @@ from gpsuite.methods.perturbation.ellipsoid import (
 from gpsuite.methods.perturbation.objectives import finite, positive, spectrum
 from gpsuite.methods.perturbation.rays import Members
 
+BandKind = Literal["ellipsoid", "pointwise", "norm ball", "members"]
+# Weights of the ball's inequality tried, relative to the mean eigenvalue of a perturbation's own: each is a bound.
+_WEIGHTS = 10.0 ** np.arange(-6.0, 3.1, 1.0 / 3.0)
+
 
 @dataclass(frozen=True, eq=False)
 class NormBall:
@@ -60,7 +64,6 @@ class NormBall:
         return np.asarray(np.sqrt(np.maximum(squares, 0.0)))
 
     def contains(self, alphas: FloatArray) -> BoolArray:
-        """Return whether each row of `alphas` [J, p] lies in the ball, shape [J]."""
         return np.asarray(self.norms(alphas) <= self.bound)
 
     def steps(self, centre: FloatArray, directions: FloatArray) -> FloatArray:
@@ -96,10 +99,6 @@ class NormBall:
         """Return sqrt(k(x,x) - k_x'K^-1 k_x), shape [J]: the largest f(x) with |f|_H = 1 and f = 0 at the data.
 
         The directions of K below rounding are left out, which can only enlarge it.
-
-        Args:
-            features: rows (1, k_x) or k_x, shape [J, p].
-            variances: k(x, x), shape [J].
         """
         turned = features @ self.basis[:, self.free :]
         rest = variances - np.einsum("jr,jr->j", turned, turned)
@@ -109,19 +108,12 @@ class NormBall:
 
 # Confidence bands in function space: the values phi(x)'alpha over a region.
 #
-# All bands of a region rest on one event, that it holds the ideal coefficients: an outer band covers the ideal
-# representation at all x at once with at least the region's probability. The ellipsoid band bounds all x by one
-# radius. The pointwise band takes the extremes at each x of its own: a member satisfies at least q of the
-# inequalities
-# Z_0 <= Z_i, each an ellipsoid, so phi(x)'alpha is at most the q-th largest of their maxima; it is never wider.
-# A band of sampled members is an inner one. With |f_*|_H <= B bands reach beyond the data and are always finite.
-
-
-BandKind = Literal["ellipsoid", "pointwise", "norm ball", "members"]
-# Weights of the ball's inequality tried, relative to the mean eigenvalue of a perturbation's own: each is a bound.
-_WEIGHTS = 10.0 ** np.arange(-6.0, 3.1, 1.0 / 3.0)
-
-
+# All bands of a region rest on one event, that it holds the ideal coefficients: an outer band covers the
+# ideal representation at all x at once with at least the region's probability. The ellipsoid band bounds all
+# x by one radius. The pointwise band takes the extremes at each x of its own: a member satisfies at least q
+# of the inequalities Z_0 <= Z_i, each an ellipsoid, so phi(x)'alpha is at most the q-th largest of their
+# maxima; it is never wider. A band of sampled members is an inner one. With |f_*|_H <= B bands reach beyond
+# the data and are always finite.
 @dataclass(frozen=True, eq=False)
 class Band:
     """Lower and upper values of functions at J inputs.
@@ -158,11 +150,6 @@ def pointwise_band(quadratic: PerturbedQuadratic, q: int, features: FloatArray) 
 
     Infinite unless at least m - q of the inequalities are bounded sets.
 
-    Args:
-        quadratic: the objective and its perturbations.
-        q: 0 < q < m.
-        features: rows phi(x), shape [J, p].
-
     Raises:
         ValueError: unless 0 < q < m.
     """
@@ -198,13 +185,6 @@ def norm_ball_band(
     phi(x)'alpha + P(x) beta with P the power function and |c|^2 + beta^2 <= B^2. Each perturbation's inequality plus a
     multiple of the ball's is an ellipsoid containing their intersection; the best of some multiples is taken. So the
     coefficients' share of B is accounted for, and the band lies within +-B sqrt(k(x,x)) (without a bias).
-
-    Args:
-        quadratic: the objective and its perturbations.
-        q: 0 < q < m.
-        features: rows k_x or (1, k_x), shape [J, p].
-        ball: the norm bound; the model's own Gram matrix.
-        variances: k(x, x), shape [J].
 
     Raises:
         ValueError: unless 0 < q < m.
@@ -248,15 +228,7 @@ def _supports(
 ) -> FloatArray:
     """Return max phi'u over u'Au + 2b'u + c <= 0, shape [I, J], A = V diag(values) V' positive definite.
 
-    It is -phi'A^-1 b + sqrt((b'A^-1 b - c)(phi'A^-1 phi + extra)).
-
-    Args:
-        values: eigenvalues, shape [I, p].
-        vectors: V, shape [I, p, p].
-        b: shape [I, p].
-        c: shape [I].
-        targets: rows phi, shape [J, p].
-        extra: what a further coordinate adds, shape [J].
+    It is -phi'A^-1 b + sqrt((b'A^-1 b - c)(phi'A^-1 phi + extra)); `extra` is what a further coordinate adds.
     """
     turned = np.matmul(targets, vectors)
     offset = np.einsum("ipk,ip->ik", vectors, b)
@@ -275,16 +247,7 @@ def _ball_supports(
     start: FloatArray,
     rounding: float,
 ) -> FloatArray:
-    """Return the smallest over the weights of the maxima on inequality + weight x ball, shape [I, J].
-
-    Args:
-        inequalities: in coordinates d = (b, c) - (b_hat, c_hat).
-        targets: rows of the linear functional, shape [J, free + r].
-        powers: the functional's part on what vanishes at the data, shape [J].
-        ball: the norm bound.
-        start: (0, c_hat), shape [free + r].
-        rounding: by how much to lower the eigenvalues.
-    """
+    """Return the smallest over the weights of the maxima on inequality + weight x ball, shape [I, J]."""
     width = targets.shape[1]
     inside = np.concatenate([np.zeros(ball.free), np.ones(width - ball.free)])
     best = np.full((len(inequalities.c), len(targets)), np.inf)

@@ -32,6 +32,13 @@ from gpsuite.methods.perturbation.ranks import TIE, Perturbations
 _CHUNK_NUMBERS = 4_000_000
 # Relative size below which D_i and r_i are rounding: G_i then leaves every gradient as it is.
 _UNMOVED = 1e-13
+# Relative widening of radii and bands that covers their rounding.
+SLACK = 1e-9
+# A's eigenvalues are at most 1 and known up to this many roundings times p and the condition number.
+_ROUNDINGS = 8.0
+# mu = Lambda_min / (1 + e^theta); at the ends mu equals Lambda_min or its objective exceeds e^80.
+_THETA_END = 80.0
+_STEPS, _THETA_TOLERANCE = 100, 1e-10
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +99,6 @@ class PerturbedQuadratic:
 
     @property
     def count(self) -> int:
-        """I = m - 1."""
         return self.perturbations.m - 1
 
     @property
@@ -130,7 +136,6 @@ class PerturbedQuadratic:
 
     @cached_property
     def condition(self) -> float:
-        """Condition number of `triangle`; infinite when the metric is singular or R < p."""
         if self.triangle.shape[0] < self.triangle.shape[1]:
             return np.inf
         return float(np.linalg.cond(self.triangle))
@@ -171,24 +176,14 @@ def largest(values: FloatArray, q: int) -> FloatArray:
 
 # Ellipsoidal outer approximation of a region with a quadratic objective, by one scalar root a perturbation.
 #
-# In u = R (alpha - alpha_hat), R'R = F'F, the set Z_0 <= Z_i is u'Au + 2b'u + c <= 0 with c <= 0. The largest |u|^2
-# on
-# it is, by the S-lemma, the optimum of a semidefinite program in two unknowns, and with A = V Lambda V', bh = V'b
+# In u = R (alpha - alpha_hat), R'R = F'F, the set Z_0 <= Z_i is u'Au + 2b'u + c <= 0 with c <= 0. The largest
+# |u|^2 on it is, by the S-lemma, the optimum of a semidefinite program in two unknowns, and with A = V Lambda
+# V', bh = V'b
 #
 #     gamma_i = min over 0 < mu < Lambda_min of  [-c + sum_k bh_k^2 / (Lambda_k - mu)] / mu,
 #
-# finite only if A is positive definite. Weak duality makes every mu an upper bound, so stopping early is outward.
-
-
-SLACK = 1e-9
-"""Relative widening of radii and bands that covers their rounding."""
-# A's eigenvalues are at most 1 and known up to this many roundings times p and the condition number.
-_ROUNDINGS = 8.0
-# mu = Lambda_min / (1 + e^theta); at the ends mu equals Lambda_min or its objective exceeds e^80.
-_THETA_END = 80.0
-_STEPS, _THETA_TOLERANCE = 100, 1e-10
-
-
+# finite only if A is positive definite. Weak duality makes every mu an upper bound, so stopping early is
+# outward.
 @dataclass(frozen=True)
 class Inequalities:
     """The sets Z_0 <= Z_i as u'Au + 2b'u + c <= 0 for a chunk or all of the perturbations.
@@ -302,13 +297,7 @@ def in_metric(quadratic: PerturbedQuadratic) -> tuple[PerturbedQuadratic, float]
 
 
 def _smallest_dual(eigenvalues: FloatArray, squares: FloatArray, constant: FloatArray) -> FloatArray:
-    """Return min over mu of [constant + sum squares/(eigenvalues - mu)]/mu, all rows at once.
-
-    Args:
-        eigenvalues: Lambda, ascending and positive, shape [I, p].
-        squares: bh^2, shape [I, p].
-        constant: -c >= 0, shape [I].
-    """
+    """Return min over mu of [constant + sum squares/(eigenvalues - mu)]/mu, all rows at once."""
     result = np.zeros(len(constant))  # no constant and no slope: the set is the estimate alone
     open_ = (constant > 0.0) | (squares.sum(axis=1) > 0.0)
     lam, sq, const = eigenvalues[open_], squares[open_], constant[open_]

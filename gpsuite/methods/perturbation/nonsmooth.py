@@ -20,8 +20,10 @@ from gpsuite.methods.perturbation.objectives import Fit, Form, Objective, Weight
 _TOLERANCE = 1e-10
 _ITERATIONS = 5_000
 _STEPS_PER_COEFFICIENT = 5
+# Coefficients within this share of the largest are taken for zero or for the bound.
 _SAME = 1e-7
-"""Coefficients within this share of the largest are taken for zero or for the bound."""
+# A fit has converged when its duality gap is below this share of the objective at zero.
+_GAP = 1e-9
 
 
 def support_vectors(K: FloatArray, y: FloatArray, weight: float, epsilon: float) -> FloatArray:
@@ -135,13 +137,6 @@ def _asked(Q: FloatArray, r: FloatArray, l1: float, a: FloatArray, free: BoolArr
     return np.asarray(np.where(free | (np.abs(leaves) <= slack), 0.0, leaves))
 
 
-# Objectives that are not smooth: epsilon-insensitive support vector regression and the kernelised LASSO.
-
-
-_GAP = 1e-9
-"""A fit has converged when its duality gap is below this share of the objective at zero."""
-
-
 @dataclass(frozen=True, eq=False)
 class EpsilonSVR(Objective):
     """Support vector regression without bias: alpha'K alpha/2 + (C/n) sum (|e| - epsilon)_+.
@@ -172,7 +167,6 @@ class EpsilonSVR(Objective):
 
     @property
     def design(self) -> FloatArray:
-        """Phi = K."""
         return self.gram
 
     @property
@@ -185,7 +179,6 @@ class EpsilonSVR(Objective):
         return np.asarray(np.sign(e) * (np.abs(e) > self.epsilon))
 
     def value(self, y: FloatArray, alpha: FloatArray) -> float:
-        """Return the objective at alpha."""
         excess = np.maximum(np.abs(self.residuals(y, alpha)) - self.epsilon, 0.0)
         return float(0.5 * alpha @ self.gram @ alpha + self.weight * excess.sum())
 
@@ -243,15 +236,12 @@ class KernelLasso(Objective):
 
     @property
     def design(self) -> FloatArray:
-        """Phi = K."""
         return self.gram
 
     def lift(self, alphas: FloatArray) -> FloatArray:
-        """Return the signs, which the gradient is linear in."""
         return np.asarray(np.sign(alphas))
 
     def value(self, y: FloatArray, alpha: FloatArray) -> float:
-        """Return the objective at alpha."""
         e = self.residuals(y, alpha)
         return float(0.5 * e @ e + self.penalty * np.abs(alpha).sum())
 

@@ -18,6 +18,8 @@ from scipy.linalg import LinAlgError, cholesky, solve_triangular
 from gpsuite.arrays import FloatArray
 
 _SYMMETRY = 1e-9
+# M: the inverse Hessian; the norm of the gradient in the RKHS (K inverse); the identity.
+Weighting = Literal["hessian", "rkhs", "identity"]
 
 
 def finite(name: str, values: npt.ArrayLike, ndim: int) -> FloatArray:
@@ -53,11 +55,7 @@ def gram_matrix(name: str, values: npt.ArrayLike) -> FloatArray:
 
 
 def distinct_rows(values: FloatArray, what: str) -> None:
-    """Refuse equal rows.
-
-    Raises:
-        ValueError: naming the first two equal rows (0-based).
-    """
+    """Raise ValueError naming the first two equal rows (0-based)."""
     _, first, inverse = np.unique(values, axis=0, return_index=True, return_inverse=True)
     twin = first[np.ravel(inverse)]
     repeated = np.flatnonzero(twin != np.arange(len(values)))
@@ -70,11 +68,7 @@ def distinct_rows(values: FloatArray, what: str) -> None:
 
 
 def full_column_rank(name: str, design: FloatArray) -> None:
-    """Refuse a design [n, p] whose columns are linearly dependent.
-
-    Raises:
-        ValueError: stating rank and number of columns, and the first that depends on those before it.
-    """
+    """Raise ValueError on linearly dependent columns of a design [n, p], naming the first."""
     rank = int(np.linalg.matrix_rank(design))
     if rank < design.shape[1]:
         ranks = (int(np.linalg.matrix_rank(design[:, : j + 1])) for j in range(design.shape[1]))
@@ -87,43 +81,27 @@ def full_column_rank(name: str, design: FloatArray) -> None:
 
 
 def positive(name: str, value: float) -> float:
-    """Return a positive finite number.
-
-    Raises:
-        ValueError: otherwise.
-    """
+    """Return a positive finite number; raise ValueError otherwise."""
     if not (np.isfinite(value) and value > 0.0):
         raise ValueError(f"{name} must be positive and finite, got {value}")
     return float(value)
 
 
 def enough_rows(n: int) -> None:
-    """Refuse a single observation.
-
-    Raises:
-        ValueError: if n < 2.
-    """
+    """Raise ValueError if n < 2."""
     if n < 2:
         raise ValueError(f"a confidence region needs at least 2 observations, got n={n}")
 
 
 def class_labels(y: FloatArray) -> None:
-    """Refuse labels other than -1 and +1.
-
-    Raises:
-        ValueError: naming the first other value.
-    """
+    """Raise ValueError naming the first label other than -1 and +1."""
     other = y[np.abs(y) != 1.0]
     if len(other):
         raise ValueError(f"class labels of an LS-SVM must be -1 or +1, got {other[0]}")
 
 
 def valid_level(q: int, m: int) -> None:
-    """Refuse a confidence level that is not 1 - q/m with 0 < q < m.
-
-    Raises:
-        ValueError: if q and m are not integers with 0 < q < m.
-    """
+    """Raise ValueError unless q and m are integers with 0 < q < m."""
     for name, value in (("q", q), ("m", m)):
         if isinstance(value, bool) or not isinstance(value, int | np.integer):
             raise ValueError(f"{name} must be an integer, got {value!r}")
@@ -133,22 +111,14 @@ def valid_level(q: int, m: int) -> None:
 
 # What all objectives share: residual gradients and their weighted norms.
 #
-# With the residuals e = y - Phi alpha, each gradient is g(alpha, e) = U lift(alpha) - V score(e). A weighting M = F'F
-# turns it into the statistic Z = |slope lift(alpha) - pull score(e)|^2 + |rest lift(alpha)|^2: only the rows of F on
-# which the data acts are kept, and no Gram matrix is inverted.
-
-
-Weighting = Literal["hessian", "rkhs", "identity"]
-"""M: the inverse Hessian; the norm of the gradient in the RKHS (K inverse); the identity."""
-
-
+# With the residuals e = y - Phi alpha, each gradient is g(alpha, e) = U lift(alpha) - V score(e). A weighting
+# M = F'F turns it into the statistic Z = |slope lift(alpha) - pull score(e)|^2 + |rest lift(alpha)|^2: only
+# the rows of F on which the data acts are kept, and no Gram matrix is inverted.
 @dataclass(frozen=True, eq=False)
 class Fit:
     """A minimiser of the objective.
 
     Attributes:
-        alpha: coefficients [p].
-        objective: the objective's value there.
         converged: whether the duality gap is below its tolerance; always true for exact solves.
         gap: duality gap, an upper bound of the distance of `objective` to the minimum; 0 for exact solves.
     """
@@ -163,10 +133,7 @@ class Fit:
 class Form:
     """The weighted gradient's norm Z = |slope a - pull s|^2 + |rest a|^2, a = lift(alpha), s = score(e).
 
-    Attributes:
-        slope: [r, p].
-        pull: [r, n].
-        rest: [k, p]; a part that no perturbation changes.
+    slope is [r, p], pull [r, n], and rest [k, p] a part that no perturbation changes.
     """
 
     slope: FloatArray
@@ -191,16 +158,14 @@ class Objective(ABC):
         """The weighted gradient's norm as a product with few rows."""
 
     @abstractmethod
-    def value(self, y: FloatArray, alpha: FloatArray) -> float:
-        """Return the objective at alpha [p]."""
+    def value(self, y: FloatArray, alpha: FloatArray) -> float: ...
 
     @abstractmethod
     def gradient(self, alphas: FloatArray, e: FloatArray) -> FloatArray:
         """Return the gradient [..., p] at alphas [..., p] as a function of residuals e [..., n]."""
 
     @abstractmethod
-    def fit(self, y: FloatArray) -> Fit:
-        """Return the minimiser for y [n]."""
+    def fit(self, y: FloatArray) -> Fit: ...
 
     def lift(self, alphas: FloatArray) -> FloatArray:
         """Return what the gradient is linear in: alphas, or their signs."""
@@ -228,7 +193,6 @@ class Objective(ABC):
         return outputs
 
     def refuse_weighting(self, *allowed: Weighting) -> None:
-        """Raise ValueError unless the weighting is one of those allowed."""
         if self.weighting not in allowed:
             raise ValueError(
                 f"weighting={self.weighting!r} is not defined for {type(self).__name__}; valid: {', '.join(allowed)}"
@@ -250,11 +214,9 @@ class QuadraticObjective(Objective):
 
     @cached_property
     def hessian(self) -> FloatArray:
-        """H = P + T Phi, shape [p, p]."""
         return np.asarray(self.P + self.T @ self.design)
 
     def gradient(self, alphas: FloatArray, e: FloatArray) -> FloatArray:
-        """Return P alpha - T e."""
         return np.asarray(alphas @ self.P.T - e @ self.T.T)
 
     @abstractmethod
@@ -262,7 +224,6 @@ class QuadraticObjective(Objective):
         """Return alpha with P alpha = T (y - Phi alpha)."""
 
     def fit(self, y: FloatArray) -> Fit:
-        """Return the exact minimiser by a Cholesky factorisation."""
         outputs = self.check_outputs(y)
         alpha = self.solve(outputs)
         return Fit(alpha, self.value(outputs, alpha), True)

@@ -41,22 +41,19 @@ __all__ = [
 
 
 class _Ridge(QuadraticObjective):
-    """mean e^2 + penalty alpha'M alpha, M the Gram matrix of the kernel's centres."""
+    """mean e^2 + penalty alpha'M alpha, M [p, p] the Gram matrix of the kernel's centres; P = 2 lambda M."""
 
     penalty: float
 
     @property
     @abstractmethod
-    def metric(self) -> FloatArray:
-        """M [p, p]."""
+    def metric(self) -> FloatArray: ...
 
     @property
     def P(self) -> FloatArray:
-        """2 lambda M."""
         return 2.0 * self.penalty * self.metric
 
     def value(self, y: FloatArray, alpha: FloatArray) -> float:
-        """Return mean e^2 + lambda alpha'M alpha."""
         e = self.residuals(y, alpha)
         return float(np.mean(e**2) + self.penalty * alpha @ self.metric @ alpha)
 
@@ -86,17 +83,14 @@ class KernelRidge(_Ridge):
 
     @property
     def design(self) -> FloatArray:
-        """Phi = K."""
         return self.gram
 
     @property
     def metric(self) -> FloatArray:
-        """M = K."""
         return self.gram
 
     @property
     def T(self) -> FloatArray:
-        """(2/n) K."""
         return 2.0 / len(self.gram) * self.gram
 
     @cached_property
@@ -113,7 +107,6 @@ class KernelRidge(_Ridge):
         return Form(2.0 * self.penalty * root, 2.0 / n * root, np.empty((0, n)))
 
     def solve(self, y: FloatArray) -> FloatArray:
-        """Return alpha with P alpha = T (y - Phi alpha)."""
         n = len(y)
         return np.asarray(cho_solve(cho_factor(self.gram + n * self.penalty * np.eye(n)), y))
 
@@ -153,17 +146,14 @@ class SparseKernelRidge(_Ridge):
 
     @property
     def design(self) -> FloatArray:
-        """Phi = K_xz."""
         return self.cross
 
     @property
     def metric(self) -> FloatArray:
-        """M = K_zz."""
         return self.centres_gram
 
     @property
     def T(self) -> FloatArray:
-        """(2/n) K_xz'."""
         return 2.0 / len(self.cross) * self.cross.T
 
     @cached_property
@@ -173,7 +163,6 @@ class SparseKernelRidge(_Ridge):
         return small_form(self.P, self.T, metric)
 
     def solve(self, y: FloatArray) -> FloatArray:
-        """Return alpha with P alpha = T (y - Phi alpha)."""
         return np.asarray(cho_solve(cho_factor(self.hessian), self.T @ y))
 
 
@@ -209,23 +198,19 @@ class LinearLSSVM(QuadraticObjective):
 
     @cached_property
     def design(self) -> FloatArray:
-        """Phi = [1 X], or X without bias."""
         return np.column_stack([np.ones(len(self.inputs)), self.inputs]) if self.bias else self.inputs
 
     @property
     def P(self) -> FloatArray:
-        """The identity, with a zero for the bias."""
         penalised = np.eye(self.design.shape[1])
         penalised[0, 0] = 0.0 if self.bias else 1.0
         return penalised
 
     @property
     def T(self) -> FloatArray:
-        """C Phi'."""
         return self.C * self.design.T
 
     def value(self, y: FloatArray, alpha: FloatArray) -> float:
-        """Return |w|^2/2 + (C/2)|e|^2."""
         e = self.residuals(y, alpha)
         return float(0.5 * alpha @ self.P @ alpha + 0.5 * self.C * e @ e)
 
@@ -235,7 +220,6 @@ class LinearLSSVM(QuadraticObjective):
         return small_form(self.P, self.T, self.hessian if self.weighting == "hessian" else None)
 
     def solve(self, y: FloatArray) -> FloatArray:
-        """Return alpha with P alpha = T (y - Phi alpha)."""
         return np.asarray(cho_solve(cho_factor(self.hessian), self.T @ y))
 
 
@@ -265,12 +249,10 @@ class KernelLSSVM(QuadraticObjective):
 
     @cached_property
     def design(self) -> FloatArray:
-        """Phi = [1 K]."""
         return np.column_stack([np.ones(len(self.gram)), self.gram])
 
     @property
     def P(self) -> FloatArray:
-        """blkdiag(0, K)."""
         n = len(self.gram)
         penalised = np.zeros((n + 1, n + 1))
         penalised[1:, 1:] = self.gram
@@ -278,11 +260,9 @@ class KernelLSSVM(QuadraticObjective):
 
     @property
     def T(self) -> FloatArray:
-        """C Phi'."""
         return self.C * self.design.T
 
     def value(self, y: FloatArray, alpha: FloatArray) -> float:
-        """Return a'Ka/2 + (C/2)|e|^2."""
         e = self.residuals(y, alpha)
         return float(0.5 * alpha[1:] @ self.gram @ alpha[1:] + 0.5 * self.C * e @ e)
 

@@ -22,6 +22,20 @@ from gpsuite.arrays import BoolArray, FloatArray, IntArray
 from gpsuite.methods.perturbation import objectives
 from gpsuite.methods.perturbation.objectives import Form, Objective, QuadraticObjective
 
+_KEPT_BYTES = 64e6
+_BLOCK_BYTES = 16e6
+_CHUNK_BYTES = 0.75e6
+# Neighbours within this share of each other are tied, and so are all that such steps join.
+TIE = 1e-12
+# Differences of the quadratic forms below this share of their terms are computed again from the residuals.
+_UNDECIDED = 1e-9
+# Rows of the form below this share of the largest, in square, are first left out.
+_LEADING = 1e-6
+_WORTH_LEADING = 0.9
+_RANK_BLOCK_BYTES = 16e6
+_QUADRATIC_CHUNK = 512
+_FEW_COEFFICIENTS = 32
+
 
 @dataclass(frozen=True, eq=False)
 class Perturbations:
@@ -59,22 +73,18 @@ class Perturbations:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """[..., m-1, n]."""
         return self.signs.shape if self.signs is not None else self.order.shape  # type: ignore[union-attr]
 
     @property
     def m(self) -> int:
-        """Number of compared values Z_0..Z_{m-1}."""
         return self.shape[-2] + 1
 
     @property
     def n(self) -> int:
-        """Number of residuals."""
         return self.shape[-1]
 
     @property
     def signs_and_order(self) -> tuple[FloatArray, IntArray]:
-        """Both parts written out, [..., m-1, n] each."""
         signs = np.ones(self.shape) if self.signs is None else self.signs
         same = np.broadcast_to(np.arange(self.n, dtype=np.int64), self.shape)
         return signs, same if self.order is None else self.order
@@ -121,8 +131,7 @@ class Group(Protocol):
 
     def draw(
         self, n: int, m: int, rng: np.random.Generator, repetitions: tuple[int, ...] = ()
-    ) -> Perturbations:
-        """Return m - 1 uniform transformations of n residuals and a tie-breaking permutation."""
+    ) -> Perturbations: ...
 
 
 class _Drawn:
@@ -175,21 +184,12 @@ def _signs(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
 
 
 def _orders(rng: np.random.Generator, shape: tuple[int, ...]) -> IntArray:
-    """Return uniform permutations along the last axis."""
     rows = np.broadcast_to(np.arange(shape[-1], dtype=np.int64), shape)
     return np.asarray(rng.permuted(rows, axis=-1))
 
 
 def _permutations(rows: IntArray) -> bool:
     return bool(np.all(np.sort(rows, axis=-1) == np.arange(rows.shape[-1])))
-
-
-# Weighted norms of the perturbed gradients, many coefficient vectors and perturbations in one matrix product.
-
-
-_KEPT_BYTES = 64e6
-_BLOCK_BYTES = 16e6
-_CHUNK_BYTES = 0.75e6
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,36 +243,15 @@ class PerturbedNorms:
 
 
 def squares(rows: FloatArray) -> FloatArray:
-    """Return the squared norm of the last axis."""
     return np.asarray(np.einsum("...r,...r->...", rows, rows))
 
 
 # Ranks of the unperturbed gradient among the perturbed ones, for many coefficient vectors at once.
 #
-# The rank of alpha is 1 + #{i : Z_i before Z_0}; ties are resolved by the tie-breaking permutation. (The poster
-# prints
-# the comparison the other way round; then the estimate itself would lie outside the region.)
-
-
-TIE = 1e-12
-"""Neighbours within this share of each other are tied, and so are all that such steps join."""
-_UNDECIDED = 1e-9
-"""Differences of the quadratic forms below this share of their terms are computed again from the residuals."""
-_LEADING = 1e-6
-"""Rows of the form below this share of the largest, in square, are first left out."""
-_WORTH_LEADING = 0.9
-_RANK_BLOCK_BYTES = 16e6
-_QUADRATIC_CHUNK = 512
-_FEW_COEFFICIENTS = 32
-
-
+# The rank of alpha is 1 + #{i : Z_i before Z_0}; ties are resolved by the tie-breaking permutation. (The
+# poster prints the comparison the other way round; then the estimate itself would lie outside the region.)
 def rank(Z: FloatArray, before: BoolArray) -> IntArray:
-    """Return 1 + #{i : Z_i < Z_0, or tied and before it}, in 1..m: uniform where the Z are exchangeable.
-
-    Args:
-        Z: Z_0..Z_{m-1}, shape [..., m].
-        before: whether i comes before the reference when tied, [..., m-1].
-    """
+    """Return 1 + #{i : Z_i < Z_0, or tied and before it}, in 1..m: uniform where the Z are exchangeable."""
     Z0, others = Z[..., :1], Z[..., 1:]
     tied = np.abs(others - Z0) <= TIE * np.maximum(Z0, others)
     close = tied.any(axis=-1)
@@ -300,8 +279,6 @@ class RankTest:
     """Z values and ranks of coefficient vectors, for one data set.
 
     Attributes:
-        objective: the model, p coefficients.
-        y: outputs [n].
         perturbations: drawn once for this data set.
         alpha_hat: the objective's minimiser [p], the centre of the quadratic forms.
     """
@@ -460,12 +437,6 @@ def ranks_of_noise(
     """Return the ranks [R] of the true alpha [p] over repetitions of the noise [R, n] at a fixed design.
 
     Exactness says they are uniform on 1..m where the group leaves the noise's distribution alone.
-
-    Args:
-        objective: the model; y = Phi alpha + noise.
-        alpha: the ideal coefficients.
-        noise: one row a repetition.
-        perturbations: with R repetitions (or none: the same for all).
     """
     form = objective.form
     scores = objective.score(noise)
@@ -490,12 +461,6 @@ def simulated_ranks(
     """Return ranks [R] of the true alpha as `ranks_of_noise`, perturbations drawn anew in each repetition.
 
     Args:
-        objective: the model; y = Phi alpha + noise.
-        alpha: the ideal coefficients [p].
-        noise: [R, n], one row a repetition.
-        group: what to draw from.
-        m: number of values compared.
-        rng: source of the draws.
         break_ties: False counts ties in favour of membership.
     """
     repetitions, n = noise.shape

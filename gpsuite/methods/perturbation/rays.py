@@ -29,6 +29,9 @@ _ROUNDINGS = 8.0  # of the quadratic's coefficients, in units of the last place 
 _DOUBLINGS = 40
 # Bisections of a factor 2: the enclosure's relative width ends at about 2^-34.
 _BISECTIONS = 34
+# Length of a direction a: |a|; the RKHS norm of its function; the norm of its values at the data.
+KernelMetric = Literal["coefficients", "rkhs", "values"]
+_POWER: dict[KernelMetric, float] = {"rkhs": -0.5, "values": -1.0}
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +63,6 @@ class RayBoundary:
 
     @property
     def unbounded_share(self) -> float:
-        """Share of unbounded rays."""
         return float(np.mean(self.unbounded))
 
     @property
@@ -74,12 +76,6 @@ def exact_boundary(
     quadratic: PerturbedQuadratic, q: int, directions: npt.ArrayLike, limits: FloatArray | None = None
 ) -> RayBoundary:
     """Return the exact boundary of the region of p = 1 - q/m along rays from its estimate.
-
-    Args:
-        quadratic: the objective and its perturbations.
-        q: 0 < q < m.
-        directions: shape [J, p], any lengths but zero.
-        limits: largest steps allowed, shape [J]: those of a norm ball, say.
 
     Raises:
         ValueError: on q outside its range or a direction that is zero or not finite.
@@ -114,10 +110,6 @@ def bisected_boundary(
     last member on the grid of doubled steps is taken, and `returning` says on how many rays an earlier step was none.
 
     Args:
-        contains: membership of coefficient rows [J, p].
-        centre: start, shape [p].
-        directions: shape [J, p], of a length such that a step of 1 is of the region's scale.
-        limits: largest steps allowed, shape [J]; infinite entries fall back to `largest_step`.
         largest_step: a ray with a member at this step is reported as unbounded.
 
     Raises:
@@ -207,19 +199,12 @@ def _reach(first: FloatArray, again: FloatArray, cap: FloatArray, q: int) -> Flo
 
 # Members of a region, sampled along rays from the estimate.
 #
-# Why rays and not a random walk inside the region: each ray is independent of the others, needs no burn-in, treats
-# quadratic and other objectives alike, shows unboundedness instead of wandering off along it, and ends at the
-# boundary,
-# where the extremes of a band lie. What rays cover: the part of the region visible from the estimate; all of it when
-# it is star-shaped, as it is for quadratic objectives under inverse-Hessian weighting. Directions isotropic in a
-# named metric reach the extremes of many coefficients slowly, so that a band of sampled members is an inner one.
-
-
-KernelMetric = Literal["coefficients", "rkhs", "values"]
-"""Length of a direction a: |a|; the RKHS norm of its function; the norm of its values at the data."""
-_POWER: dict[KernelMetric, float] = {"rkhs": -0.5, "values": -1.0}
-
-
+# Why rays and not a random walk inside the region: each ray is independent of the others, needs no burn-in,
+# treats quadratic and other objectives alike, shows unboundedness instead of wandering off along it, and ends
+# at the boundary, where the extremes of a band lie. What rays cover: the part of the region visible from the
+# estimate; all of it when it is star-shaped, as it is for quadratic objectives under inverse-Hessian
+# weighting. Directions isotropic in a named metric reach the extremes of many coefficients slowly, so that a
+# band of sampled members is an inner one.
 @dataclass(frozen=True, eq=False)
 class Members:
     """Coefficients found to be in the region.
@@ -254,10 +239,8 @@ def kernel_directions(
     """Return directions isotropic in a metric of kernel coefficients, shape [count, free + n].
 
     Args:
-        count: number of directions.
         gram: K, shape [n, n]; its directions below rounding are left out, except under `coefficients`.
         metric: what is isotropic.
-        rng: source of the directions.
         free: number of leading coefficients beside the kernel's (a bias), each of length 1.
     """
     if metric == "coefficients":
@@ -276,12 +259,7 @@ def single_point_directions(gram: FloatArray) -> FloatArray:
 
 
 def touching_directions(triangle: FloatArray, features: FloatArray) -> FloatArray:
-    """Return +-(R'R)^-1 phi(x) at unit length in R, shape [2J, p]: where an ellipsoid is widest at x.
-
-    Args:
-        triangle: R, shape [p, p].
-        features: rows phi(x), shape [J, p], none of them zero.
-    """
+    """Return +-(R'R)^-1 phi(x) at unit length in R, [2J, p], where an ellipsoid is widest at x; no phi(x) is 0."""
     half = np.asarray(solve_triangular(triangle.T, features.T, lower=True))
     rows = np.asarray(solve_triangular(triangle, half / np.linalg.norm(half, axis=0))).T
     return np.asarray(np.concatenate([rows, -rows]))
@@ -297,13 +275,6 @@ def sample_members(
     """Return the estimate's rays' boundary points and `inner` points within each bounded ray.
 
     Inner steps are t u^(1/p) with u uniform: uniform in volume within the cone about each ray.
-
-    Args:
-        boundary: of the region.
-        contains: membership of coefficient rows [J, p].
-        metric: name of the directions' distribution, for captions.
-        rng: source of the inner steps.
-        inner: number of inner points a ray.
     """
     ends = boundary.members
     share = rng.uniform(size=(inner, len(ends), 1)) ** (1.0 / len(boundary.centre))

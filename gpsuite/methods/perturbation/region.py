@@ -24,10 +24,8 @@ from gpsuite.methods.perturbation.ranks import Group, Perturbations, RankTest, S
 from gpsuite.methods.perturbation.rays import Members, RayBoundary, bisected_boundary, exact_boundary
 from gpsuite.seeds import require_generator
 
+# Covariances [A, B] of inputs [A, D] and [B, D]: a GPflow kernel, or a numpy function.
 Kernel = Callable[[FloatArray, FloatArray], Any]
-"""Covariances [A, B] of inputs [A, D] and [B, D]: a GPflow kernel, or a numpy function."""
-
-
 LARGEST = 1e100  # of a coefficient or an output: what is compared are squares of products with the data
 SMALLEST = 1e-100  # of the largest output, for the same reason
 
@@ -40,10 +38,7 @@ class Region:
     Labels of classes are not of this kind.
 
     Attributes:
-        objective: the model, p coefficients.
-        y: outputs [n].
         perturbations: drawn once for this data set.
-        q: 0 < q < m.
         features: maps inputs [J, D] to rows of Phi [J, p]; None where the design was given as a matrix.
 
     Raises:
@@ -74,22 +69,18 @@ class Region:
 
     @property
     def m(self) -> int:
-        """Number of compared values."""
         return self.perturbations.m
 
     @property
     def confidence(self) -> Fraction:
-        """The probability that the region holds the ideal coefficients, 1 - q/m."""
         return Fraction(self.m - self.q, self.m)
 
     @cached_property
     def fitted(self) -> Fit:
-        """The objective's minimiser."""
         return self.objective.fit(self.y)
 
     @property
     def estimate(self) -> FloatArray:
-        """The coefficients [p] that minimise the objective."""
         return self.fitted.alpha
 
     def z_values(self, alphas: npt.ArrayLike) -> FloatArray:
@@ -126,10 +117,6 @@ class Region:
 
     def boundary(self, directions: npt.ArrayLike, ball: NormBall | None = None) -> RayBoundary:
         """Return the boundary along rays from the estimate: exact for quadratic objectives, else by bisection.
-
-        Args:
-            directions: shape [J, p]; for bisection of a length such that a step of 1 is of the region's scale.
-            ball: restricts the rays to functions of bounded norm.
 
         Raises:
             ValueError: on a direction that is zero or not finite, or if the estimate lies outside the ball.
@@ -216,12 +203,7 @@ def confidence_region(
     """Return the region of a model on inputs x [n, D] (or [n]) and outputs y [n].
 
     Args:
-        x: inputs; distinct for kernel models.
-        y: outputs; -1 or +1 where the objective asks for labels.
-        model: what is fitted.
-        q: 0 < q < m; the confidence is 1 - q/m.
         m: number of compared values, about 100 for stable regions.
-        rng: draws the perturbations, once.
         group: sign changes unless given.
 
     Raises:
@@ -246,14 +228,7 @@ def _inputs(name: str, values: npt.ArrayLike) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class _Features:
-    """The map from inputs to rows of Phi: their kernel values with the basis, or the inputs themselves.
-
-    Attributes:
-        inputs: number D of inputs.
-        width: number of columns of Phi.
-        kernel: None for a linear model.
-        basis: inputs [p, D] that the kernel is centred at.
-    """
+    """The map from inputs to rows of Phi: their kernel values with the basis, or the inputs themselves."""
 
     inputs: int
     width: int
@@ -271,7 +246,6 @@ class _Features:
 
 
 def _objective(X: FloatArray, model: ModelClass) -> tuple[Objective, Callable[[FloatArray], FloatArray]]:
-    """Return the objective and the map from inputs to its rows of Phi."""
     kernel, D = model.kernel, X.shape[1]
     centres = None if model.centres is None else _inputs("centres", model.centres)
     if kernel is None:

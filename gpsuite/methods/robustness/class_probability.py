@@ -170,15 +170,15 @@ class PointForm(Protocol):
     """What evaluation asks of a posterior over its free inputs; see `OperatorForm` and `PosteriorSlice`."""
 
     @property
-    def variance(self) -> float: ...  # noqa: D102
+    def variance(self) -> float: ...
     @property
-    def floor(self) -> float | FloatArray: ...  # noqa: D102
+    def floor(self) -> float | FloatArray: ...
     @property
-    def ceiling(self) -> float | FloatArray: ...  # noqa: D102
+    def ceiling(self) -> float | FloatArray: ...
     @property
-    def mean_error(self) -> float | FloatArray: ...  # noqa: D102
+    def mean_error(self) -> float | FloatArray: ...
     @property
-    def gram_error(self) -> float | FloatArray: ...  # noqa: D102
+    def gram_error(self) -> float | FloatArray: ...
 
     def moments(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return mean and variance [B] per unit s at points [B, d], up to these errors."""

@@ -6,14 +6,17 @@ Equation: Wild et al. 2022, App. A.6
 from __future__ import annotations
 
 from gpsuite.budget import Budget
-from gpsuite.methods.wasserstein.fitting import TrainingRows, fit_classifier, fit_regressor, split_rows
-from gpsuite.methods.wasserstein.options import (
+from gpsuite.methods.wasserstein.fitting import (
     GP_CLASSIFIER_NAMES,
     NETWORK_CLASSIFIER_NAMES,
     REGRESSOR_NAMES,
     ClassifierOptions,
     GWIOptions,
     TrainingOptions,
+    TrainingRows,
+    fit_classifier,
+    fit_regressor,
+    split_rows,
 )
 from gpsuite.models.network_spec import NetworkSpec
 

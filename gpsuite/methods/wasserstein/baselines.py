@@ -25,19 +25,22 @@ from gpsuite.budget import Budget
 from gpsuite.methods.wasserstein.scoring import negative_log_density, negative_log_likelihood
 from gpsuite.models.network_spec import NetworkSpec
 from gpsuite.models.networks import Network
-from gpsuite.models.random_elements.elements import checked_inputs
+from gpsuite.models.random_elements.elements import checked_inputs, fit_prior
 from gpsuite.models.random_elements.likelihoods import (
     ClassLikelihood,
     ClassPrediction,
     GaussianNoise,
     normal_points,
 )
-from gpsuite.models.random_elements.prior import fit_prior
 from gpsuite.models.regression.inducing import kmeans_inducing
 
 WEIGHT_PRECISION = 1.0  # of the normal prior of every weight
 START_DEVIATION = 0.02  # of the mean field's weights
 _ROWS = 2000
+# Prior precisions of the weights among which validation rows choose.
+PRECISIONS = tuple(10.0**power for power in np.arange(-2.0, 4.5, 0.5))
+_LAPLACE_ROWS = 500
+_SPARSE_ROWS = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,8 +48,6 @@ class SoftmaxNetwork:
     """A network with softmax outputs, maximum a posteriori under a normal prior of its weights.
 
     Attributes:
-        network: its function.
-        variables: its parameters.
         n_data: N, all training rows.
         dropout: probability with which a hidden unit is left out in training.
     """
@@ -57,18 +58,15 @@ class SoftmaxNetwork:
     dropout: float
 
     def loss(self, X: Any, y: Any, seed: Any) -> Any:
-        """Return the negative log posterior's estimate by a batch, in nats."""
         logits = self.network(self.variables, X, self.dropout, seed)
         penalty = tf.add_n([tf.cast(tf.nn.l2_loss(v), tf.float64) for v in self.variables])
         return _cross_entropy(logits, y, self.n_data) + WEIGHT_PRECISION * penalty
 
     def validation_loss(self, X: FloatArray, y: npt.NDArray[Any]) -> float:
-        """Return the mean negative log probability without dropout, in nats; NaN if there is none."""
         logits = self.logits(X)
         return negative_log_likelihood(softmax(logits, axis=1), y) if np.isfinite(logits).all() else math.nan
 
     def logits(self, X: FloatArray) -> FloatArray:
-        """Return the outputs [N, C] without dropout."""
         return _outputs(self.network, self.variables, X)
 
     def predict(self, X: FloatArray) -> ClassPrediction:
@@ -89,10 +87,7 @@ class MeanFieldNetwork:
     The prior of a weight has mean 0 and variance 2 / fan-in, of a bias variance 1: as networks are started.
 
     Attributes:
-        network: its function.
-        means: of the weights.
         scales: their deviations before softplus.
-        n_data: N, all training rows.
     """
 
     network: Network
@@ -102,11 +97,9 @@ class MeanFieldNetwork:
 
     @property
     def variables(self) -> list[Any]:
-        """Trained variables."""
         return [*self.means, *self.scales]
 
     def loss(self, X: Any, y: Any, seed: Any) -> Any:
-        """Return the negative evidence lower bound's estimate by a batch and one draw of the weights, in nats."""
         posterior = self.posterior()
         logits = self.network(_drawn(posterior, seed), X)
         divergences = [
@@ -116,14 +109,12 @@ class MeanFieldNetwork:
         return _cross_entropy(logits, y, self.n_data) + tf.add_n(divergences)
 
     def posterior(self) -> list[Any]:
-        """Return the distribution of each layer's weights."""
         return [
             tfp.distributions.Normal(mean, tf.nn.softplus(scale))
             for mean, scale in zip(self.means, self.scales, strict=True)
         ]
 
     def prior(self) -> list[Any]:
-        """Return the prior of each layer's weights."""
         dtype = self.network.dtype.as_numpy_dtype
         deviations = [
             dtype(1.0 if len(shape) == 1 else math.sqrt(2.0 / math.prod(shape[:-1])))
@@ -137,7 +128,6 @@ class MeanFieldNetwork:
         return negative_log_likelihood(p, y) if np.isfinite(p).all() else math.nan
 
     def predict(self, X: FloatArray, draws: int, seed: int) -> ClassPrediction:
-        """Return the mean over draws of the weights."""
         posterior = self.posterior()
         seeds = [np.array([seed % 2**31, draw], np.int32) for draw in range(draws)]
         outputs = (_outputs(self.network, _drawn(posterior, seed), X) for seed in seeds)
@@ -212,13 +202,6 @@ def _outputs(
 
 
 # Laplace approximation over the last layer of a trained softmax network (Kristiadi et al. 2020).
-
-
-PRECISIONS = tuple(10.0**power for power in np.arange(-2.0, 4.5, 0.5))
-"""Prior precisions of the weights among which validation rows choose."""
-_LAPLACE_ROWS = 500
-
-
 @dataclass(frozen=True, eq=False)
 class LastLayerLaplace:
     """Normal distribution of the last layer's weights around the trained ones; features stay as they are.
@@ -227,7 +210,6 @@ class LastLayerLaplace:
     a 1, written by its eigenvectors.
 
     Attributes:
-        model: the trained network.
         eigenvalues: of H [C (F + 1)].
         vectors: eigenvectors, rows ordered by class, then feature [C, F + 1, C (F + 1)].
         precision: tau.
@@ -295,20 +277,14 @@ def _features(model: SoftmaxNetwork, X: Any) -> FloatArray:
     return np.concatenate([phi, np.ones((len(phi), 1))], axis=1)
 
 
-# GPflow's sparse variational GP (Hensman et al. 2015) as a classifier and a regression of the same training loop.
-
-
-_SPARSE_ROWS = 1000
-
-
+# GPflow's sparse variational GP (Hensman et al. 2015) as a classifier and a regression of the same training
+# loop.
 @dataclass(frozen=True, eq=False)
 class SparseVariationalGP:
     """GPflow's SVGP under one of our likelihoods: kernel, inducing inputs and q(u) are trained.
 
     Attributes:
         model: of GPflow; its own likelihood is not used.
-        likelihood: of the targets.
-        prior_mean: the constant mean of the latent functions.
     """
 
     model: gpflow.models.SVGP
@@ -317,18 +293,15 @@ class SparseVariationalGP:
 
     @property
     def variables(self) -> list[Any]:
-        """Trained variables."""
         return [*self.model.trainable_variables, *getattr(self.likelihood, "variables", [])]
 
     def loss(self, X: Any, y: Any, seed: Any) -> Any:
-        """Return the negative evidence lower bound's estimate by a batch, in nats."""
         mean, variance = self.model.predict_f(X)
         scale = self.model.num_data / tf.cast(tf.shape(X)[0], tf.float64)
         fit = tf.reduce_sum(self.likelihood.expected_log(mean + self.prior_mean, variance, y, seed))
         return self.model.prior_kl() - scale * fit
 
     def validation_loss(self, X: FloatArray, y: npt.NDArray[Any]) -> float:
-        """Return the mean negative log predictive probability or density, in nats; NaN if there is none."""
         try:
             if isinstance(self.likelihood, GaussianNoise):
                 return negative_log_density(y, *self.predict_gaussian(X))
@@ -377,17 +350,10 @@ def build_sparse_gp(
     M: int,
     rng: np.random.Generator,
 ) -> SparseVariationalGP:
-    """Build an untrained sparse GP; kernel and inducing inputs start where Gaussian Wasserstein inference has them.
+    """Build an untrained sparse GP; kernel and inducing inputs start as in Gaussian Wasserstein inference.
 
     Args:
-        X: training inputs [N, D].
-        targets: of the regression that chooses the kernel's first parameters [N, L].
         likelihood: of the targets; None: Gaussian noise as that regression finds it.
-        prior: name in `random_elements.prior.PRIORS`.
-        prior_mean: constant mean.
-        prior_evaluations: of that regression's marginal likelihood.
-        M: inducing inputs.
-        rng: draws rows and centres.
     """
     fitted = fit_prior(prior, X, targets - prior_mean, rng, Budget(evaluations=prior_evaluations))
     gpflow.set_trainable(fitted.kernel, True)

@@ -21,9 +21,8 @@ from gpsuite.methods.wasserstein.baselines import (
     from_members,
     last_layer_laplace,
 )
-from gpsuite.methods.wasserstein.fitting import TrainingRows
+from gpsuite.methods.wasserstein.fitting import ClassifierOptions, GWIOptions, TrainingRows
 from gpsuite.methods.wasserstein.gwi import build_gwi_classifier, inducing_count
-from gpsuite.methods.wasserstein.options import ClassifierOptions, GWIOptions
 from gpsuite.methods.wasserstein.scoring import temperature, tempered
 from gpsuite.methods.wasserstein.training import Trainable, TrainingReport, TrainingState, train
 from gpsuite.models.classification.links import PROBIT
@@ -38,28 +37,22 @@ from gpsuite.models.random_elements.likelihoods import (
 from gpsuite.registry import Registry
 from gpsuite.seeds import derived_seed, stream
 
+CLASSIFIERS: Registry[Callable[[Fit], FittedClassifier]] = Registry("classifier")
+
 
 class StateKeeper(Protocol):
     """Where the states of a fit's trainings are kept between interruptions; `part` names the training."""
 
-    def load(self, part: str) -> TrainingState | None:
-        """Return the last state, if there is one."""
-        ...
+    def load(self, part: str) -> TrainingState | None: ...
 
-    def save(self, part: str, state: TrainingState) -> None:
-        """Keep a state."""
-        ...
+    def save(self, part: str, state: TrainingState) -> None: ...
 
 
 class NoKeeper:
-    """Keeps nothing."""
-
     def load(self, part: str) -> TrainingState | None:
-        """Return None."""
         return None
 
-    def save(self, part: str, state: TrainingState) -> None:
-        """Do nothing."""
+    def save(self, part: str, state: TrainingState) -> None: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,8 +61,6 @@ class FittedClassifier:
 
     Attributes:
         predict: class probabilities and data uncertainty of inputs [N, D].
-        report: how the training ended; an ensemble's worst member.
-        model: what was trained.
         chosen: what validation rows chose: temperature, precision.
     """
 
@@ -82,14 +73,6 @@ class FittedClassifier:
 @dataclass(frozen=True, eq=False)
 class Fit:
     """One fit: data, options, seed, budget and where states are kept.
-
-    Attributes:
-        rows: training and validation rows, labels 0, ..., C - 1.
-        n_classes: C; a class without a training row is refused.
-        options: settings.
-        seed: of everything random.
-        budget: steps and seconds.
-        keeper: of training states.
 
     Raises:
         ValueError: if a label is not a class, or a class has no training row.
@@ -112,11 +95,9 @@ class Fit:
             raise ValueError(f"no training row of class {', '.join(map(str, missing))}")
 
     def rng(self, *axes: str | int) -> np.random.Generator:
-        """Return a generator of its own for the named purpose."""
         return stream(self.seed, *axes)
 
     def trained(self, model: Trainable, part: str = "model") -> TrainingReport:
-        """Train a model, going on from a kept state if there is one."""
         return train(
             model,
             self.rows,
@@ -126,9 +107,6 @@ class Fit:
             self.keeper.load(part),
             lambda state: self.keeper.save(part, state),
         )
-
-
-CLASSIFIERS: Registry[Callable[[Fit], FittedClassifier]] = Registry("classifier")
 
 
 @CLASSIFIERS.register("gwi")
@@ -145,7 +123,6 @@ def _gwi_kernel(fit: Fit) -> FittedClassifier:
 
 @CLASSIFIERS.register("gwi_softmax")
 def _gwi_softmax(fit: Fit) -> FittedClassifier:
-    """GWI with a network's mean and the softmax likelihood."""
     return _gwi_with(fit, Softmax(fit.n_classes))
 
 
@@ -163,19 +140,16 @@ def _gwi_bernoulli(fit: Fit) -> FittedClassifier:
 
 @CLASSIFIERS.register("svgp")
 def _svgp(fit: Fit) -> FittedClassifier:
-    """Sparse variational GP with robust max."""
     return _sparse_gp(fit, RobustMax(fit.n_classes, fit.options.epsilon))
 
 
 @CLASSIFIERS.register("svgp_softmax")
 def _svgp_softmax(fit: Fit) -> FittedClassifier:
-    """Sparse variational GP with softmax."""
     return _sparse_gp(fit, Softmax(fit.n_classes))
 
 
 @CLASSIFIERS.register("map")
 def _map(fit: Fit) -> FittedClassifier:
-    """Softmax network, maximum a posteriori."""
     model, report = _network(fit)
     return FittedClassifier(model.predict, report, model)
 

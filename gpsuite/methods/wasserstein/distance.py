@@ -16,8 +16,8 @@ import numpy as np
 
 from gpsuite.arrays import FloatArray
 
+# Eigenvalues below this share of the largest count as this share in the slope of a square root.
 RELATIVE_FLOOR = 1e-12
-"""Eigenvalues below this share of the largest count as this share in the slope of a square root."""
 
 
 @dataclass(frozen=True)
@@ -50,17 +50,9 @@ def wasserstein_by_eigenvalues(
     r: FloatArray,
     k: FloatArray,
 ) -> WassersteinTerms:
-    """Return the paper's estimate from N points X and N_S of them, X_S.
+    """Return the paper's estimate from means and diagonals [N], r(X_S, X) [N_S, N] and k(X, X_S) [N, N_S].
 
     Rounding can make eigenvalues of the product negative or complex: real parts count, negative ones as 0.
-
-    Args:
-        prior_mean: m_P(X) [N].
-        mean: m_Q(X) [N].
-        prior_diagonal: k(x, x) over X [N].
-        diagonal: r(x, x) over X [N].
-        r: r(X_S, X) [N_S, N].
-        k: k(X, X_S) [N, N_S].
 
     Raises:
         ValueError: if shapes disagree or a value is not finite.
@@ -77,13 +69,7 @@ def wasserstein_by_eigenvalues(
 def wasserstein_on_points(
     prior_mean: FloatArray, mean: FloatArray, K: FloatArray, R: FloatArray
 ) -> WassersteinTerms:
-    """Return W2^2 exactly for rho the empirical measure of N points.
-
-    Args:
-        prior_mean: m_P [N].
-        mean: m_Q [N].
-        K: k(X, X), symmetric positive semidefinite [N, N].
-        R: r(X, X), the same.
+    """Return W2^2 exactly for rho the empirical measure of N points: means [N], kernel matrices K and R [N, N].
 
     Raises:
         ValueError: if shapes disagree or a value is not finite.
@@ -96,31 +82,13 @@ def wasserstein_on_points(
     return _terms(prior_mean, mean, np.diagonal(K), np.diagonal(R), cross)
 
 
-def squared_gaussian_wasserstein(
-    mean_p: FloatArray, covariance_p: FloatArray, mean_q: FloatArray, covariance_q: FloatArray
-) -> float:
-    """Return the squared 2-Wasserstein distance of N(mean_p, covariance_p) and N(mean_q, covariance_q) on R^d.
-
-    Raises:
-        ValueError: if shapes disagree or a value is not finite.
-    """
-    terms = wasserstein_on_points(
-        *(np.asarray(part, np.float64) for part in (mean_p, mean_q, covariance_p, covariance_q))
-    )
-    return max(len(mean_p) * terms.squared_distance, 0.0)  # rounding may leave it an ulp below 0
-
-
 def root_trace(K: FloatArray, R: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return tr (K^1/2 R_j K^1/2)^1/2 = |sqrt(R_j) sqrt(K)|_* [J] and its slopes in R [J, S, S], to train by.
+    """Return tr (K^1/2 R_j K^1/2)^1/2 = |sqrt(R_j) sqrt(K)|_* [J] and its slopes in R [J, S, S], to train by; K [S, S].
 
     An eigenvalue 0 adds the root of its rounding, 1e-8 of the largest.
 
     The slope is 1/2 K^1/2 (K^1/2 R K^1/2)^-1/2 K^1/2, symmetric; eigenvalues near 0 are floored in it, since the
     square root has none there.
-
-    Args:
-        K: symmetric positive semidefinite [S, S].
-        R: the same, one for each j [J, S, S].
     """
     root = _root(K)
     eigenvalues, vectors = np.linalg.eigh(_symmetric(root @ R @ root))

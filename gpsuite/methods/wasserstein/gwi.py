@@ -23,7 +23,7 @@ import tensorflow as tf
 from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.methods.wasserstein.distance import root_trace
-from gpsuite.methods.wasserstein.options import CHOSEN, GWIOptions
+from gpsuite.methods.wasserstein.fitting import CHOSEN, GWIOptions
 from gpsuite.methods.wasserstein.scoring import negative_log_density, negative_log_likelihood
 from gpsuite.models.networks import Network
 from gpsuite.models.random_elements.elements import (
@@ -36,13 +36,13 @@ from gpsuite.models.random_elements.elements import (
     SparseKernel,
     VariationalKernel,
     VariationalMean,
+    fit_prior,
 )
 from gpsuite.models.random_elements.likelihoods import ClassLikelihood, ClassPrediction, GaussianNoise
-from gpsuite.models.random_elements.prior import fit_prior
 from gpsuite.models.regression.inducing import kmeans_inducing
 
+# Latent mean [N, L], variance [N, L], targets [N] and seed -> E_Q log p(y | F) [N].
 ExpectedLog = Callable[[Any, Any, Any, Any], Any]
-"""Latent mean [N, L], variance [N, L], targets [N] and seed -> E_Q log p(y | F) [N]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,9 +50,6 @@ class WassersteinObjective:
     """Loss of a minibatch.
 
     Attributes:
-        element: prior and variational measures.
-        expected_log: of the likelihood.
-        n_data: N, all training rows.
         chosen: |X_S|; a batch of fewer rows takes them all.
     """
 
@@ -73,9 +70,6 @@ def squared_wasserstein(element: GaussianElement, X: Any, mean: Any, R: Any) -> 
     """Return W2^2(P_j, Q_j) [C] of a batch.
 
     Args:
-        element: the measures.
-        X: rows of the batch [N_B, D].
-        mean: m_Q over them [N_B, C].
         R: r over the first S of them [C, S, S].
     """
     count = tf.cast(tf.shape(R)[1], tf.float64)
@@ -97,18 +91,9 @@ def root_traces(K: Any, R: Any) -> tuple[Any, Any]:
     return values, slopes_of
 
 
-# Gaussian Wasserstein inference for classification and regression: building, training, predicting.
-
-
 @dataclass(frozen=True, eq=False)
 class GWIClassifier:
-    """A classifier in training or trained: `training.Trainable`, and predictions.
-
-    Attributes:
-        element: the Gaussian measures.
-        likelihood: robust max, softmax or Bernoulli.
-        objective: what is minimised.
-    """
+    """A classifier in training or trained: `training.Trainable`, and predictions."""
 
     element: GaussianElement
     likelihood: ClassLikelihood
@@ -116,15 +101,12 @@ class GWIClassifier:
 
     @property
     def variables(self) -> list[Any]:
-        """Trained variables."""
         return self.element.variables
 
     def loss(self, X: Any, y: Any, seed: Any) -> Any:
-        """Return the objective on a batch."""
         return self.objective.loss(X, y, seed)
 
     def validation_loss(self, X: FloatArray, y: npt.NDArray[Any]) -> float:
-        """Return the mean negative log predictive probability, in nats; NaN if there is no prediction."""
         try:
             return negative_log_likelihood(self.predict(X).probabilities, y)
         except ArithmeticError:
@@ -142,7 +124,7 @@ class GWIClassifier:
 
 @dataclass(frozen=True, eq=False)
 class GWIRegressor:
-    """A regression in training or trained; attributes as `GWIClassifier`."""
+    """A regression in training or trained; fields as `GWIClassifier`."""
 
     element: GaussianElement
     likelihood: GaussianNoise
@@ -150,15 +132,12 @@ class GWIRegressor:
 
     @property
     def variables(self) -> list[Any]:
-        """Trained variables."""
         return [*self.element.variables, *self.likelihood.variables]
 
     def loss(self, X: Any, y: Any, seed: Any) -> Any:
-        """Return the objective on a batch."""
         return self.objective.loss(X, y, seed)
 
     def validation_loss(self, X: FloatArray, y: npt.NDArray[Any]) -> float:
-        """Return the mean negative log predictive density, in nats; NaN if there is no prediction."""
         try:
             return negative_log_density(y, *self.predict(X))
         except (ArithmeticError, ValueError):
@@ -184,14 +163,7 @@ def build_gwi_classifier(
 ) -> GWIClassifier:
     """Build a classifier ready for training: prior fitted, variational kernel at the sparse posterior of the labels.
 
-    The prior's targets are the labels as indicators (+-1 for one latent function), less its mean.
-
-    Args:
-        X: training inputs [N, D].
-        y: labels 0, ..., C - 1 [N].
-        likelihood: of the labels.
-        options: the measures.
-        rng: draws rows, inducing inputs and the network's first parameters.
+    The prior's targets are the labels 0, ..., C - 1 as indicators (+-1 for one latent function), less its mean.
 
     Raises:
         ValueError: if data or options do not fit.

@@ -15,17 +15,21 @@ from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.methods.wasserstein.baselines import build_sparse_gp
 from gpsuite.methods.wasserstein.classifiers import NoKeeper, StateKeeper
-from gpsuite.methods.wasserstein.fitting import TrainingRows
+from gpsuite.methods.wasserstein.fitting import GWIOptions, TrainingOptions, TrainingRows
 from gpsuite.methods.wasserstein.gwi import build_gwi_regressor, inducing_count
-from gpsuite.methods.wasserstein.options import GWIOptions, TrainingOptions
 from gpsuite.methods.wasserstein.scoring import variance_factor
 from gpsuite.methods.wasserstein.training import Trainable, train
 from gpsuite.models.config import Hyperparameters, ModelSpec
-from gpsuite.models.regression.gpflow_models import build_gpr
-from gpsuite.models.regression.prediction import predict
-from gpsuite.models.regression.training import hyperparameters_of, maximise_likelihood
+from gpsuite.models.regression.gpflow_models import (
+    build_gpr,
+    hyperparameters_of,
+    maximise_likelihood,
+    predict,
+)
 from gpsuite.registry import Registry
 from gpsuite.seeds import derived_seed, stream
+
+REGRESSORS: Registry[Callable[[RegressionFit], FittedRegressor]] = Registry("regressor")
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,9 +38,6 @@ class FittedRegressor:
 
     Attributes:
         predict: mean [N] and variance [N] of targets, noise included, of inputs [N, D].
-        status: done, budget or diverged.
-        reason: why the training ended.
-        model: what was trained.
         tempering: factor alpha of the variance with the best validation likelihood; `predict` is without it.
     """
 
@@ -70,7 +71,6 @@ class RegressionFit:
     def trained(
         self, model: Trainable, predictions: Callable[[FloatArray], tuple[FloatArray, FloatArray]]
     ) -> FittedRegressor:
-        """Train a model by minibatches, going on from a kept state if there is one."""
         report = train(
             model,
             self.rows,
@@ -89,12 +89,8 @@ class RegressionFit:
         status: str,
         reason: str,
     ) -> FittedRegressor:
-        """Temper a trained model on the validation rows."""
         alpha = variance_factor(self.rows.y_validation, *predictions(self.rows.X_validation))
         return FittedRegressor(predictions, status, reason, model, alpha)
-
-
-REGRESSORS: Registry[Callable[[RegressionFit], FittedRegressor]] = Registry("regressor")
 
 
 @REGRESSORS.register("gwi")
@@ -105,7 +101,6 @@ def _gwi(fit: RegressionFit) -> FittedRegressor:
 
 @REGRESSORS.register("gwi_kernel")
 def _gwi_kernel(fit: RegressionFit) -> FittedRegressor:
-    """GWI with a mean in the prior kernel's basis."""
     return _gwi_with(fit, replace(fit.options, mean="kernel"))
 
 
@@ -117,7 +112,6 @@ def _gwi_nngp(fit: RegressionFit) -> FittedRegressor:
 
 @REGRESSORS.register("svgp")
 def _svgp(fit: RegressionFit) -> FittedRegressor:
-    """GPflow's sparse variational GP."""
     o, X = fit.options, fit.rows.X
     M = inducing_count(len(X), o.inducing)
     rng = stream(fit.seed, "start")

@@ -20,8 +20,9 @@ from scipy.stats import rankdata
 from gpsuite.arrays import BoolArray, FloatArray, IntArray
 from gpsuite.models.classification.robust_max import checked_labels
 
+# Bins of the calibration error where nothing else is said, as Guo et al. 2017.
 BINS = 15
-"""Bins of the calibration error where nothing else is said, as Guo et al. 2017."""
+TEMPERATURES = (1e-3, 1e3)
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +68,6 @@ class RiskCoverage:
 
 
 def accuracy(probabilities: FloatArray, labels: IntArray) -> float:
-    """Return the share of points whose most probable class is the label."""
     p, y = checked_predictions(probabilities, labels)
     return float(np.mean(p.argmax(axis=1) == y))
 
@@ -102,7 +102,6 @@ def reliability(probabilities: FloatArray, labels: IntArray, bins: int = BINS) -
 
 
 def calibration_error(probabilities: FloatArray, labels: IntArray, bins: int = BINS) -> float:
-    """Return the expected calibration error with equal-width bins (see `Reliability`)."""
     return reliability(probabilities, labels, bins).error
 
 
@@ -127,13 +126,9 @@ def mutual_information(members: FloatArray) -> FloatArray:
 
 
 def risk_coverage(uncertainty: FloatArray, wrong: BoolArray) -> RiskCoverage:
-    """Return the error rate among the most certain points for every share of them.
+    """Return the error rate among the most certain points for every share of them, from uncertainties and errors [N].
 
     Within a group of equal uncertainty the errors are spread evenly, so that the order of points does not matter.
-
-    Args:
-        uncertainty: larger is less certain [N].
-        wrong: whether each prediction is wrong [N].
 
     Raises:
         ValueError: if shapes disagree, there is no point or an uncertainty is not finite.
@@ -165,15 +160,8 @@ def checked_predictions(probabilities: FloatArray, labels: IntArray) -> tuple[Fl
     return p, checked_labels(labels, len(p), p.shape[1])
 
 
-# Scores of telling two samples apart by a number: out-of-distribution inputs by their uncertainty. No TensorFlow.
-
-
 def auroc(inside: FloatArray, outside: FloatArray) -> float:
     """Return the probability that an outside score exceeds an inside one, ties counting one half.
-
-    Args:
-        inside: uncertainties of in-distribution inputs [N].
-        outside: uncertainties of out-of-distribution inputs, the positive class [N'].
 
     Raises:
         ValueError: if a sample is empty or not a finite vector.
@@ -221,11 +209,7 @@ def _checked(inside: FloatArray, outside: FloatArray) -> tuple[FloatArray, Float
     return samples
 
 
-# Scores of Gaussian predictions N(mean, variance), noise included, in the targets' units. No TensorFlow.
-
-
 def rmse(y: FloatArray, mean: FloatArray) -> float:
-    """Return the root of the mean squared error, in units of y."""
     return float(np.sqrt(np.mean((np.asarray(y) - mean) ** 2)))
 
 
@@ -291,23 +275,12 @@ def checked_gaussians(
     return y, mean, variance
 
 
-# Tempering of predictions, chosen on validation rows: Gaussian variances in closed form, logits by a search.
-
-
-TEMPERATURES = (1e-3, 1e3)
-
-
 class ExactPredictionsError(ValueError):
     """Every validation target was predicted exactly: the less variance the better, without end."""
 
 
 def variance_factor(y: FloatArray, mean: FloatArray, variance: FloatArray) -> float:
     """Return alpha with the least negative log density of N(mean, alpha variance): mean((y - mean)^2 / variance).
-
-    Args:
-        y: validation targets [N].
-        mean: predictions [N].
-        variance: with the noise [N].
 
     Raises:
         ValueError: if shapes disagree, a value is not finite or a variance is not positive.
@@ -342,5 +315,4 @@ def temperature(logits: FloatArray, labels: IntArray) -> float:
 
 
 def tempered(logits: FloatArray, T: float) -> FloatArray:
-    """Return softmax(logits / T) [N, C]."""
     return np.asarray(softmax(logits / T, axis=1))

@@ -24,20 +24,19 @@ import tensorflow as tf
 from gpsuite.arrays import FloatArray
 from gpsuite.atomic import write_atomically
 from gpsuite.budget import Budget
-from gpsuite.methods.wasserstein.fitting import TrainingRows
-from gpsuite.methods.wasserstein.options import TrainingOptions
+from gpsuite.methods.wasserstein.fitting import TrainingOptions, TrainingRows
 from gpsuite.seeds import derived_seed, stream
 
 _FIRST_DECAY, _SECOND_DECAY, _TINY = 0.9, 0.999, 1e-7  # Kingma & Ba 2015
+SAVE_SECONDS = 10.0  # between states: at most so much work is lost
+_ARRAYS = ("values", "first", "second", "best")
 
 
 class Trainable(Protocol):
     """What is trained: variables, a loss on a batch, and a score on the validation rows."""
 
     @property
-    def variables(self) -> list[Any]:
-        """TensorFlow variables, always in the same order."""
-        ...
+    def variables(self) -> list[Any]: ...
 
     def loss(self, X: Any, y: Any, seed: Any) -> Any:
         """Return the scalar to be minimised for a batch [N_B, D], [N_B]; seed: two integers of this step."""
@@ -53,7 +52,6 @@ class TrainingState:
     """All that the next epoch depends on.
 
     Attributes:
-        epoch: epochs done.
         values: of the variables, in order; likewise Adam's moments `first` and `second`, and `best`.
         best: values with the best validation score so far.
         learning_rate: of its steps.
@@ -90,7 +88,6 @@ class TrainingReport:
 
     Attributes:
         status: done (all epochs, or stopped early), budget, or diverged (the loss or every score was not finite).
-        reason: why it ended, in words.
         state: as it ended; continue from it with a larger budget or more epochs.
     """
 
@@ -114,10 +111,6 @@ def train(
     trial goes on, so its trial is no extra work.
 
     Args:
-        model: changed in place.
-        rows: training and validation rows.
-        options: how.
-        seed: of the order of rows and of what the loss samples.
         budget: each step is one evaluation; when it ends within an epoch, that epoch is scored as it stands. At
             least one step is done.
         start: a state of an earlier training with the same seed, its trial decided; None begins with the variables
@@ -227,11 +220,9 @@ class AdamStep:
         self._count.assign(float(state.evaluations))
 
     def values(self) -> tuple[FloatArray, ...]:
-        """Return the variables' values."""
         return tuple(variable.numpy() for variable in self._model.variables)
 
     def score(self, rows: TrainingRows) -> float:
-        """Return the validation score of the variables as they stand, in nats."""
         return float(self._model.validation_loss(rows.X_validation, rows.y_validation))
 
     def state(self, before: TrainingState, score: float, steps: int) -> TrainingState:
@@ -250,7 +241,6 @@ class AdamStep:
         )
 
     def step(self, X: FloatArray, y: npt.NDArray[Any], seed: int) -> float:
-        """Take one step on a batch and return its loss before the step."""
         if self._compiled is None:
             kind = tf.int64 if np.issubdtype(y.dtype, np.integer) else tf.float64
             signature = [
@@ -283,21 +273,10 @@ def _assign(variables: list[Any], values: tuple[FloatArray, ...]) -> None:
         variable.assign(value)
 
 
-# Training states on disk: a training that was killed goes on from its last one.
-
-
-SAVE_SECONDS = 10.0  # between states: at most so much work is lost
-_ARRAYS = ("values", "first", "second", "best")
-
-
 class StateFolder:
     """One file per training in a folder, written whole or not at all, at most once in `seconds`.
 
     A state that cannot be written or read only costs the epochs since the one before.
-
-    Args:
-        folder: made with the first state.
-        seconds: between two states.
     """
 
     def __init__(self, folder: Path, seconds: float = SAVE_SECONDS) -> None:
@@ -323,7 +302,6 @@ class StateFolder:
         return TrainingState(epoch, values, first, second, best, rate, batch, scores, evaluations)
 
     def save(self, part: str, state: TrainingState) -> None:
-        """Keep a state, if it is time."""
         if time.monotonic() - self._saved < self._seconds:
             return
         arrays = {

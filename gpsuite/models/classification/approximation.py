@@ -21,35 +21,20 @@ __all__ = ["SMALLEST_VARIANCE", "GPCPosterior"]
 
 @dataclass(frozen=True, eq=False)
 class GPCPosterior(LatentPosterior):
-    """Gaussian latent posterior and the link to the class probability; fields of `LatentPosterior` first.
-
-    Attributes:
-        link: class probability from the latent value.
-    """
+    """Gaussian latent posterior, `LatentPosterior`, and the link from the latent value to the class probability."""
 
     link: Link
 
     def probability(self, Xnew: FloatArray) -> FloatArray:
-        """Return p(y=1|x) [B], the expectation of the link under the latent posterior.
-
-        Raises:
-            ValueError: if `Xnew` is not finite or not of shape [B, D].
-        """
+        """Return p(y=1|x) [B], the expectation of the link under the latent posterior; errors as `latent`."""
         return self.link.probability(*self.latent(Xnew))
 
     def probability_with_gradient(self, Xnew: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return p(y=1|x) [B] and its gradient in the inputs [B, D].
-
-        Raises:
-            ValueError: if `Xnew` is not finite or not of shape [B, D].
-        """
+        """Return p(y=1|x) [B] and its gradient in the inputs [B, D]; errors as `latent`."""
         mean, variance, d_mean, d_variance = self.latent_with_gradient(Xnew)
         by_mean, by_variance = self.link.probability_gradient(mean, variance)
         gradient = by_mean[:, None] * d_mean + by_variance[:, None] * d_variance
         return self.link.probability(mean, variance), gradient
-
-
-# What Laplace's method and expectation propagation share: prior matrix, weighted factor, gradient, result.
 
 
 class NotConvergedError(ArithmeticError):
@@ -61,9 +46,7 @@ class BinaryProblem:
     """A binary classification problem and the model that is fitted to it.
 
     Attributes:
-        X: inputs, shape [N, D].
         y: labels -1 or +1, shape [N].
-        spec: kernel, and one lengthscale per input or a single one.
         link: log-concave link; the logistic's moments are by quadrature.
 
     Raises:
@@ -95,9 +78,7 @@ class GPCFit:
         posterior: of the last iteration; use `require_converged` before relying on it.
         log_marginal_likelihood: the method's approximation of log p(y|X), in nats.
         gradient: of it in the logarithms of (variance, lengthscales...), shape [T].
-        converged: whether the stated criterion of the method was met.
-        iterations: factorisations of the N x N matrix.
-        residual: the criterion's value at the end.
+        converged: whether the method's criterion was met.
         state: where the iteration ended, a start for near hyperparameters (Laplace: alpha [N]; EP: sites [2, N]).
     """
 
@@ -110,7 +91,7 @@ class GPCFit:
     state: FloatArray
 
     def require_converged(self) -> GPCPosterior:
-        """Return the posterior.
+        """Return the posterior if the iteration converged.
 
         Raises:
             NotConvergedError: if the iteration did not converge or gave non-finite numbers.
@@ -126,10 +107,6 @@ class WeightedSystem:
     """B = I + W^1/2 K W^1/2 for weights W >= 0, and what follows from its factor L L'.
 
     B's eigenvalues are at least 1, so no jitter is ever added; W_i = 0 is allowed.
-
-    Args:
-        K: prior covariance, shape [N, N].
-        weights: W, shape [N].
 
     Raises:
         NonFiniteMatrixError, NotPositiveDefiniteError: if K or W is not finite or too large.
@@ -150,7 +127,6 @@ class WeightedSystem:
 
     @cached_property
     def _inverse(self) -> FloatArray:
-        """L^-1, lower triangular."""
         return np.asarray(lapack.dtrtri(self.factor.lower, lower=1)[0])
 
     @cached_property
@@ -160,7 +136,6 @@ class WeightedSystem:
 
     @cached_property
     def inverse_diagonal(self) -> FloatArray:
-        """Diagonal of B^-1, shape [N]."""
         return np.asarray(np.einsum("ij,ij->j", self._inverse, self._inverse))
 
     def precision(self) -> FloatArray:
@@ -174,11 +149,6 @@ class WeightedSystem:
 
 class KernelSystem:
     """Prior covariance of the training inputs and its derivatives in the log hyperparameters.
-
-    Args:
-        X: inputs, shape [N, D].
-        spec: kernel and whether it is ARD.
-        hyperparameters: variance and lengthscales; the noise variance is not used.
 
     Raises:
         ValueError: if X is not finite or of shape [N, D], or the number of lengthscales does not fit.
@@ -236,10 +206,9 @@ def classification_data(X: FloatArray, y: FloatArray) -> tuple[FloatArray, Float
 
 # How far an approximate latent posterior is from the gold standard, at test inputs.
 #
-# The paper (Blaas et al. 2020, Sec. 6.2) reports "empirical distances" without a definition. Here: the mean over
-# test inputs of the 2-Wasserstein distance between the latent marginals; the KL divergence is given beside it.
-
-
+# The paper (Blaas et al. 2020, Sec. 6.2) reports "empirical distances" without a definition. Here: the mean
+# over test inputs of the 2-Wasserstein distance between the latent marginals; the KL divergence is given
+# beside it.
 def gaussian_wasserstein(
     mean_a: FloatArray, variance_a: FloatArray, mean_b: FloatArray, variance_b: FloatArray
 ) -> FloatArray:
@@ -256,15 +225,10 @@ def gaussian_kl(
 
 
 def wasserstein_to_draws(mean: FloatArray, variance: FloatArray, draws: FloatArray) -> FloatArray:
-    """Return the 2-Wasserstein distance of normals from the empirical distributions of draws, shape [B].
+    """Return the 2-Wasserstein distance [B] of normals from the empirical distributions of draws [S, B].
 
     In one dimension the optimal plan pairs quantiles. With cells of probability 1/S the normal's part is
     replaced by its quantile in the middle of the cell.
-
-    Args:
-        mean: shape [B].
-        variance: shape [B].
-        draws: shape [S, B].
     """
     count = draws.shape[0]
     quantiles = ndtri((np.arange(count) + 0.5) / count)

@@ -16,12 +16,11 @@ from gpsuite.models.classification.links import Link
 from gpsuite.models.config import Hyperparameters
 
 MAX_ITERATIONS = 300
+# Converged when every tilted and posterior marginal agree: |mean difference| / sd, |variance ratio - 1|.
 MOMENT_TOLERANCE = 1e-9
-"""Converged when every tilted and posterior marginal agree: |mean difference| / sd, |variance ratio - 1|."""
-
 _SMALLEST_DAMPING, _RECOVERY = 0.1, 1.1
+# Below this site precision times posterior variance, (1 - B^-1_ii) / tau_i has lost too many digits.
 _WEAK_SITE = 1e-4
-"""Below this site precision times posterior variance, (1 - B^-1_ii) / tau_i has lost too many digits."""
 
 
 @dataclass(frozen=True)
@@ -55,11 +54,6 @@ def expectation_propagation(
 
     All sites are updated at once; the step is damped (halved, then slowly lengthened) whenever the moments'
     disagreement grows. The fixed points are those of sequential EP. Converged by moments, `MOMENT_TOLERANCE`.
-
-    Args:
-        problem: data, kernel and link.
-        hyperparameters: variance and lengthscales.
-        start: `state` of an earlier fit of the same data, to begin from.
 
     Raises:
         ValueError: if the lengthscales do not fit.

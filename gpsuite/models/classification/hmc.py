@@ -17,9 +17,8 @@ from gpsuite.models.classification.variational import log_sigma
 from gpsuite.models.linalg import CholeskyFactor, stable_cholesky
 from gpsuite.models.radial import kappa, squared_distances
 
+# Length of a trajectory: a quarter period of a standard normal target gives independent draws, a whole none.
 _QUARTER_PERIOD = math.pi / 2.0
-"""Length of a trajectory: a quarter period of a standard normal target gives independent draws, a whole none."""
-
 _PILOT_STEPS, _MOST_STEPS = 4, 64
 
 
@@ -52,8 +51,6 @@ class HMCLatents:
     variance `conditional_variance`: the marginal is the mixture of these over the draws.
 
     Attributes:
-        mean: posterior mean of the latent value, shape [B].
-        variance: posterior variance, shape [B].
         means: conditional mean for every draw, shape [S, B], S = chains * draws.
         conditional_variance: shape [B].
         r_hat: largest potential scale reduction over the test inputs.
@@ -74,7 +71,7 @@ class HMCLatents:
     converged: bool
 
     def draws(self, generator: np.random.Generator) -> FloatArray:
-        """Return one draw of the latent value per stored draw and test input, shape [S, B]."""
+        """Return one draw of the latent value per stored draw and test input, [S, B]."""
         noise = generator.standard_normal(self.means.shape)
         return np.asarray(self.means + np.sqrt(self.conditional_variance) * noise)
 
@@ -91,13 +88,6 @@ def sample_latents(
     With K = L L' the prior of u = L^-1 f is standard normal. The approximation only serves as coordinates,
     u = m + C z with its whitened mean m and covariance C C', in which the target is nearly standard normal;
     the sampled distribution does not depend on it.
-
-    Args:
-        posterior: Laplace or EP approximation over the training inputs; EP gives the better coordinates.
-        y: labels -1 or +1, shape [N].
-        Xnew: test inputs, shape [B, D].
-        generator: seeds TensorFlow's stateless random numbers.
-        settings: lengths and limits.
 
     Raises:
         ValueError: if data do not fit or the link is neither probit nor logistic.
@@ -148,7 +138,6 @@ def _target(link: Link, y: FloatArray, lower: FloatArray, centre: FloatArray, ro
 def _run_chains(
     target: Any, dimension: int, seed: tf.Tensor, settings: LatentHMCSettings
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the states [draws, chains, N] and the acceptance probabilities [draws, chains]."""
     seeds = tfp.random.split_seed(seed, 4)
     state = tf.random.stateless_normal([settings.chains, dimension], seeds[0], dtype=tf.float64)
     size, steps = dimension**-0.25, _PILOT_STEPS
@@ -173,8 +162,6 @@ def _run_chains(
 
 
 def _chain(kernel: Any, start: Any, draws: int, seed: tf.Tensor, trace: Any) -> tuple[FloatArray, FloatArray]:
-    """Return the states and what `trace` takes from the kernel's results, one row per draw."""
-
     def sample() -> Any:
         return tfp.mcmc.sample_chain(draws, start, kernel=kernel, trace_fn=trace, seed=seed)
 

@@ -15,9 +15,8 @@ from gpsuite.models.classification.links import Link
 from gpsuite.models.config import Hyperparameters
 
 MAX_ITERATIONS = 100
+# The mode is reached when a full Newton step moves no latent value by more than this share of 1 + max|f|.
 STEP_TOLERANCE = 1e-10
-"""The mode is reached when a full Newton step moves no latent value by more than this share of 1 + max|f|."""
-
 _MAX_HALVINGS = 40
 _ROUNDING = 64.0 * float(np.finfo(np.float64).eps)
 
@@ -41,11 +40,6 @@ def laplace(
 
     Newton's method on a = K^-1 f with the step halved until the posterior density does not fall. Converged
     when a full Newton step is below `STEP_TOLERANCE` (or below the rounding of K a).
-
-    Args:
-        problem: data, kernel and link.
-        hyperparameters: variance and lengthscales.
-        start: `state` of an earlier fit of the same data, to begin from.
 
     Raises:
         ValueError: if the lengthscales do not fit.

@@ -12,37 +12,34 @@ from scipy.special import erfcx, expit, log_ndtr, ndtr
 from gpsuite.arrays import FloatArray
 from gpsuite.registry import Registry
 
+# Standard deviations covered by the trapezoidal rule: the rest is below 1e-32.
 REACH = 12.0
-"""Standard deviations covered by the trapezoidal rule: the rest is below 1e-32."""
-
+# The same where relative accuracy in the tail matters: sigma's tilt moves the mass by up to `WIDE`
+# deviations.
 EP_REACH = 24.0
-"""The same where relative accuracy in the tail matters: sigma's tilt moves the mass by up to `WIDE` deviations."""
-
 STEP = 0.05
+# Standard deviation from which the other rule is used: the trapezoidal error is 2 exp(-2 pi^2 / (STEP sd)).
 WIDE = 10.0
-"""Standard deviation from which the other rule is used: the trapezoidal error is 2 exp(-2 pi^2 / (STEP sd))."""
-
 _FADED, _NODES = 40.0, 96  # sigma(-40) = 4e-18
 _ABSCISSAE, _WEIGHTS = np.polynomial.legendre.leggauss(_NODES)  # type: ignore[no-untyped-call]
 _F = 0.5 * _FADED * (_ABSCISSAE + 1.0)
 _W = 0.5 * _FADED * _WEIGHTS
 _BLOCK = 4096
+# GPflow's `Bernoulli` maps Phi to [1e-3, 1 - 1e-3].
+GPFLOW_SQUEEZE = 1e-3
+_TAIL, _TERMS = 3.0, 60
+LINKS: Registry[Link] = Registry("link")
 
 
 def logistic_moments(
     mean: FloatArray, variance: FloatArray, reach: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return E sigma(f), E sigma'(f), E sigma''(f) for f ~ N(mean, variance), sigma logistic.
+    """Return E sigma(f), E sigma'(f), E sigma''(f) for f ~ N(mean, variance), elementwise, sigma logistic.
 
     Absolute error below 1e-12. Up to a standard deviation of `WIDE`: trapezoidal rule, exponentially accurate
     since sigma's poles lie at +-i pi. Above: sigma is a step plus a short-ranged odd function, so
     E sigma = Phi(mean/sd) + int_0^40 sigma(-f) [N(-f) - N(f)] df, by Gauss-Legendre. The number of operations
     does not depend on the variance, and each result only on its own mean and variance.
-
-    Args:
-        mean: any shape.
-        variance: >= 0, broadcasts with `mean`.
-        reach: standard deviations to cover, `REACH` or `EP_REACH`.
     """
     mean, variance = np.broadcast_arrays(np.asarray(mean, np.float64), np.asarray(variance, np.float64))
     flat_mean, sd = mean.ravel(), np.sqrt(variance.ravel())
@@ -89,21 +86,11 @@ def _step_and_rest(mean: FloatArray, sd: FloatArray) -> FloatArray:
 # Link functions of binary classification: class probability from the latent value, p(y=1|f) = sigma(f).
 #
 # All are symmetric, sigma(-f) = 1 - sigma(f), and concave on f > 0. Labels y are -1.0 or +1.0. No TensorFlow.
-
-
-GPFLOW_SQUEEZE = 1e-3
-"""GPflow's `Bernoulli` maps Phi to [1e-3, 1 - 1e-3]."""
-
-_TAIL, _TERMS = 3.0, 60
-
-
 class Link(Protocol):
     """What inference and certification ask of a link; every method works elementwise and broadcasts."""
 
     @property
-    def name(self) -> str:
-        """Key in `LINKS`."""
-        ...
+    def name(self) -> str: ...
 
     @property
     def log_concave(self) -> bool:
@@ -125,13 +112,9 @@ class Link(Protocol):
         """Upper bound of |sigma''''|, tight to 1e-5."""
         ...
 
-    def sigma(self, f: FloatArray) -> FloatArray:
-        """Return p(y=1|f)."""
-        ...
+    def sigma(self, f: FloatArray) -> FloatArray: ...
 
-    def log_likelihood(self, y: FloatArray, f: FloatArray) -> FloatArray:
-        """Return log p(y|f)."""
-        ...
+    def log_likelihood(self, y: FloatArray, f: FloatArray) -> FloatArray: ...
 
     def derivatives(self, y: FloatArray, f: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the first three derivatives of log p(y|f) in f."""
@@ -152,9 +135,6 @@ class Link(Protocol):
         ...
 
 
-LINKS: Registry[Link] = Registry("link")
-
-
 @dataclass(frozen=True)
 class Probit:
     """sigma = Phi, the standard normal distribution function; Rasmussen & Williams 2006, Sec. 3.2 and 3.9."""
@@ -166,7 +146,6 @@ class Probit:
     B4: float = 0.55058784  # max |3x - x^3| phi(x), at x^2 = 3 - sqrt(6)
 
     def sigma(self, f: FloatArray) -> FloatArray:
-        """Return Phi(f)."""
         return np.asarray(ndtr(f))
 
     def log_likelihood(self, y: FloatArray, f: FloatArray) -> FloatArray:
@@ -179,11 +158,9 @@ class Probit:
         return y * first, -weight, y * third
 
     def probability(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
-        """Return Phi(mean / sqrt(1 + variance))."""
         return np.asarray(ndtr(mean / np.sqrt(1.0 + variance)))
 
     def probability_gradient(self, mean: FloatArray, variance: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the derivatives of `probability` in mean and variance."""
         width = np.sqrt(1.0 + variance)
         t = mean / width
         d_mean = np.exp(-0.5 * t * t) / (math.sqrt(2.0 * math.pi) * width)
@@ -210,20 +187,16 @@ class Logistic:
     B4: float = 0.127684  # sup |sigma''''|
 
     def sigma(self, f: FloatArray) -> FloatArray:
-        """Return 1 / (1 + exp(-f))."""
         return np.asarray(expit(f))
 
     def log_likelihood(self, y: FloatArray, f: FloatArray) -> FloatArray:
-        """Return -log(1 + exp(-y f))."""
         return -np.logaddexp(0.0, -y * f)
 
     def derivatives(self, y: FloatArray, f: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the first three derivatives of log sigma(y f) in f."""
         weight = expit(f) * expit(-f)
         return y * expit(-y * f), -weight, weight * np.tanh(0.5 * f)
 
     def probability(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
-        """Return E sigma(f), f ~ N(mean, variance)."""
         return logistic_moments(mean, variance, REACH)[0]
 
     def probability_gradient(self, mean: FloatArray, variance: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -251,17 +224,14 @@ class SqueezedProbit:
 
     @property
     def B2(self) -> float:
-        """Largest |sigma''|."""
         return self._slope * PROBIT.B2
 
     @property
     def B3(self) -> float:
-        """Largest |sigma'''|."""
         return self._slope * PROBIT.B3
 
     @property
     def B4(self) -> float:
-        """Largest |sigma''''|."""
         return self._slope * PROBIT.B4
 
     @property
@@ -269,33 +239,27 @@ class SqueezedProbit:
         return 1.0 - 2.0 * self.squeeze
 
     def sigma(self, f: FloatArray) -> FloatArray:
-        """Return squeeze + (1 - 2 squeeze) Phi(f)."""
         return self.squeeze + self._slope * PROBIT.sigma(f)
 
     def log_likelihood(self, y: FloatArray, f: FloatArray) -> FloatArray:
-        """Return log(squeeze + (1 - 2 squeeze) Phi(y f))."""
         return np.log(self.sigma(y * f))
 
     def derivatives(self, y: FloatArray, f: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the first three derivatives of log p(y|f) in f."""
         z = y * f
         h = self._slope * np.exp(-0.5 * z * z) / (math.sqrt(2.0 * math.pi) * self.sigma(z))
         second = -h * (z + h)
         return y * h, second, -y * (second * (z + h) + h * (1.0 + second))
 
     def probability(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
-        """Return squeeze + (1 - 2 squeeze) Phi(mean / sqrt(1 + variance))."""
         return self.squeeze + self._slope * PROBIT.probability(mean, variance)
 
     def probability_gradient(self, mean: FloatArray, variance: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the derivatives of `probability` in mean and variance."""
         d_mean, d_variance = PROBIT.probability_gradient(mean, variance)
         return self._slope * d_mean, self._slope * d_variance
 
     def log_partition(
         self, y: FloatArray, mean: FloatArray, variance: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return log E p(y|f), f ~ N(mean, variance), and its first two derivatives in the mean."""
         p = self.probability(y * mean, variance)
         first, half_second = self.probability_gradient(y * mean, variance)
         slope = first / p

@@ -29,19 +29,21 @@ from gpsuite.models.classification.robust_max import largest_probabilities, pred
 from gpsuite.models.latent import KernelPosterior
 from gpsuite.models.radial import kappa, kappa_and_slope, squared_distances
 
+# Largest error of the trapezoidal rule along one direction.
 TOLERANCE = 1e-10
-"""Largest error of the trapezoidal rule along one direction."""
+# Nodes farther than this many deviations are left out; their weight is part of the error.
 REACH = 6.5
-"""Nodes farther than this many deviations are left out; their weight is part of the error."""
 MAX_NODES = 40_000
+# Independent scramblings, each of 2^9 points.
 REPETITIONS, POWER = 16, 9
-"""Independent scramblings, each of 2^9 points."""
 DEVIATIONS = 6.0
 ROUNDING = 1e-13
-
 _SHARE = 0.9  # of the strip in which the integrand is analytic
 _FARTHEST = 6.0  # beyond it the Gaussian's own growth in the strip costs more than it gains
 _ENTRIES = 1 << 21
+# Stated error of a probability to be the largest: a hundred times what was measured.
+QUADRATURE = 1e-9
+SMALLEST = 1e-12  # of a variance, per unit s: below it rounding decides
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,11 +78,7 @@ def centred_root(covariance: FloatArray) -> FloatArray:
 
 
 def softmax_moments(mean: FloatArray, root: FloatArray) -> SoftmaxMoments:
-    """Return E softmax(f) and E softmax(f) softmax(f)' for f = mean + root z, z standard normal.
-
-    Args:
-        mean: [B, C].
-        root: [B, C, C - 1], such as `centred_root` of the covariances.
+    """Return E softmax(f) and E softmax(f) softmax(f)', f = mean [B, C] + root [B, C, C - 1] z, z standard normal.
 
     Raises:
         ValueError: if shapes disagree or a value is not finite.
@@ -114,7 +112,6 @@ class _Rule:
 
 
 def _groups(spread: FloatArray) -> list[slice]:
-    """Return runs of rows whose largest spreads differ by less than a half."""
     largest, runs, start = spread.max(axis=1), [], 0
     for end in range(1, len(largest) + 1):
         if end == len(largest) or largest[end] > 1.5 * max(largest[start], 0.1):
@@ -167,7 +164,6 @@ def _sums(mean: FloatArray, root: FloatArray, rule: _Rule) -> tuple[FloatArray, 
 
 
 def _scrambled(mean: FloatArray, root: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return means over scrambled points, and `DEVIATIONS` standard errors of the worst entry."""
     B, C = mean.shape
     weights = np.full(1 << POWER, 0.5**POWER)
     first, second = np.empty((REPETITIONS, B, C)), np.empty((REPETITIONS, B, C, C))
@@ -191,9 +187,6 @@ def _sobol_nodes(directions: int) -> tuple[FloatArray, ...]:
     return tuple(found)
 
 
-# Posterior of a softmax Gaussian process classifier in the form that prediction and certification need.
-
-
 @dataclass(frozen=True, eq=False)
 class MultiClassPosterior(KernelPosterior):
     """Latent posterior f(x) ~ N(m(x), S(x)) of C functions with one kernel; class probabilities by the softmax.
@@ -201,10 +194,6 @@ class MultiClassPosterior(KernelPosterior):
     With k_i = s kappa(|(x - X_i) / l|): m_c = k' alpha_c and S_cj = s delta_cj + sum_r w_r (F_rc k)(F_rj k).
 
     Attributes:
-        X: training or inducing inputs, shape [N, D].
-        kernel: name in `gpsuite.models.config.KERNEL_NAMES`.
-        variance: s, prior variance of every latent function.
-        lengthscales: l, shape [D], positive, in units of X.
         alpha: weights of the means, shape [C, N].
         root: F, shape [R, C, N].
         weights: w, shape [R]; -1 for Laplace, eigenvalues minus 1 for variational posteriors.
@@ -222,15 +211,10 @@ class MultiClassPosterior(KernelPosterior):
 
     @property
     def n_classes(self) -> int:
-        """C."""
         return len(self.alpha)
 
     def latent(self, Xnew: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the mean vectors [B, C] and covariance matrices [B, C, C] of the latent functions.
-
-        Raises:
-            ValueError: if `Xnew` is not finite or not of shape [B, D].
-        """
+        """Return mean vectors [B, C] and covariance matrices [B, C, C]; ValueError unless `Xnew` is finite."""
         scaled = self._scaled(Xnew)
         C = self.n_classes
         mean, covariance = np.empty((len(scaled), C)), np.empty((len(scaled), C, C))
@@ -243,28 +227,15 @@ class MultiClassPosterior(KernelPosterior):
         return mean, covariance
 
     def moments(self, Xnew: FloatArray) -> SoftmaxMoments:
-        """Return the class probabilities [B, C] with the cubature's error, and E softmax softmax' [B, C, C].
-
-        Raises:
-            ValueError: if `Xnew` is not finite or not of shape [B, D].
-        """
+        """Return the class probabilities [B, C] with the cubature's error, and E softmax softmax' [B, C, C]."""
         mean, covariance = self.latent(Xnew)
         return softmax_moments(mean, centred_root(covariance))
 
     def probabilities(self, Xnew: FloatArray) -> FloatArray:
-        """Return the class probabilities [B, C] at inputs [B, D].
-
-        Raises:
-            ValueError: if `Xnew` is not finite or not of shape [B, D].
-        """
         return self.moments(Xnew).mean
 
     def mean_with_gradient(self, Xnew: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the latent means [B, C] and their gradients in the inputs, [B, C, D].
-
-        Raises:
-            ValueError: if `Xnew` is not finite or not of shape [B, D].
-        """
+        """Return the latent means [B, C] and their gradients in the inputs, [B, C, D]."""
         scaled = self._scaled(Xnew)
         k, slope = kappa_and_slope(self.kernel, squared_distances(scaled, self._inputs))
         weights = self.variance * slope[:, None, :] * self.alpha
@@ -300,11 +271,7 @@ class MultiClassPosterior(KernelPosterior):
         )
 
     def function(self, c: int) -> GPCPosterior:
-        """Return f_c as the latent function of a binary classifier with the logistic link.
-
-        Raises:
-            ValueError: if the class is out of range.
-        """
+        """Return f_c as a binary classifier with the logistic link; ValueError if c is out of range."""
         if not 0 <= c < self.n_classes:
             raise ValueError(f"class {c}: one of {self.n_classes} is needed")
         used = np.abs(self.root[:, c]).max(axis=1, initial=0.0) > 0.0
@@ -323,14 +290,6 @@ class MultiClassPosterior(KernelPosterior):
     @cached_property
     def _stacked(self) -> FloatArray:
         return np.ascontiguousarray(self.root.reshape(-1, self.root.shape[2]))
-
-
-# Posterior with the robust-max likelihood: independent latent functions, one of which is the largest.
-
-
-QUADRATURE = 1e-9
-"""Stated error of a probability to be the largest: a hundred times what was measured."""
-SMALLEST = 1e-12  # of a variance, per unit s: below it rounding decides
 
 
 @dataclass(frozen=True, eq=False)
@@ -355,11 +314,7 @@ class RobustMaxPosterior(MultiClassPosterior):
             raise ValueError("the latent functions must be independent")
 
     def probabilities(self, Xnew: FloatArray) -> FloatArray:
-        """Return the class probabilities [B, C] at inputs [B, D], each within `QUADRATURE`.
-
-        Raises:
-            ValueError: if `Xnew` is not finite or not of shape [B, D].
-        """
+        """Return the class probabilities [B, C], each within `QUADRATURE`."""
         mean, covariance = self.latent(Xnew)
         variance = np.maximum(np.einsum("bcc->bc", covariance), SMALLEST * self.variance)
         return predictive_probabilities(largest_probabilities(mean, variance), self.epsilon)

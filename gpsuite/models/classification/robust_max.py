@@ -26,14 +26,15 @@ from scipy.special import ndtr, roots_hermite, roots_legendre, xlogy
 from gpsuite.arrays import FloatArray, IntArray
 
 EPSILON = 0.01  # Wild et al. 2022
+# Deviations beyond which a normal distribution function is 0 or 1 in float64.
 REACH = 8.3
-"""Deviations beyond which a normal distribution function is 0 or 1 in float64."""
+# Largest width of a panel, in deviations of the narrowest latent value that varies on it, up to 10 classes.
 PANEL = 4.0
-"""Largest width of a panel, in deviations of the narrowest latent value that varies on it, up to 10 classes."""
+# Least deviation, relative to the distance from the largest mean, that nodes in float64 resolve.
 RESOLVED = 1e-8
-"""Least deviation, relative to the distance from the largest mean, that nodes in float64 resolve."""
+# Deviations narrower than this part of their mean are moved to 0 first: else nodes lose digits, up to 1e-8 of
+# S.
 TIGHT = 1e-6
-"""Deviations narrower than this part of their mean are moved to 0 first: else nodes lose digits, up to 1e-8 of S."""
 _NODES, _WEIGHTS = roots_legendre(16)  # on such panels: |sum of S - 1| below 1e-8
 _INVERSE_ROOT_TWO_PI = 1.0 / np.sqrt(2.0 * np.pi)
 _ROWS = 256  # points at a time: the working arrays stay near the processor
@@ -55,13 +56,9 @@ class LabelProbability:
 
 
 def largest_probabilities(mean: FloatArray, variance: FloatArray) -> FloatArray:
-    """Return S [N, C], the probability of each latent value to be the largest.
+    """Return S [N, C], the probability of each latent value to be the largest, of means and variances [N, C], C >= 2.
 
     The sum over classes is 1 but for the quadrature's error (`sum_error`), and is left as it is found.
-
-    Args:
-        mean: m [N, C], C >= 2.
-        variance: r > 0 [N, C].
 
     Raises:
         ValueError: if shapes disagree, C < 2, a value is not finite or a variance is not positive.
@@ -81,12 +78,7 @@ def largest_probabilities(mean: FloatArray, variance: FloatArray) -> FloatArray:
 
 
 def label_probability(mean: FloatArray, variance: FloatArray, labels: IntArray) -> LabelProbability:
-    """Return S_y and its slopes for the label y of each point, as training needs it.
-
-    Args:
-        mean: m [N, C], C >= 2.
-        variance: r > 0 [N, C].
-        labels: y in 0, ..., C - 1 [N].
+    """Return S_y and its slopes for the label y in 0, ..., C - 1 of each point, as training needs it.
 
     Raises:
         ValueError: as `largest_probabilities`, or if a label is not one of the classes.
@@ -102,11 +94,7 @@ def label_probability(mean: FloatArray, variance: FloatArray, labels: IntArray) 
 
 
 def gauss_hermite_probabilities(mean: FloatArray, variance: FloatArray, order: int) -> FloatArray:
-    """Return S [N, C] by the one Gauss-Hermite rule of Wild et al. 2022 (A.6), inexact where variances differ.
-
-    Raises:
-        ValueError: as `largest_probabilities`.
-    """
+    """Return S [N, C] by the one Gauss-Hermite rule of Wild et al. 2022 (A.6), inexact where variances differ."""
     mean, variance = _checked(mean, variance)
     deviation = np.sqrt(variance)
     nodes, weights = roots_hermite(order)
@@ -137,11 +125,7 @@ def data_uncertainty(n_classes: int, epsilon: float = EPSILON) -> float:
 
 
 def log_levels(n_classes: int, epsilon: float) -> tuple[float, float]:
-    """Return log(1 - epsilon) and log(epsilon / (C - 1)).
-
-    Raises:
-        ValueError: unless C >= 2 and 0 < epsilon < 1.
-    """
+    """Return log(1 - epsilon) and log(epsilon / (C - 1)); ValueError unless C >= 2 and 0 < epsilon < 1."""
     if n_classes < 2 or not 0.0 < epsilon < 1.0:
         raise ValueError(f"C={n_classes}, epsilon={epsilon}: needed are C >= 2 and 0 < epsilon < 1")
     return float(np.log1p(-epsilon)), float(np.log(epsilon / (n_classes - 1)))
@@ -153,11 +137,7 @@ def sum_error(largest: FloatArray) -> float:
 
 
 def checked_labels(labels: npt.NDArray[Any], count: int, n_classes: int) -> IntArray:
-    """Return labels as integers [N].
-
-    Raises:
-        ValueError: if their shape is another or one is not among 0, ..., C - 1.
-    """
+    """Return labels as integers [N]; ValueError on another shape or a label outside 0, ..., C - 1."""
     labels = np.asarray(labels)
     if labels.shape != (count,):
         raise ValueError(f"labels of shape ({count},) are needed, got {labels.shape}")
@@ -242,7 +222,6 @@ def _products_of_others(phi: FloatArray) -> FloatArray:
 
 
 def _summed(owner: IntArray, panels: FloatArray, count: int) -> FloatArray:
-    """Return the sums over each point's panels, [N, K]."""
     sums = [np.bincount(owner, panels[:, k], count) for k in range(panels.shape[1])]
     return np.stack(sums, axis=1).astype(np.float64)  # bincount of nothing counts in integers
 

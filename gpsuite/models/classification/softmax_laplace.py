@@ -31,10 +31,7 @@ class MultiClassProblem:
     """A classification problem with C classes and the model that is fitted to it.
 
     Attributes:
-        X: inputs, shape [N, D].
         labels: 0, ..., C - 1, shape [N].
-        n_classes: C >= 2.
-        spec: kernel, one for all latent functions, and one lengthscale per input or a single one.
 
     Raises:
         ValueError: if shapes do not fit, an input is not finite, or a label is not one of the classes.
@@ -58,7 +55,6 @@ class MultiClassProblem:
 
     @property
     def one_hot(self) -> FloatArray:
-        """The labels as rows of zeros and a one, transposed: [C, N]."""
         return np.asarray(self.labels[None] == np.arange(self.n_classes)[:, None], dtype=np.float64)
 
 
@@ -67,12 +63,9 @@ class MultiClassFit:
     """A Gaussian approximation at the posterior mode, at fixed hyperparameters.
 
     Attributes:
-        problem: what was fitted.
-        hyperparameters: variance and lengthscales.
         log_marginal_likelihood: the approximation of log p(y|X) (Eq. 3.44), in nats.
         gradient: of it in the logarithms of (variance, lengthscales...), shape [T].
         converged: whether a full Newton step is below `STEP_TOLERANCE`, or as small as rounding lets it be.
-        iterations: Newton steps.
         residual: the last step's size.
         state: weights a = K^-1 f of the mode, [C, N]; a start for near hyperparameters.
         mode: f, [C, N].
@@ -131,11 +124,6 @@ def softmax_laplace(
     Newton's method on a = K^-1 f with the step halved until the posterior density does not fall; C + 1 factors of
     order N a step.
 
-    Args:
-        problem: data and kernel.
-        hyperparameters: variance and lengthscales.
-        start: `state` of an earlier fit of the same data, [C, N].
-
     Raises:
         ValueError: if the lengthscales do not fit.
         NonFiniteMatrixError, NotPositiveDefiniteError: if the hyperparameters are too extreme to factorise.
@@ -190,12 +178,10 @@ class _SoftmaxSystem:
         return np.stack([self.total.half_solve(each) for each in self.E])
 
     def weighted(self, v: FloatArray) -> FloatArray:
-        """Return W v, [C, N]."""
         moved = self.pi * v
         return np.asarray(moved - self.pi * moved.sum(axis=0))
 
     def reduced(self, v: FloatArray) -> FloatArray:
-        """Return R v, [C, N]."""
         own = np.einsum("cij,cj->ci", self.E, v)
         return np.asarray(own - np.einsum("cij,j->ci", self.E, self.total.solve(own.sum(axis=0))))
 

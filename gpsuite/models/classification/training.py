@@ -24,15 +24,13 @@ from gpsuite.models.linalg import NonFiniteMatrixError, NotPositiveDefiniteError
 from gpsuite.models.search import Status, minimise
 from gpsuite.registry import Registry
 
+# The search's box for the variance and each lengthscale. On separable data EP's evidence may rise with the
+# variance without end; beyond the box it tells nothing more.
 SEARCH_RANGE = (1e-6, 1e6)
-"""The search's box for the variance and each lengthscale.
-
-On separable data EP's evidence may rise with the variance without end; beyond the box it tells nothing more.
-"""
-
 Inference = Callable[[BinaryProblem, Hyperparameters, FloatArray | None], GPCFit]
-
 INFERENCES: Registry[Inference] = Registry("inference")
+
+
 INFERENCES.register("laplace")(laplace)
 INFERENCES.register("ep")(expectation_propagation)
 
@@ -42,16 +40,14 @@ class StartOutsideBoxError(ValueError):
 
 
 class Fit(Protocol):
-    """What the search for hyperparameters asks of an approximation; see `GPCFit`."""
-
     @property
-    def log_marginal_likelihood(self) -> float: ...  # noqa: D102
+    def log_marginal_likelihood(self) -> float: ...
     @property
-    def gradient(self) -> FloatArray: ...  # noqa: D102
+    def gradient(self) -> FloatArray: ...
     @property
-    def converged(self) -> bool: ...  # noqa: D102
+    def converged(self) -> bool: ...
     @property
-    def state(self) -> FloatArray: ...  # noqa: D102
+    def state(self) -> FloatArray: ...
 
 
 FitT = TypeVar("FitT", bound=Fit)
@@ -64,10 +60,8 @@ class Trained(Generic[FitT]):
 
     Attributes:
         fit: converged approximation at `hyperparameters`.
-        hyperparameters: the best met; the noise variance is the start's and has no meaning here.
         evaluations: evaluations of the log marginal likelihood with its gradient (the paper's epochs).
         status: done (converged), budget (stopped early) or diverged (the search failed; best point kept).
-        reason: why it ended, in words.
         failed: evaluations without a converged approximation; their steps were rejected.
     """
 
@@ -97,9 +91,6 @@ def train_gpc(
 
     Args:
         problem: data, kernel and link; with `spec.ard` a single given lengthscale is used for each input.
-        inference: name in `INFERENCES`.
-        start: where the search begins.
-        budget: counts every evaluation; ends the search when exhausted.
         largest_variance: end of the search's box for the variance.
 
     Raises:
@@ -127,8 +118,6 @@ def train_multiclass_gpc(
 
     Args:
         problem: data, classes and kernel; with `spec.ard` a single given lengthscale is used for each input.
-        start: where the search begins.
-        budget: counts every evaluation; ends the search when exhausted.
         largest_variance: end of the search's box for the variance.
 
     Raises:

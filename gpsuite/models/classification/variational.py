@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any, TypeAlias
 
 import gpflow
@@ -15,18 +16,17 @@ from scipy.linalg import solve_triangular
 from gpsuite.arrays import FloatArray
 from gpsuite.models.classification.approximation import GPCPosterior, classification_data
 from gpsuite.models.classification.links import LOGISTIC, PROBIT, SQUEEZED_PROBIT, Link
+from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior, RobustMaxPosterior
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.models.kernels import build_kernel, kernel_name
 from gpsuite.models.linalg import stable_cholesky
 from gpsuite.models.radial import expanded
 
+VariationalModel: TypeAlias = gpflow.models.VGP | gpflow.models.SVGP
+
 
 def log_sigma(link: Link) -> Callable[[tf.Tensor], tf.Tensor]:
-    """Return log p(y=1|f) as a TensorFlow function.
-
-    Raises:
-        ValueError: if the link is neither probit nor logistic.
-    """
+    """Return log p(y=1|f) as a TensorFlow function; ValueError unless the link is probit or logistic."""
     if link == PROBIT:
         log_cdf: Callable[[tf.Tensor], tf.Tensor] = tfp.distributions.Normal(
             np.float64(0.0), np.float64(1.0)
@@ -45,9 +45,6 @@ def exact_probit(f: tf.Tensor) -> tf.Tensor:
 
 class StableBernoulli(gpflow.likelihoods.Bernoulli):  # type: ignore[misc]
     """GPflow's Bernoulli with log p computed without 1 - p, which rounds to zero from f = 9 (probit) on.
-
-    Args:
-        link: probit or logistic.
 
     Raises:
         ValueError: for another link.
@@ -99,23 +96,10 @@ def link_of(likelihood: gpflow.likelihoods.Likelihood) -> Link:
     )
 
 
-# Between GPflow's variational classifiers (VGP, SVGP) and `GPCPosterior`.
-
-
-VariationalModel: TypeAlias = gpflow.models.VGP | gpflow.models.SVGP
-
-
 def build_vgp(
     X: FloatArray, y: FloatArray, spec: ModelSpec, hyperparameters: Hyperparameters, link: Link
 ) -> gpflow.models.VGP:
-    """Build GPflow's variational classifier with one latent value per data point; it is not trained.
-
-    Args:
-        X: inputs, shape [N, D].
-        y: labels -1 or +1, shape [N]; the model holds them as 0 and 1.
-        spec: kernel, and one lengthscale per input or a single one.
-        hyperparameters: variance and lengthscales.
-        link: probit, logistic or squeezed probit (GPflow's own).
+    """Build GPflow's VGP, not trained, for labels y of -1 or +1; the model holds them as 0 and 1.
 
     Raises:
         ValueError: if data, lengthscales or link do not fit.
@@ -123,32 +107,6 @@ def build_vgp(
     X, y = classification_data(X, y)
     kernel = build_kernel(spec, hyperparameters, X.shape[1])
     return gpflow.models.VGP((X, (y[:, None] + 1.0) / 2.0), kernel, build_bernoulli(link))
-
-
-def build_svgp(
-    Z: FloatArray,
-    num_data: int,
-    spec: ModelSpec,
-    hyperparameters: Hyperparameters,
-    link: Link,
-    whiten: bool = True,
-) -> gpflow.models.SVGP:
-    """Build GPflow's sparse variational classifier; it is not trained.
-
-    Args:
-        Z: inducing inputs, shape [M, D].
-        num_data: N, for mini-batches.
-        spec: kernel, and one lengthscale per input or a single one.
-        hyperparameters: variance and lengthscales.
-        link: probit, logistic or squeezed probit (GPflow's own).
-        whiten: whether q describes L^-1 f(Z), K_ZZ = L L', instead of f(Z).
-
-    Raises:
-        ValueError: if lengthscales or link do not fit.
-    """
-    kernel = build_kernel(spec, hyperparameters, Z.shape[1])
-    inducing = gpflow.inducing_variables.InducingPoints(np.array(Z, dtype=np.float64))
-    return gpflow.models.SVGP(kernel, build_bernoulli(link), inducing, num_data=num_data, whiten=whiten)
 
 
 def variational_posterior(model: VariationalModel) -> GPCPosterior:
@@ -190,10 +148,6 @@ def as_vgp(posterior: GPCPosterior, y: FloatArray) -> gpflow.models.VGP:
     With K + jitter = L L': q_mu = L' alpha and q_sqrt q_sqrt' = I - L' R L. GPflow's jitter cancels, so the
     predictions agree.
 
-    Args:
-        posterior: over the training inputs, with weights of at most 0.
-        y: labels -1 or +1, shape [N].
-
     Raises:
         NotPositiveDefiniteError: if the approximation is more certain than GPflow's jitter and that of
             `stable_cholesky` admit.
@@ -231,10 +185,81 @@ def _require_plain(model: VariationalModel) -> None:
 
 
 def _covariance_root(model: VariationalModel) -> FloatArray:
-    """Return C [M, M] with covariance C C' of the variational distribution."""
     q_sqrt = np.asarray(model.q_sqrt.numpy())
     return np.tril(q_sqrt[0]) if q_sqrt.ndim == 3 else np.diag(q_sqrt[:, 0])
 
 
 def _transposed_solve(lower: FloatArray, right: FloatArray) -> FloatArray:
     return np.asarray(solve_triangular(lower, right, lower=True, trans="T", check_finite=False))
+
+
+def multiclass_posterior(model: gpflow.models.SVGP) -> MultiClassPosterior:
+    """Return the latent posterior of an SVGP with one kernel for all classes, with its present parameters.
+
+    With GPflow's `MultiClass` likelihood it is a `RobustMaxPosterior`.
+
+    Raises:
+        TypeError: for another model, likelihood, kernel, mean function or inducing variable.
+        NotPositiveDefiniteError: if the inducing covariance cannot be factorised.
+    """
+    likelihood = model.likelihood
+    robust = type(likelihood) is gpflow.likelihoods.MultiClass
+    if not (type(likelihood) is gpflow.likelihoods.Softmax or robust):
+        raise TypeError(
+            f"likelihood {type(likelihood).__name__}: only the softmax and the robust maximum are known"
+        )
+    if robust and type(likelihood.invlink) is not gpflow.likelihoods.RobustMax:
+        raise TypeError(f"link {type(likelihood.invlink).__name__}: only the robust maximum is known")
+    softmax = softmax_posterior(model)
+    if not robust:
+        return softmax
+    values = {each.name: getattr(softmax, each.name) for each in fields(softmax)}
+    return RobustMaxPosterior(**values, epsilon=float(likelihood.invlink.epsilon.numpy()))
+
+
+def softmax_posterior(model: gpflow.models.SVGP) -> MultiClassPosterior:
+    """Return the latent posterior of an SVGP under the softmax, whatever its own likelihood.
+
+    The classes' variational distributions are independent: with K_ZZ + jitter = L L' and the whitened covariance
+    Q diag(lambda) Q' of class c, alpha_c = L^-T m_c, and the rows of its root are Q' L^-1 with weights lambda - 1.
+
+    Raises:
+        TypeError: for another model, kernel, mean function or inducing variable.
+        NotPositiveDefiniteError: if the inducing covariance cannot be factorised.
+    """
+    _multiclass_variational_require_plain(model)
+    Z, kernel = np.asarray(model.inducing_variable.Z.numpy()), model.kernel
+    K = np.asarray(kernel(Z).numpy()) + gpflow.config.default_jitter() * np.eye(len(Z))
+    factor = stable_cholesky(K, jitters=(0.0,))
+    means, M, C = model.q_mu.numpy(), len(Z), model.num_latent_gps
+    roots = model.q_sqrt.numpy()
+    alpha, root, weights = np.empty((C, M)), np.zeros((C, M, C, M)), np.empty((C, M))
+    for c in range(C):
+        mean, own = means[:, c], np.tril(roots[c]) if roots.ndim == 3 else np.diag(roots[:, c])
+        if not model.whiten:
+            mean, own = factor.half_solve(mean), factor.half_solve(own)
+        rotation, singular, _ = np.linalg.svd(own)
+        alpha[c] = solve_triangular(factor.lower, mean, lower=True, trans="T")
+        root[c, :, c] = solve_triangular(factor.lower, rotation, lower=True, trans="T").T
+        weights[c] = singular * singular - 1.0
+    return MultiClassPosterior(
+        X=Z,
+        kernel=kernel_name(kernel),
+        variance=float(kernel.variance.numpy()),
+        lengthscales=expanded(kernel.lengthscales.numpy(), Z.shape[1]),
+        alpha=alpha,
+        root=root.reshape(C * M, C, M),
+        weights=weights.ravel(),
+        operator_bound=max(1.0, 1.0 + float(weights.max())),
+    )
+
+
+def _multiclass_variational_require_plain(model: gpflow.models.SVGP) -> None:
+    if type(model) is not gpflow.models.SVGP:
+        raise TypeError(f"{type(model).__name__} is no SVGP")
+    if type(model.inducing_variable) is not gpflow.inducing_variables.InducingPoints:
+        raise TypeError("only inducing points can be converted, no other inducing variables")
+    if type(model.mean_function) is not gpflow.functions.Zero:
+        raise TypeError(f"mean function {type(model.mean_function).__name__}: only the zero mean is known")
+    if not model.kernel.active_dims == slice(None, None, None):
+        raise TypeError("a kernel on some of the inputs cannot be converted")

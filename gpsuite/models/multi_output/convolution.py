@@ -25,6 +25,10 @@ from gpsuite.models.multi_output.observations import (
 )
 from gpsuite.models.sampling.priors import NOISE_FLOOR, Gamma, HyperPriors, UnconstrainedPrior
 
+SMOOTHING_PRIOR = Gamma(
+    1.5, 3.0
+)  # mean 1/2, a third of the lengthscales' prior mean: most of it is no more than a blur
+
 
 @dataclass(frozen=True, eq=False)
 class ConvolutionParameters:
@@ -45,11 +49,9 @@ class ConvolutionParameters:
     W: FloatArray
 
     def __len__(self) -> int:
-        """Number S of vectors."""
         return len(self.noise)
 
     def rows(self, part: slice) -> ConvolutionParameters:
-        """Return some of the vectors."""
         return ConvolutionParameters(
             self.variance[part], self.lengthscale[part], self.noise[part], self.smoothing[part], self.W[part]
         )
@@ -81,7 +83,6 @@ class ConvolutionLikelihood(BatchedLikelihood[ConvolutionParameters]):
     """
 
     def __init__(self, observations: Observations, n_outputs: int, n_latent: int) -> None:
-        """Take at least one observation, P and L."""
         pairs = ObservedPairs(observations, n_outputs)
         self._n_inputs, self._n_latent = observations.X.shape[1], n_latent
         self._moments = np.column_stack([np.ones(len(pairs.r2)), pairs.r2])
@@ -90,10 +91,6 @@ class ConvolutionLikelihood(BatchedLikelihood[ConvolutionParameters]):
     def value_and_gradient(
         self, parameters: ConvolutionParameters
     ) -> tuple[FloatArray, ConvolutionParameters]:
-        """Return the log marginal likelihood [S] and its derivatives.
-
-        Where a covariance cannot be factorised or a number is not finite, the value is -inf and the derivatives zero.
-        """
         count = len(parameters)
         value = np.empty(count)
         sums = np.empty((count, len(self._pairs.classes), self._n_latent, 2))
@@ -155,19 +152,14 @@ class ConvolutionLikelihood(BatchedLikelihood[ConvolutionParameters]):
         return ConvolutionParameters(by_variance, by_lengthscale, -0.5 * diagonal, by_smoothing, by_weight)
 
 
-# Convolution process with Gaussian smoothing: outputs that see the same latent processes through their own blur.
+# Convolution process with Gaussian smoothing: outputs that see the same latent processes through their own
+# blur.
 #
-# f_p = sum_l G_pl * g_l with G_pl proportional to N(. | 0, A_p^-1) and latent covariances proportional to
-# N(x - x' | 0, Lambda_l^-1), so that cov(f_p(x), f_q(x')) is a sum of N(x - x' | 0, A_p^-1 + A_q^-1 + Lambda_l^-1)
-# (Alvarez and Lawrence 2011; Li, Rakitsch and Zimmer 2022, App. G and H). NumPy, for many
-# hyperparameter vectors at once. `gpsuite.data.generators.covariances.convolution_covariance` takes general matrices.
-
-
-SMOOTHING_PRIOR = Gamma(
-    1.5, 3.0
-)  # mean 1/2, a third of the lengthscales' prior mean: most of it is no more than a blur
-
-
+# f_p = sum_l G_pl * g_l with G_pl proportional to N(. | 0, A_p^-1) and latent covariances proportional to N(x
+# - x' | 0, Lambda_l^-1), so that cov(f_p(x), f_q(x')) is a sum of N(x - x' | 0, A_p^-1 + A_q^-1 +
+# Lambda_l^-1) (Alvarez and Lawrence 2011; Li, Rakitsch and Zimmer 2022, App. G and H). NumPy, for many
+# hyperparameter vectors at once. `gpsuite.data.generators.covariances.convolution_covariance` takes general
+# matrices.
 @dataclass(frozen=True)
 class ConvolutionProcess:
     """Gaussian convolution process with isotropic smoothing and latent kernels; implements `MultiOutputModel`.
@@ -187,8 +179,6 @@ class ConvolutionProcess:
     Attributes:
         n_outputs: P.
         n_inputs: D; it enters the covariance between outputs.
-        n_latent: number L of latent processes (default: P).
-        priors: of the hyperparameters that the linear model of coregionalisation has too.
         smoothing: prior of each width s_p, in units of the inputs.
 
     Raises:
@@ -211,12 +201,10 @@ class ConvolutionProcess:
 
     @property
     def n_parameters(self) -> int:
-        """Length d of u."""
         return 2 * self.n_latent + 2 * self.n_outputs + self.n_outputs * self.n_latent
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the d constrained parameters, in the order of u."""
         latent, outputs = range(self.n_latent), range(self.n_outputs)
         of_latent = [f"{name}_{i}" for name in ("variance", "lengthscale") for i in latent]
         of_outputs = [f"{name}_{p}" for name in ("noise", "smoothing") for p in outputs]
@@ -224,7 +212,6 @@ class ConvolutionProcess:
 
     @cached_property
     def prior(self) -> UnconstrainedPrior:
-        """The prior of u."""
         latent = [(self.priors.variance, 0.0)] * self.n_latent
         latent += [(self.priors.lengthscale, 0.0)] * self.n_latent
         outputs = [(self.priors.noise, NOISE_FLOOR)] * self.n_outputs + [
@@ -233,38 +220,24 @@ class ConvolutionProcess:
         return UnconstrainedPrior(latent + outputs, [self.priors.mixing] * (self.n_outputs * self.n_latent))
 
     def draw_prior(self, rng: np.random.Generator, n: int) -> FloatArray:
-        """Return n draws of u from the prior, [n, d]."""
         return self.prior.draw(rng, n)
 
     def log_prior(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return log prior + log |Jacobian| [S] and its gradient with respect to u [S, d]."""
         return self.prior.log_density(u)
 
     def constrain(self, u: FloatArray) -> ConvolutionParameters:
-        """Return the hyperparameters of u [S, d] by name."""
         edges = np.cumsum([self.n_latent, self.n_latent, self.n_outputs, self.n_outputs])
         variance, lengthscale, noise, smoothing, weights = np.split(self.prior.constrain(u), edges, axis=1)
         W = weights.reshape(len(u), self.n_outputs, self.n_latent)
         return ConvolutionParameters(variance, lengthscale, noise, smoothing, W)
 
     def join(self, parameters: ConvolutionParameters) -> FloatArray:
-        """Return the hyperparameters, or derivatives with respect to them, as one array [S, d] in the order of u."""
         return np.hstack([each.reshape(len(each), -1) for each in vars(parameters).values()])
 
     def unconstrain(self, parameters: ConvolutionParameters) -> FloatArray:
-        """Return u [S, d] of hyperparameters.
-
-        Raises:
-            ValueError: if a variance, lengthscale or width is not positive, or a noise variance not above 1e-6.
-        """
         return self.prior.unconstrain(self.join(parameters))
 
     def likelihood(self, observations: Observations) -> Likelihood:
-        """Return the log marginal likelihood of the observations as a function of u, zero if there are none.
-
-        Raises:
-            ValueError: if an observation's output is not one of 0, ..., P - 1, or its input not of D numbers.
-        """
         p = observations.p
         if len(p) and not (p.min() >= 0 and p.max() < self.n_outputs):
             raise ValueError(f"outputs {p.min()} to {p.max()} observed; the model has {self.n_outputs}")
@@ -277,7 +250,6 @@ class ConvolutionProcess:
     def covariance(
         self, u: FloatArray, X: FloatArray, p: IntArray, X2: FloatArray, p2: IntArray
     ) -> FloatArray:
-        """Return cov(f_p(x), f_p2(x2)) between listed pairs, [S, N, N2]."""
         found = np.empty((len(u), len(X), len(X2)))
         for q in np.unique(p2):
             here = np.flatnonzero(p2 == q)
@@ -285,7 +257,6 @@ class ConvolutionProcess:
         return found
 
     def cross_covariance(self, u: FloatArray, X: FloatArray, p: IntArray, X2: FloatArray) -> FloatArray:
-        """Return cov(f_p(x), f_q(x2)) for every output q, [S, N, N2, P]."""
         parameters = self.constrain(u)
         found = np.empty((len(u), len(X), len(X2), self.n_outputs))
         for q in range(self.n_outputs):
@@ -293,7 +264,6 @@ class ConvolutionProcess:
         return found
 
     def prior_covariance(self, u: FloatArray) -> FloatArray:
-        """Return cov(f_p(x), f_q(x)) at one input, the same everywhere, [S, P, P]."""
         parameters = self.constrain(u)
         found = np.empty((len(u), self.n_outputs, self.n_outputs))
         for p in range(self.n_outputs):
@@ -303,7 +273,6 @@ class ConvolutionProcess:
         return found
 
     def noise(self, u: FloatArray) -> FloatArray:
-        """Return the noise variances [S, P]."""
         return self.constrain(u).noise
 
     def _with_output(

@@ -32,8 +32,9 @@ from gpsuite.models.multi_output.observations import (
 )
 from gpsuite.models.sampling.priors import NOISE_FLOOR, HyperPriors, UnconstrainedPrior
 
+# Parameter vectors per batch at least, where the pairs of outputs are more than this.
 FEWEST, MANY_CLASSES = 4, 20
-"""Parameter vectors per batch at least, where the pairs of outputs are more than this."""
+MIXINGS = ("free", "identity")
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,11 +54,9 @@ class Parameters:
     W: FloatArray
 
     def __len__(self) -> int:
-        """Number S of vectors."""
         return len(self.noise)
 
     def rows(self, part: slice) -> Parameters:
-        """Return some of the vectors."""
         return Parameters(self.variance[part], self.lengthscale[part], self.noise[part], self.W[part])
 
 
@@ -70,7 +69,6 @@ class CoregionalizationLikelihood(BatchedLikelihood[Parameters]):
     """
 
     def __init__(self, observations: Observations, n_outputs: int, n_latent: int, kernel: str) -> None:
-        """Take at least one observation, P, L and the kernel's name, one of `LATENT_KERNELS`."""
         pairs = ObservedPairs(observations, n_outputs)
         self._n_outputs, self._n_latent = n_outputs, n_latent
         self._kernel = LatentKernel(kernel, pairs.r2)
@@ -79,10 +77,6 @@ class CoregionalizationLikelihood(BatchedLikelihood[Parameters]):
         super().__init__(pairs, max(least, CHUNK // max(1, n_latent * len(pairs.r2))))
 
     def value_and_gradient(self, parameters: Parameters) -> tuple[FloatArray, Parameters]:
-        """Return the log marginal likelihood [S] and its derivatives.
-
-        Where a covariance cannot be factorised or a number is not finite, the value is -inf and the derivatives zero.
-        """
         count, n_pair_sums = len(parameters), (self._n_latent, self._n_outputs, self._n_outputs)
         value = np.empty(count)
         sums = np.empty((2, count, *n_pair_sums))
@@ -138,7 +132,6 @@ class IndependentLikelihood:
     """Log marginal likelihood of independent outputs: each output's own covariance, factorised by itself."""
 
     def __init__(self, observations: Observations, n_outputs: int, kernel: str) -> None:
-        """Take the observations, P and the kernel's name; an output without observations contributes nothing."""
         self._parts: list[tuple[int, CoregionalizationLikelihood]] = []
         for p in range(n_outputs):
             here = observations.p == p
@@ -147,17 +140,12 @@ class IndependentLikelihood:
                 self._parts.append((p, CoregionalizationLikelihood(own, 1, 1, kernel)))
 
     def value(self, parameters: Parameters) -> FloatArray:
-        """Return the log marginal likelihood [S]; -inf where a covariance cannot be factorised or it is not finite."""
         value = np.zeros(len(parameters))
         for p, part in self._parts:
             value += part.value(_single(parameters, p))
         return value
 
     def value_and_gradient(self, parameters: Parameters) -> tuple[FloatArray, Parameters]:
-        """Return the log marginal likelihood [S] and its derivatives; those with respect to W are left at zero.
-
-        Where a covariance cannot be factorised or a number is not finite, the value is -inf and the derivatives zero.
-        """
         value = np.zeros(len(parameters))
         # not [S, P]: without observations the outputs may be any mixtures of L processes
         variance, lengthscale, noise = (
@@ -179,7 +167,6 @@ class IndependentLikelihood:
 
 
 def _single(parameters: Parameters, p: int) -> Parameters:
-    """Return the parameters of output p alone, with a weight of one."""
     own = slice(p, p + 1)
     W = np.ones((len(parameters), 1, 1))
     return Parameters(
@@ -188,7 +175,6 @@ def _single(parameters: Parameters, p: int) -> Parameters:
 
 
 def _chain_rule(parameters: Parameters, sums: FloatArray, diagonal: FloatArray) -> Parameters:
-    """Return the derivatives from the sums over classes."""
     W = parameters.W.swapaxes(1, 2)  # [S, L, P]
     by_value, by_slope = np.matmul(sums, W[..., None])[..., 0]
     variance, lengthscale = parameters.variance, parameters.lengthscale
@@ -202,14 +188,9 @@ def _chain_rule(parameters: Parameters, sums: FloatArray, diagonal: FloatArray) 
 
 # Linear model of coregionalisation: outputs that share latent Gaussian processes, and independent ones.
 #
-# cov(f_p(x), f_q(x')) = sum_l W_pl W_ql k_l(x, x') with zero mean; what is measured has noise of variance noise_p
-# (Li,
-# Rakitsch and Zimmer 2022, section 2; Journel and Huijbregts 1978). NumPy, for many hyperparameter vectors at once.
-
-
-MIXINGS = ("free", "identity")
-
-
+# cov(f_p(x), f_q(x')) = sum_l W_pl W_ql k_l(x, x') with zero mean; what is measured has noise of variance
+# noise_p (Li, Rakitsch and Zimmer 2022, section 2; Journel and Huijbregts 1978). NumPy, for many
+# hyperparameter vectors at once.
 @dataclass(frozen=True)
 class LinearCoregionalization:
     """Linear model of coregionalisation with isotropic latent kernels; implements `MultiOutputModel`.
@@ -218,12 +199,10 @@ class LinearCoregionalization:
     [P, L] row by row. Softplus makes the positive ones (noise: 1e-6 + softplus); weights are unchanged.
 
     Attributes:
-        n_outputs: P.
         n_latent: number L of latent processes (default: P).
         mixing: `free`, or `identity`: W is the identity, the outputs are independent. With one output that is an
             ordinary Gaussian process, such as the safety model's.
         kernel: `matern52` or `squared_exponential`, of every latent process.
-        priors: of the hyperparameters.
 
     Raises:
         ValueError: if P or L is not positive, a name is unknown, or L differs from P with identity mixing.
@@ -252,17 +231,14 @@ class LinearCoregionalization:
 
     @property
     def n_weights(self) -> int:
-        """Number of mixing weights in u: P L, or none."""
         return self.n_outputs * self.n_latent if self.mixing == "free" else 0
 
     @property
     def n_parameters(self) -> int:
-        """Length d of u."""
         return 2 * self.n_latent + self.n_outputs + self.n_weights
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the d constrained parameters, in the order of u."""
         latent, outputs = range(self.n_latent), range(self.n_outputs)
         positive = [f"variance_{i}" for i in latent] + [f"lengthscale_{i}" for i in latent]
         weights = [f"W_{p}{i}" for p in outputs for i in latent] if self.n_weights else []
@@ -270,7 +246,6 @@ class LinearCoregionalization:
 
     @cached_property
     def prior(self) -> UnconstrainedPrior:
-        """The prior of u."""
         latent = [(self.priors.variance, 0.0)] * self.n_latent + [
             (self.priors.lengthscale, 0.0)
         ] * self.n_latent
@@ -278,15 +253,12 @@ class LinearCoregionalization:
         return UnconstrainedPrior(latent + noise, [self.priors.mixing] * self.n_weights)
 
     def draw_prior(self, rng: np.random.Generator, n: int) -> FloatArray:
-        """Return n draws of u from the prior, [n, d]."""
         return self.prior.draw(rng, n)
 
     def log_prior(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return log prior + log |Jacobian| [S] and its gradient with respect to u [S, d]."""
         return self.prior.log_density(u)
 
     def constrain(self, u: FloatArray) -> Parameters:
-        """Return the hyperparameters of u [S, d] by name."""
         return self.split(self.prior.constrain(u))
 
     def split(self, x: FloatArray) -> Parameters:
@@ -299,34 +271,19 @@ class LinearCoregionalization:
         return Parameters(variance, lengthscale, noise, W)
 
     def join(self, parameters: Parameters) -> FloatArray:
-        """Return the hyperparameters as one array [S, d] in the order of u, the inverse of `split`."""
         weights = parameters.W.reshape(len(parameters.W), -1) if self.n_weights else parameters.noise[:, :0]
         return np.hstack([parameters.variance, parameters.lengthscale, parameters.noise, weights])
 
     def unconstrain(self, parameters: Parameters) -> FloatArray:
-        """Return u [S, d] of hyperparameters.
-
-        Raises:
-            ValueError: if a variance or lengthscale is not positive, or a noise variance not above 1e-6.
-        """
+        """Return u [S, d]; ValueError unless variances and lengthscales are positive and noise variances above 1e-6."""
         return self.prior.unconstrain(self.join(parameters))
 
     def likelihood(self, observations: Observations) -> Likelihood:
-        """Return the log marginal likelihood of the observations as a function of u, zero if there are none.
-
-        Raises:
-            ValueError: if an observation's output is not one of 0, ..., P - 1.
-        """
         return UnconstrainedLikelihood(self, self.constrained_likelihood(observations))
 
     def constrained_likelihood(
         self, observations: Observations
     ) -> CoregionalizationLikelihood | IndependentLikelihood:
-        """Return the log marginal likelihood of the observations as a function of the constrained parameters.
-
-        Raises:
-            ValueError: if an observation's output is not one of 0, ..., P - 1.
-        """
         p = observations.p
         if len(p) and not (p.min() >= 0 and p.max() < self.n_outputs):
             raise ValueError(f"outputs {p.min()} to {p.max()} observed; the model has {self.n_outputs}")
@@ -337,7 +294,6 @@ class LinearCoregionalization:
     def covariance(
         self, u: FloatArray, X: FloatArray, p: IntArray, X2: FloatArray, p2: IntArray
     ) -> FloatArray:
-        """Return cov(f_p(x), f_p2(x2)) between listed pairs, [S, N, N2]."""
         distinct, where = _distinct(X2)
         return self.cross_covariance(u, X, p, distinct)[:, :, where, p2]
 
@@ -370,13 +326,11 @@ class LinearCoregionalization:
         return found
 
     def prior_covariance(self, u: FloatArray) -> FloatArray:
-        """Return cov(f_p(x), f_q(x)) at one input, the same everywhere, [S, P, P]."""
         parameters = self.constrain(u)
         found: FloatArray = (parameters.W * parameters.variance[:, None]) @ parameters.W.swapaxes(1, 2)
         return found
 
     def noise(self, u: FloatArray) -> FloatArray:
-        """Return the noise variances [S, P]."""
         return self.constrain(u).noise
 
 

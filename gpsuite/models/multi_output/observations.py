@@ -20,6 +20,7 @@ from gpsuite.models.sampling.priors import UnconstrainedPrior
 
 # Elements per batch of kernel values: the few arrays of a batch stay in the cache of one core.
 CHUNK = 60_000
+Unconstrained = TypeVar("Unconstrained")
 
 
 def squared_distances(X: FloatArray, X2: FloatArray) -> FloatArray:
@@ -31,15 +32,9 @@ def squared_distances(X: FloatArray, X2: FloatArray) -> FloatArray:
 
 
 class LatentKernel:
-    """A kernel of unit variance at given distances, as a function of the lengthscale.
-
-    Attributes:
-        r2: squared distances, any shape.
-        r: distances.
-    """
+    """A kernel of unit variance at given distances, as a function of the lengthscale."""
 
     def __init__(self, name: str, r2: FloatArray) -> None:
-        """Take the kernel's name, one of `LATENT_KERNELS`, and the squared distances."""
         self.r2 = r2
         self.r = np.sqrt(r2)
         self._fill = LATENT_KERNELS[name]
@@ -86,11 +81,7 @@ LATENT_KERNELS: dict[str, Callable[[LatentKernel, FloatArray, FloatArray, FloatA
 }
 
 
-# What the multi-output models share: observed (x, p) pairs, and what samplers and predictions ask of a model.
-
-
-class ContradictionError(ValueError):
-    """One output has two different values at one input."""
+class ContradictionError(ValueError): ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,16 +107,11 @@ class Observations:
             raise ValueError("X and y must be finite; leave out what was not observed")
 
     def __len__(self) -> int:
-        """Number N of observed values."""
         return len(self.y)
 
     @classmethod
     def from_table(cls, X: FloatArray, Y: FloatArray) -> Observations:
-        """Read a table with gaps.
-
-        Args:
-            X: inputs [N, D].
-            Y: outputs [N, P]; NaN where an output was not observed.
+        """Read inputs X [N, D] and a table Y [N, P] with NaN where an output was not observed.
 
         Raises:
             ValueError: if X and Y are not tables with as many rows.
@@ -139,7 +125,6 @@ class Observations:
         return found
 
     def extended(self, X: FloatArray, p: IntArray, y: FloatArray) -> Observations:
-        """Return these and further observations [n, D], [n], [n], in this order."""
         return Observations(
             np.concatenate([self.X, X]), np.concatenate([self.p, p]), np.concatenate([self.y, y])
         )
@@ -176,14 +161,10 @@ class HyperparameterModel(Protocol):
     """
 
     @property
-    def n_outputs(self) -> int:
-        """Number P of outputs."""
-        ...
+    def n_outputs(self) -> int: ...
 
     @property
-    def n_parameters(self) -> int:
-        """Length d of u."""
-        ...
+    def n_parameters(self) -> int: ...
 
     def draw_prior(self, rng: np.random.Generator, n: int) -> FloatArray:
         """Return n draws of u from the prior, [n, d]."""
@@ -225,13 +206,12 @@ class MultiOutputModel(HyperparameterModel, Protocol):
         ...
 
 
-# Covariances between observed values, packed by the outputs they belong to, and what LAPACK makes of them in batches.
+# Covariances between observed values, packed by the outputs they belong to, and what LAPACK makes of them in
+# batches.
 #
-# With K the covariance of the N observed values and alpha = K^-1 y: log p(y) = -(y' alpha + log det K + N log 2 pi) /
-# 2
-# and d log p / dK = -(K^-1 - alpha alpha') / 2 (Rasmussen and Williams 2006, equations 2.30 and 5.9).
-
-
+# With K the covariance of the N observed values and alpha = K^-1 y: log p(y) = -(y' alpha + log det K + N log
+# 2 pi) / 2 and d log p / dK = -(K^-1 - alpha alpha') / 2 (Rasmussen and Williams 2006, equations 2.30 and
+# 5.9).
 class ObservedPairs:
     """The pairs i > j of observed values, sorted by their outputs (p, q), p >= q.
 
@@ -245,7 +225,6 @@ class ObservedPairs:
     """
 
     def __init__(self, observations: Observations, n_outputs: int) -> None:
-        """Take the observations and P."""
         order = np.argsort(observations.p, kind="stable")
         X, p = observations.X[order], observations.p[order]
         self.y, self.p = observations.y[order], p
@@ -273,7 +252,6 @@ class CovarianceBatch:
     """
 
     def __init__(self, size: int, pairs: ObservedPairs) -> None:
-        """Take the largest number of parameter vectors and the pairs."""
         n = len(pairs.y)
         self._pairs = pairs
         self.packed = np.empty((size, len(pairs.r2)))
@@ -309,17 +287,12 @@ class CovarianceBatch:
         np.take(self._flat[:count], self._pairs.position, axis=1, out=self.packed[:count], mode="clip")
 
 
-# What log marginal likelihoods of many parameter vectors at once share: batches that fit the cache, failures told.
-
-
 class ParameterVectors(Protocol):
     """S hyperparameter vectors: a dataclass of arrays whose first axis counts them."""
 
     def __len__(self) -> int: ...
 
-    def rows(self, part: slice) -> Self:
-        """Return some of the vectors."""
-        ...
+    def rows(self, part: slice) -> Self: ...
 
 
 Vectors = TypeVar("Vectors", bound=ParameterVectors)
@@ -331,12 +304,10 @@ class BatchedLikelihood(ABC, Generic[Vectors]):
     _batch: CovarianceBatch
 
     def __init__(self, pairs: ObservedPairs, step: int) -> None:
-        """Take the observations' pairs and how many vectors make a batch."""
         self._pairs, self._step = pairs, step
         self._allocate(0)
 
     def value(self, parameters: Vectors) -> FloatArray:
-        """Return the log marginal likelihood [S]; -inf where a covariance cannot be factorised or it is not finite."""
         value = np.empty(len(parameters))
         with np.errstate(all="ignore"):
             for part in self._covariances(parameters):
@@ -344,12 +315,10 @@ class BatchedLikelihood(ABC, Generic[Vectors]):
         return np.where(np.isfinite(value), value, -np.inf)
 
     @abstractmethod
-    def _allocate(self, size: int) -> None:
-        """Make the batch, and what else is used again, large enough for `size` vectors."""
+    def _allocate(self, size: int) -> None: ...
 
     @abstractmethod
-    def _fill_covariances(self, parameters: Vectors) -> None:
-        """Compute the pairs' covariances and, on the diagonal, the variances with noise."""
+    def _fill_covariances(self, parameters: Vectors) -> None: ...
 
     def _covariances(self, parameters: Vectors) -> Iterator[slice]:
         """Fill the batch with the covariances of some vectors after others, and yield which."""
@@ -374,23 +343,13 @@ def finite(value: FloatArray, gradient: Vectors) -> tuple[FloatArray, Vectors]:
     return np.where(good, value, -np.inf), gradient
 
 
-# The log marginal likelihood as a function of unconstrained hyperparameters, by the chain rule.
-
-
-Unconstrained = TypeVar("Unconstrained")
-
-
 class ConstrainedModel(Protocol[Unconstrained]):
     """A model whose hyperparameters have names and constraints."""
 
     @property
-    def prior(self) -> UnconstrainedPrior:
-        """The prior of u, and the constraints."""
-        ...
+    def prior(self) -> UnconstrainedPrior: ...
 
-    def constrain(self, u: FloatArray) -> Unconstrained:
-        """Return the hyperparameters of u [S, d] by name."""
-        ...
+    def constrain(self, u: FloatArray) -> Unconstrained: ...
 
     def join(self, parameters: Unconstrained) -> FloatArray:
         """Return hyperparameters, or derivatives with respect to them, as one array [S, d] in the order of u."""
@@ -400,13 +359,9 @@ class ConstrainedModel(Protocol[Unconstrained]):
 class ConstrainedLikelihood(Protocol[Unconstrained]):
     """Log marginal likelihood of given observations as a function of the constrained parameters."""
 
-    def value(self, parameters: Unconstrained) -> FloatArray:
-        """Return the log marginal likelihood [S]."""
-        ...
+    def value(self, parameters: Unconstrained) -> FloatArray: ...
 
-    def value_and_gradient(self, parameters: Unconstrained) -> tuple[FloatArray, Unconstrained]:
-        """Return the log marginal likelihood [S] and its derivatives."""
-        ...
+    def value_and_gradient(self, parameters: Unconstrained) -> tuple[FloatArray, Unconstrained]: ...
 
 
 class UnconstrainedLikelihood(Generic[Unconstrained]):
@@ -417,11 +372,9 @@ class UnconstrainedLikelihood(Generic[Unconstrained]):
         model: ConstrainedModel[Unconstrained],
         of_parameters: ConstrainedLikelihood[Unconstrained] | None,
     ) -> None:
-        """Take the model and its likelihood, None without observations."""
         self._model, self._of_parameters = model, of_parameters
 
     def value(self, u: FloatArray) -> FloatArray:
-        """Return the log marginal likelihood [S] at u [S, d]."""
         if self._of_parameters is None:
             return np.zeros(len(u))
         with np.errstate(all="ignore"):
@@ -429,7 +382,6 @@ class UnconstrainedLikelihood(Generic[Unconstrained]):
         return np.where(np.isfinite(value), value, -np.inf)
 
     def value_and_gradient(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return value [S] and gradient [S, d]."""
         if self._of_parameters is None:
             return np.zeros(len(u)), np.zeros_like(u)
         with np.errstate(all="ignore"):  # a diverged particle may be anywhere

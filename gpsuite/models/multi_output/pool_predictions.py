@@ -22,17 +22,15 @@ from gpsuite.models.linalg import stable_cholesky
 from gpsuite.models.multi_output.observations import MultiOutputModel, Observations
 
 INDUCING_BLOCK = 1000  # observations, or inputs, whose covariances with the inducing pairs are held at once
+LOG_2PI = math.log(2.0 * math.pi)
+# Numbers per block of work: a block and what is computed from it stay in a core's cache.
+BLOCK = 120_000
+# Numbers per group of hyperparameter vectors, for which a model computes at once what these share.
+GROUP = 8 * BLOCK
 
 
 class SparseMultiOutput:
-    """Posterior mean of all outputs from any number of observations, in O(N M^2) time and O(M^2) memory.
-
-    Args:
-        model: of P outputs.
-        u: one vector of unconstrained hyperparameters [d].
-        observations: what to condition on.
-        Z: inputs of the inducing pairs [M, D].
-        p: their outputs [M].
+    """Posterior mean of all outputs at one u [d], by inducing pairs of inputs Z [M, D] and outputs p [M].
 
     Raises:
         NotPositiveDefiniteError: if the covariance of the inducing variables cannot be factorised.
@@ -64,23 +62,14 @@ class SparseMultiOutput:
         return np.vstack([np.tensordot(self._weights, block, axes=1) for block in blocks])
 
 
-# Predictions at a fixed pool of inputs for many hyperparameter vectors, kept up to date as observations arrive.
+# Predictions at a fixed pool of inputs for many hyperparameter vectors, kept up to date as observations
+# arrive.
 #
-# With K the covariance of the N observations and L Lᵀ = K + noise its factorisation, V = L⁻¹ K(X, pool) and
-# w = L⁻¹ y give the posterior of the noise-free f at the pool: mean Vᵀ w, covariance k(x, x) − Vᵀ V. A further
-# observation adds one row to L, w and V and leaves the others as they are, so that it costs O(N · pool) in place of
-# O(N² · pool); the new row is the block Cholesky step of Rasmussen and Williams (2006), A.3, and exact.
-
-
-LOG_2PI = math.log(2.0 * math.pi)
-
-BLOCK = 120_000
-"""Numbers per block of work: a block and what is computed from it stay in a core's cache."""
-
-GROUP = 8 * BLOCK
-"""Numbers per group of hyperparameter vectors, for which a model computes at once what these share."""
-
-
+# With K the covariance of the N observations and L Lᵀ = K + noise its factorisation, V = L⁻¹ K(X, pool) and w
+# = L⁻¹ y give the posterior of the noise-free f at the pool: mean Vᵀ w, covariance k(x, x) − Vᵀ V. A further
+# observation adds one row to L, w and V and leaves the others as they are, so that it costs O(N · pool) in
+# place of O(N² · pool); the new row is the block Cholesky step of Rasmussen and Williams (2006), A.3, and
+# exact.
 class PoolPredictions:
     """Posterior of the noise-free outputs at a pool of inputs, one for each of S hyperparameter vectors.
 
@@ -88,10 +77,6 @@ class PoolPredictions:
     `covariance`: copy what must outlive the next change.
 
     Args:
-        model: of P outputs.
-        u: unconstrained hyperparameters [S, d].
-        observations: what to condition on, N values, N >= 1.
-        X_pool: inputs to predict at [n, D].
         capacity: largest N that will be reached; V takes 8 S capacity n P bytes. None keeps no V: the predictions
             can be recomputed, not extended.
         covariances: keep also the covariances between the outputs at each input.
@@ -99,8 +84,6 @@ class PoolPredictions:
             error of about 1e-6 of the prior standard deviation (variance) for the mean (variance).
 
     Attributes:
-        u: the hyperparameters [S, d].
-        observations: what the predictions are conditioned on.
         mean: posterior means [S, n, P].
         variance: posterior variances of the noise-free f, [S, n, P].
         covariance: posterior covariances between the outputs at each input, [S, n, P, P], or None.
@@ -140,7 +123,7 @@ class PoolPredictions:
         self.recompute(u, observations)
 
     def recompute(self, u: FloatArray, observations: Observations) -> None:
-        """Condition anew on the observations, with new hyperparameters u [S, d], in the same buffers.
+        """Condition again on the observations, with new hyperparameters u [S, d], in the same buffers.
 
         Raises:
             ValueError: on another number of hyperparameter vectors, too many observations or none.
@@ -265,7 +248,6 @@ class PoolPredictions:
 
 
 def _blocks(total: int, size: int) -> Iterator[slice]:
-    """Cut range(total) into slices of at most `size`, at least 1."""
     size = max(1, size)
     for start in range(0, total, size):
         yield slice(start, min(start + size, total))

@@ -7,19 +7,42 @@ Saul 2009 for ReLU; Williams 1998 for erf).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import gpflow
 import numpy as np
 import tensorflow as tf
+from scipy.linalg import solve_triangular
+from scipy.spatial.distance import pdist
 
 from gpsuite.arrays import FloatArray
+from gpsuite.budget import Budget
 from gpsuite.errors import unknown_name
+from gpsuite.models.classification.approximation import GPCPosterior
+from gpsuite.models.classification.links import Link
+from gpsuite.models.classification.multiclass_posterior import RobustMaxPosterior
+from gpsuite.models.kernels import kernel_name
 from gpsuite.models.linalg import stable_cholesky
 from gpsuite.models.networks import Network
+from gpsuite.models.projected_lbfgs import minimise_on_grid
+from gpsuite.models.radial import expanded
+from gpsuite.models.regression.gpflow_models import assign, flatten
+from gpsuite.models.search import Minimum
+from gpsuite.registry import Registry
 
 ACTIVATIONS = ("relu", "erf")
+# Added to the diagonal of K_ZZ, as a share of its mean.
+JITTER = 1e-6
+_ROWS = 2000
+# Variances are kept above this share of the prior's: below it the difference is rounding.
+SMALLEST_SHARE = 1e-10
+_ELEMENT_ROWS = 1000
+# Rows whose marginal likelihood is maximised: an evaluation costs N^3 + N^2 D.
+ROWS = 500
+START_NOISE, SMALLEST_NOISE = 0.1, 1e-4  # of targets of about unit variance
+PRIORS: Registry[Callable[[FloatArray], gpflow.kernels.Kernel]] = Registry("prior")
 
 
 class NNGP(gpflow.kernels.Kernel):  # type: ignore[misc]
@@ -30,7 +53,6 @@ class NNGP(gpflow.kernels.Kernel):  # type: ignore[misc]
         activation: one of `ACTIVATIONS`.
         weight_variance: w > 0; for ReLU 2 keeps the diagonal through the layers.
         bias_variance: b >= 0; it is not trained where it is 0.
-        scale: the kernel is multiplied by it, > 0.
 
     Raises:
         UserError: if the activation is unknown.
@@ -82,7 +104,6 @@ class NNGP(gpflow.kernels.Kernel):  # type: ignore[misc]
         return scale * diagonal
 
     def _values(self) -> tuple[Any, Any, Any]:
-        """Return weight variance, bias variance and scale, each transformed once."""
         parameters = (self.weight_variance, self.bias_variance, self.scale)
         weight, bias, scale = (tf.convert_to_tensor(parameter) for parameter in parameters)
         return weight, bias, scale
@@ -121,20 +142,10 @@ def _relu_expectation(cross: Any, left: Any, right: Any) -> tuple[Any, Any]:
     return value, slopes
 
 
-# Whitened inducing features of a fixed prior kernel: what sparse kernels and kernel means are made of.
-
-
-JITTER = 1e-6
-"""Added to the diagonal of K_ZZ, as a share of its mean."""
-_ROWS = 2000
-
-
 class InducingBasis:
     """Features A(x) = L^-1 k(Z, x), K_ZZ + jitter I = L L', of a kernel whose parameters stay as they are.
 
     Args:
-        kernel: the prior's, k.
-        Z: inducing inputs [M, D].
         jitter: added to the diagonal, in units of the kernel; None: `JITTER` times the diagonal's mean.
 
     Raises:
@@ -154,7 +165,6 @@ class InducingBasis:
 
     @property
     def size(self) -> int:
-        """Number M of inducing inputs."""
         return len(self.Z)
 
     def features(self, X: Any) -> Any:
@@ -189,20 +199,11 @@ class InducingBasis:
         return precision.solve(moment) / noise_variance, precision.solve(np.eye(self.size))
 
 
-# Variational kernels r_j of C independent Gaussian measures: sparse ones around the prior, and wide networks'.
-
-
-SMALLEST_SHARE = 1e-10
-"""Variances are kept above this share of the prior's: below it the difference is rounding."""
-
-
 class VariationalKernel(Protocol):
     """What a Gaussian measure asks of its kernel."""
 
     @property
-    def variables(self) -> list[Any]:
-        """Trained variables."""
-        ...
+    def variables(self) -> list[Any]: ...
 
     def evaluate(self, X: Any, features: Any, chosen: int) -> tuple[Any, Any]:
         """Return r_j(x, x) [N, C] and r_j over the first `chosen` rows [C, S, S].
@@ -219,10 +220,6 @@ class SparseKernel:
     """r(x, x') = k(x, x') - k_xZ K_ZZ^-1 k_Zx' + k_xZ L L' k_Zx', whitened: k - A'A + A'B B'A with B lower triangular.
 
     L = L_Z^-T B for K_ZZ = L_Z L_Z'.
-
-    Args:
-        basis: kernel and inducing inputs.
-        factors: lower triangular B to start from [C, M, M].
 
     Raises:
         ValueError: if the factors' shape does not fit.
@@ -250,11 +247,9 @@ class SparseKernel:
 
     @property
     def variables(self) -> list[Any]:
-        """Trained variables."""
         return [self.factors]
 
     def evaluate(self, X: Any, features: Any, chosen: int) -> tuple[Any, Any]:
-        """Return r_j(x, x) [N, C] and r_j over the first `chosen` rows [C, S, S]; see `VariationalKernel`."""
         prior = self.basis.kernel(X, full_cov=False)
         left_over = tf.maximum(prior - tf.reduce_sum(features * features, axis=0), SMALLEST_SHARE * prior)
         # B'A of every class, [C, M, N]
@@ -268,9 +263,6 @@ class SparseKernel:
 class NetworkKernel:
     """r_j = an infinitely wide network's kernel, its variances and scale trained for each class.
 
-    Args:
-        kernels: one for each class; their parameters are trained.
-
     Raises:
         ValueError: if there is none.
     """
@@ -282,25 +274,18 @@ class NetworkKernel:
 
     @property
     def variables(self) -> list[Any]:
-        """Trained variables."""
         return [p.unconstrained_variable for kernel in self.kernels for p in kernel.trainable_parameters]
 
     def evaluate(self, X: Any, features: Any, chosen: int) -> tuple[Any, Any]:
-        """Return r_j(x, x) [N, C] and r_j over the first `chosen` rows [C, S, S]; see `VariationalKernel`."""
         variance = tf.stack([kernel(X, full_cov=False) for kernel in self.kernels], axis=1)
         return variance, tf.stack([kernel(X[:chosen]) for kernel in self.kernels])
-
-
-# Variational mean functions m_Q of C independent Gaussian measures.
 
 
 class VariationalMean(Protocol):
     """What a Gaussian measure asks of its mean function."""
 
     @property
-    def variables(self) -> list[Any]:
-        """Trained variables."""
-        ...
+    def variables(self) -> list[Any]: ...
 
     def __call__(self, X: Any, features: Any) -> Any:
         """Return m_Q(X), shape [N, C]; features: A(X) of the measure's basis [M, N], or None."""
@@ -312,11 +297,6 @@ class NetworkMean:
 
     It so starts at the prior's mean, where every class is as likely: robust max has no slope to offer where means
     differ by many deviations, and a network of random outputs would never hear of half of its rows.
-
-    Args:
-        prior_mean: the constant m_P.
-        network: its function.
-        rng: draws the first hidden layers.
     """
 
     def __init__(self, prior_mean: float, network: Network, rng: np.random.Generator) -> None:
@@ -325,17 +305,11 @@ class NetworkMean:
         self.variables[-2].assign(tf.zeros_like(self.variables[-2]))
 
     def __call__(self, X: Any, features: Any) -> Any:
-        """Return m_Q(X), shape [N, C]."""
         return self.prior_mean + self.network(self.variables, X)
 
 
 class KernelMean:
-    """m_Q(x) = m_P + k(x, Z) beta_j, whitened: m_P + A(x)' b_j, beta = L^-T b.
-
-    Args:
-        prior_mean: the constant m_P.
-        weights: b to start from [M, C].
-    """
+    """m_Q(x) = m_P + k(x, Z) beta_j, whitened: m_P + A(x)' b_j, beta = L^-T b."""
 
     def __init__(self, prior_mean: float, weights: FloatArray) -> None:
         self.prior_mean = prior_mean
@@ -343,14 +317,7 @@ class KernelMean:
         self.variables = [self.weights]
 
     def __call__(self, X: Any, features: Any) -> Any:
-        """Return m_Q(X), shape [N, C]."""
         return self.prior_mean + tf.matmul(features, self.weights, transpose_a=True)
-
-
-# C independent Gaussian random elements Q_j = N(m_Qj, r_j) with one Gaussian prior N(m_P, k) for each.
-
-
-_ELEMENT_ROWS = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -358,12 +325,9 @@ class GaussianElement:
     """Variational measures beside their common prior.
 
     Attributes:
-        prior_mean: the constant m_P.
-        prior_kernel: k; its parameters are not trained.
         mean: m_Q.
         kernel: r.
         basis: inducing features that mean or kernel use, or None.
-        inputs: D.
     """
 
     prior_mean: float
@@ -375,7 +339,6 @@ class GaussianElement:
 
     @property
     def variables(self) -> list[Any]:
-        """Trained variables."""
         return [*self.mean.variables, *self.kernel.variables]
 
     def moments(self, X: Any, chosen: int = 0) -> tuple[Any, Any, Any]:
@@ -414,3 +377,150 @@ def checked_inputs(X: FloatArray, inputs: int) -> FloatArray:
     if bad.size:
         raise ValueError(f"X[{bad[0][0]}, {bad[0][1]}] is {X[tuple(bad[0])]}; all inputs must be finite")
     return X
+
+
+@dataclass(frozen=True, eq=False)
+class FittedPrior:
+    """A prior kernel for targets around a constant mean.
+
+    Attributes:
+        kernel: its parameters are fixed.
+        noise_variance: of the targets around the functions, in their squared units.
+        report: how the search went; its loss is the negative log marginal likelihood.
+    """
+
+    kernel: gpflow.kernels.Kernel
+    noise_variance: float
+    report: Minimum
+
+
+@PRIORS.register("se_ard")
+def _se_ard(X: FloatArray) -> gpflow.kernels.Kernel:
+    return gpflow.kernels.SquaredExponential(1.0, np.full(X.shape[1], _typical_distance(X)))
+
+
+@PRIORS.register("se")
+def _se(X: FloatArray) -> gpflow.kernels.Kernel:
+    return gpflow.kernels.SquaredExponential(1.0, _typical_distance(X))
+
+
+@PRIORS.register("nngp_relu")
+def _nngp_relu(X: FloatArray) -> gpflow.kernels.Kernel:
+    return NNGP(2, "relu", 2.0, 0.1)
+
+
+@PRIORS.register("nngp_erf")
+def _nngp_erf(X: FloatArray) -> gpflow.kernels.Kernel:
+    return NNGP(2, "erf", 2.0, 0.1)
+
+
+def fit_prior(
+    name: str, X: FloatArray, Y: FloatArray, rng: np.random.Generator, budget: Budget, rows: int = ROWS
+) -> FittedPrior:
+    """Choose a kernel's parameters and the noise by L-BFGS on the marginal likelihood of some rows.
+
+    The evaluations end long before the search of many lengthscales converges, so it runs on a grid: see
+    `projected_lbfgs`.
+
+    Raises:
+        UserError: if the prior is unknown.
+    """
+    build = PRIORS.get(name)
+    chosen = rng.permutation(len(X))[:rows]
+    X, Y = np.asarray(X[chosen], np.float64), np.asarray(Y[chosen], np.float64)
+    noise = gpflow.likelihoods.Gaussian(START_NOISE, variance_lower_bound=SMALLEST_NOISE)
+    model = gpflow.models.GPR((X, Y), build(X), likelihood=noise)
+    variables = [p.unconstrained_variable for p in model.trainable_parameters]
+    loss = tf.function(lambda: _loss_and_gradient(model, variables), autograph=False)
+
+    def objective(point: FloatArray) -> tuple[float, FloatArray]:
+        assign(variables, point)
+        try:
+            value, gradient = loss()
+        except tf.errors.InvalidArgumentError:  # the covariance has no Cholesky factor
+            return np.nan, np.full_like(point, np.nan)
+        return float(value.numpy()), np.asarray(gradient.numpy(), np.float64)
+
+    report = minimise_on_grid(objective, flatten(variables), budget)
+    if np.isfinite(report.loss):
+        assign(variables, report.point)
+    gpflow.set_trainable(model, False)
+    return FittedPrior(model.kernel, float(model.likelihood.variance.numpy()), report)
+
+
+def _loss_and_gradient(model: gpflow.models.GPR, variables: list[Any]) -> tuple[Any, Any]:
+    with tf.GradientTape(watch_accessed_variables=False) as tape:
+        tape.watch(variables)
+        loss = model.training_loss()
+    return loss, tf.concat([tf.reshape(g, [-1]) for g in tape.gradient(loss, variables)], axis=0)
+
+
+def _typical_distance(X: FloatArray) -> float:
+    """Return the median distance of different rows, or 1 if all are equal."""
+    distances = pdist(X)
+    positive = distances[distances > 0.0]
+    return float(np.median(positive)) if positive.size else 1.0
+
+
+def certifiable_posterior(element: GaussianElement, link: Link) -> GPCPosterior:
+    """Return a measure with a kernel mean and a sparse kernel as a classifier's posterior over its inducing inputs.
+
+    With K_ZZ + jitter = L L' and S = B B' = Q diag(lambda) Q': alpha = L^-T b, F = Q' L^-1, c = lambda - 1.
+
+    Raises:
+        TypeError: for another element: a network's mean has no certified range, a constant none either.
+    """
+    parts, alpha, root, weights = _functions(element)
+    if element.prior_mean != 0.0 or len(alpha) != 1:
+        raise TypeError("one latent function with prior mean 0 is needed")
+    return GPCPosterior(
+        **parts,
+        alpha=alpha[0],
+        root=root[0],
+        weights=weights[0],
+        operator_bound=max(1.0, 1.0 + float(weights.max())),
+        link=link,
+    )
+
+
+def certifiable_robust_max(element: GaussianElement, epsilon: float) -> RobustMaxPosterior:
+    """Return a measure of C >= 2 functions, kernel means and sparse kernels, as a robust-max classifier's posterior.
+
+    The prior's constant mean is the same for all functions and is left out: it moves no difference.
+
+    Raises:
+        TypeError: as `certifiable_posterior`, but for the prior's mean.
+    """
+    parts, alpha, own, weights = _functions(element)
+    C, M = alpha.shape
+    root = np.zeros((C, M, C, M))
+    root[np.arange(C), :, np.arange(C)] = own
+    return RobustMaxPosterior(
+        **parts,
+        alpha=alpha,
+        root=root.reshape(C * M, C, M),
+        weights=weights.ravel(),
+        operator_bound=max(1.0, 1.0 + float(weights.max())),
+        epsilon=epsilon,
+    )
+
+
+def _functions(element: GaussianElement) -> tuple[dict[str, Any], FloatArray, FloatArray, FloatArray]:
+    """Return inputs and kernel, and of every function alpha [C, M], root [C, M, M] and weights [C, M]."""
+    mean, kernel, basis = element.mean, element.kernel, element.basis
+    if not (isinstance(mean, KernelMean) and isinstance(kernel, SparseKernel) and basis is not None):
+        raise TypeError("only a kernel mean with a sparse kernel can be certified")
+    prior: gpflow.kernels.IsotropicStationary = element.prior_kernel
+
+    def transposed_solve(right: FloatArray) -> FloatArray:
+        return np.asarray(solve_triangular(basis.factor, right, lower=True, trans="T"))
+
+    rotations, singular, _ = np.linalg.svd(np.tril(kernel.factors.numpy()))
+    root = np.stack([np.ascontiguousarray(transposed_solve(each).T) for each in rotations])
+    parts = {
+        "X": basis.Z,
+        "kernel": kernel_name(prior),
+        "variance": float(prior.variance.numpy()),
+        "lengthscales": expanded(prior.lengthscales.numpy(), basis.Z.shape[1]),
+    }
+    return parts, np.ascontiguousarray(transposed_solve(mean.weights.numpy()).T), root, singular**2 - 1.0

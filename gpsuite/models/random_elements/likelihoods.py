@@ -31,12 +31,7 @@ _BLOCK_ROWS = 500
 
 @dataclass(frozen=True, eq=False)
 class ClassPrediction:
-    """Predicted class probabilities with the part of their uncertainty that is the data's.
-
-    Attributes:
-        probabilities: [N, C], rows sum to 1.
-        data_uncertainty: expected entropy of y given the latent function, in nats [N].
-    """
+    """Predicted class probabilities [N, C] and the part of their uncertainty that is the data's, in nats [N]."""
 
     probabilities: FloatArray
     data_uncertainty: FloatArray
@@ -78,11 +73,9 @@ class RobustMax:
 
     @property
     def n_latent(self) -> int:
-        """Number of latent functions: C."""
         return self.n_classes
 
     def expected_log(self, mean: Any, variance: Any, y: Any, seed: Any) -> Any:
-        """Return E_Q log p(y | F) [N]; no sampling."""
         S = label_probability(mean, variance, y)
         return robust_max.expected_log_likelihood(S, self.n_classes, self.epsilon)
 
@@ -108,7 +101,6 @@ class Softmax:
 
     @property
     def n_latent(self) -> int:
-        """Number of latent functions: C."""
         return self.n_classes
 
     def expected_log(self, mean: Any, variance: Any, y: Any, seed: Any) -> Any:
@@ -137,7 +129,6 @@ class Bernoulli:
 
     @property
     def n_latent(self) -> int:
-        """Number of latent functions: 1."""
         return 1
 
     def expected_log(self, mean: Any, variance: Any, y: Any, seed: Any) -> Any:
@@ -173,9 +164,6 @@ class Bernoulli:
 class GaussianNoise:
     """y = F(x) + noise, its variance trained.
 
-    Args:
-        variance: to start from, in squared units of y.
-
     Raises:
         ValueError: if it is not positive.
     """
@@ -190,7 +178,6 @@ class GaussianNoise:
 
     @property
     def variance(self) -> float:
-        """The noise variance, in squared units of y."""
         return float(np.exp(self._log_variance.numpy()))
 
     def expected_log(self, mean: Any, variance: Any, y: Any, seed: Any) -> Any:

@@ -7,8 +7,6 @@ import numpy as np
 from gpsuite.arrays import FloatArray
 
 _ITERATIONS = 300  # scikit-learn's own limit
-
-
 # Seconds per row, centre and input of an iteration, and as many times that for the first centres (greedy k-means++).
 _PER_TERM, _FIRST = 1e-10, 30.0
 

@@ -16,19 +16,13 @@ from gpsuite.arrays import BoolArray, FloatArray
 from gpsuite.models.multi_output.observations import HyperparameterModel, Likelihood
 from gpsuite.models.sampling.posterior import HyperPosterior, Target, finite_prior_draws
 
+# Points [S, d] -> log density [S] and gradient [S, d]; -inf and zero where it is not defined.
 Density = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
-"""Points [S, d] -> log density [S] and gradient [S, d]; -inf and zero where it is not defined."""
 
 
 @dataclass(frozen=True, eq=False)
 class Points:
-    """Points with what the next trajectory needs of them.
-
-    Attributes:
-        u: [S, d].
-        log_density: [S].
-        gradient: of the log density, [S, d].
-    """
+    """Points with what the next trajectory needs of them."""
 
     u: FloatArray
     log_density: FloatArray
@@ -36,7 +30,6 @@ class Points:
 
     @classmethod
     def at(cls, density: Density, u: FloatArray) -> Points:
-        """Evaluate the density at u [S, d]."""
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # far points: rejected below
             return cls(u, *density(u))
 
@@ -46,7 +39,6 @@ class Transition:
     """One Metropolis step of every point.
 
     Attributes:
-        points: where they are now.
         acceptance: probability with which each proposal was accepted, [S]; 0 where it was not finite.
         accepted: whether it was, [S].
         finished: whether the trajectories reached their ends; if not, none was accepted.
@@ -59,7 +51,6 @@ class Transition:
 
 
 def never() -> bool:
-    """Return that there is no reason to end early."""
     return False
 
 
@@ -73,16 +64,8 @@ def transition(
 ) -> Transition:
     """Propose the end of one trajectory per point and accept or keep; leaves every density invariant.
 
-    A trajectory that meets a point where the density is not finite is rejected. Its way back would meet it too,
-    so detailed balance holds. All are rejected where `stop` ends them halfway.
-
-    Args:
-        density: log density and gradient of all points at once.
-        start: where they are.
-        step: leapfrog step of every point, [S].
-        leapfrog: number of steps, each with one gradient.
-        rng: momenta and acceptance.
-        stop: asked before every step but the first whether to end early.
+    A trajectory that meets a point where the density is not finite is rejected; its way back would meet it too.
+    All are rejected where `stop`, asked before every step but the first, ends them halfway.
     """
     size, momentum = step[:, None], rng.standard_normal(start.u.shape)
     energy = 0.5 * np.einsum("ij,ij->i", momentum, momentum)
@@ -113,11 +96,8 @@ class HMCSettings:
     """The paper's sampler; in the fields' own defaults, 2,380 transitions and 23,800 gradients per chain.
 
     Attributes:
-        chains: independent chains.
         burn_in: transitions thrown away first.
-        samples: draws kept per chain.
         thinning: transitions skipped between two kept draws.
-        leapfrog: steps per trajectory.
         step: first leapfrog step.
         adaptation: transitions at the start after which a chain's step is made longer or shorter.
         adaptation_rate: by which share.
@@ -145,7 +125,6 @@ class HMCSettings:
 
     @property
     def transitions(self) -> int:
-        """Transitions of one chain: burn-in, the first draw, and thinning + 1 for every further one."""
         return self.burn_in + 1 + (self.samples - 1) * (self.thinning + 1)
 
 

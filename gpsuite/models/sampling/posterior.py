@@ -19,6 +19,7 @@ from gpsuite.models.multi_output.observations import HyperparameterModel, Likeli
 from gpsuite.models.search import Objective, minimise
 
 _PRIOR_ROUNDS = 100
+LOG_2PI = math.log(2.0 * math.pi)
 
 
 class NoFiniteStartError(ArithmeticError):
@@ -51,7 +52,6 @@ class HyperPosterior:
             raise ValueError("weights must not be negative and must sum to 1")
 
     def __len__(self) -> int:
-        """Number S of vectors."""
         return len(self.u)
 
     @classmethod
@@ -66,12 +66,6 @@ class Target:
 
     beta = 1 is the posterior. Without `previous`, beta from 0 to 1 leads from the prior to the posterior; with
     it, from the posterior of the previous observations to that of all.
-
-    Attributes:
-        model: prior of u.
-        likelihood: log marginal likelihood of the observations.
-        beta: in [0, 1].
-        previous: log marginal likelihood of the previous observations, or None.
     """
 
     model: HyperparameterModel
@@ -96,7 +90,7 @@ class Target:
 
 
 def finite_prior_draws(target: Target, rng: np.random.Generator, n: int) -> FloatArray:
-    """Return n prior draws [n, d] at which the target is finite; the others are drawn anew.
+    """Return n prior draws [n, d] at which the target is finite.
 
     Raises:
         NoFiniteStartError: if some are still missing after many rounds.
@@ -113,24 +107,13 @@ def finite_prior_draws(target: Target, rng: np.random.Generator, n: int) -> Floa
 
 # Mixtures of normal distributions over hyperparameters: their moments and densities.
 #
-# A prediction under S weighted hyperparameter vectors is the mixture of S normal distributions. The acquisition and
-# the
-# safety rule replace it by the normal distribution of the same moments (Li, Rakitsch and Zimmer 2022, App. I.2).
-
-
-LOG_2PI = math.log(2.0 * math.pi)
-
-
+# A prediction under S weighted hyperparameter vectors is the mixture of S normal distributions. The
+# acquisition and the safety rule replace it by the normal distribution of the same moments (Li, Rakitsch and
+# Zimmer 2022, App. I.2).
 def mixture_moments(
     mean: FloatArray, variance: FloatArray, weights: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return mean and variance of each mixture, [...] both: sum w μ and sum w (σ² + (μ − mean)²).
-
-    Args:
-        mean: of the components, [S, ...].
-        variance: of the components, [S, ...].
-        weights: not negative, summing to 1, [S].
-    """
+    """Return mean and variance of mixtures, [S, ...] -> [...]: sum w μ and sum w (σ² + (μ − mean)²)."""
     centre = np.tensordot(weights, mean, axes=1)
     # Deviations from the mean: the difference of the raw moments cancels where the components agree.
     return centre, np.tensordot(weights, variance + (mean - centre) ** 2, axes=1)
@@ -139,13 +122,7 @@ def mixture_moments(
 def mixture_covariance(
     mean: FloatArray, covariance: FloatArray, weights: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return mean [..., P] and covariance [..., P, P] of each mixture of multivariate normal distributions.
-
-    Args:
-        mean: of the components, [S, ..., P].
-        covariance: of the components, [S, ..., P, P].
-        weights: not negative, summing to 1, [S].
-    """
+    """Return mean [..., P] and covariance [..., P, P] of mixtures of S multivariate normal distributions."""
     centre = np.tensordot(weights, mean, axes=1)
     away = mean - centre
     between = np.einsum("s,s...p,s...q->...pq", weights, away, away)
@@ -160,21 +137,10 @@ def normal_log_density(y: FloatArray, mean: FloatArray, variance: FloatArray) ->
 def mixture_log_density(
     y: FloatArray, mean: FloatArray, variance: FloatArray, noise: FloatArray, weights: FloatArray
 ) -> FloatArray:
-    """Return log sum_s w_s N(y_p | μ_sp, σ²_sp + noise_sp), [..., P]; NaN where y is.
-
-    Args:
-        y: measured values of the P outputs, [..., P].
-        mean: of the noise-free outputs, [S, ..., P].
-        variance: of the noise-free outputs, [S, ..., P].
-        noise: variances of the noise, [S, P].
-        weights: not negative, summing to 1, [S].
-    """
+    """Return log sum_s w_s N(y_p | μ_sp [S, ..., P], σ²_sp + noise_sp [S, P]), [..., P]; NaN where y is."""
     total = variance + noise.reshape(len(noise), *[1] * (y.ndim - 1), -1)
     factors = weights.reshape(-1, *[1] * y.ndim)
     return np.asarray(logsumexp(normal_log_density(y, mean, total), axis=0, b=factors))
-
-
-# One hyperparameter vector instead of a posterior: maximum a posteriori or maximum likelihood by L-BFGS.
 
 
 @dataclass(frozen=True)
@@ -213,10 +179,6 @@ def find_optimum(
     starts, and converged (share of the starts whose search converged).
 
     Args:
-        model: the prior, its hyperparameters unconstrained.
-        likelihood: log marginal likelihood of the observations.
-        rng: draws the starts.
-        settings: what and how.
         given: further starts [n, d], such as the optimum without the newest observation.
 
     Raises:
@@ -246,7 +208,6 @@ def find_optimum(
 
 
 def _negative(model: HyperparameterModel, likelihood: Likelihood, kind: Literal["map", "ml"]) -> Objective:
-    """Return the loss of one vector [d] and its gradient [d]."""
     density = Target(model, likelihood) if kind == "map" else likelihood.value_and_gradient
 
     def loss(u: FloatArray) -> tuple[float, FloatArray]:

@@ -39,11 +39,9 @@ class Gamma:
         _check_positive(shape=self.shape, rate=self.rate)
 
     def scaled(self, factor: float) -> Gamma:
-        """Return the distribution of factor * x."""
         return Gamma(self.shape, self.rate / factor)
 
     def log_density(self, x: FloatArray) -> FloatArray:
-        """Return log p(x) for each x >= 0."""
         found: FloatArray = xlogy(self.shape - 1.0, x) - self.rate * x + self.log_normaliser
         return found
 
@@ -70,11 +68,9 @@ class Normal:
         _check_positive(sd=self.sd)
 
     def scaled(self, factor: float) -> Normal:
-        """Return the distribution of factor * x."""
         return Normal(self.mean * factor, self.sd * factor)
 
     def log_density(self, x: FloatArray) -> FloatArray:
-        """Return log p(x) for each x."""
         found: FloatArray = -0.5 * ((x - self.mean) / self.sd) ** 2 + self.log_normaliser
         return found
 
@@ -86,14 +82,7 @@ class Normal:
 
 @dataclass(frozen=True)
 class HyperPriors:
-    """Independent priors, one per kind of hyperparameter; the defaults are the paper's.
-
-    Attributes:
-        variance: of each latent process's variance.
-        lengthscale: of each lengthscale, in units of the inputs.
-        noise: of each output's noise variance, in squared units of the outputs.
-        mixing: of each mixing weight W_pl.
-    """
+    """Independent priors, one per kind of hyperparameter; the defaults are the paper's."""
 
     variance: Gamma = Gamma(2.5, 1.0)
     lengthscale: Gamma = Gamma(1.5, 1.0)
@@ -120,7 +109,6 @@ class UnconstrainedPrior:
     """
 
     def __init__(self, positive: Sequence[tuple[Gamma, float]], real: Sequence[Normal] = ()) -> None:
-        """Take the distribution and floor of each positive hyperparameter, and the distribution of each real one."""
         self.n_positive = len(positive)
         self._floor = np.array([floor for _, floor in positive])
         self._shape = np.array([gamma.shape for gamma, _ in positive])
@@ -131,11 +119,9 @@ class UnconstrainedPrior:
         self._constant = math.fsum(constants)
 
     def __len__(self) -> int:
-        """Number d of hyperparameters."""
         return self.n_positive + len(self._mean)
 
     def constrain(self, u: FloatArray) -> FloatArray:
-        """Return the hyperparameters x [S, d] of u [S, d]."""
         x = np.array(u, dtype=np.float64)
         x[:, : self.n_positive] = self._floor + np.logaddexp(0.0, u[:, : self.n_positive])
         return x

@@ -21,21 +21,15 @@ from gpsuite.models.multi_output.observations import HyperparameterModel, Likeli
 from gpsuite.models.sampling.hamiltonian import Points, never, transition
 from gpsuite.models.sampling.posterior import HyperPosterior, NoFiniteStartError, Target
 
+# Times d^(-1/4): the first leapfrog step.
 _FIRST_STEP = 0.72
-"""Times d^(-1/4): the first leapfrog step."""
-
 _STEP_LIMITS = (0.01, 1.2)
-
+# Range of the factor of a particle's own step: no trajectory length suits all of a skewed posterior.
 _JITTER = (0.7, 1.3)
-"""Range of the factor of a particle's own step: no trajectory length suits all of a skewed posterior."""
-
 _TARGET_ACCEPTANCE, _ADAPTATION = 0.8, 0.7
-
 _BISECTIONS = 50
-
+# Share of the effective sample size before tempering that a stage may ask for if that is below the goal.
 _ATTAINABLE = 0.9
-"""Share of the effective sample size before tempering that a stage may ask for if that is below the goal."""
-
 _DIAGNOSTIC = "diagnostic_"
 
 
@@ -46,9 +40,7 @@ class SMCSettings:
     The share is the effective sample size over S after reweighting by the new observation.
 
     Attributes:
-        particles: S.
         moves: trajectories per particle after each resampling.
-        leapfrog: steps per trajectory.
         keep: at this share or more particles keep their places, and only the weights change; a stage on the way
             ends where it is reached.
         temper: below this share the observation enters in stages; between it and `keep` in one.
@@ -103,11 +95,9 @@ class SMCState:
 
     @property
     def posterior(self) -> HyperPosterior:
-        """The weighted particles."""
         return HyperPosterior(self.u, np.exp(self.log_weights), self.diagnostics)
 
     def to_arrays(self) -> dict[str, np.ndarray[Any, Any]]:
-        """Return everything as arrays by name, exact in an npz file."""
         return {
             "u": self.u,
             "log_weights": self.log_weights,
@@ -120,11 +110,7 @@ class SMCState:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray[Any, Any]]) -> SMCState:
-        """Read what `to_arrays` returned; other names are ignored.
-
-        Raises:
-            KeyError: if an array is missing.
-        """
+        """Read what `to_arrays` returned; other names are ignored. KeyError if an array is missing."""
         return cls(
             u=arrays["u"],
             log_weights=arrays["log_weights"],
@@ -188,11 +174,6 @@ def update(
     kept, resampled and moved, led from the old to the new posterior in stages, or drawn anew.
 
     Args:
-        state: cloud for the old observations.
-        model: the prior, its hyperparameters unconstrained.
-        new: the observations.
-        rng: resampling and moves.
-        settings: thresholds and moves.
         stop: asked before each stage, trajectory and leapfrog step whether to end early.
 
     Raises:
@@ -324,12 +305,7 @@ class _Annealing:
 
 
 def systematic_resample(weights: FloatArray, rng: np.random.Generator) -> IntArray:
-    """Return S indices, index s about S * weights[s] times, at most one more or fewer; one random number.
-
-    Args:
-        weights: not negative, sum 1, [S].
-        rng: where the comb of S equal teeth begins.
-    """
+    """Return S indices, index s about S * weights[s] times, at most one more or fewer; one random number."""
     teeth = (rng.random() + np.arange(len(weights))) / len(weights)
     edges = np.cumsum(weights)
     below_one = np.minimum(

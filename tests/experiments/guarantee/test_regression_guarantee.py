@@ -30,11 +30,17 @@ from gpsuite.experiments.guarantee.regression import (
     mean_bounds,
     proved_ranges,
 )
-from gpsuite.experiments.guarantee.saved import ARRAYS, FOLDER, TEXT, SavedRegression, write_model
+from gpsuite.experiments.guarantee.saved import (
+    ARRAYS,
+    FOLDER,
+    TEXT,
+    ModelFileError,
+    SavedRegression,
+    write_model,
+)
 from gpsuite.experiments.guarantee.tasks import Learning
 from gpsuite.methods.pac_bayes.bounds import binomial_upper_bound
 from gpsuite.methods.pac_bayes.evaluation import ALL_DIFFERENT
-from gpsuite.models.storage import ModelFileError
 
 LEARNING = Learning(
     seed=5, goal=8.0, own=True, delta=0.01, coverage=0.8, test_share=0.25, preparation=0.1, most_rows=200,

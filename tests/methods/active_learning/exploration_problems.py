@@ -9,9 +9,8 @@ import numpy as np
 
 from gpsuite.arrays import BoolArray, FloatArray
 from gpsuite.methods.active_learning.acquisition import PIPELINES, Pipeline
-from gpsuite.methods.active_learning.explore import Explorer, explore
+from gpsuite.methods.active_learning.exploration import Explorer, Step, explore
 from gpsuite.methods.active_learning.inference import InferenceSettings
-from gpsuite.methods.active_learning.planner import Step
 from gpsuite.methods.active_learning.problem import Monitor, Oracle, Pool, Problem, SafetyLimit
 from gpsuite.models.multi_output.observations import Observations
 from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings

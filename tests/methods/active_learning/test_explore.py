@@ -20,9 +20,8 @@ from gpsuite.data.generators.sin_sigmoid import (
     true_safety,
 )
 from gpsuite.methods.active_learning.acquisition import PIPELINES, Pipeline, entropy
-from gpsuite.methods.active_learning.explore import explore
+from gpsuite.methods.active_learning.exploration import Planner, Step, explore
 from gpsuite.methods.active_learning.inference import InferenceSettings
-from gpsuite.methods.active_learning.planner import Planner, Step
 from gpsuite.methods.active_learning.problem import Monitor, Pool, Problem, SafetyLimit
 from gpsuite.models.multi_output.observations import Observations
 from gpsuite.models.multi_output.pool_predictions import PoolPredictions

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from gpsuite.methods.active_learning.acquisition import PIPELINES, Pipeline
-from gpsuite.methods.active_learning.explore import explore
+from gpsuite.methods.active_learning.exploration import Step, explore
 from gpsuite.methods.active_learning.inference import InferenceSettings
-from gpsuite.methods.active_learning.planner import Step
 from gpsuite.models.sampling.hamiltonian import HMCSettings
 from gpsuite.models.sampling.posterior import OptimumSettings
 from tests.methods.active_learning.exploration_problems import AL, SMALL, run, tiny

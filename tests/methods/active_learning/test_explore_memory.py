@@ -15,7 +15,7 @@ EXPLORATION = """
 import numpy as np
 from gpsuite.experiments.active_learning.repetitions import ToyData, toy_repetition
 from gpsuite.experiments.active_learning.exploration import oracle_of, problem_of
-from gpsuite.methods.active_learning.explore import explore
+from gpsuite.methods.active_learning.exploration import explore
 from gpsuite.methods.active_learning.inference import InferenceSettings
 from gpsuite.methods.active_learning.acquisition import PIPELINES
 from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings

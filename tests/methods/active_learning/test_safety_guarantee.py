@@ -37,9 +37,9 @@ import pytest
 from scipy.special import logsumexp
 
 from gpsuite.arrays import BoolArray, FloatArray
-from gpsuite.methods.active_learning import planner
+from gpsuite.methods.active_learning import exploration
 from gpsuite.methods.active_learning.acquisition import PIPELINES
-from gpsuite.methods.active_learning.explore import explore
+from gpsuite.methods.active_learning.exploration import explore
 from gpsuite.methods.active_learning.inference import InferenceSettings
 from gpsuite.methods.active_learning.problem import (
     Pool,
@@ -141,9 +141,9 @@ def simulated(kind: Kind, number: int, rule_delta: float, truth: HyperPriors) ->
         return float(Y[row, p]), float(z[row])
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(planner, "moment_matched_probability", rule)
+        patch.setattr(exploration, "moment_matched_probability", rule)
         if kind.most_doubtful:
-            patch.setattr(planner, "choose", most_doubtful)
+            patch.setattr(exploration, "choose", most_doubtful)
         rows = [step.row for step in explore(problem, pipeline, oracle, rng, QUERIES, SETTINGS)]
     probabilities = [1.0 - mixture[row] for row, (_, mixture) in zip(rows, judged, strict=False)]
     return Run(~LIMIT.holds(h[rows]), np.array(probabilities))

@@ -8,7 +8,7 @@ import pytest
 
 from gpsuite.methods.pac_bayes import cost
 from gpsuite.methods.pac_bayes.cost import Cost, full_gp_cost, sparse_gp_cost
-from gpsuite.methods.pac_bayes.sparse.blocks import STORED_BYTES
+from gpsuite.methods.pac_bayes.sparse.algebra import STORED_BYTES
 
 FITTED = 1e-3
 """Every term of a cost is more than this share of it in one of the settings: a wrong one shows."""

@@ -51,8 +51,7 @@ def test_it_is_gpflows_likelihood_and_is_trained_to_gpflows_optimum() -> None:
     from gpsuite.models.tensorflow_setup import configure
 
     configure()
-    from gpsuite.models.regression.gpflow_models import build_gpr
-    from gpsuite.models.regression.training import hyperparameters_of, maximise_likelihood
+    from gpsuite.models.regression.gpflow_models import build_gpr, hyperparameters_of, maximise_likelihood
 
     X, y = problem(60)
     theta = THETAS[0]

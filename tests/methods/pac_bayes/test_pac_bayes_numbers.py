@@ -26,8 +26,7 @@ from gpsuite.methods.pac_bayes.losses import LOSSES
 from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior, RiskAndKL
 from gpsuite.methods.pac_bayes.problem import Problem
 from gpsuite.methods.pac_bayes.sparse.free_form import FreeFormObjective, WhitenedGaussian
-from gpsuite.methods.pac_bayes.sparse.likelihood import SparseLikelihoodObjective
-from gpsuite.methods.pac_bayes.sparse.objective import SparseGPObjective
+from gpsuite.methods.pac_bayes.sparse.objective import SparseGPObjective, SparseLikelihoodObjective
 from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior
 from gpsuite.methods.pac_bayes.verification.verify import verify_certificate
 from gpsuite.models.config import Hyperparameters

@@ -19,7 +19,6 @@ from gpsuite.models.classification.approximation import GPCPosterior
 from gpsuite.models.classification.links import LINKS, LOGISTIC
 from gpsuite.models.classification.variational import (
     VariationalModel,
-    build_svgp,
     build_vgp,
     link_of,
     variational_posterior,
@@ -27,7 +26,7 @@ from gpsuite.models.classification.variational import (
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from tests.arrays import Array
 from tests.methods.robustness.certified_point import CENTRE, origin_of
-from tests.models.gpc_problems import two_classes
+from tests.models.gpc_problems import build_svgp, two_classes
 
 KINDS = ("vgp", "svgp")
 INDUCING = 8

@@ -6,8 +6,8 @@ import numpy as np
 
 from gpsuite.budget import Budget
 from gpsuite.methods.wasserstein.classifiers import Fit, NoKeeper, StateKeeper
-from gpsuite.methods.wasserstein.fitting import TrainingRows, split_rows
-from gpsuite.methods.wasserstein.options import ClassifierOptions, TrainingOptions
+from gpsuite.methods.wasserstein.distance import wasserstein_on_points
+from gpsuite.methods.wasserstein.fitting import ClassifierOptions, TrainingOptions, TrainingRows, split_rows
 from gpsuite.models.network_spec import NetworkSpec
 from tests.arrays import Array
 
@@ -42,3 +42,12 @@ def options(epochs: int = 12) -> ClassifierOptions:
 def fit(classes: int = 3, epochs: int = 12, seed: int = 3, keeper: StateKeeper | None = None) -> Fit:
     """Return a fit of the problem."""
     return Fit(rows(classes), classes, options(epochs), seed, Budget(), keeper or NoKeeper())
+
+
+def squared_gaussian_wasserstein(
+    mean_p: Array, covariance_p: Array, mean_q: Array, covariance_q: Array
+) -> float:
+    """Return the squared 2-Wasserstein distance of N(mean_p, covariance_p) and N(mean_q, covariance_q) on R^d."""
+    parts = (np.asarray(part, np.float64) for part in (mean_p, mean_q, covariance_p, covariance_q))
+    # rounding may leave it an ulp below 0
+    return max(len(mean_p) * wasserstein_on_points(*parts).squared_distance, 0.0)

@@ -14,9 +14,15 @@ from gpsuite.methods.wasserstein.classifiers import CLASSIFIERS, Fit
 from gpsuite.methods.wasserstein.fitting import split_rows
 from gpsuite.models.classification.approximation import GPCPosterior
 from gpsuite.models.classification.links import PROBIT
-from gpsuite.models.classification.multiclass_variational import softmax_posterior
-from gpsuite.models.random_elements.certifiable import certifiable_posterior, certifiable_robust_max
-from gpsuite.models.random_elements.elements import GaussianElement, InducingBasis, KernelMean, SparseKernel
+from gpsuite.models.classification.variational import softmax_posterior
+from gpsuite.models.random_elements.elements import (
+    GaussianElement,
+    InducingBasis,
+    KernelMean,
+    SparseKernel,
+    certifiable_posterior,
+    certifiable_robust_max,
+)
 from tests.methods.wasserstein.class_problems import fit, labelled, options
 
 pytestmark = pytest.mark.usefixtures("uncompiled")

@@ -11,10 +11,10 @@ from scipy.linalg import sqrtm
 
 from gpsuite.methods.wasserstein.distance import (
     root_trace,
-    squared_gaussian_wasserstein,
     wasserstein_by_eigenvalues,
     wasserstein_on_points,
 )
+from tests.methods.wasserstein.class_problems import squared_gaussian_wasserstein
 
 FloatArray = npt.NDArray[np.float64]
 ROOT = 1e-7  # square roots of eigenvalues that are 0 but for rounding lose half of their digits

@@ -14,9 +14,14 @@ from scipy.special import softmax
 
 from gpsuite.budget import Budget
 from gpsuite.methods.wasserstein.distance import RELATIVE_FLOOR, root_trace, wasserstein_by_eigenvalues
-from gpsuite.methods.wasserstein.fitting import TrainingRows, split_rows
+from gpsuite.methods.wasserstein.fitting import (
+    ClassifierOptions,
+    GWIOptions,
+    TrainingOptions,
+    TrainingRows,
+    split_rows,
+)
 from gpsuite.methods.wasserstein.gwi import build_gwi_classifier, build_gwi_regressor, inducing_count
-from gpsuite.methods.wasserstein.options import ClassifierOptions, GWIOptions, TrainingOptions
 from gpsuite.methods.wasserstein.scoring import (
     accuracy,
     interval_coverage,

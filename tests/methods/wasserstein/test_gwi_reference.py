@@ -15,7 +15,6 @@ import tensorflow as tf
 
 from gpsuite.methods.wasserstein import scoring as scores
 from gpsuite.methods.wasserstein.distance import (
-    squared_gaussian_wasserstein,
     wasserstein_by_eigenvalues,
     wasserstein_on_points,
 )
@@ -24,6 +23,7 @@ from gpsuite.methods.wasserstein.scoring import auroc, negative_log_density, var
 from gpsuite.models.classification import robust_max
 from gpsuite.models.random_elements.elements import NNGP, GaussianElement, InducingBasis, SparseKernel
 from gpsuite.models.random_elements.likelihoods import GaussianNoise, RobustMax
+from tests.methods.wasserstein.class_problems import squared_gaussian_wasserstein
 
 pytestmark = pytest.mark.reference
 

@@ -9,9 +9,8 @@ import pytest
 
 from gpsuite.budget import Budget
 from gpsuite.errors import UserError
-from gpsuite.methods.wasserstein.fitting import split_rows
+from gpsuite.methods.wasserstein.fitting import GWIOptions, TrainingOptions, split_rows
 from gpsuite.methods.wasserstein.gwi import inducing_count
-from gpsuite.methods.wasserstein.options import GWIOptions, TrainingOptions
 from gpsuite.methods.wasserstein.regressors import REGRESSORS, RegressionFit
 from gpsuite.methods.wasserstein.scoring import (
     TEMPERATURES,
@@ -23,8 +22,7 @@ from gpsuite.methods.wasserstein.scoring import (
 )
 from gpsuite.models.network_spec import NetworkSpec
 from gpsuite.models.random_elements.elements import NNGP, KernelMean, NetworkMean
-from gpsuite.models.regression.prediction import predict
-from gpsuite.models.regression.training import hyperparameters_of
+from gpsuite.models.regression.gpflow_models import hyperparameters_of, predict
 
 pytestmark = pytest.mark.usefixtures("uncompiled")
 RNG = np.random.default_rng(0)

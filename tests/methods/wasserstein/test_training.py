@@ -12,8 +12,7 @@ import tensorflow as tf
 import tf_keras  # type: ignore[import-untyped]
 
 from gpsuite.budget import Budget
-from gpsuite.methods.wasserstein.fitting import TrainingRows, split_rows
-from gpsuite.methods.wasserstein.options import TrainingOptions
+from gpsuite.methods.wasserstein.fitting import TrainingOptions, TrainingRows, split_rows
 from gpsuite.methods.wasserstein.training import AdamStep, TrainingState, train
 from tests.arrays import Array
 

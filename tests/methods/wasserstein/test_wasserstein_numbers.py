@@ -16,7 +16,6 @@ from gpsuite.methods.wasserstein.gwi import WassersteinObjective, inducing_count
 from gpsuite.methods.wasserstein.scoring import temperature, tempered, variance_factor
 from gpsuite.models.classification.links import LOGISTIC, PROBIT
 from gpsuite.models.network_spec import NetworkSpec
-from gpsuite.models.random_elements.certifiable import certifiable_posterior
 from gpsuite.models.random_elements.elements import (
     NNGP,
     GaussianElement,
@@ -24,9 +23,11 @@ from gpsuite.models.random_elements.elements import (
     KernelMean,
     NetworkKernel,
     SparseKernel,
+    certifiable_posterior,
 )
 from gpsuite.models.random_elements.likelihoods import Bernoulli, GaussianNoise, RobustMax, Softmax
 from tests import golden
+from tests.methods.wasserstein.class_problems import squared_gaussian_wasserstein
 
 PACKAGES = ("gpsuite.methods.wasserstein", "gpsuite.models.random_elements", "gpsuite.models.network")
 RNG = np.random.default_rng(0)
@@ -42,7 +43,7 @@ def distances() -> list[object]:
     return [
         distance.wasserstein_by_eigenvalues(m, n, np.diagonal(K), np.diagonal(R), R[:3], K[:, :3]),
         distance.wasserstein_on_points(m, n, K, R),
-        distance.squared_gaussian_wasserstein(m, K, n, R),
+        squared_gaussian_wasserstein(m, K, n, R),
         distance.root_trace(K, np.stack([R, K + R])),
     ]
 

@@ -10,12 +10,11 @@ from gpsuite.models.classification.links import LINKS, LOGISTIC, PROBIT, SQUEEZE
 from gpsuite.models.classification.variational import (
     StableBernoulli,
     as_vgp,
-    build_svgp,
     build_vgp,
     variational_posterior,
 )
 from gpsuite.models.config import KERNEL_NAMES, Hyperparameters, ModelSpec
-from tests.models.gpc_problems import fitted_posterior, two_classes
+from tests.models.gpc_problems import build_svgp, fitted_posterior, two_classes
 
 H = Hyperparameters(2.5, (0.8, 1.7))
 ARD = ModelSpec(ard=True)

@@ -13,8 +13,8 @@ from gpsuite.methods.robustness.multiclass.robust_max_bound import SLOPE, Robust
 from gpsuite.methods.robustness.multiclass.softmax_bound import SoftmaxBound
 from gpsuite.methods.robustness.search.regions import linf_ball
 from gpsuite.models.classification.multiclass_posterior import QUADRATURE, RobustMaxPosterior
-from gpsuite.models.classification.multiclass_variational import multiclass_posterior
 from gpsuite.models.classification.robust_max import largest_probabilities
+from gpsuite.models.classification.variational import multiclass_posterior
 
 
 def svgp(whiten: bool, diagonal: bool, likelihood: gpflow.likelihoods.Likelihood) -> gpflow.models.SVGP:

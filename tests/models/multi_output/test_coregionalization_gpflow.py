@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
-from gpsuite.models.multi_output.coregionalization_gpflow import from_gpflow, pairs, to_gpflow
+from tests.models.coregionalization_gpflow import from_gpflow, pairs, to_gpflow
 from tests.models.multi_output_problems import draw_observations
 
 MODELS = [

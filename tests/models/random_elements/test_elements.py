@@ -13,14 +13,15 @@ from gpsuite.models.network_spec import NetworkSpec
 from gpsuite.models.networks import Network
 from gpsuite.models.random_elements.elements import (
     NNGP,
+    SMALLEST_NOISE,
     GaussianElement,
     InducingBasis,
     KernelMean,
     NetworkKernel,
     NetworkMean,
     SparseKernel,
+    fit_prior,
 )
-from gpsuite.models.random_elements.prior import SMALLEST_NOISE, fit_prior
 from tests.arrays import Array
 
 RNG = np.random.default_rng(0)

@@ -6,9 +6,17 @@ import pytest
 import tensorflow as tf
 
 from gpsuite.models.config import Hyperparameters, ModelSpec
-from gpsuite.models.regression import training
-from gpsuite.models.regression.gpflow_models import build_fitc, build_gpr, build_sgpr
-from gpsuite.models.regression.training import CompiledLoss, assign, compiled_loss, flatten, variables_of
+from gpsuite.models.regression import gpflow_models
+from gpsuite.models.regression.gpflow_models import (
+    CompiledLoss,
+    assign,
+    build_fitc,
+    build_gpr,
+    build_sgpr,
+    compiled_loss,
+    flatten,
+    variables_of,
+)
 from tests.arrays import Array
 from tests.models.regression_problems import START, make_problem
 
@@ -81,8 +89,8 @@ def test_structures_do_not_share_a_function(problem: Problem) -> None:
 
 
 def test_only_so_many_are_kept(problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(training, "_kept", {})
-    monkeypatch.setattr(training, "MAX_KEPT", 2)
+    monkeypatch.setattr(gpflow_models, "_kept", {})
+    monkeypatch.setattr(gpflow_models, "MAX_KEPT", 2)
     first, second, third = (build("SGPR", problem, START, count) for count in (2, 3, 4))
     oldest, newer = compiled_loss(first), compiled_loss(second)
     compiled_loss(third)

@@ -5,9 +5,7 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from gpsuite.models.config import KERNEL_NAMES, Hyperparameters, ModelSpec
-from gpsuite.models.regression.gpflow_models import build_gpr
-from gpsuite.models.regression.prediction import predict
-from gpsuite.models.regression.training import hyperparameters_of
+from gpsuite.models.regression.gpflow_models import build_gpr, hyperparameters_of, predict
 from tests.arrays import Array
 from tests.models.regression_problems import START, closed_form_kernel
 

@@ -6,8 +6,13 @@ import numpy as np
 import pytest
 
 from gpsuite.models.config import Hyperparameters, ModelSpec
-from gpsuite.models.regression.gpflow_models import build_fitc, build_gpr, build_sgpr
-from gpsuite.models.regression.prediction import predict, regression_posterior
+from gpsuite.models.regression.gpflow_models import (
+    build_fitc,
+    build_gpr,
+    build_sgpr,
+    predict,
+    regression_posterior,
+)
 
 
 @pytest.mark.parametrize("sparse", [False, True])

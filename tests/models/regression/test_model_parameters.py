@@ -5,8 +5,14 @@ import numpy as np
 import pytest
 
 from gpsuite.models.config import KERNEL_NAMES, Hyperparameters, ModelSpec
-from gpsuite.models.regression.gpflow_models import build_fitc, build_gpr, build_sgpr
-from gpsuite.models.regression.training import hyperparameters_of, kind_of, spec_of
+from gpsuite.models.regression.gpflow_models import (
+    build_fitc,
+    build_gpr,
+    build_sgpr,
+    hyperparameters_of,
+    kind_of,
+    spec_of,
+)
 from tests.arrays import Array
 from tests.models.regression_problems import START
 

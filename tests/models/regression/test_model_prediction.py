@@ -5,8 +5,7 @@ import pytest
 
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.models.linalg import NotPositiveDefiniteError
-from gpsuite.models.regression.gpflow_models import build_fitc, build_gpr, build_sgpr
-from gpsuite.models.regression.prediction import predict
+from gpsuite.models.regression.gpflow_models import build_fitc, build_gpr, build_sgpr, predict
 from tests.arrays import Array
 from tests.models.regression_problems import START
 

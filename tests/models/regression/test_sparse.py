@@ -7,9 +7,8 @@ import pytest
 from sklearn import cluster
 
 from gpsuite.models.config import ModelSpec
-from gpsuite.models.regression.gpflow_models import build_fitc, build_gpr, build_sgpr
+from gpsuite.models.regression.gpflow_models import build_fitc, build_gpr, build_sgpr, predict
 from gpsuite.models.regression.inducing import kmeans_inducing, limited_inducing
-from gpsuite.models.regression.prediction import predict
 from tests.arrays import Array
 from tests.models.regression_problems import START
 

@@ -8,8 +8,10 @@ from scipy.optimize import Bounds, OptimizeResult
 from gpsuite.budget import Budget
 from gpsuite.models import search as search_module
 from gpsuite.models.config import Hyperparameters, ModelSpec
-from gpsuite.models.regression.gpflow_models import build_fitc, build_gpr, build_sgpr
-from gpsuite.models.regression.training import (
+from gpsuite.models.regression.gpflow_models import (
+    build_fitc,
+    build_gpr,
+    build_sgpr,
     compiled_loss,
     hyperparameters_of,
     maximise_likelihood,

@@ -35,6 +35,9 @@ from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings, SMCState
 from gpsuite.rounding import sureness
 from gpsuite.seeds import require_generator
 
+SavedState = dict[str, npt.NDArray[Any]]
+DEFAULT_GUARD = SafetyGuard()
+
 
 class NothingToMeasureError(ValueError):
     """No candidate has an output that was not measured there."""
@@ -45,8 +48,6 @@ class Proposal:
     """One measurement to make.
 
     Attributes:
-        row: of the candidates.
-        x: the input [D].
         p: output to measure, or None: all.
         entropy: of what is to be measured, noise-free and standardised, in nats, once the earlier proposals of the
             plan are measured.
@@ -71,9 +72,8 @@ class Plan:
     Attributes:
         status: `done`, `infeasible` if no candidate is safe enough, or `budget` if the time was used up: the best plan
             so far, which may be without proposals.
-        reason: why there are no, or fewer, proposals than asked for; else empty.
+        reason: why there are fewer proposals than asked for; otherwise empty.
         warnings: what should be known before it is followed.
-        proposals: in the order to be measured.
         probability_safe: of each candidate, [n]; here and below NaN where the budget did not suffice.
         mean: of the outputs at each candidate, [n, P].
         sd: standard deviation of the noise-free outputs at each candidate, [n, P].
@@ -101,20 +101,11 @@ class Plan:
 
     @property
     def n_safe(self) -> int:
-        """Number of candidates that are safe enough."""
         return int(self.safe.sum())
 
 
 def cut_words(unfinished: Sequence[str], candidates: int, judged: int, predicted: int, late: bool) -> str:
-    """Return what the budget has cut short; empty: nothing.
-
-    Args:
-        unfinished: models whose inference ended early.
-        candidates: their number.
-        judged: at how many safety was judged.
-        predicted: at how many the outputs were predicted.
-        late: whether the time ended before all proposals were chosen.
-    """
+    """Return what the budget has cut short, from how many candidates were judged and predicted; empty: nothing."""
     cut = [f"inference for {name} ended early" for name in unfinished]
     if judged < candidates:
         cut.append(f"safety judged at {judged} of {candidates} candidates")
@@ -131,26 +122,16 @@ def cut_words(unfinished: Sequence[str], candidates: int, judged: int, predicted
 #     planner.tell(X, Y, z)  # measured so far; NaN where an output was not measured
 #     plan = planner.ask(candidates, 3)
 #
-# Everything is in the user's units; the models see standardised values (`units`). Between two calls of `ask`, new
-# measurements reach the posterior of the hyperparameters by sequential Monte Carlo.
-
-
-SavedState = dict[str, npt.NDArray[Any]]
-
-DEFAULT_GUARD = SafetyGuard()
-
-
+# Everything is in the user's units; the models see standardised values (`units`). Between two calls of `ask`,
+# new measurements reach the posterior of the hyperparameters by sequential Monte Carlo.
 class MeasurementPlanner:
     """Proposes safe, informative measurements, and learns from what was measured.
 
     Args:
-        limit: when a safety value is safe.
-        rng: the only source of randomness.
         pipeline: model and rule; it must ask for safe measurements.
         delta: a proposal must be safe with probability above 1 - delta.
         smc: how hyperparameters are inferred; large tables get fewer particles (`effort`).
         guard: of the safety model's predictions; None: the rule of the paper.
-        input_names: for warnings; default: numbers.
 
     Raises:
         TypeError: if `rng` is a seed.
@@ -180,14 +161,10 @@ class MeasurementPlanner:
         self._beliefs: dict[str, Belief] = {}
 
     def tell(self, X: npt.ArrayLike, Y: npt.ArrayLike, z: npt.ArrayLike) -> None:
-        """Take in measured rows; what an earlier table told is passed over, so a longer one may be told again.
+        """Take in measured rows X [n, D], Y [n, P] or [n], z [n]; NaN where nothing was measured.
 
-        Values of an output at one input are replicates, equal ones of one table too.
-
-        Args:
-            X: inputs [n, D].
-            Y: outputs [n, P], or [n] for one; NaN where an output was not measured.
-            z: safety values [n]; NaN where it was not measured.
+        A row of an earlier table is passed over, so a longer table may be given.
+        Equal values in one table are replicates.
 
         Raises:
             ValueError: if the shapes do not fit each other or what was told before, or a value is infinite.
@@ -228,7 +205,6 @@ class MeasurementPlanner:
 
         Args:
             candidates: inputs [n, D]; what was measured there already is not proposed again.
-            n: number of measurements, 1 or more.
             when_nothing_is_safe: `stop` as infeasible, or propose one measurement at the `safest` candidate.
             budget: its seconds end the work with the best plan so far.
 
@@ -297,7 +273,6 @@ class MeasurementPlanner:
             raise NothingToMeasureError(f"all of {len(candidates)} candidates have been measured")
 
     def state(self) -> SavedState:
-        """Return what `restore` needs to go on after the last `ask`, as arrays."""
         if self._units is None:
             raise ValueError("ask first: there is nothing to go on from")
         saved = {"generator": np.array(json.dumps(self._rng.bit_generator.state))}
@@ -328,12 +303,11 @@ class MeasurementPlanner:
             self._beliefs[name] = Belief(model, seen, SMCState.from_arrays(parts[name]))
 
     def _models(self) -> dict[str, MultiOutputModel]:
-        """Return the models; safety comes first, as what decides most."""
+        """Return the models; safety comes first, because it decides most."""
         outputs = self._pipeline.output_model(self._n_outputs, self._known["outputs"].width)
         return {"safety": self._pipeline.safety_model(), "outputs": outputs}
 
     def _learn(self, candidates: FloatArray, clock: Clock) -> str:
-        """Bring both posteriors up to date; return how."""
         units, reason = self._new_units(candidates), "first measurements"
         if self._units is not None:
             reason = "" if self._units.near(units) else "the spread of measurements or candidates has changed"
@@ -355,11 +329,9 @@ class MeasurementPlanner:
         return f"warm: {known} values known, {self.n_values - known} new"
 
     def _sized(self, values: int, outputs: int) -> SMCSettings:
-        """Return the settings of the inference from this many values."""
         return replace(self._smc, particles=particles(self._smc, values, outputs))
 
     def _predicting(self, name: str, candidates: int) -> HyperPosterior:
-        """Return the hyperparameter vectors that predict at this many candidates."""
         belief = self._beliefs[name]
         most = members(len(belief.cloud.u), belief.learnt, belief.model.n_outputs, candidates)
         return belief.predicting(most)
@@ -402,12 +374,10 @@ class MeasurementPlanner:
         return self._safety_model(self._beliefs["safety"].cloud.posterior)
 
     def _safety_model(self, posterior: HyperPosterior) -> SafetyModel:
-        """Return what is believed of the safety value, in the models' units."""
         known, limit = self._beliefs["safety"].observations, self._scales.limit(self._limit)
         return SafetyModel(self._pipeline.safety_model(), posterior, known, limit)
 
     def _judge_safety(self, X: FloatArray, guard: SafetyGuard | None, clock: Clock) -> SafetyJudgement:
-        """Judge candidates in the models' units."""
         believed = self._safety_model(self._predicting("safety", len(X)))
         return believed.judge(X, self._delta, guard, clock.ended)
 
@@ -455,7 +425,6 @@ class MeasurementPlanner:
         return reason
 
     def _warnings(self, candidates: FloatArray, X: FloatArray, safety: SafetyJudgement) -> list[str]:
-        """Return what should be known; nothing with the paper's rule."""
         if self._guard is None:
             return []
         believed = self._believed

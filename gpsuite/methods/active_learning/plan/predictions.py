@@ -29,30 +29,33 @@ from gpsuite.models.sampling.sequential_monte_carlo import (
     update,
 )
 
+# Shares of the time after which the inference for the safety value, and that for the outputs, is cut short.
 SAFETY_INFERENCE, INFERENCE = 0.3, 0.6
-"""Shares of the time after which the inference for the safety value, and that for the outputs, is cut short."""
+# However large the tables are.
+LEAST_PARTICLES, LEAST_MEMBERS = 32, 16
+# Numbers that are kept to condition on proposals: 0.8 GB.
+ROOM = 100_000_000
+# Of an inference that continues, with a few new values; both likelihoods count.
+WARM_STAGES = 3.0
+# More is not spent on one posterior, or on one model's predictions, than with the least allows.
+INFERENCE_SECONDS, PREDICTION_SECONDS = 2.0, 150.0
+# Candidates predicted at together: memory does not grow with their number.
+TOGETHER = 1000
 
 
 class Clock:
-    """Tells each part of a plan when it has to end; without a limit, never.
-
-    Args:
-        budget: of the whole plan; None: no limit.
-    """
+    """Tells each part of a plan when it has to end; without a limit, never."""
 
     def __init__(self, budget: Budget | None) -> None:
         self._budget = budget
 
     def safety_inference_ended(self) -> bool:
-        """Whether the inference for the safety value has to end."""
         return self._after(SAFETY_INFERENCE)
 
     def inference_ended(self) -> bool:
-        """Whether the inference for the outputs has to end."""
         return self._after(INFERENCE)
 
     def ended(self) -> bool:
-        """Whether the whole plan has to end."""
         return self._after(1.0)
 
     def _after(self, share: float) -> bool:
@@ -62,24 +65,10 @@ class Clock:
         return self._budget.elapsed >= share * self._budget.seconds
 
 
-# What a plan costs, from the sizes of its tables: so that large ones are planned with fewer hyperparameter vectors.
+# What a plan costs, from the sizes of its tables: so that large ones are planned with fewer hyperparameter
+# vectors.
 #
 # The constants are CPU seconds of one core, fitted to measurements with 30 to 500 values and 1 to 10 outputs.
-
-
-LEAST_PARTICLES, LEAST_MEMBERS = 32, 16
-"""However large the tables are."""
-
-ROOM = 100_000_000
-"""Numbers that are kept to condition on proposals: 0.8 GB."""
-
-WARM_STAGES = 3.0
-"""Of an inference that continues, with a few new values; both likelihoods count."""
-
-INFERENCE_SECONDS, PREDICTION_SECONDS = 2.0, 150.0
-"""More is not spent on one posterior, or on one model's predictions, than with the least allows."""
-
-
 def gradient_seconds(values: int, outputs: int) -> float:
     """Return the seconds of one log marginal likelihood with its gradient, by N values of P outputs."""
     n = float(values)
@@ -87,7 +76,6 @@ def gradient_seconds(values: int, outputs: int) -> float:
 
 
 def gradients(smc: SMCSettings, values: int, outputs: int) -> float:
-    """Return the number of gradients per particle of a cold start: stages times moves."""
     stages = 1.0 + 1.2 * math.log2(1.0 + values) + 0.15 * outputs
     return stages * (1 + smc.moves * smc.leapfrog)
 
@@ -99,7 +87,6 @@ def particles(smc: SMCSettings, values: int, outputs: int) -> int:
 
 
 def prediction_seconds(values: int, outputs: int, candidates: int) -> float:
-    """Return the seconds of predicting all outputs at the candidates with one hyperparameter vector."""
     return values * candidates * outputs * (5e-9 + 3.8e-11 * values)
 
 
@@ -119,17 +106,7 @@ def plan_seconds(
     smc: SMCSettings,
     warm: bool = False,
 ) -> float:
-    """Return the seconds of a plan.
-
-    Args:
-        values: number of output values, N.
-        safety_values: number of safety values.
-        outputs: P.
-        candidates: number of candidates.
-        measurements: asked for.
-        smc: settings of the inference, its particles the most.
-        warm: whether it continues an earlier one.
-    """
+    """Return the seconds of a plan; a warm one continues an earlier inference."""
     total = 0.0
     for n, P in ((safety_values, 1), (values, outputs)):
         each = WARM_STAGES * (1 + smc.moves * smc.leapfrog) if warm else gradients(smc, n, P)
@@ -146,12 +123,8 @@ def plan_seconds(
 
 
 def safety_seconds(values: int, candidates: int) -> float:
-    """Return the seconds of judging the candidates with one hyperparameter vector."""
     n = float(values)
     return 1.2e-9 * n**3 + n * candidates * (1.2e-8 + 8e-11 * n)
-
-
-# What a plan knows: the values told so far, and a model with the posterior of its hyperparameters.
 
 
 class KnownValues:
@@ -160,12 +133,6 @@ class KnownValues:
     Values of an output at one input are replicates, equal ones too: a rounded sensor repeats itself, and to count its
     reading once would give as much weight to a single one that differs. A value told again is known already as often
     as it was told in one table before.
-
-    Args:
-        width: number D of inputs.
-
-    Attributes:
-        observations: the values, in the order told.
     """
 
     def __init__(self, width: int) -> None:
@@ -174,7 +141,6 @@ class KnownValues:
         self._counts: Counter[tuple[object, ...]] = Counter()
 
     def add(self, X: FloatArray, Y: FloatArray) -> None:
-        """Take in what is new in rows with gaps."""
         rows, outputs = np.nonzero(~np.isnan(Y))
         self.take(X[rows], outputs.astype(np.int64), Y[rows, outputs])
 
@@ -189,7 +155,6 @@ class KnownValues:
         self.observations = self.observations.extended(X[new], p[new], y[new])
 
     def lost(self, X: FloatArray, Y: FloatArray) -> int:
-        """Return how many known values are not in these rows."""
         rows, outputs = np.nonzero(~np.isnan(Y))
         return (self._counts - Counter(self._as_known(X[rows], outputs, Y[rows, outputs]))).total()
 
@@ -212,13 +177,7 @@ class KnownValues:
 
 @dataclass(eq=False)
 class Belief:
-    """A model and the posterior of its hyperparameters, in the models' units.
-
-    Attributes:
-        model: of P outputs, or of the safety value.
-        observations: what the posterior is conditioned on.
-        cloud: particles of the posterior.
-    """
+    """A model and the posterior of its hyperparameters, in the models' units."""
 
     model: MultiOutputModel
     observations: Observations
@@ -233,17 +192,15 @@ class Belief:
         smc: SMCSettings,
         stop: Callable[[], bool] = lambda: False,
     ) -> Belief:
-        """Infer from the observations alone, until `stop` says to end early."""
         return cls(model, observations, start(model, model.likelihood(observations), rng, smc, stop))
 
     @property
     def learnt(self) -> int:
-        """Number of values the posterior knows."""
         return len(self.observations)
 
     @property
     def unfinished(self) -> bool:
-        """Whether inference was stopped early: the particles then know a part of what was measured."""
+        """Whether inference stopped early: the particles know only a part of what was measured."""
         return "beta" in self.cloud.diagnostics
 
     def learn(
@@ -276,13 +233,6 @@ class Belief:
         return HyperPosterior(posterior.u[chosen], np.full(most, 1.0 / most))
 
 
-# Outputs at the candidates of a plan, and which measurements come one after another.
-
-
-TOGETHER = 1000
-"""Candidates predicted at together: memory does not grow with their number."""
-
-
 def in_parts(rows: IntArray, size: int, out_of_time: Callable[[], bool]) -> Iterator[IntArray]:
     """Cut rows into parts of at most `size` that each run through all of them, the first even if there is no time."""
     count = -(-len(rows) // size)
@@ -294,12 +244,6 @@ def in_parts(rows: IntArray, size: int, out_of_time: Callable[[], bool]) -> Iter
 
 class OutputPredictions:
     """What the outputs' model says at candidates, before anything that is proposed is measured.
-
-    Args:
-        belief: model and observations.
-        posterior: hyperparameter vectors that predict.
-        X: candidates in the model's units, [n, D].
-        full: whether all outputs are measured together.
 
     Attributes:
         mean: of the mixture at each candidate, NaN until predicted, [n, P].
@@ -315,7 +259,6 @@ class OutputPredictions:
         self.score = np.full((len(X), 1 if full else P), np.nan)
 
     def predict(self, rows: IntArray, out_of_time: Callable[[], bool]) -> int:
-        """Predict at some candidates until there is no time left; return at how many."""
         done = 0
         for part in in_parts(rows, TOGETHER, out_of_time):
             found = PoolPredictions(
@@ -330,7 +273,6 @@ class OutputPredictions:
         return done
 
     def extendable(self, rows: IntArray, more: int) -> PoolPredictions:
-        """Return predictions at some candidates that can be conditioned on some more values."""
         known = self._belief.observations
         return PoolPredictions(
             self._belief.model,
@@ -360,13 +302,6 @@ class Chooser:
     """Chooses measurements one after another, each as if those before were measured and gave what is expected.
 
     At given hyperparameters the variances do not depend on the values.
-
-    Args:
-        candidates: [n, D], only compared with each other.
-        outputs: what is predicted there.
-        posterior: hyperparameter vectors that predict.
-        full: whether all outputs are measured together.
-        rng: draws at random in place of the largest entropy; None: the largest.
     """
 
     def __init__(
@@ -412,7 +347,6 @@ class Chooser:
         return choose(score, allowed) if self._rng is None else draw(allowed, self._rng)
 
     def _shortlist(self, first: int, allowed: BoolArray, more: int) -> IntArray:
-        """Return the rows, ascending, among which the later choices are made: all allowed ones if there is room."""
         rows = np.flatnonzero(allowed.any(axis=1))
         room = max(2, self._outputs.room(more))
         if len(rows) > room:

@@ -26,22 +26,30 @@ from gpsuite.models.multi_output.observations import LatentKernel, Observations,
 from gpsuite.models.sampling.posterior import HyperPosterior, mixture_moments
 from gpsuite.text import counted as number_of
 
+# Units are kept while those of all measurements together differ by at most this factor.
 MOST_DRIFT = 2.0
-"""Units are kept while those of all measurements together differ by at most this factor."""
-
+# See `Units.x_scale`; the paper's toy problem has 3.3 between pool and first measurements.
 WIDEST = 4.0
-"""See `Units.x_scale`; the paper's toy problem has 3.3 between pool and first measurements."""
-
+# See `far_inputs`: at 5, of 300 candidates 137 were called safe and none was unsafe; at 50, 201 and 17.
 FAR = 3.0
-"""See `far_inputs`: at 5, of 300 candidates 137 were called safe and none was unsafe; at 50, 201 and 17."""
-
 _NO_SPREAD = 1e-15  # of the size: what the rounding of equal values leaves
+# How far beyond the limit the safety prior is centred, in root mean squares of z - limit. On a bowl of two
+# inputs with 10 safe measurements, of the candidates called safe at 95 % were unsafe: 2.2 % at 0, 0.2 % at
+# 0.5, none of fewer at 1; with 4 measurements there were 41, 14 and 2 to choose from.
 PESSIMISM = 0.5
-"""How far beyond the limit the safety prior is centred, in root mean squares of z - limit.
-
-On a bowl of two inputs with 10 safe measurements, of the candidates called safe at 95 % were unsafe: 2.2 % at 0,
-0.2 % at 0.5, none of fewer at 1; with 4 measurements there were 41, 14 and 2 to choose from.
-"""
+# Covariances between measured inputs and candidates computed together: they stay in a core's cache.
+GUARD_BLOCK = 120_000
+# The range of inputs that are all equal, in the model's units: no other input is near them.
+_NOWHERE = 1e-12
+# Singular values differ by rounding if by less than this share of the largest.
+_EQUAL = 1e-9
+# Candidates judged between two looks at the clock.
+TOGETHER = 1000
+# Warned of: fewer safety values; more noise, in root mean squares of z - limit; measured points farther
+# apart, in measured ranges, if most candidates lie between them.
+FEW, SCATTER, SPACING = 5, 0.5, 0.1
+# Probabilities of being safe that differ by no more are alike.
+ALIKE = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,15 +112,12 @@ class Units:
         return True
 
     def inputs(self, X: FloatArray) -> FloatArray:
-        """Return inputs [n, D] in these units."""
         return np.asarray((X - self.x_offset) / self.x_scale)
 
     def limit(self, limit: SafetyLimit) -> SafetyLimit:
-        """Return the limit of the safety value in these units."""
         return SafetyLimit(float((limit.value - self.z_offset[0]) / self.z_scale[0]), limit.side)
 
     def to_arrays(self) -> dict[str, FloatArray]:
-        """Return everything as arrays by name."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
@@ -140,23 +145,11 @@ def _scale(spread: FloatArray, size: FloatArray) -> FloatArray:
 
 # What the measured safety values support: predictions that are not carried far beyond them.
 #
-# Measured in a small region, a safety value that hardly varies there looks like a smooth function of large size: the
-# posterior of its hyperparameters then follows the prior, and its level is carried far out. The guard leaves
-# inference
-# alone and changes what predicts: no hyperparameter vector is surer than the distance to the limit and the extent of
-# the measured inputs allow. Its constants were chosen by experiment, on made-up functions; they prove nothing.
-
-
-GUARD_BLOCK = 120_000
-"""Covariances between measured inputs and candidates computed together: they stay in a core's cache."""
-
-_NOWHERE = 1e-12
-"""The range of inputs that are all equal, in the model's units: no other input is near them."""
-
-_EQUAL = 1e-9
-"""Singular values differ by rounding if by less than this share of the largest."""
-
-
+# Measured in a small region, a safety value that hardly varies there looks like a smooth function of large
+# size: the posterior of its hyperparameters then follows the prior, and its level is carried far out. The
+# guard leaves inference alone and changes what predicts: no hyperparameter vector is surer than the distance
+# to the limit and the extent of the measured inputs allow. Its constants were chosen by experiment, on
+# made-up functions; they prove nothing.
 @dataclass(frozen=True)
 class SafetyGuard:
     """Bounds on the hyperparameters that predict the safety value, and on how far a proposal reaches.
@@ -232,11 +225,8 @@ class SafetyPrediction:
     vectors with the same lengthscales, those at the bound above all, share Q, l and A.
 
     Args:
-        kernel: one of `LATENT_KERNELS`.
         parameters: of S hyperparameter vectors, one latent process and one output.
-        weights: of the vectors, sum 1, [S].
         observations: safety values in the model's units, N.
-        limit: in the same units.
         guard: the bounds; None leaves the hyperparameters as they are.
         counted: inputs whose extent bounds the lengthscales, [N', D]; None: all that were measured.
     """
@@ -315,20 +305,6 @@ class SafetyPrediction:
         return value
 
 
-# Which candidates of a plan are probably safe, and what should be known before that is believed.
-
-
-TOGETHER = 1000
-"""Candidates judged between two looks at the clock."""
-
-FEW, SCATTER, SPACING = 5, 0.5, 0.1
-"""Warned of: fewer safety values; more noise, in root mean squares of z - limit; measured points farther apart, in
-measured ranges, if most candidates lie between them."""
-
-ALIKE = 1e-3
-"""Probabilities of being safe that differ by no more are alike."""
-
-
 @dataclass(frozen=True, eq=False)
 class SafetyJudgement:
     """What a safety model says at n candidates.
@@ -348,14 +324,7 @@ class SafetyJudgement:
 
 @dataclass(frozen=True, eq=False)
 class SafetyModel:
-    """What is believed of the safety value; everything in the model's units.
-
-    Attributes:
-        model: prior of the safety value.
-        posterior: hyperparameter vectors that predict.
-        known: safety values.
-        limit: when a safety value is safe.
-    """
+    """What is believed of the safety value; everything in the model's units."""
 
     model: LinearCoregionalization
     posterior: HyperPosterior
@@ -365,14 +334,7 @@ class SafetyModel:
     def judge(
         self, X: FloatArray, delta: float, guard: SafetyGuard | None, out_of_time: Callable[[], bool]
     ) -> SafetyJudgement:
-        """Judge candidates X [n, D].
-
-        Args:
-            X: candidates.
-            delta: a safe candidate's probability of being safe is above 1 - delta.
-            guard: of predictions and step; None: neither.
-            out_of_time: asked now and then; true ends the work.
-        """
+        """Judge candidates X [n, D]; `out_of_time` is asked now and then, and true ends the work."""
         parameters, known, limit = self.model.constrain(self.posterior.u), self.known, self.limit
         weights, counted = self.posterior.weights, self.counted(X)
         prediction = SafetyPrediction(self.model.kernel, parameters, weights, known, limit, guard, counted)
@@ -402,13 +364,7 @@ class SafetyModel:
         return int(equal[np.argmin(KDTree(safe).query(X[equal])[0])])
 
     def warnings(self, X: FloatArray, guard: SafetyGuard, names: Sequence[str]) -> list[str]:
-        """Return what makes the model doubtful, by its posterior and what was measured.
-
-        Args:
-            X: candidates [n, D].
-            guard: what counts as a range.
-            names: of the D inputs.
-        """
+        """Return what makes the model doubtful, by its posterior and what was measured."""
         known, counted, warnings = self.known, self.counted(X), []
         if len(known) < FEW:
             warnings.append(f"only {len(known)} safety values: their probabilities are mostly the prior's")

@@ -7,13 +7,14 @@ Equation: Reeb et al. 2018, Eq. (10), Eq. (11)
 Equation: derived, whitened sparse posterior
 Equation: derived, kernel contraction
 Equation: derived, sweeps over the data
+Equation: derived, rounding of the sparse posterior
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -21,6 +22,7 @@ from scipy.linalg.blas import dgemm, dsyrk, dtrmm, dtrsm
 from scipy.linalg.lapack import dpocon, dpotrf, dtrtri
 
 from gpsuite.arrays import FloatArray, IntArray
+from gpsuite.methods.pac_bayes.losses import Loss
 from gpsuite.methods.pac_bayes.posteriors import log_kernel_factors
 from gpsuite.models.linalg import NotPositiveDefiniteError
 
@@ -35,15 +37,23 @@ LEAST_PIVOT = 1e-12
 EXPLAINED = 1.0 + 1e-9
 # Ulps of sigma_f^2 in an entry of K_ZZ. Against 50 digits 16 leave out 1 of 6000 random posteriors, 32 none.
 _ULPS = 64.0
+# Condition number of K_ZZ times max(1, sigma_f^2 / s) up to which bounds agree with the whitened form to about 1e-13.
+_MAX_CONDITION = 1e5
+# Keeps I - S positive definite where the data say nothing about a direction.
+_SHIFT = 1e-14
+# Bytes of n x M arrays up to which an objective keeps its blocks instead of computing them again.
+STORED_BYTES = 512 * 2**20
+# Rows of a weighted gram matrix formed at once: only panels up to the diagonal are needed.
+_PANEL = 64
+# A slack above this multiple of 1 + KL is no longer a first-order effect: a jitter then costs less.
+LARGEST_SLACK = 1e-3
 
 
 def longest_block(n: int) -> int:
-    """Return the number of points in the longest block of n points."""
     return min(n, BLOCK if n < MANY_ROWS else LONG_BLOCK)
 
 
 def blocks(n: int) -> Iterator[slice]:
-    """Yield the slices that cut n points into blocks; the last one may be shorter."""
     size = longest_block(n)
     for first in range(0, n, size):
         yield slice(first, min(first + size, n))
@@ -75,12 +85,7 @@ class InducingKernel:
 
     @classmethod
     def factorise(cls, Z: FloatArray, theta: FloatArray, least_jitter: float = 0.0) -> InducingKernel:
-        """Factorise K_ZZ with the smallest jitter of `JITTERS` that is enough.
-
-        Args:
-            Z: inducing inputs [M, D].
-            theta: natural logarithms of (variance, lengthscales..., noise variance).
-            least_jitter: the first of `JITTERS` to try.
+        """Factorise K_ZZ with the smallest jitter of `JITTERS`, from `least_jitter` on, that is enough.
 
         Raises:
             NotPositiveDefiniteError: if the largest jitter is not enough.
@@ -195,7 +200,6 @@ class WhitenedSums:
 
     @classmethod
     def zeros(cls, n_inducing: int) -> WhitenedSums:
-        """Return the sums over no data."""
         return cls(np.zeros((n_inducing, n_inducing), order="F"), np.zeros(n_inducing))
 
     def add(self, V: FloatArray, noise: FloatArray, y: FloatArray, work: FloatArray) -> None:
@@ -256,28 +260,16 @@ class WhitenedPosterior:
 
 
 def not_positive_definite() -> NotPositiveDefiniteError:
-    """Return the error of a K_ZZ that no jitter makes usable."""
     return NotPositiveDefiniteError(f"K_ZZ is not positive definite even with {JITTERS[-1]:g} sigma_f^2 I")
 
 
 def with_gram(total: FloatArray, block: FloatArray) -> FloatArray:
-    """Return total + block block' for a block [M, rows]: the lower triangle only, in the memory of `total`.
-
-    Args:
-        total: [M, M], Fortran order.
-        block: [M, rows], C order.
-    """
+    """Return total + block block' for a block [M, rows]: the lower triangle only, in the memory of `total`."""
     return np.asarray(dsyrk(1.0, block.T, beta=1.0, c=total, trans=1, lower=1, overwrite_c=1))
 
 
 def add_product(total: FloatArray, left: FloatArray, right: FloatArray) -> None:
-    """Add left right to a block [M, rows] in place.
-
-    Args:
-        total: [M, rows], C order.
-        left: [M, k], C order.
-        right: [k, rows], C order.
-    """
+    """Add left [M, k] right [k, rows] to a block [M, rows] in place; all in C order."""
     dgemm(1.0, right.T, left.T, beta=1.0, c=total.T, overwrite_c=1)
 
 
@@ -288,12 +280,10 @@ def block_of(buffer: FloatArray, n_inducing: int, rows: slice) -> FloatArray:
 
 
 def head_of(buffer: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-    """Return the head of a flat buffer as an array of this shape, in C order."""
     return buffer[: math.prod(shape)].reshape(shape)
 
 
 def squared_norms(block: FloatArray) -> FloatArray:
-    """Return the squared norm of every column of a block [M, rows]."""
     return np.asarray(np.einsum("ij,ij->j", block, block))
 
 
@@ -331,12 +321,8 @@ def checked_inducing(Z: FloatArray, dimension: int, n_inducing: int | None = Non
 
 
 def check_alpha(alpha: float) -> None:
-    """Raise ValueError if alpha is outside [0, 1]."""
     if not 0.0 <= alpha <= 1.0:
         raise ValueError(f"alpha must be in [0, 1], got {alpha!r}")
-
-
-# From adjoints of K_ZX and K_ZZ to the gradient in the squared-exponential kernel's parameters and Z.
 
 
 class KernelContraction:
@@ -357,13 +343,7 @@ class KernelContraction:
         self._per_dimension = np.zeros(inducing.scaled.shape[1])
 
     def add(self, adjoint: FloatArray, features: FloatArray, cross: FloatArray) -> None:
-        """Add a block's adjoint of K_ZX.
-
-        Args:
-            adjoint: of the kernel at the inputs with these features [M, rows]; overwritten.
-            features: [rows, D+2], from `InducingKernel.features`.
-            cross: K_ZX [M, rows].
-        """
+        """Add a block's adjoint of K_ZX [M, rows], which is overwritten, given the inputs' features and K_ZX itself."""
         Zs, D = self._inducing.scaled, self._inducing.scaled.shape[1]
         adjoint *= cross
         products = adjoint @ features  # H Xs and, in the last column, the row sums of H
@@ -385,23 +365,15 @@ class KernelContraction:
         self.d_Z += 2.0 * (JZ - row_sums[:, None] * Zs) / self._inducing.lengthscales
 
     def d_log_lengthscales(self, n_lengthscales: int) -> FloatArray:
-        """Return the derivative in ln l, for one lengthscale or one per dimension."""
         whole = self._per_dimension
         return whole if n_lengthscales == len(whole) else whole.sum(keepdims=True)
 
 
-# The alpha = 0 posterior in terms of K_ZX itself: a third cheaper than whitening every block, for a benign K_ZZ.
+# The alpha = 0 posterior in terms of K_ZX itself: a third cheaper than whitening every block, for a benign
+# K_ZZ.
 #
-# With constant noise no point needs its own |V_i|^2, so V = L^-1 K_ZX is never formed: what is small (M x M) moves to
-# the other side. The error grows with the condition number of K_ZZ, hence `is_accurate`.
-
-
-# Condition number of K_ZZ times max(1, sigma_f^2 / s) up to which bounds agree with the whitened form to about 1e-13.
-_MAX_CONDITION = 1e5
-# Keeps I - S positive definite where the data say nothing about a direction.
-_SHIFT = 1e-14
-
-
+# With constant noise no point needs its own |V_i|^2, so V = L^-1 K_ZX is never formed: what is small (M x M)
+# moves to the other side. The error grows with the condition number of K_ZZ, hence `is_accurate`.
 def is_accurate(inducing: InducingKernel, noise_variance: float) -> bool:
     """Return whether K_ZZ is conditioned well enough for the covariance form."""
     norm = float(inducing.matrix.sum(axis=0).max())  # all entries are positive: the 1-norm
@@ -437,13 +409,7 @@ class CovarianceForm:
     def derive(
         cls, inducing: InducingKernel, sums: WhitenedSums, posterior: WhitenedPosterior
     ) -> CovarianceForm | None:
-        """Return the form of a whitened posterior, or None if I - S cannot be factorised.
-
-        Args:
-            inducing: K_ZZ and its factor.
-            sums: those that the posterior was conditioned on, with the whole symmetric gram matrix.
-            posterior: N(b, S).
-        """
+        """Return the form, from sums with the whole gram matrix; None if I - S cannot be factorised."""
         inverse = posterior.inverse_factor
         shrinkage = inverse.T @ (inverse @ sums.gram)  # I - S = S (V Lambda^-1 V') without cancellation
         shrinkage = 0.5 * (shrinkage + shrinkage.T)
@@ -470,3 +436,181 @@ class CovarianceForm:
         dtrmm(1.0, self.factor, out.T, side=1, lower=0, trans_a=1, overwrite_b=1)
         dgemm(1.0, K.T, weights, beta=1.0, c=out.T, overwrite_c=1)
         return out
+
+
+def stores(n: int, n_inducing: int, arrays: int) -> bool:
+    """Return whether so many n x M arrays stay below `STORED_BYTES`."""
+    return 8 * n * n_inducing * arrays <= STORED_BYTES
+
+
+class BlockArray:
+    """Blocks [M, rows] in C order: each has its own place, or all share one and are computed again when needed."""
+
+    def __init__(self, n: int, n_inducing: int, stored: bool) -> None:
+        self.stored = stored
+        self._n_inducing = n_inducing
+        self._memory = np.zeros(n_inducing * (n if stored else longest_block(n)))
+
+    def block(self, rows: slice) -> FloatArray:
+        place = rows if self.stored else slice(0, rows.stop - rows.start)
+        return block_of(self._memory, self._n_inducing, place)
+
+
+class WeightedGram:
+    """Sum over blocks of V diag(weights) V', for weights of either sign."""
+
+    def __init__(self, n_inducing: int) -> None:
+        self._panels = np.zeros((n_inducing, n_inducing))
+
+    def add(self, V: FloatArray, weights: FloatArray) -> None:
+        for first in range(0, len(V), _PANEL):
+            panel = slice(first, first + _PANEL)
+            self._panels[panel, : panel.stop] += (V[panel] * weights) @ V[: panel.stop].T
+
+    def total(self) -> FloatArray:
+        return symmetric(self._panels, _PANEL)
+
+
+@dataclass(frozen=True)
+class RiskSums:
+    """Losses and their derivatives at every point, with the sums over V that the gradient needs; see `sum_risk`.
+
+    Attributes:
+        mean: of the posterior [N].
+        loss: expected loss [N].
+        d_mean: its derivative in the mean [N].
+        d_variance: its derivative in the variance [N].
+        C: V diag(d_variance) V' [M, M].
+        V_d_mean: V d_mean [M].
+    """
+
+    mean: FloatArray
+    loss: FloatArray
+    d_mean: FloatArray
+    d_variance: FloatArray
+    C: FloatArray
+    V_d_mean: FloatArray
+
+    def scaled(self, factor: float) -> RiskSums:
+        """Return this with every derivative times a factor."""
+        return replace(
+            self, d_mean=self.d_mean * factor, d_variance=self.d_variance * factor, C=self.C * factor,
+            V_d_mean=self.V_d_mean * factor,
+        )  # fmt: skip
+
+
+def sum_risk(
+    loss: Loss,
+    y: FloatArray,
+    n_inducing: int,
+    block_at: Callable[[slice], FloatArray],
+    moments: Callable[[FloatArray, slice], tuple[FloatArray, FloatArray]],
+) -> RiskSums:
+    """Sum the losses block by block, not yet weighted by the bound's derivative, which needs their mean."""
+    n = len(y)
+    mean, losses, d_mean, d_variance = (np.empty(n) for _ in range(4))
+    gram, V_d_mean = WeightedGram(n_inducing), np.zeros(n_inducing)
+    for rows in blocks(n):
+        V = block_at(rows)
+        mean[rows], variance = moments(V, rows)
+        parts = loss.expected_with_gradient(y[rows], mean[rows], variance)
+        losses[rows], d_mean[rows], d_variance[rows] = parts
+        gram.add(V, d_variance[rows])
+        V_d_mean += V @ d_mean[rows]
+    return RiskSums(mean, losses, d_mean, d_variance, gram.total(), V_d_mean)
+
+
+# How far rounding of K_ZZ can have moved what a sparse certificate rests on: outward slack for its risk and
+# KL.
+#
+# What float64 factorises is K_ZZ + E with |E_ij| of a few ulps of sigma_f^2. A number that is computed from
+# the factor then differs from the exact one by at most sum |G_ij| |E_ij| to first order, G being its
+# derivative in K_ZZ. Where K_ZZ is nearly singular G is large along directions that the data fix, and only
+# along these: the condition number of K_ZZ, which knows nothing of the data, would say far too much.
+@dataclass(frozen=True)
+class Slopes:
+    """The derivatives of a number, a risk or the KL, in what it is computed from.
+
+    Attributes:
+        d_mean: in the posterior means at the training inputs [N].
+        d_variance: in their variances [N].
+        d_kl: in the KL.
+        size: how large it may be: 1 for a risk. Everything but K_ZZ costs a few ulps of it.
+    """
+
+    d_mean: FloatArray
+    d_variance: FloatArray
+    d_kl: float = 0.0
+    size: float = 1.0
+
+    @classmethod
+    def of_risk(cls, loss: Loss, y: FloatArray, mean: FloatArray, variance: FloatArray) -> Slopes:
+        """Return the slopes of the Gibbs risk at training points with these moments, [N] each."""
+        _, d_mean, d_variance = loss.expected_with_gradient(y, mean, variance)
+        return cls(d_mean / len(y), d_variance / len(y))
+
+    @classmethod
+    def of_kl(cls, n: int, kl: float) -> Slopes:
+        return cls(np.zeros(n), np.zeros(n), 1.0, 1.0 + kl)
+
+
+def sparse_slack(
+    inducing: InducingKernel, posterior: WhitenedPosterior, X: FloatArray, y: FloatArray, noise: float, alpha: float,
+    slopes: Slopes,
+) -> float:  # fmt: skip
+    """Return by how much rounding of K_ZZ can move a number of the posterior between FITC and VFE.
+
+    With P = S (F V Lambda^-1 V'/2 - C) S, C = V diag(gv) V', u = S (V gm + F b) and E = V diag(d/d Lambda) V' the
+    derivative in K_ZZ is -L^-T Y L^-1 / 2, Y = F (I - S - b b') - 2 C - 2 P + u b' + b u' - 2 alpha E, as in
+    `SparseGPObjective`.
+    """
+    b, F, M = posterior.mean, slopes.d_kl, len(posterior.mean)
+    S = posterior.inverse_factor.T @ posterior.inverse_factor
+    C, gram, V_d_mean = WeightedGram(M), WeightedGram(M), np.zeros(M)
+    for rows, V, spare in _whitened_blocks(inducing, X):
+        if slopes.d_kl == 0.0:
+            C.add(V, slopes.d_variance[rows])
+        else:
+            gram.add(V, 1.0 / (noise + alpha * spare))
+        V_d_mean += V @ slopes.d_mean[rows]
+    P = S @ (0.5 * F * gram.total() - C.total()) @ S
+    u = S @ (V_d_mean + F * b)
+    Y = F * (np.eye(M) - S - np.outer(b, b)) - 2.0 * C.total() - P - P.T + np.outer(u, b) + np.outer(b, u)
+    if alpha > 0.0:
+        E = WeightedGram(M)
+        for rows, V, spare in _whitened_blocks(inducing, X):
+            slope = (u @ V) * (b @ V - y[rows]) - np.einsum("ij,ij->j", V, P @ V)
+            E.add(V, slope / (noise + alpha * spare) ** 2)
+        Y -= 2.0 * alpha * E.total()
+    G = 0.5 * inducing.variance * np.abs(inducing.unwhitened_matrix(Y)).sum()
+    G *= 1.0 + inducing.whitening_error  # the derivative is itself taken at a rounded factor
+    # sigma_f^2 - |V_i|^2 is a difference, too, beside the noise
+    return inducing.entry_error * float(G + slopes.size * (1.0 + alpha * inducing.variance / noise))
+
+
+def free_form_slack(
+    inducing: InducingKernel, mean: FloatArray, factor: FloatArray, X: FloatArray, slopes: Slopes
+) -> float:
+    """Return by how much rounding of K_ZZ can move a risk of the whitened posterior N(m, T T').
+
+    Its KL does not depend on K_ZZ. The derivative in K_ZZ is L^-T (Phi + Phi') L^-1 / 2, as in `FreeFormObjective`.
+    """
+    M = len(mean)
+    C, V_d_mean = WeightedGram(M), np.zeros(M)
+    for rows, V, _ in _whitened_blocks(inducing, X):
+        C.add(V, slopes.d_variance[rows])
+        V_d_mean += V @ slopes.d_mean[rows]
+    phi = -np.tril(np.outer(mean, V_d_mean) + 2.0 * ((factor @ factor.T - np.eye(M)) @ C.total()))
+    phi[np.diag_indices_from(phi)] *= 0.5
+    G = 0.5 * inducing.variance * np.abs(inducing.unwhitened_matrix(phi + phi.T)).sum()
+    return inducing.entry_error * float(G + slopes.size)
+
+
+def _whitened_blocks(
+    inducing: InducingKernel, X: FloatArray
+) -> Iterator[tuple[slice, FloatArray, FloatArray]]:
+    """Yield the rows of every block, V [M, rows] and sigma_f^2 - |V_i|^2 [rows]."""
+    for rows in blocks(len(X)):
+        V = np.empty((len(inducing.scaled), rows.stop - rows.start))
+        inducing.whitened(inducing.features(X[rows]), V)
+        yield rows, V, np.maximum(inducing.variance - squared_norms(V), 0.0)

@@ -23,23 +23,21 @@ from gpsuite.methods.pac_bayes.losses import Loss
 from gpsuite.methods.pac_bayes.posteriors import RiskAndKL, check_logarithms, checked_data, gibbs_risk
 from gpsuite.methods.pac_bayes.problem import Problem, Search, TrainedGP
 from gpsuite.methods.pac_bayes.sparse.algebra import (
+    LARGEST_SLACK,
+    BlockArray,
     InducingKernel,
     KernelContraction,
+    RiskSums,
+    Slopes,
     WhitenedPosterior,
     add_product,
     blocks,
     checked_inducing,
+    free_form_slack,
     head_of,
     longest_block,
     not_positive_definite,
     squared_norms,
-)
-from gpsuite.methods.pac_bayes.sparse.blocks import (
-    LARGEST_SLACK,
-    BlockArray,
-    RiskSums,
-    Slopes,
-    free_form_slack,
     stores,
     sum_risk,
 )
@@ -47,14 +45,13 @@ from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior
 from gpsuite.models.config import Hyperparameters
 from gpsuite.models.linalg import NotPositiveDefiniteError
 
+# Largest |ln T_jj|: keeps T regular and finite.
+_LARGEST_LOG = 50.0
+
 
 @dataclass(frozen=True)
 class WhitenedGaussian:
     """N(m, T T') of the whitened inducing variables, whose prior is N(0, I).
-
-    Attributes:
-        mean: m [M].
-        factor: T [M, M], lower triangular.
 
     Raises:
         ValueError: if the shapes disagree or the factor is not lower triangular.
@@ -72,7 +69,6 @@ class WhitenedGaussian:
 
     @classmethod
     def of(cls, posterior: WhitenedPosterior) -> WhitenedGaussian:
-        """Return the posterior of FITC, VFE or between them."""
         # S = L_B^-T L_B^-1 = R'R for the triangular factor R of L_B^-1 = QR: S itself is not formed
         upper = np.asarray(np.linalg.qr(posterior.inverse_factor, mode="r"))
         return cls(posterior.mean, np.tril(upper.T * np.sign(np.diagonal(upper))))
@@ -93,33 +89,19 @@ class WhitenedGaussian:
         return max(kl, 0.0)  # rounding can leave a KL an ulp below 0
 
     def half_variance(self, V: FloatArray, out: FloatArray) -> FloatArray:
-        """Write T'V [M, rows] to `out` and return it."""
         out[...] = V
         dtrmm(1.0, self.factor, out.T, side=1, lower=1, overwrite_b=1)
         return out
 
     def moments(self, V: FloatArray, variance: float, work: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return mean and variance at the points of a block of V [M, rows], [rows] each.
-
-        Args:
-            V: L^-1 K_ZX.
-            variance: sigma_f^2.
-            work: [M, rows], C order; overwritten.
-        """
+        """Return mean and variance at the points of a block of V [M, rows], [rows] each."""
         spare = np.maximum(variance - squared_norms(V), 0.0)
         return V.T @ self.mean, spare + squared_norms(self.half_variance(V, work))
 
 
 @dataclass(frozen=True)
 class FreeFormGradient:
-    """Derivatives of a bound.
-
-    Attributes:
-        d_theta: in the logarithms of variance and lengthscales [T].
-        d_Z: in the inducing inputs [M, D].
-        d_mean: in the whitened mean [M].
-        d_factor: in the lower triangle of the whitened factor [M, M]; zero above it.
-    """
+    """Derivatives in ln(variance, lengthscales) [T], Z [M, D], the whitened mean [M] and the lower triangle of T."""
 
     d_theta: FloatArray
     d_Z: FloatArray
@@ -135,7 +117,6 @@ class FreeFormObjective:
 
     Args:
         problem: data, loss and confidence of the bound.
-        n_inducing: M.
         store: whether to keep the n x M array; by default while it is below `blocks.STORED_BYTES`.
 
     Raises:
@@ -157,11 +138,6 @@ class FreeFormObjective:
     ) -> tuple[float, FreeFormGradient, RiskAndKL]:
         """Return the bound, its gradient, and the risk and KL behind it.
 
-        Args:
-            theta: natural logarithms of (variance, lengthscale or lengthscales), [T].
-            Z: inducing inputs [M, D].
-            gaussian: posterior of the whitened inducing variables.
-
         Raises:
             ValueError: if a shape is wrong or Z is not finite.
             NotPositiveDefiniteError: if K_ZZ cannot be factorised even with jitter, or the KL is not finite.
@@ -181,8 +157,6 @@ class FreeFormObjective:
         return value, self._gradient(inducing, features, gaussian, scaled, d_kl), RiskAndKL(risk, kl)
 
     def _risk(self, inducing: InducingKernel, features: FloatArray, gaussian: WhitenedGaussian) -> RiskSums:
-        """First sweep: V and the losses."""
-
         def moments(V: FloatArray, rows: slice) -> tuple[FloatArray, FloatArray]:
             return gaussian.moments(V, inducing.variance, head_of(self._work, V.shape))
 
@@ -233,12 +207,7 @@ class FreeFormPosterior:
 
     Attributes:
         hyperparameters: those of the prior. Only the predictive density uses the noise variance.
-        X: training inputs [N, D].
-        y: training targets [N].
-        Z: inducing inputs [M, D].
         kl: KL(Q||P) in nats, of the inducing variables and hence on functions.
-        train_mean: mean at the training inputs [N].
-        train_variance: latent variance at the training inputs [N].
         inducing: K_ZZ and its factor; its `jitter` is 0 unless K_ZZ is numerically singular.
         gaussian: posterior of the whitened inducing variables.
     """
@@ -263,11 +232,6 @@ class FreeFormPosterior:
         The same whitened posterior can be carried by any hyperparameters, rounded ones for a certificate.
 
         Args:
-            hyperparameters: with one or D lengthscales.
-            X: inputs [N, D], finite.
-            y: targets [N], finite.
-            Z: inducing inputs [M, D], finite.
-            gaussian: of M variables.
             jitter: least multiple of sigma_f^2 on the diagonal of K_ZZ. What the whitened variables mean depends on
                 it, so it should be the one of training.
 
@@ -291,7 +255,6 @@ class FreeFormPosterior:
         return _predict(self.inducing, self.gaussian, np.asarray(Xnew, dtype=np.float64))
 
     def gibbs_risk(self, loss: Loss) -> float:
-        """Return the mean expected loss at the training points."""
         return gibbs_risk(self, loss)
 
     def rounding(self, loss: Loss) -> RiskAndKL:
@@ -325,20 +288,12 @@ def _predict(
     return mean, variance
 
 
-# Training a free-form sparse posterior on a PAC-Bayesian bound, from the FITC or VFE posterior of a given start.
-
-
-# Largest |ln T_jj|: keeps T regular and finite.
-_LARGEST_LOG = 50.0
-
-
 @dataclass(frozen=True)
 class TrainedFreeForm:
     """A prior and a posterior of its inducing variables, found by minimising a bound.
 
     Attributes:
         gp: the hyperparameters, and how the search went; the noise variance is that of the start.
-        Z: inducing inputs [M, D]; they carry no penalty and are not rounded.
         gaussian: posterior of the whitened inducing variables.
         jitter: multiple of sigma_f^2 on the diagonal of K_ZZ where the bound was found; 0 if none.
     """
@@ -358,7 +313,6 @@ def train_free_form(problem: Problem, Z: FloatArray, alpha: float, search: Searc
 
     Args:
         problem: data, loss and confidence of the bound.
-        Z: inducing inputs to start from [M, D].
         alpha: of the first posterior: 1 is FITC, 0 is VFE.
         search: limits, and the start, such as the result of `train_sparse_gp`; its noise variance only shapes the
             first posterior.
@@ -400,13 +354,12 @@ class _Point:
         self._ends = np.cumsum([n_kernel, math.prod(shape), shape[0]])
 
     def pack(self, theta: FloatArray, Z: FloatArray, gaussian: WhitenedGaussian) -> FloatArray:
-        """Return the variables at log hyperparameters theta [T], Z and a posterior with a positive diagonal of T."""
+        """Return the variables at theta [T], Z and a posterior with a positive diagonal of T."""
         triangle = gaussian.factor[self._rows, self._columns]
         triangle[self._diagonal] = np.log(triangle[self._diagonal])
         return np.concatenate([self._variables.from_log(theta), Z.ravel(), gaussian.mean, triangle])
 
     def limits(self) -> list[tuple[float, float]]:
-        """Return the limits of the variables."""
         kernel = self._search.limits(self._n_kernel)[:-1]
         triangle = np.full(len(self._rows), math.inf)
         triangle[self._diagonal] = _LARGEST_LOG
@@ -414,7 +367,6 @@ class _Point:
         return kernel + free + [(-float(limit), float(limit)) for limit in triangle]
 
     def unpack(self, u: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, WhitenedGaussian]:
-        """Return theta [T], its derivative in u [T], Z and the whitened posterior."""
         kernel, inputs, mean, triangle = np.split(u, self._ends)
         theta, slope = self._variables.to_log(kernel)
         factor = np.zeros((len(mean), len(mean)))

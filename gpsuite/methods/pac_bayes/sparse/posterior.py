@@ -14,16 +14,18 @@ from gpsuite.arrays import FloatArray
 from gpsuite.methods.pac_bayes.losses import Loss
 from gpsuite.methods.pac_bayes.posteriors import RiskAndKL, checked_data, checked_inputs, gibbs_risk
 from gpsuite.methods.pac_bayes.sparse.algebra import (
+    LARGEST_SLACK,
     InducingKernel,
+    Slopes,
     WhitenedPosterior,
     WhitenedSums,
     blocks,
     check_alpha,
     checked_inducing,
     not_positive_definite,
+    sparse_slack,
     squared_norms,
 )
-from gpsuite.methods.pac_bayes.sparse.blocks import LARGEST_SLACK, Slopes, sparse_slack
 from gpsuite.models.config import Hyperparameters
 
 
@@ -40,13 +42,7 @@ class SparseGPPosterior:
 
     Attributes:
         hyperparameters: those it was computed at.
-        X: training inputs [N, D].
-        y: training targets [N].
-        Z: inducing inputs [M, D].
-        alpha: 1 is FITC, 0 is VFE (DTC).
         kl: KL(Q||P) in nats, of the inducing variables and hence on functions.
-        train_mean: mean at the training inputs [N].
-        train_variance: latent variance at the training inputs [N].
         inducing: K_ZZ and its factor; its `jitter` is 0 unless K_ZZ is numerically singular.
         whitened: the posterior of the whitened inducing variables.
         kl_slack: by how much rounding of K_ZZ can have moved the KL.
@@ -71,13 +67,6 @@ class SparseGPPosterior:
         cls, hyperparameters: Hyperparameters, X: FloatArray, y: FloatArray, Z: FloatArray, alpha: float
     ) -> SparseGPPosterior:
         """Compute the posterior in O(N M^2) time, with O(M^2 + N D) memory.
-
-        Args:
-            hyperparameters: with one or D lengthscales.
-            X: inputs [N, D], finite.
-            y: targets [N], finite.
-            Z: inducing inputs [M, D], finite.
-            alpha: in [0, 1].
 
         Raises:
             ValueError: if shapes disagree, values are not finite or alpha is outside [0, 1].
@@ -123,7 +112,6 @@ class SparseGPPosterior:
         return _predict(self.inducing, self.whitened, checked_inputs(Xnew, self.Z.shape[1]))
 
     def gibbs_risk(self, loss: Loss) -> float:
-        """Return the mean expected loss at the training points."""
         return gibbs_risk(self, loss)
 
     def rounding(self, loss: Loss) -> RiskAndKL:

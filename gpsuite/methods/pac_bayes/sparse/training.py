@@ -22,8 +22,7 @@ from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.budget import Budget
 from gpsuite.methods.pac_bayes.problem import Problem, Search, TrainedGP
 from gpsuite.methods.pac_bayes.sparse.algebra import checked_inducing
-from gpsuite.methods.pac_bayes.sparse.likelihood import Form, SparseLikelihoodObjective
-from gpsuite.methods.pac_bayes.sparse.objective import SparseGPObjective
+from gpsuite.methods.pac_bayes.sparse.objective import Form, SparseGPObjective, SparseLikelihoodObjective
 from gpsuite.models.config import Hyperparameters
 from gpsuite.models.linalg import NotPositiveDefiniteError
 from gpsuite.models.projected_lbfgs import Evaluation, InverseHessian, descend, evaluated
@@ -41,6 +40,8 @@ COARSE_SHARE = 0.5
 WINDOW, LEAST_GAIN = 25, 1e-4
 # (l_j^2 capped at this) is the first guess of the inverse Hessian's diagonal for an inducing input's coordinate j.
 _LARGEST_SCALE = 25.0
+# theta [T + 1] and Z [M, D] -> value and gradients in both
+Objective = Callable[[FloatArray, FloatArray], tuple[float, FloatArray, FloatArray]]
 
 
 @dataclass(frozen=True)
@@ -73,8 +74,6 @@ class _Meter:
         return f"{len(self.failures)} evaluations failed: {self.failures[0]}" if self.failures else ""
 
     def counted(self, objective: VectorObjective, share: float) -> VectorObjective:
-        """Return the objective, counted; it is infinite where it fails, and raises where the budget has no room."""
-
         def evaluate(x: FloatArray) -> tuple[float, FloatArray]:
             if self.spent:
                 self._require_room(share)
@@ -107,11 +106,7 @@ class _Meter:
 
 
 def nested_subsets(n: int) -> Iterator[tuple[IntArray, int]]:
-    """Yield the rows of every stage but the last and how many iterations it has; each holds the rows before it.
-
-    Args:
-        n: number of rows.
-    """
+    """Yield the rows of every stage but the last and how many iterations it has; each holds the rows before it."""
     order = stream(0, "staged search").permutation(n)
     for divisor, iterations in STAGES:
         if n // divisor >= LEAST_ROWS:
@@ -131,10 +126,7 @@ def minimise_in_stages(
     Args:
         objective: loss and gradient on all rows, of x = (ln variance, ln lengthscales, ln noise variance, Z) [K].
         on_rows: rows -> the loss on them, each counted n over their number times.
-        n: number of rows.
         n_theta: how many logarithms come first.
-        begin: first x, inside the box.
-        search: limits.
     """
     inputs = len(begin) - n_theta
     limits = np.array(search.limits(n_theta - 1) + [(-math.inf, math.inf)] * inputs)
@@ -185,13 +177,6 @@ def _has_converged(losses: list[float], start: Evaluation) -> bool:
     return losses[-1 - WINDOW] - losses[-1] < LEAST_GAIN * (start.loss - losses[-1])
 
 
-# Training a sparse GP by minimising a PAC-Bayesian bound, and its baselines by their own objectives.
-
-
-# theta [T + 1] and Z [M, D] -> value and gradients in both
-Objective = Callable[[FloatArray, FloatArray], tuple[float, FloatArray, FloatArray]]
-
-
 @dataclass(frozen=True)
 class TrainedSparseGP:
     """Hyperparameters and inducing inputs found by minimising an objective.
@@ -216,7 +201,6 @@ def train_sparse_gp(problem: Problem, Z: FloatArray, alpha: float, search: Searc
     all rows.
 
     Args:
-        problem: data, loss and confidence of the bound.
         Z: inducing inputs to start from [M, D]; the paper takes k-means centres of X.
         alpha: 1 is FITC (the paper's), 0 is VFE (DTC).
         search: start and limits of the published search, or of the staged one.
@@ -245,12 +229,7 @@ def train_sparse_likelihood(
     likelihood of FITC.
 
     Args:
-        X: inputs [N, D], standardised as the caller sees fit.
-        y: targets [N].
-        Z: inducing inputs to start from [M, D].
         form: `vfe` (the result has alpha = 0) or `fitc` (alpha = 1).
-        ard: one lengthscale per input, or a single one.
-        search: start and limits of the published search, or of the staged one.
 
     Raises:
         ValueError: if shapes disagree, values are not finite, or `search.start` has the wrong number of lengthscales.
@@ -267,7 +246,6 @@ def train_sparse_likelihood(
 
 
 def _without_parts(bound: SparseGPObjective) -> Objective:
-    """Return the bound and its gradients alone."""
     return lambda theta, Z: bound.value_and_gradient(theta, Z)[:3]
 
 
@@ -279,7 +257,6 @@ def _search(
     inputs: FloatArray,
     search: Search,
 ) -> tuple[TrainedGP, FloatArray]:
-    """Minimise from `first` and `inputs` [M, D]; return the outcome and the inducing inputs [M, D]."""
     variables, n_theta = search.variables, first.n_kernel + 1
 
     def in_variables(objective: Objective) -> VectorObjective:

@@ -26,17 +26,17 @@ class StoredLatent(Protocol):
     """The arrays of a stored latent function, or of several."""
 
     @property
-    def X(self) -> FloatArray: ...  # noqa: D102
+    def X(self) -> FloatArray: ...
     @property
-    def variance(self) -> float: ...  # noqa: D102
+    def variance(self) -> float: ...
     @property
-    def lengthscales(self) -> FloatArray: ...  # noqa: D102
+    def lengthscales(self) -> FloatArray: ...
     @property
-    def alpha(self) -> FloatArray: ...  # noqa: D102
+    def alpha(self) -> FloatArray: ...
     @property
-    def root(self) -> FloatArray: ...  # noqa: D102
+    def root(self) -> FloatArray: ...
     @property
-    def weights(self) -> FloatArray: ...  # noqa: D102
+    def weights(self) -> FloatArray: ...
 
 
 class MalformedError(ValueError):

@@ -182,36 +182,36 @@ class StatedModel(Protocol):
     """What every certificate says of its model."""
 
     @property
-    def kernel(self) -> str: ...  # noqa: D102
+    def kernel(self) -> str: ...
     @property
-    def variance(self) -> float: ...  # noqa: D102
+    def variance(self) -> float: ...
     @property
-    def lengthscales(self) -> FloatArray: ...  # noqa: D102
+    def lengthscales(self) -> FloatArray: ...
     @property
-    def X(self) -> FloatArray: ...  # noqa: D102
+    def X(self) -> FloatArray: ...
 
 
 class StatedOrigin(Protocol):
     """What every certificate says of the data of its model."""
 
     @property
-    def dataset(self) -> str: ...  # noqa: D102
+    def dataset(self) -> str: ...
     @property
-    def inference(self) -> str: ...  # noqa: D102
+    def inference(self) -> str: ...
     @property
-    def content(self) -> str: ...  # noqa: D102
+    def content(self) -> str: ...
     @property
-    def row(self) -> int: ...  # noqa: D102
+    def row(self) -> int: ...
     @property
-    def rows(self) -> IntArray: ...  # noqa: D102
+    def rows(self) -> IntArray: ...
     @property
-    def inputs(self) -> tuple[str, ...]: ...  # noqa: D102
+    def inputs(self) -> tuple[str, ...]: ...
     @property
-    def offset(self) -> FloatArray: ...  # noqa: D102
+    def offset(self) -> FloatArray: ...
     @property
-    def scale(self) -> FloatArray: ...  # noqa: D102
+    def scale(self) -> FloatArray: ...
     @property
-    def X(self) -> FloatArray: ...  # noqa: D102
+    def X(self) -> FloatArray: ...
 
 
 def rows_fault(

@@ -35,13 +35,13 @@ class ScoreBounds(Protocol):
     """What is used of a bounding function's answer; arrays [B], `split_score` [B, d]."""
 
     @property
-    def low(self) -> FloatArray: ...  # noqa: D102
+    def low(self) -> FloatArray: ...
     @property
-    def high(self) -> FloatArray: ...  # noqa: D102
+    def high(self) -> FloatArray: ...
     @property
-    def centre(self) -> FloatArray: ...  # noqa: D102
+    def centre(self) -> FloatArray: ...
     @property
-    def split_score(self) -> FloatArray: ...  # noqa: D102
+    def split_score(self) -> FloatArray: ...
 
 
 class BoxBounding(Protocol):

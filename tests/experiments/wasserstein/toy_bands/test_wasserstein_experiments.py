@@ -33,7 +33,7 @@ from gpsuite.experiments.wasserstein.images import (
     split_ratio,
 )
 from gpsuite.experiments.wasserstein.regression import fold_rows
-from gpsuite.methods.wasserstein.options import GP_CLASSIFIER_NAMES, NETWORK_CLASSIFIER_NAMES, REGRESSOR_NAMES
+from gpsuite.methods.wasserstein.fitting import GP_CLASSIFIER_NAMES, NETWORK_CLASSIFIER_NAMES, REGRESSOR_NAMES
 from gpsuite.reporting.tables import summarise_groups
 
 

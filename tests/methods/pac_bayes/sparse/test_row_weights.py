@@ -7,8 +7,7 @@ import pytest
 
 from gpsuite.methods.pac_bayes.losses import LOSSES
 from gpsuite.methods.pac_bayes.problem import Problem
-from gpsuite.methods.pac_bayes.sparse.likelihood import Form, SparseLikelihoodObjective
-from gpsuite.methods.pac_bayes.sparse.objective import SparseGPObjective
+from gpsuite.methods.pac_bayes.sparse.objective import Form, SparseGPObjective, SparseLikelihoodObjective
 from tests.arrays import Array
 
 Data = tuple[Array, Array]

@@ -4,8 +4,16 @@ import pytest
 from gpsuite.methods.pac_bayes.losses import BandLoss
 from gpsuite.methods.pac_bayes.problem import Problem
 from gpsuite.methods.pac_bayes.sparse import algebra
-from gpsuite.methods.pac_bayes.sparse.algebra import BLOCK, LONG_BLOCK, MANY_ROWS, blocks
-from gpsuite.methods.pac_bayes.sparse.blocks import STORED_BYTES, BlockArray, WeightedGram, stores
+from gpsuite.methods.pac_bayes.sparse.algebra import (
+    BLOCK,
+    LONG_BLOCK,
+    MANY_ROWS,
+    STORED_BYTES,
+    BlockArray,
+    WeightedGram,
+    blocks,
+    stores,
+)
 from gpsuite.methods.pac_bayes.sparse.objective import SparseGPObjective
 
 

@@ -13,7 +13,7 @@ from gpsuite.budget import Budget
 from gpsuite.errors import UserError
 from gpsuite.methods.pac_bayes.posteriors import se_kernel
 from gpsuite.methods.pac_bayes.problem import Search
-from gpsuite.methods.pac_bayes.sparse.likelihood import FORMS, Form, SparseLikelihoodObjective
+from gpsuite.methods.pac_bayes.sparse.objective import FORMS, Form, SparseLikelihoodObjective
 from gpsuite.methods.pac_bayes.sparse.training import train_sparse_likelihood
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.models.regression.gpflow_models import build_fitc, build_sgpr

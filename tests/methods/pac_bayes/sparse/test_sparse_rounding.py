@@ -11,8 +11,7 @@ from gpsuite.methods.pac_bayes.bounds import PAPER_GRID, Terms, certify
 from gpsuite.methods.pac_bayes.evaluation import evaluate
 from gpsuite.methods.pac_bayes.losses import BandLoss
 from gpsuite.methods.pac_bayes.posteriors import RiskAndKL, se_kernel
-from gpsuite.methods.pac_bayes.sparse.algebra import LEAST_PIVOT, InducingKernel
-from gpsuite.methods.pac_bayes.sparse.blocks import LARGEST_SLACK
+from gpsuite.methods.pac_bayes.sparse.algebra import LARGEST_SLACK, LEAST_PIVOT, InducingKernel
 from gpsuite.methods.pac_bayes.sparse.free_form import FreeFormPosterior, WhitenedGaussian
 from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior
 from gpsuite.models.config import Hyperparameters

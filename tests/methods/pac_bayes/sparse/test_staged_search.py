@@ -9,8 +9,7 @@ from gpsuite.budget import Budget
 from gpsuite.methods.pac_bayes.losses import BandLoss
 from gpsuite.methods.pac_bayes.problem import Problem, Search
 from gpsuite.methods.pac_bayes.sparse import training
-from gpsuite.methods.pac_bayes.sparse.likelihood import SparseLikelihoodObjective
-from gpsuite.methods.pac_bayes.sparse.objective import SparseGPObjective
+from gpsuite.methods.pac_bayes.sparse.objective import SparseGPObjective, SparseLikelihoodObjective
 from gpsuite.methods.pac_bayes.sparse.training import (
     StagedSearch,
     TrainedSparseGP,

@@ -25,7 +25,7 @@ from gpsuite.experiments.pac_bayes.training import first_inducing
 from gpsuite.methods.pac_bayes.evaluation import Evaluation, evaluate
 from gpsuite.methods.pac_bayes.losses import LOSSES
 from gpsuite.methods.pac_bayes.problem import Problem, Search
-from gpsuite.methods.pac_bayes.sparse.likelihood import Form
+from gpsuite.methods.pac_bayes.sparse.objective import Form
 from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior
 from gpsuite.methods.pac_bayes.sparse.training import (
     StagedSearch,

@@ -162,8 +162,7 @@ def test_a_sparse_regression_is_the_optimum_of_its_bound() -> None:
     from gpsuite.budget import Budget
     from gpsuite.methods.robustness.regression import prediction_range
     from gpsuite.models.config import Hyperparameters, ModelSpec
-    from gpsuite.models.regression.gpflow_models import build_sgpr
-    from gpsuite.models.regression.prediction import regression_posterior
+    from gpsuite.models.regression.gpflow_models import build_sgpr, regression_posterior
 
     origin = regression_origin()
     X = regression_dataset().X[:-1]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,7 @@ from gpsuite.methods.active_learning.acquisition import (
 from gpsuite.methods.active_learning.inference import InferenceSettings, Learner
 from gpsuite.methods.active_learning.problem import (
     Judgement,
+    Oracle,
     Problem,
     WhenNothingIsSafe,
     checked_choice,
@@ -44,16 +45,11 @@ class Proposal:
 
     Attributes:
         index: number of this model, from 0.
-        n_sum: number of measured output values it knows.
-        row: of the pool.
-        x: input [D].
         p: output to measure, or None: all.
         probability_safe: of x, by moment matching; NaN without a safety model.
-        entropy: of what is to be measured, noise-free, in nats.
         probabilities: of being safe at every pool input, [n]; None without a safety model.
         n_safe: number of pool inputs that are probably safe (all, without a safety model).
         n_available: number of queries that were left, safe or not.
-        monitors: the model at each monitor, by name.
         seconds: wall time of inference for `main` and `safety` and of `predict`.
         diagnostics: of the inference for `main` and `safety`.
     """
@@ -90,17 +86,12 @@ class Planner:
     """Proposes a query, takes in what was measured, and proposes the next: Algorithm 1 of Li et al. 2022.
 
     Args:
-        problem: pool, first measurements, safety limit, monitors.
-        pipeline: model and rule.
-        rng: the only source of randomness.
         settings: how hyperparameters are inferred; default: sequential Monte Carlo.
         when_nothing_is_safe: stop as infeasible, or propose the most probably safe input.
         queries: largest number of queries; buffers are made for it.
 
     Attributes:
-        index: number of queries answered.
         status: `running`, or `infeasible` once no query is left.
-        reason: why it is infeasible, else empty.
 
     Raises:
         ValueError: if the pipeline needs a safety limit and the problem has none.
@@ -140,9 +131,7 @@ class Planner:
             self._safety = Learner(model, problem.safety, problem.pool.X, settings, capacity=capacity)
 
     def propose(self) -> Proposal | None:
-        """Learn what was measured last and return the next query; None, with status and reason, if none is left.
-
-        Without a measurement in between, the same proposal is returned again.
+        """Learn what was measured last and return the next query, the same until it is answered; None if none is left.
 
         Raises:
             FloatingPointError: if no allowed query has an entropy.
@@ -264,7 +253,6 @@ class Planner:
         return self._available.all(axis=1) if self._full else self._available
 
     def _learn(self) -> dict[str, float]:
-        """Infer from all measurements; return the seconds of each model."""
         seconds = {}
         for name, learner in self._learners.items():
             begun = time.perf_counter()
@@ -351,7 +339,6 @@ class Planner:
         self.status, self.reason = "infeasible", reason
 
     def _judgements(self, mean: FloatArray, variance: FloatArray) -> dict[str, Judgement]:
-        """Return the model at each monitor."""
         found, weights, noise = self._outputs.predictions, self._outputs.weights, self._outputs.noise
         judged = {}
         for name, monitor in self._problem.monitors.items():
@@ -390,3 +377,67 @@ class _Measured:
 def _at_rows(candidates: BoolArray, rows: BoolArray) -> BoolArray:
     """Return the candidates [n, P] or [n] at some rows [n]."""
     return (candidates.T & rows).T
+
+
+class Explorer(Iterator[Step]):
+    """The iterator that `explore` returns; the planner's `status` and `reason` say how it ended."""
+
+    def __init__(self, planner: Planner, oracle: Oracle, iterations: int) -> None:
+        self.planner = planner
+        self._oracle = oracle
+        self._iterations = iterations
+
+    @property
+    def status(self) -> str:
+        """`running`, `done`, or `infeasible` if no query was left before the last iteration."""
+        if self.planner.status == "running" and self.planner.index >= self._iterations:
+            return "done"
+        return self.planner.status
+
+    @property
+    def reason(self) -> str:
+        return self.planner.reason
+
+    def state(self) -> SavedState:
+        return self.planner.state()
+
+    def restore(self, state: SavedState) -> None:
+        """Continue after the last step of an earlier exploration of the same problem, bit by bit.
+
+        The generator's state is overwritten, and the earlier queries count.
+
+        Raises:
+            ValueError: if the state does not fit.
+        """
+        self.planner.restore(state)
+
+    def __next__(self) -> Step:
+        if self.planner.index >= self._iterations:
+            raise StopIteration
+        proposal = self.planner.propose()
+        if proposal is None:
+            raise StopIteration
+        return self.planner.observe(*self._oracle(proposal.row, proposal.p))
+
+
+def explore(
+    problem: Problem,
+    pipeline: Pipeline,
+    oracle: Oracle,
+    rng: np.random.Generator,
+    iterations: int,
+    settings: InferenceSettings | None = None,
+    when_nothing_is_safe: WhenNothingIsSafe = "stop",
+) -> Explorer:
+    """Iterate over models and queries: step k describes the model of the k-th data set, then what it asked for.
+
+    Memory does not grow with the iterations. All work is done while the next step is awaited.
+
+    Args:
+        when_nothing_is_safe: `stop` with status infeasible, or query the `safest` input.
+
+    Raises:
+        ValueError: if the pipeline needs a safety limit and the problem has none.
+    """
+    planner = Planner(problem, pipeline, rng, settings, when_nothing_is_safe, iterations)
+    return Explorer(planner, oracle, iterations)
