@@ -71,7 +71,7 @@ class Archive:
         self.path = path
 
     def get(self, key: str) -> StoredRecord | None:
-        """Return the record of a key, or None when it is not here; unseal it before believing it.
+        """Return the record of a key, or None when it is not here; `check_record` tells whether it is damaged.
 
         Raises:
             OSError, ValueError, zipfile.BadZipFile, ...: if the archive is damaged.

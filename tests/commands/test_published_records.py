@@ -211,7 +211,7 @@ def test_an_interrupted_run_says_that_it_goes_on(gpsuite: Gpsuite, monkeypatch: 
     ended = gpsuite(*RUN, f"experiment={LINES}")
     assert (ended.code, ended.err) == (
         130,
-        "gpsuite: interrupted; the same command goes on where it stopped\n",
+        "gpsuite: interrupted; run the same command again to resume\n",
     )
 
 
