@@ -12,13 +12,10 @@ __version__ = "0.1.0"
 
 
 def load(run: str | Path) -> Saved:
-    """Return the model that a run of experiment=guarantee kept.
+    """Return the model in the folder of a run of experiment=guarantee.
 
     Its `predict(X)` gives predictions and intervals at inputs [B, D] in their own units, `gpflow_model()` the GPflow
     model, `guarantee` what the run proved, in sentences.
-
-    Args:
-        run: the run's folder.
 
     Raises:
         ModelFileError: if the folder holds no model, or a damaged one.

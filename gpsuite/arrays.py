@@ -1,4 +1,4 @@
-"""Names of the arrays that signatures speak of; shapes stand in the docstrings."""
+"""Types of arrays in signatures; docstrings say the shapes."""
 
 from __future__ import annotations
 
@@ -10,5 +10,4 @@ from numpy.typing import NDArray
 FloatArray: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.int64]
 BoolArray: TypeAlias = NDArray[np.bool_]
-LongArray: TypeAlias = NDArray[np.longdouble]
-"""Extended precision, of the independent checks of certificates."""
+LongArray: TypeAlias = NDArray[np.longdouble]  # extended precision, of the independent checks of certificates

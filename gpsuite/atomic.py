@@ -11,7 +11,7 @@ from typing import IO, Any
 
 
 def write_atomically(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
-    """Let `write` fill a temporary file beside `path`, then move it into place; folders are made as needed.
+    """Let `write` fill a temporary file in the folder of `path`, then move it into place; folders are made as needed.
 
     Raises:
         OSError: if it cannot be written; nothing is left behind, and an older file at `path` stays.

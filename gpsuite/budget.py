@@ -13,19 +13,19 @@ class Budget:
     """Limits of one task and what it has spent; `None` means no limit.
 
     A search asks `exhausted` between steps and returns its best valid answer when it is true. What one search spent is
-    spent for the next too: give each a budget of its own, or `restart` it. Which limits count, a search says: seconds
-    everywhere, evaluations in trainings, boxes in searches over regions.
+    spent for the next too: give each a budget of its own, or `restart` it. Seconds count everywhere, evaluations in
+    trainings, boxes in searches over regions.
 
     Attributes:
         seconds: wall-clock limit, measured from construction or the last `restart`.
         evaluations: limit on objective evaluations.
         boxes: limit on branch-and-bound boxes.
-        best: smallest objective value that was told with the spending; infinite if none was.
+        best: smallest objective value so far; infinite if there is none.
         run: which of `runs` equal searches this budget is for, counted from 1.
         runs: how many equal searches there are.
-        observer: told after every spending; must be quick, and must not change the budget.
-        after: what follows the search, a certificate say, as a multiple of its longest step; it must fit too.
-        stated: the seconds of which this is the rest, for people.
+        observer: called after every spending; must be quick, and must not change the budget.
+        after: what follows the search, such as a certificate, as a multiple of its longest step; it must fit too.
+        stated: the whole seconds if this budget is a remainder, for messages.
 
     Raises:
         ValueError: if a limit is negative or not a number.
@@ -45,23 +45,20 @@ class Budget:
     stated: float | None = None
 
     def __post_init__(self) -> None:
-        for name, limit in (
-            ("seconds", self.seconds),
-            ("evaluations", self.evaluations),
-            ("boxes", self.boxes),
-        ):
+        for name in ("seconds", "evaluations", "boxes"):
+            limit = getattr(self, name)
             if limit is not None and not limit >= 0:
                 raise ValueError(f"{name}={limit}: must be a number, zero or more, or None")
 
     def restart(self) -> None:
-        """Start the clock and the counters anew."""
+        """Start the clock and the counters again."""
         self.started = time.monotonic()
         self.spent_evaluations = 0
         self.spent_boxes = 0
         self.best = math.inf
 
     def spend(self, evaluations: int = 0, boxes: int = 0, best: float = math.inf) -> None:
-        """Count work that was done, and note the best objective value so far, if there is one."""
+        """Count work that was done, and keep the best objective value so far, if there is one."""
         self.spent_evaluations += evaluations
         self.spent_boxes += boxes
         self.best = min(self.best, best)
@@ -90,12 +87,12 @@ class Budget:
         return None if self.seconds is None else max(0.0, self.seconds - self.elapsed)
 
     def rest(self, boxes: int | None = None, observer: Callable[[Budget], None] | None = None) -> Budget:
-        """Return a budget of the seconds that are left, which tells of the whole."""
+        """Return a budget of the seconds that are left, whose messages name the whole."""
         stated = self.seconds if self.stated is None else self.stated
         return Budget(seconds=self.left, boxes=boxes, observer=observer, stated=stated)
 
     def part(self, searches: int) -> Budget:
-        """Return one search's equal part of the seconds and boxes that are left for so many; nobody is told of it."""
+        """Return one search's equal part of the seconds and boxes that are left for so many, without observer."""
         left = self.left
         boxes = None if self.boxes is None else max(0, self.boxes - self.spent_boxes) // searches
         return Budget(seconds=None if left is None else left / searches, boxes=boxes, stated=self.stated)

@@ -22,17 +22,16 @@ from gpsuite.text import visible, visible_lines
 
 INTERRUPTED = 130
 TRACED = {f"debug={yes}" for yes in ("true", "1", "yes", "on")}
+# how the words begin that any experiment understands
 COMMON = ("dataset", "scale=", "seed=", "results_dir=", "data_dir=")
-"""How the words begin that any experiment understands."""
 
 
 def main() -> int:
     """Run the command line in `sys.argv` and return the exit code."""
     words = sys.argv[1:]
-    if sys.stdout is None:  # closed by the caller, who wants to hear nothing
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - until the end
-    if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - until the end
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the caller
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - until the end
     code = None
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # it may know few characters, and names need not be UTF-8
@@ -47,7 +46,7 @@ def main() -> int:
         print(f"gpsuite: {_four_lines(str(error), corrected(words, error.fix))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt as error:
-        resumable = "interrupted; the same command goes on where it stopped"
+        resumable = "interrupted; run the same command again to resume"
         print(f"gpsuite: {str(error) or resumable}", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:  # the reader of a pipe has seen enough
@@ -64,7 +63,7 @@ def main() -> int:
 
 
 def _refuses(stream: TextIO, number: int | None) -> bool:
-    """Tell whether a stream takes nothing, for this reason: not even an empty line."""
+    """Whether a stream refuses even an empty line, with this error number."""
     try:
         stream.write("\n")
         stream.flush()
@@ -74,7 +73,7 @@ def _refuses(stream: TextIO, number: int | None) -> bool:
 
 
 def _silence(*streams: TextIO) -> None:
-    """Lead what is still to be written of streams to nowhere, so that the end of the program does not fail by it."""
+    # what is still in their buffers would fail again at the program's end
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in streams:
         os.dup2(nowhere, stream.fileno())
@@ -112,21 +111,15 @@ def usage() -> str:
     """Return the text of `gpsuite --help`."""
     width = max(map(len, COMMANDS))
     lines = [f"  {name:<{width}}  {text}" for name, text in COMMANDS.items()]
-    return "\n".join(
-        [
-            "gpsuite: Gaussian processes with guarantees, rerun, checked and extended",
-            "",
-            *lines,
-            "",
-            "gpsuite COMMAND --help tells more; start with: gpsuite run experiment=tour",
-        ]
-    )
+    head = "gpsuite: Gaussian processes with guarantees, rerun, checked and extended"
+    end = "gpsuite COMMAND --help says more; start with: gpsuite run experiment=tour"
+    return "\n".join([head, "", *lines, "", end])
 
 
 def corrected(words: Sequence[str], fix: Mapping[str, str]) -> str:
-    """Return the user's command with other settings, to be pasted into a shell; nothing without settings.
+    """Return the user's command with other settings, to be pasted into a shell; empty without settings.
 
-    Another experiment keeps of the settings only those that every experiment has.
+    For another experiment only the settings are kept that every experiment has.
     """
     if not fix:
         return ""

@@ -1,4 +1,4 @@
-"""Errors that are the user's to mend: one clear message, exit code 2, no traceback."""
+"""Errors that the user can fix: one clear message, exit code 2, no traceback."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class UserError(Exception):
     Args:
         message: one to four short lines.
         key: the configuration key, file or option at fault, if there is one.
-        fix: settings that mend it: the command line shows the user's command with them, ready to paste.
+        fix: settings that correct it: the command line shows the user's command with them, ready to paste.
     """
 
     def __init__(self, message: str, key: str | None = None, fix: Mapping[str, str] | None = None) -> None:
@@ -26,7 +26,7 @@ class DataError(UserError):
 
 
 class MissingDataError(DataError):
-    """A dataset's files are nowhere, and could not be downloaded."""
+    """A dataset's files were not found, and could not be downloaded."""
 
 
 class ResultsError(UserError):

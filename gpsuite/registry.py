@@ -13,11 +13,7 @@ T = TypeVar("T")
 
 
 class Registry(Generic[T]):
-    """A table of named builders of one kind; asking for an unknown name lists the valid ones.
-
-    Args:
-        kind: what the table holds, in the words of the command line (`dataset`, `method`, ...).
-    """
+    """A table of named builders of one kind, named as on the command line (`dataset`, `method`, ...)."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
@@ -39,11 +35,7 @@ class Registry(Generic[T]):
         return store
 
     def get(self, name: str) -> T:
-        """Return the item.
-
-        Raises:
-            UserError: if there is none of that name; the message lists the valid names.
-        """
+        """Return the item; the UserError for an unknown name lists the valid ones."""
         if name not in self._items:
             raise unknown_name(self.kind, name, self._items)
         return self._items[name]
@@ -56,11 +48,6 @@ class Registry(Generic[T]):
 
 
 def import_members(package: str, path: Iterable[str]) -> None:
-    """Import every module of a package, so that each registers what it offers: a new one needs no list.
-
-    Args:
-        package: its `__name__`.
-        path: its `__path__`.
-    """
+    """Import every module of a package, by its `__name__` and `__path__`: each registers what it offers."""
     for member in pkgutil.iter_modules(path):
         importlib.import_module(f"{package}.{member.name}")

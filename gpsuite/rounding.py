@@ -18,9 +18,9 @@ def rounded(value: float, digits: int, side: int) -> str:
 
 
 def rounded_units(value: float, scale: float, offset: float, side: int) -> str:
-    """Return `value * scale + offset`, not below it (side 1) or not above it (side -1), and no rounding between.
+    """Return `value * scale + offset`, not below it (side 1) or not above it (side -1), without rounding in between.
 
-    It has 10 digits, and more where they are needed to show a millionth of the scale beside a large offset.
+    It has 10 digits, and more if they are needed to show a millionth of the scale next to a large offset.
     """
     if not math.isfinite(value * scale + offset):
         return f"{value * scale + offset:g}"
@@ -32,7 +32,7 @@ def rounded_units(value: float, scale: float, offset: float, side: int) -> str:
 def rounded_interval(low: float, high: float, scale: float = 1.0, offset: float = 0.0) -> tuple[str, str]:
     """Return the ends of an interval, times scale plus offset, that reach no further than the interval itself.
 
-    They have 6 digits, and more where they are needed to show a thousandth of its width.
+    They have 6 digits, and more if they are needed to show a thousandth of its width.
     """
     if not (math.isfinite(low * scale + offset) and math.isfinite(high * scale + offset)):
         return f"{low * scale + offset:g}", f"{high * scale + offset:g}"

@@ -11,12 +11,8 @@ import numpy as np
 def derived_seed(seed: int, *axes: str | int | float) -> int:
     """Return a 32-bit seed that depends on the experiment seed and on the named axes only.
 
-    The same axes give the same seed for every method, order of tasks and worker: SHA-256 of the canonical JSON
-    of `(seed, *axes)`.
-
-    Args:
-        seed: the experiment's seed.
-        axes: names and values that should change the stream, e.g. `"split", 3`.
+    The same axes (names and values, such as `"split", 3`) give the same seed for every method, order of tasks and
+    worker: SHA-256 of the canonical JSON of `(seed, *axes)`.
     """
     text = json.dumps([seed, *axes], separators=(",", ":"))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")
@@ -28,11 +24,7 @@ def stream(seed: int, *axes: str | int | float) -> np.random.Generator:
 
 
 def require_generator(rng: object) -> None:
-    """Refuse what is no Generator, a seed above all: the methods draw from one that their caller goes on with.
-
-    Raises:
-        TypeError: that says how to make one.
-    """
+    """Raise TypeError, saying how to make a Generator, for anything else: the caller goes on drawing from it."""
     if not isinstance(rng, np.random.Generator):
         example = f"numpy.random.default_rng({rng if isinstance(rng, int) else ''})"
         raise TypeError(f"rng={rng!r}: a random generator is needed, {example}")

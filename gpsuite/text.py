@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 # What acts instead of being shown: control characters (escape sequences begin with one), marks that reverse the
-# direction of writing, further line ends, and the surrogates that stand for the bytes of names that are not UTF-8.
+# direction of writing, unusual line ends, and surrogates (bytes of names that are not UTF-8).
 _ACTING = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
 
 # What the grammar of settings reads as the text itself; digits make a number of the same text.
@@ -46,7 +46,7 @@ def list_word(key: str, texts: Sequence[str]) -> str:
 
 
 def typed_path(text: str) -> Path:
-    """Return the path that a user means: as it stands, else with a leading `~` expanded."""
+    """Return the path that a user means: as typed if it exists, otherwise with a leading `~` expanded."""
     path = Path(text)
     if text.startswith("~") and not os.path.lexists(path):
         return Path(os.path.expanduser(text))

@@ -1,7 +1,7 @@
 """Reading files that anybody may have written: a JSON description and an .npz of plain arrays, within limits.
 
-Nothing is allocated before its size is known and allowed, nothing is unpickled, nothing is uncompressed. Whatever is
-wrong with a file ends in an `UnusableFileError` that names it.
+Nothing is allocated before its size is known and allowed, nothing is unpickled, nothing is uncompressed. Every fault
+of a file ends in an `UnusableFileError` that names it.
 """
 
 from __future__ import annotations
@@ -41,11 +41,7 @@ class UnusableFileError(UserError):
 
 
 def file_pair(path: Path) -> tuple[Path, Path]:
-    """Return the names NAME.npz and NAME.json for the name of either, or NAME itself.
-
-    Raises:
-        UnusableFileError: if the path has no name.
-    """
+    """Return the names NAME.npz and NAME.json for the name of either, or NAME itself."""
     if not path.name:
         raise UnusableFileError(f"{path}: not a file's name")
     stem = path.with_suffix("") if path.suffix in (".npz", ".json") else path
@@ -76,9 +72,7 @@ def read_arrays(
 ) -> dict[str, npt.NDArray[Any]]:
     """Return exactly the `expected` arrays, read-only, of an uncompressed .npz file of at most `LARGEST_ARRAYS` bytes.
 
-    Args:
-        path: the file.
-        expected: name -> type and number of axes.
+    `expected` is name -> type and number of axes.
 
     Raises:
         UnusableFileError: if the file is not such an .npz, or an array is missing, unknown, of another type or
@@ -105,11 +99,7 @@ def read_arrays(
 
 
 def parse_fields(path: Path, parse: Callable[[], Any]) -> Any:
-    """Return what `parse` makes of a description, with its errors named after the file.
-
-    Raises:
-        UnusableFileError: for a key that is missing or a value of another type or out of range.
-    """
+    """Return what `parse` makes of a description; its errors become an `UnusableFileError` that names the file."""
     try:
         return parse()
     except KeyError as error:
@@ -119,11 +109,7 @@ def parse_fields(path: Path, parse: Callable[[], Any]) -> Any:
 
 
 def real(value: Any) -> float:
-    """Return a number of a description as a finite float.
-
-    Raises:
-        ValueError: for anything else, true and false included.
-    """
+    """Return a number of a description as a finite float; ValueError for anything else, also true and false."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError(f"{_short(value)} is not a number")
     try:
@@ -136,11 +122,7 @@ def real(value: Any) -> float:
 
 
 def words(value: Any) -> str:
-    """Return a text of a description; it may hold anything, `printable` makes it fit for a terminal.
-
-    Raises:
-        ValueError: for anything else.
-    """
+    """Return a text of a description, which may hold anything: `printable` makes it fit for a terminal."""
     if not isinstance(value, str):
         raise ValueError(f"{_short(value)} is not a text")
     return value

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from gpsuite.commands.words import experiment_names, read_words
 from gpsuite.config.files import conf_dir
-from gpsuite.engine.folder import PLAN, RUN
-from gpsuite.engine.publishing import pack_run, published_bytes
+from gpsuite.engine.folder import PLAN, RUN, pack_run
 from gpsuite.errors import ResultsError, UserError
 from gpsuite.reporting.collect import SCALES, folders_with
 from gpsuite.reporting.files import ARCHIVE, read_mapping
@@ -19,17 +18,16 @@ from gpsuite.reporting.joint_figures import draw_joint_figures
 from gpsuite.reporting.publish import publish
 from gpsuite.text import visible, visible_lines
 
-MOST_BYTES = 80_000_000
-"""Of all published records together: a repository that everybody clones must stay small."""
+MOST_BYTES = 80_000_000  # of all published records together: everybody clones the repository
 
 HELP = """
 gpsuite publish experiment ... [results_dir=DIR]
 
 Copies tables, figures, comparison, configuration and run.json of every finished run of the experiments named to
-results/published (of several scales with one tag, or none, the largest), with the run's records in records.zip: a fresh
-clone then redraws the run without computing, and `gpsuite recheck` computes some of them again. Arrays that hold rows
-of a dataset, or from which nothing is drawn, stay behind, but for some of scikit-learn's digits, which are free.
-Figures of a paper that several published runs answer are drawn in one.
+results/published. Of several scales with one tag, or none, the largest is copied. The run's records go to records.zip:
+a fresh clone then redraws the run without computing, and `gpsuite recheck` computes some of them again. Arrays that
+hold rows of a dataset, or from which nothing is drawn, are not published, except some of scikit-learn's digits, which
+are free. Figures of a paper that several published runs answer are drawn in one.
 """
 
 
@@ -60,7 +58,7 @@ def main(words: list[str]) -> int:
 
 
 def _warn_of_changes(folder: Path) -> None:
-    """Say so where no commit holds what computed a run: nobody else can compute it again."""
+    # nobody else can compute again what no commit holds
     git = (read_mapping(folder / RUN) or {}).get("git")
     if isinstance(git, dict) and git.get("dirty"):
         print(
@@ -70,7 +68,7 @@ def _warn_of_changes(folder: Path) -> None:
 
 
 def _largest(folders: Sequence[Path]) -> list[Path]:
-    """Return of the runs of one tag that at the largest scale: one to try it out is not published beside it."""
+    """Return the run at the largest scale of each tag: a smaller one was to try it out."""
     best: dict[str, Path] = {}
     for folder in folders:
         scale, _, tag = folder.name.partition("~")
@@ -87,14 +85,18 @@ def _largest(folders: Sequence[Path]) -> list[Path]:
 
 
 def _packed(experiment: str, folder: Path, results_dir: Path) -> dict[str, bytes]:
-    """Return the run's archive of records by its name, unless all published ones become too large with it."""
+    """Return the run's archive of records by its name.
+
+    Raises:
+        ResultsError: if all published records would become too large.
+    """
     packed = pack_run(experiment, folder / PLAN, results_dir)
-    more = len(packed)
     earlier = results_dir / "published" / folder.relative_to(results_dir) / ARCHIVE
-    total = published_bytes(results_dir) - (earlier.stat().st_size if earlier.is_file() else 0) + more
+    others = {*(results_dir / "published").rglob(ARCHIVE)} - {earlier}
+    total = len(packed) + sum(path.stat().st_size for path in others)
     if total > MOST_BYTES:
         raise ResultsError(
-            f"{folder}: its records take {more / 1e6:.1f} MB, all published ones would take {total / 1e6:.0f} MB\n"
+            f"{folder}: its records take {len(packed) / 1e6:.1f} MB, all published ones {total / 1e6:.0f} MB\n"
             f"at most {MOST_BYTES / 1e6:.0f} MB are published; publish fewer runs",
             key=str(folder),
         )

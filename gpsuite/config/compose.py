@@ -1,4 +1,4 @@
-"""Experiments over a list of datasets: `datasets=[A,B]` in place of `dataset=A`."""
+"""Composition: Hydra merges the files, dataclasses type them, the user's values are set one by one."""
 
 from __future__ import annotations
 
@@ -33,86 +33,6 @@ from gpsuite.experiments.base import EXPERIMENTS, Experiment, MethodOptions
 from gpsuite.experiments.settings import check_settings
 from gpsuite.models.config import ModelSpec
 
-
-def read_datasets(listed: Any, values: dict[str, Any], experiment: str) -> dict[str, DatasetSpec]:
-    """Return name -> spec in the order asked for: `datasets=` of the user, taken out of `values`, else the file's.
-
-    Args:
-        listed: the experiment file's list.
-        values: the user's values.
-        experiment: its name.
-
-    Raises:
-        UserError: for an empty list, an unknown name, one named twice, and a table of the user's own.
-    """
-    given = values.pop("datasets", listed)
-    names = list(given) if isinstance(given, list | tuple) else [] if given is None else [given]
-    if not names:
-        raise UserError("datasets=[]: name at least one dataset", key="datasets")
-    found: dict[str, DatasetSpec] = {}
-    for name in names:
-        if str(name) in found:
-            raise UserError(f"datasets=[{_listed(names)}]: a dataset is named twice", key="datasets")
-        found[str(name)] = _read(str(name), experiment)
-    return found
-
-
-def refuse_single(word: str, experiment: str) -> UserError:
-    """Build the error for `dataset=` or `dataset.key=` where the experiment has a list."""
-    return UserError(
-        f"{word}: {experiment} has a list of datasets; write datasets=[A,B]\n"
-        f"valid: {', '.join(_names())}\na table of your own: experiment=pac_bayes/regression dataset=csv",
-        key="dataset",
-    )
-
-
-def prepare_datasets(
-    specs: Mapping[str, DatasetSpec], *, cache_dir: Path, allow_stand_in: bool, allow_absent: bool
-) -> dict[str, PreparedDataset]:
-    """Find and verify every dataset, before any work.
-
-    Raises:
-        DataError: if one is missing or changed; also says how to leave it out.
-    """
-    found: dict[str, PreparedDataset] = {}
-    for name, spec in specs.items():
-        try:
-            prepared = prepare(
-                spec, cache_dir=cache_dir, allow_stand_in=allow_stand_in, allow_absent=allow_absent
-            )
-        except DataError as error:
-            raise DataError(f"{error}{_without(name, specs)}", key="datasets") from error
-        if prepared.absent:
-            prepared = replace(prepared, absent=f"{prepared.absent}{_without(name, specs)}")
-        found[name] = prepared
-    return found
-
-
-def _without(name: str, specs: Mapping[str, DatasetSpec]) -> str:
-    others = [other for other in specs if other != name]
-    return f"; or leave it out: datasets=[{_listed(others)}]" if others else ""
-
-
-def _read(name: str, experiment: str) -> DatasetSpec:
-    if name not in group_choices()["dataset"]:
-        raise unknown_name("dataset", name, _names())
-    spec = read_spec(conf_dir(), name)
-    if isinstance(spec, CsvSpec):
-        raise refuse_single(f"datasets=[{name}]", experiment)
-    return spec
-
-
-def _names() -> list[str]:
-    return [name for name in group_choices()["dataset"] if name != "csv"]
-
-
-def _listed(names: list[Any]) -> str:
-    return ",".join(str(name) for name in names)
-
-
-# Composition: Hydra merges the files, dataclasses type them, the user's values are set one by one.
-
-
 FILE_ONLY = ("meta", "scales")  # parts of an experiment file that are no settings
 METHOD_FIXED = ("builder", "title", "reference")  # what a method is, not how it is set
 
@@ -122,9 +42,8 @@ class Sections:
     """Files and the user's values merged, typed part by part; values may still be missing.
 
     Attributes:
-        experiment: name.
-        sections: settings, run, model, dataset where there is one, and `method/NAME` of each method.
-        datasets: name -> spec of an experiment over several datasets, in the order asked for.
+        sections: settings, run, model, dataset if there is one, and `method/NAME` of each method.
+        datasets: of an experiment over several datasets, in the order asked for.
         meta: the experiment file's meta block.
     """
 
@@ -136,19 +55,7 @@ class Sections:
 
 @dataclass(frozen=True)
 class Composed:
-    """A composed and typed configuration.
-
-    Attributes:
-        experiment: name, and its entry in the registry.
-        run: settings every experiment has.
-        settings: the experiment's own settings.
-        methods: method name -> options.
-        model: kernel choice.
-        dataset_name: name of the dataset file, or None.
-        dataset: its spec, or None.
-        datasets: name -> spec of an experiment over several datasets, in the order asked for.
-        meta: the experiment file's meta block.
-    """
+    """A composed and typed configuration; `datasets` and `meta` as in `Sections`."""
 
     experiment: str
     entry: Experiment[Any]
@@ -189,7 +96,9 @@ def compose_sections(experiment: str, overrides: Overrides) -> Sections:
     scaled = OmegaConf.merge(content, (content.get("scales") or {}).get(scale) or {})
     plain: dict[str, Any] = OmegaConf.to_container(scaled)  # type: ignore[assignment]
     names = _method_names(entry, plain, overrides.groups, values)
-    datasets = read_datasets(plain.get("datasets"), values, experiment) if entry.several_datasets else {}
+    datasets = {}
+    if entry.several_datasets:
+        datasets = _read_datasets(values.pop("datasets", plain.get("datasets")), experiment)
     _refuse_foreign_methods(experiment, names)
     sections = _sections(entry, plain, names)
     _apply(sections, values, experiment)
@@ -204,7 +113,7 @@ def _refuse_several(values: Mapping[str, Any], entry: Experiment[Any]) -> None:
 
 
 def _refuse_model(experiment: str, groups: Mapping[str, str], entry: Experiment[Any]) -> None:
-    """Raise when a model is chosen that would change nothing, or a key of it that the experiment does not read."""
+    """Raise if a chosen model would change nothing, or has a key that the experiment does not read."""
     if "model" not in groups:
         return
     name = f"model={groups['model']}"
@@ -226,7 +135,7 @@ def _refuse_model(experiment: str, groups: Mapping[str, str], entry: Experiment[
 
 def _compose_files(experiment: str, groups: Mapping[str, str], entry: Experiment[Any]) -> DictConfig:
     if "dataset" in groups and entry.several_datasets:
-        raise refuse_single(f"dataset={groups['dataset']}", experiment)
+        raise _refuse_single(f"dataset={groups['dataset']}", experiment)
     if "dataset" in groups and not entry.dataset_tasks and groups["dataset"] not in entry.variants:
         valid = f"\nvalid: {', '.join(entry.variants)}" if entry.variants else ""
         valid += "\nyour own table: gpsuite data describe FILE names the experiments that take it"
@@ -240,10 +149,10 @@ def _compose_files(experiment: str, groups: Mapping[str, str], entry: Experiment
 def _method_names(
     entry: Experiment[Any], plain: Mapping[str, Any], groups: Mapping[str, str], values: dict[str, Any]
 ) -> list[str]:
-    """Return the methods to run: `method=` or `methods=` of the user, else the file's."""
+    """Return the methods to run: `method=` or `methods=` of the user, otherwise the file's."""
     listed = values.pop("methods", None)
     if listed is not None and "method" in groups:
-        raise UserError("method: given beside methods; give one of the two", key="method")
+        raise UserError("method: given together with methods; give one of the two", key="method")
     given = listed if listed is not None else plain.get("methods") or []
     names = [groups["method"]] if "method" in groups else given
     names = [str(name) for name in (names if isinstance(names, list | tuple) else [names])]
@@ -257,7 +166,7 @@ def _method_names(
 
 
 def _refuse_foreign_methods(experiment: str, names: Sequence[str]) -> None:
-    """Raise when a method is of another family, or has not all traits that the experiment asks for."""
+    """Raise if a method is of another family, or lacks a trait that the experiment asks for."""
     valid = fitting_methods(experiment) if names else []
     for name in names:
         if name not in group_choices()["method"]:
@@ -273,13 +182,9 @@ def _sections(
 ) -> dict[str, DictConfig]:
     """Return typed sections: settings, run, model, dataset, and one per method."""
     run_names = {each.name for each in fields(RunSettings)}
-    own = {
-        key: value
-        for key, value in plain.items()
-        if key not in {*run_names, *FILE_ONLY, "methods", "datasets"}
-    }
+    others = {*run_names, *FILE_ONLY, "method", "methods", "datasets"}
+    own = {key: value for key, value in plain.items() if key not in others}
     model, dataset = own.pop("model", None), own.pop("dataset", None)
-    own.pop("method", None)
     sections = {
         "run": structured(RunSettings, {k: v for k, v in plain.items() if k in run_names}, "config"),
         "settings": structured(entry.settings, own, "experiment"),
@@ -296,30 +201,33 @@ def _sections(
 
 def _apply(sections: Mapping[str, DictConfig], values: Mapping[str, Any], experiment: str) -> None:
     """Set the user's values, each in the section that owns its key."""
+    entry = EXPERIMENTS.get(experiment)
+    methods = {name: part for name, part in sections.items() if name.startswith("method/")}
     for key, value in values.items():
-        head, _, rest = key.partition(".")
-        methods = [part for name, part in sections.items() if name.startswith("method/")]
-        if head == "dataset" and rest and EXPERIMENTS.get(experiment).several_datasets:
-            raise refuse_single(key, experiment)
-        if head == "dataset" and rest:
-            set_table_option(sections.get("dataset"), key, rest, value)
-        elif head == "model" and rest:
-            targets = [sections["model"]] if rest in EXPERIMENTS.get(experiment).model_keys else []
-            _set_all(targets, rest, value, key, sections, experiment)
-        elif head == "method" and rest:
-            targets = [part for part in methods if rest.split(".")[0] in part and rest not in METHOD_FIXED]
+        head, _, option = key.partition(".")
+        if head == "dataset" and option:
+            if entry.several_datasets:
+                raise _refuse_single(key, experiment)
+            set_table_option(sections.get("dataset"), key, option, value)
+            continue
+        if head == "model" and option:
+            targets = [sections["model"]] if option in entry.model_keys else []
+        elif head == "method" and option:
+            owned = [part for part in methods.values() if option.split(".")[0] in part]
+            targets = [] if option in METHOD_FIXED else owned
             if methods and not targets:
-                _refuse_foreign_option(
-                    rest, [name for name in sections if name.startswith("method/")], experiment
-                )
-            _set_all(targets, rest, value, key, sections, experiment)
+                _refuse_foreign_option(option, list(methods), experiment)
         else:
-            owners = [sections[name] for name in ("settings", "run") if has(sections[name], key)]
-            _set_all(owners[:1], key, value, key, sections, experiment)
+            targets = [sections[name] for name in ("settings", "run") if has(sections[name], key)][:1]
+            option = key
+        if not targets:
+            raise unknown_key(key, valid_keys(sections, entry), experiment)
+        for target in targets:
+            set_value(target, option, value, key)
 
 
 def _refuse_foreign_option(option: str, chosen: Sequence[str], experiment: str) -> None:
-    """Raise when an option is not of the chosen methods but of others that the experiment takes."""
+    """Raise if an option is of no chosen method but of others that the experiment takes."""
     having = [
         name
         for name in fitting_methods(experiment)
@@ -333,30 +241,12 @@ def _refuse_foreign_option(option: str, chosen: Sequence[str], experiment: str) 
         )
 
 
-def _set_all(
-    targets: Sequence[DictConfig],
-    rest: str,
-    value: Any,
-    key: str,
-    sections: Mapping[str, DictConfig],
-    experiment: str,
-) -> None:
-    if not targets:
-        raise unknown_key(key, valid_keys(sections, EXPERIMENTS.get(experiment)), experiment)
-    for target in targets:
-        set_value(target, rest, value, key)
-
-
 def valid_keys(sections: Mapping[str, DictConfig], entry: Experiment[Any]) -> list[str]:
     """Return every key the user may set for these sections, dotted: the experiment's own first."""
     names = {section: [str(leaf) for leaf in part] for section, part in sections.items()}
     keys = [*names["settings"], "experiment", *(["model"] if entry.model_keys else []), "parallel"]
     keys += (
-        ["datasets"]
-        if entry.several_datasets
-        else ["dataset"]
-        if entry.dataset_tasks or entry.variants
-        else []
+        ["datasets"] if entry.several_datasets else ["dataset"] * bool(entry.dataset_tasks or entry.variants)
     )
     keys += ["method", "methods"] if entry.method_traits else []
     for name in names["run"]:
@@ -388,7 +278,7 @@ def _typed(untyped: Sections) -> Composed:
     }
     dataset: Any = built.get("dataset")
     if isinstance(dataset, CsvSpec) and dataset.task is None and entry.dataset_tasks:
-        # what the experiment is made for; where that is more than one, what the target looks like
+        # what the experiment is made for; if that is several tasks, what the target looks like
         several = len(entry.dataset_tasks) > 1
         dataset.task = suggested_task(dataset) if several else entry.dataset_tasks[0]
     composed = Composed(
@@ -403,38 +293,92 @@ def _typed(untyped: Sections) -> Composed:
         datasets=untyped.datasets,
         meta=untyped.meta,
     )
-    _refuse_impossible_pairs(composed)
-    return composed
-
-
-def _refuse_impossible_pairs(composed: Composed) -> None:
-    """Raise when a method cannot learn from the dataset."""
     if composed.dataset is not None:
         _refuse_dataset(composed, "dataset", composed.dataset)
     for spec in composed.datasets.values():
         _refuse_dataset(composed, "datasets", spec)
+    return composed
 
 
 def _refuse_dataset(composed: Composed, key: str, dataset: DatasetSpec | CsvSpec) -> None:
-    """Raise when the experiment or a method cannot learn from the dataset; `key` is the user's word for it."""
+    """Raise if the experiment or a method cannot learn from the dataset; `key` is the user's word for it."""
     entry = composed.entry
     allowed = set(entry.dataset_tasks or [dataset.task])
     for options in composed.methods.values():
         allowed &= set(options.method.dataset_tasks)
     if dataset.task in allowed and (not entry.only_datasets or dataset.name in entry.only_datasets):
         return
-    valid = [
-        name
-        for name in fitting_datasets(composed.experiment)
-        if read_file("dataset", name)["task"] in allowed
-    ]
+    fitting = fitting_datasets(composed.experiment)
+    valid = [name for name in fitting if read_file("dataset", name)["task"] in allowed]
     if not entry.several_datasets:
         own = isinstance(dataset, CsvSpec)
         valid.append(f"csv with dataset.task={'|'.join(sorted(filter(None, allowed)))}" if own else "csv")
-    fault = (
-        f"cannot be used with {', '.join(composed.methods) or composed.experiment}\nvalid: {', '.join(valid)}"
-    )
+    users = ", ".join(composed.methods) or composed.experiment
+    fault = f"{dataset.name}: a {dataset.task} dataset cannot be used with {users}"
     if entry.only_datasets:
-        fault = f"[{dataset.name}]: not a dataset of this study\nvalid: {', '.join(valid)}"
-        raise UserError(f"{key}={fault}", key=key)
-    raise UserError(f"{key}={dataset.name}: a {dataset.task} dataset {fault}", key=key)
+        fault = f"[{dataset.name}]: not a dataset of this study"
+    raise UserError(f"{key}={fault}\nvalid: {', '.join(valid)}", key=key)
+
+
+def _read_datasets(listed: Any, experiment: str) -> dict[str, DatasetSpec]:
+    """Return name -> spec in the order of a list of datasets, or of a single name."""
+    names = (
+        list(map(str, listed))
+        if isinstance(listed, list | tuple)
+        else []
+        if listed is None
+        else [str(listed)]
+    )
+    if not names:
+        raise UserError("datasets=[]: name at least one dataset", key="datasets")
+    if len(set(names)) < len(names):
+        raise UserError(f"datasets=[{','.join(names)}]: a dataset is named twice", key="datasets")
+    return {name: _read_dataset(name, experiment) for name in names}
+
+
+def _read_dataset(name: str, experiment: str) -> DatasetSpec:
+    if name not in group_choices()["dataset"]:
+        raise unknown_name("dataset", name, _dataset_names())
+    spec = read_spec(conf_dir(), name)
+    if isinstance(spec, CsvSpec):
+        raise _refuse_single(f"datasets=[{name}]", experiment)
+    return spec
+
+
+def _refuse_single(word: str, experiment: str) -> UserError:
+    return UserError(
+        f"{word}: {experiment} has a list of datasets; write datasets=[A,B]\n"
+        f"valid: {', '.join(_dataset_names())}\na table of your own: experiment=pac_bayes/regression dataset=csv",
+        key="dataset",
+    )
+
+
+def _dataset_names() -> list[str]:
+    return [name for name in group_choices()["dataset"] if name != "csv"]
+
+
+def prepare_datasets(
+    specs: Mapping[str, DatasetSpec], *, cache_dir: Path, allow_stand_in: bool, allow_absent: bool
+) -> dict[str, PreparedDataset]:
+    """Find and verify every dataset, before any work.
+
+    Raises:
+        DataError: if one is missing or changed; also says how to leave it out.
+    """
+    found: dict[str, PreparedDataset] = {}
+    for name, spec in specs.items():
+        try:
+            prepared = prepare(
+                spec, cache_dir=cache_dir, allow_stand_in=allow_stand_in, allow_absent=allow_absent
+            )
+        except DataError as error:
+            raise DataError(f"{error}{_without(name, specs)}", key="datasets") from error
+        if prepared.absent:
+            prepared = replace(prepared, absent=f"{prepared.absent}{_without(name, specs)}")
+        found[name] = prepared
+    return found
+
+
+def _without(name: str, specs: Mapping[str, DatasetSpec]) -> str:
+    others = [other for other in specs if other != name]
+    return f"; or leave it out: datasets=[{','.join(others)}]" if others else ""

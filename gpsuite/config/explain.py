@@ -23,14 +23,7 @@ from gpsuite.models.config import ModelSpec
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting.
-
-    Attributes:
-        key: dotted, as typed.
-        value: as typed, what it is for the words given; empty where one must be given.
-        meaning: a sentence.
-        allowed: type and rules in words.
-    """
+    """One setting: dotted key and value as typed (empty if one must be given), and type and rules in words."""
 
     key: str
     value: str
@@ -55,10 +48,8 @@ def explain_settings(experiment: str, overrides: Overrides) -> dict[str, list[Se
         found[title] = list(_settings(schema, sections[name], "method.", without=METHOD_FIXED))
     if entry.model_keys:
         parts = _settings(ModelSpec, sections["model"], "model.", only=entry.model_keys)
-        kernels = f"{', '.join(entry.kernels[:-1])} or {entry.kernels[-1]}."
-        found["model"] = [
-            replace(each, meaning=kernels) if each.key == "model.kernel" else each for each in parts
-        ]
+        kernels = {"model.kernel": f"{', '.join(entry.kernels[:-1])} or {entry.kernels[-1]}."}
+        found["model"] = [replace(each, meaning=kernels.get(each.key, each.meaning)) for each in parts]
     if "dataset" in sections and sections["dataset"].get("loader") == "csv":
         found["your table"] = list(_settings(CsvSpec, sections["dataset"], "dataset.", only=CSV_OPTIONS))
     found["every run"] = list(_settings(RunSettings, sections["run"], ""))
@@ -72,20 +63,11 @@ def _choices(experiment: str, overrides: Overrides, sections: Mapping[str, DictC
         valid = f"of {', '.join(fitting_methods(experiment))}"
         yield Setting("methods", f"[{','.join(names)}]", "methods to run; method=NAME runs one", valid)
     if entry.several_datasets:
-        yield Setting(
-            "datasets",
-            "",
-            "datasets to run over; the experiment's own by default",
-            _one(fitting_datasets(experiment)),
-        )
+        meaning = "datasets to run over; the experiment's own by default"
+        yield Setting("datasets", "", meaning, _one(fitting_datasets(experiment)))
     elif entry.variants:
-        name = str(sections["dataset"]["name"])
-        yield Setting(
-            "dataset",
-            name,
-            "its files, prepared for one pair of outputs or another",
-            _one(list(entry.variants)),
-        )
+        meaning = "its files, prepared for one pair of outputs or another"
+        yield Setting("dataset", str(sections["dataset"]["name"]), meaning, _one(list(entry.variants)))
     elif entry.dataset_tasks:
         name = str(sections["dataset"]["name"]) if "dataset" in sections else ""
         kinds = f"a {' or '.join(entry.dataset_tasks)} dataset; csv: your own table"
@@ -108,17 +90,8 @@ def _settings(
         if isinstance(node, DictConfig) and is_dataclass(hints[name]):
             yield from _settings(hints[name], node, f"{prefix}{name}.")
         else:
-            yield Setting(
-                f"{prefix}{name}", _typed_value(section, name), meanings.get(name, ""), allowed(hints[name])
-            )
-
-
-def _typed_value(section: DictConfig, name: str) -> str:
-    """Return a value as it would be typed."""
-    if OmegaConf.is_missing(section, name):
-        return ""
-    value = section[name]
-    return _as_typed(OmegaConf.to_container(value) if isinstance(value, DictConfig | ListConfig) else value)
+            value = "" if OmegaConf.is_missing(section, name) else _as_typed(section[name])
+            yield Setting(f"{prefix}{name}", value, meanings.get(name, ""), allowed(hints[name]))
 
 
 def _as_typed(value: Any) -> str:
@@ -126,7 +99,7 @@ def _as_typed(value: Any) -> str:
         return "null"
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, list):
+    if isinstance(value, list | ListConfig):
         return f"[{','.join(map(_as_typed, value))}]"
     return f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else str(value)
 
@@ -142,7 +115,6 @@ def allowed(hint: Any) -> str:
 
 
 def _rules(hint: Any) -> Iterator[str]:
-    """Yield what the rules of a field's type allow, in words."""
     if get_origin(hint) is Annotated:
         plain, *rules = get_args(hint)
         for rule in rules:

@@ -1,4 +1,4 @@
-"""The files under conf/: where they are and which names they offer."""
+"""The files under conf/: where they are, which names they offer, and which of them an experiment takes."""
 
 from __future__ import annotations
 
@@ -68,8 +68,6 @@ def read_method(name: str) -> dict[str, Any]:
 
 @cache
 def _read_method(path: Path) -> dict[str, Any]:
-    from omegaconf import OmegaConf
-
     content = OmegaConf.to_container(OmegaConf.load(path))
     assert isinstance(content, dict)
     return {str(key): value for key, value in content.items()}
@@ -77,9 +75,6 @@ def _read_method(path: Path) -> dict[str, Any]:
 
 def _names(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder).with_suffix("")) for path in folder.rglob("*.yaml"))
-
-
-# What an experiment takes: the methods, models and datasets that fit it.
 
 
 def compose_files(experiment: str, chosen: tuple[str, ...] = ()) -> DictConfig:
@@ -109,7 +104,7 @@ def _compose(root: Path, experiment: str, chosen: tuple[str, ...]) -> DictConfig
 
 
 def fitting_models(experiment: str) -> list[str]:
-    """Return the models that an experiment takes: like its own in all keys that it does not read."""
+    """Return the models that an experiment takes: those like its own in all keys that it does not read."""
     shipped, entry = shipped_model(experiment), EXPERIMENTS.get(experiment)
     models = {name: read_file("model", name) for name in group_choices()["model"]}
     return [
@@ -121,12 +116,12 @@ def fitting_models(experiment: str) -> list[str]:
 
 
 def shipped_model(experiment: str) -> Mapping[str, Any]:
-    """Return the model that an experiment has where none is chosen."""
+    """Return the model that an experiment has if none is chosen."""
     return compose_files(experiment).model  # type: ignore[no-any-return]
 
 
 def fitting_methods(experiment: str) -> list[str]:
-    """Return the methods of an experiment's family that have all traits it asks for; none where it takes none."""
+    """Return the methods of an experiment's family that have all traits it asks for; none if it takes none."""
     wanted, family = set(EXPERIMENTS.get(experiment).method_traits), experiment.split("/")[0]
     return [
         name

@@ -12,42 +12,30 @@ from typing import Any
 
 from gpsuite.errors import UserError, nearest, unknown_name
 
-# Files, folders, columns and separators may be anything: spaces, commas, brackets, '=', '~' are part of the value.
+# files, folders, columns and separators may be anything: spaces, commas, brackets, '=', '~' are part of the value
 LITERAL = ("results_dir", "data_dir", "run_name")
 LITERAL_GROUP = "dataset."
-
-MOST_RUNS = 10_000
-"""Of one -m: each is composed and checked before the first begins."""
-
+MOST_RUNS = 10_000  # of one -m: each is composed and checked before the first begins
 GROUPS = ("experiment", "dataset", "method", "model", "parallel")
 
 
 @dataclass(frozen=True)
 class Several:
-    """Values for several runs, `1,2` or `range(3)`: refused without -m once it is known if the key takes a list."""
+    """Values for several runs, `1,2` or `range(3)`: refused without -m once the key is known."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Overrides:
-    """One run's words, read: which option of each group, and plain values.
-
-    Attributes:
-        groups: group -> chosen name.
-        values: dotted key -> value, or `Several`.
-    """
+    """One run's words, read: group -> chosen name, and dotted key -> value or `Several`."""
 
     groups: Mapping[str, str]
     values: Mapping[str, Any]
 
 
 def read_overrides(words: Sequence[str], choices: Mapping[str, Sequence[str]]) -> Overrides:
-    """Read words that contain no sweep.
-
-    Args:
-        words: `key=value` words.
-        choices: group -> names it offers.
+    """Read `key=value` words that contain no sweep; `choices`: group -> names it offers.
 
     Raises:
         UserError: for a word that is no `key=value`, a key given twice, several or unknown choices of a group.
@@ -72,7 +60,7 @@ def is_literal(key: str) -> bool:
 
 
 def refuse_several(key: str, several: Several, *, is_list: bool) -> UserError:
-    """Build the error for values of several runs where one run was asked for."""
+    """Build the error for values of several runs without -m."""
     text, word = several.text, shlex.quote(f"{key}={several.text}")
     listed = f"\nor, for one run with all of them, write a list: {key}=[{text}]" if is_list else ""
     return UserError(
@@ -109,15 +97,15 @@ def expand_sweeps(words: Sequence[str], choices: Mapping[str, Sequence[str]]) ->
             _check_range(key, text, override.value())
             columns.append([f"{key}={value}" for value in override.sweep_string_iterator()])
     if math.prod(map(len, columns)) > MOST_RUNS:
-        swept = [
-            f"{column[0].partition('=')[0]} ({len(column)} values)" for column in columns if len(column) > 1
-        ]
-        raise _too_many(", ".join(swept), swept[0].partition(" ")[0])
+        swept = {column[0].partition("=")[0]: len(column) for column in columns if len(column) > 1}
+        raise _too_many(
+            ", ".join(f"{key} ({count} values)" for key, count in swept.items()), next(iter(swept))
+        )
     return [list(run) for run in itertools.product(*columns)]
 
 
 def _check_range(key: str, text: str, value: Any) -> None:
-    """Refuse a range without end, or longer than a multirun may be, before its values are listed."""
+    # a range without end is refused too, before its values are listed
     from hydra.core.override_parser.types import RangeSweep
     from hydra.errors import HydraException
 
@@ -152,11 +140,6 @@ def _globbed(key: str, glob: Any, choices: Mapping[str, Sequence[str]]) -> list[
 
 
 def _split(word: str) -> tuple[str, str]:
-    """Return key and text of a `key=value` word.
-
-    Raises:
-        UserError: for anything else, with what to write instead.
-    """
     key, equals, text = word.partition("=")
     if word.startswith("-"):
         raise UserError(f"{word}: unknown option; settings are written key=value, sweeps need -m")
@@ -184,9 +167,8 @@ def _parse(key: str, text: str) -> Any:
     try:
         return OverridesParser.create().parse_override(f"{key}={text}")
     except HydraException as error:
-        reason, quoted = str(error).splitlines()[0], "'...'"
-        if text.startswith("["):
-            quoted = "['...','...']"
+        reason = str(error).splitlines()[0]
+        quoted = "['...','...']" if text.startswith("[") else "'...'"
         advice = f'quote values with special characters: {key}="{quoted}"'
         if text.count("[") != text.count("]"):
             advice = f"a bracket is missing: {key}=[A,B]"
@@ -230,10 +212,6 @@ def _in_brief(keys: Sequence[str]) -> list[str]:
         head, dot, leaf = key.partition(".")
         parts.setdefault(f"{head}." if dot else key, []).append(leaf)
     return [
-        name
-        if not name.endswith(".")
-        else f"{name}{leaves[0]}"
-        if len(leaves) == 1
-        else f"{name}{{{','.join(leaves)}}}"
+        f"{name}{{{','.join(leaves)}}}" if len(leaves) > 1 else f"{name}{leaves[0]}"
         for name, leaves in parts.items()
     ]

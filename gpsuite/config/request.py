@@ -19,13 +19,19 @@ from gpsuite.errors import DataError, UserError
 from gpsuite.experiments.base import EXPERIMENTS, Request
 from gpsuite.text import typed_path
 
+# settings that have another name below a figure
+WORDS = {
+    "inducing": "M",
+    "other_kernel_inducing": "M of the other kernel",
+    "count": "points",
+    "hmc_repetitions": "HMC repetitions",
+}
+
 
 def read_request(words: Sequence[str], *, allow_absent: bool = False) -> tuple[Request[object], RunOptions]:
     """Turn `key=value` words into a validated request and its comfort options.
 
-    Args:
-        words: as typed.
-        allow_absent: also where a dataset's files are nowhere; see `require_data`.
+    With `allow_absent` a dataset's files may be missing; see `require_data`.
 
     Raises:
         UserError: for anything wrong, before any work; the message names key, value and what is allowed.
@@ -35,19 +41,18 @@ def read_request(words: Sequence[str], *, allow_absent: bool = False) -> tuple[R
     composed = compose_run(experiment, overrides)
     as_shipped = Overrides({"experiment": experiment}, {"scale": composed.run.scale})
     shipped = composed if overrides == as_shipped else compose_run(experiment, as_shipped)
-    prepared = _prepare(composed, allow_absent)
-    several = prepare_datasets(
-        composed.datasets,
-        cache_dir=typed_path(composed.run.data_dir),
-        allow_stand_in=composed.run.scale == "smoke",
-        allow_absent=allow_absent,
-    )
+    where: dict[str, Any] = {
+        "cache_dir": typed_path(composed.run.data_dir),
+        "allow_stand_in": composed.run.scale == "smoke",
+        "allow_absent": allow_absent,
+    }
+    prepared = _prepare(composed, where)
+    several = prepare_datasets(composed.datasets, **where)
     science = _science(composed, prepared)
     original = _science(shipped, None)
     changed = tuple(key for key in {**original, **science} if science.get(key) != original.get(key))
-    tag = composed.run.run_name or (
-        short_hash({key: science.get(key) for key in changed}, 8) if changed else None
-    )
+    differing = {key: science.get(key) for key in changed}
+    tag = composed.run.run_name or (short_hash(differing, 8) if changed else None)
     request = Request(
         experiment=composed.experiment,
         scale=composed.run.scale,
@@ -65,11 +70,7 @@ def read_request(words: Sequence[str], *, allow_absent: bool = False) -> tuple[R
 
 
 def experiment_name(overrides: Overrides) -> str:
-    """Return the experiment's name.
-
-    Raises:
-        UserError: if none was given.
-    """
+    """Return the experiment's name; a UserError if none was given."""
     if "experiment" not in overrides.groups:
         names = ", ".join(group_choices()["experiment"])
         raise UserError(
@@ -78,20 +79,14 @@ def experiment_name(overrides: Overrides) -> str:
     return overrides.groups["experiment"]
 
 
-def _prepare(composed: Composed, allow_absent: bool) -> PreparedDataset | None:
-    """Verify the dataset's files (or read the user's CSV) before any work."""
+def _prepare(composed: Composed, where: Mapping[str, Any]) -> PreparedDataset | None:
     if composed.dataset is None:
         return None
     new = composed.dataset.new if isinstance(composed.dataset, CsvSpec) else None
     if new is not None and not composed.entry.new_rows:
         fault = f"{composed.experiment} predicts no new rows\nexperiment=guarantee does:"
         raise UserError(f"dataset.new={new}: {fault}", key="dataset.new", fix={"experiment": "guarantee"})
-    prepared = prepare(
-        composed.dataset,
-        cache_dir=typed_path(composed.run.data_dir),
-        allow_stand_in=composed.run.scale == "smoke",
-        allow_absent=allow_absent,
-    )
+    prepared = prepare(composed.dataset, **where)
     if isinstance(composed.dataset, CsvSpec) and prepared.task != "measurements":
         targets = prepared.spec["target"]
         if len(targets) > 1:
@@ -122,15 +117,6 @@ def _science(composed: Composed, prepared: PreparedDataset | None) -> dict[str, 
     }
 
 
-# settings that are called otherwise below a figure
-WORDS = {
-    "inducing": "M",
-    "other_kernel_inducing": "M of the other kernel",
-    "count": "points",
-    "hmc_repetitions": "HMC repetitions",
-}
-
-
 def _parts(
     allowed: Sequence[str], changed: Sequence[str], science: Mapping[str, Any], original: Mapping[str, Any]
 ) -> dict[str, str]:
@@ -157,8 +143,7 @@ def _is_part(ours: Any, shipped: Any) -> bool:
 
 
 def _plain(composed: Composed) -> dict[str, Any]:
-    """Return the whole configuration as plain values, for config.yaml."""
-    dataset = asdict(composed.dataset) if composed.dataset is not None else None
+    """Return the whole configuration for config.yaml."""
     several = {"datasets": {name: asdict(spec) for name, spec in composed.datasets.items()}}
     return {
         "experiment": composed.experiment,
@@ -166,7 +151,7 @@ def _plain(composed: Composed) -> dict[str, Any]:
         **asdict(composed.settings),
         "methods": {name: asdict(options) for name, options in composed.methods.items()},
         "model": asdict(composed.model),
-        "dataset": dataset,
+        "dataset": None if composed.dataset is None else asdict(composed.dataset),
         **(several if composed.datasets else {}),
     }
 

@@ -1,4 +1,4 @@
-"""Settings every experiment has, typed."""
+"""Settings every experiment has, and typed sections of a configuration, whose values are set one by one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ SCALES = ("smoke", "quick", "paper")
 ON_ERROR = ("continue", "raise")
 OUTPUTS = ("text", "quiet", "json")
 MODES = ("auto", "serial", "processes", "dask")
-
+ONE, MANY = (
+    {int: "a whole number", float: "a number", bool: "true or false", str: "a text"},
+    {int: "whole numbers", float: "numbers", bool: "true or false", str: "texts"},
+)
 
 limit = Rule(lambda seconds: 0 < seconds < math.inf, "must be above 0 and finite; leave it out for no limit")
 place = Rule(bool, "must be a folder")
@@ -37,7 +40,7 @@ class BudgetSettings:
     """Limits of one task; None means no limit.
 
     Attributes:
-        seconds: wall-clock limit of a task; the best valid answer is kept, and done again when the limit grows.
+        seconds: wall-clock limit of a task; the best valid answer is kept, and computed again when the limit grows.
     """
 
     seconds: Annotated[float, limit] | None
@@ -48,7 +51,7 @@ class ParallelSettings:
     """Where tasks run.
 
     Attributes:
-        mode: serial below about a minute of work, else processes; the numbers do not depend on it.
+        mode: auto is serial below about a minute of work, otherwise processes; the numbers do not depend on it.
         workers: worker processes, by default one per core, or all of a cluster's.
         address: of a running Dask scheduler, `tcp://host:port`; with mode dask only.
     """
@@ -58,7 +61,7 @@ class ParallelSettings:
     address: str | None = None
 
     def check(self) -> None:
-        """Refuse an address that is missing, is none, or has no use."""
+        """Refuse an address that is missing, malformed, or of no use in this mode."""
         address = self.address
         if self.mode != "dask":
             require(address is None, "parallel.address", address, f"needs parallel=dask, not {self.mode}")
@@ -77,18 +80,18 @@ class RunSettings:
     """Settings every experiment has; conf/config.yaml gives them. All but `seed` and `scale` are comfort.
 
     Attributes:
-        seed: of everything random; another seed is another repetition.
+        seed: random seed.
         scale: the smallest run, the default, or the paper's own setting.
         budget: limits of one task.
         parallel: where tasks run.
         threads: of BLAS and TensorFlow, per process.
-        results_dir: where results go, taken literally but for a leading `~`.
-        data_dir: where downloaded data are kept, likewise.
-        run_name: part of the folder's name in place of a hash of the changed settings, taken literally.
+        results_dir: where results go, taken literally except a leading `~`.
+        data_dir: where downloaded data are kept, taken literally except a leading `~`.
+        run_name: part of the folder's name instead of a hash of the changed settings, taken literally.
         force: compute again what is stored.
-        on_error: go on with other tasks when one fails, or stop.
+        on_error: continue with other tasks when one fails, or stop.
         wait: wait for another run of the same folder instead of giving up.
-        output: the answer and the paths as text, only the folder, or one JSON object a run on stdout.
+        output: the answer and the paths as text, only the folder, or one JSON object per run on stdout.
         debug: show tracebacks of wrong input.
     """
 
@@ -107,21 +110,8 @@ class RunSettings:
     debug: bool
 
 
-# Typed sections of a configuration: values set one by one, and what is allowed told in plain words.
-
-
-ONE, MANY = (
-    {int: "a whole number", float: "a number", bool: "true or false", str: "a text"},
-    {int: "whole numbers", float: "numbers", bool: "true or false", str: "texts"},
-)
-
-
 def structured(schema: type, content: Mapping[str, Any], where: str) -> DictConfig:
-    """Return a section with the fields of a dataclass and the values of a file.
-
-    Raises:
-        UserError: for a key that the dataclass has not, or a value of another type.
-    """
+    """Return a section with the fields of a dataclass and the values of a file; errors as of `set_value`."""
     typed: DictConfig = OmegaConf.structured(schema)
     OmegaConf.set_readonly(typed, False)
     for key, value in content.items():
@@ -136,16 +126,12 @@ def has(part: DictConfig, key: str) -> bool:
 
 
 def set_value(target: DictConfig, key: str, value: Any, name: str) -> None:
-    """Set one typed value; a single value for a list becomes a list of one, and a text is never an interpolation.
+    """Set the value of a dotted key, which messages call `name`.
 
-    Args:
-        target: a typed section.
-        key: of the section, dotted.
-        value: plain.
-        name: the key in messages.
+    A single value for a list becomes a list of one, and a text is never an interpolation.
 
     Raises:
-        UserError: for a key that the section has not, or a value of another type.
+        UserError: for an unknown key, or a value of another type.
     """
     node = _node(target, key)
     if node is None:
@@ -154,26 +140,25 @@ def set_value(target: DictConfig, key: str, value: Any, name: str) -> None:
         value = [value]
     hint = node._metadata.ref_type
     kind = in_words(hint | None if node._is_optional() else hint)
-    if hint is bool and isinstance(value, int | float) and value not in (0, 1):
-        raise UserError(f"{name}={value}: must be {kind}", key=name)
-    if _misshapen(value, node, kind):
+    no_flag = hint is bool and isinstance(value, int | float) and value not in (0, 1)
+    if no_flag or _misshapen(value, node, kind):
         raise UserError(f"{name}={value}: must be {kind}", key=name)
     try:
         OmegaConf.update(target, key, literal(value))
     except OmegaConfBaseException as error:
         reason = f"must be {kind}" if kind else str(error).splitlines()[0]
         if value == "":
-            raise UserError(
-                f"{name}=: no value: it {reason}; leave {name} out for its default", key=name
-            ) from error
-        shown = {None: "null", True: "true", False: "false"}.get(value, value) if _simple(value) else value
+            fault = f"{name}=: no value: it {reason}; leave {name} out for its default"
+            raise UserError(fault, key=name) from error
+        simple = value is None or isinstance(value, bool)
+        shown = {None: "null", True: "true", False: "false"}[value] if simple else value
         raise UserError(f"{name}={shown}: {reason}", key=name) from error
 
 
 def _misshapen(value: Any, node: Any, kind: str) -> bool:
-    """Whether a value has parts where plain ones belong, or is a text that an interpolation would stand for."""
+    """Whether a value has parts instead of being plain, or is a text that would be an interpolation."""
     parts = value if isinstance(node, ListConfig) else [value]
-    if kind in ("", "a list"):  # of what its fields say
+    if kind in ("", "a list"):  # the fields of its entries say more
         return False
     nested = any(isinstance(each, list | tuple | dict) for each in parts)
     return nested or ("text" not in kind and any(isinstance(each, str) and "${" in each for each in parts))
@@ -187,7 +172,7 @@ def literal(value: Any) -> Any:
 
 
 def in_words(hint: Any) -> str:
-    """Return what a field's type allows: `a whole number`, `a list of numbers`; empty where the type does not say."""
+    """Return what a field's type allows: `a whole number`, `a list of numbers`; empty if the type does not say."""
     if get_origin(hint) is Annotated:
         return in_words(get_args(hint)[0])
     if get_origin(hint) in (Union, UnionType):
@@ -200,12 +185,7 @@ def in_words(hint: Any) -> str:
     return ONE.get(hint, "")
 
 
-def _simple(value: Any) -> bool:
-    return value is None or isinstance(value, bool)
-
-
 def _node(part: DictConfig, key: str) -> Any:
-    """Return the node of a dotted key, or None."""
     node: Any = part
     for name in key.split("."):
         if not isinstance(node, DictConfig):
@@ -214,17 +194,11 @@ def _node(part: DictConfig, key: str) -> Any:
     return node
 
 
-def set_table_option(dataset: DictConfig | None, key: str, rest: str, value: Any) -> None:
-    """Set what the user says of a table of their own.
-
-    Args:
-        dataset: section of the dataset; None if the experiment has none.
-        key: as typed, `dataset.` and the option.
-        rest: the option.
-        value: given.
+def set_table_option(dataset: DictConfig | None, key: str, option: str, value: Any) -> None:
+    """Set an option of the user's own table; `key` is `dataset.` and the option.
 
     Raises:
-        UserError: if the dataset is not a table of the user's, and for unknown options and values.
+        UserError: if the dataset is not a table of the user, and for unknown options and values.
     """
     if dataset is None or dataset.get("loader") != "csv":
         name = dataset.get("name") if dataset is not None else "none"
@@ -233,13 +207,11 @@ def set_table_option(dataset: DictConfig | None, key: str, rest: str, value: Any
             f"its settings: {', '.join(CSV_OPTIONS)}",
             key=key,
         )
-    if rest not in CSV_OPTIONS:
-        synonym = CSV_SYNONYMS.get(rest.casefold())
-        known = f"; did you mean '{synonym}'?" if synonym else nearest(rest, CSV_OPTIONS)
-        raise UserError(
-            f"{key}: unknown{known}\nvalid: {', '.join(f'dataset.{n}' for n in CSV_OPTIONS)}",
-            key=key,
-        )
-    if rest == "task" and value not in TASKS:
+    if option not in CSV_OPTIONS:
+        synonym = CSV_SYNONYMS.get(option.casefold())
+        known = f"; did you mean '{synonym}'?" if synonym else nearest(option, CSV_OPTIONS)
+        valid = ", ".join(f"dataset.{each}" for each in CSV_OPTIONS)
+        raise UserError(f"{key}: unknown{known}\nvalid: {valid}", key=key)
+    if option == "task" and value not in TASKS:
         raise UserError(f"{key}={value}: valid: {', '.join(TASKS)}", key=key)
-    set_value(dataset, rest, csv_value(rest, value), key)
+    set_value(dataset, option, csv_value(option, value), key)

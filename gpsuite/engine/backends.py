@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from gpsuite.engine.keys import task_key
-from gpsuite.engine.progress import ReportFolder, Send
+from gpsuite.engine.progress import ProgressFolder, Send
 from gpsuite.engine.provenance import origin
 from gpsuite.engine.store import RecordStore
 from gpsuite.engine.worker import (
@@ -54,12 +54,12 @@ class WorkerPool(Protocol):
 
 
 class LokyPool:
-    """Local worker processes, started afresh after one died.
+    """Local worker processes, started again after one died.
 
     Args:
         workers: number of processes.
         threads: BLAS and TensorFlow threads of each.
-        environment: further variables of theirs.
+        environment: more variables for them.
     """
 
     def __init__(self, workers: int, threads: int, environment: Mapping[str, str] | None = None) -> None:
@@ -101,19 +101,14 @@ class _Attempt:
 
 @dataclass(frozen=True)
 class Local:
-    """What workers on this machine share with their parent: they store records themselves, as tasks end.
+    """What workers on this machine share with their parent: they store records themselves, as tasks end."""
 
-    Attributes:
-        reports: where they say how far they are, and what is stored.
-        store: of the records.
-    """
-
-    reports: ReportFolder
+    progress: ProgressFolder
     store: RecordStore
 
     def stored(self) -> Iterator[Record]:
         """Yield the records that were stored since the last look."""
-        for key in self.reports.ended():
+        for key in self.progress.ended():
             if (record := self.store.get(key)) is not None:
                 yield record
 
@@ -121,7 +116,7 @@ class Local:
 def run_serial(
     groups: Sequence[Group], threads: int, send: Send | None = None, states: Path | None = None
 ) -> Iterator[Record]:
-    """Run all groups in this process, yielding each record as its task ends; `send` hears how far it is."""
+    """Run all groups in this process, yielding each record as its task ends; `send` gets its progress."""
     for tasks in groups:
         yield from execute_group(tasks, threads, send, states)
 
@@ -129,13 +124,13 @@ def run_serial(
 def run_pool(
     groups: Sequence[Group], pool: WorkerPool, threads: int, local: Local | None = None
 ) -> Iterator[Record]:
-    """Run groups in a pool, in whatever order they end, and yield their records.
+    """Run groups in a pool and yield their records, in any order.
 
-    Local workers store each record as its task ends; it is yielded then. Of others a group's come together.
+    Local workers store each record as its task ends; it is yielded then. Other workers return a group's together.
 
-    When a worker dies, every group in flight is suspect, unless the pool knows which one died with it; suspects run
-    again one at a time without what is stored of them, so that only the task that kills its worker keeps failing.
-    After `DEATHS_ALLOWED` repetitions it gets status error.
+    When a worker dies, every group in flight is suspect, unless the pool knows which one died with it. Suspects run
+    again one at a time, without their stored tasks, so that only the task that kills its worker keeps failing. After
+    `DEATHS_ALLOWED` repetitions it gets status error.
     """
     queue = deque(_Attempt(tasks) for tasks in groups)
     suspects: deque[_Attempt] = deque()
@@ -146,7 +141,7 @@ def run_pool(
             flying[_submit(pool, attempt.tasks, threads, local)] = attempt
         done, _ = wait(flying, timeout=LOOK_SECONDS, return_when=FIRST_COMPLETED)
         if local is not None:
-            local.reports.look()
+            local.progress.look()
             for record in local.stored():
                 ended.add(record.key)
                 yield record
@@ -156,7 +151,7 @@ def run_pool(
                 yield from future.result()
             except BrokenExecutor as error:
                 if local is not None:
-                    local.reports.forget()
+                    local.progress.forget()
                 again, failed = _after_death(attempt, ended, known=local is not None)
                 (queue if isinstance(error, WorkerDiedError) else suspects).extend(again)
                 for record in failed:
@@ -168,7 +163,7 @@ def run_pool(
 def _submit(pool: WorkerPool, tasks: Group, threads: int, local: Local | None) -> Future[list[Record]]:
     if local is None:
         return pool.submit(execute_group_there, tasks, threads)
-    shared = (local.reports.path, *local.store.place, origin()["commit"])
+    shared = (local.progress.path, *local.store.place, origin()["commit"])
     return pool.submit(execute_group_here, tasks, threads, *shared)
 
 
@@ -177,18 +172,18 @@ def _after_death(
 ) -> tuple[list[_Attempt], list[Record]]:
     """Return what of a group runs again after its worker died, and the error record of a task that is given up.
 
-    Where it is `known` which tasks ended, the first of the others was running; else each must show it alone.
+    If it is `known` which tasks ended, the first of the others was running. Otherwise each must run without the others.
     """
-    rest = [task for task in attempt.tasks if task_key(task) not in ended]
-    if not rest:
+    left = [task for task in attempt.tasks if task_key(task) not in ended]
+    if not left:
         return [], []
-    deaths = attempt.deaths + 1 if len(rest) == len(attempt.tasks) else 1
+    deaths = attempt.deaths + 1 if len(left) == len(attempt.tasks) else 1
     if deaths <= DEATHS_ALLOWED:
-        return [_Attempt(rest, deaths)], []
-    if not known and len(rest) > 1:
-        return [_Attempt([task], DEATHS_ALLOWED) for task in rest], []
-    after = [_Attempt(rest[1:])] if rest[1:] else []
-    return after, [failure(rest[0], _death_reason(deaths))]
+        return [_Attempt(left, deaths)], []
+    if not known and len(left) > 1:
+        return [_Attempt([task], DEATHS_ALLOWED) for task in left], []
+    reason = f"the worker process died {deaths} times while running this task (killed, or out of memory)"
+    return [_Attempt(left[1:])] if left[1:] else [], [failure(left[0], reason)]
 
 
 def _next_attempts(
@@ -201,7 +196,3 @@ def _next_attempts(
     while queue and flying <= workers:  # one more than the workers, so that none waits for the parent
         flying += 1
         yield queue.popleft()
-
-
-def _death_reason(deaths: int) -> str:
-    return f"the worker process died {deaths} times while running this task (killed, or out of memory)"

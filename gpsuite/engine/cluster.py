@@ -1,12 +1,11 @@
 """Groups of tasks on the workers of a Dask scheduler that is running already (`parallel=dask`).
 
-Workers read data files themselves, from the paths that planning found: the cluster needs a file system (or copies)
-that shows the same files at the same paths. Records come back to this process, which alone writes results.
+Workers read data files from the paths that planning found: the cluster needs the same files at the same paths. Records
+come back to this process; only it writes results.
 
-A group is sent to one named worker, never to the cluster at large, and a worker process gets one group at a time
-whatever its number of threads: BLAS and TensorFlow settings belong to the process. So Dask neither moves nor repeats
-a group (unless a nanny restarts the worker under the very same address); when a worker is gone, its group alone
-failed, and `run_pool` decides what follows.
+A group is sent to one named worker, and a worker process gets one group at a time regardless of its number of threads:
+BLAS and TensorFlow settings belong to the process. So Dask neither moves nor repeats a group (unless a nanny restarts
+the worker under the same address). When a worker is gone, only its group failed, and `run_pool` decides what follows.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class _Job:
 
 
 class DaskPool:
-    """The workers of an existing Dask scheduler, those that join later included.
+    """The workers of an existing Dask scheduler, also those that join later.
 
     One thread of this process talks to the scheduler; `submit` only hands over to it.
 
@@ -90,10 +89,7 @@ class DaskPool:
         return max(min(len(self._workers), self._most or len(self._workers)), 1)
 
     def submit(self, run: Run, *arguments: Any) -> Future[list[Any]]:
-        """Run `run(*arguments)` on the next free worker.
-
-        The future raises `WorkerDiedError` when that worker is lost, and `UserError` when the scheduler is.
-        """
+        """Run on the next free worker; the future raises `WorkerDiedError` or, without scheduler, `UserError`."""
         job = _Job(run, arguments)
         self._waiting.append(job)
         self._wake.set()
@@ -111,7 +107,7 @@ class DaskPool:
             self._client.close(timeout=CONNECT_SECONDS)
 
     def _meet_scheduler(self) -> None:
-        """Raise `UserError` unless the scheduler has our version: it unpickles the tasks that it passes on."""
+        # it unpickles the tasks that it passes on
         inspect = _inspection(("gpsuite",))
         text = _difference(inspect(), self._client.run_on_scheduler(inspect))
         if text:
@@ -146,7 +142,6 @@ class DaskPool:
                 self._fail_all(self._failure)
 
     def _collect(self) -> None:
-        """Pass on what has ended."""
         for worker, (job, remote) in list(self._flying.items()):
             if remote.status == "finished":
                 with contextlib.suppress(TimeoutError):  # the next look tells whether its worker still lives
@@ -160,7 +155,6 @@ class DaskPool:
                 raise ConnectionError("the scheduler dropped a task")
 
     def _look(self) -> None:
-        """Note which workers joined and which are gone, every `LOOK_SECONDS`."""
         if time.monotonic() - self._looked < LOOK_SECONDS:
             return
         self._looked = time.monotonic()
@@ -182,7 +176,6 @@ class DaskPool:
             raise UserError(self._ended(f"no usable worker for {WORKERLESS_SECONDS:.0f} s"), key=KEY)
 
     def _hand_out(self) -> None:
-        """Send waiting jobs to free workers."""
         for worker in sorted(self._workers - self._paused - self._flying.keys()):
             if not self._waiting or len(self._flying) >= self.workers:
                 return
@@ -194,11 +187,7 @@ class DaskPool:
             remote.add_done_callback(lambda _: self._wake.set())
 
     def _present(self) -> dict[str, str]:
-        """Return the addresses of the scheduler's workers, each with its state.
-
-        Raises:
-            OSError: if the scheduler does not answer.
-        """
+        """Return address -> state of the scheduler's workers; an OSError if it does not answer."""
         if self._client.status != "running":
             raise ConnectionError(f"the client is {self._client.status}")
         workers = self._client.scheduler_info(n_workers=-1)["workers"]
@@ -211,14 +200,13 @@ class DaskPool:
             return frozenset(), {}
         found = self._client.run(_inspection(DECISIVE), workers=chosen, on_error="return")
         ours = _inspection(DECISIVE)() | {TENSORFLOW_THREADS: str(self._threads)}
-        texts = {
-            w: _difference(ours, theirs) for w, theirs in found.items() if not isinstance(theirs, OSError)
-        }
+        answers = {worker: theirs for worker, theirs in found.items() if not isinstance(theirs, OSError)}
+        texts = {worker: _difference(ours, theirs) for worker, theirs in answers.items()}
         wrong = {worker: text for worker, text in texts.items() if text}
         return frozenset(texts.keys() - wrong.keys()), wrong
 
     def _explained(self, error: BaseException) -> BaseException:
-        """Return what the user should read: a lost scheduler is a circumstance, not a defect."""
+        # a lost scheduler is a circumstance, not a defect
         if isinstance(error, UserError | KeyboardInterrupt):
             return error
         if isinstance(error, OSError) or self._client.status != "running":
@@ -226,24 +214,21 @@ class DaskPool:
         return error
 
     def _ended(self, why: str) -> str:
-        rest = "what was computed is stored; the same command goes on from there"
-        return f"{KEY}={self._address}: {why}\n{rest}"
+        return (
+            f"{KEY}={self._address}: {why}\nwhat was computed is stored; run the same command again to resume"
+        )
 
     def _fail_all(self, failure: BaseException) -> None:
         jobs = [job for job, _ in self._flying.values()]
         self._flying.clear()
-        while self._waiting:
+        while self._waiting:  # one by one: `submit` may add to them meanwhile
             jobs.append(self._waiting.popleft())
         for job in jobs:
             job.future.set_exception(failure)
 
 
 def connect(address: str) -> Any:
-    """Return a client of the scheduler at the address.
-
-    Raises:
-        UserError: if distributed is not installed, or nobody answers there within seconds.
-    """
+    """Return a client of the scheduler; a UserError if distributed is not installed, or nobody answers in seconds."""
     try:
         from distributed import Client
     except ImportError as error:
@@ -282,7 +267,6 @@ def _inspection(names: tuple[str, ...]) -> Callable[[], dict[str, str]]:
 
 
 def _difference(ours: Mapping[str, str], theirs: Mapping[str, str] | Exception) -> str:
-    """Return how a worker differs, in words; empty when it does not."""
     if isinstance(theirs, Exception):
         return f"no answer: {theirs}"
     return ", ".join(
@@ -293,7 +277,6 @@ def _difference(ours: Mapping[str, str], theirs: Mapping[str, str] | Exception) 
 
 
 def _translated(error: BaseException) -> BaseException:
-    """Return a task's exception, Dask's own verdict on dead workers as ours."""
     from distributed import KilledWorker
 
     return WorkerDiedError(str(error)) if isinstance(error, KilledWorker) else error

@@ -1,4 +1,4 @@
-"""One run's folder: its place, its lock, and the files the engine itself writes."""
+"""One run's folder: its place, its lock, the files in it, and its records packed for publication."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from typing import Any
 import filelock
 import yaml
 
-from gpsuite.engine.store import RecordStore
+from gpsuite.engine.plans import read_plan
+from gpsuite.engine.store import RecordStore, StoredRecord, check_record, pack
+from gpsuite.engine.worker import import_family
 from gpsuite.errors import ResultsError
 from gpsuite.experiments.base import (
     BUDGET,
@@ -29,12 +31,42 @@ from gpsuite.experiments.base import (
     Report,
     Request,
 )
-from gpsuite.reporting.comparison import compare, read_published, write_comparison, write_statistics
+from gpsuite.reporting.comparison import compare, read_paper_values, write_comparison, write_statistics
 from gpsuite.reporting.files import cannot, read_bytes, read_mapping, write_bytes, write_text
 from gpsuite.reporting.publish import note_written, remove_stale
 from gpsuite.text import visible
 
 PLAN, RUN, CONFIG, RECORDS = "plan.json", "run.json", "config.yaml", "records.csv"
+# a science key whose values statistics carry in their names: a run without one of the datasets has fewer statistics,
+# but those it has are the shipped experiment's
+NAMED = ("datasets",)
+# folder -> what the names of one figure's or table's files end in
+ENDINGS_OF = {"figures": (".png", ".pdf", ".csv"), "tables": (".csv", ".md", ".tex")}
+# how a task ended that did not end well, in words
+ENDINGS = {
+    BUDGET: "ended with their budget",
+    DIVERGED: "diverged",
+    ERROR: "failed",
+    INFEASIBLE: "were not possible",
+    SKIPPED: "were skipped",
+}
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What is said of a run besides its files.
+
+    Attributes:
+        notes: what limits its tables and figures.
+        not_comparable: why it must not be compared with the paper, or empty.
+        answer: for the user when the run ends.
+        warnings: for the user, with the answer.
+    """
+
+    notes: Sequence[str]
+    not_comparable: str = ""
+    answer: Sequence[str] = ()
+    warnings: Sequence[str] = ()
 
 
 def run_folder(results_dir: Path, experiment: str, scale: str, tag: str | None) -> Path:
@@ -84,15 +116,11 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
 
 
 def write_records(folder: Path, records: Sequence[Record]) -> None:
-    """Write records.csv, one tidy row per task in the plan's order."""
-    write_text(folder / RECORDS, records_csv(records))
-
-
-def records_csv(records: Sequence[Record]) -> str:
-    """Return records as CSV: key, axes, status, reason, metrics, timing."""
-    axes = _names(record.axes for record in records)
-    metrics = _names(record.metrics for record in records)
-    timing = _names(record.timing for record in records)
+    """Write records.csv, one tidy row per task in the plan's order: key, axes, status, reason, metrics, timing."""
+    axes, metrics, timing = (
+        list(dict.fromkeys(name for record in records for name in getattr(record, part)))
+        for part in ("axes", "metrics", "timing")
+    )
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(["key", *axes, "status", "reason", *metrics, *timing])
@@ -102,11 +130,11 @@ def records_csv(records: Sequence[Record]) -> str:
         cells += [record.metrics.get(name) for name in metrics]
         cells += [record.timing.get(name) for name in timing]
         writer.writerow([record.key, *("" if cell is None else cell for cell in cells)])
-    return buffer.getvalue()
+    write_text(folder / RECORDS, buffer.getvalue())
 
 
 def copy_arrays(folder: Path, records: Sequence[Record], store: RecordStore) -> None:
-    """Put a copy of every record's npz into artifacts/: what is done to it there does not reach the record.
+    """Put a copy of every record's npz into artifacts/: what the user does to it there does not reach the record.
 
     Published records have none. Copies of an earlier plan are removed; files that are not ours stay.
 
@@ -135,48 +163,30 @@ def _is_copy(path: Path, source: Path, content: bytes) -> bool:
         return False
 
 
-def _names(maps: Iterator[Mapping[str, Any]] | Any) -> list[str]:
-    """Return the keys of all maps, in order of first appearance."""
-    return list(dict.fromkeys(name for one in maps for name in one))
+def pack_run(experiment: str, plan: Path, results_dir: Path) -> bytes:
+    """Return the archive of the records of a run's plan.json, with the arrays that its experiment publishes.
 
-
-# From records to what people read: tables, figures, statistics, comparison.
-
-
-# A science key whose values statistics carry in their names: a run without one of the datasets has fewer statistics,
-# but those it has are the shipped experiment's.
-NAMED = ("datasets",)
-
-
-# folder -> what the names of one figure's or table's files end in
-ENDINGS_OF = {"figures": (".png", ".pdf", ".csv"), "tables": (".csv", ".md", ".tex")}
-
-
-# how a task ended that did not end well, in words
-ENDINGS = {
-    BUDGET: "ended with their budget",
-    DIVERGED: "diverged",
-    ERROR: "failed",
-    INFEASIBLE: "were not possible",
-    SKIPPED: "were skipped",
-}
-
-
-@dataclass(frozen=True)
-class Summary:
-    """What is said of a run besides its files.
-
-    Attributes:
-        notes: what limits its tables and figures.
-        not_comparable: why it must not be held against the paper, or empty.
-        answer: told to the user when the run ends.
-        warnings: told beside it.
+    Raises:
+        ResultsError: if the plan is missing or damaged, or a record is missing: what is published must be whole.
     """
-
-    notes: Sequence[str]
-    not_comparable: str = ""
-    answer: Sequence[str] = ()
-    warnings: Sequence[str] = ()
+    planned = read_plan(plan)
+    if planned is None:
+        raise ResultsError(f"{plan}: missing; run the experiment again", key=str(plan))
+    store = RecordStore(results_dir, experiment.split("/")[0])
+    stored: dict[str, StoredRecord] = {}
+    for task in planned.tasks:
+        if (found := store.checksummed(task.key)) is None:
+            fault = f"{plan}: record {task.key} is missing or damaged; run the experiment again"
+            raise ResultsError(fault, key=str(plan))
+        stored[task.key] = found
+    import_family(experiment)
+    names = EXPERIMENTS.get(experiment).published(
+        [check_record(*pair, partly=True) for pair in stored.items()]
+    )
+    return pack(
+        StoredRecord(each.fields, {name: array for name, array in each.arrays.items() if name in kept})
+        for each, kept in zip(stored.values(), names, strict=True)
+    )
 
 
 def write_config(folder: Path, request: Request[object], command: Sequence[str]) -> None:
@@ -198,8 +208,8 @@ def write_results(
     below = [below_paper] if below_paper else []
     notes = [*parts.values(), *below, *limitations(request, records)]
     why_not = not_comparable(request, records, [key for key in changed if key not in parts])
-    published = read_published(conf_dir, request.experiment)
-    printed = {} if why_not else {each.statistic: n for each in published if (n := each.number) is not None}
+    values = read_paper_values(conf_dir, request.experiment)
+    printed = {} if why_not else {each.statistic: n for each in values if (n := each.number) is not None}
     report = Report(request, records, folder, "; ".join(notes) or None, printed, not why_not)
     statistics = []
     if report.records():
@@ -210,8 +220,8 @@ def write_results(
         report.answer.extend(dict.fromkeys(each.reason for each in impossible))
         report.warnings.extend(dict.fromkeys(text for each in impossible for text in each.warnings))
     _clear_earlier(report)
-    write_comparison(folder, [] if why_not else compare(published, statistics))
-    return Summary(notes, why_not if published else "", report.answer, report.warnings)
+    write_comparison(folder, [] if why_not else compare(values, statistics))
+    return Summary(notes, why_not if values else "", report.answer, report.warnings)
 
 
 def _clear_earlier(report: Report[object]) -> None:
@@ -237,7 +247,7 @@ def limitations(request: Request[object], records: Sequence[Record]) -> list[str
 
 
 def not_comparable(request: Request[object], records: Sequence[Record], changed: Sequence[str]) -> str:
-    """Return why the run must not be held against the paper, or an empty string."""
+    """Return why the run must not be compared with the paper, or an empty string."""
     if any(data.stand_in for data in request.prepared):
         return "stand-in data"
     if request.scale == "smoke":

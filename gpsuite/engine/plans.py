@@ -1,4 +1,4 @@
-"""How and where to run; none of it changes a number."""
+"""Options of a run, none of which changes a number, and its plan: how many tasks it may have, what plan.json says."""
 
 from __future__ import annotations
 
@@ -12,28 +12,21 @@ from gpsuite.errors import UserError
 from gpsuite.experiments.base import EXPERIMENTS, Request, Task, TooManyTasksError, at_most
 from gpsuite.reporting.files import cannot, read_mapping
 
+MOST_TASKS = 100_000  # a plan of this size takes about 250 MB
+
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Comfort settings: how and where to run; none of them changes a number.
+    """How and where to run; none of it changes a number. What is not said here, `RunSettings` says.
 
     Attributes:
-        results_dir: where results go.
         tag: part of the run folder's name when the settings differ from the shipped ones.
         named: whether the tag was chosen by the user (`run_name=`).
         science: hash of everything that decides the numbers.
         changed: the science keys that differ from the shipped experiment.
-        parts: those of them that are a part of the shipped setting, in words.
-        mode: auto, serial, processes or dask.
-        workers: number of worker processes, or None for one per core (dask: all there are).
-        address: where the Dask scheduler listens, for mode dask.
-        threads: BLAS and TensorFlow threads per process.
-        force: compute again what is stored.
-        raise_errors: stop at the first failed task.
-        wait: wait for another run of the same folder instead of giving up.
-        output: what a run tells: `text`, `quiet` (on stderr only what went wrong) or `json`.
+        parts: changed key -> in words, if it is a part of the shipped setting.
+        workers: None for one per core (dask: all there are).
         command: the words the user typed.
-        conf_dir: where conf/ is.
         meta: the experiment file's meta block.
     """
 
@@ -56,13 +49,6 @@ class RunOptions:
     meta: Mapping[str, Any] | None = None
 
 
-# Plans: how many tasks one may have, and what plan.json says of one that was made.
-
-
-MOST_TASKS = 100_000
-"""A plan of this size takes about 250 MB."""
-
-
 @dataclass(frozen=True)
 class PlannedTask:
     """What plan.json says of one task: where its record lies, and its wall-clock limit."""
@@ -82,13 +68,9 @@ class StoredPlan:
 def plan_tasks(request: Request[object], changed: Sequence[str]) -> list[Task[object]]:
     """Return the tasks of a request.
 
-    Args:
-        request: what is asked for.
-        changed: the settings that differ from the shipped experiment.
-
     Raises:
-        UserError: as soon as there are more than `MOST_TASKS`, or the memory is full, naming the largest of the
-            changed settings.
+        UserError: as soon as there are more than `MOST_TASKS`, or the memory is full; it names the largest of the
+            settings that are `changed` from the shipped experiment.
     """
     try:
         with at_most(MOST_TASKS):
@@ -106,7 +88,7 @@ def plan_tasks(request: Request[object], changed: Sequence[str]) -> list[Task[ob
 
 
 def with_data_of(request: Request[object], tasks: Sequence[Task[object]]) -> Request[object]:
-    """Return the request with the further datasets that its tasks work on, so that they are named where its own are."""
+    """Return the request with the other datasets that its tasks work on, so that run.json and figures name them."""
     used = {task.dataset.content_hash: task.dataset for task in tasks if task.dataset is not None}
     known = {data.content_hash for data in request.prepared}
     return replace(request, further=tuple(data for key, data in used.items() if key not in known))

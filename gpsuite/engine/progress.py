@@ -1,7 +1,7 @@
-"""How far running tasks are: budgets tell, at most once a second, and the progress display shows it.
+"""How far running tasks are: budgets say it, at most once a second, and a display on stderr shows it.
 
-Worker processes leave a small file each in a folder that the parent looks into. It is no part of the results: reports
-come too late or not at all when the disk is full or read-only, and nothing else changes.
+Each worker process leaves a small file in a folder that the parent looks into. It is no part of the results: with a
+full or read-only disk progress comes late or not at all, and nothing else changes.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Self
 
 from gpsuite.budget import Budget
 from gpsuite.experiments.base import DONE, Record
@@ -26,14 +25,15 @@ from gpsuite.text import visible
 if TYPE_CHECKING:
     from rich.console import Group
 
-
 REPORT_SECONDS = 1.0  # shorter tasks report nothing
+LINE_SECONDS = 10.0  # off a terminal, successes are reported at most this often
+RUNNING_SECONDS = 60.0  # and each running task this often
 FOLDER = ".running"
 ENDED = ".ended"  # of the files that say which records are stored
 
 
 @dataclass(frozen=True)
-class Report:
+class TaskProgress:
     """How far a task is: its label, the share of its budget that is spent, and both in words."""
 
     label: str
@@ -41,15 +41,11 @@ class Report:
     text: str
 
 
-Send = Callable[[Report | None], None]  # None: the task ended
+Send = Callable[[TaskProgress | None], None]  # None: the task ended
 
 
 class Reporter:
-    """Follows the budgets of one task after the other.
-
-    Args:
-        send: takes a report, or None when a task that had reported ended; a refusal of the system is ignored.
-    """
+    """Follows the budgets of one task after the other; an OSError of `send` is ignored."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -66,7 +62,7 @@ class Reporter:
             return
         self._next, self._sent = now + REPORT_SECONDS, True
         with contextlib.suppress(OSError):  # a task must not fail because nobody can be told
-            self._send(Report(self._label, budget.share, spending(budget)))
+            self._send(TaskProgress(self._label, budget.share, spending(budget)))
 
     def end(self) -> None:
         """Withdraw the task's report."""
@@ -76,7 +72,7 @@ class Reporter:
 
 
 def spending(budget: Budget) -> str:
-    """Return what a budget has spent of what it allows, and the best objective value if one is known."""
+    """Return in words what a budget has spent, and the best objective value if one is known."""
     kinds = (
         ("evaluations", budget.spent_evaluations, budget.evaluations),
         ("boxes", budget.spent_boxes, budget.boxes),
@@ -96,7 +92,7 @@ def send_to_file(folder: Path) -> Send:
     """Return a `send` that keeps this process's latest report in a file of the folder."""
     path = folder / f"{os.getpid()}.json"
 
-    def send(report: Report | None) -> None:
+    def send(report: TaskProgress | None) -> None:
         if report is None:
             path.unlink(missing_ok=True)
             return
@@ -115,15 +111,10 @@ def tell_ended(folder: Path, key: str) -> None:
         (folder / f"{key}{ENDED}").touch()
 
 
-class ReportFolder:
-    """The parent's side of the workers' files.
+class ProgressFolder:
+    """The parent's side of the workers' files; `show` takes the progress of all running tasks."""
 
-    Args:
-        path: the folder; workers make it, `clear` removes it.
-        show: takes the reports of all running tasks.
-    """
-
-    def __init__(self, path: Path, show: Callable[[Sequence[Report]], None]) -> None:
+    def __init__(self, path: Path, show: Callable[[Sequence[TaskProgress]], None]) -> None:
         self.path = path.absolute()
         self._show = show
         self._looked = time.monotonic()
@@ -135,12 +126,12 @@ class ReportFolder:
             self._looked = now
             self._show(self.read())
 
-    def read(self) -> list[Report]:
+    def read(self) -> list[TaskProgress]:
         """Return the latest reports, ordered by label."""
         reports = []
         for path in self.path.glob("*.json"):
             with contextlib.suppress(OSError, ValueError, TypeError):  # just removed, or damaged
-                reports.append(Report(**json.loads(path.read_text(encoding="utf-8"))))
+                reports.append(TaskProgress(**json.loads(path.read_text(encoding="utf-8"))))
         return sorted(reports, key=lambda report: report.label)
 
     def ended(self) -> list[str]:
@@ -153,42 +144,17 @@ class ReportFolder:
         return [key for _, key in sorted(told)]
 
     def forget(self) -> None:
-        """Forget all reports: the dead cannot withdraw theirs, and the living report again."""
+        """Remove all reports: dead workers cannot withdraw theirs, and the others report again."""
         for path in self.path.glob("*.json"):
             path.unlink(missing_ok=True)
 
     def clear(self) -> None:
-        """Remove the folder: what a run left that was killed, and at the end."""
+        """Remove the folder: at the end, and what a killed run left."""
         shutil.rmtree(self.path, ignore_errors=True)
 
 
-# Progress on stderr: a bar with time left on a terminal, plain lines otherwise.
-
-
-LINE_SECONDS = 10.0  # off a terminal, successes are reported at most this often
-RUNNING_SECONDS = 60.0  # and each running task this often
-
-
-class Progress(Protocol):
-    """Told of every record, and of how far running tasks are; knows how to show it."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-
-    def advance(self, record: Record) -> None:
-        """Show that a task ended."""
-        ...
-
-    def running(self, reports: Sequence[Report]) -> None:
-        """Show how far the running tasks are; those that are not named have not reported."""
-        ...
-
-
 class _Tally:
-    """Tasks ended, running ones counted by their shares, and the time that the others will take at this pace."""
+    """Tasks ended, running ones counted by their shares, and the time left at this pace."""
 
     def __init__(self, total: int) -> None:
         self.total, self.ended = total, 0
@@ -199,7 +165,7 @@ class _Tally:
         self.ended += 1
         self._shares.pop(label, None)
 
-    def follow(self, reports: Sequence[Report]) -> None:
+    def follow(self, reports: Sequence[TaskProgress]) -> None:
         # what is spent is not yet certified and stored
         self._shares = {report.label: min(report.share, 0.99) for report in reports}
 
@@ -215,25 +181,23 @@ class _Tally:
         return f"{clock(seconds)} left"
 
 
-class NoProgress:
+class Progress:
     """Shows nothing."""
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         return None
 
     def advance(self, record: Record) -> None:
-        """Show nothing."""
+        """Show that a task ended."""
 
-    def running(self, reports: Sequence[Report]) -> None:
-        """Show nothing."""
+    def running(self, reports: Sequence[TaskProgress]) -> None:
+        """Show how far the running tasks are; those that are not named have not reported."""
 
 
-class LineProgress(NoProgress):
+class LineProgress(Progress):
     """Plain lines: the first, then one every few seconds, every failure, the last, and a sign of life of long tasks."""
 
     def __init__(self, title: str, total: int) -> None:
@@ -251,7 +215,7 @@ class LineProgress(NoProgress):
         self._shown = now
         self._print(describe(record))
 
-    def running(self, reports: Sequence[Report]) -> None:
+    def running(self, reports: Sequence[TaskProgress]) -> None:
         """Print a line about each task that has been running for another minute."""
         self._tally.follow(reports)
         now = time.monotonic()
@@ -266,7 +230,7 @@ class LineProgress(NoProgress):
         tell(f"[{self._tally.ended:>{width}}/{total}] {text} | {self._tally.left}")
 
 
-class BarProgress:
+class BarProgress(Progress):
     """A rich progress bar with elapsed and remaining time, a line per running task; failures scroll above it."""
 
     def __init__(self, title: str, total: int) -> None:
@@ -276,7 +240,7 @@ class BarProgress:
         from rich.progress import Progress as RichProgress
 
         self._tally = _Tally(total)
-        self._running: Sequence[Report] = ()
+        self._running: Sequence[TaskProgress] = ()
         self._last = ""
         self._bar = RichProgress(
             TextColumn("{task.description}", markup=False),
@@ -294,9 +258,7 @@ class BarProgress:
         self._live.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._running = ()
         self._live.stop()
 
@@ -309,7 +271,7 @@ class BarProgress:
         self._last = visible(f"{record.label} {record.headline}")[:60]
         self._update()
 
-    def running(self, reports: Sequence[Report]) -> None:
+    def running(self, reports: Sequence[TaskProgress]) -> None:
         """Move the bar by fractions and show a line per running task."""
         self._tally.follow(reports)
         self._running = reports
@@ -332,12 +294,12 @@ class BarProgress:
 def progress(title: str, total: int, *, quiet: bool = False) -> Progress:
     """Return the progress display that suits stderr."""
     if quiet:
-        return NoProgress()
+        return Progress()
     return BarProgress(title, total) if sys.stderr.isatty() else LineProgress(title, total)
 
 
 def tell(text: str) -> None:
-    """Print a line on stderr, unless nobody can read it: what is computed does not depend on who listens."""
+    """Print a line on stderr; a closed stderr does not end the run."""
     with contextlib.suppress(OSError):
         print(text, file=sys.stderr, flush=True)
 

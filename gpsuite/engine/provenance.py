@@ -31,10 +31,9 @@ PACKAGES = (
 
 # of a record's origin: what decides last bits
 ARITHMETIC = ("numpy", "scipy", "tensorflow", "processor", "openblas_coretype", "avx512")
-
-
+# what numpy is told to leave unused, so that it computes as on a processor without AVX-512
 AVX512 = "AVX512F AVX512CD AVX512_SKX AVX512_CLX AVX512_CNL AVX512_ICL"
-"""What numpy is told to leave unused, so that it computes as on a processor without AVX-512."""
+_of_run: dict[str, str] = {}  # in a worker process
 
 
 def versions() -> dict[str, str]:
@@ -52,13 +51,13 @@ def versions() -> dict[str, str]:
 def git_state() -> Mapping[str, Any]:
     """Return commit and dirty flag of the checkout the package runs from; nulls for an installed wheel.
 
-    Looked at once: what is committed while a process runs is not what it computes with.
+    Read once: what is committed while a process runs is not what it computes with.
     """
     root = Path(__file__).resolve().parents[2]
     if not (root / ".git").exists():
         return {"commit": None, "dirty": None}
     commit = _git(root, "rev-parse", "HEAD")
-    # of what computes: a new file registers a method, or is a setting, as soon as it lies there
+    # only of what computes; untracked files too, as a new one registers a method or is a setting
     changes = _git(root, "status", "--porcelain", "--untracked-files=all", "--", "gpsuite", "conf")
     return {"commit": commit, "dirty": bool(changes) if changes is not None else None}
 
@@ -74,11 +73,8 @@ def machine() -> dict[str, Any]:
     }
 
 
-_of_run: dict[str, str] = {}  # in a worker process
-
-
 def state_commit(commit: str) -> None:
-    """Take the run's commit as this worker's, whose start may have been later than a change of the checkout."""
+    """Take the run's commit as this worker's: the checkout may have changed before the worker started."""
     if _of_run.get("commit") != commit:
         _of_run["commit"] = commit
         origin.cache_clear()
@@ -99,7 +95,7 @@ def origin() -> dict[str, str]:
 
 
 def has_avx512() -> bool:
-    """Return whether the processor has AVX-512, as Linux says: its last bits of BLAS and of numpy's exp are others."""
+    """Return whether the processor has AVX-512, as Linux says: BLAS and numpy's exp then differ in last bits."""
     try:
         return "avx512f" in Path("/proc/cpuinfo").read_text(encoding="utf-8")
     except OSError:
@@ -107,7 +103,7 @@ def has_avx512() -> bool:
 
 
 def same_arithmetic(origin_of: Mapping[str, str]) -> bool:
-    """Return whether a record was computed where last bits come out as here; where it does not say, they may not."""
+    """Return whether a record was computed where last bits are the same as here; False if it does not say."""
     here = origin()
     return all(origin_of.get(key) == here[key] for key in ARITHMETIC)
 
@@ -115,8 +111,8 @@ def same_arithmetic(origin_of: Mapping[str, str]) -> bool:
 def environment_of(origin_of: Mapping[str, str]) -> dict[str, str]:
     """Return the environment in which a process here has the last bits of BLAS and numpy of a record's origin.
 
-    Empty where this process has them, or where this processor cannot: AVX-512 can be left unused, but not be had. An
-    empty value: the variable is not set, for a record whose OpenBLAS chose its kernels itself.
+    Empty if this process has them already, or this processor cannot have them: AVX-512 can be left unused, not added.
+    An empty value: the variable is not set, for a record whose OpenBLAS chose its kernels itself.
     """
     here = origin()
     environment: dict[str, str] = {}
@@ -131,7 +127,7 @@ def environment_of(origin_of: Mapping[str, str]) -> dict[str, str]:
 
 
 def _kernels(origin_of: Mapping[str, str]) -> str:
-    """Return OpenBLAS' kernels at an origin; an empty string if they were its own choice and that is not known."""
+    """Return OpenBLAS' kernels at an origin; empty if they were its own choice and that is not known."""
     brand = "Zen" if "AMD" in origin_of.get("processor", "") else "Haswell"
     return origin_of.get("openblas_coretype") or (brand if origin_of.get("avx512") == "no" else "")
 

@@ -1,4 +1,4 @@
-"""How far two records of the same task agree: bitwise, up to rounding, up to a stated tolerance, or not."""
+"""Published records drawn at random and computed again: equal bitwise, up to rounding, within a tolerance, or not."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gpsuite.engine.backends import LokyPool, run_pool
 from gpsuite.engine.keys import task_key
 from gpsuite.engine.plans import RunOptions, plan_tasks
 from gpsuite.engine.provenance import environment_of, same_arithmetic
-from gpsuite.engine.store import Archive, unseal
+from gpsuite.engine.store import Archive, check_record
 from gpsuite.engine.worker import execute_group
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import EXPERIMENTS, ROUNDING, Record, Request, Task
@@ -37,6 +37,11 @@ LEAST = 0.01
 # another processor.
 SHARES, LEAST_SHARE = ("risk_test", "test_bound_bayes"), 0.1
 LEVELS = ("bitwise", "rounding", "tolerance", "not")
+OUTDATED = "its method or its settings have changed since"
+
+# from a run's `key=value` words to what was asked for
+Reader = Callable[[Sequence[str]], tuple[Request[object], RunOptions]]
+RecheckVerdict = Literal["yes", "no", "another path", "not checked"]
 
 
 @dataclass(frozen=True)
@@ -60,7 +65,7 @@ class Agreement:
 
 
 def compare_records(published: Record, ours: Record, tolerance: float) -> Agreement:
-    """Hold a record computed here against the published one; `EFFORT` is left out.
+    """Compare a record computed here with the published one; `EFFORT` is left out.
 
     Args:
         published: with the arrays that were published.
@@ -84,7 +89,6 @@ def _is_flat(name: str) -> bool:
 
 
 def _least_of(name: str, least: float) -> float:
-    """Return the size that a metric's difference is measured by at least, `least` being that of a search's numbers."""
     if _is_flat(name):
         return 0.0
     return LEAST_SHARE if least and any(word in name for word in SHARES) else least
@@ -150,27 +154,9 @@ def _of_arrays(first: NDArray[Any], second: NDArray[Any], least: float) -> float
     return min(relative, ROUNDING) if largest <= NEGLIGIBLE else relative
 
 
-# Published records drawn at random and computed anew.
-
-
-Reader = Callable[[Sequence[str]], tuple[Request[object], RunOptions]]
-"""From a run's `key=value` words to what was asked for."""
-
-Verdict = Literal["yes", "no", "another path", "not checked"]
-
-OUTDATED = "its method or its settings have changed since"
-
-
 @dataclass(frozen=True)
 class PublishedRun:
-    """A run whose records are published.
-
-    Attributes:
-        name: `<experiment>/<scale>[~<tag>]`.
-        experiment: `<family>/<name>`.
-        command: the `key=value` words that asked for it.
-        archive: its records.
-    """
+    """A run with published records: `<experiment>/<scale>[~<tag>]`, and the `key=value` words that asked for it."""
 
     name: str
     experiment: str
@@ -180,7 +166,7 @@ class PublishedRun:
 
 @dataclass(frozen=True)
 class Due:
-    """A published record to compute anew, and its task."""
+    """A published record to compute again, and its task."""
 
     run: PublishedRun
     published: Record
@@ -192,12 +178,10 @@ class Rechecked:
     """A published record and what became of it here.
 
     Attributes:
-        run: name of the run.
         task: its label, or its key where it could not be read.
-        record: computed here; None if it was not computed.
-        agreement: None if it was not computed.
+        record: computed here; None, like the agreement, if it was not computed.
         reason: why not.
-        damaged: it is not a record any more.
+        damaged: the published one cannot be read.
         may_differ: the task is chaotic, and the published record comes from other arithmetic.
     """
 
@@ -210,7 +194,7 @@ class Rechecked:
     may_differ: bool = False
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> RecheckVerdict:
         """What was found; `another path` is no disagreement."""
         if self.damaged:
             return "no"
@@ -255,7 +239,7 @@ def _damaged(run: PublishedRun, what: str, error: Exception) -> Rechecked:
 
 
 def draw(runs: Sequence[PublishedRun], sample: int, seed: int) -> list[tuple[PublishedRun, str]]:
-    """Return up to `sample` different (run, key), at random; no run is drawn from twice before every other was once."""
+    """Return up to `sample` different (run, key), at random; each run is drawn from once before any is twice."""
     rng = stream(seed, "recheck")
     keys = {run.name: list(rng.permutation(run.archive.keys)) for run in runs}
     chosen: list[tuple[PublishedRun, str]] = []
@@ -270,7 +254,7 @@ def draw(runs: Sequence[PublishedRun], sample: int, seed: int) -> list[tuple[Pub
 def plan_recheck(
     chosen: Sequence[tuple[PublishedRun, str]], read: Reader
 ) -> tuple[list[Due], list[Rechecked]]:
-    """Return the chosen records that can be computed anew, and the others with the reason why not: damage is one."""
+    """Return the chosen records that can be computed again, and the others with the reason."""
     plans: dict[str, dict[str, Task[object]]] = {}
     due, unchecked = [], []
     for run, key in chosen:
@@ -294,10 +278,10 @@ def plan_recheck(
 
 
 def recheck(due: Sequence[Due]) -> Iterator[Rechecked]:
-    """Compute the records anew, one after another on one thread, and hold them against the published ones.
+    """Compute the records again, one after another, and compare them with the published ones.
 
-    Runs compute on one thread unless told otherwise; with more, sums of the same numbers end in other last bits. Those
-    of a record's own processor are taken where this one has them: see `environment_of`.
+    On one thread, as runs do by default: with more, sums differ in last bits. BLAS kernels and instructions are those
+    of a record's own processor where this one has them: see `environment_of`.
     """
     for environment, some in groupby(sorted(due, key=_environment), key=_environment):
         with _computing(dict(environment)) as compute:
@@ -315,7 +299,7 @@ def _environment(each: Due) -> list[tuple[str, str]]:
 
 @contextmanager
 def _computing(environment: Mapping[str, str]) -> Iterator[Callable[[Task[object]], Iterator[Record]]]:
-    """Yield what computes a task: this process, or a worker started with an environment if there is one."""
+    """Yield what computes a task: this process, or a worker if other environment variables are needed."""
     if not environment:
         yield lambda task: execute_group([task], threads=1)
         return
@@ -326,7 +310,7 @@ def _computing(environment: Mapping[str, str]) -> Iterator[Callable[[Task[object
 
 @contextmanager
 def _unset(names: Collection[str]) -> Iterator[None]:
-    """Leave variables out of this process's environment, and of the processes that it starts."""
+    # also for the processes that are started meanwhile
     kept = {name: os.environ.pop(name) for name in names if name in os.environ}
     try:
         yield
@@ -343,4 +327,4 @@ def _published(run: PublishedRun, key: str) -> Record:
     found = run.archive.get(key)
     if found is None:
         raise ValueError(f"{run.archive.path}: no record {key}")
-    return unseal(key, found, partly=True)
+    return check_record(key, found, partly=True)

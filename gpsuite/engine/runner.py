@@ -1,4 +1,4 @@
-"""run.log in every run's folder: what was asked for, how each task ended, how the run did; a session below another."""
+"""One run from a request to its results: plan, skip what is stored, compute and store the rest, summarise."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from gpsuite.engine.folder import (
 )
 from gpsuite.engine.keys import task_key
 from gpsuite.engine.plans import RunOptions, plan_tasks, read_plan, with_data_of
-from gpsuite.engine.progress import FOLDER as REPORTS
-from gpsuite.engine.progress import Progress, ReportFolder, clock, describe, progress, tell
+from gpsuite.engine.progress import FOLDER as PROGRESS_FOLDER
+from gpsuite.engine.progress import Progress, ProgressFolder, clock, describe, progress, tell
 from gpsuite.engine.provenance import dataset_provenance, git_state, machine, versions
 from gpsuite.engine.store import RecordStore, satisfies
 from gpsuite.engine.worker import peak_memory_mb
@@ -41,22 +41,19 @@ from gpsuite.reporting.files import cannot
 from gpsuite.text import visible
 
 NAME = "run.log"
+LONG_SECONDS = 300.0  # longer estimates are told before the work begins
+AUTO_SERIAL_SECONDS = 60.0  # below this much work, starting workers costs more than it saves
 
 
 class RunLog:
-    """Lines with their time, each on disk before the next is written; nothing is written before something is computed.
-
-    Args:
-        path: the file; a run that goes on where another stopped adds to it.
-        command: the words the user typed.
-    """
+    """Lines with their time in run.log; a resumed run adds to it. None before something is computed."""
 
     def __init__(self, path: Path, command: str) -> None:
         self.path, self.command = path, command
         self._begun = False
 
     def begin(self, stored: int, total: int) -> None:
-        """Say what was asked for, by which version, and how much of it is left to do."""
+        """Write what was asked for, of which version, and how much of it is left to do."""
         self._begun = True
         commit = git_state()
         state = f", commit {str(commit['commit'])[:12]}{' (dirty)' if commit['dirty'] else ''}"
@@ -64,15 +61,14 @@ class RunLog:
         self._write(f"{total - stored} of {total} tasks to compute")
 
     def record(self, record: Record) -> None:
-        """Say how a task ended."""
+        """Write how a task ended."""
         self._write(describe(record))
 
     def end(self, counts: Mapping[str, int]) -> None:
-        """Say how all tasks of the plan ended."""
+        """Write how all tasks of the plan ended."""
         if self._begun:
-            self._write(
-                f"ended: {', '.join(f'{count} {status}' for status, count in sorted(counts.items()))}"
-            )
+            ends = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
+            self._write(f"ended: {ends}")
 
     def _write(self, text: str) -> None:
         line = f"{datetime.now(tz=UTC).isoformat(timespec='seconds')} {visible(text)}\n"
@@ -80,20 +76,11 @@ class RunLog:
             with self.path.open("a", encoding="utf-8") as stream:
                 stream.write(line)
         except OSError as error:
-            raise ResultsError(
-                f"{self.path}: cannot be written ({error.strerror or error})", key=str(self.path)
-            ) from error
-
-
-# The tasks that are missing: computed here, in worker processes or on a cluster, and stored as they end.
-
-
-LONG_SECONDS = 300.0  # longer estimates are told before the work begins
-AUTO_SERIAL_SECONDS = 60.0  # below this much work, starting workers costs more than it saves
+            raise cannot("write", self.path, error) from error
 
 
 def groups_of(tasks: Sequence[Task[object]]) -> list[Group]:
-    """Return tasks gathered by group, groups in order of first appearance; no group name means alone."""
+    """Return tasks by group, in order of first appearance; a task without group name is one of its own."""
     gathered: dict[str, list[Task[object]]] = {}
     for number, task in enumerate(tasks):
         gathered.setdefault(task.group or f"#{number}", []).append(task)
@@ -139,7 +126,7 @@ def compute(
     with progress(f"{request.experiment} {request.scale}", len(missing), quiet=quiet) as shown:
         if options.force:
             store.forget_states(task_key(task) for task in missing)
-        for record in _stored_records(groups_of(missing), options, folder / REPORTS, store, shown):
+        for record in _stored_records(groups_of(missing), options, folder / PROGRESS_FOLDER, store, shown):
             log.record(record)
             shown.advance(record)
             if record.status == ERROR:
@@ -150,18 +137,18 @@ def compute(
 
 
 def _stored_records(
-    groups: Sequence[Group], options: RunOptions, reports_dir: Path, store: RecordStore, shown: Progress
+    groups: Sequence[Group], options: RunOptions, progress_dir: Path, store: RecordStore, shown: Progress
 ) -> Iterator[Record]:
     workers = min(options.workers or os.cpu_count() or 1, len(groups))
     mode = choose_mode(options.mode, groups, workers)
     if mode == "processes":
-        reports = ReportFolder(reports_dir, shown.running)
-        reports.clear()  # what a killed run left
+        followed = ProgressFolder(progress_dir, shown.running)
+        followed.clear()  # what a killed run left
         try:
             with closing(LokyPool(workers, options.threads)) as pool:
-                yield from run_pool(groups, pool, options.threads, Local(reports, store))
+                yield from run_pool(groups, pool, options.threads, Local(followed, store))
         finally:
-            reports.clear()
+            followed.clear()
         return
     for record in _unstored_records(mode, groups, options, store.states, shown):
         store.put(record)
@@ -188,11 +175,8 @@ class TaskFailedError(Exception):
         super().__init__(f"{record.label}: {record.reason}\ntraceback: {trace}")
 
 
-# One run from a request to its results: plan, skip what is stored, run the rest, summarise.
-
-
 class _Begun(NamedTuple):
-    """When a run began: by the calendar, and by a clock that nobody sets."""
+    """When a run began: by the calendar, and by a clock that never jumps."""
 
     at: float
     clock: float
@@ -283,16 +267,10 @@ def _missing(
 def _read_records(
     tasks: Sequence[Task[object]], keys: Sequence[str], store: RecordStore, failed: Mapping[str, Record]
 ) -> list[Record]:
-    """Return the plan's records in its order, under the names this plan gives them; every task has one by now.
+    """Return the plan's records in its order, under the names this plan gives them.
 
-    Args:
-        tasks: of the plan.
-        keys: theirs.
-        store: of the records.
-        failed: the failures of this run by key, which it tells though an earlier answer is stored.
-
-    Raises:
-        ResultsError: if one was damaged since it was stored: results must not be drawn from the others alone.
+    `failed` are the failures of this run by key: it reports them even if an earlier answer is stored. A record that was
+    damaged since it was stored is an error: results must not be drawn from the others only.
     """
     found = []
     for task, key in zip(tasks, keys, strict=True):
@@ -324,7 +302,7 @@ def _plan(
 
 
 def _planned_before(folder: Path, options: RunOptions, keys: Sequence[str]) -> list[str]:
-    """Return the folder's tasks; raise if its run_name holds other settings and this run does not only add tasks."""
+    """Return the folder's tasks; raise if its run_name has other settings, unless this run only adds tasks."""
     try:
         held = read_plan(folder / PLAN)
     except ResultsError:  # damaged; run.json says whose the folder is
@@ -358,7 +336,7 @@ def _finish(
     before, counts = read_json(folder / RUN) or {}, dict(Counter(record.status for record in records))
     same = same_tasks and (before.get("science"), before.get("tasks")) == (options.science, counts)
     if computed == 0 and same:
-        # no record is new, from here or another run: its provenance is kept, what is said of it may be put otherwise
+        # no record is new, from here or another run: the provenance is kept, the sentences may be worded differently
         if {**before, **_said(summary)} != before:
             write_json(folder / RUN, {**before, **_said(summary)})
         return summary

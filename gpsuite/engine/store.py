@@ -1,8 +1,7 @@
-"""Records that travel: those of one run in one file made for git.
+"""Records on disk: with checksums, one JSON (and one npz) per task key, and a run's records packed in one file for git.
 
-A zip with two members, each compressed as a whole: `records.jsonl`, one sealed record a line, and `arrays.npz`, the
-arrays that were let go, named `<key>/<array>`. Sorted by key and without times, so that equal records give equal bytes;
-fields and arrays keep their order, which tables and figures show.
+Every array has a digest of its own, which does not depend on how it is packed, and the checksum covers all fields and
+digests: a copy that leaves some arrays behind can still be checked. Nothing is pickled, nothing believed unchecked.
 """
 
 from __future__ import annotations
@@ -29,35 +28,33 @@ from gpsuite.experiments.base import BUDGET, ERROR, SKIPPED, Outcome, Record
 from gpsuite.reporting.files import ARCHIVE, FIELDS, read_bytes, write_bytes, write_text
 from gpsuite.text import visible
 
+FORMAT = 2
 _ARRAYS = "arrays.npz"
+# the arrays and the traceback have files of their own
+_FIELDS = tuple(field.name for field in fields(Record) if field.name not in ("arrays", "traceback"))
 MOST_BYTES = 1 << 30  # of a member, unpacked: a small file can hold any number of zeros
 
 
 @dataclass(frozen=True, eq=False)
-class Sealed:
-    """A record as it is stored, with all of its arrays or some.
-
-    Attributes:
-        fields: the JSON object of `seal`, which holds the digests of all arrays.
-        arrays: name -> array.
-    """
+class StoredRecord:
+    """A record as it is stored: the JSON object of `add_checksum`, with the digests of all arrays, and some arrays."""
 
     fields: Mapping[str, Any]
     arrays: Mapping[str, NDArray[Any]]
 
-    @property
-    def key(self) -> str:
-        """The hash of what the record's task computes."""
-        return str(self.fields["key"])
 
+def pack(records: Iterable[StoredRecord]) -> bytes:
+    """Return the archive of records: a zip of records.jsonl and arrays.npz, whose arrays are named `<key>/<array>`.
 
-def pack(records: Iterable[Sealed]) -> bytes:
-    """Return the archive of records; the same bytes for the same records, in whatever order they come."""
-    ordered = sorted(records, key=lambda record: record.key)
-    named = {f"{each.key}/{name}": array for each in ordered for name, array in each.arrays.items()}
+    Sorted by key and without times: equal records give equal bytes, in any order. Fields and arrays keep their order,
+    which tables and figures show.
+    """
+    ordered = sorted(((str(each.fields["key"]), each) for each in records), key=lambda pair: pair[0])
+    named = {f"{key}/{name}": array for key, each in ordered for name, array in each.arrays.items()}
     arrays = io.BytesIO()
     np.savez(arrays, **named)
-    lines = "".join(f"{_line(each)}\n" for each in ordered)
+    plain: dict[str, Any] = {"separators": (",", ":"), "ensure_ascii": False, "allow_nan": False}
+    lines = "".join(f"{json.dumps(each.fields, **plain)}\n" for _, each in ordered)
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_LZMA) as archive:
         for name, content in ((FIELDS, lines.encode()), (_ARRAYS, arrays.getvalue())):
@@ -67,23 +64,14 @@ def pack(records: Iterable[Sealed]) -> bytes:
     return buffer.getvalue()
 
 
-def _line(record: Sealed) -> str:
-    # fields keep their order: it is that of the columns of tables
-    return json.dumps(record.fields, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-
-
 class Archive:
-    """An archive on disk; what is wrong with it shows when it is first looked into.
-
-    Args:
-        path: the file.
-    """
+    """An archive on disk; what is wrong with it shows when it is first looked into."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def get(self, key: str) -> Sealed | None:
-        """Return the record of a key, or None when it is not in here; unseal it before believing it.
+    def get(self, key: str) -> StoredRecord | None:
+        """Return the record of a key, or None when it is not here; `check_record` tells whether it is damaged.
 
         Raises:
             OSError, ValueError, zipfile.BadZipFile, ...: if the archive is damaged.
@@ -91,7 +79,9 @@ class Archive:
         fields = self._fields.get(key)
         if fields is None:
             return None
-        return Sealed(fields, {name: self._arrays[f"{key}/{name}"] for name in self._names.get(key, ())})
+        return StoredRecord(
+            fields, {name: self._arrays[f"{key}/{name}"] for name in self._names.get(key, ())}
+        )
 
     @property
     def keys(self) -> list[str]:
@@ -123,19 +113,6 @@ class Archive:
             return archive.read(name)
 
 
-# A record as a JSON object that shows by itself whether anything in it, or in its arrays, was changed.
-#
-# Every array has a digest of its own, which does not depend on how it is packed, and the checksum covers all fields
-# and
-# digests: a copy that leaves some arrays behind can still be checked.
-
-
-FORMAT = 2
-
-# the arrays and the traceback have files of their own
-_FIELDS = tuple(field.name for field in fields(Record) if field.name not in ("arrays", "traceback"))
-
-
 class DamagedRecordError(ValueError):
     """A stored record is not what was put there; the message says what is wrong with it."""
 
@@ -144,7 +121,7 @@ class OtherFormatError(DamagedRecordError):
     """A stored record is of another version's format."""
 
 
-def seal(record: Record) -> dict[str, Any]:
+def add_checksum(record: Record) -> dict[str, Any]:
     """Return a record as a JSON object: format, checksum, fields, and the digests of its arrays by name."""
     content = {name: getattr(record, name) for name in _FIELDS}
     # JSON has no words for NaN and infinities
@@ -172,17 +149,12 @@ def require_storable(outcome: Outcome) -> None:
             raise TypeError(f"array {name}: a record's array cannot hold Python objects")
 
 
-def unseal(key: str, found: Sealed, *, partly: bool = False) -> Record:
-    """Return the record of a key from what is stored of it.
-
-    Args:
-        key: the record's place: the hash of what its task computes.
-        found: JSON object and arrays.
-        partly: whether arrays may be missing; those that are there are checked all the same.
+def check_record(key: str, found: StoredRecord, *, partly: bool = False) -> Record:
+    """Return the record of a key from what is stored of it; `partly`: arrays may be missing, the others are checked.
 
     Raises:
         OtherFormatError: if it is of another format.
-        DamagedRecordError: if it is another task's, or anything in it or in the arrays is not as it was sealed.
+        DamagedRecordError: if it is another task's, or anything in it or in the arrays is not as it was stored.
     """
     stored, arrays = found.fields, found.arrays
     if not isinstance(stored, dict) or "format" not in stored:
@@ -235,22 +207,14 @@ def _checksum(content: Mapping[str, Any]) -> str:
     return short_hash(content, 64)
 
 
-# The records under results/published, where a store looks for what it does not hold itself.
-
-
 class PublishedRecords:
-    """The published records of a family; an archive that cannot be read is named once, on stderr, and left out.
-
-    Args:
-        results_dir: the results folder.
-        family: first part of the experiments' names.
-    """
+    """The published records of a family; an archive that cannot be read is named once, on stderr, and left out."""
 
     def __init__(self, results_dir: Path, family: str) -> None:
         self.folder = results_dir / "published" / family
         self.used = False  # whether a record was taken from here
 
-    def get(self, key: str) -> Sealed | None:
+    def get(self, key: str) -> StoredRecord | None:
         """Return the record of a key from the first archive that has it, or None."""
         archive = self._places.get(key)
         self.used = self.used or archive is not None
@@ -269,27 +233,16 @@ class PublishedRecords:
             archive = Archive(path)
             try:
                 yield archive, archive.keys
-            except (
-                Exception
-            ) as error:  # a damaged archive raises a dozen kinds, from LZMAError to MemoryError
+            except Exception as error:  # damage raises a dozen kinds, from LZMAError to MemoryError
                 text = f"{path}: damaged records, count as missing ({type(error).__name__}: {error})"
                 print(f"gpsuite: {visible(text)}", file=sys.stderr)
 
 
-# Records on disk: one JSON (and one npz) per task key, written atomically, never pickled, never believed unchecked.
-#
-# A record that is not there is looked for among the published ones: what was computed once, anywhere, is not computed
-# again. A published record may lack arrays that no table and no figure needs.
-
-
 class RecordStore:
-    """The records of one family under `results/.records/<family>`.
+    """The records of one family under `results/.records/<family>`, and after them the published ones.
 
-    A record that is damaged, or lies under another record's key, counts as missing; that is said once, on stderr.
-
-    Args:
-        results_dir: the results folder.
-        family: first part of the experiments' names.
+    A record that is damaged, or lies under another record's key, counts as missing; that is said once, on stderr. A
+    published record may lack arrays that no table and no figure needs.
     """
 
     def __init__(self, results_dir: Path, family: str) -> None:
@@ -310,7 +263,7 @@ class RecordStore:
         if record.status == ERROR and (here := self._own(record.key)) and _answers(here[1]):
             write_text(self.traceback_path(record.key), record.traceback)
             return
-        text = json.dumps(seal(record), indent=1, ensure_ascii=False)
+        text = json.dumps(add_checksum(record), indent=1, ensure_ascii=False)
         if record.arrays:
             buffer = io.BytesIO()
             arrays: dict[str, Any] = dict(record.arrays)
@@ -321,51 +274,52 @@ class RecordStore:
         write_text(self.path(record.key), text + "\n")
 
     def forget_states(self, keys: Iterable[str]) -> None:
-        """Remove what interrupted tasks left, so that they begin anew."""
+        """Remove what interrupted tasks left, so that they begin again."""
         for key in keys:
             shutil.rmtree(self.states / key, ignore_errors=True)
 
     def get(self, key: str) -> Record | None:
-        """Return the record of a key, stored here or published, or None when there is none that can be believed."""
+        """Return the record of a key, stored here or published, or None when there is no undamaged one."""
         found = self._find(key)
         return None if found is None else found[1]
 
-    def sealed(self, key: str) -> Sealed | None:
+    def checksummed(self, key: str) -> StoredRecord | None:
         """Return the record that `get` returns as it is stored, to be copied."""
         found = self._find(key)
         return None if found is None else found[0]
 
-    def _find(self, key: str) -> tuple[Sealed, Record] | None:
+    def _find(self, key: str) -> tuple[StoredRecord, Record] | None:
         here = self._own(key)
         if here is not None and _answers(here[1]):
             return here
         return self._checked(key, self.published.folder, self.published.get, partly=True) or here
 
-    def _own(self, key: str) -> tuple[Sealed, Record] | None:
+    def _own(self, key: str) -> tuple[StoredRecord, Record] | None:
         return self._checked(key, self.path(key), self._stored, partly=False)
 
     def _checked(
-        self, key: str, path: Path, read: Callable[[str], Sealed | None], *, partly: bool
-    ) -> tuple[Sealed, Record] | None:
+        self, key: str, path: Path, read: Callable[[str], StoredRecord | None], *, partly: bool
+    ) -> tuple[StoredRecord, Record] | None:
         try:
             found = read(key)
-            return None if found is None else (found, unseal(key, found, partly=partly))
+            return None if found is None else (found, check_record(key, found, partly=partly))
         except OtherFormatError as error:
             self._tell("format", f"{path}: {error}; it and its like count as missing")
         except DamagedRecordError as error:
             self._tell(key, f"{path}: damaged record, counts as missing: {error}")
-        except Exception as error:  # a damaged archive raises a dozen kinds, from zlib.error to MemoryError
-            reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-            self._tell(key, f"{path}: damaged record, counts as missing: it cannot be read ({reason})")
+        except Exception as error:  # damage raises a dozen kinds, from zlib.error to MemoryError
+            self._tell(
+                key, f"{path}: damaged record, counts as missing: it cannot be read ({_reason(error)})"
+            )
         return None
 
-    def _stored(self, key: str) -> Sealed | None:
+    def _stored(self, key: str) -> StoredRecord | None:
         try:
             fields = json.loads(read_bytes(self.path(key)))
         except FileNotFoundError:
             return None
         named = fields.get("arrays") if isinstance(fields, dict) else None
-        return Sealed(fields, self._read_arrays(key) if named else {})
+        return StoredRecord(fields, self._read_arrays(key) if named else {})
 
     def path(self, key: str) -> Path:
         """Return where the record's fields are kept."""
@@ -384,14 +338,19 @@ class RecordStore:
         try:
             with np.load(io.BytesIO(read_bytes(path)), allow_pickle=False) as stored:
                 return {name: stored[name] for name in stored.files}
-        except Exception as error:  # a damaged archive raises a dozen kinds, from zlib.error to MemoryError
-            reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-            raise DamagedRecordError(f"its arrays in the npz beside it cannot be read ({reason})") from error
+        except Exception as error:
+            raise DamagedRecordError(
+                f"its arrays in {path.name} cannot be read ({_reason(error)})"
+            ) from error
 
     def _tell(self, what: str, text: str) -> None:
         if what not in self._told:
             self._told.add(what)
             print(f"gpsuite: {visible(text)}", file=sys.stderr)
+
+
+def _reason(error: Exception) -> object:
+    return error.strerror if isinstance(error, OSError) and error.strerror else error
 
 
 def satisfies(record: Record | None, budget_seconds: float | None) -> bool:

@@ -21,9 +21,7 @@ from gpsuite.engine.store import RecordStore, require_storable
 from gpsuite.experiments.base import BUDGET, ERROR, EXPERIMENTS, Outcome, Record, SharedWork, Task
 
 PARENT_CHECK_SECONDS = 0.5
-WORKERS = "GPSUITE_WORKERS"
-"""Variable that tells a worker process how many there are."""
-
+WORKERS = "GPSUITE_WORKERS"  # variable that tells a worker process how many there are
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
@@ -36,15 +34,15 @@ THREAD_VARIABLES = (
 def thread_environment(threads: int) -> dict[str, str]:
     """Return the environment that gives BLAS and TensorFlow `threads` threads each.
 
-    numpy and scipy each bring an OpenBLAS with threads of its own; waiting ones sleep at once, not after 2^26 cycles
-    in which they would take the cores from the other's.
+    numpy and scipy each bring an OpenBLAS with threads of its own. Waiting ones sleep at once, not after 2^26 cycles
+    in which they would block the other's cores.
     """
     threaded = dict.fromkeys(THREAD_VARIABLES, str(threads))
     return {**threaded, "OPENBLAS_THREAD_TIMEOUT": "4", "TF_CPP_MIN_LOG_LEVEL": "3"}
 
 
 def limit_threads(threads: int) -> None:
-    """Give this process' BLAS and TensorFlow `threads` threads each, whether they are loaded already or later."""
+    """Give this process' BLAS and TensorFlow `threads` threads each, loaded already or later."""
     from threadpoolctl import threadpool_limits
 
     os.environ.update(thread_environment(threads))
@@ -63,7 +61,8 @@ def execute_group(
 ) -> Iterator[Record]:
     """Run the tasks of one group in order, yielding each record as it ends; failures are records too.
 
-    `send` is told how far the running task is; in `states` each has a folder for what an interruption must not lose.
+    `send` gets the progress of the running task. In `states` each task has a folder for what an interruption must not
+    lose.
     """
     from threadpoolctl import threadpool_limits
 
@@ -80,25 +79,22 @@ def execute_group(
 
 
 def execute_group_there(tasks: Sequence[Task[object]], threads: int) -> list[Record]:
-    """Run a group in a worker process that shares no folder with its parent, and return its records together."""
+    """Run a group in a worker process that shares no folder with its parent."""
     return list(execute_group(tasks, threads))
 
 
 def execute_group_here(
-    tasks: Sequence[Task[object]], threads: int, reports: Path, results_dir: Path, family: str, commit: str
+    tasks: Sequence[Task[object]], threads: int, progress: Path, results_dir: Path, family: str, commit: str
 ) -> list[Record]:
-    """Run a group in a worker process on the parent's machine and store each record as its task ends.
+    """Run a group in a worker process on the parent's machine and store each record as its task ends; return none.
 
-    The parent, which may be killed before the group ends, reads them from there: a file of `reports` says which.
-
-    Returns:
-        nothing: all of them are there.
+    Nothing is lost if the parent is killed before the group ends. Files in the folder `progress` name what is stored.
     """
     state_commit(commit)
     store = RecordStore(results_dir, family)
-    for record in execute_group(tasks, threads, send_to_file(reports), store.states):
+    for record in execute_group(tasks, threads, send_to_file(progress), store.states):
         store.put(record)
-        tell_ended(reports, record.key)
+        tell_ended(progress, record.key)
     return []
 
 
@@ -155,7 +151,7 @@ def peak_memory_mb() -> float:
     text = status.read_text(encoding="ascii", errors="replace") if status.exists() else ""
     if found := re.search(r"^VmHWM:\s*(\d+) kB", text, re.MULTILINE):
         return int(found[1]) / 1e3
-    # handed on, elsewhere too, to what a large process starts
+    # a large process hands this number on to the processes that it starts
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / 1e6 if sys.platform == "darwin" else peak / 1e3
 

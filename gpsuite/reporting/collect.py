@@ -11,10 +11,10 @@ from gpsuite.errors import ResultsError
 from gpsuite.reporting.comparison import (
     DECIDED,
     ComparisonRow,
-    Published,
+    PaperValue,
     not_run,
     read_comparison,
-    read_published,
+    read_paper_values,
 )
 from gpsuite.reporting.files import as_number, list_folder, present, read_mapping
 
@@ -144,7 +144,7 @@ def collect_comparisons(
     Raises:
         ValueError: if a file of conf/paper is malformed.
     """
-    published = read_published(conf_dir)
+    published = read_paper_values(conf_dir)
     runs = [run for run in find_runs(results_dir) if present(run.path / "comparison.csv")]
     names = experiments or dict.fromkeys(
         [entry.experiment for entry in published] + [run.experiment for run in runs]
@@ -196,7 +196,7 @@ def _best(own: Sequence[RunComparison]) -> Iterator[RunComparison]:
     yield from filled
 
 
-def _collect_run(run: RunFolder, entries: Sequence[Published]) -> RunComparison:
+def _collect_run(run: RunFolder, entries: Sequence[PaperValue]) -> RunComparison:
     try:
         rows = read_comparison(run.path)
     except ResultsError as error:
@@ -213,7 +213,7 @@ def _collect_run(run: RunFolder, entries: Sequence[Published]) -> RunComparison:
     return RunComparison(run.experiment, run, rows + new, not_comparable=why, cpu_seconds=spent)
 
 
-def _as_of_today(row: ComparisonRow, entry: Published | None) -> ComparisonRow:
+def _as_of_today(row: ComparisonRow, entry: PaperValue | None) -> ComparisonRow:
     """Return the row with the remark that conf/paper has now; not run where value, condition or test is another now."""
     if entry is None:
         return row

@@ -24,14 +24,14 @@ __all__ = [
     "VERDICTS",
     "ComparisonRow",
     "Criterion",
-    "Published",
+    "PaperValue",
     "Statistic",
     "Verdict",
     "compare",
     "judge",
     "not_run",
     "read_comparison",
-    "read_published",
+    "read_paper_values",
     "read_statistics",
     "statistic_name",
     "write_comparison",
@@ -236,7 +236,7 @@ _PARSERS: dict[Any, Any] = {
 # Published values and claims, read from conf/paper/*.yaml, each with the test that decides it.
 
 
-Kind = Literal["equality", "at_least", "at_most", "between", "all_of", "each", "context"]
+TestKind = Literal["equality", "at_least", "at_most", "between", "all_of", "each", "context"]
 
 _TEXTS = (
     "id",
@@ -288,7 +288,7 @@ class Criterion:
         cause: of context, why nothing can be decided.
     """
 
-    kind: Kind
+    kind: TestKind
     value: float | None = None
     low: float | None = None
     high: float | None = None
@@ -318,7 +318,7 @@ class Criterion:
 
 
 @dataclass(frozen=True)
-class Published:
+class PaperValue:
     """One published value or claim.
 
     Args:
@@ -369,17 +369,17 @@ class Published:
         return float(found[1]) if found else None
 
 
-def read_published(conf_dir: Path, experiment: str | None = None) -> list[Published]:
+def read_paper_values(conf_dir: Path, experiment: str | None = None) -> list[PaperValue]:
     """Read `conf_dir`/paper/*.yaml, in the files' order; with `experiment`, only its entries.
 
     A file is a mapping with `paper` (the file's name without .yaml), `rules` (the commit that set its tests down; an
     entry whose test is of another one names it itself) and `entries` (a list of mappings with the fields of
-    `Published`); other top-level keys are free, for anchors shared by entries.
+    `PaperValue`); other top-level keys are free, for anchors shared by entries.
 
     Raises:
         ValueError: naming the file, the entry and the fault.
     """
-    entries: list[Published] = []
+    entries: list[PaperValue] = []
     for path in sorted((conf_dir / "paper").glob("*.yaml")):
         stat = path.stat()
         entries += _read_file(path, (stat.st_mtime_ns, stat.st_size))
@@ -392,7 +392,7 @@ def read_published(conf_dir: Path, experiment: str | None = None) -> list[Publis
 
 
 @lru_cache(maxsize=32)  # every run of a multirun reads them; parsing takes longer than many a task
-def _read_file(path: Path, stamp: tuple[int, int]) -> tuple[Published, ...]:
+def _read_file(path: Path, stamp: tuple[int, int]) -> tuple[PaperValue, ...]:
     """Return the entries of a file; `stamp` tells whether it has changed since."""
     try:
         content = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
@@ -415,7 +415,7 @@ def _read_file(path: Path, stamp: tuple[int, int]) -> tuple[Published, ...]:
     return tuple(found)
 
 
-def _entry(entry: object, paper: str, rules: str) -> Published:
+def _entry(entry: object, paper: str, rules: str) -> PaperValue:
     if not isinstance(entry, dict):
         raise ValueError("must be a mapping")
     _only_known(entry, (*_TEXTS, *_OPTIONAL))
@@ -437,12 +437,12 @@ def _entry(entry: object, paper: str, rules: str) -> Published:
         raise ValueError("standard_error must not be negative")
     texts = {key: entry[key] for key in _TEXTS}
     test = _criterion(entry.get("test"))
-    return Published(**texts, **said, paper=paper, test=test, basis=entry["basis"], standard_error=error)
+    return PaperValue(**texts, **said, paper=paper, test=test, basis=entry["basis"], standard_error=error)
 
 
 def _criterion(test: object) -> Criterion:
-    if not isinstance(test, dict) or test.get("kind") not in get_args(Kind):
-        raise ValueError(f"test needs a kind: {', '.join(get_args(Kind))}")
+    if not isinstance(test, dict) or test.get("kind") not in get_args(TestKind):
+        raise ValueError(f"test needs a kind: {', '.join(get_args(TestKind))}")
     needed = _NEEDED[test["kind"]]
     ends = ("of",) if test["kind"] in ("at_least", "at_most", "between") else ()
     _only_known(test, ("kind", *needed, *ends))
@@ -570,7 +570,7 @@ def judge_each(test: Criterion, ours: Sequence[float]) -> tuple[Verdict, float, 
     return ("partly" if share >= (test.partly or 1.0) else "not reproduced"), largest, counted
 
 
-def compare(published: Iterable[Published], statistics: Iterable[Statistic]) -> list[ComparisonRow]:
+def compare(published: Iterable[PaperValue], statistics: Iterable[Statistic]) -> list[ComparisonRow]:
     """Set each published value beside the run's statistic of that name.
 
     Args:
@@ -594,12 +594,12 @@ def compare(published: Iterable[Published], statistics: Iterable[Statistic]) -> 
     return rows
 
 
-def not_run(entry: Published, why: str) -> ComparisonRow:
+def not_run(entry: PaperValue, why: str) -> ComparisonRow:
     """Return the row of a value that has nothing beside it."""
     return _row(entry, "not run", why)
 
 
-def _compare_each(entry: Published, ours: Statistic) -> ComparisonRow:
+def _compare_each(entry: PaperValue, ours: Statistic) -> ComparisonRow:
     if len(ours.repetitions) != len(entry.test.values):
         found = f"ours has {len(ours.repetitions)} repetitions, not {len(entry.test.values)}"
         return _row(entry, "not comparable", found, ours.note, cause="value lost")
@@ -609,11 +609,11 @@ def _compare_each(entry: Published, ours: Statistic) -> ComparisonRow:
     return _row(entry, verdict, counted, ours.note, ours=ours, difference=difference)
 
 
-def _lost(entry: Published, ours: Statistic) -> ComparisonRow:
+def _lost(entry: PaperValue, ours: Statistic) -> ComparisonRow:
     return _row(entry, "not comparable", "ours could not be computed", ours.note, cause="value lost")
 
 
-def _compare_one(entry: Published, ours: Statistic) -> ComparisonRow:
+def _compare_one(entry: PaperValue, ours: Statistic) -> ComparisonRow:
     number = ours.judged(entry.test.of)
     if math.isnan(ours.value):
         return _lost(entry, ours)
@@ -633,14 +633,14 @@ def _compare_one(entry: Published, ours: Statistic) -> ComparisonRow:
     return _row(entry, verdict, *notes, ours=ours, difference=difference)
 
 
-def _in_cells(entry: Published, ours: Statistic) -> str:
+def _in_cells(entry: PaperValue, ours: Statistic) -> str:
     if entry.test.kind != "all_of" or ours.n is None or not ours.interval:
         return ""  # without one it is a decision, whose n counts something else
     counted = f"{round(ours.value * ours.n)} of {ours.n}"
     return "" if ours.note.startswith(counted) else f"holds in {counted}"
 
 
-def _in_standard_errors(entry: Published, ours: Statistic, difference: float) -> str:
+def _in_standard_errors(entry: PaperValue, ours: Statistic, difference: float) -> str:
     if entry.standard_error is None:
         return ""
     own = math.nan if ours.standard_error is None else ours.standard_error
@@ -652,7 +652,7 @@ def _in_standard_errors(entry: Published, ours: Statistic, difference: float) ->
 
 
 def _row(
-    entry: Published,
+    entry: PaperValue,
     verdict: Verdict,
     *notes: str,
     ours: Statistic | None = None,

@@ -14,7 +14,7 @@ from gpsuite.reporting.catalogue import (
     read_papers,
 )
 from gpsuite.reporting.collect import PUBLISHED, collect_comparisons, find_runs, rows_of_runs
-from gpsuite.reporting.comparison import DECIDED, ComparisonRow, Verdict, read_published
+from gpsuite.reporting.comparison import DECIDED, ComparisonRow, Verdict, read_paper_values
 from gpsuite.reporting.errata import NAME as ERRATA
 from gpsuite.reporting.errata import errata_text, markdown_table, read_errata
 from gpsuite.reporting.files import ARCHIVE, present, read_bytes, read_mapping, task_seconds, write_text
@@ -171,7 +171,7 @@ def gallery_text(root: Path, conf_dir: Path) -> str:
         section.comparison = newest.get(section.run.path, section.comparison)
     write_captions(sections)
     cards = paper_cards(
-        read_papers(conf_dir), read_published(conf_dir), best, sections, joint_figures(root), known
+        read_papers(conf_dir), read_paper_values(conf_dir), best, sections, joint_figures(root), known
     )
     lines = [_HEAD]
     if present(root / f"{OVERVIEW}.png"):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpsuite.reporting.collect import RunFolder, find_runs
-from gpsuite.reporting.comparison import read_published
+from gpsuite.reporting.comparison import read_paper_values
 from gpsuite.reporting.figures import figure, math_label
 from gpsuite.reporting.files import cannot, present, read_mapping
 from gpsuite.reporting.metrics import metric
@@ -162,7 +162,7 @@ def draw_joint_figures(results_dir: Path, conf_dir: Path) -> list[Path]:
         ResultsError: if a file cannot be read or written.
         ValueError: if a file of conf/paper is malformed.
     """
-    printed = {each.statistic: n for each in read_published(conf_dir) if (n := each.number) is not None}
+    printed = {each.statistic: n for each in read_paper_values(conf_dir) if (n := each.number) is not None}
     runs = [run for run in find_runs(results_dir) if run.scale == "paper"]
     written = []
     for name, joint in JOINT.items():

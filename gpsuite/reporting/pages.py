@@ -18,7 +18,7 @@ from gpsuite.reporting.collect import (
     find_runs,
     rows_of_runs,
 )
-from gpsuite.reporting.comparison import VERDICTS, ComparisonRow, Verdict, read_published
+from gpsuite.reporting.comparison import VERDICTS, ComparisonRow, Verdict, read_paper_values
 from gpsuite.reporting.equations import NONE, package_equations
 from gpsuite.reporting.errata import KINDS as ERRATA_KINDS
 from gpsuite.reporting.errata import read_errata
@@ -143,7 +143,7 @@ def write_report(results_dir: Path, conf_dir: Path) -> tuple[Path, list[str]]:
     problems: list[str] = []
     timed = results_dir / "bench" / "bench.csv"
     bench = tried(problems, partial(read_table, results_dir, titles), timed) if present(timed) else None
-    published = read_published(conf_dir)
+    published = read_paper_values(conf_dir)
     best = collect_comparisons(results_dir, conf_dir)
     newest = rows_of_runs(results_dir, conf_dir)
     for section in sections:  # also shows the values added to conf/paper since the run

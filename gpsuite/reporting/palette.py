@@ -121,8 +121,8 @@ def _style(named: dict[str, tuple[str, str]], name: str) -> Style:
 # One panel for every figure of means with their errors: a line, points, bars or a band per series, against x.
 
 
-Kind = Literal["line", "points", "bars", "band"]
-Error = Literal["standard_error", "interval"]
+PanelKind = Literal["line", "points", "bars", "band"]
+ErrorKind = Literal["standard_error", "interval"]
 
 PAPER = "printed in the paper"
 
@@ -137,8 +137,8 @@ def panel(
     titles: Mapping[str, str],
     *,
     by: str = "method",
-    kind: Kind = "line",
-    error: Error = "standard_error",
+    kind: PanelKind = "line",
+    error: ErrorKind = "standard_error",
     ticks: Mapping[Any, str] | None = None,
     apart: float = 0.0,
     styles: Mapping[str, Mapping[str, Any]] | None = None,
@@ -199,7 +199,7 @@ def paper_marks(ax: Axes, marks: Sequence[tuple[str, float, float]]) -> None:
         ax.plot([], [], "o", ms=9, mfc="none", mec="0.25", mew=1.6, ls="", label=PAPER)
 
 
-def _ends(rows: pd.DataFrame, mean: FloatArray, error: Error) -> FloatArray:
+def _ends(rows: pd.DataFrame, mean: FloatArray, error: ErrorKind) -> FloatArray:
     """Return how far the error reaches below and above the mean, [2, k]; NaN, drawn as none, where it is missing."""
     if error == "standard_error":
         low = high = rows["standard_error"].to_numpy(dtype=float)
@@ -213,7 +213,7 @@ def _ends(rows: pd.DataFrame, mean: FloatArray, error: Error) -> FloatArray:
 
 def _draw(
     ax: Axes,
-    kind: Kind,
+    kind: PanelKind,
     place: FloatArray,
     mean: FloatArray,
     ends: FloatArray,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from gpsuite.reporting.catalogue import ExperimentNote, PaperNote
 from gpsuite.reporting.collect import RunComparison, family_order
-from gpsuite.reporting.comparison import VERDICTS, Basis, ComparisonRow, Published, Verdict
+from gpsuite.reporting.comparison import VERDICTS, Basis, ComparisonRow, PaperValue, Verdict
 from gpsuite.reporting.sections import Figure, Section, stated_at
 
 KINDS: dict[Basis, str] = {
@@ -111,7 +111,7 @@ class PaperCard:
 
 def paper_cards(
     papers: Sequence[PaperNote],
-    published: Sequence[Published],
+    published: Sequence[PaperValue],
     best: Sequence[RunComparison],
     sections: Sequence[Section],
     joint: Sequence[Figure],
@@ -191,7 +191,7 @@ def _paper_figure(
 
 
 def _differences(
-    rows: Sequence[ComparisonRow], entries: Mapping[str, Published]
+    rows: Sequence[ComparisonRow], entries: Mapping[str, PaperValue]
 ) -> list[tuple[str, list[Difference]]]:
     groups: dict[str, list[Difference]] = {}
     for row in rows:

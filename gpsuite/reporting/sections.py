@@ -123,7 +123,7 @@ _TRACEBACK_LINES = 15
 
 
 @dataclass
-class Table:
+class PageTable:
     """A CSV file's beginning, as texts, and the caption of the Markdown file beside it."""
 
     name: str
@@ -191,7 +191,7 @@ class Section:
     finished: bool = False
     cpu_seconds: float = 0.0
     figures: list[Figure] = field(default_factory=list)
-    tables: list[Table] = field(default_factory=list)
+    tables: list[PageTable] = field(default_factory=list)
 
 
 def tried(problems: list[str], read: Callable[[Path], T], path: Path) -> T | None:
@@ -406,7 +406,7 @@ def fill_tables(sections: Sequence[Section], results_dir: Path, titles: Mapping[
             section.tables.append(table)
 
 
-def read_table(results_dir: Path, titles: Mapping[str, str], path: Path) -> Table:
+def read_table(results_dir: Path, titles: Mapping[str, str], path: Path) -> PageTable:
     """Return the beginning of a CSV file.
 
     Raises:
@@ -427,7 +427,9 @@ def read_table(results_dir: Path, titles: Mapping[str, str], path: Path) -> Tabl
     except (OSError, ValueError, csv.Error) as error:
         raise cannot("read", path, error) from error
     note = f"first {MAX_ROWS} of {MAX_ROWS + hidden} rows" if hidden else ""
-    return Table(path.stem, _link(path, results_dir), _caption(path.with_suffix(".md")), header, rows, note)
+    return PageTable(
+        path.stem, _link(path, results_dir), _caption(path.with_suffix(".md")), header, rows, note
+    )
 
 
 def _caption(path: Path) -> str:

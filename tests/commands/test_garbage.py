@@ -15,7 +15,7 @@ import pytest
 
 from gpsuite.engine.store import RecordStore
 from gpsuite.experiments.base import Record
-from gpsuite.reporting.comparison import compare, read_published, write_comparison
+from gpsuite.reporting.comparison import compare, read_paper_values, write_comparison
 from tests.commands.conftest import Gpsuite
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,7 +42,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
     (store.folder / f"{KEYS[0]}.traceback.txt").write_text("Traceback", encoding="utf-8")
     tasks = [{"key": key, "label": "t", "budget_seconds": None} for key in KEYS]
-    published = read_published(ROOT / "conf", "pac_bayes/epsilon_boston")[:3]
+    published = read_paper_values(ROOT / "conf", "pac_bayes/epsilon_boston")[:3]
     for name in ("smoke", "quick~mine"):
         run = root / NAME / name
         for folder in ("tables", "figures", "artifacts"):

@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from gpsuite.config.files import group_choices
 from gpsuite.engine.backends import LokyPool
 from gpsuite.engine.provenance import origin
-from gpsuite.engine.store import Archive, Sealed, pack, seal, unseal
+from gpsuite.engine.store import Archive, StoredRecord, add_checksum, check_record, pack
 from gpsuite.engine.worker import execute, import_family
 from gpsuite.experiments.base import EXPERIMENTS, Record, SharedWork, Task, every_task, only_arrays
 from gpsuite.reporting.files import ARCHIVE
@@ -148,11 +148,11 @@ def publish_wrong(gpsuite: Gpsuite, **origin: str) -> None:
     publish_and_move(gpsuite, LINES)
     path = Path("results/published", LINES, "smoke", ARCHIVE)
     archive = Archive(path)
-    records = [unseal(key, found) for key in archive.keys if (found := archive.get(key)) is not None]
+    records = [check_record(key, found) for key in archive.keys if (found := archive.get(key)) is not None]
     for record in records:
         record.arrays["p"][3] *= 1.001
     records = [replace(record, origin={**record.origin, **origin}) for record in records]
-    path.write_bytes(pack(Sealed(seal(record), record.arrays) for record in records))
+    path.write_bytes(pack(StoredRecord(add_checksum(record), record.arrays) for record in records))
 
 
 def test_recheck_finds_a_number_that_was_published_wrong(gpsuite: Gpsuite) -> None:
@@ -211,7 +211,7 @@ def test_an_interrupted_run_says_that_it_goes_on(gpsuite: Gpsuite, monkeypatch: 
     ended = gpsuite(*RUN, f"experiment={LINES}")
     assert (ended.code, ended.err) == (
         130,
-        "gpsuite: interrupted; the same command goes on where it stopped\n",
+        "gpsuite: interrupted; run the same command again to resume\n",
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gpsuite.engine.recheck import LEVELS, Agreement, Rechecked, draw
-from gpsuite.engine.store import Archive, Sealed, pack
+from gpsuite.engine.store import Archive, StoredRecord, pack
 from gpsuite.reporting.files import ARCHIVE
 from tests.commands.conftest import Gpsuite
 from tests.commands.test_published_records import LINES, publish_and_move, publish_only
@@ -30,7 +30,9 @@ def test_a_published_record_that_was_changed_does_not_agree(gpsuite: Gpsuite) ->
     path = Path("results/published", LINES, "smoke", ARCHIVE)
     archive = Archive(path)
     records = [archive.get(key) for key in archive.keys]
-    path.write_bytes(pack(Sealed({**each.fields, "reason": "changed"}, each.arrays) for each in records))
+    path.write_bytes(
+        pack(StoredRecord({**each.fields, "reason": "changed"}, each.arrays) for each in records)
+    )
     ended = gpsuite("recheck", LINES, "sample=1")
     assert ended.code == 1 and "\tno\t" in ended.out
     assert "do not match its checksum" in ended.out

@@ -10,7 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpsuite.engine.store import Archive, DamagedRecordError, RecordStore, Sealed, pack, seal, unseal
+from gpsuite.engine.store import (
+    Archive,
+    DamagedRecordError,
+    RecordStore,
+    StoredRecord,
+    add_checksum,
+    check_record,
+    pack,
+)
 from gpsuite.engine.worker import execute
 from gpsuite.experiments.base import Record, SharedWork, only_arrays
 from gpsuite.reporting.files import ARCHIVE
@@ -23,7 +31,7 @@ def record_of(number: int) -> Record:
 
 
 RECORDS = [record_of(number) for number in range(4)]
-SEALED = [Sealed(seal(record), record.arrays) for record in RECORDS]
+SEALED = [StoredRecord(add_checksum(record), record.arrays) for record in RECORDS]
 
 
 def published(tmp_path: Path, content: bytes) -> Path:
@@ -44,7 +52,7 @@ def test_a_packed_record_comes_back_whole_with_its_fields_in_order(tmp_path: Pat
     for record in RECORDS:
         found = archive.get(record.key)
         assert found is not None
-        back = unseal(record.key, found)
+        back = check_record(record.key, found)
         assert list(back.metrics) == list(record.metrics)
         assert back.origin == record.origin
         assert set(back.arrays) == set(record.arrays)
@@ -56,10 +64,10 @@ def test_arrays_left_behind_are_missed_only_where_all_are_asked_for(tmp_path: Pa
     record = RECORDS[1]
     (kept,) = only_arrays("pow*", "w?rds")([record])
     assert kept == {"powers", "words"}
-    found = Sealed(seal(record), {name: record.arrays[name] for name in kept})
-    assert set(unseal(record.key, found, partly=True).arrays) == kept
+    found = StoredRecord(add_checksum(record), {name: record.arrays[name] for name in kept})
+    assert set(check_record(record.key, found, partly=True).arrays) == kept
     with pytest.raises(DamagedRecordError, match="not all there"):
-        unseal(record.key, found)
+        check_record(record.key, found)
 
 
 @pytest.mark.parametrize("partly", [True, False])
@@ -67,12 +75,20 @@ def test_a_changed_array_or_field_is_damage_also_in_a_part(partly: bool) -> None
     record = RECORDS[2]
     other = {**record.arrays, "rows": record.arrays["rows"] + 1e-16 * 3}
     with pytest.raises(DamagedRecordError, match="arrays do not match"):
-        unseal(record.key, Sealed(seal(record), {**other, "rows": np.full((2, 3), 2.0)}), partly=partly)
+        check_record(
+            record.key,
+            StoredRecord(add_checksum(record), {**other, "rows": np.full((2, 3), 2.0)}),
+            partly=partly,
+        )
     with pytest.raises(DamagedRecordError, match="arrays do not match"):
-        unseal(record.key, Sealed(seal(record), {**record.arrays, "more": np.ones(1)}), partly=True)
-    fields = {**seal(record), "status": "done!"}
+        check_record(
+            record.key,
+            StoredRecord(add_checksum(record), {**record.arrays, "more": np.ones(1)}),
+            partly=True,
+        )
+    fields = {**add_checksum(record), "status": "done!"}
     with pytest.raises(DamagedRecordError, match="checksum"):
-        unseal(record.key, Sealed(fields, record.arrays), partly=partly)
+        check_record(record.key, StoredRecord(fields, record.arrays), partly=partly)
 
 
 def test_the_store_looks_among_the_published_for_what_it_does_not_hold(tmp_path: Path) -> None:
@@ -130,8 +146,8 @@ def test_a_line_separator_in_a_text_does_not_part_a_record(tmp_path: Path, separ
     made = record_of(1)
     record = replace(made, reason=f"a{separator}b")
     path = tmp_path / ARCHIVE
-    path.write_bytes(pack([Sealed(seal(record), record.arrays)]))
+    path.write_bytes(pack([StoredRecord(add_checksum(record), record.arrays)]))
     found = Archive(path)
     assert found.keys == [record.key]
-    sealed = found.get(record.key)
-    assert sealed is not None and sealed.fields["reason"] == record.reason
+    checksummed = found.get(record.key)
+    assert checksummed is not None and checksummed.fields["reason"] == record.reason

@@ -18,9 +18,9 @@ import pytest
 from gpsuite.commands.status import _counts
 from gpsuite.config.files import conf_dir
 from gpsuite.engine.backends import LokyPool, run_pool
+from gpsuite.engine.folder import pack_run
 from gpsuite.engine.keys import task_key
 from gpsuite.engine.plans import RunOptions
-from gpsuite.engine.publishing import pack_run
 from gpsuite.engine.runner import run_experiment
 from gpsuite.engine.store import RecordStore
 from gpsuite.errors import ResultsError

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpsuite.engine.progress import BarProgress, LineProgress, Report, clock, describe, progress
+from gpsuite.engine.progress import BarProgress, LineProgress, TaskProgress, clock, describe, progress
 from gpsuite.engine.worker import execute
 from gpsuite.experiments.base import Record, SharedWork
 from tests.engine import tiny
@@ -55,8 +55,10 @@ class Clock:
         return self.now
 
 
-def report(number: int, share: float) -> Report:
-    return Report(f"number {number}", share, f"{share * 1000:.0f} of 1000 evaluations, objective 0.2341")
+def report(number: int, share: float) -> TaskProgress:
+    return TaskProgress(
+        f"number {number}", share, f"{share * 1000:.0f} of 1000 evaluations, objective 0.2341"
+    )
 
 
 def test_off_a_terminal_a_running_task_gets_a_line_a_minute(

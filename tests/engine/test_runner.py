@@ -188,7 +188,7 @@ def test_figures_know_whether_their_run_may_be_compared(
     known: dict[str, bool] = {}
     printed: dict[str, dict[str, float]] = {}
     entry_of_paper = published(experiment=tiny.NAME, statistic="mean_square")
-    monkeypatch.setattr("gpsuite.engine.folder.read_published", lambda folder, name: [entry_of_paper])
+    monkeypatch.setattr("gpsuite.engine.folder.read_paper_values", lambda folder, name: [entry_of_paper])
     entry = tiny.EXPERIMENTS.get(tiny.NAME)  # type: ignore[attr-defined]
 
     def look(report: Report[Any]) -> Any:
@@ -314,7 +314,7 @@ def test_a_run_that_must_not_be_compared_has_no_rows_beside_the_paper(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entry = published(experiment=tiny.NAME, statistic="mean_square")
-    monkeypatch.setattr("gpsuite.engine.folder.read_published", lambda folder, name: [entry])
+    monkeypatch.setattr("gpsuite.engine.folder.read_paper_values", lambda folder, name: [entry])
     verdicts = {}
     for scale in ("quick", "smoke"):
         report = run_experiment(tiny.request(scale=scale), options(tmp_path))

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpsuite.engine.store import RecordStore, Sealed, pack, satisfies, seal
+from gpsuite.engine.store import RecordStore, StoredRecord, add_checksum, pack, satisfies
 from gpsuite.engine.worker import execute
 from gpsuite.errors import ResultsError
 from gpsuite.experiments.base import Record, SharedWork
@@ -78,7 +78,7 @@ def test_what_a_stored_record_satisfies() -> None:
 
 def archived(folder: Path, *records: Record) -> None:
     folder.mkdir(parents=True)
-    (folder / ARCHIVE).write_bytes(pack([Sealed(seal(each), each.arrays) for each in records]))
+    (folder / ARCHIVE).write_bytes(pack([StoredRecord(add_checksum(each), each.arrays) for each in records]))
 
 
 def test_an_own_record_comes_before_the_published_one(tmp_path: Path) -> None:

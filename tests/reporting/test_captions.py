@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gpsuite.reporting.catalogue import FigureNote, method_titles, read_experiments, read_papers
-from gpsuite.reporting.comparison import read_published
+from gpsuite.reporting.comparison import read_paper_values
 from gpsuite.reporting.sections import caption, places
 from tests.reporting.test_contents import ROW
 
@@ -75,7 +75,7 @@ def test_papers_name_experiments_that_exist_and_figures_name_their_papers_places
 
 
 def test_values_that_a_figure_answers_are_its_experiments() -> None:
-    own = {(entry.experiment, entry.id) for entry in read_published(ROOT / "conf")}
+    own = {(entry.experiment, entry.id) for entry in read_paper_values(ROOT / "conf")}
     named = {
         (name, value)
         for name, about in read_experiments(ROOT / "conf").items()

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gpsuite.engine.store import Sealed, pack
+from gpsuite.engine.store import StoredRecord, pack
 from gpsuite.reporting.catalogue import ExperimentNote, PaperNote
 from gpsuite.reporting.collect import find_runs
 from gpsuite.reporting.files import ARCHIVE
@@ -64,7 +64,7 @@ def test_a_task_in_the_records_of_several_runs_is_counted_once(tmp_path: Path) -
     def publish(run: str, **hours: float) -> None:
         make_run(tmp_path, run, status="done", cpu_seconds=3600.0 * sum(hours.values()))
         tasks = {key: {"key": key, "timing": {"cpu_seconds": 3600.0 * spent}} for key, spent in hours.items()}
-        (tmp_path / run / ARCHIVE).write_bytes(pack(Sealed(fields, {}) for fields in tasks.values()))
+        (tmp_path / run / ARCHIVE).write_bytes(pack(StoredRecord(fields, {}) for fields in tasks.values()))
 
     publish("f/one/paper", a=1.0, b=2.0)
     publish("f/one/paper~more", b=2.0, c=4.0)

@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 from gpsuite.reporting import sections
-from gpsuite.reporting.comparison import Criterion, Published, Statistic, compare, write_comparison
+from gpsuite.reporting.comparison import Criterion, PaperValue, Statistic, compare, write_comparison
 from gpsuite.reporting.pages import write_report
 from gpsuite.reporting.sections import MAX_ROWS
 from gpsuite.reporting.tables import write_table
@@ -93,7 +93,7 @@ def full(tmp_path: Path) -> tuple[Path, Path]:
     (folder / "figures/bound_kl.png").write_bytes(PNG)
     rows = "".join(f"m{number},{1 / 3 + number}\n" for number in range(60))
     (folder / "tables/summary.csv").write_text(f"method_name,risk\n{EVIL},0.123456789\n{rows}")
-    entry = Published(
+    entry = PaperValue(
         *("X1", "p1", "Table 1", "pac_bayes/one", "toy", "m", EVIL, "5.0", "risk", "", "risk"),
         test=Criterion("equality", value=5.0, tolerance=0.1),
         basis="result",

@@ -10,7 +10,7 @@ import pytest
 
 from gpsuite.reporting.catalogue import ExperimentNote, FigureNote, PaperNote, read_papers
 from gpsuite.reporting.collect import RunComparison
-from gpsuite.reporting.comparison import ComparisonRow, Criterion, Published
+from gpsuite.reporting.comparison import ComparisonRow, Criterion, PaperValue
 from gpsuite.reporting.papers import MissingExperiment, PaperCard, paper_cards
 from gpsuite.reporting.sections import Figure, Section, read_section
 from tests.reporting.test_contents import ROW, RUN
@@ -20,14 +20,14 @@ PAPER = PaperNote("p1", "A title", figures={"Table 1": ("pac_bayes/one",), "Fig.
 MISSING = replace(ROW, id="X9", experiment="pac_bayes/two", verdict="not run", difference=None)
 
 
-def published(id: str, test: Criterion, error: float | None = None) -> Published:
+def published(id: str, test: Criterion, error: float | None = None) -> PaperValue:
     texts = ("p1", "Table 1", "pac_bayes/one", "toy", "m", "risk", "0.5", "risk", "", "risk")
-    return Published(id, *texts, test=test, basis="result", standard_error=error)
+    return PaperValue(id, *texts, test=test, basis="result", standard_error=error)
 
 
 def card(
     rows: Sequence[ComparisonRow],
-    entries: Sequence[Published] = (),
+    entries: Sequence[PaperValue] = (),
     sections: Sequence[Section] = (),
     joint: Sequence[Figure] = (),
 ) -> PaperCard:

@@ -14,7 +14,15 @@ import pytest
 import yaml
 
 from gpsuite.config.files import group_choices
-from gpsuite.reporting.comparison import Basis, Criterion, Kind, Published, judge, judge_each, read_published
+from gpsuite.reporting.comparison import (
+    Basis,
+    Criterion,
+    PaperValue,
+    TestKind,
+    judge,
+    judge_each,
+    read_paper_values,
+)
 
 CONF = Path(__file__).parents[2] / "conf"
 REFERENCE = Path(os.environ.get("GPSUITE_REFERENCE_DIR") or Path(__file__).parents[1] / "reference")
@@ -44,7 +52,7 @@ def write(folder: Path, *entries: Any, paper: str = "p1") -> Path:
 
 
 def test_shipped_entries_are_valid_with_unique_ids() -> None:
-    entries = read_published(CONF)
+    entries = read_paper_values(CONF)
     assert len(entries) > 60
     assert len({entry.id for entry in entries}) == len(entries)
     assert {entry.basis for entry in entries} == set(get_args(Basis))
@@ -61,14 +69,14 @@ def reference_rows(name: str) -> list[dict[str, str]]:
 
 
 @cache
-def entries_by_row() -> dict[str, list[Published]]:
-    found: dict[str, list[Published]] = {}
-    for entry in read_published(CONF):
+def entries_by_row() -> dict[str, list[PaperValue]]:
+    found: dict[str, list[PaperValue]] = {}
+    for entry in read_paper_values(CONF):
         found.setdefault(entry.id.rstrip("abcde"), []).append(entry)
     return found
 
 
-def answered(row: dict[str, str]) -> list[Published]:
+def answered(row: dict[str, str]) -> list[PaperValue]:
     """Return the entries of a row's id, or of its parts a, b, c."""
     return entries_by_row().get(row["id"], [])
 
@@ -98,7 +106,7 @@ def test_every_finding_has_an_entry_of_its_paper() -> None:
 
 
 def test_a_printed_number_is_asked_for_within_three_standard_errors_of_a_difference() -> None:
-    by_id = {entry.id: entry for entry in read_published(CONF)}
+    by_id = {entry.id: entry for entry in read_paper_values(CONF)}
     compared = 0
     for row in reference_rows("published.csv"):
         entry = by_id.get(row["id"])
@@ -138,9 +146,9 @@ COUNTS = (
 
 
 @pytest.mark.parametrize(
-    "entry", [e for e in read_published(CONF) if e.test.kind != "context"], ids=lambda e: e.id
+    "entry", [e for e in read_paper_values(CONF) if e.test.kind != "context"], ids=lambda e: e.id
 )
-def test_every_rule_can_say_no(entry: Published) -> None:
+def test_every_rule_can_say_no(entry: PaperValue) -> None:
     """Some value of the quantity's range is not reproduced; of a two-sided rule, on either side."""
     test, unit = entry.test, entry.unit
     if test.kind == "each":
@@ -165,16 +173,16 @@ def test_every_rule_can_say_no(entry: Published) -> None:
 
 
 def test_a_one_sided_rule_that_everything_passes_would_be_found() -> None:
-    entry = next(e for e in read_published(CONF) if e.unit == "percent" and e.test.kind == "equality")
+    entry = next(e for e in read_paper_values(CONF) if e.unit == "percent" and e.test.kind == "equality")
     toothless = replace(entry, test=Criterion("equality", value=99.06, tolerance=1.44))
     with pytest.raises(AssertionError):
         test_every_rule_can_say_no(toothless)
 
 
 def test_every_entry_names_an_experiment_and_a_test_that_are_known() -> None:
-    for entry in read_published(CONF):
+    for entry in read_paper_values(CONF):
         assert entry.experiment in EXPERIMENTS, entry.id
-        assert entry.test.kind in get_args(Kind), entry.id
+        assert entry.test.kind in get_args(TestKind), entry.id
         assert re.fullmatch(r"[a-z]\w*(\[.+\])?", entry.statistic), entry.id
 
 
@@ -196,13 +204,13 @@ def test_criterion_says_what_is_asked(test: Criterion, text: str) -> None:
 
 
 def test_shipped_claims_of_epsilon_boston_are_all_there() -> None:
-    entries = read_published(CONF, "pac_bayes/epsilon_boston")
+    entries = read_paper_values(CONF, "pac_bayes/epsilon_boston")
     ids = {re.sub(r"[ab]$", "", entry.id) for entry in entries}
     assert ids >= {"R005", "R020", "RF36", "RF37", *(f"RF{number:02d}" for number in range(4, 12))}
 
 
 def test_measurements_hold_every_split_of_the_means_that_they_show() -> None:
-    measured = [entry for entry in read_published(CONF) if entry.basis == "measurement"]
+    measured = [entry for entry in read_paper_values(CONF) if entry.basis == "measurement"]
     assert len(measured) == 54
     for entry in measured:
         assert re.fullmatch(
@@ -221,7 +229,7 @@ def test_measurements_hold_every_split_of_the_means_that_they_show() -> None:
 
 
 def test_what_is_chosen_by_the_property_it_shows_decides_nothing() -> None:
-    by_id = {entry.id: entry.test for entry in read_published(CONF)}
+    by_id = {entry.id: entry.test for entry in read_paper_values(CONF)}
     chosen = (
         "B008a",
         "B008b",
@@ -240,7 +248,7 @@ def test_what_is_chosen_by_the_property_it_shows_decides_nothing() -> None:
 
 
 def test_one_number_is_not_counted_twice() -> None:
-    assert not [entry.id for entry in read_published(CONF) if "iteration_to" in entry.statistic]
+    assert not [entry.id for entry in read_paper_values(CONF) if "iteration_to" in entry.statistic]
 
 
 def test_rules_are_those_of_the_commit_that_is_named() -> None:
@@ -274,7 +282,9 @@ def test_a_misspelled_statistic_would_be_found() -> None:
         for path in folder.glob("*/*/*/tables/statistics.csv")
         for row in csv.DictReader(path.read_text(encoding="utf-8").splitlines())
     }
-    missing = {each.id for each in read_published(CONF) if (each.experiment, each.statistic) not in computed}
+    missing = {
+        each.id for each in read_paper_values(CONF) if (each.experiment, each.statistic) not in computed
+    }
     # facts without a statistic, and what needs the whole of sarcos
     assert missing <= {"B043", "GF06", "GF11", "GF12", "LF28", "RF37"} | {"R022", "RF28", "RF29"}
 
@@ -287,18 +297,18 @@ def test_a_misspelled_statistic_would_be_found() -> None:
 def test_only_a_printed_number_is_marked_in_figures(
     published: str, basis: Basis, number: float | None
 ) -> None:
-    entry = replace(read_published(CONF)[0], published=published, basis=basis)
+    entry = replace(read_paper_values(CONF)[0], published=published, basis=basis)
     assert entry.number == number
 
 
 def test_experiment_selects(tmp_path: Path) -> None:
     write(tmp_path, ENTRY, {**ENTRY, "id": "X2", "experiment": "other/name"})
-    assert [entry.id for entry in read_published(tmp_path, "other/name")] == ["X2"]
-    assert [entry.paper for entry in read_published(tmp_path)] == ["p1", "p1"]
+    assert [entry.id for entry in read_paper_values(tmp_path, "other/name")] == ["X2"]
+    assert [entry.paper for entry in read_paper_values(tmp_path)] == ["p1", "p1"]
 
 
 def test_no_papers_is_no_error(tmp_path: Path) -> None:
-    assert read_published(tmp_path) == []
+    assert read_paper_values(tmp_path) == []
 
 
 @pytest.mark.parametrize(
@@ -349,16 +359,16 @@ def test_no_papers_is_no_error(tmp_path: Path) -> None:
 def test_malformed_entry_is_named(change: dict[str, Any], message: str, tmp_path: Path) -> None:
     write(tmp_path, {**ENTRY, **change})
     with pytest.raises(ValueError, match=rf"p1\.yaml: entry X1: .*{re.escape(message)}"):
-        read_published(tmp_path)
+        read_paper_values(tmp_path)
 
 
 def test_missing_key_and_entry_that_is_no_mapping(tmp_path: Path) -> None:
     write(tmp_path, {key: value for key, value in ENTRY.items() if key != "where"})
     with pytest.raises(ValueError, match="entry X1: where must be"):
-        read_published(tmp_path)
+        read_paper_values(tmp_path)
     write(tmp_path, "just text")
     with pytest.raises(ValueError, match="entry number 1: must be a mapping"):
-        read_published(tmp_path)
+        read_paper_values(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -375,18 +385,18 @@ def test_malformed_file_is_named(text: str, message: str, tmp_path: Path) -> Non
     (tmp_path / "paper").mkdir()
     (tmp_path / "paper" / "p1.yaml").write_text(text)
     with pytest.raises(ValueError, match=rf"p1\.yaml: .*{message}"):
-        read_published(tmp_path)
+        read_paper_values(tmp_path)
 
 
 def test_same_id_in_two_papers_is_refused(tmp_path: Path) -> None:
     write(tmp_path, ENTRY)
     write(tmp_path, ENTRY, paper="p2")
     with pytest.raises(ValueError, match=r"p2\.yaml: id X1 is used twice"):
-        read_published(tmp_path)
+        read_paper_values(tmp_path)
 
 
 def test_an_edit_that_keeps_the_files_size_is_seen(tmp_path: Path) -> None:
     for second, value in enumerate((0.5, 0.7)):
         write(tmp_path, {**ENTRY, "test": {"kind": "equality", "value": value, "tolerance": 0.1}})
         os.utime(tmp_path / "paper" / "p1.yaml", (second, second))
-        assert [entry.test.value for entry in read_published(tmp_path)] == [value]
+        assert [entry.test.value for entry in read_paper_values(tmp_path)] == [value]

@@ -15,7 +15,7 @@ from gpsuite.experiments.active_learning.convergence import ProcessRuns, group_r
 from gpsuite.experiments.base import EXPERIMENTS, Record, Report, Request, SharedWork
 from gpsuite.methods.active_learning.convergence import variance_bound
 from gpsuite.models.multi_output.convolution import ConvolutionParameters, ConvolutionProcess
-from gpsuite.reporting.comparison import read_published
+from gpsuite.reporting.comparison import read_paper_values
 from tests.experiments.drawn import drawn
 
 NAME = "active_learning/convergence"
@@ -46,7 +46,7 @@ def test_a_smoke_run_decides_every_published_statement(tmp_path: Path) -> None:
     found = EXPERIMENTS.get(NAME).summarise(Report(request, records_of(request), tmp_path, "note"))
     values = {statistic.name: statistic.value for statistic in found}
     folder = Path(__file__).parents[4] / "conf" / "paper"
-    named = {each.statistic for each in read_published(folder) if each.experiment == NAME}
+    named = {each.statistic for each in read_paper_values(folder) if each.experiment == NAME}
     assert named <= set(values)
     assert values["violations_of_lemma_1[outputs=partial]"] == 0
     assert values["violations_of_lemma_1[outputs=full]"] == 0

@@ -22,7 +22,7 @@ from gpsuite.experiments.active_learning.toy_tasks import (
     likelihood_seconds,
 )
 from gpsuite.experiments.base import Record
-from gpsuite.reporting.comparison import Statistic, read_published
+from gpsuite.reporting.comparison import Statistic, read_paper_values
 from tests.experiments.active_learning.made_up_repetition_records import record, toy_report
 from tests.experiments.composed_settings import composed_settings
 
@@ -63,7 +63,7 @@ def values(found: Sequence[Statistic]) -> dict[str, float]:
 
 
 def published(experiment: str) -> set[str]:
-    return {entry.statistic for entry in read_published(conf_dir(), f"active_learning/{experiment}")}
+    return {entry.statistic for entry in read_paper_values(conf_dir(), f"active_learning/{experiment}")}
 
 
 def test_every_published_statistic_of_the_toy_is_computed() -> None:

@@ -14,7 +14,7 @@ from gpsuite.experiments.pac_bayes.epsilon_boston import boston_claims
 from gpsuite.experiments.pac_bayes.fits import paired_p
 from gpsuite.experiments.pac_bayes.tables import METRICS
 from gpsuite.methods.pac_bayes.verification.plain_risk import largest_risk, penalty
-from gpsuite.reporting.comparison import read_published
+from gpsuite.reporting.comparison import read_paper_values
 from gpsuite.reporting.tables import metric_statistics, summarise_groups
 
 EPSILONS = (0.2, 0.4, 0.6, 0.8, 1.0)
@@ -153,5 +153,5 @@ def test_the_published_entries_find_their_statistics() -> None:
     tidy = summarise_groups(table, ["method", "epsilon"], METRICS)
     given = {each.name for each in metric_statistics(tidy, ["method", "epsilon"])}
     given |= {each.name for each in boston_claims(table, 0.01)} | {"dataset_rows", "dataset_inputs"}
-    entries = read_published(conf_dir(), "pac_bayes/epsilon_boston")
+    entries = read_paper_values(conf_dir(), "pac_bayes/epsilon_boston")
     assert {entry.statistic for entry in entries if entry.test.kind != "context"} <= given

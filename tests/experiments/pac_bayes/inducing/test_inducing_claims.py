@@ -12,7 +12,7 @@ import pytest
 
 from gpsuite.config.files import conf_dir
 from gpsuite.experiments.pac_bayes.inducing import inducing_claims
-from gpsuite.reporting.comparison import Statistic, read_published
+from gpsuite.reporting.comparison import Statistic, read_paper_values
 
 NUMBERS = (100, 300, 500)
 METHODS = ("kl_pac_sgp", "sqrt_pac_sgp", "vfe", "fitc")
@@ -63,7 +63,7 @@ def test_all_claims_hold_where_they_were_put_in() -> None:
 def test_every_statistic_that_the_paper_file_asks_for_is_there() -> None:
     asked = {
         entry.statistic
-        for entry in read_published(conf_dir())
+        for entry in read_paper_values(conf_dir())
         if entry.experiment.startswith("pac_bayes/inducing_") and not entry.statistic.startswith("dataset_")
     }
     assert asked <= set(found(frame()))

@@ -10,7 +10,7 @@ import pytest
 
 from gpsuite.config.files import conf_dir
 from gpsuite.experiments.pac_bayes.loss_exp import exponential_claims, mse_changes
-from gpsuite.reporting.comparison import Statistic, read_published
+from gpsuite.reporting.comparison import Statistic, read_paper_values
 
 CHANGES = {"pol": -25.0, "kin40k": 12.0, "sarcos": 1.0}
 MODELS = (("kl_pac_sgp", "band01"), ("kl_pac_sgp", "exp"), ("vfe", "likelihood"), ("fitc", "likelihood"))
@@ -65,7 +65,7 @@ def test_without_a_baseline_the_change_is_decided_and_the_lowest_bound_is_not() 
 
 
 def test_the_published_entries_find_their_statistics() -> None:
-    entries = read_published(conf_dir(), "pac_bayes/loss_exp")
+    entries = read_paper_values(conf_dir(), "pac_bayes/loss_exp")
     assert len(entries) >= 5
     assert {entry.statistic for entry in entries} <= set(claims(frame()))
 

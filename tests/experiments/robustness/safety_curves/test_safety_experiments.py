@@ -39,9 +39,9 @@ def plan(*words: str) -> Sequence[Task[Any]]:
 def named(experiment: str) -> set[str]:
     """Return the statistics that conf/paper asks of an experiment, those of kind context excepted."""
     from gpsuite.config.files import conf_dir
-    from gpsuite.reporting.comparison import read_published
+    from gpsuite.reporting.comparison import read_paper_values
 
-    entries = read_published(conf_dir(), f"robustness/{experiment}")
+    entries = read_paper_values(conf_dir(), f"robustness/{experiment}")
     return {entry.statistic for entry in entries if entry.test.kind != "context"}
 
 

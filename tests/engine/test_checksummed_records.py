@@ -12,7 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpsuite.engine.store import DamagedRecordError, RecordStore, Sealed, array_digest, seal, unseal
+from gpsuite.engine.store import (
+    DamagedRecordError,
+    RecordStore,
+    StoredRecord,
+    add_checksum,
+    array_digest,
+    check_record,
+)
 from gpsuite.engine.worker import execute
 from gpsuite.experiments.base import Record, SharedWork
 from tests.engine import tiny
@@ -36,7 +43,7 @@ def equal(found: Record, record: Record) -> bool:
     same = found.arrays.keys() == record.arrays.keys() and all(
         np.array_equal(array, record.arrays[name]) for name, array in found.arrays.items()
     )
-    return same and seal(found) == seal(record)
+    return same and add_checksum(found) == add_checksum(record)
 
 
 EDITS: dict[str, Edit] = {
@@ -164,20 +171,23 @@ def test_the_digest_is_of_the_values_not_of_their_packing() -> None:
 
 def test_a_copy_without_its_arrays_still_tells_whether_its_fields_are_right() -> None:
     record = record_of()
-    stored = seal(record)
+    stored = add_checksum(record)
     assert set(stored["arrays"]) == {"powers"}
     with pytest.raises(DamagedRecordError, match="arrays"):
-        unseal(record.key, Sealed(stored, {}))
-    assert unseal(record.key, Sealed(stored, {}), partly=True).metrics["square"] == record.metrics["square"]
+        check_record(record.key, StoredRecord(stored, {}))
+    assert (
+        check_record(record.key, StoredRecord(stored, {}), partly=True).metrics["square"]
+        == record.metrics["square"]
+    )
     with pytest.raises(DamagedRecordError, match="checksum"):
-        unseal(record.key, Sealed({**stored, "status": "budget"}, {}), partly=True)
+        check_record(record.key, StoredRecord({**stored, "status": "budget"}, {}), partly=True)
 
 
 def test_an_array_that_was_never_sealed_is_not_taken_up_either() -> None:
     record = record_of()
     more = {**record.arrays, "roots": np.ones(2)}
     with pytest.raises(DamagedRecordError, match="arrays"):
-        unseal(record.key, Sealed(seal(record), more), partly=True)
+        check_record(record.key, StoredRecord(add_checksum(record), more), partly=True)
 
 
 def mutate(data: bytes, rng: np.random.Generator) -> bytes:

@@ -14,7 +14,7 @@ from gpsuite.budget import Budget
 from gpsuite.engine import progress
 from gpsuite.engine.backends import Local, run_pool, run_serial
 from gpsuite.engine.plans import RunOptions
-from gpsuite.engine.progress import Report, Reporter, ReportFolder, send_to_file, spending
+from gpsuite.engine.progress import ProgressFolder, Reporter, TaskProgress, send_to_file, spending
 from gpsuite.engine.runner import run_experiment
 from gpsuite.engine.store import RecordStore
 from gpsuite.engine.worker import execute_group
@@ -44,7 +44,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_reports_come_at_most_once_a_second_and_short_tasks_send_none(clock: Clock) -> None:
-    sent: list[Report | None] = []
+    sent: list[TaskProgress | None] = []
     reporter, budget = Reporter(sent.append), Budget(evaluations=1000)
     reporter.begin("short")
     clock.now = 0.9
@@ -69,7 +69,7 @@ def test_reports_come_at_most_once_a_second_and_short_tasks_send_none(clock: Clo
 
 
 def test_a_listener_that_cannot_be_reached_harms_no_task(at_once: None) -> None:
-    def broken(report: Report | None) -> None:
+    def broken(report: TaskProgress | None) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     reporter = Reporter(broken)
@@ -92,12 +92,12 @@ def test_spending_in_words(budget: Budget, text: str) -> None:
 
 
 def test_a_worker_keeps_its_latest_report_in_a_file_and_withdraws_it(tmp_path: Path) -> None:
-    folder = ReportFolder(tmp_path / "run", lambda told: None)
+    folder = ProgressFolder(tmp_path / "run", lambda told: None)
     send = send_to_file(folder.path)
     assert folder.read() == []
     for share in (0.1, 0.2):
-        send(Report("number 1", share, "words"))
-    assert folder.read() == [Report("number 1", 0.2, "words")]
+        send(TaskProgress("number 1", share, "words"))
+    assert folder.read() == [TaskProgress("number 1", 0.2, "words")]
     (folder.path / "9.json").write_text("{", encoding="utf-8")  # damaged: passed over
     assert len(folder.read()) == 1
     send(None)
@@ -117,11 +117,11 @@ def test_a_full_disk_changes_no_record(
     monkeypatch.setattr(*((Path, where, full) if where == "write_text" else (os, where, full)))
     [record] = execute_group([tiny.task(3, "spend")], 1, send_to_file(tmp_path / "run"))
     assert (record.status, record.metrics["square"]) == ("done", 9.1)
-    assert ReportFolder(tmp_path / "run", lambda told: None).read() == []
+    assert ProgressFolder(tmp_path / "run", lambda told: None).read() == []
 
 
 def test_serial_tasks_report_and_withdraw(at_once: None) -> None:
-    sent: list[Report | None] = []
+    sent: list[TaskProgress | None] = []
     records = list(run_serial([[tiny.task(1, "spend"), tiny.task(2)]], 1, sent.append))
     assert [record.status for record in records] == ["done", "done"]
     assert [(told.label, told.share) if told else None for told in sent] == [
@@ -150,8 +150,8 @@ def test_the_parent_sees_running_tasks_of_its_workers(
     tmp_path: Path, at_once: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gpsuite.engine.backends.LOOK_SECONDS", 0.01)
-    seen: list[Sequence[Report]] = []
-    pool, folder = ThreadPool(), ReportFolder(tmp_path / "run", seen.append)
+    seen: list[Sequence[TaskProgress]] = []
+    pool, folder = ThreadPool(), ProgressFolder(tmp_path / "run", seen.append)
 
     def wait_until_seen(seconds: float) -> None:
         """Between its spendings the task waits until the parent has looked."""
@@ -196,12 +196,12 @@ def test_the_reports_of_dead_workers_are_forgotten(tmp_path: Path) -> None:
             if self.died:
                 return super().submit(run, *arguments)
             self.died = True
-            send_to_file(arguments[2])(Report("number 1", 0.5, "of the dead"))
+            send_to_file(arguments[2])(TaskProgress("number 1", 0.5, "of the dead"))
             future: Future[list[Any]] = Future()
             future.set_exception(BrokenExecutor("killed"))
             return future
 
-    pool, folder = DyingPool(), ReportFolder(tmp_path / "run", lambda told: None)
+    pool, folder = DyingPool(), ProgressFolder(tmp_path / "run", lambda told: None)
     [record] = run_pool([[tiny.task(1)]], pool, 1, Local(folder, RecordStore(tmp_path, "tiny")))
     pool.close()
     assert record.status == "done"
