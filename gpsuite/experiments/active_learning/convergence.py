@@ -31,7 +31,7 @@ from gpsuite.experiments.base import (
     require,
 )
 from gpsuite.experiments.settings import Count, Rule, at_least, filled, one_of, unique
-from gpsuite.experiments.tasks import choice
+from gpsuite.experiments.tasks import choice, take
 from gpsuite.methods.active_learning.convergence import (
     Kernel,
     QueryRun,
@@ -168,20 +168,14 @@ def _task(
     request: Request[ConvergenceSettings], kernel: str, inputs: int, region: str, outputs: str, run: int
 ) -> Task[ConvergenceTask]:
     settings = request.settings
-    params = ConvergenceTask(
+    params = take(
+        ConvergenceTask,
+        settings,
         kernel=choice(kernel, TITLES),
         inputs=inputs,
         region=region,
         outputs=outputs,
         seed=derived_seed(request.seed, "convergence", inputs, run),
-        queries=settings.queries,
-        fit_from=settings.fit_from,
-        pool=settings.pool,
-        n_outputs=settings.n_outputs,
-        n_latent=settings.n_latent,
-        lengthscales=settings.lengthscales,
-        smoothing=settings.smoothing,
-        noise_sd=settings.noise_sd,
     )
     return request.task(
         params,

@@ -71,6 +71,7 @@ from gpsuite.experiments.base import (
     only_arrays,
 )
 from gpsuite.experiments.settings import Count, at_least
+from gpsuite.experiments.tasks import take
 from gpsuite.methods.active_learning.acquisition import Kernel, rmse
 from gpsuite.methods.active_learning.inference import Learner
 from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
@@ -192,15 +193,7 @@ def _saturation_tasks(request: Request[EngineSettings]) -> Iterator[Task[Saturat
         seed = derived_seed(request.seed, SATURATION, repetition)
         for rows in settings.saturation_rows:
             yield request.task(
-                SaturationTask(
-                    rows=rows,
-                    seed=seed,
-                    fit_rows=settings.fit_rows,
-                    inducing=settings.inducing,
-                    starts=settings.starts,
-                    test_rows=settings.test_rows,
-                    kernel=kernel,
-                ),
+                take(SaturationTask, settings, rows=rows, seed=seed, kernel=kernel),
                 label=f"sparse multi-output GP  {rows} rows  repetition {repetition}",
                 axes={"method": "", "repetition": repetition, "part": SATURATION, "rows": rows},
                 version=VERSION,

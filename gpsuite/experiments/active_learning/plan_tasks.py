@@ -21,7 +21,7 @@ from gpsuite.experiments.active_learning.exploration import KERNELS, WHEN_NOTHIN
 from gpsuite.experiments.active_learning.methods import MIXINGS, QUERIES
 from gpsuite.experiments.base import Request, Task
 from gpsuite.experiments.settings import Count, Rule, Share, at_least, one_of, within
-from gpsuite.experiments.tasks import INLINE, choice, plain
+from gpsuite.experiments.tasks import INLINE, choice, plain, take
 from gpsuite.methods.active_learning.acquisition import Kernel, Mixing, Pipeline, Queries
 from gpsuite.methods.active_learning.plan.ask_tell import MeasurementPlanner, NothingToMeasureError
 from gpsuite.methods.active_learning.plan.predictions import plan_seconds
@@ -334,18 +334,14 @@ def plan(request: Request[PlanSettings]) -> list[Task[PlanTask]]:
 
 def _plan_asked(request: Request[PlanSettings]) -> PlannerParams:
     settings = request.settings
-    return PlannerParams(
+    return take(
+        PlannerParams,
+        settings,
         seed=derived_seed(request.seed, "plan"),
-        measurements=settings.measurements,
-        delta=settings.delta,
-        step=settings.step,
         queries=choice(settings.queries, QUERIES),
         when_nothing_is_safe=choice(settings.when_nothing_is_safe, WHEN_NOTHING_IS_SAFE),
         mixing=choice(settings.mixing, MIXINGS),
         kernel=choice(settings.kernel, KERNELS),
-        particles=settings.particles,
-        moves=settings.moves,
-        leapfrog=settings.leapfrog,
     )
 
 

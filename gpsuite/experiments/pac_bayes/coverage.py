@@ -26,6 +26,7 @@ from gpsuite.experiments.base import (
 from gpsuite.experiments.pac_bayes.methods import BOUND, FULL, RISK_BOUND, risk_method
 from gpsuite.experiments.pac_bayes.training import Training
 from gpsuite.experiments.settings import Count, Positive, Share, at_least, filled
+from gpsuite.experiments.tasks import take
 from gpsuite.methods.pac_bayes import bounds
 from gpsuite.methods.pac_bayes.bounds import PAPER_GRID, Terms, certify
 from gpsuite.methods.pac_bayes.kl_inverse import binary_kl
@@ -111,15 +112,12 @@ def _tasks(request: Request[CoverageSettings]) -> Iterator[Task[CoverageTask]]:
         for name, options in request.methods.items():
             count = min(settings.batch, settings.simulations - start)
             yield request.task(
-                CoverageTask(
+                take(
+                    CoverageTask,
+                    settings,
                     method=options,
                     seed=derived_seed(request.seed, "coverage", start),
                     count=count,
-                    rows=settings.rows,
-                    epsilon=settings.epsilon,
-                    noise_scale=settings.noise_scale,
-                    deltas=tuple(settings.deltas),
-                    max_evaluations=settings.max_evaluations,
                 ),
                 label=f"{options.heading}  data sets {start} to {start + count - 1}",
                 axes={"method": name, "start": start},

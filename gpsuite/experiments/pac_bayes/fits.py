@@ -37,6 +37,7 @@ from gpsuite.experiments.pac_bayes.tasks import (
     loss_of,
 )
 from gpsuite.experiments.pac_bayes.training import Trained, Training
+from gpsuite.experiments.tasks import take
 from gpsuite.methods.pac_bayes.bounds import PAPER_GRID, binomial_upper_bound, mean_loss_upper_bound
 from gpsuite.methods.pac_bayes.cost import Cost
 from gpsuite.methods.pac_bayes.evaluation import (
@@ -202,16 +203,14 @@ def _group(fit: Fit, split: int) -> str:
 
 def _params(request: Request[SplitSettings], fit: Fit, split: int) -> FitTask:
     settings = request.settings
-    return FitTask(
+    return take(
+        FitTask,
+        settings,
         method=fit.options,
         ard=fit.ard,
         loss=fit.goal,
         also=fit.also,
-        delta=settings.delta,
         split_seed=split_seed(request.seed, split),
-        test_share=settings.test_share,
-        scaling=settings.scaling,
-        max_evaluations=settings.max_evaluations,
     )
 
 

@@ -33,6 +33,7 @@ from gpsuite.experiments.pac_bayes.fits import AGREEMENT, Split, training_of
 from gpsuite.experiments.pac_bayes.methods import RISK_BOUND, SPARSE, risk_method, with_inducing
 from gpsuite.experiments.pac_bayes.tasks import LEAST_TRAINING_ROWS, TrainingTask
 from gpsuite.experiments.settings import Count, Positive, Share, at_least
+from gpsuite.experiments.tasks import take
 from gpsuite.methods.pac_bayes.bounds import PAPER_GRID
 from gpsuite.methods.pac_bayes.evaluation import ALL_DIFFERENT, Copies, evaluate
 from gpsuite.methods.pac_bayes.losses import BandLoss
@@ -128,19 +129,12 @@ def plan(request: Request[OverfitSettings]) -> list[Task[OverfitTask]]:
 def task_params(request: Request[OverfitSettings], options: MethodOptions, repetition: int) -> OverfitTask:
     """Return the science parameters of one data set and method."""
     settings = request.settings
-    return OverfitTask(
+    return take(
+        OverfitTask,
+        settings,
         method=with_inducing(options, settings.inducing),
         ard=request.model.ard,
         split_seed=derived_seed(request.seed, "overfit", repetition),
-        delta=settings.delta,
-        max_evaluations=settings.max_evaluations,
-        rows=settings.rows,
-        test_rows=settings.test_rows,
-        epsilon=settings.epsilon,
-        signal_std=settings.signal_std,
-        lengthscale=settings.lengthscale,
-        noise_std=settings.noise_std,
-        input_range=settings.input_range,
     )
 
 

@@ -36,6 +36,7 @@ from gpsuite.experiments.pac_bayes.methods import RISK_BOUND, risk_method, spars
 from gpsuite.experiments.pac_bayes.tables import dataset_statistics
 from gpsuite.experiments.pac_bayes.training import Trained, Training
 from gpsuite.experiments.settings import Count, Positive, Share
+from gpsuite.experiments.tasks import take
 from gpsuite.methods.pac_bayes.bounds import PAPER_GRID, Terms, certify
 from gpsuite.methods.pac_bayes.losses import BandLoss
 from gpsuite.methods.pac_bayes.posteriors import RiskAndKL, gibbs_risk
@@ -152,14 +153,13 @@ def _task(
     settings, options = request.settings, request.methods[name]
     shown = f"  M {inducing}" if inducing else ""
     return request.task(
-        PredictiveTask(
+        take(
+            PredictiveTask,
+            settings,
             method=with_inducing(options, inducing),
             epsilon=epsilon,
-            starts=settings.starts,
             seed=request.seed,
             ard=request.model.ard,
-            delta=settings.delta,
-            max_evaluations=settings.max_evaluations,
         ),
         label=f"{options.heading}{shown}  epsilon {epsilon:g}",
         axes={"method": name, "inducing": inducing, "epsilon": epsilon},

@@ -27,6 +27,7 @@ from gpsuite.experiments.base import (
 from gpsuite.experiments.perturbation.linear_models import check_levels
 from gpsuite.experiments.perturbation.region_problem import gaussian
 from gpsuite.experiments.settings import Count, Positive, at_least, filled, one_of, unique
+from gpsuite.experiments.tasks import take
 from gpsuite.methods.perturbation.bands import ellipsoid_band, members_band, pointwise_band
 from gpsuite.methods.perturbation.quadratic import SparseKernelRidge
 from gpsuite.methods.perturbation.ranks import SignChanges
@@ -116,19 +117,7 @@ def plan(request: Request[BandSettings]) -> list[Task[BandTask]]:
 
 def _task(request: Request[BandSettings], noise: str, band: str) -> Task[BandTask]:
     settings = request.settings
-    params = BandTask(
-        band=band,
-        noise=noise,
-        seed=derived_seed(request.seed, "bands", noise),
-        noise_scale=settings.noise_scale,
-        data_sets=settings.data_sets,
-        rows=settings.rows,
-        q=settings.q,
-        m=settings.m,
-        points=settings.points,
-        draws=settings.draws,
-        evaluations=settings.evaluations,
-    )
+    params = take(BandTask, settings, band=band, noise=noise, seed=derived_seed(request.seed, "bands", noise))
     return request.task(
         params,
         label=f"{PEERS[band].title}  {noise}",

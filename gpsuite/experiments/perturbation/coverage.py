@@ -33,7 +33,7 @@ from gpsuite.experiments.perturbation.coverage_models import (
 )
 from gpsuite.experiments.perturbation.linear_models import drawn_together
 from gpsuite.experiments.settings import Count, Positive, Rule, at_least, filled, one_of, unique
-from gpsuite.experiments.tasks import OPTIONAL, named
+from gpsuite.experiments.tasks import OPTIONAL, named, take
 from gpsuite.methods.perturbation.quadratic import LinearLSSVM
 from gpsuite.methods.perturbation.ranks import ranks_of_noise, simulated_ranks
 from gpsuite.methods.perturbation.region import Region
@@ -196,14 +196,12 @@ def _cell(
     request: Request[CoverageSettings], model: str, noise: str, group: str, broken: str | None = None
 ) -> CoverageTask:
     settings = request.settings
-    return CoverageTask(
+    return take(
+        CoverageTask,
+        settings,
         model=model,
         noise=noise,
         group=group,
-        rows=settings.rows,
-        noise_scale=settings.noise_scale,
-        designs=settings.designs,
-        repetitions=settings.repetitions,
         compared=list(settings.compared),
         seed=derived_seed(request.seed, "coverage", broken or "", model, noise, group),
         broken=broken,

@@ -14,7 +14,7 @@ from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.experiments.base import Outcome, Record, Report, Request, SharedWork, Task
 from gpsuite.experiments.perturbation.linear_models import check_levels, confidence_text, drawn_together
 from gpsuite.experiments.settings import Positive, at_least, filled, one_of, unique
-from gpsuite.experiments.tasks import INLINE, OPTIONAL
+from gpsuite.experiments.tasks import INLINE, OPTIONAL, take
 from gpsuite.methods.perturbation.quadratic import (
     EpsilonSVR,
     KernelLasso,
@@ -158,11 +158,11 @@ class CoverageTask:
 def kernel_problem(request: Request[KernelSettings], model: KernelModel) -> KernelProblem:
     """Return what every task of a kernel model depends on."""
     settings = request.settings
-    return KernelProblem(
+    return take(
+        KernelProblem,
+        settings,
         model=model,
         kernel=request.model.kernel,
-        lengthscale=settings.lengthscale,
-        m=settings.m,
         seed=derived_seed(request.seed, "kernel models"),
     )
 

@@ -47,6 +47,7 @@ from gpsuite.experiments.settings import (
     one_of,
     unique,
 )
+from gpsuite.experiments.tasks import take
 from gpsuite.methods.perturbation.bands import Band, ellipsoid_band, pointwise_band
 from gpsuite.methods.perturbation.rays import isotropic_directions, sample_members
 from gpsuite.methods.perturbation.region import Region
@@ -132,21 +133,12 @@ def region_tasks(request: Request[RegionSettings]) -> list[RegionTask]:
     """
     settings = request.settings
     return [
-        RegionTask(
+        take(
+            RegionTask,
+            settings,
             model=model,
             along=input_number(load(request.require_dataset()), settings.along),
             seed=derived_seed(request.seed, "region"),
-            group=settings.group,
-            m=settings.m,
-            excluded=settings.excluded,
-            centres=settings.centres,
-            lengthscale=settings.lengthscale,
-            penalty=settings.penalty,
-            C=settings.C,
-            preparation=settings.preparation,
-            rows=settings.rows,
-            points=settings.points,
-            rays=settings.rays,
         )
         for model in settings.models
     ]

@@ -27,7 +27,7 @@ from gpsuite.experiments.base import (
     require,
 )
 from gpsuite.experiments.settings import Count, Rule, Share, at_least, filled, not_negative, unique
-from gpsuite.experiments.tasks import LEFT_OUT
+from gpsuite.experiments.tasks import LEFT_OUT, take
 from gpsuite.experiments.wasserstein.fitting import TrainingParams, TrainingSettings
 from gpsuite.experiments.wasserstein.methods import ClassifierMethod
 from gpsuite.methods.wasserstein import scoring as scores
@@ -174,22 +174,13 @@ def _tasks(request: Request[ImageSettings]) -> Iterator[Task[ImageTask]]:
                     continue
                 assert isinstance(options, ClassifierMethod)
                 yield request.task(
-                    ImageTask(
+                    take(
+                        ImageTask,
+                        settings,
                         method=options,
                         training=settings.work,
                         seed=derived_seed(request.seed, "images", repetition),
                         label_noise=noise,
-                        test_share=settings.test_share,
-                        train_rows=settings.train_rows,
-                        test_rows=settings.test_rows,
-                        outside_rows=settings.outside_rows,
-                        convolution=settings.convolution,
-                        epsilon=settings.epsilon,
-                        dropout=settings.dropout,
-                        members=settings.members,
-                        draws=settings.draws,
-                        bins=settings.bins,
-                        shifts=tuple(settings.shifts),
                         outside=outside,
                     ),
                     label=f"{options.title}  repetition {repetition}"
