@@ -23,9 +23,6 @@ from gpsuite.experiments.active_learning.repetitions import (
     Repetition,
     Samples,
     ToyData,
-    engine_repetition,
-    gp_repetition,
-    toy_repetition,
 )
 from gpsuite.experiments.base import (
     BUDGET,
@@ -429,12 +426,8 @@ def run_repetition(task: Task[RepetitionTask], shared: SharedWork) -> Outcome:
 
 def read_repetition(task: Task[RepetitionTask]) -> Repetition:
     """Return the repetition's data; the same for every pipeline with the same kind of queries."""
-    data, queries = task.params.data, task.params.pipeline.queries
-    if isinstance(data, ToyData):
-        return toy_repetition(data, queries)
-    if isinstance(data, GpData):
-        return gp_repetition(data, queries)
-    return engine_repetition(load(task.require_dataset()), data, queries)
+    params = task.params
+    return params.data.read(params.pipeline.queries, lambda: load(task.require_dataset()))
 
 
 def problem_of(repetition: Repetition, delta: float) -> Problem:

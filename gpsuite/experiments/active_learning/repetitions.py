@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
@@ -129,7 +131,7 @@ def positions(wanted: IntArray, pool: IntArray) -> IntArray:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RepetitionData:
+class RepetitionData(ABC):
     """What the data of one repetition depend on, wherever they come from.
 
     Attributes:
@@ -149,6 +151,10 @@ class RepetitionData:
     def offers_to(self, queries: str) -> str:
         """Return what pool rows offer to a kind of queries: full ones measure everything, and a row leaves."""
         return PAIRS if queries == "full" else self.offers
+
+    @abstractmethod
+    def read(self, queries: str, rows: Callable[[], Dataset]) -> Repetition:
+        """Return the data for a kind of queries, `partial` or `full`; `rows` reads the dataset, if there is one."""
 
 
 # Repetitions on simulated data: sine and sigmoid, and draws from multi-output GPs (Li et al. 2022, I.3).
@@ -173,6 +179,10 @@ class ToyData(RepetitionData):
     form: Form
     pool_rows: int
     unequal: str
+
+    def read(self, queries: str, rows: Callable[[], Dataset]) -> Repetition:
+        """Return `toy_repetition`."""
+        return toy_repetition(self, queries)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,6 +214,10 @@ class GpData(RepetitionData):
 
     draw: int
     samples: Samples
+
+    def read(self, queries: str, rows: Callable[[], Dataset]) -> Repetition:
+        """Return `gp_repetition`."""
+        return gp_repetition(self, queries)
 
 
 def toy_repetition(data: ToyData, queries: str) -> Repetition:
@@ -313,6 +327,10 @@ class EngineData(RepetitionData):
     test_rows: int
     repetition: int
     start_seed: int
+
+    def read(self, queries: str, rows: Callable[[], Dataset]) -> Repetition:
+        """Return `engine_repetition`."""
+        return engine_repetition(rows(), self, queries)
 
 
 def engine_repetition(measured: Dataset, data: EngineData, queries: str) -> Repetition:
