@@ -25,9 +25,9 @@ from gpsuite.methods.active_learning.acquisition import (
 )
 from gpsuite.methods.active_learning.inference import InferenceSettings, Learner
 from gpsuite.methods.active_learning.problem import (
+    ExplorationProblem,
     Judgement,
     Oracle,
-    Problem,
     WhenNothingIsSafe,
     checked_choice,
     moment_matched_probability,
@@ -99,7 +99,7 @@ class Planner:
 
     def __init__(
         self,
-        problem: Problem,
+        problem: ExplorationProblem,
         pipeline: Pipeline,
         rng: np.random.Generator,
         settings: InferenceSettings | None,
@@ -421,7 +421,7 @@ class Explorer(Iterator[Step]):
 
 
 def explore(
-    problem: Problem,
+    problem: ExplorationProblem,
     pipeline: Pipeline,
     oracle: Oracle,
     rng: np.random.Generator,

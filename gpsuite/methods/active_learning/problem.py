@@ -184,7 +184,7 @@ class Judgement:
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class ExplorationProblem:
     """One task of safe active learning.
 
     Attributes:

@@ -76,7 +76,7 @@ PARAMETRISATIONS.register("log")(Log())
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class RiskProblem:
     """A bound to be minimised: on which data, for which loss, with which confidence.
 
     Attributes:

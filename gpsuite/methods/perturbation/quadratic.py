@@ -16,8 +16,8 @@ from gpsuite.arrays import FloatArray
 from gpsuite.methods.perturbation import objectives
 from gpsuite.methods.perturbation.nonsmooth import EpsilonSVR, KernelLasso
 from gpsuite.methods.perturbation.objectives import (
-    Fit,
     Form,
+    Minimiser,
     Objective,
     QuadraticObjective,
     Weighting,
@@ -27,12 +27,12 @@ from gpsuite.methods.perturbation.objectives import (
 
 __all__ = [
     "EpsilonSVR",
-    "Fit",
     "Form",
     "KernelLSSVM",
     "KernelLasso",
     "KernelRidge",
     "LinearLSSVM",
+    "Minimiser",
     "Objective",
     "QuadraticObjective",
     "SparseKernelRidge",

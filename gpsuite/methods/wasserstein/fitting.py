@@ -230,9 +230,9 @@ def fit_classifier(
         ValueError: if a label is not a class, or a class has no training row.
     """
     configure()
-    from gpsuite.methods.wasserstein.classifiers import CLASSIFIERS, Fit
+    from gpsuite.methods.wasserstein.classifiers import CLASSIFIERS, ClassifierFit
 
-    fit = Fit(rows, n_classes, options or ClassifierOptions(), seed, budget or Budget())
+    fit = ClassifierFit(rows, n_classes, options or ClassifierOptions(), seed, budget or Budget())
     return CLASSIFIERS.get(name)(fit)
 
 

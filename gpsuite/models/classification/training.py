@@ -39,7 +39,7 @@ class StartOutsideBoxError(ValueError):
     """A search for hyperparameters that would start outside of its box; says where, and what the box is."""
 
 
-class Fit(Protocol):
+class Approximation(Protocol):
     @property
     def log_marginal_likelihood(self) -> float: ...
     @property
@@ -50,7 +50,7 @@ class Fit(Protocol):
     def state(self) -> FloatArray: ...
 
 
-FitT = TypeVar("FitT", bound=Fit)
+FitT = TypeVar("FitT", bound=Approximation)
 FitAt = Callable[[Hyperparameters, FloatArray | None], FitT]
 
 

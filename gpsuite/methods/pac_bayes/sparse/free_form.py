@@ -21,7 +21,7 @@ from scipy.linalg.blas import dtrmm, dtrsm
 from gpsuite.arrays import FloatArray
 from gpsuite.methods.pac_bayes.losses import Loss
 from gpsuite.methods.pac_bayes.posteriors import RiskAndKL, check_logarithms, checked_data, gibbs_risk
-from gpsuite.methods.pac_bayes.problem import Problem, Search, TrainedGP
+from gpsuite.methods.pac_bayes.problem import RiskProblem, Search, TrainedGP
 from gpsuite.methods.pac_bayes.sparse.algebra import (
     LARGEST_SLACK,
     BlockArray,
@@ -123,7 +123,7 @@ class FreeFormObjective:
         ValueError: if M < 1.
     """
 
-    def __init__(self, problem: Problem, n_inducing: int, store: bool | None = None) -> None:
+    def __init__(self, problem: RiskProblem, n_inducing: int, store: bool | None = None) -> None:
         if n_inducing < 1:
             raise ValueError(f"n_inducing must be at least 1, got {n_inducing}")
         self._X, self._y, n = problem.X, problem.y, len(problem.y)
@@ -304,7 +304,7 @@ class TrainedFreeForm:
     jitter: float
 
 
-def train_free_form(problem: Problem, Z: FloatArray, alpha: float, search: Search) -> TrainedFreeForm:
+def train_free_form(problem: RiskProblem, Z: FloatArray, alpha: float, search: Search) -> TrainedFreeForm:
     """Minimise the bound of a free-form posterior over kernel hyperparameters, inducing inputs and the posterior.
 
     L-BFGS-B from the posterior of `SparseGPPosterior` at the start, whose bound is that of `SparseGPObjective`: the

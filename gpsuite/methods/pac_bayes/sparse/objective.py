@@ -23,7 +23,7 @@ from scipy.linalg.blas import dger, dtrmm, dtrsm
 from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.errors import unknown_name
 from gpsuite.methods.pac_bayes.posteriors import RiskAndKL, check_logarithms, checked_data
-from gpsuite.methods.pac_bayes.problem import Problem
+from gpsuite.methods.pac_bayes.problem import RiskProblem
 from gpsuite.methods.pac_bayes.sparse.algebra import (
     BlockArray,
     CovarianceForm,
@@ -97,7 +97,7 @@ class SparseGPObjective:
 
     def __init__(
         self,
-        problem: Problem,
+        problem: RiskProblem,
         alpha: float,
         n_inducing: int,
         store: bool | None = None,

@@ -20,7 +20,7 @@ from scipy.optimize import Bounds
 
 from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.budget import Budget
-from gpsuite.methods.pac_bayes.problem import Problem, Search, TrainedGP
+from gpsuite.methods.pac_bayes.problem import RiskProblem, Search, TrainedGP
 from gpsuite.methods.pac_bayes.sparse.algebra import checked_inducing
 from gpsuite.methods.pac_bayes.sparse.objective import Form, SparseGPObjective, SparseLikelihoodObjective
 from gpsuite.models.config import Hyperparameters
@@ -194,7 +194,7 @@ class TrainedSparseGP:
     jitter: float
 
 
-def train_sparse_gp(problem: Problem, Z: FloatArray, alpha: float, search: Search) -> TrainedSparseGP:
+def train_sparse_gp(problem: RiskProblem, Z: FloatArray, alpha: float, search: Search) -> TrainedSparseGP:
     """Minimise the bound of a sparse GP over hyperparameters and inducing inputs, then round those of the kernel.
 
     Variance and lengthscales stay in the box [e^-6, e^6] of the grid; Z is free. The published search is L-BFGS-B on
