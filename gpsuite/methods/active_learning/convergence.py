@@ -34,11 +34,9 @@ class AllowedRegion(Protocol):
 
     def allowed(self) -> BoolArray:
         """Return the mask of inputs that may be queried now, [n]."""
-        ...
 
     def observe(self, x: int) -> None:
         """Take note of a query at input number x."""
-        ...
 
 
 class ConditionedVector:

@@ -136,11 +136,7 @@ class Learner:
 
     @property
     def predictions(self) -> PoolPredictions:
-        """Of every hyperparameter vector that predicts.
-
-        Raises:
-            ValueError: before the first `predict`.
-        """
+        """Of every hyperparameter vector that predicts; ValueError before the first `predict`."""
         if self._predictions is None or not self._counts:
             raise ValueError("predict first")
         return self._predictions

@@ -146,11 +146,7 @@ class ConfidenceRegion:
 
     @cached_property
     def quadratic(self) -> PerturbedQuadratic:
-        """The region's comparisons as quadratic inequalities.
-
-        Raises:
-            ValueError: if the objective is not quadratic.
-        """
+        """The region's comparisons as quadratic inequalities; ValueError if the objective is not quadratic."""
         if not isinstance(self.objective, QuadraticObjective):
             raise ValueError(
                 f"{type(self.objective).__name__} is not quadratic: it has no ellipsoid, and a band needs members "

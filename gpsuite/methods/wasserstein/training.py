@@ -40,11 +40,9 @@ class Trainable(Protocol):
 
     def loss(self, X: Any, y: Any, seed: Any) -> Any:
         """Return the scalar to be minimised for a batch [N_B, D], [N_B]; seed: two integers of this step."""
-        ...
 
     def validation_loss(self, X: FloatArray, y: npt.NDArray[Any]) -> float:
         """Return the mean negative log predictive probability or density of held-out rows, in nats."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)

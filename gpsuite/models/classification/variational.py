@@ -77,11 +77,7 @@ def build_bernoulli(link: Link) -> gpflow.likelihoods.Bernoulli:
 
 
 def link_of(likelihood: gpflow.likelihoods.Likelihood) -> Link:
-    """Return the link of a Bernoulli likelihood.
-
-    Raises:
-        TypeError: for another likelihood or an unknown inverse link.
-    """
+    """Return the link of a Bernoulli likelihood; TypeError for another likelihood or an unknown inverse link."""
     if type(likelihood) in (gpflow.likelihoods.Bernoulli, StableBernoulli):
         for inverse, link in (
             (inv_probit, SQUEEZED_PROBIT),

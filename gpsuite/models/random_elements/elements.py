@@ -213,7 +213,6 @@ class VariationalKernel(Protocol):
             features: A(X) of the measure's basis [M, N]; None if there is no basis.
             chosen: S, at most N; 0 where only the variances are needed.
         """
-        ...
 
 
 class SparseKernel:
@@ -289,7 +288,6 @@ class VariationalMean(Protocol):
 
     def __call__(self, X: Any, features: Any) -> Any:
         """Return m_Q(X), shape [N, C]; features: A(X) of the measure's basis [M, N], or None."""
-        ...
 
 
 class NetworkMean:

@@ -130,12 +130,14 @@ SCENARIOS: dict[str, golden.Scenario] = {
     "losses": of_losses,
     "bounds": of_bounds,
     **{f"full GP, {objective}": partial(of_full, "band01", objective) for objective in bounds.OBJECTIVES},
-    **{f"sparse GP, {loss}, alpha {alpha}": partial(of_sparse, loss, alpha)
-       for loss, alpha in (("band01", 1.0), ("exp", 0.0), ("band01", 0.5))},
+    **{
+        f"sparse GP, {loss}, alpha {alpha}": partial(of_sparse, loss, alpha)
+        for loss, alpha in (("band01", 1.0), ("exp", 0.0), ("band01", 0.5))
+    },
     **{f"certificate, {kind}": partial(of_certificate, kind, None) for kind in KINDS},
     "certificate, inducing inputs that nearly coincide": partial(of_certificate, "fitc", 1e-3),
     "certificate, repeated rows": with_repeated_rows,
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", SCENARIOS)

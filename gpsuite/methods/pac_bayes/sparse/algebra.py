@@ -494,9 +494,12 @@ class RiskSums:
     def scaled(self, factor: float) -> RiskSums:
         """Return this with every derivative times a factor."""
         return replace(
-            self, d_mean=self.d_mean * factor, d_variance=self.d_variance * factor, C=self.C * factor,
+            self,
+            d_mean=self.d_mean * factor,
+            d_variance=self.d_variance * factor,
+            C=self.C * factor,
             V_d_mean=self.V_d_mean * factor,
-        )  # fmt: skip
+        )
 
 
 def sum_risk(
@@ -555,9 +558,14 @@ class Slopes:
 
 
 def sparse_slack(
-    inducing: InducingKernel, posterior: WhitenedPosterior, X: FloatArray, y: FloatArray, noise: float, alpha: float,
+    inducing: InducingKernel,
+    posterior: WhitenedPosterior,
+    X: FloatArray,
+    y: FloatArray,
+    noise: float,
+    alpha: float,
     slopes: Slopes,
-) -> float:  # fmt: skip
+) -> float:
     """Return by how much rounding of K_ZZ can move a number of the posterior between FITC and VFE.
 
     With P = S (F V Lambda^-1 V'/2 - C) S, C = V diag(gv) V', u = S (V gm + F b) and E = V diag(d/d Lambda) V' the

@@ -167,8 +167,13 @@ class FreeFormObjective:
         return inducing.whitened(features[rows], self._V.block(rows))
 
     def _gradient(
-        self, inducing: InducingKernel, features: FloatArray, gaussian: WhitenedGaussian, risk: RiskSums, d_kl: float
-    ) -> FreeFormGradient:  # fmt: skip
+        self,
+        inducing: InducingKernel,
+        features: FloatArray,
+        gaussian: WhitenedGaussian,
+        risk: RiskSums,
+        d_kl: float,
+    ) -> FreeFormGradient:
         """Second sweep: contract the adjoint of K_ZX, and those of K_ZZ, m and T.
 
         V turns with L alone, so the adjoint of K_ZZ is L^-T (Phi + Phi') L^-1 / 2 with Phi the lower triangle, its
@@ -187,9 +192,14 @@ class FreeFormObjective:
         return FreeFormGradient(d_theta, contraction.d_Z, risk.V_d_mean + d_kl * m, d_factor)
 
     def _sweep(
-        self, inducing: InducingKernel, features: FloatArray, m: FloatArray, excess: FloatArray, risk: RiskSums,
+        self,
+        inducing: InducingKernel,
+        features: FloatArray,
+        m: FloatArray,
+        excess: FloatArray,
+        risk: RiskSums,
         contraction: KernelContraction,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Contract the adjoint of K_ZX: 2 L^-T (T T' - I) V diag(gv) + L^-T m gm'."""
         left = dtrsm(2.0, inducing.factor, excess, side=0, lower=1, trans_a=1)
         unwhitened_m = inducing.unwhitened_vector(m)[:, None]
@@ -224,9 +234,14 @@ class FreeFormPosterior:
 
     @classmethod
     def carry(
-        cls, hyperparameters: Hyperparameters, X: FloatArray, y: FloatArray, Z: FloatArray,
-        gaussian: WhitenedGaussian, jitter: float = 0.0,
-    ) -> FreeFormPosterior:  # fmt: skip
+        cls,
+        hyperparameters: Hyperparameters,
+        X: FloatArray,
+        y: FloatArray,
+        Z: FloatArray,
+        gaussian: WhitenedGaussian,
+        jitter: float = 0.0,
+    ) -> FreeFormPosterior:
         """Carry a posterior of the whitened inducing variables to the training points, in O(N M^2) time.
 
         The same whitened posterior can be carried by any hyperparameters, rounded ones for a certificate.

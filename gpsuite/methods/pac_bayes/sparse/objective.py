@@ -239,9 +239,14 @@ class SparseGPObjective:
         return d_theta, contraction.d_Z
 
     def _sweep(
-        self, state: _State, risk: RiskSums, adjoint: _Adjoint, contraction: KernelContraction, d_noise: FloatArray,
+        self,
+        state: _State,
+        risk: RiskSums,
+        adjoint: _Adjoint,
+        contraction: KernelContraction,
+        d_noise: FloatArray,
         E: WeightedGram,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Contract the adjoint of K_ZX for alpha > 0; fill `d_noise`, in Lambda, and E = V diag(d_noise) V'."""
         for rows in blocks(self.n):
             G = self._adjoint_block(state, risk, adjoint, E, d_noise, rows)
@@ -301,8 +306,13 @@ class SparseGPObjective:
             contraction.add(G, state.features[rows], K)
 
     def _sweep_covariance_form(
-        self, state: _State, form: CovarianceForm, risk: RiskSums, adjoint: _Adjoint, contraction: KernelContraction
-    ) -> None:  # fmt: skip
+        self,
+        state: _State,
+        form: CovarianceForm,
+        risk: RiskSums,
+        adjoint: _Adjoint,
+        contraction: KernelContraction,
+    ) -> None:
         """Contract the adjoint of K_ZX for alpha = 0 in the covariance form.
 
         It is -2 T_K U diag(gv) + (2/s) L^-T P L^-1 K + L^-T u ((y - m)/s)' + L^-T b (gm - u'L^-1 K/s)'.

@@ -165,9 +165,14 @@ def minimise_in_stages(
     best = meter.lowest or start  # a line search that the budget ended may have seen the lowest
     status: Status = "budget" if reason else "done"
     return Minimum(
-        best.point, best.loss, status, "; ".join(filter(None, [meter.fault, reason])),
-        math.ceil(meter.spent - 1e-9), iterations, failures=tuple(meter.failures),
-    )  # fmt: skip
+        best.point,
+        best.loss,
+        status,
+        "; ".join(filter(None, [meter.fault, reason])),
+        math.ceil(meter.spent - 1e-9),
+        iterations,
+        failures=tuple(meter.failures),
+    )
 
 
 def _has_converged(losses: list[float], start: Evaluation) -> bool:
