@@ -45,13 +45,11 @@ class Proposal:
 
     Attributes:
         index: number of this model, from 0.
-        p: output to measure, or None: all.
         probability_safe: of x, by moment matching; NaN without a safety model.
         probabilities: of being safe at every pool input, [n]; None without a safety model.
         n_safe: number of pool inputs that are probably safe (all, without a safety model).
         n_available: number of queries that were left, safe or not.
         seconds: wall time of inference for `main` and `safety` and of `predict`.
-        diagnostics: of the inference for `main` and `safety`.
     """
 
     index: int

@@ -63,13 +63,7 @@ class Learner:
 
     `start` or `add` infers, then `predict` brings the predictions up to date.
 
-    Args:
-        X: inputs [n, D] to predict at.
-        capacity: largest number of measurements.
-        covariances: predict also the covariances between the outputs at each input.
-
     Attributes:
-        observations: all measurements so far.
         posterior: of the hyperparameters, given these.
     """
 

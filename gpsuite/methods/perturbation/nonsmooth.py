@@ -144,8 +144,6 @@ class EpsilonSVR(Objective):
     Gradient K alpha - (C/n) K psi(e), psi(e) = sign(e) where |e| > epsilon, else 0.
 
     Attributes:
-        gram: K [n, n] of distinct inputs.
-        C: weight of the residuals, > 0.
         epsilon: half width of the tube, >= 0.
         weighting: rkhs: z'Kz with z = alpha - (C/n) psi; identity: z'K^2 z.
 
@@ -217,8 +215,6 @@ class KernelLasso(Objective):
     """Kernelised LASSO: |e|^2/2 + penalty |alpha|_1, gradient -Ke + penalty sign(alpha), sign 0 = 0.
 
     Attributes:
-        gram: K [n, n] of distinct inputs.
-        penalty: lambda > 0.
         weighting: identity (K inverse cannot be had without inverting K, and there is no Hessian).
 
     Raises:

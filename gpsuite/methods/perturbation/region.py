@@ -38,7 +38,6 @@ class ConfidenceRegion:
     Labels of classes are not of this kind.
 
     Attributes:
-        perturbations: drawn once for this data set.
         features: maps inputs [J, D] to rows of Phi [J, p]; None where the design was given as a matrix.
 
     Raises:

@@ -52,10 +52,6 @@ class TrainingState:
     Attributes:
         values: of the variables, in order; likewise Adam's moments `first` and `second`, and `best`.
         best: values with the best validation score so far.
-        learning_rate: of its steps.
-        batch: rows of its steps.
-        scores: validation score after each epoch.
-        evaluations: steps done.
     """
 
     epoch: int

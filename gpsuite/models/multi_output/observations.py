@@ -40,14 +40,7 @@ class LatentKernel:
         self._fill = LATENT_KERNELS[name]
 
     def fill(self, lengthscale: FloatArray, value: FloatArray, slope: FloatArray, work: FloatArray) -> None:
-        """Compute k and l dk/dl into arrays of the shape to which r and the lengthscale broadcast.
-
-        Args:
-            lengthscale: broadcasts with r.
-            value: receives k.
-            slope: receives l dk/dl.
-            work: overwritten.
-        """
+        """Compute k and l dk/dl into arrays of the shape to which r and the lengthscale broadcast."""
         self._fill(self, lengthscale, value, slope, work)
 
 
@@ -91,7 +84,6 @@ class Observations:
     Attributes:
         X: inputs [N, D], one row per value: an input of which two outputs were measured stands twice.
         p: which output each value belongs to, counted from 0, [N].
-        y: values [N].
     """
 
     X: FloatArray

@@ -65,10 +65,8 @@ class InducingKernel:
 
     Attributes:
         centre: mean of Z [D]; inputs are centred there so that the kernel's squares cancel less.
-        lengthscales: [1] or [D].
         scaled: (Z - centre)/lengthscales [M, D].
         left: the kernel's factor of Z [M, D+2].
-        variance: sigma_f^2.
         matrix: K_ZZ [M, M], jitter included.
         factor: its lower Cholesky factor [M, M], Fortran order.
         jitter: what was added to the diagonal, as a multiple of sigma_f^2.
@@ -476,8 +474,6 @@ class RiskSums:
     """Losses and their derivatives at every point, with the sums over V that the gradient needs; see `sum_risk`.
 
     Attributes:
-        mean: of the posterior [N].
-        loss: expected loss [N].
         d_mean: its derivative in the mean [N].
         d_variance: its derivative in the variance [N].
         C: V diag(d_variance) V' [M, M].
@@ -537,7 +533,6 @@ class Slopes:
     Attributes:
         d_mean: in the posterior means at the training inputs [N].
         d_variance: in their variances [N].
-        d_kl: in the KL.
         size: how large it may be: 1 for a risk. Everything but K_ZZ costs a few ulps of it.
     """
 

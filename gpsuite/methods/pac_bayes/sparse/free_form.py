@@ -115,10 +115,6 @@ class FreeFormObjective:
     There is no noise parameter: neither the Gibbs risk nor the KL holds one. Buffers and jitter are as in
     `SparseGPObjective`, with one n x M array.
 
-    Args:
-        problem: data, loss and confidence of the bound.
-        store: whether to keep the n x M array; by default while it is below `blocks.STORED_BYTES`.
-
     Raises:
         ValueError: if M < 1.
     """
@@ -219,7 +215,6 @@ class FreeFormPosterior:
         hyperparameters: those of the prior. Only the predictive density uses the noise variance.
         kl: KL(Q||P) in nats, of the inducing variables and hence on functions.
         inducing: K_ZZ and its factor; its `jitter` is 0 unless K_ZZ is numerically singular.
-        gaussian: posterior of the whitened inducing variables.
     """
 
     hyperparameters: Hyperparameters
@@ -309,7 +304,6 @@ class TrainedFreeForm:
 
     Attributes:
         gp: the hyperparameters, and how the search went; the noise variance is that of the start.
-        gaussian: posterior of the whitened inducing variables.
         jitter: multiple of sigma_f^2 on the diagonal of K_ZZ where the bound was found; 0 if none.
     """
 
@@ -327,7 +321,6 @@ def train_free_form(problem: RiskProblem, Z: FloatArray, alpha: float, search: S
     rounded (`gp.rounded`) and the whitened posterior stays as it is.
 
     Args:
-        problem: data, loss and confidence of the bound.
         alpha: of the first posterior: 1 is FITC, 0 is VFE.
         search: limits, and the start, such as the result of `train_sparse_gp`; its noise variance only shapes the
             first posterior.

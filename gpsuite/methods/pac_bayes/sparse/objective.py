@@ -87,7 +87,6 @@ class SparseGPObjective:
     K_ZZ is once too ill-conditioned for it, and the whitened form from then on; where they change over they agree.
 
     Args:
-        store: whether to keep the n x M arrays; by default while they are below `blocks.STORED_BYTES`.
         rows: indices of the n' rows to evaluate on, each of which then counts w = n/n' times; None for all. What comes
             out is the bound of n rows of which every one is w copies: no bound for the problem, and far too good.
 
@@ -347,7 +346,6 @@ class _Parts:
     """What the two forms differ in.
 
     Attributes:
-        value: the objective in nats.
         d_diagonal: sum of the derivatives in the diagonal of K_XX.
         d_log_noise: derivative in ln s.
         middle: V_adj V' [M, M], symmetric.

@@ -187,7 +187,6 @@ class TrainedSparseGP:
     """Hyperparameters and inducing inputs found by minimising an objective.
 
     Attributes:
-        gp: the hyperparameters, and how the search went.
         Z: inducing inputs [M, D]; they carry no penalty and are not rounded.
         alpha: of the posterior that was trained: 1 is FITC, 0 is VFE (DTC).
         jitter: largest multiple of sigma_f^2 that K_ZZ needed during the search; 0 if none.
