@@ -13,7 +13,7 @@ from gpsuite.methods.pac_bayes.bounds import PAPER_GRID
 from gpsuite.methods.pac_bayes.evaluation import evaluate
 from gpsuite.methods.pac_bayes.losses import BandLoss
 from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior
-from gpsuite.methods.pac_bayes.problem import Problem
+from gpsuite.methods.pac_bayes.problem import RiskProblem
 from gpsuite.methods.pac_bayes.sparse.objective import SparseGPObjective
 from gpsuite.models.config import Hyperparameters
 from gpsuite.seeds import stream
@@ -75,7 +75,7 @@ def full_certificate(rows: int) -> str:
 def sparse_evaluation(rows: int, M: int, alpha: float) -> str:
     """Evaluate the bound that training minimises, once, with its gradient."""
     X, y = _data(rows)
-    objective = SparseGPObjective(Problem(X, y, LOSS, DELTA), alpha, M)
+    objective = SparseGPObjective(RiskProblem(X, y, LOSS, DELTA), alpha, M)
     value, *_ = objective.value_and_gradient(HYPERPARAMETERS.to_log(), X[:M].copy())
     return f"objective {value:.4f}"
 

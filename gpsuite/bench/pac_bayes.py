@@ -11,7 +11,7 @@ from gpsuite.arrays import FloatArray
 from gpsuite.bench.timing import BenchCase, Work
 from gpsuite.methods.pac_bayes.full_gp import FullGPObjective
 from gpsuite.methods.pac_bayes.losses import BandLoss
-from gpsuite.methods.pac_bayes.problem import Problem
+from gpsuite.methods.pac_bayes.problem import RiskProblem
 from gpsuite.methods.pac_bayes.sparse.algebra import InducingKernel, blocks, longest_block
 from gpsuite.methods.pac_bayes.sparse.objective import SparseGPObjective
 from gpsuite.models.config import Hyperparameters, ModelSpec
@@ -56,7 +56,7 @@ def _sparse_cases() -> list[BenchCase]:
 
 def _against(rows: int, reference: Callable[[FloatArray, FloatArray], Work]) -> tuple[Work, Work]:
     X, y = _data(rows, INPUTS)
-    objective = FullGPObjective(Problem(X, y, BandLoss(0.6), 0.01))
+    objective = FullGPObjective(RiskProblem(X, y, BandLoss(0.6), 0.01))
     return partial(objective.value_and_gradient, _start(INPUTS).to_log()), reference(X, y)
 
 
@@ -65,7 +65,7 @@ def _sparse(
 ) -> tuple[Work, Work]:
     X, y = _data(SPARSE_ROWS, SPARSE_INPUTS)
     Z = X[:M].copy()
-    objective = SparseGPObjective(Problem(X, y, BandLoss(0.6), 0.01), ALPHAS[form], M)
+    objective = SparseGPObjective(RiskProblem(X, y, BandLoss(0.6), 0.01), ALPHAS[form], M)
     return partial(objective.value_and_gradient, _start(SPARSE_INPUTS).to_log(), Z), reference(X, y, Z)
 
 

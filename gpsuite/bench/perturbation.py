@@ -25,7 +25,7 @@ from gpsuite.methods.perturbation.quadratic import (
     Objective,
 )
 from gpsuite.methods.perturbation.ranks import SignChanges, simulated_ranks
-from gpsuite.methods.perturbation.region import Region
+from gpsuite.methods.perturbation.region import ConfidenceRegion
 from gpsuite.models.radial import kappa, squared_distances
 from gpsuite.seeds import stream
 
@@ -70,12 +70,12 @@ def _memberships(model: str, vectors: int) -> tuple[Work, Work]:
     X = rng.uniform(-3.0, 3.0, (DATA, LINEAR_INPUTS if model == "linear" else 1))
     y = np.sin(2.0 * X[:, 0]) + 0.3 * rng.laplace(size=DATA)
     objective, statistic = _models(X)[model]()
-    region = Region(objective, y, SignChanges().draw(DATA, COMPARED, rng), 10)
+    region = ConfidenceRegion(objective, y, SignChanges().draw(DATA, COMPARED, rng), 10)
     alphas = region.estimate + 0.1 * rng.standard_normal((vectors, len(region.estimate)))
     return partial(region.contains, alphas), partial(_looped, region, statistic, alphas)
 
 
-def _looped(region: Region, statistic: Statistic, alphas: FloatArray) -> list[bool]:
+def _looped(region: ConfidenceRegion, statistic: Statistic, alphas: FloatArray) -> list[bool]:
     """Return the memberships one by one; without ties, which cost nothing here."""
     signs, design, y = region.perturbations.signs_and_order[0], region.objective.design, region.y
     return [

@@ -38,11 +38,7 @@ def build_kernel(
 
 
 def kernel_name(kernel: gpflow.kernels.Kernel) -> str:
-    """Return the registered name of a kernel.
-
-    Raises:
-        TypeError: if its class is not in the table.
-    """
+    """Return the registered name of a kernel; TypeError if its class is not in the table."""
     for name in KERNELS:
         if type(kernel) is KERNELS.get(name):
             return name

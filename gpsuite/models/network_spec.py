@@ -16,8 +16,6 @@ class NetworkSpec:
     """Hidden layers of a network whose outputs are linear in the last of them.
 
     Attributes:
-        widths: of the hidden layers, in order.
-        activation: one of `ACTIVATIONS`.
         image: height, width, channels of inputs that are images, row by row; None for plain vectors. Each hidden
             layer is then a 3 x 3 convolution of that many channels, followed by 2 x 2 pooling of the maximum.
 

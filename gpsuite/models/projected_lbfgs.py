@@ -162,8 +162,6 @@ def descend(
 
     Args:
         objective: loss and gradient; not finite where the loss is not defined, which shortens the step.
-        start: inside the box.
-        box: limits.
         inverse: from earlier searches, or new; this search adds to it.
         guess: point -> D0 of `InverseHessian.learn`.
         grid: where it evaluates; None: anywhere. The start and the box's limits are on it.

@@ -55,11 +55,9 @@ class Minimum:
     """The best point that a search met, and how it ended.
 
     Attributes:
-        point: the best point [K].
         loss: the loss there, such as a negative log marginal likelihood in nats; infinite if it is not defined at the
             start, where the search then ended.
         status: done (converged), budget (stopped early) or diverged (no usable optimum).
-        reason: why it ended, in words.
         message: what scipy said, or an empty string if it was interrupted.
         stalled: whether its last line search found no decrease, converged or not.
         failures: why the loss was not defined, one entry for each such evaluation.

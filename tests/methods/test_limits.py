@@ -7,7 +7,7 @@ import numpy as np
 
 from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
-from gpsuite.methods.active_learning.problem import Pool, Problem, safe_set
+from gpsuite.methods.active_learning.problem import ExplorationProblem, Pool, safe_set
 from gpsuite.methods.conformal import jackknife_plus, split_radius
 from gpsuite.methods.pac_bayes.bounds import (
     PAPER_GRID,
@@ -79,9 +79,9 @@ def latent_cells(count: int) -> object:
     return class_probability_cells(LatentBoxes((zero, zero), (one, one)), 0, count)
 
 
-def problem(delta: float = 0.05, output: int = 0) -> Problem:
+def problem(delta: float = 0.05, output: int = 0) -> ExplorationProblem:
     measured = Observations(np.array([[0.0], [1.0]]), np.array([0, output]), np.ones(2))
-    return Problem(Pool(np.zeros((3, 1)), np.ones((3, 2), dtype=bool)), measured, delta=delta)
+    return ExplorationProblem(Pool(np.zeros((3, 1)), np.ones((3, 2), dtype=bool)), measured, delta=delta)
 
 
 def predictions(p: float) -> object:

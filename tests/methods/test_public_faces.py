@@ -97,9 +97,16 @@ def test_rows_of_a_series_keep_their_places() -> None:
 
 @pytest.mark.parametrize(
     ("norm", "radius", "lower"),
-    [("linf", 0.5, -0.2), ("l2", np.inf, -0.2), ("box", 0.5, -0.2), ("box", np.nan, -0.2), ("l1", -1.0, -0.2),
-     ("box", np.inf, 0.4), ("box", np.inf, -np.inf)],
-)  # fmt: skip
+    [
+        ("linf", 0.5, -0.2),
+        ("l2", np.inf, -0.2),
+        ("box", 0.5, -0.2),
+        ("box", np.nan, -0.2),
+        ("l1", -1.0, -0.2),
+        ("box", np.inf, 0.4),
+        ("box", np.inf, -np.inf),
+    ],
+)
 def test_a_region_is_one_of_the_kinds_there_are_and_holds_its_centre(
     norm: str, radius: float, lower: float
 ) -> None:

@@ -226,23 +226,31 @@ def apart() -> list[object]:
 
 
 SCENARIOS: dict[str, golden.Scenario] = {
-    **{f"classifier, {inference}, {kernel}, {link}": partial(classifier, inference, kernel, link)
-       for inference, kernel, link in [
-           *itertools.product(("laplace", "ep"), ("squared_exponential",), ("probit", "logistic")),
-           ("laplace", "matern32", "logistic"), ("ep", "matern52", "probit"),
-       ]},
+    **{
+        f"classifier, {inference}, {kernel}, {link}": partial(classifier, inference, kernel, link)
+        for inference, kernel, link in [
+            *itertools.product(("laplace", "ep"), ("squared_exponential",), ("probit", "logistic")),
+            ("laplace", "matern32", "logistic"),
+            ("ep", "matern52", "probit"),
+        ]
+    },
     **{f"link, {name}": partial(links, name) for name in ("probit", "logistic", "squeezed_probit")},
     "training": trained,
-    **{f"{C} classes, {kernel}": partial(several_classes, C, kernel)
-       for C, kernel in [(2, "matern32"), (3, "squared_exponential"), (4, "matern52")]},
+    **{
+        f"{C} classes, {kernel}": partial(several_classes, C, kernel)
+        for C, kernel in [(2, "matern32"), (3, "squared_exponential"), (4, "matern52")]
+    },
     "expectations": expectations,
     "kernels": kernels,
-    **{f"outputs, {kind}": partial(outputs, kind) for kind in ("coregionalization", "independent", "convolution")},
+    **{
+        f"outputs, {kind}": partial(outputs, kind)
+        for kind in ("coregionalization", "independent", "convolution")
+    },
     "chains": chains,
     "clouds": clouds,
     "optima": optima,
     "distances of posteriors": apart,
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", SCENARIOS)

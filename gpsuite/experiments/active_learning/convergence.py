@@ -33,9 +33,9 @@ from gpsuite.experiments.base import (
 from gpsuite.experiments.settings import Count, Rule, at_least, filled, one_of, unique
 from gpsuite.experiments.tasks import choice, take
 from gpsuite.methods.active_learning.convergence import (
+    AllowedRegion,
     Kernel,
     QueryRun,
-    Region,
     SafeRegion,
     lemma_constant,
     log_slope,
@@ -283,7 +283,7 @@ def _convolution(
     return covariance, variance_bound(W, np.ones(W.shape[1]))
 
 
-def _safe_region(params: ConvergenceTask, X: FloatArray) -> Region:
+def _safe_region(params: ConvergenceTask, X: FloatArray) -> AllowedRegion:
     """Draw h from a squared exponential process of variance and lengthscale 1, and measure the safest inputs."""
     rng = stream(params.seed, "safety")
     covariance = squared_exponential(X, X, 1.0, 1.0)

@@ -42,11 +42,11 @@ from gpsuite.methods.active_learning.acquisition import Kernel, Pipeline, entrop
 from gpsuite.methods.active_learning.exploration import Step, explore
 from gpsuite.methods.active_learning.inference import InferenceSettings, Kind
 from gpsuite.methods.active_learning.problem import (
+    ExplorationProblem,
     Judgement,
     Monitor,
     Oracle,
     Pool,
-    Problem,
     WhenNothingIsSafe,
     safe_set,
 )
@@ -430,7 +430,7 @@ def read_repetition(task: Task[RepetitionTask]) -> Repetition:
     return params.data.read(params.pipeline.queries, lambda: load(task.require_dataset()))
 
 
-def problem_of(repetition: Repetition, delta: float) -> Problem:
+def problem_of(repetition: Repetition, delta: float) -> ExplorationProblem:
     """Return what the pipeline may see: pool, starting values, limit, and where it is judged."""
     row, p = np.nonzero(repetition.start_outputs)
     start = repetition.start
@@ -440,7 +440,7 @@ def problem_of(repetition: Repetition, delta: float) -> Problem:
         for name, rows in ((SAFE, repetition.test_safe), (UNSAFE, ~repetition.test_safe))
         if rows.any()
     }
-    return Problem(
+    return ExplorationProblem(
         pool=Pool(repetition.pool.X, repetition.available),
         outputs=Observations(start.X[row], p.astype(np.int64), start.Y[row, p]),
         safety=Observations(start.X, np.zeros(len(start.X), dtype=np.int64), start.z),

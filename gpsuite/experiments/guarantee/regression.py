@@ -24,7 +24,7 @@ from gpsuite.methods.pac_bayes import PAPER_GRID, BandLoss, FullGPPosterior
 from gpsuite.methods.pac_bayes.bounds import Certificate
 from gpsuite.methods.pac_bayes.evaluation import Copies, cautious_upper_bound, certify_posterior
 from gpsuite.methods.pac_bayes.full_gp import relevance_lengthscales, train_full_gp
-from gpsuite.methods.pac_bayes.problem import Problem, Search, TrainedGP
+from gpsuite.methods.pac_bayes.problem import RiskProblem, Search, TrainedGP
 from gpsuite.methods.robustness.regression import MEAN, prediction_range
 from gpsuite.methods.robustness.search.regions import box
 from gpsuite.models.config import Hyperparameters
@@ -278,13 +278,13 @@ def _fit(
     data, inputs, target = load(dataset), scales.inputs, scales.target
     X, y = inputs.transform(data.X[rows]), target.transform(data.y[rows, :1])[:, 0]
     width = learning.goal / float(target.scale[0]) if learning.own else learning.goal
-    problem = Problem(X, y, BandLoss(width), learning.delta, OBJECTIVE, ard=False)
+    problem = RiskProblem(X, y, BandLoss(width), learning.delta, OBJECTIVE, ard=False)
     found = _trained(problem, learning.max_evaluations, scales.standard, shared)
     posterior = FullGPPosterior.fit(PAPER_GRID.rounded(found.hyperparameters), X, y)
     return Fitted(posterior, rows, inputs, target, "" if found.status != DIVERGED else found.reason)
 
 
-def _trained(problem: Problem, max_evaluations: int, standard: float, shared: SharedWork) -> TrainedGP:
+def _trained(problem: RiskProblem, max_evaluations: int, standard: float, shared: SharedWork) -> TrainedGP:
     """Minimise the bound from two starts, and return the smaller one; it holds for both ends.
 
     At the first all hyperparameters are 1: lengthscales as other rows chose them. These may have been few, so that the

@@ -26,7 +26,7 @@ from gpsuite.methods.pac_bayes.cost import Cost, full_gp_cost, sparse_gp_cost
 from gpsuite.methods.pac_bayes.full_gp import maximise_full_likelihood, train_full_gp
 from gpsuite.methods.pac_bayes.losses import Loss
 from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior
-from gpsuite.methods.pac_bayes.problem import Problem, Search
+from gpsuite.methods.pac_bayes.problem import RiskProblem, Search
 from gpsuite.methods.pac_bayes.sparse.free_form import FreeFormPosterior, train_free_form
 from gpsuite.methods.pac_bayes.sparse.objective import Form
 from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior
@@ -63,9 +63,9 @@ class BoundOptions(MethodOptions):
         return own if own.startswith(f"{self.objective}-") else f"{own}, {self.objective} objective"
 
 
-def bound_problem(work: Training[BoundOptions], loss: Loss) -> Problem:
+def bound_problem(work: Training[BoundOptions], loss: Loss) -> RiskProblem:
     """Return the bound that a training minimises."""
-    return Problem(work.X, work.y, loss, work.delta, work.options.objective, work.ard)
+    return RiskProblem(work.X, work.y, loss, work.delta, work.options.objective, work.ard)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -32,7 +32,7 @@ from gpsuite.methods.perturbation.bands import ellipsoid_band, members_band, poi
 from gpsuite.methods.perturbation.quadratic import SparseKernelRidge
 from gpsuite.methods.perturbation.ranks import SignChanges
 from gpsuite.methods.perturbation.rays import isotropic_directions, sample_members, touching_directions
-from gpsuite.methods.perturbation.region import Region
+from gpsuite.methods.perturbation.region import ConfidenceRegion
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.reporting.comparison import Statistic, statistic_name
 from gpsuite.reporting.palette import COLOURS, LIMIT
@@ -224,8 +224,10 @@ def features(X: FloatArray) -> FloatArray:
     return gaussian(X, CENTRES, LENGTHSCALE)
 
 
-def _region(sample: Sample, rng: np.random.Generator) -> Region:
-    return Region(sample.ridge, sample.y, SignChanges().draw(len(sample.y), sample.m, rng), sample.q)
+def _region(sample: Sample, rng: np.random.Generator) -> ConfidenceRegion:
+    return ConfidenceRegion(
+        sample.ridge, sample.y, SignChanges().draw(len(sample.y), sample.m, rng), sample.q
+    )
 
 
 def region_ellipsoid(sample: Sample, rng: np.random.Generator) -> Ends:

@@ -36,7 +36,7 @@ from gpsuite.experiments.settings import Count, Positive, Rule, at_least, filled
 from gpsuite.experiments.tasks import OPTIONAL, named, take
 from gpsuite.methods.perturbation.quadratic import LinearLSSVM
 from gpsuite.methods.perturbation.ranks import ranks_of_noise, simulated_ranks
-from gpsuite.methods.perturbation.region import Region
+from gpsuite.methods.perturbation.region import ConfidenceRegion
 from gpsuite.reporting.comparison import Statistic, claim
 from gpsuite.reporting.palette import COLOURS
 from gpsuite.seeds import derived_seed, stream
@@ -328,7 +328,7 @@ def accepted_levels(compared: Sequence[int]) -> int:
         drawn = GROUPS["signs"].draw(len(X), m, rng)
         for q in (-1, 0, m, m + 1):
             try:
-                Region(LinearLSSVM(X, 1.0), X[:, 0], drawn, q)
+                ConfidenceRegion(LinearLSSVM(X, 1.0), X[:, 0], drawn, q)
             except ValueError:
                 continue
             accepted += 1

@@ -24,7 +24,7 @@ from gpsuite.methods.perturbation.quadratic import (
 )
 from gpsuite.methods.perturbation.ranks import SignChanges, simulated_ranks
 from gpsuite.methods.perturbation.rays import KernelMetric
-from gpsuite.methods.perturbation.region import ModelClass, Region, confidence_region
+from gpsuite.methods.perturbation.region import ConfidenceRegion, ModelClass, confidence_region
 from gpsuite.models.radial import kappa, squared_distances
 from gpsuite.seeds import derived_seed, stream
 from gpsuite.statistics.significance import binomial_p, bonferroni_p
@@ -132,7 +132,7 @@ class KernelProblem:
         """Return the kernel of unit variance between inputs A [I, 1] and B [K, 1]."""
         return kappa(self.kernel, squared_distances(A / self.lengthscale, B / self.lengthscale))
 
-    def region(self, X: FloatArray, y: FloatArray, q: int) -> Region:
+    def region(self, X: FloatArray, y: FloatArray, q: int) -> ConfidenceRegion:
         """Return the region of data X [n, 1], y [n] at q; the same perturbations for all q."""
         return confidence_region(
             X,

@@ -15,7 +15,7 @@ from gpsuite.experiments.base import Record, Report, Request, Task, require
 from gpsuite.experiments.settings import Count, Positive, Rule, at_least, filled, unique
 from gpsuite.methods.perturbation.quadratic import LinearLSSVM
 from gpsuite.methods.perturbation.ranks import SignChanges
-from gpsuite.methods.perturbation.region import Region
+from gpsuite.methods.perturbation.region import ConfidenceRegion
 from gpsuite.reporting.figures import Drawing
 from gpsuite.seeds import derived_seed
 
@@ -76,12 +76,12 @@ class LinearProblem:
     rays: int
     seed: int
 
-    def region(self, dataset: PreparedDataset) -> Region:
+    def region(self, dataset: PreparedDataset) -> ConfidenceRegion:
         """Return the region of a dataset of two classes in the plane."""
         X, y = two_classes(dataset)
         objective = LinearLSSVM(X, self.C, bias=False, classification=True)
         perturbations = SignChanges().draw(len(y), self.m, np.random.default_rng(self.seed))
-        return Region(objective, y, perturbations, self.q)
+        return ConfidenceRegion(objective, y, perturbations, self.q)
 
 
 def linear_tasks(request: Request[LinearSettings], params: Callable[[LinearProblem], P]) -> Iterator[Task[P]]:

@@ -41,7 +41,7 @@ from gpsuite.methods.perturbation.bands import NormBall
 from gpsuite.methods.perturbation.quadratic import KernelRidge
 from gpsuite.methods.perturbation.ranks import SignChanges
 from gpsuite.methods.perturbation.rays import kernel_directions
-from gpsuite.methods.perturbation.region import Region
+from gpsuite.methods.perturbation.region import ConfidenceRegion
 from gpsuite.models.radial import kappa, squared_distances
 from gpsuite.reporting.comparison import Statistic, claim
 from gpsuite.reporting.palette import BLACK, BLUE, VERMILION
@@ -159,7 +159,7 @@ def run_ridge(task: Task[RidgeTask], shared: SharedWork) -> Outcome:
     X = sample.X / RIDGE_LENGTHSCALE
     K = kappa("squared_exponential", squared_distances(X, X))
     drawn = SignChanges().draw(RIDGE_ROWS, task.params.m, rng)
-    region = Region(KernelRidge(K, RIDGE_PENALTY), sample.y, drawn, q)
+    region = ConfidenceRegion(KernelRidge(K, RIDGE_PENALTY), sample.y, drawn, q)
     norm = float(NormBall(K, 1.0).norms(region.estimate[None])[0])
     rays = kernel_directions(min(segments, 1000), K, "values", stream(seed, "rays", q))
     boundary = region.boundary(rays, NormBall(K, RIDGE_REACH * norm))
@@ -176,7 +176,7 @@ def run_ridge(task: Task[RidgeTask], shared: SharedWork) -> Outcome:
 
 
 def star_violations(
-    region: Region, rays: FloatArray, steps: FloatArray, count: int, rng: np.random.Generator
+    region: ConfidenceRegion, rays: FloatArray, steps: FloatArray, count: int, rng: np.random.Generator
 ) -> tuple[int, FloatArray]:
     """Return how many of `count` segments from members to the estimate leave the region, and the members.
 
@@ -198,7 +198,7 @@ def star_violations(
     return int(np.count_nonzero(~region.contains(points))), members
 
 
-def order_of_ranks(region: Region, far: FloatArray) -> dict[str, bool]:
+def order_of_ranks(region: ConfidenceRegion, far: FloatArray) -> dict[str, bool]:
     """Return whether the estimate and a far point [p] are members, by the corrected and by the printed rank.
 
     The poster prints the rank as 1 + #{i : Z_0 < Z_i}, the other way round.
@@ -233,12 +233,12 @@ def ellipse_points(centre: FloatArray, shape: FloatArray, radius: float, rays: F
     return np.asarray(centre + steps[:, None] * rays)
 
 
-def _information(region: Region) -> FloatArray:
+def _information(region: ConfidenceRegion) -> FloatArray:
     """Return Phi'Phi."""
     return np.asarray(region.objective.design.T @ region.objective.design)
 
 
-def asymptotic_radius(region: Region) -> float:
+def asymptotic_radius(region: ConfidenceRegion) -> float:
     """Return s^2 chi^2_{p coefficients}(1 - q/m), s^2 = |e|^2/(n - p): of least squares as n grows, for d'Phi'Phi d."""
     n, width = region.objective.design.shape
     residuals = region.y - region.objective.design @ region.estimate

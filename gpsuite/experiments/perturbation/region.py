@@ -29,7 +29,7 @@ from gpsuite.experiments.base import (
 from gpsuite.experiments.perturbation.coverage_models import GROUPS
 from gpsuite.experiments.perturbation.linear_models import check_levels
 from gpsuite.experiments.perturbation.region_problem import (
-    Problem,
+    RegionProblem,
     RegionTask,
     input_number,
     read_problem,
@@ -50,7 +50,7 @@ from gpsuite.experiments.settings import (
 from gpsuite.experiments.tasks import take
 from gpsuite.methods.perturbation.bands import Band, ellipsoid_band, pointwise_band
 from gpsuite.methods.perturbation.rays import isotropic_directions, sample_members
-from gpsuite.methods.perturbation.region import Region
+from gpsuite.methods.perturbation.region import ConfidenceRegion
 from gpsuite.reporting.comparison import Statistic, statistic_name
 from gpsuite.reporting.palette import BLUE, VERMILION, tint
 from gpsuite.seeds import derived_seed, stream
@@ -190,7 +190,7 @@ def run(task: Task[RegionTask], shared: SharedWork) -> Outcome:
     return Outcome(metrics, arrays=arrays, headline=headline)
 
 
-def _curve(problem: Problem, column: int, points: int) -> tuple[FloatArray, FloatArray]:
+def _curve(problem: RegionProblem, column: int, points: int) -> tuple[FloatArray, FloatArray]:
     """Return values of one input over its range, others at their median, and rows of Phi there."""
     x = np.tile(np.median(problem.X, axis=0), (points, 1))
     x[:, column] = np.linspace(problem.X[:, column].min(), problem.X[:, column].max(), points)
@@ -213,7 +213,7 @@ class _Part:
     cut: str = ""
 
 
-def _bands(region: Region, problem: Problem, curve: FloatArray, clock: Budget) -> _Part:
+def _bands(region: ConfidenceRegion, problem: RegionProblem, curve: FloatArray, clock: Budget) -> _Part:
     """Return a level's radius, mean widths at the data, and bands on the curve."""
     ellipsoid, quadratic, cut = region.ellipsoid(), region.quadratic, False
     bands: dict[str, Band] = {}
@@ -237,7 +237,7 @@ def _bands(region: Region, problem: Problem, curve: FloatArray, clock: Budget) -
     return _Part({"radius": radius, **found}, drawn, "ellipsoid band for pointwise one" if cut else "")
 
 
-def _rays(region: Region, rays: int, rng: np.random.Generator, clock: Budget) -> _Part:
+def _rays(region: ConfidenceRegion, rays: int, rng: np.random.Generator, clock: Budget) -> _Part:
     """Return what a level's rays found, as many as there are seconds for."""
     ellipsoid = region.ellipsoid()
     directions = isotropic_directions(rays, np.linalg.inv(region.quadratic.triangle), rng)

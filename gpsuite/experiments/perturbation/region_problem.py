@@ -19,7 +19,7 @@ from gpsuite.errors import UserError, unknown_name
 from gpsuite.experiments.perturbation.coverage_models import GROUPS
 from gpsuite.experiments.settings import require_one_output
 from gpsuite.methods.perturbation.quadratic import LinearLSSVM, SparseKernelRidge
-from gpsuite.methods.perturbation.region import ModelClass, Region, confidence_region
+from gpsuite.methods.perturbation.region import ConfidenceRegion, ModelClass, confidence_region
 from gpsuite.models.radial import kappa, squared_distances
 from gpsuite.seeds import stream
 
@@ -87,7 +87,7 @@ class Rows:
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class RegionProblem:
     """A region of a dataset's rows, in scaled units, and the way back.
 
     Attributes:
@@ -100,7 +100,7 @@ class Problem:
         unit: standard deviation of the target there.
     """
 
-    region: Region
+    region: ConfidenceRegion
     X: FloatArray
     columns: IntArray
     mean: FloatArray
@@ -115,7 +115,7 @@ class Problem:
         return self.region.features(x[:, self.columns])
 
 
-def read_problem(prepared: PreparedDataset, params: RegionTask) -> Problem:
+def read_problem(prepared: PreparedDataset, params: RegionTask) -> RegionProblem:
     """Return the region of a dataset under a task's model, at the first of its levels.
 
     Raises:
@@ -256,7 +256,7 @@ def _refuse_means(data: Dataset, params: RegionTask, twins: IntArray) -> None:
     )
 
 
-def _problem(rows: Rows, params: RegionTask, columns: IntArray) -> Problem:
+def _problem(rows: Rows, params: RegionTask, columns: IntArray) -> RegionProblem:
     first = rows.X[rows.first]
     mean, spread = first.mean(axis=0), first.std(axis=0)
     spread = np.where(spread > 0.0, spread, 1.0)
@@ -279,7 +279,7 @@ def _problem(rows: Rows, params: RegionTask, columns: IntArray) -> Problem:
         group=GROUPS[params.group],
         rng=stream(params.seed, "perturbations", params.model),
     )
-    return Problem(region, X, columns, mean, spread, offset, unit or 1.0)
+    return RegionProblem(region, X, columns, mean, spread, offset, unit or 1.0)
 
 
 def told_apart(centres: FloatArray, X: FloatArray, lengthscale: float) -> FloatArray:

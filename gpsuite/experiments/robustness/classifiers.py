@@ -350,7 +350,7 @@ def train_minibatch(
     from gpsuite.models.tensorflow_setup import configure
 
     configure()  # before anything else imports TensorFlow
-    from gpsuite.methods.wasserstein.classifiers import CLASSIFIERS, Fit
+    from gpsuite.methods.wasserstein.classifiers import CLASSIFIERS, ClassifierFit
     from gpsuite.methods.wasserstein.fitting import ClassifierOptions, TrainingOptions
     from gpsuite.models.classification.links import PROBIT
     from gpsuite.models.classification.variational import softmax_posterior
@@ -367,7 +367,7 @@ def train_minibatch(
     )
     name = "svgp_softmax" if method.inference == "svgp" else "gwi_bernoulli" if C == 2 else "gwi_kernel"
     seed = derived_seed(model.draw_seed, "minibatches")
-    found = CLASSIFIERS.get(name)(Fit(training_rows(problem, model), C, options, seed, budget))
+    found = CLASSIFIERS.get(name)(ClassifierFit(training_rows(problem, model), C, options, seed, budget))
     if found.report.status == "diverged":
         raise NotConvergedError(f"{method.inference}: {found.report.reason}")
     if name == "svgp_softmax":

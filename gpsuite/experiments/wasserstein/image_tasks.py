@@ -380,7 +380,7 @@ def fit(task: Task[ImageTask], images: Images, shared: SharedWork) -> FittedClas
 
     configure()  # before anything else imports TensorFlow
     from gpsuite.budget import Budget
-    from gpsuite.methods.wasserstein.classifiers import CLASSIFIERS, Fit, NoKeeper
+    from gpsuite.methods.wasserstein.classifiers import CLASSIFIERS, ClassifierFit, NoKeeper
     from gpsuite.methods.wasserstein.fitting import ClassifierOptions
     from gpsuite.methods.wasserstein.training import StateFolder
     from gpsuite.models.network_spec import NetworkSpec
@@ -406,7 +406,7 @@ def fit(task: Task[ImageTask], images: Images, shared: SharedWork) -> FittedClas
     steps = t.training.steps(len(rows.X)) * (params.members if name == "ensemble" else 1)
     budget = Budget(task.budget_seconds, evaluations=steps, observer=shared.observer)
     keeper = NoKeeper() if shared.states is None else StateFolder(shared.states)
-    return CLASSIFIERS.get(name)(Fit(rows, images.n_classes, options, params.seed, budget, keeper))
+    return CLASSIFIERS.get(name)(ClassifierFit(rows, images.n_classes, options, params.seed, budget, keeper))
 
 
 def test_scores(prediction: ClassPrediction, y: IntArray, bins: int) -> dict[str, float]:

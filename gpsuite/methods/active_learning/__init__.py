@@ -15,11 +15,12 @@ from gpsuite.methods.active_learning.plan.ask_tell import (
     Proposal,
 )
 from gpsuite.methods.active_learning.plan.safety import SafetyGuard
-from gpsuite.methods.active_learning.problem import Monitor, Pool, Problem, SafetyLimit
+from gpsuite.methods.active_learning.problem import ExplorationProblem, Monitor, Pool, SafetyLimit
 from gpsuite.models.multi_output.observations import Observations
 from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings
 
 __all__ = [
+    "ExplorationProblem",
     "Explorer",
     "InferenceSettings",
     "MeasurementPlanner",
@@ -30,7 +31,6 @@ __all__ = [
     "Plan",
     "Planner",
     "Pool",
-    "Problem",
     "Proposal",
     "SMCSettings",
     "SafetyGuard",

@@ -86,14 +86,12 @@ class Pipeline:
     """A model of the outputs, a rule for the next query, and whether queries must be safe.
 
     Attributes:
-        name: as in tables.
         mixing: `free` is the linear model of coregionalization with L = P, `identity` independent processes,
             `convolution` the convolution process of the paper's section G.
         acquisition: `entropy` takes the largest predictive entropy, Eq. (7); `random` any allowed query.
         safe: whether only queries that are probably safe are allowed; if not, no safety model is trained.
         queries: `partial` measures one output per query, `full` all P.
         kernel: of the latent processes and of the safety model; the convolution process has its own.
-        priors: of the hyperparameters, of the outputs' and of the safety model.
 
     Raises:
         ValueError: if one of the names is unknown, or `safe` is neither true nor false.
@@ -165,7 +163,6 @@ def log_densities(
         mean: of the noise-free outputs for each of S hyperparameter vectors, [S, n, P].
         variance: of the noise-free outputs, [S, n, P].
         noise: variances of the noise, [S, P].
-        weights: not negative, summing to 1, [S].
         convention: `mixture`: log density of the mixture. `moment_matched`: of the normal distribution of its moments,
             noise included. `last_noise`: the same with the last hyperparameter vector's noise, as the paper's
             authors compute it.

@@ -29,16 +29,14 @@ class NothingAllowedError(ValueError):
     """No input of the pool may be queried."""
 
 
-class Region(Protocol):
+class AllowedRegion(Protocol):
     """Which inputs may be queried; it may change with every query."""
 
     def allowed(self) -> BoolArray:
         """Return the mask of inputs that may be queried now, [n]."""
-        ...
 
     def observe(self, x: int) -> None:
         """Take note of a query at input number x."""
-        ...
 
 
 class ConditionedVector:
@@ -151,7 +149,7 @@ def _running_mean(values: FloatArray) -> FloatArray:
 
 
 def query_single_outputs(
-    covariance: FloatArray, noise: FloatArray, n: int, region: Region | None = None
+    covariance: FloatArray, noise: FloatArray, n: int, region: AllowedRegion | None = None
 ) -> QueryRun:
     """Query n times the allowed (x, p) of largest predictive entropy, that is variance (Eq. 7, 9, partial outputs).
 
@@ -184,7 +182,7 @@ def query_single_outputs(
 
 
 def query_all_outputs(
-    covariance: FloatArray, noise: FloatArray, n: int, region: Region | None = None
+    covariance: FloatArray, noise: FloatArray, n: int, region: AllowedRegion | None = None
 ) -> QueryRun:
     """Query n times all outputs of the allowed x of largest entropy, that is determinant |Sigma(x)| (Eq. 7, 9, full).
 
@@ -210,7 +208,7 @@ def query_all_outputs(
     return QueryRun(entries.ravel(), trace[0], trace[1], np.cumsum(trace[2]), trace[3])
 
 
-def _allowed(region: Region | None, n: int) -> BoolArray:
+def _allowed(region: AllowedRegion | None, n: int) -> BoolArray:
     mask = np.ones(n, dtype=np.bool_) if region is None else region.allowed()
     if not mask.any():
         raise NothingAllowedError("no input of the pool may be queried")

@@ -25,9 +25,9 @@ from gpsuite.methods.active_learning.acquisition import (
 )
 from gpsuite.methods.active_learning.inference import InferenceSettings, Learner
 from gpsuite.methods.active_learning.problem import (
+    ExplorationProblem,
     Judgement,
     Oracle,
-    Problem,
     WhenNothingIsSafe,
     checked_choice,
     moment_matched_probability,
@@ -45,13 +45,11 @@ class Proposal:
 
     Attributes:
         index: number of this model, from 0.
-        p: output to measure, or None: all.
         probability_safe: of x, by moment matching; NaN without a safety model.
         probabilities: of being safe at every pool input, [n]; None without a safety model.
         n_safe: number of pool inputs that are probably safe (all, without a safety model).
         n_available: number of queries that were left, safe or not.
         seconds: wall time of inference for `main` and `safety` and of `predict`.
-        diagnostics: of the inference for `main` and `safety`.
     """
 
     index: int
@@ -99,7 +97,7 @@ class Planner:
 
     def __init__(
         self,
-        problem: Problem,
+        problem: ExplorationProblem,
         pipeline: Pipeline,
         rng: np.random.Generator,
         settings: InferenceSettings | None,
@@ -421,7 +419,7 @@ class Explorer(Iterator[Step]):
 
 
 def explore(
-    problem: Problem,
+    problem: ExplorationProblem,
     pipeline: Pipeline,
     oracle: Oracle,
     rng: np.random.Generator,

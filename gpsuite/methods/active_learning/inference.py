@@ -63,13 +63,7 @@ class Learner:
 
     `start` or `add` infers, then `predict` brings the predictions up to date.
 
-    Args:
-        X: inputs [n, D] to predict at.
-        capacity: largest number of measurements.
-        covariances: predict also the covariances between the outputs at each input.
-
     Attributes:
-        observations: all measurements so far.
         posterior: of the hyperparameters, given these.
     """
 
@@ -136,11 +130,7 @@ class Learner:
 
     @property
     def predictions(self) -> PoolPredictions:
-        """Of every hyperparameter vector that predicts.
-
-        Raises:
-            ValueError: before the first `predict`.
-        """
+        """Of every hyperparameter vector that predicts; ValueError before the first `predict`."""
         if self._predictions is None or not self._counts:
             raise ValueError("predict first")
         return self._predictions

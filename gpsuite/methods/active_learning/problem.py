@@ -29,11 +29,7 @@ SAME = 1e-14
 
 
 def checked_choice(word: WhenNothingIsSafe) -> WhenNothingIsSafe:
-    """Return the choice.
-
-    Raises:
-        ValueError: if the word is unknown.
-    """
+    """Return the choice; ValueError if the word is unknown."""
     if word not in get_args(WhenNothingIsSafe):
         raise ValueError(
             f"when_nothing_is_safe={word!r}: must be one of {', '.join(get_args(WhenNothingIsSafe))}"
@@ -153,11 +149,7 @@ class Pool:
 
 @dataclass(frozen=True, eq=False)
 class Monitor:
-    """Inputs at which every model of the sequence is judged.
-
-    Raises:
-        ValueError: if the shapes do not fit.
-    """
+    """Inputs at which every model of the sequence is judged; ValueError if the shapes do not fit."""
 
     X: FloatArray
     Y: FloatArray | None = None
@@ -184,7 +176,7 @@ class Judgement:
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class ExplorationProblem:
     """One task of safe active learning.
 
     Attributes:

@@ -431,6 +431,12 @@ def certify(found: RiskAndKL, terms: Terms, rounding: RiskAndKL = EXACT) -> Cert
     parts = replace(parts, rounding=rounding.kl)
     c, highest, lowest = parts.per_point, min(risk + rounding.risk, 1.0), max(risk - rounding.risk, 0.0)
     return Certificate(
-        terms.n, terms.delta, risk, parts, kl_bound(highest, c)[0], sqrt_bound(highest, c)[0],
-        lower_kl=float(kl_inverse_lower(lowest, c).p), risk_rounding=rounding.risk,
-    )  # fmt: skip
+        terms.n,
+        terms.delta,
+        risk,
+        parts,
+        kl_bound(highest, c)[0],
+        sqrt_bound(highest, c)[0],
+        lower_kl=float(kl_inverse_lower(lowest, c).p),
+        risk_rounding=rounding.risk,
+    )

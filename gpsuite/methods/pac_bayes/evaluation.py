@@ -103,7 +103,6 @@ class Evaluation:
         gibbs_risk_test: the same over the test points; where some are copies, no less than over the different ones.
         mse_train: mean squared error of the posterior mean, in squared units of y.
         nll_test: mean negative log density of the test targets in nats, noise variance included.
-        n_test: number of different test points.
     """
 
     certificate: Certificate

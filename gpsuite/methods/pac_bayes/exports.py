@@ -17,7 +17,7 @@ from gpsuite.methods.pac_bayes.losses import (
     Loss,
 )
 from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior, Posterior, RiskAndKL
-from gpsuite.methods.pac_bayes.problem import Problem, Search, TrainedGP
+from gpsuite.methods.pac_bayes.problem import RiskProblem, Search, TrainedGP
 from gpsuite.methods.pac_bayes.sparse.free_form import FreeFormPosterior, TrainedFreeForm, train_free_form
 from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior
 from gpsuite.methods.pac_bayes.sparse.training import (
@@ -43,8 +43,8 @@ __all__ = [
     "Hyperparameters",
     "Loss",
     "Posterior",
-    "Problem",
     "RiskAndKL",
+    "RiskProblem",
     "Search",
     "SparseGPPosterior",
     "Terms",

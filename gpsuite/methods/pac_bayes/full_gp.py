@@ -30,7 +30,7 @@ from gpsuite.methods.pac_bayes.posteriors import (
     log_kernel,
     log_kernel_factors,
 )
-from gpsuite.methods.pac_bayes.problem import Problem, Search, TrainedGP
+from gpsuite.methods.pac_bayes.problem import RiskProblem, Search, TrainedGP
 from gpsuite.models.config import Hyperparameters
 from gpsuite.models.linalg import NotPositiveDefiniteError
 from gpsuite.models.radial import is_far
@@ -173,7 +173,7 @@ class _Algebra:
 class FullGPObjective(_Algebra):
     """The bound of a full GP and its gradient in the logarithms of the hyperparameters; see `_Algebra`."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: RiskProblem) -> None:
         super().__init__(problem.X, problem.y, problem.n_lengthscales)
         self._loss, self._bound = problem.loss, problem.bound
 
@@ -250,7 +250,7 @@ def _mirror_lower(matrix: FloatArray) -> None:
         matrix[i:e, e:] = matrix[e:, i:e].T
 
 
-def train_full_gp(problem: Problem, search: Search) -> TrainedGP:
+def train_full_gp(problem: RiskProblem, search: Search) -> TrainedGP:
     """Minimise the bound of a full GP over its hyperparameters, then round those of the kernel.
 
     L-BFGS-B with variance and lengthscales in the box [e^-6, e^6] of the grid.

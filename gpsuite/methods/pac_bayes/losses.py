@@ -57,7 +57,7 @@ class Loss(Protocol):
 
 @dataclass(frozen=True)
 class _WidthLoss:
-    """What the losses have in common: a width epsilon > 0, in units of y."""
+    """A loss with a width epsilon > 0, in units of y; ValueError if it is not positive and finite."""
 
     epsilon: float
 
@@ -70,9 +70,6 @@ class _WidthLoss:
 @dataclass(frozen=True)
 class BandLoss(_WidthLoss):
     """The 0-1 band loss 1[|f - y| > epsilon].
-
-    Raises:
-        ValueError: if epsilon is not a positive finite number.
 
     Equation: Reeb et al. 2018, Sec. 2.1
     """
@@ -110,9 +107,6 @@ class BandLoss(_WidthLoss):
 @dataclass(frozen=True)
 class ExponentialLoss(_WidthLoss):
     """The inverted Gaussian loss 1 - exp(-((f - y)/epsilon)^2).
-
-    Raises:
-        ValueError: if epsilon is not a positive finite number.
 
     Equation: Reeb et al. 2018, Eq. (20)
     """
@@ -184,11 +178,7 @@ class _Window:
 
 @dataclass(frozen=True)
 class _CappedLoss(_WidthLoss, ABC):
-    """A loss g(|f - y|/epsilon) with g(0) = 0 that grows to 1 at epsilon and stays there.
-
-    Raises:
-        ValueError: if epsilon is not a positive finite number.
-    """
+    """A loss g(|f - y|/epsilon) with g(0) = 0 that grows to 1 at epsilon and stays there."""
 
     @abstractmethod
     def _inside(self, ratio: FloatArray) -> FloatArray: ...
@@ -234,11 +224,7 @@ class _CappedLoss(_WidthLoss, ABC):
 @LOSSES.register("capped_square")
 @dataclass(frozen=True)
 class CappedSquareLoss(_CappedLoss):
-    """The capped squared loss min(((f - y)/epsilon)^2, 1).
-
-    Raises:
-        ValueError: if epsilon is not a positive finite number.
-    """
+    """The capped squared loss min(((f - y)/epsilon)^2, 1)."""
 
     @property
     def name(self) -> str:
@@ -266,9 +252,6 @@ class CappedAbsoluteLoss(_CappedLoss):
     """The capped absolute loss min(|f - y|/epsilon, 1).
 
     The kink at f = y makes the derivative in v grow like 1/sqrt(v) where the mean meets the target.
-
-    Raises:
-        ValueError: if epsilon is not a positive finite number.
     """
 
     @property

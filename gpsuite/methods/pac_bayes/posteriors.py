@@ -219,11 +219,7 @@ def checked_data(X: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def checked_inputs(Xnew: FloatArray, dimension: int) -> FloatArray:
-    """Return new inputs as a float64 array [N', D].
-
-    Raises:
-        ValueError: if they are not a matrix with `dimension` columns.
-    """
+    """Return new inputs as a float64 array [N', D]; ValueError if they are not a matrix with `dimension` columns."""
     Xnew = np.asarray(Xnew, dtype=np.float64)
     if Xnew.ndim != 2 or Xnew.shape[1] != dimension:
         raise ValueError(f"expected new inputs [N', {dimension}], got {Xnew.shape}")

@@ -76,11 +76,10 @@ PARAMETRISATIONS.register("log")(Log())
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class RiskProblem:
     """A bound to be minimised: on which data, for which loss, with which confidence.
 
     Attributes:
-        objective: a name in `bounds.OBJECTIVES`.
         ard: one lengthscale per input, or a single one.
         bound: the bound as a function of Gibbs risk and KL, ln|Theta| for T kernel hyperparameters included.
 
@@ -169,10 +168,8 @@ class TrainedGP:
     """Hyperparameters found by minimising a bound, and how the search went.
 
     Attributes:
-        hyperparameters: as found.
         rounded: with variance and lengthscales on the grid; only for these does a certificate hold.
         objective_value: the bound at `hyperparameters`; infinite if diverged.
-        status: `done`, `budget` or `diverged`.
     """
 
     hyperparameters: Hyperparameters

@@ -10,10 +10,11 @@ from gpsuite.methods.perturbation.nonsmooth import EpsilonSVR, KernelLasso
 from gpsuite.methods.perturbation.quadratic import KernelLSSVM, KernelRidge, LinearLSSVM, SparseKernelRidge
 from gpsuite.methods.perturbation.ranks import Permutations, SignChanges, SignedPermutations
 from gpsuite.methods.perturbation.rays import Members, sample_members
-from gpsuite.methods.perturbation.region import ModelClass, Region, confidence_region
+from gpsuite.methods.perturbation.region import ConfidenceRegion, ModelClass, confidence_region
 
 __all__ = [
     "Band",
+    "ConfidenceRegion",
     "EpsilonSVR",
     "KernelLSSVM",
     "KernelLasso",
@@ -23,7 +24,6 @@ __all__ = [
     "ModelClass",
     "NormBall",
     "Permutations",
-    "Region",
     "SignChanges",
     "SignedPermutations",
     "SparseKernelRidge",

@@ -119,7 +119,6 @@ class Band:
     """Lower and upper values of functions at J inputs.
 
     Attributes:
-        centre: the estimate's function, shape [J].
         lower: shape [J], rounded outward; minus infinity where unbounded.
         upper: shape [J], rounded outward; infinite where unbounded.
         kind: where it comes from; the kinds of members are inner bands, the others outer ones.

@@ -204,7 +204,6 @@ class Ellipsoid:
     """{alpha : |R (alpha - centre)|^2 <= radius} contains the region.
 
     Attributes:
-        centre: the estimate, shape [p].
         triangle: R, shape [p, p], upper triangular; R'R is the shape matrix, the objective's Hessian under
             inverse-Hessian weighting.
         radius: the q-th largest of `gammas`, widened by SLACK; infinite if the region has no bounded ellipsoid.

@@ -15,7 +15,7 @@ import numpy as np
 
 from gpsuite.arrays import BoolArray, FloatArray
 from gpsuite.methods.perturbation import objectives
-from gpsuite.methods.perturbation.objectives import Fit, Form, Objective, Weighting, spectrum
+from gpsuite.methods.perturbation.objectives import Form, Minimiser, Objective, Weighting, spectrum
 
 _TOLERANCE = 1e-10
 _ITERATIONS = 5_000
@@ -144,8 +144,6 @@ class EpsilonSVR(Objective):
     Gradient K alpha - (C/n) K psi(e), psi(e) = sign(e) where |e| > epsilon, else 0.
 
     Attributes:
-        gram: K [n, n] of distinct inputs.
-        C: weight of the residuals, > 0.
         epsilon: half width of the tube, >= 0.
         weighting: rkhs: z'Kz with z = alpha - (C/n) psi; identity: z'K^2 z.
 
@@ -193,7 +191,7 @@ class EpsilonSVR(Objective):
         root = np.sqrt(values if self.weighting == "rkhs" else values**2)[:, None] * vectors
         return Form(root, self.weight * root, np.empty((0, len(self.gram))))
 
-    def fit(self, y: FloatArray) -> Fit:
+    def fit(self, y: FloatArray) -> Minimiser:
         """Return the minimiser: LIBSVM, then the equations of its free coefficients.
 
         The gap is against the dual y'beta - beta'K beta/2 - epsilon |beta|_1, |beta| <= C/n, at beta = alpha.
@@ -204,12 +202,12 @@ class EpsilonSVR(Objective):
         fits = [self._certified(outputs, alpha) for alpha in (rough, exact)]
         return min(fits, key=lambda fit: fit.gap)
 
-    def _certified(self, y: FloatArray, alpha: FloatArray) -> Fit:
+    def _certified(self, y: FloatArray, alpha: FloatArray) -> Minimiser:
         alpha = np.clip(alpha, -self.weight, self.weight)
         primal = self.value(y, alpha)
         dual = y @ alpha - 0.5 * alpha @ self.gram @ alpha - self.epsilon * np.abs(alpha).sum()
         gap = max(float(primal - dual), 0.0)
-        return Fit(alpha, primal, gap <= _GAP * self.value(y, np.zeros_like(y)), gap)
+        return Minimiser(alpha, primal, gap <= _GAP * self.value(y, np.zeros_like(y)), gap)
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,8 +215,6 @@ class KernelLasso(Objective):
     """Kernelised LASSO: |e|^2/2 + penalty |alpha|_1, gradient -Ke + penalty sign(alpha), sign 0 = 0.
 
     Attributes:
-        gram: K [n, n] of distinct inputs.
-        penalty: lambda > 0.
         weighting: identity (K inverse cannot be had without inverting K, and there is no Hessian).
 
     Raises:
@@ -256,7 +252,7 @@ class KernelLasso(Objective):
         outside = np.linalg.svd(vectors)[2][len(values) :]
         return Form(self.penalty * vectors, values[:, None] * vectors, self.penalty * outside)
 
-    def fit(self, y: FloatArray) -> Fit:
+    def fit(self, y: FloatArray) -> Minimiser:
         """Return the minimiser: coordinate descent, then the equations of its free coefficients.
 
         The gap is against the dual y'theta - |theta|^2/2, |K theta| <= lambda, at theta = e scaled into that set.
@@ -267,10 +263,10 @@ class KernelLasso(Objective):
         fits = [self._certified(outputs, alpha) for alpha in (rough, exact)]
         return min(fits, key=lambda fit: fit.gap)
 
-    def _certified(self, y: FloatArray, alpha: FloatArray) -> Fit:
+    def _certified(self, y: FloatArray, alpha: FloatArray) -> Minimiser:
         e = self.residuals(y, alpha)
         steepest = float(np.max(np.abs(self.gram @ e)))
         theta = e if steepest <= self.penalty else e * (self.penalty / steepest)
         primal = self.value(y, alpha)
         gap = max(float(primal - (y @ theta - 0.5 * theta @ theta)), 0.0)
-        return Fit(alpha, primal, gap <= _GAP * 0.5 * float(y @ y), gap)
+        return Minimiser(alpha, primal, gap <= _GAP * 0.5 * float(y @ y), gap)

@@ -115,7 +115,7 @@ def valid_level(q: int, m: int) -> None:
 # M = F'F turns it into the statistic Z = |slope lift(alpha) - pull score(e)|^2 + |rest lift(alpha)|^2: only
 # the rows of F on which the data acts are kept, and no Gram matrix is inverted.
 @dataclass(frozen=True, eq=False)
-class Fit:
+class Minimiser:
     """A minimiser of the objective.
 
     Attributes:
@@ -165,7 +165,7 @@ class Objective(ABC):
         """Return the gradient [..., p] at alphas [..., p] as a function of residuals e [..., n]."""
 
     @abstractmethod
-    def fit(self, y: FloatArray) -> Fit: ...
+    def fit(self, y: FloatArray) -> Minimiser: ...
 
     def lift(self, alphas: FloatArray) -> FloatArray:
         """Return what the gradient is linear in: alphas, or their signs."""
@@ -223,10 +223,10 @@ class QuadraticObjective(Objective):
     def solve(self, y: FloatArray) -> FloatArray:
         """Return alpha with P alpha = T (y - Phi alpha)."""
 
-    def fit(self, y: FloatArray) -> Fit:
+    def fit(self, y: FloatArray) -> Minimiser:
         outputs = self.check_outputs(y)
         alpha = self.solve(outputs)
-        return Fit(alpha, self.value(outputs, alpha), True)
+        return Minimiser(alpha, self.value(outputs, alpha), True)
 
 
 def spectrum(K: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -16,8 +16,8 @@ from gpsuite.arrays import FloatArray
 from gpsuite.methods.perturbation import objectives
 from gpsuite.methods.perturbation.nonsmooth import EpsilonSVR, KernelLasso
 from gpsuite.methods.perturbation.objectives import (
-    Fit,
     Form,
+    Minimiser,
     Objective,
     QuadraticObjective,
     Weighting,
@@ -27,12 +27,12 @@ from gpsuite.methods.perturbation.objectives import (
 
 __all__ = [
     "EpsilonSVR",
-    "Fit",
     "Form",
     "KernelLSSVM",
     "KernelLasso",
     "KernelRidge",
     "LinearLSSVM",
+    "Minimiser",
     "Objective",
     "QuadraticObjective",
     "SparseKernelRidge",
@@ -63,8 +63,6 @@ class KernelRidge(_Ridge):
     """Kernel ridge regression: mean e^2 + penalty alpha'K alpha, f = sum_j alpha_j k(., x_j).
 
     Attributes:
-        gram: K [n, n] of distinct inputs.
-        penalty: lambda > 0.
         weighting: with z = 2 lambda alpha - (2/n) e: hessian z'K((2/n)K + 2 lambda I)^-1 z, rkhs z'Kz, identity
             z'K^2 z.
 
@@ -120,7 +118,6 @@ class SparseKernelRidge(_Ridge):
     Attributes:
         cross: K_xz [n, p] of full column rank.
         centres_gram: K_zz [p, p].
-        penalty: lambda > 0.
         weighting: hessian, rkhs (K_zz inverse) or identity.
 
     Raises:
@@ -174,9 +171,7 @@ class LinearLSSVM(QuadraticObjective):
 
     Attributes:
         inputs: X [n, D].
-        C: weight of the residuals, > 0.
         bias: whether there is an unpenalised constant.
-        classification: whether y must be -1 or +1.
         weighting: hessian or identity.
 
     Raises:
@@ -228,9 +223,6 @@ class KernelLSSVM(QuadraticObjective):
     """Kernel least-squares SVM: a'Ka/2 + (C/2)|e|^2 with alpha = (b, a), f = b + sum_j a_j k(., x_j).
 
     Attributes:
-        gram: K [n, n] of distinct inputs.
-        C: weight of the residuals, > 0.
-        classification: whether y must be -1 or +1.
         weighting: hessian; rkhs (the identity for the bias, K inverse for the rest); identity.
 
     Raises:

@@ -279,7 +279,6 @@ class RankTest:
     """Z values and ranks of coefficient vectors, for one data set.
 
     Attributes:
-        perturbations: drawn once for this data set.
         alpha_hat: the objective's minimiser [p], the centre of the quadratic forms.
     """
 

@@ -39,8 +39,6 @@ class RayBoundary:
     """Largest steps t with centre + t direction in the region.
 
     Attributes:
-        centre: the estimate, shape [p].
-        directions: shape [J, p].
         inside: a step known to be inside, shape [J]; minus infinity where none is, infinite where unbounded (exact
             method) or the largest step tried.
         outside: the largest step of the region is at most this, shape [J]; infinite where unbounded, and where rounding
@@ -211,8 +209,6 @@ class Members:
 
     Attributes:
         alphas: shape [J, p], each confirmed by the membership test.
-        sampler: how they were found, for captions.
-        rays: number of rays drawn.
         unbounded_share: share of the rays without an end; they give no boundary point.
         refused: number of points that the membership test did not confirm (gaps of a region without star shape).
     """
@@ -240,7 +236,6 @@ def kernel_directions(
 
     Args:
         gram: K, shape [n, n]; its directions below rounding are left out, except under `coefficients`.
-        metric: what is isotropic.
         free: number of leading coefficients beside the kernel's (a bias), each of length 1.
     """
     if metric == "coefficients":

@@ -19,7 +19,7 @@ from gpsuite.methods.perturbation import objectives
 from gpsuite.methods.perturbation.bands import Band, NormBall, members_band, pointwise_band
 from gpsuite.methods.perturbation.ellipsoid import Ellipsoid, PerturbedQuadratic, outer_ellipsoid
 from gpsuite.methods.perturbation.objectives import QuadraticObjective
-from gpsuite.methods.perturbation.quadratic import Fit, Objective
+from gpsuite.methods.perturbation.quadratic import Minimiser, Objective
 from gpsuite.methods.perturbation.ranks import Group, Perturbations, RankTest, SignChanges
 from gpsuite.methods.perturbation.rays import Members, RayBoundary, bisected_boundary, exact_boundary
 from gpsuite.seeds import require_generator
@@ -31,14 +31,13 @@ SMALLEST = 1e-100  # of the largest output, for the same reason
 
 
 @dataclass(frozen=True, eq=False)
-class Region:
+class ConfidenceRegion:
     """The coefficients whose rank is at most m - q: they hold the ideal ones with probability 1 - q/m exactly.
 
     The probability is over the noise and the perturbations, for noise whose distribution the group leaves alone.
     Labels of classes are not of this kind.
 
     Attributes:
-        perturbations: drawn once for this data set.
         features: maps inputs [J, D] to rows of Phi [J, p]; None where the design was given as a matrix.
 
     Raises:
@@ -76,7 +75,7 @@ class Region:
         return Fraction(self.m - self.q, self.m)
 
     @cached_property
-    def fitted(self) -> Fit:
+    def fitted(self) -> Minimiser:
         return self.objective.fit(self.y)
 
     @property
@@ -146,11 +145,7 @@ class Region:
 
     @cached_property
     def quadratic(self) -> PerturbedQuadratic:
-        """The region's comparisons as quadratic inequalities.
-
-        Raises:
-            ValueError: if the objective is not quadratic.
-        """
+        """The region's comparisons as quadratic inequalities; ValueError if the objective is not quadratic."""
         if not isinstance(self.objective, QuadraticObjective):
             raise ValueError(
                 f"{type(self.objective).__name__} is not quadratic: it has no ellipsoid, and a band needs members "
@@ -199,7 +194,7 @@ def confidence_region(
     m: int,
     rng: np.random.Generator,
     group: Group | None = None,
-) -> Region:
+) -> ConfidenceRegion:
     """Return the region of a model on inputs x [n, D] (or [n]) and outputs y [n].
 
     Args:
@@ -218,7 +213,7 @@ def confidence_region(
     outputs = objectives.finite("y", y, 1)
     objective, features = _objective(X, model)
     perturbations = (group or SignChanges()).draw(len(outputs), m, rng)
-    return Region(objective, outputs, perturbations, q, features)
+    return ConfidenceRegion(objective, outputs, perturbations, q, features)
 
 
 def _inputs(name: str, values: npt.ArrayLike) -> FloatArray:

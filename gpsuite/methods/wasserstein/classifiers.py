@@ -37,7 +37,7 @@ from gpsuite.models.random_elements.likelihoods import (
 from gpsuite.registry import Registry
 from gpsuite.seeds import derived_seed, stream
 
-CLASSIFIERS: Registry[Callable[[Fit], FittedClassifier]] = Registry("classifier")
+CLASSIFIERS: Registry[Callable[[ClassifierFit], FittedClassifier]] = Registry("classifier")
 
 
 class StateKeeper(Protocol):
@@ -71,7 +71,7 @@ class FittedClassifier:
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
+class ClassifierFit:
     """One fit: data, options, seed, budget and where states are kept.
 
     Raises:
@@ -110,52 +110,52 @@ class Fit:
 
 
 @CLASSIFIERS.register("gwi")
-def _gwi(fit: Fit) -> FittedClassifier:
+def _gwi(fit: ClassifierFit) -> FittedClassifier:
     """GWI with a network's mean and the robust-max likelihood (Wild et al. 2022)."""
     return _gwi_with(fit, RobustMax(fit.n_classes, fit.options.epsilon))
 
 
 @CLASSIFIERS.register("gwi_kernel")
-def _gwi_kernel(fit: Fit) -> FittedClassifier:
+def _gwi_kernel(fit: ClassifierFit) -> FittedClassifier:
     """GWI with a mean in the prior kernel's basis."""
     return _gwi_with(fit, RobustMax(fit.n_classes, fit.options.epsilon), mean="kernel")
 
 
 @CLASSIFIERS.register("gwi_softmax")
-def _gwi_softmax(fit: Fit) -> FittedClassifier:
+def _gwi_softmax(fit: ClassifierFit) -> FittedClassifier:
     return _gwi_with(fit, Softmax(fit.n_classes))
 
 
 @CLASSIFIERS.register("gwi_nngp")
-def _gwi_nngp(fit: Fit) -> FittedClassifier:
+def _gwi_nngp(fit: ClassifierFit) -> FittedClassifier:
     """GWI around the prior of an infinitely wide ReLU network."""
     return _gwi_with(fit, RobustMax(fit.n_classes, fit.options.epsilon), prior="nngp_relu")
 
 
 @CLASSIFIERS.register("gwi_bernoulli")
-def _gwi_bernoulli(fit: Fit) -> FittedClassifier:
+def _gwi_bernoulli(fit: ClassifierFit) -> FittedClassifier:
     """GWI for two classes: one latent function, a kernel basis mean, probit link; its posterior can be certified."""
     return _gwi_with(fit, _two_classes(fit), mean="kernel", prior_mean=0.0)
 
 
 @CLASSIFIERS.register("svgp")
-def _svgp(fit: Fit) -> FittedClassifier:
+def _svgp(fit: ClassifierFit) -> FittedClassifier:
     return _sparse_gp(fit, RobustMax(fit.n_classes, fit.options.epsilon))
 
 
 @CLASSIFIERS.register("svgp_softmax")
-def _svgp_softmax(fit: Fit) -> FittedClassifier:
+def _svgp_softmax(fit: ClassifierFit) -> FittedClassifier:
     return _sparse_gp(fit, Softmax(fit.n_classes))
 
 
 @CLASSIFIERS.register("map")
-def _map(fit: Fit) -> FittedClassifier:
+def _map(fit: ClassifierFit) -> FittedClassifier:
     model, report = _network(fit)
     return FittedClassifier(model.predict, report, model)
 
 
 @CLASSIFIERS.register("temperature")
-def _temperature(fit: Fit) -> FittedClassifier:
+def _temperature(fit: ClassifierFit) -> FittedClassifier:
     """The same network, its logits divided by a temperature chosen on validation rows (Guo et al. 2017)."""
     model, report = _network(fit)
     T = temperature(model.logits(fit.rows.X_validation), fit.rows.y_validation)
@@ -165,7 +165,7 @@ def _temperature(fit: Fit) -> FittedClassifier:
 
 
 @CLASSIFIERS.register("mc_dropout")
-def _mc_dropout(fit: Fit) -> FittedClassifier:
+def _mc_dropout(fit: ClassifierFit) -> FittedClassifier:
     """Network trained and used with dropout (Gal & Ghahramani 2016)."""
     model, report = _network(fit, dropout=fit.options.dropout)
     seed = derived_seed(fit.seed, "dropout")
@@ -173,7 +173,7 @@ def _mc_dropout(fit: Fit) -> FittedClassifier:
 
 
 @CLASSIFIERS.register("ensemble")
-def _ensemble(fit: Fit) -> FittedClassifier:
+def _ensemble(fit: ClassifierFit) -> FittedClassifier:
     """Networks that differ by their seeds (Lakshminarayanan et al. 2017)."""
     fits = [_network(fit, f"member-{member}") for member in range(fit.options.members)]
     models, reports = [model for model, _ in fits], [report for _, report in fits]
@@ -184,7 +184,7 @@ def _ensemble(fit: Fit) -> FittedClassifier:
 
 
 @CLASSIFIERS.register("mean_field")
-def _mean_field(fit: Fit) -> FittedClassifier:
+def _mean_field(fit: ClassifierFit) -> FittedClassifier:
     """Network with independent normal weights (Blundell et al. 2015)."""
     rows = fit.rows
     model = build_mean_field(
@@ -196,7 +196,7 @@ def _mean_field(fit: Fit) -> FittedClassifier:
 
 
 @CLASSIFIERS.register("laplace")
-def _laplace(fit: Fit) -> FittedClassifier:
+def _laplace(fit: ClassifierFit) -> FittedClassifier:
     """Laplace approximation over the last layer of the network."""
     model, report = _network(fit)
     rows = fit.rows
@@ -204,7 +204,7 @@ def _laplace(fit: Fit) -> FittedClassifier:
     return FittedClassifier(laplace.predict, report, laplace, {"precision": laplace.precision})
 
 
-def _gwi_with(fit: Fit, likelihood: ClassLikelihood, **changes: Any) -> FittedClassifier:
+def _gwi_with(fit: ClassifierFit, likelihood: ClassLikelihood, **changes: Any) -> FittedClassifier:
     o = fit.options
     shared = GWIOptions(
         prior=o.prior,
@@ -220,7 +220,7 @@ def _gwi_with(fit: Fit, likelihood: ClassLikelihood, **changes: Any) -> FittedCl
     return FittedClassifier(model.predict, fit.trained(model), model)
 
 
-def _sparse_gp(fit: Fit, likelihood: ClassLikelihood) -> FittedClassifier:
+def _sparse_gp(fit: ClassifierFit, likelihood: ClassLikelihood) -> FittedClassifier:
     o, X = fit.options, fit.rows.X
     model = build_sparse_gp(
         X,
@@ -235,7 +235,9 @@ def _sparse_gp(fit: Fit, likelihood: ClassLikelihood) -> FittedClassifier:
     return FittedClassifier(model.predict, fit.trained(model), model)
 
 
-def _network(fit: Fit, part: str = "model", dropout: float = 0.0) -> tuple[SoftmaxNetwork, TrainingReport]:
+def _network(
+    fit: ClassifierFit, part: str = "model", dropout: float = 0.0
+) -> tuple[SoftmaxNetwork, TrainingReport]:
     rows = fit.rows
     model = build_network(
         fit.options.network, rows.X.shape[1], fit.n_classes, len(rows.X), fit.rng("start", part), dropout
@@ -243,7 +245,7 @@ def _network(fit: Fit, part: str = "model", dropout: float = 0.0) -> tuple[Softm
     return model, fit.trained(model, part)
 
 
-def _two_classes(fit: Fit) -> Bernoulli:
+def _two_classes(fit: ClassifierFit) -> Bernoulli:
     if fit.n_classes != 2:
         raise ValueError(f"{fit.n_classes} classes: the Bernoulli likelihood is for two")
     return Bernoulli(PROBIT)

@@ -46,7 +46,6 @@ class TrainingOptions:
 
     Attributes:
         batches: rows of a step that are tried; the last batch of an epoch may be smaller.
-        learning_rates: of Adam, tried.
         patience: epochs without a better validation score after which it ends.
         trial_epochs: after which the pair of batch and rate with the best validation score goes on, where there are
             several.
@@ -81,9 +80,7 @@ class GWIOptions:
         mean: `network` or `kernel` (a basis of the prior's kernel at the inducing inputs).
         kernel: `sparse` (SVGP-type, around the prior) or `nngp` (an infinitely wide ReLU network's).
         prior: name in `models.random_elements.prior.PRIORS`.
-        prior_evaluations: of the marginal likelihood that chooses the prior's parameters.
         inducing: M as a multiple of sqrt(N); the paper takes .5, .75 and 1.
-        network: of the mean.
         chosen: rows |X_S| on which the distance's covariance terms are computed.
 
     Raises:
@@ -114,14 +111,9 @@ class ClassifierOptions:
     """Settings that the classifiers share; each uses those that concern it.
 
     Attributes:
-        training: epochs, batch, rate, patience.
         prior: kernel of the GPs' prior, a name in `random_elements.prior.PRIORS`.
         prior_mean: of the latent functions.
         inducing: M as a multiple of sqrt(N).
-        epsilon: of robust max.
-        dropout: probability of leaving a unit out, where dropout is used.
-        members: networks of the ensemble.
-        draws: of weights or of dropout in a prediction.
 
     Raises:
         ValueError: if a number is out of range.
@@ -230,9 +222,9 @@ def fit_classifier(
         ValueError: if a label is not a class, or a class has no training row.
     """
     configure()
-    from gpsuite.methods.wasserstein.classifiers import CLASSIFIERS, Fit
+    from gpsuite.methods.wasserstein.classifiers import CLASSIFIERS, ClassifierFit
 
-    fit = Fit(rows, n_classes, options or ClassifierOptions(), seed, budget or Budget())
+    fit = ClassifierFit(rows, n_classes, options or ClassifierOptions(), seed, budget or Budget())
     return CLASSIFIERS.get(name)(fit)
 
 

@@ -55,7 +55,7 @@ class FittedRegressor:
 
 @dataclass(frozen=True, eq=False)
 class RegressionFit:
-    """One fit; attributes as `classifiers.Fit`, targets numbers of about mean 0 and variance 1."""
+    """One fit; fields as `ClassifierFit`, targets numbers of about mean 0 and variance 1."""
 
     rows: TrainingRows
     options: GWIOptions

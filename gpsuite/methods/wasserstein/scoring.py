@@ -31,7 +31,6 @@ class Reliability:
 
     Attributes:
         upper: right ends of the bins [B].
-        counts: points in each [B].
         confidence: mean largest probability in each; NaN where empty [B].
         accuracy: share of right predictions in each; NaN where empty [B].
     """

@@ -40,11 +40,9 @@ class Trainable(Protocol):
 
     def loss(self, X: Any, y: Any, seed: Any) -> Any:
         """Return the scalar to be minimised for a batch [N_B, D], [N_B]; seed: two integers of this step."""
-        ...
 
     def validation_loss(self, X: FloatArray, y: npt.NDArray[Any]) -> float:
         """Return the mean negative log predictive probability or density of held-out rows, in nats."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,10 +52,6 @@ class TrainingState:
     Attributes:
         values: of the variables, in order; likewise Adam's moments `first` and `second`, and `best`.
         best: values with the best validation score so far.
-        learning_rate: of its steps.
-        batch: rows of its steps.
-        scores: validation score after each epoch.
-        evaluations: steps done.
     """
 
     epoch: int

@@ -27,10 +27,7 @@ class LatentHMCSettings:
     """How long to sample and what is accepted as converged.
 
     Attributes:
-        chains: independent chains, at least 2.
         burn_in: draws thrown away, in two halves; the leapfrog step is adapted in the first 80 percent of each.
-        draws: kept per chain.
-        target_acceptance: of the adaptation.
         largest_r_hat: convergence limit of the potential scale reduction (Vehtari et al. 2021: 1.01).
         smallest_ess: convergence limit of the effective sample size over all chains (same source: 100 per chain).
     """
@@ -52,12 +49,9 @@ class HMCLatents:
 
     Attributes:
         means: conditional mean for every draw, shape [S, B], S = chains * draws.
-        conditional_variance: shape [B].
         r_hat: largest potential scale reduction over the test inputs.
         ess: smallest effective sample size over the test inputs.
-        acceptance: mean acceptance probability after burn-in.
         jitter: what was added to K's diagonal to factorise it; 0 if nothing was needed.
-        converged: whether `r_hat` and `ess` meet the settings' limits and all draws are finite.
     """
 
     mean: FloatArray

@@ -95,22 +95,18 @@ class Link(Protocol):
     @property
     def log_concave(self) -> bool:
         """Whether log p(y|f) is concave in f, as the non-negative weights of Laplace and EP need."""
-        ...
 
     @property
     def B2(self) -> float:
         """Upper bound of |sigma''|, tight to 1e-8."""
-        ...
 
     @property
     def B3(self) -> float:
         """Upper bound of |sigma'''|, tight to 1e-8."""
-        ...
 
     @property
     def B4(self) -> float:
         """Upper bound of |sigma''''|, tight to 1e-5."""
-        ...
 
     def sigma(self, f: FloatArray) -> FloatArray: ...
 
@@ -118,21 +114,17 @@ class Link(Protocol):
 
     def derivatives(self, y: FloatArray, f: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the first three derivatives of log p(y|f) in f."""
-        ...
 
     def probability(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
         """Return E sigma(f) for f ~ N(mean, variance)."""
-        ...
 
     def probability_gradient(self, mean: FloatArray, variance: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the derivatives of `probability` in the mean and in the variance."""
-        ...
 
     def log_partition(
         self, y: FloatArray, mean: FloatArray, variance: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return log Z = log E p(y|f), f ~ N(mean, variance), and its first two derivatives in the mean."""
-        ...
 
 
 @dataclass(frozen=True)

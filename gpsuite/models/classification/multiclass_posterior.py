@@ -194,8 +194,6 @@ class MultiClassPosterior(KernelPosterior):
     With k_i = s kappa(|(x - X_i) / l|): m_c = k' alpha_c and S_cj = s delta_cj + sum_r w_r (F_rc k)(F_rj k).
 
     Attributes:
-        alpha: weights of the means, shape [C, N].
-        root: F, shape [R, C, N].
         weights: w, shape [R]; -1 for Laplace, eigenvalues minus 1 for variational posteriors.
         operator_bound: g with S <= g s I everywhere: 1 for Laplace.
 

@@ -66,7 +66,6 @@ class MultiClassFit:
         log_marginal_likelihood: the approximation of log p(y|X) (Eq. 3.44), in nats.
         gradient: of it in the logarithms of (variance, lengthscales...), shape [T].
         converged: whether a full Newton step is below `STEP_TOLERANCE`, or as small as rounding lets it be.
-        residual: the last step's size.
         state: weights a = K^-1 f of the mode, [C, N]; a start for near hyperparameters.
         mode: f, [C, N].
     """

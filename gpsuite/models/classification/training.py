@@ -39,7 +39,7 @@ class StartOutsideBoxError(ValueError):
     """A search for hyperparameters that would start outside of its box; says where, and what the box is."""
 
 
-class Fit(Protocol):
+class Approximation(Protocol):
     @property
     def log_marginal_likelihood(self) -> float: ...
     @property
@@ -50,7 +50,7 @@ class Fit(Protocol):
     def state(self) -> FloatArray: ...
 
 
-FitT = TypeVar("FitT", bound=Fit)
+FitT = TypeVar("FitT", bound=Approximation)
 FitAt = Callable[[Hyperparameters, FloatArray | None], FitT]
 
 
@@ -59,7 +59,6 @@ class Trained(Generic[FitT]):
     """A classifier at the best hyperparameters met.
 
     Attributes:
-        fit: converged approximation at `hyperparameters`.
         evaluations: evaluations of the log marginal likelihood with its gradient (the paper's epochs).
         status: done (converged), budget (stopped early) or diverged (the search failed; best point kept).
         failed: evaluations without a converged approximation; their steps were rejected.
@@ -91,7 +90,6 @@ def train_gpc(
 
     Args:
         problem: data, kernel and link; with `spec.ard` a single given lengthscale is used for each input.
-        largest_variance: end of the search's box for the variance.
 
     Raises:
         UserError: if the inference is unknown.
@@ -118,7 +116,6 @@ def train_multiclass_gpc(
 
     Args:
         problem: data, classes and kernel; with `spec.ard` a single given lengthscale is used for each input.
-        largest_variance: end of the search's box for the variance.
 
     Raises:
         ValueError: if the lengthscales do not fit.

@@ -19,7 +19,7 @@ from gpsuite.models.classification.links import LOGISTIC, PROBIT, SQUEEZED_PROBI
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior, RobustMaxPosterior
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.models.kernels import build_kernel, kernel_name
-from gpsuite.models.linalg import stable_cholesky
+from gpsuite.models.linalg import CholeskyFactor, stable_cholesky
 from gpsuite.models.radial import expanded
 
 VariationalModel: TypeAlias = gpflow.models.VGP | gpflow.models.SVGP
@@ -77,11 +77,7 @@ def build_bernoulli(link: Link) -> gpflow.likelihoods.Bernoulli:
 
 
 def link_of(likelihood: gpflow.likelihoods.Likelihood) -> Link:
-    """Return the link of a Bernoulli likelihood.
-
-    Raises:
-        TypeError: for another likelihood or an unknown inverse link.
-    """
+    """Return the link of a Bernoulli likelihood; TypeError for another likelihood or an unknown inverse link."""
     if type(likelihood) in (gpflow.likelihoods.Bernoulli, StableBernoulli):
         for inverse, link in (
             (inv_probit, SQUEEZED_PROBIT),
@@ -119,23 +115,18 @@ def variational_posterior(model: VariationalModel) -> GPCPosterior:
         TypeError: for another model, kernel, link, mean function, inducing variable or several latent functions.
         NotPositiveDefiniteError: if the inducing covariance cannot be factorised.
     """
-    Z, whiten = _inducing_inputs(model)
+    Z, factor = _inducing(model)
     kernel, link = model.kernel, link_of(model.likelihood)
-    _require_plain(model)
-    K = np.asarray(kernel(Z).numpy()) + gpflow.config.default_jitter() * np.eye(len(Z))
-    factor = stable_cholesky(K, jitters=(0.0,))
-    mean, root = model.q_mu.numpy()[:, 0], _covariance_root(model)
-    if not whiten:
-        mean, root = factor.half_solve(mean), factor.half_solve(root)
-    rotation, singular, _ = np.linalg.svd(root)
-    eigenvalues = singular * singular
+    if model.num_latent_gps != 1:
+        raise TypeError(f"{model.num_latent_gps} latent functions: binary classification has one")
+    alpha, root, eigenvalues = _features(model, factor, 0)
     return GPCPosterior(
         X=Z,
         kernel=kernel_name(kernel),
         variance=float(kernel.variance.numpy()),
         lengthscales=expanded(kernel.lengthscales.numpy(), Z.shape[1]),
-        alpha=_transposed_solve(factor.lower, mean),
-        root=np.ascontiguousarray(_transposed_solve(factor.lower, rotation).T),
+        alpha=alpha,
+        root=np.ascontiguousarray(root),
         weights=eigenvalues - 1.0,
         operator_bound=max(1.0, float(eigenvalues.max())),
         link=link,
@@ -165,32 +156,39 @@ def as_vgp(posterior: GPCPosterior, y: FloatArray) -> gpflow.models.VGP:
     return model
 
 
-def _inducing_inputs(model: VariationalModel) -> tuple[FloatArray, bool]:
+def _inducing(model: VariationalModel) -> tuple[FloatArray, CholeskyFactor]:
+    """Return Z [M, D] (of a VGP its training inputs) and the factor of K_ZZ with GPflow's own jitter."""
     if type(model) is gpflow.models.VGP:
-        return np.asarray(tf.convert_to_tensor(model.data[0]).numpy()), True
-    if type(model) is not gpflow.models.SVGP:
+        Z = np.asarray(tf.convert_to_tensor(model.data[0]).numpy())
+    elif type(model) is not gpflow.models.SVGP:
         raise TypeError(f"{type(model).__name__} is neither VGP nor SVGP")
-    if type(model.inducing_variable) is not gpflow.inducing_variables.InducingPoints:
+    elif type(model.inducing_variable) is not gpflow.inducing_variables.InducingPoints:
         raise TypeError("only inducing points can be converted, no other inducing variables")
-    return np.asarray(model.inducing_variable.Z.numpy()), bool(model.whiten)
-
-
-def _require_plain(model: VariationalModel) -> None:
-    if model.num_latent_gps != 1:
-        raise TypeError(f"{model.num_latent_gps} latent functions: binary classification has one")
+    else:
+        Z = np.asarray(model.inducing_variable.Z.numpy())
     if type(model.mean_function) is not gpflow.functions.Zero:
         raise TypeError(f"mean function {type(model.mean_function).__name__}: only the zero mean is known")
     if not model.kernel.active_dims == slice(None, None, None):
         raise TypeError("a kernel on some of the inputs cannot be converted")
+    K = np.asarray(model.kernel(Z).numpy()) + gpflow.config.default_jitter() * np.eye(len(Z))
+    # no jitter of ours: the posterior is GPflow's, and GPflow adds its own only
+    return Z, stable_cholesky(K, jitters=(0.0,))
 
 
-def _covariance_root(model: VariationalModel) -> FloatArray:
-    q_sqrt = np.asarray(model.q_sqrt.numpy())
-    return np.tril(q_sqrt[0]) if q_sqrt.ndim == 3 else np.diag(q_sqrt[:, 0])
-
-
-def _transposed_solve(lower: FloatArray, right: FloatArray) -> FloatArray:
-    return np.asarray(solve_triangular(lower, right, lower=True, trans="T", check_finite=False))
+def _features(
+    model: VariationalModel, factor: CholeskyFactor, c: int
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return alpha [M], root F [M, M] and eigenvalues [M] of the whitened covariance of latent function c."""
+    mean, roots = model.q_mu.numpy()[:, c], model.q_sqrt.numpy()
+    own = np.tril(roots[c]) if roots.ndim == 3 else np.diag(roots[:, c])
+    if type(model) is gpflow.models.SVGP and not model.whiten:
+        mean, own = factor.half_solve(mean), factor.half_solve(own)
+    rotation, singular, _ = np.linalg.svd(own)
+    alpha, root = (
+        np.asarray(solve_triangular(factor.lower, right, lower=True, trans="T", check_finite=False))
+        for right in (mean, rotation)
+    )
+    return alpha, root.T, singular * singular
 
 
 def multiclass_posterior(model: gpflow.models.SVGP) -> MultiClassPosterior:
@@ -227,21 +225,14 @@ def softmax_posterior(model: gpflow.models.SVGP) -> MultiClassPosterior:
         TypeError: for another model, kernel, mean function or inducing variable.
         NotPositiveDefiniteError: if the inducing covariance cannot be factorised.
     """
-    _multiclass_variational_require_plain(model)
-    Z, kernel = np.asarray(model.inducing_variable.Z.numpy()), model.kernel
-    K = np.asarray(kernel(Z).numpy()) + gpflow.config.default_jitter() * np.eye(len(Z))
-    factor = stable_cholesky(K, jitters=(0.0,))
-    means, M, C = model.q_mu.numpy(), len(Z), model.num_latent_gps
-    roots = model.q_sqrt.numpy()
+    if type(model) is not gpflow.models.SVGP:
+        raise TypeError(f"{type(model).__name__} is no SVGP")
+    Z, factor = _inducing(model)
+    kernel, M, C = model.kernel, len(Z), model.num_latent_gps
     alpha, root, weights = np.empty((C, M)), np.zeros((C, M, C, M)), np.empty((C, M))
     for c in range(C):
-        mean, own = means[:, c], np.tril(roots[c]) if roots.ndim == 3 else np.diag(roots[:, c])
-        if not model.whiten:
-            mean, own = factor.half_solve(mean), factor.half_solve(own)
-        rotation, singular, _ = np.linalg.svd(own)
-        alpha[c] = solve_triangular(factor.lower, mean, lower=True, trans="T")
-        root[c, :, c] = solve_triangular(factor.lower, rotation, lower=True, trans="T").T
-        weights[c] = singular * singular - 1.0
+        alpha[c], root[c, :, c], eigenvalues = _features(model, factor, c)
+        weights[c] = eigenvalues - 1.0
     return MultiClassPosterior(
         X=Z,
         kernel=kernel_name(kernel),
@@ -252,14 +243,3 @@ def softmax_posterior(model: gpflow.models.SVGP) -> MultiClassPosterior:
         weights=weights.ravel(),
         operator_bound=max(1.0, 1.0 + float(weights.max())),
     )
-
-
-def _multiclass_variational_require_plain(model: gpflow.models.SVGP) -> None:
-    if type(model) is not gpflow.models.SVGP:
-        raise TypeError(f"{type(model).__name__} is no SVGP")
-    if type(model.inducing_variable) is not gpflow.inducing_variables.InducingPoints:
-        raise TypeError("only inducing points can be converted, no other inducing variables")
-    if type(model.mean_function) is not gpflow.functions.Zero:
-        raise TypeError(f"mean function {type(model.mean_function).__name__}: only the zero mean is known")
-    if not model.kernel.active_dims == slice(None, None, None):
-        raise TypeError("a kernel on some of the inputs cannot be converted")

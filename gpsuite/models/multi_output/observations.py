@@ -40,14 +40,7 @@ class LatentKernel:
         self._fill = LATENT_KERNELS[name]
 
     def fill(self, lengthscale: FloatArray, value: FloatArray, slope: FloatArray, work: FloatArray) -> None:
-        """Compute k and l dk/dl into arrays of the shape to which r and the lengthscale broadcast.
-
-        Args:
-            lengthscale: broadcasts with r.
-            value: receives k.
-            slope: receives l dk/dl.
-            work: overwritten.
-        """
+        """Compute k and l dk/dl into arrays of the shape to which r and the lengthscale broadcast."""
         self._fill(self, lengthscale, value, slope, work)
 
 
@@ -91,7 +84,6 @@ class Observations:
     Attributes:
         X: inputs [N, D], one row per value: an input of which two outputs were measured stands twice.
         p: which output each value belongs to, counted from 0, [N].
-        y: values [N].
     """
 
     X: FloatArray
@@ -147,11 +139,9 @@ class Likelihood(Protocol):
 
     def value(self, u: FloatArray) -> FloatArray:
         """Return the log marginal likelihood [S] at u [S, d]; -inf where a covariance cannot be factorised."""
-        ...
 
     def value_and_gradient(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return value [S] and gradient [S, d]; -inf and a zero gradient where the factorisation fails."""
-        ...
 
 
 class HyperparameterModel(Protocol):
@@ -168,23 +158,18 @@ class HyperparameterModel(Protocol):
 
     def draw_prior(self, rng: np.random.Generator, n: int) -> FloatArray:
         """Return n draws of u from the prior, [n, d]."""
-        ...
 
     def log_prior(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return log prior + log |Jacobian| [S] and its gradient with respect to u [S, d]."""
-        ...
 
     def likelihood(self, observations: Observations) -> Likelihood:
         """Return the log marginal likelihood of the observations as a function of u."""
-        ...
 
     def prior_covariance(self, u: FloatArray) -> FloatArray:
         """Return cov(f_p(x), f_q(x)) at one input, the same everywhere, [S, P, P]."""
-        ...
 
     def noise(self, u: FloatArray) -> FloatArray:
         """Return the noise variances [S, P]."""
-        ...
 
 
 class MultiOutputModel(HyperparameterModel, Protocol):
@@ -193,17 +178,14 @@ class MultiOutputModel(HyperparameterModel, Protocol):
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the d constrained parameters, in the order of u."""
-        ...
 
     def covariance(
         self, u: FloatArray, X: FloatArray, p: IntArray, X2: FloatArray, p2: IntArray
     ) -> FloatArray:
         """Return cov(f_p(x), f_p2(x2)) between listed pairs, [S, N, N2]."""
-        ...
 
     def cross_covariance(self, u: FloatArray, X: FloatArray, p: IntArray, X2: FloatArray) -> FloatArray:
         """Return cov(f_p(x), f_q(x2)) for every output q, [S, N, N2, P]; what all outputs share is computed once."""
-        ...
 
 
 # Covariances between observed values, packed by the outputs they belong to, and what LAPACK makes of them in
@@ -353,7 +335,6 @@ class ConstrainedModel(Protocol[Unconstrained]):
 
     def join(self, parameters: Unconstrained) -> FloatArray:
         """Return hyperparameters, or derivatives with respect to them, as one array [S, d] in the order of u."""
-        ...
 
 
 class ConstrainedLikelihood(Protocol[Unconstrained]):

@@ -49,8 +49,6 @@ class NNGP(gpflow.kernels.Kernel):  # type: ignore[misc]
     """The covariance of a random dense network's output.
 
     Args:
-        depth: number of hidden activations, >= 1.
-        activation: one of `ACTIVATIONS`.
         weight_variance: w > 0; for ReLU 2 keeps the diagonal through the layers.
         bias_variance: b >= 0; it is not trained where it is 0.
 
@@ -209,11 +207,9 @@ class VariationalKernel(Protocol):
         """Return r_j(x, x) [N, C] and r_j over the first `chosen` rows [C, S, S].
 
         Args:
-            X: inputs [N, D].
             features: A(X) of the measure's basis [M, N]; None if there is no basis.
             chosen: S, at most N; 0 where only the variances are needed.
         """
-        ...
 
 
 class SparseKernel:
@@ -289,7 +285,6 @@ class VariationalMean(Protocol):
 
     def __call__(self, X: Any, features: Any) -> Any:
         """Return m_Q(X), shape [N, C]; features: A(X) of the measure's basis [M, N], or None."""
-        ...
 
 
 class NetworkMean:
@@ -325,8 +320,6 @@ class GaussianElement:
     """Variational measures beside their common prior.
 
     Attributes:
-        mean: m_Q.
-        kernel: r.
         basis: inducing features that mean or kernel use, or None.
     """
 
@@ -384,7 +377,6 @@ class FittedPrior:
     """A prior kernel for targets around a constant mean.
 
     Attributes:
-        kernel: its parameters are fixed.
         noise_variance: of the targets around the functions, in their squared units.
         report: how the search went; its loss is the negative log marginal likelihood.
     """

@@ -53,15 +53,12 @@ class ClassLikelihood(Protocol):
     @property
     def n_latent(self) -> int:
         """Number of latent functions."""
-        ...
 
     def expected_log(self, mean: Any, variance: Any, y: Any, seed: Any) -> Any:
         """Return E_Q log p(y | F) [N], a tensor, for labels [N]; seed: two integers, for sampling."""
-        ...
 
     def predict(self, mean: FloatArray, variance: FloatArray) -> ClassPrediction:
         """Return the prediction for latent moments [N, L]."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -162,11 +159,7 @@ class Bernoulli:
 
 
 class GaussianNoise:
-    """y = F(x) + noise, its variance trained.
-
-    Raises:
-        ValueError: if it is not positive.
-    """
+    """y = F(x) + noise, its variance trained; ValueError if it is not positive."""
 
     n_latent = 1
 

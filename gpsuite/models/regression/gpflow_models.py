@@ -360,7 +360,6 @@ class RegressionPosterior:
 
     Attributes:
         noise_variance: of y = f(x) + noise, above 0.
-        jitter: what was added to the diagonal of the covariance that was factorised; 0 if nothing was needed.
     """
 
     latent: LatentPosterior

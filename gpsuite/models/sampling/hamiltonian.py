@@ -40,7 +40,6 @@ class Transition:
 
     Attributes:
         acceptance: probability with which each proposal was accepted, [S]; 0 where it was not finite.
-        accepted: whether it was, [S].
         finished: whether the trajectories reached their ends; if not, none was accepted.
     """
 
@@ -96,9 +95,7 @@ class HMCSettings:
     """The paper's sampler; in the fields' own defaults, 2,380 transitions and 23,800 gradients per chain.
 
     Attributes:
-        burn_in: transitions thrown away first.
         thinning: transitions skipped between two kept draws.
-        step: first leapfrog step.
         adaptation: transitions at the start after which a chain's step is made longer or shorter.
         adaptation_rate: by which share.
         target_acceptance: above it longer, else shorter.

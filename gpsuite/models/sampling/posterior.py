@@ -33,7 +33,6 @@ class HyperPosterior:
     Attributes:
         u: particles, draws or one optimum, [S, d].
         weights: not negative, sum 1, [S].
-        diagnostics: how they were found, by name.
 
     Raises:
         ValueError: if shapes differ, u is not finite, or the weights are not a distribution.
@@ -151,7 +150,6 @@ class OptimumSettings:
         kind: map (log prior + log |Jacobian| + log marginal likelihood: the mode of the density of u) or ml (log
             marginal likelihood alone; can run to infinity along directions the data leave open).
         starts: draws from the prior, beside the given ones.
-        evaluations: limit for one start.
 
     Raises:
         ValueError: if the kind is unknown or a number is out of range.

@@ -53,11 +53,7 @@ class Gamma:
 
 @dataclass(frozen=True)
 class Normal:
-    """Normal distribution.
-
-    Raises:
-        ValueError: if the mean is not finite or sd is not positive and finite.
-    """
+    """Normal distribution; ValueError if the mean is not finite or sd is not positive and finite."""
 
     mean: float
     sd: float

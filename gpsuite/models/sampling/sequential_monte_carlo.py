@@ -40,7 +40,6 @@ class SMCSettings:
     The share is the effective sample size over S after reweighting by the new observation.
 
     Attributes:
-        moves: trajectories per particle after each resampling.
         keep: at this share or more particles keep their places, and only the weights change; a stage on the way
             ends where it is reached.
         temper: below this share the observation enters in stages; between it and `keep` in one.
@@ -76,13 +75,10 @@ class SMCState:
     posterior of which the new observations are a part only, or was only resampled (beta = 1).
 
     Attributes:
-        u: particles [S, d].
         log_weights: normalised: their exponentials sum to 1, [S].
         lml: log marginal likelihood of all observations at the particles, [S].
-        step_size: leapfrog step of the next move.
         log_evidence: estimate of the log density of all observations, hyperparameters integrated out.
         moved: whether the last start or update changed u; if not, what was computed at u stays valid.
-        diagnostics: by name, see above.
     """
 
     u: FloatArray
@@ -151,7 +147,6 @@ class NewObservations:
 
     Attributes:
         before: log marginal likelihood without them; used only for stages.
-        after: with them.
         log_predictive: log density of the new observations given the old, with noise, at every particle, [S].
     """
 

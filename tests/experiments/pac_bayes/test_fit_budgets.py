@@ -14,7 +14,7 @@ from gpsuite.experiments.pac_bayes import methods as costs
 from gpsuite.experiments.pac_bayes.fits import run_fit
 from gpsuite.methods.pac_bayes import cost
 from gpsuite.methods.pac_bayes.cost import Cost, full_gp_cost, sparse_gp_cost
-from gpsuite.methods.pac_bayes.problem import Problem, Search
+from gpsuite.methods.pac_bayes.problem import RiskProblem, Search
 from gpsuite.models.regression.inducing import kmeans_inducing, limited_inducing
 from gpsuite.models.search import NO_ROOM, minimise
 from tests.arrays import Array
@@ -122,7 +122,7 @@ def test_estimates_are_within_a_factor_of_three() -> None:
     from gpsuite.methods.pac_bayes.losses import BandLoss
 
     X, y = np.random.default_rng(0).normal(size=(1500, 5)), np.zeros(1500)
-    bound = FullGPObjective(Problem(X, y, BandLoss(0.6), 0.01))
+    bound = FullGPObjective(RiskProblem(X, y, BandLoss(0.6), 0.01))
     bound.value_and_gradient(np.zeros(7))
     begin = time.perf_counter()
     bound.value_and_gradient(np.zeros(7))

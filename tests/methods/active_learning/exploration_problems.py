@@ -11,7 +11,7 @@ from gpsuite.arrays import BoolArray, FloatArray
 from gpsuite.methods.active_learning.acquisition import PIPELINES, Pipeline
 from gpsuite.methods.active_learning.exploration import Explorer, Step, explore
 from gpsuite.methods.active_learning.inference import InferenceSettings
-from gpsuite.methods.active_learning.problem import Monitor, Oracle, Pool, Problem, SafetyLimit
+from gpsuite.methods.active_learning.problem import ExplorationProblem, Monitor, Oracle, Pool, SafetyLimit
 from gpsuite.models.multi_output.observations import Observations
 from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings
 
@@ -54,7 +54,7 @@ def tiny(
     limit: float = LIMIT,
     delta: float = 0.2,
     seed: int = 0,
-) -> tuple[Problem, Truth]:
+) -> tuple[ExplorationProblem, Truth]:
     """Return a problem on a grid of [-2, 2], safe about within [-1, 1], and what measurements give.
 
     With side `below`, safety values and limit have the opposite sign.
@@ -69,7 +69,7 @@ def tiny(
     start = rng.uniform(-0.8, 0.8, 4)
     p = np.arange(4) % n_outputs
     test = np.linspace(-0.9, 0.9, 5)
-    problem = Problem(
+    problem = ExplorationProblem(
         pool=Pool(x[:, None], np.ones((n, n_outputs), dtype=bool) if available is None else available),
         outputs=Observations(start[:, None], p, outputs(start, n_outputs)[range(4), p]),
         safety=Observations(start[:, None], np.zeros(4, dtype=np.int64), sign * safety_value(start)),
@@ -81,7 +81,7 @@ def tiny(
 
 
 def run(
-    problem: Problem,
+    problem: ExplorationProblem,
     truth: Truth,
     pipeline: Pipeline = AL,
     *,

@@ -13,7 +13,7 @@ from scipy.stats import norm
 from gpsuite.arrays import FloatArray
 from gpsuite.methods.active_learning.acquisition import Pipeline
 from gpsuite.methods.active_learning.inference import InferenceSettings
-from gpsuite.methods.active_learning.problem import Monitor, Problem
+from gpsuite.methods.active_learning.problem import ExplorationProblem, Monitor
 from gpsuite.models.multi_output.observations import MultiOutputModel, Observations
 from gpsuite.models.sampling.hamiltonian import sample_hmc
 from gpsuite.models.sampling.posterior import HyperPosterior, find_optimum
@@ -80,7 +80,12 @@ class NaiveModel:
 
 
 def naive_loop(
-    problem: Problem, pipeline: Pipeline, truth: Truth, seed: int, iterations: int, how: InferenceSettings
+    problem: ExplorationProblem,
+    pipeline: Pipeline,
+    truth: Truth,
+    seed: int,
+    iterations: int,
+    how: InferenceSettings,
 ) -> Iterator[dict[str, Any]]:
     rng, P, pool = np.random.default_rng(seed), problem.n_outputs, problem.pool.X
     main = NaiveModel(pipeline.output_model(P, problem.n_inputs), problem.outputs, how)

@@ -50,17 +50,30 @@ def queries() -> list[object]:
     n = np.array([2.0, 5.0, 40.0])
     slow = replace(single, maximal=single.maximal + 9.0)
     return [
-        single, whole, constant, convergence.lemma_constant(2.0, 0.3),
-        *(part for each in (single, whole, slow) for part in (
-            each.mean_maximal, each.mean_average, each.bound(constant), each.violations(constant))),
+        single,
+        whole,
+        constant,
+        convergence.lemma_constant(2.0, 0.3),
+        *(
+            part
+            for each in (single, whole, slow)
+            for part in (
+                each.mean_maximal,
+                each.mean_average,
+                each.bound(constant),
+                each.violations(constant),
+            )
+        ),
         convergence.mutual_information(K[:4, :4], np.array([0.1, 0.2, 0.3, 0.1])),
         convergence.information_gain(K[:6, :6], 0.2, 4),
         convergence.summed_information_gain(K, noise, single),
         convergence.variance_bound(np.array([[0.5, -2.0], [1.0, 0.1]]), np.array([0.3, 1.4])),
-        convergence.rate("matern52", 2, n), convergence.rate("se", 2, n),
+        convergence.rate("matern52", 2, n),
+        convergence.rate("se", 2, n),
         convergence.log_slope(n, np.array([0.5, 0.3, 0.1])),
-        convergence.slope_points(2, 5000), convergence.slope_points(1, 300, 20),
-    ]  # fmt: skip
+        convergence.slope_points(2, 5000),
+        convergence.slope_points(1, 300, 20),
+    ]
 
 
 def regions() -> list[object]:
@@ -79,9 +92,11 @@ def safety() -> list[object]:
     rng = np.random.default_rng(2)
     S, D = 4, 2
     parameters = Parameters(
-        rng.uniform(0.1, 4.0, (S, 1)), rng.uniform(0.2, 9.0, (S, 1)), rng.uniform(1e-3, 0.1, (S, 1)),
+        rng.uniform(0.1, 4.0, (S, 1)),
+        rng.uniform(0.2, 9.0, (S, 1)),
+        rng.uniform(1e-3, 0.1, (S, 1)),
         np.ones((S, 1, 1)),
-    )  # fmt: skip
+    )
     X, y = rng.normal(size=(9, D)) * [1.0, 0.2], rng.normal(-1.0, 0.3, 9)
     known, weights = Observations(X, np.zeros(9, int), y), np.array([0.4, 0.3, 0.2, 0.1])
     points = rng.uniform(-4.0, 4.0, (11, D))
@@ -127,14 +142,25 @@ def judged() -> list[object]:
     sizes = [(5, 1), (40, 2), (300, 6), (900, 10)]
     smc = SMCSettings()
     return [
-        entropy(variance[0]), joint_entropy(A @ A.transpose(0, 2, 1)), choose(score, allowed),
-        acquisition.rmse(mean.mean(axis=0), Y), acquisition.safety_precision(allowed[0], allowed[2]),
+        entropy(variance[0]),
+        joint_entropy(A @ A.transpose(0, 2, 1)),
+        choose(score, allowed),
+        acquisition.rmse(mean.mean(axis=0), Y),
+        acquisition.safety_precision(allowed[0], allowed[2]),
         acquisition.safe_query_percent(allowed[:, 1]),
-        *(part for size in sizes for part in (
-            predictions.gradient_seconds(*size), predictions.gradients(smc, *size), predictions.particles(smc, *size),
-            predictions.prediction_seconds(*size, 1000), predictions.members(400, *size, 1000),
-            predictions.safety_seconds(size[0], 1000))),
-    ]  # fmt: skip
+        *(
+            part
+            for size in sizes
+            for part in (
+                predictions.gradient_seconds(*size),
+                predictions.gradients(smc, *size),
+                predictions.particles(smc, *size),
+                predictions.prediction_seconds(*size, 1000),
+                predictions.members(400, *size, 1000),
+                predictions.safety_seconds(size[0], 1000),
+            )
+        ),
+    ]
 
 
 def chosen(full: bool, room: int | None) -> list[object]:
@@ -161,9 +187,13 @@ def planned(pipeline: str) -> list[object]:
     Y = np.stack([np.sin(X[:, 0]), 50.0 + X[:, 1]], axis=1)
     z = 0.1 * (X[:, 0] - 10.0) ** 2
     planner = MeasurementPlanner(
-        LIMIT, np.random.default_rng(1), smc=SMCSettings(8, 1, 3), pipeline=PIPELINES[pipeline],
-        guard=SafetyGuard(step=0.4), input_names=("a", "b"),
-    )  # fmt: skip
+        LIMIT,
+        np.random.default_rng(1),
+        smc=SMCSettings(8, 1, 3),
+        pipeline=PIPELINES[pipeline],
+        guard=SafetyGuard(step=0.4),
+        input_names=("a", "b"),
+    )
     planner.tell(X, Y, z)
     candidates = rng.uniform(-1.0, 1.0, (12, 2)) * [3.0, 20.0] + [10.0, 0.0]
     plan = planner.ask(candidates, 3)
@@ -210,10 +240,12 @@ SCENARIOS: dict[str, golden.Scenario] = {
     "choices of single outputs, little room": partial(chosen, False, 8 * 2 * 13 * 6),
     "choices of all outputs": partial(chosen, True, None),
     "a plan": partial(planned, "AL_MOGP"),
-    **{f"exploration, {pipeline}, {kind}": partial(explored, pipeline, kind)
-       for pipeline, kind in [("AL_MOGP", "smc"), ("AL_MOGP", "map")]},
+    **{
+        f"exploration, {pipeline}, {kind}": partial(explored, pipeline, kind)
+        for pipeline, kind in [("AL_MOGP", "smc"), ("AL_MOGP", "map")]
+    },
     "intervals": intervals,
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", SCENARIOS)

@@ -22,7 +22,7 @@ from gpsuite.data.generators.sin_sigmoid import (
 from gpsuite.methods.active_learning.acquisition import PIPELINES, Pipeline, entropy
 from gpsuite.methods.active_learning.exploration import Planner, Step, explore
 from gpsuite.methods.active_learning.inference import InferenceSettings
-from gpsuite.methods.active_learning.problem import Monitor, Pool, Problem, SafetyLimit
+from gpsuite.methods.active_learning.problem import ExplorationProblem, Monitor, Pool, SafetyLimit
 from gpsuite.models.multi_output.observations import Observations
 from gpsuite.models.multi_output.pool_predictions import PoolPredictions
 from tests.methods.active_learning.exploration_problems import AL, SMALL, Truth, run, tiny
@@ -240,7 +240,7 @@ def toy_run(seed: int) -> tuple[list[Step], dict[int, float]]:
     X = initial_inputs(rng, 12)
     first, p = sin_sigmoid(rng, X, form="code"), np.arange(12) % 2
     safe = true_safety(grid[:, 0]) > THRESHOLD
-    problem = Problem(
+    problem = ExplorationProblem(
         Pool(grid, np.arange(200)[:, None] % 2 == np.arange(2)),
         Observations(X, p, first.Y[range(12), p]),
         Observations(X, np.zeros(12, dtype=np.int64), first.z),

@@ -42,8 +42,8 @@ from gpsuite.methods.active_learning.acquisition import PIPELINES
 from gpsuite.methods.active_learning.exploration import explore
 from gpsuite.methods.active_learning.inference import InferenceSettings
 from gpsuite.methods.active_learning.problem import (
+    ExplorationProblem,
     Pool,
-    Problem,
     SafetyLimit,
     mixture_probability,
     moment_matched_probability,
@@ -120,7 +120,7 @@ def simulated(kind: Kind, number: int, rule_delta: float, truth: HyperPriors) ->
     _, Y = drawn(nature.output_model(kind.n_outputs, 1), X, rng)  # type: ignore[arg-type]
     h, z = (values[:, 0] for values in drawn(nature.safety_model(), X, rng))
     start, p = rng.choice(kind.pool, START, replace=False), np.arange(START) % kind.n_outputs
-    problem = Problem(
+    problem = ExplorationProblem(
         pool=Pool(X, np.ones((kind.pool, kind.n_outputs), dtype=bool)),
         outputs=Observations(X[start], p, Y[start, p]),
         safety=Observations(X[start], np.zeros(START, dtype=np.int64), z[start]),

@@ -46,9 +46,15 @@ def params(loss: str = "band01", scaling: str = "train", unit: str = "epsilon") 
     goal = Goal(loss, epsilon=0.5) if unit == "epsilon" else Goal(loss, accuracy=8.0)
     method = FullGPOptions(builder="full_gp", title="full GP", reference="")
     return FitTask(
-        method=method, ard=True, delta=0.05, max_evaluations=1, split_seed=3, loss=goal, test_share=0.2,
+        method=method,
+        ard=True,
+        delta=0.05,
+        max_evaluations=1,
+        split_seed=3,
+        loss=goal,
+        test_share=0.2,
         scaling=scaling,
-    )  # fmt: skip
+    )
 
 
 def certified(

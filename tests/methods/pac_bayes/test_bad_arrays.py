@@ -15,7 +15,7 @@ from gpsuite.methods.pac_bayes.evaluation import evaluate
 from gpsuite.methods.pac_bayes.full_gp import train_full_gp
 from gpsuite.methods.pac_bayes.losses import LOSSES, BandLoss
 from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior, Posterior, RiskAndKL
-from gpsuite.methods.pac_bayes.problem import Problem, Search
+from gpsuite.methods.pac_bayes.problem import RiskProblem, Search
 from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior
 from gpsuite.methods.pac_bayes.sparse.training import train_sparse_gp, train_sparse_likelihood
 from gpsuite.models.config import Hyperparameters
@@ -35,12 +35,12 @@ def changed(array: FloatArray, value: float) -> FloatArray:
 
 
 def full(X: FloatArray, y: FloatArray) -> float:
-    return train_full_gp(Problem(X, y, LOSS, 0.01), Search(Budget(evaluations=30))).objective_value
+    return train_full_gp(RiskProblem(X, y, LOSS, 0.01), Search(Budget(evaluations=30))).objective_value
 
 
 def sparse(X: FloatArray, y: FloatArray, Z: FloatArray = Z, delta: float = 0.01) -> float:
     budget = Budget(evaluations=30)
-    return train_sparse_gp(Problem(X, y, LOSS, delta), Z, 1.0, Search(budget)).gp.objective_value
+    return train_sparse_gp(RiskProblem(X, y, LOSS, delta), Z, 1.0, Search(budget)).gp.objective_value
 
 
 def vfe(X: FloatArray, y: FloatArray, Z: FloatArray = Z) -> float:
@@ -150,7 +150,7 @@ def test_an_impossible_delta_is_refused(delta: float) -> None:
     with pytest.raises(ValueError, match="0 < delta < 1"):
         sparse(X, Y, Z, delta)
     with pytest.raises(ValueError, match="0 < delta < 1"):
-        train_full_gp(Problem(X, Y, LOSS, delta), Search(Budget()))
+        train_full_gp(RiskProblem(X, Y, LOSS, delta), Search(Budget()))
     with pytest.raises(ValueError, match="0 < delta < 1"):
         evaluate(FullGPPosterior.fit(ON_GRID, X, Y), X, Y, LOSS, delta)
     with pytest.raises(ValueError, match="0 < delta < 1"):

@@ -9,7 +9,7 @@ from gpsuite.methods.pac_bayes.evaluation import evaluate
 from gpsuite.methods.pac_bayes.full_gp import FullGPObjective
 from gpsuite.methods.pac_bayes.losses import LOSSES, BandLoss, Loss
 from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior, RiskAndKL
-from gpsuite.methods.pac_bayes.problem import Problem
+from gpsuite.methods.pac_bayes.problem import RiskProblem
 from gpsuite.models.config import Hyperparameters
 from gpsuite.models.linalg import NotPositiveDefiniteError
 from tests.arrays import Array
@@ -65,7 +65,7 @@ def test_objective_and_posterior_agree(small_data: Data) -> None:
     X, y = small_data
     h, loss = Hyperparameters(1.4, (0.8, 1.1, 3.0), 0.15), BandLoss(0.5)
     posterior = FullGPPosterior.fit(h, X, y)
-    objective = FullGPObjective(Problem(X, y, loss, 0.01))
+    objective = FullGPObjective(RiskProblem(X, y, loss, 0.01))
     value, _, parts = objective.value_and_gradient(h.to_log())
     assert parts.kl == pytest.approx(posterior.kl, rel=1e-11)
     assert parts.risk == pytest.approx(posterior.gibbs_risk(loss), rel=1e-11)
@@ -89,7 +89,7 @@ def test_log_determinant_agrees_with_the_marginal_likelihood(small_data: Data) -
 def test_gradient_agrees_with_fourth_order_differences(
     small_data: Data, loss: Loss, objective: str, ard: bool
 ) -> None:
-    bound = FullGPObjective(Problem(*small_data, loss, 0.01, objective, ard))
+    bound = FullGPObjective(RiskProblem(*small_data, loss, 0.01, objective, ard))
     theta = np.array([0.3, *([0.2, 0.7, 1.1] if ard else [0.5]), -1.2])
     _, gradient, _ = bound.value_and_gradient(theta)
     h = 2e-3
@@ -100,7 +100,7 @@ def test_gradient_agrees_with_fourth_order_differences(
 
 
 def test_evaluations_do_not_depend_on_what_came_before(small_data: Data) -> None:
-    bound = FullGPObjective(Problem(*small_data, BandLoss(0.5), 0.01, ard=False))
+    bound = FullGPObjective(RiskProblem(*small_data, BandLoss(0.5), 0.01, ard=False))
     theta = np.array([0.1, 0.2, -1.0])
     first, first_gradient, _ = bound.value_and_gradient(theta)
     bound.value_and_gradient(theta + 2.0)
@@ -117,7 +117,7 @@ def test_rows_far_away_lose_no_digits() -> None:
     for levels in (300.0 * np.arange(1, 7), np.linspace(1e10, 5e10, 6)):
         X[:, 2] = 0.0
         X[rare, 2] = levels
-        objective = FullGPObjective(Problem(X, y, BandLoss(0.6), 0.01))
+        objective = FullGPObjective(RiskProblem(X, y, BandLoss(0.6), 0.01))
         value, gradient, _ = objective.value_and_gradient(theta)
         posterior = FullGPPosterior.fit(Hyperparameters(1.3, (0.8, 1.2, 2.0), 0.2), X, y)
         found.append(np.concatenate([[value, posterior.kl], gradient, *posterior.predict(X[:40])]))
@@ -128,7 +128,7 @@ def test_where_no_rows_are_near_a_lengthscale_has_no_slope() -> None:
     """The squares of scaled inputs do not leave their rounding in it."""
     rng = np.random.default_rng(12)
     X, y = np.stack([np.arange(20.0), rng.normal(size=20)], axis=1), rng.normal(size=20)
-    objective = FullGPObjective(Problem(X, y, BandLoss(0.5), 0.01))
+    objective = FullGPObjective(RiskProblem(X, y, BandLoss(0.5), 0.01))
     _, gradient, _ = objective.value_and_gradient(Hyperparameters(1.2, (0.02, 0.02), 0.3).to_log())
     assert np.abs(gradient[1:3]).max() < 1e-20
     assert np.abs(gradient[[0, 3]]).min() > 1e-4
@@ -137,7 +137,9 @@ def test_where_no_rows_are_near_a_lengthscale_has_no_slope() -> None:
 def test_a_singular_matrix_is_an_error() -> None:
     X, y = np.zeros((5, 1)), np.arange(5.0)
     with pytest.raises(NotPositiveDefiniteError, match="not positive definite"):
-        FullGPObjective(Problem(X, y, BandLoss(0.5), 0.01)).value_and_gradient(np.array([0.0, 0.0, -60.0]))
+        FullGPObjective(RiskProblem(X, y, BandLoss(0.5), 0.01)).value_and_gradient(
+            np.array([0.0, 0.0, -60.0])
+        )
     with pytest.raises(NotPositiveDefiniteError, match="not positive definite"):
         FullGPPosterior.fit(Hyperparameters(1.0, (1.0,), 1e-26), X, y)
 
@@ -155,16 +157,16 @@ def test_a_singular_matrix_is_an_error() -> None:
 )
 def test_rejects_data_that_do_not_fit(X: Array, y: Array) -> None:
     with pytest.raises(ValueError, match=r"expected X|finite"):
-        FullGPObjective(Problem(X, y, BandLoss(0.5), 0.01))
+        FullGPObjective(RiskProblem(X, y, BandLoss(0.5), 0.01))
 
 
 def test_rejects_wrong_numbers_of_hyperparameters(small_data: Data) -> None:
     with pytest.raises(ValueError, match="theta must have 5"):
-        FullGPObjective(Problem(*small_data, BandLoss(0.5), 0.01)).value_and_gradient(np.zeros(3))
+        FullGPObjective(RiskProblem(*small_data, BandLoss(0.5), 0.01)).value_and_gradient(np.zeros(3))
     with pytest.raises(ValueError, match="2 lengthscales for 3 inputs"):
         FullGPPosterior.fit(Hyperparameters(1.0, (1.0, 1.0), 1.0), *small_data)
     with pytest.raises(UserError, match="unknown objective"):
-        FullGPObjective(Problem(*small_data, BandLoss(0.5), 0.01, "catnoi"))
+        FullGPObjective(RiskProblem(*small_data, BandLoss(0.5), 0.01, "catnoi"))
 
 
 @pytest.mark.parametrize("noise", [1e3, 1e12, 1e13, 1e16, 1e20, 1e30])

@@ -62,9 +62,12 @@ def test_the_rounding_is_as_large_as_stated(noise: float) -> None:
     step, loss = 1e-5, BandLoss(0.4)
     mean, variance = posterior.train_mean, posterior.train_variance
     by_mean, by_variance = (
-        (loss.expected(y, mean + s * step, variance + t * step * variance)
-         - loss.expected(y, mean - s * step, variance - t * step * variance)) / (2 * step)
+        (
+            loss.expected(y, mean + s * step, variance + t * step * variance)
+            - loss.expected(y, mean - s * step, variance - t * step * variance)
+        )
+        / (2 * step)
         for s, t in ((1.0, 0.0), (0.0, 1.0))
-    )  # fmt: skip
+    )
     slopes = np.linalg.norm(by_mean) * np.linalg.norm(alpha) + np.abs(by_variance / variance).sum()
     assert found.risk == pytest.approx(error * slopes / 25, rel=1e-4, abs=0.0)

@@ -24,7 +24,7 @@ from gpsuite.methods.pac_bayes.full_gp import FullGPObjective
 from gpsuite.methods.pac_bayes.kl_inverse import binary_kl, kl_inverse, kl_inverse_lower
 from gpsuite.methods.pac_bayes.losses import LOSSES
 from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior, RiskAndKL
-from gpsuite.methods.pac_bayes.problem import Problem
+from gpsuite.methods.pac_bayes.problem import RiskProblem
 from gpsuite.methods.pac_bayes.sparse.free_form import FreeFormObjective, WhitenedGaussian
 from gpsuite.methods.pac_bayes.sparse.objective import SparseGPObjective, SparseLikelihoodObjective
 from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior
@@ -82,13 +82,15 @@ def of_bounds() -> list[object]:
 
 def of_full(loss: str, objective: str) -> list[object]:
     return [
-        FullGPObjective(Problem(*data(), LOSSES.get(loss)(0.6), 0.05, objective)).value_and_gradient(START)
+        FullGPObjective(RiskProblem(*data(), LOSSES.get(loss)(0.6), 0.05, objective)).value_and_gradient(
+            START
+        )
     ]
 
 
 def of_sparse(loss: str, alpha: float) -> list[object]:
     X, y = data()
-    problem = Problem(X, y, LOSSES.get(loss)(0.6), 0.05)
+    problem = RiskProblem(X, y, LOSSES.get(loss)(0.6), 0.05)
     free, Z = FreeFormObjective(problem, 5), X[:5] + 0.1
     gaussian = WhitenedGaussian.of(
         SparseGPPosterior.fit(Hyperparameters(1.3, (0.8, 1.7), 0.2), X, y, Z, alpha).whitened
@@ -128,12 +130,14 @@ SCENARIOS: dict[str, golden.Scenario] = {
     "losses": of_losses,
     "bounds": of_bounds,
     **{f"full GP, {objective}": partial(of_full, "band01", objective) for objective in bounds.OBJECTIVES},
-    **{f"sparse GP, {loss}, alpha {alpha}": partial(of_sparse, loss, alpha)
-       for loss, alpha in (("band01", 1.0), ("exp", 0.0), ("band01", 0.5))},
+    **{
+        f"sparse GP, {loss}, alpha {alpha}": partial(of_sparse, loss, alpha)
+        for loss, alpha in (("band01", 1.0), ("exp", 0.0), ("band01", 0.5))
+    },
     **{f"certificate, {kind}": partial(of_certificate, kind, None) for kind in KINDS},
     "certificate, inducing inputs that nearly coincide": partial(of_certificate, "fitc", 1e-3),
     "certificate, repeated rows": with_repeated_rows,
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", SCENARIOS)

@@ -15,7 +15,7 @@ from gpsuite.methods.pac_bayes.full_gp import FullGPObjective
 from gpsuite.methods.pac_bayes.kl_inverse import kl_inverse
 from gpsuite.methods.pac_bayes.losses import LOSSES, Loss
 from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior, Posterior, RiskAndKL, gibbs_risk
-from gpsuite.methods.pac_bayes.problem import Problem
+from gpsuite.methods.pac_bayes.problem import RiskProblem
 from gpsuite.methods.pac_bayes.sparse.objective import SparseGPObjective
 from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior
 from gpsuite.models.config import Hyperparameters
@@ -148,11 +148,13 @@ def test_objective_and_gradient(case: dict[str, Any], objective: str) -> None:
     floor = max(GRADIENT_FLOOR, 0.1 * near * float(np.abs(natural).max()))  # sums that cancel
     within = {"rtol": near, "atol": floor}
     if case["model"] == "full":
-        bound = FullGPObjective(Problem(X, y, loss, case["delta"], objective, ard))
+        bound = FullGPObjective(RiskProblem(X, y, loss, case["delta"], objective, ard))
         value, gradient, _ = bound.value_and_gradient(h.to_log())
     else:
         Z = _inducing(case)
-        sparse = SparseGPObjective(Problem(X, y, loss, case["delta"], objective, ard), case["alpha"], len(Z))
+        sparse = SparseGPObjective(
+            RiskProblem(X, y, loss, case["delta"], objective, ard), case["alpha"], len(Z)
+        )
         value, gradient, d_Z, _ = sparse.value_and_gradient(h.to_log(), Z)
         if "Z" in expected:
             np.testing.assert_allclose(d_Z, np.reshape(expected["Z"], Z.shape), **within, err_msg="Z")
@@ -174,7 +176,7 @@ def test_objectives_without_their_own_rows(case: dict[str, Any], objective: str)
     # the file holds risk, KL and their gradients: the chain rule gives the gradient of any bound
     X, y, h, loss = _setting(case)
     near, slopes = _tolerance(case), case["exact_grad"]
-    problem = Problem(X, y, loss, case["delta"], objective, len(h.lengthscales) == X.shape[1])
+    problem = RiskProblem(X, y, loss, case["delta"], objective, len(h.lengthscales) == X.shape[1])
     head = BoundObjective(objective, Terms(len(y), h.n_kernel, case["delta"]))
     expected, d_risk, d_kl = head.value_and_gradient(case["exact"]["gibbs_risk"], case["exact"]["KL"])
 

@@ -9,7 +9,7 @@ from gpsuite.methods.pac_bayes.evaluation import evaluate
 from gpsuite.methods.pac_bayes.full_gp import FullGPObjective, train_full_gp
 from gpsuite.methods.pac_bayes.losses import BandLoss
 from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior
-from gpsuite.methods.pac_bayes.problem import PARAMETRISATIONS, Problem, Search
+from gpsuite.methods.pac_bayes.problem import PARAMETRISATIONS, RiskProblem, Search
 from gpsuite.models.config import Hyperparameters
 from gpsuite.models.linalg import NotPositiveDefiniteError
 from tests.arrays import Array
@@ -40,10 +40,10 @@ def test_search_variables_round_trip_and_have_the_right_slope(name: str) -> None
 @pytest.mark.parametrize("objective", ["kl", "sqrt"])
 def test_training_reaches_a_stationary_point(small_data: Data, objective: str, parametrisation: str) -> None:
     trained = train_full_gp(
-        Problem(*small_data, LOSS, 0.01, objective, False),
+        RiskProblem(*small_data, LOSS, 0.01, objective, False),
         Search(Budget(evaluations=500), None, parametrisation),
     )
-    bound = FullGPObjective(Problem(*small_data, LOSS, 0.01, objective, False))
+    bound = FullGPObjective(RiskProblem(*small_data, LOSS, 0.01, objective, False))
     value, gradient, _ = bound.value_and_gradient(trained.hyperparameters.to_log())
     assert (trained.status, trained.reason) == ("done", "")
     assert value == pytest.approx(trained.objective_value, rel=1e-12)
@@ -54,8 +54,8 @@ def test_training_reaches_a_stationary_point(small_data: Data, objective: str, p
 
 def test_budget_ends_the_search_with_the_best_so_far(small_data: Data) -> None:
     budget = Budget(evaluations=4)
-    trained = train_full_gp(Problem(*small_data, LOSS, 0.01), Search(budget))
-    start = FullGPObjective(Problem(*small_data, LOSS, 0.01)).value_and_gradient(np.zeros(5))[0]
+    trained = train_full_gp(RiskProblem(*small_data, LOSS, 0.01), Search(budget))
+    start = FullGPObjective(RiskProblem(*small_data, LOSS, 0.01)).value_and_gradient(np.zeros(5))[0]
     assert trained.status == "budget"
     assert trained.reason == "4 evaluations used up"
     assert trained.evaluations == budget.spent_evaluations == 4
@@ -64,7 +64,9 @@ def test_budget_ends_the_search_with_the_best_so_far(small_data: Data) -> None:
 
 def test_start_must_have_as_many_lengthscales_as_asked(small_data: Data) -> None:
     with pytest.raises(ValueError, match="start has 1 lengthscales, expected 3"):
-        train_full_gp(Problem(*small_data, LOSS, 0.01), Search(Budget(), Hyperparameters(1.0, (1.0,), 1.0)))
+        train_full_gp(
+            RiskProblem(*small_data, LOSS, 0.01), Search(Budget(), Hyperparameters(1.0, (1.0,), 1.0))
+        )
 
 
 def test_line_search_steps_back_from_failures() -> None:
@@ -110,7 +112,7 @@ def test_single_starts_on_boston_repeat_the_authors_runs(
 ) -> None:
     X, y, Xtest, ytest = _boston(seed)
     loss = BandLoss(epsilon)
-    trained = train_full_gp(Problem(X, y, loss, 0.01, objective, False), Search(Budget(evaluations=1000)))
+    trained = train_full_gp(RiskProblem(X, y, loss, 0.01, objective, False), Search(Budget(evaluations=1000)))
     evaluation = evaluate(FullGPPosterior.fit(trained.rounded, X, y), Xtest, ytest, loss, 0.01)
     assert evaluation.bound_kl == pytest.approx(bound, abs=1e-5)
     if mse is not None:

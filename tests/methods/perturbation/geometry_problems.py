@@ -10,7 +10,7 @@ from gpsuite.methods.perturbation.nonsmooth import EpsilonSVR, KernelLasso
 from gpsuite.methods.perturbation.objectives import Objective, QuadraticObjective
 from gpsuite.methods.perturbation.quadratic import KernelRidge, LinearLSSVM, SparseKernelRidge
 from gpsuite.methods.perturbation.ranks import Permutations, SignChanges, SignedPermutations
-from gpsuite.methods.perturbation.region import Region
+from gpsuite.methods.perturbation.region import ConfidenceRegion
 
 GROUPS = {"signs": SignChanges(), "permutations": Permutations(), "signed": SignedPermutations()}
 
@@ -29,7 +29,7 @@ def data(seed: int, n: int) -> tuple[FloatArray, FloatArray, np.random.Generator
 
 def quadratic_region(
     seed: int, kind: str = "sparse", group: str = "signs", n: int = 20, m: int = 20, q: int = 2
-) -> Region:
+) -> ConfidenceRegion:
     """Return a region of a quadratic objective; kinds: sparse (4 centres), linear (2 coefficients), kernel (n)."""
     x, y, rng = data(seed, n)
     centres = np.linspace(-2.0, 2.0, 4)
@@ -40,24 +40,24 @@ def quadratic_region(
         objective = LinearLSSVM(np.column_stack([np.sin(2 * x), x]), 1.0, bias=False)
     else:
         objective = KernelRidge(gaussian(x, x, 0.2), 0.05)
-    return Region(objective, y, GROUPS[group].draw(n, m, rng), q)
+    return ConfidenceRegion(objective, y, GROUPS[group].draw(n, m, rng), q)
 
 
-def nonsmooth_region(seed: int, kind: str, n: int = 12, m: int = 20, q: int = 10) -> Region:
+def nonsmooth_region(seed: int, kind: str, n: int = 12, m: int = 20, q: int = 10) -> ConfidenceRegion:
     """Return a region of support vector regression or of the LASSO."""
     x, y, rng = data(seed, n)
     K = gaussian(x, x, 0.3)
     objective: Objective = EpsilonSVR(K, 10.0, 0.2) if kind == "svr" else KernelLasso(K, 0.15)
-    return Region(objective, y, SignChanges().draw(n, m, rng), q)
+    return ConfidenceRegion(objective, y, SignChanges().draw(n, m, rng), q)
 
 
-def quadratic_of(region: Region) -> PerturbedQuadratic:
+def quadratic_of(region: ConfidenceRegion) -> PerturbedQuadratic:
     """Return the region's quadratic."""
     assert isinstance(region.objective, QuadraticObjective)
     return PerturbedQuadratic.of(region.objective, region.y, region.perturbations)
 
 
-def decisive(region: Region, alphas: FloatArray, margin: float = 1e-8) -> BoolArray:
+def decisive(region: ConfidenceRegion, alphas: FloatArray, margin: float = 1e-8) -> BoolArray:
     """Return which rows are not within rounding of a comparison."""
     Z = region.z_values(alphas)
     gaps = np.abs(Z[:, 1:] - Z[:, :1]) / np.maximum(Z[:, 1:], Z[:, :1])

@@ -18,7 +18,7 @@ from gpsuite.methods.perturbation.quadratic import (
     SparseKernelRidge,
 )
 from gpsuite.methods.perturbation.ranks import Perturbations
-from gpsuite.methods.perturbation.region import Region
+from gpsuite.methods.perturbation.region import ConfidenceRegion
 from tests.arrays import Array
 
 HERE = Path(__file__).parents[2] / "reference"
@@ -56,14 +56,14 @@ def objective_of(case: dict[str, Any]) -> Objective:
     raise ValueError(f"unknown model {case['model']}")
 
 
-def region_of(case: dict[str, Any], q: int) -> Region:
+def region_of(case: dict[str, Any], q: int) -> ConfidenceRegion:
     """Return the case's region at a level, with its own perturbations."""
     drawn = np.asarray(case["perturbations"])
     signs = drawn.astype(np.float64) if case["group"] == "sign" else None
     order = drawn.astype(np.int64) if case["group"] == "permutation" else None
     priority = np.asarray(case["tie_break_priority"], dtype=np.int64)
     perturbations = Perturbations(case["group"], signs, order, priority)
-    return Region(objective_of(case), np.asarray(case["y"], dtype=np.float64), perturbations, q)
+    return ConfidenceRegion(objective_of(case), np.asarray(case["y"], dtype=np.float64), perturbations, q)
 
 
 def features_of(case: dict[str, Any], X: Array) -> Array:

@@ -23,7 +23,7 @@ from gpsuite.methods.perturbation.quadratic import (
     SparseKernelRidge,
 )
 from gpsuite.methods.perturbation.ranks import Permutations, Perturbations, SignChanges, SignedPermutations
-from gpsuite.methods.perturbation.region import LARGEST, ModelClass, Region, confidence_region
+from gpsuite.methods.perturbation.region import LARGEST, ConfidenceRegion, ModelClass, confidence_region
 from tests.methods.perturbation.made_up_objectives import gaussian, inputs, objectives, outputs
 
 OBJECTIVES = objectives()
@@ -32,9 +32,9 @@ every_objective = pytest.mark.parametrize("objective", OBJECTIVES.values(), ids=
 ridge = partial(KernelRidge, penalty=0.05)
 
 
-def _region(objective: Objective, q: int = 4, m: int = 20, seed: int = 0) -> Region:
+def _region(objective: Objective, q: int = 4, m: int = 20, seed: int = 0) -> ConfidenceRegion:
     y = outputs(objective, seed)
-    return Region(objective, y, SignChanges().draw(len(y), m, np.random.default_rng(seed)), q)
+    return ConfidenceRegion(objective, y, SignChanges().draw(len(y), m, np.random.default_rng(seed)), q)
 
 
 @every_objective
@@ -75,7 +75,7 @@ def test_regions_are_star_shaped_about_the_estimate(seed: int, name: str, group:
     """Under inverse-Hessian weighting, whatever lies between a member and the estimate is a member."""
     objective, rng = OBJECTIVES[name], np.random.default_rng(seed)
     y = outputs(objective, seed % 5)
-    region = Region(objective, y, group.draw(len(y), 20, rng), q)
+    region = ConfidenceRegion(objective, y, group.draw(len(y), 20, rng), q)
     steps = rng.uniform(0.0, 2.0, (20, 1)) * rng.standard_normal((20, len(region.estimate)))
     members = region.contains(region.estimate + steps)
     for share in (0.99, 0.7, 0.3, 0.01):
@@ -108,7 +108,7 @@ def test_positive_factors_of_outputs_do_not_matter(seed: int, factor: float, mod
     y, drawn = outputs(first, seed % 7), SignChanges().draw(12, 20, rng)
     alphas = rng.standard_normal((10, first.design.shape[1]))
     ranks = [
-        Region(objective, scale * y, drawn, 4).ranks(scale * alphas)
+        ConfidenceRegion(objective, scale * y, drawn, 4).ranks(scale * alphas)
         for objective, scale in ((first, 1.0), (second, factor))
     ]
     np.testing.assert_array_equal(*ranks)  # type: ignore[arg-type]
@@ -121,8 +121,8 @@ def test_positive_factors_of_the_objective_do_not_matter(seed: int, factor: floa
     rng = np.random.default_rng(seed)
     y, drawn = outputs(KernelRidge(K, 0.05), seed % 7), Permutations().draw(12, 20, rng)
     alphas = rng.standard_normal((10, 12))
-    plain = Region(KernelRidge(K, 0.05), y, drawn, 4)
-    scaled = Region(KernelRidge(factor * K, 0.05 * factor), y, drawn, 4)
+    plain = ConfidenceRegion(KernelRidge(K, 0.05), y, drawn, 4)
+    scaled = ConfidenceRegion(KernelRidge(factor * K, 0.05 * factor), y, drawn, 4)
     np.testing.assert_array_equal(plain.ranks(alphas), scaled.ranks(alphas / factor))
 
 
@@ -139,7 +139,7 @@ def test_identity_perturbations_tie(group: Any, before: bool) -> None:
         priority,
     )
     for objective in OBJECTIVES.values():
-        region = Region(objective, outputs(objective), drawn, 3)
+        region = ConfidenceRegion(objective, outputs(objective), drawn, 3)
         alphas = np.random.default_rng(2).standard_normal((5, len(region.estimate)))
         assert region.ranks(alphas).tolist() == [6 if before else 1] * 5
 
@@ -150,7 +150,7 @@ def test_zero_noise_ties_everything_at_the_truth() -> None:
     objective = LinearLSSVM(X, 1.0)  # type: ignore[arg-type]
     for seed in range(5):
         drawn = SignChanges().draw(8, 10, np.random.default_rng(seed))
-        region = Region(objective, objective.design @ truth, drawn, 3)
+        region = ConfidenceRegion(objective, objective.design @ truth, drawn, 3)
         assert region.ranks(truth[None]).tolist() == [1 + np.count_nonzero(drawn.before_reference())]
 
 
@@ -160,7 +160,9 @@ def test_inside_the_tube_only_the_order_decides() -> None:
     alphas = rng.standard_normal((4, 12))
     drawn = SignChanges().draw(12, 20, rng)
     for alpha in alphas:
-        region = Region(objective, objective.design @ alpha + rng.uniform(-0.49, 0.49, 12), drawn, 4)
+        region = ConfidenceRegion(
+            objective, objective.design @ alpha + rng.uniform(-0.49, 0.49, 12), drawn, 4
+        )
         assert region.ranks(alpha[None]).tolist() == [1 + np.count_nonzero(drawn.before_reference())]
 
 
@@ -274,4 +276,4 @@ def test_bad_coefficients_are_refused() -> None:
         region.contains(np.full((1, 12), np.nan))
     wrong = SignChanges().draw(11, 20, np.random.default_rng(0))
     with pytest.raises(ValueError, match="do not fit n=12 data"):
-        Region(region.objective, region.y, wrong, 4)
+        ConfidenceRegion(region.objective, region.y, wrong, 4)

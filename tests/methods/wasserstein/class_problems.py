@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpsuite.budget import Budget
-from gpsuite.methods.wasserstein.classifiers import Fit, NoKeeper, StateKeeper
+from gpsuite.methods.wasserstein.classifiers import ClassifierFit, NoKeeper, StateKeeper
 from gpsuite.methods.wasserstein.distance import wasserstein_on_points
 from gpsuite.methods.wasserstein.fitting import ClassifierOptions, TrainingOptions, TrainingRows, split_rows
 from gpsuite.models.network_spec import NetworkSpec
@@ -39,9 +39,11 @@ def options(epochs: int = 12) -> ClassifierOptions:
     )
 
 
-def fit(classes: int = 3, epochs: int = 12, seed: int = 3, keeper: StateKeeper | None = None) -> Fit:
+def fit(
+    classes: int = 3, epochs: int = 12, seed: int = 3, keeper: StateKeeper | None = None
+) -> ClassifierFit:
     """Return a fit of the problem."""
-    return Fit(rows(classes), classes, options(epochs), seed, Budget(), keeper or NoKeeper())
+    return ClassifierFit(rows(classes), classes, options(epochs), seed, Budget(), keeper or NoKeeper())
 
 
 def squared_gaussian_wasserstein(

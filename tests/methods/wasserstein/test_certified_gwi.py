@@ -10,7 +10,7 @@ from sklearn.datasets import load_digits
 from gpsuite.methods.robustness import Budget, linf_ball, probability_range
 from gpsuite.methods.robustness.certificates.certify import certify
 from gpsuite.methods.robustness.certificates.verification import CONFIRMED, OPEN, check_levels
-from gpsuite.methods.wasserstein.classifiers import CLASSIFIERS, Fit
+from gpsuite.methods.wasserstein.classifiers import CLASSIFIERS, ClassifierFit
 from gpsuite.methods.wasserstein.fitting import split_rows
 from gpsuite.models.classification.approximation import GPCPosterior
 from gpsuite.models.classification.links import PROBIT
@@ -84,7 +84,7 @@ def test_a_digit_keeps_its_class_with_a_certificate_that_the_checker_confirms() 
     chosen = np.isin(digits, [3, 8])
     X, y = X[chosen] / 16.0, (digits[chosen] == 8).astype(np.int64)
     rows = split_rows(X[:200], y[:200], 0.2, np.random.default_rng(0))
-    found = CLASSIFIERS.get("gwi_bernoulli")(Fit(rows, 2, options(epochs=4), 0, Budget()))
+    found = CLASSIFIERS.get("gwi_bernoulli")(ClassifierFit(rows, 2, options(epochs=4), 0, Budget()))
     posterior = certifiable_posterior(found.model.element, PROBIT)
     correct = (posterior.probability(X[200:]) > 0.5) == (y[200:] == 1)
     assert correct.mean() > 0.9

@@ -13,7 +13,7 @@ from scipy.special import softmax
 
 from gpsuite.budget import Budget
 from gpsuite.methods.wasserstein import classifiers
-from gpsuite.methods.wasserstein.classifiers import CLASSIFIERS, Fit
+from gpsuite.methods.wasserstein.classifiers import CLASSIFIERS, ClassifierFit
 from gpsuite.methods.wasserstein.fitting import TrainingRows
 from gpsuite.methods.wasserstein.scoring import accuracy, temperature
 from gpsuite.methods.wasserstein.training import TrainingState
@@ -129,9 +129,9 @@ def test_what_cannot_be_learned_is_refused() -> None:
     data = rows()
     gone = TrainingRows(data.X[data.y != 1], data.y[data.y != 1], data.X_validation, data.y_validation)
     with pytest.raises(ValueError, match="no training row of class 1"):
-        Fit(gone, 3, options(), 0, Budget())
+        ClassifierFit(gone, 3, options(), 0, Budget())
     with pytest.raises(ValueError, match=r"labels must be the integers 0, \.\.\., 1"):
-        Fit(data, 2, options(), 0, Budget())
+        ClassifierFit(data, 2, options(), 0, Budget())
     with pytest.raises(ValueError, match="3 classes: the Bernoulli likelihood is for two"):
         CLASSIFIERS.get("gwi_bernoulli")(fit(3, epochs=1))
 
@@ -140,7 +140,7 @@ def test_more_inducing_points_than_rows_are_as_many_as_there_are() -> None:
     from dataclasses import replace
 
     small = fit(epochs=1)
-    many = Fit(small.rows, 3, replace(small.options, inducing=100.0), 0, Budget())
+    many = ClassifierFit(small.rows, 3, replace(small.options, inducing=100.0), 0, Budget())
     assert CLASSIFIERS.get("gwi_kernel")(many).model.element.basis.size == 48
 
 

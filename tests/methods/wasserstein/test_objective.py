@@ -102,9 +102,13 @@ def test_the_distance_is_the_exact_one_on_the_chosen_rows() -> None:
 def test_prior_and_posterior_that_agree_have_distance_zero_on_any_rows() -> None:
     measures = element()
     same = GaussianElement(
-        0.1, measures.prior_kernel, KernelMean(0.1, np.zeros((4, 2))),
-        SparseKernel(measures.basis, np.broadcast_to(np.eye(4), (2, 4, 4))), measures.basis, 2,  # type: ignore[arg-type]
-    )  # fmt: skip
+        0.1,
+        measures.prior_kernel,
+        KernelMean(0.1, np.zeros((4, 2))),
+        SparseKernel(measures.basis, np.broadcast_to(np.eye(4), (2, 4, 4))),
+        measures.basis,
+        2,  # type: ignore[arg-type]
+    )
     for rows in (X[:1], X[:4], X):
         mean, _, R = same.moments(tf.constant(rows), 100)
         np.testing.assert_allclose(

@@ -58,16 +58,31 @@ def scores() -> list[object]:
     curve = scoring.risk_coverage(np.round(rng.random(20), 1), p.argmax(axis=1) != labels)
     bins = scoring.reliability(p, labels, 5)
     return [
-        scoring.accuracy(p, labels), scoring.negative_log_likelihood(p, labels),
-        scoring.brier_score(p, labels), bins, bins.error, scoring.calibration_error(p, labels),
-        scoring.overconfidence(p, labels), scoring.entropy(p), scoring.mutual_information(members),
-        curve, curve.area, scoring.auroc(inside, outside), scoring.average_precision(inside, outside),
-        scoring.false_positives_at_95(inside, outside), scoring.rmse(y, mean),
-        scoring.negative_log_density(y, mean, variance), scoring.crps(y, mean, variance),
-        scoring.interval_coverage(y, mean, variance, 0.8), scoring.interval_half_widths(variance, 0.8),
-        variance_factor(y, mean, variance), temperature(logits, labels), tempered(logits, 1.7),
-        split_rows(X, Y, 0.25, np.random.default_rng(3)), [inducing_count(n, 0.7) for n in (1, 2, 10, 1000)],
-    ]  # fmt: skip
+        scoring.accuracy(p, labels),
+        scoring.negative_log_likelihood(p, labels),
+        scoring.brier_score(p, labels),
+        bins,
+        bins.error,
+        scoring.calibration_error(p, labels),
+        scoring.overconfidence(p, labels),
+        scoring.entropy(p),
+        scoring.mutual_information(members),
+        curve,
+        curve.area,
+        scoring.auroc(inside, outside),
+        scoring.average_precision(inside, outside),
+        scoring.false_positives_at_95(inside, outside),
+        scoring.rmse(y, mean),
+        scoring.negative_log_density(y, mean, variance),
+        scoring.crps(y, mean, variance),
+        scoring.interval_coverage(y, mean, variance, 0.8),
+        scoring.interval_half_widths(variance, 0.8),
+        variance_factor(y, mean, variance),
+        temperature(logits, labels),
+        tempered(logits, 1.7),
+        split_rows(X, Y, 0.25, np.random.default_rng(3)),
+        [inducing_count(n, 0.7) for n in (1, 2, 10, 1000)],
+    ]
 
 
 def element(latent: int, network: bool = False, prior_mean: float = 0.1) -> GaussianElement:
@@ -113,10 +128,16 @@ def networks() -> list[object]:
     laplace = last_layer_laplace(model, X, X[:4] + 0.1, Y[:4])
     narrow = build_network(NetworkSpec((4, 3), "tanh"), 2, 3, 12, np.random.default_rng(3))
     return [
-        model.logits(X), model.validation_loss(X, Y), model.predict_with_dropout(X, 2, 5),
-        bayes.predict(X, 2, 5), bayes.validation_loss(X, Y), laplace, laplace.predict(X), laplace.logit_moments(X),
+        model.logits(X),
+        model.validation_loss(X, Y),
+        model.predict_with_dropout(X, 2, 5),
+        bayes.predict(X, 2, 5),
+        bayes.validation_loss(X, Y),
+        laplace,
+        laplace.predict(X),
+        laplace.logit_moments(X),
         last_layer_laplace(narrow, X, X[:4] + 0.1, Y[:4]),
-    ]  # fmt: skip
+    ]
 
 
 SCENARIOS: dict[str, golden.Scenario] = {

@@ -48,12 +48,9 @@ class Proposal:
     """One measurement to make.
 
     Attributes:
-        p: output to measure, or None: all.
         entropy: of what is to be measured, noise-free and standardised, in nats, once the earlier proposals of the
             plan are measured.
         probability_safe: of x, by what is measured now.
-        mean: of every output there, by what is measured now, [P].
-        sd: standard deviation of every noise-free output there, by what is measured now, [P].
     """
 
     row: int
@@ -75,14 +72,10 @@ class Plan:
         reason: why there are fewer proposals than asked for; otherwise empty.
         warnings: what should be known before it is followed.
         probability_safe: of each candidate, [n]; here and below NaN where the budget did not suffice.
-        mean: of the outputs at each candidate, [n, P].
-        sd: standard deviation of the noise-free outputs at each candidate, [n, P].
         entropy: of each single output there, noise-free and standardised, in nats, before any of the proposals, [n, P].
         safe: which candidates are safe enough and not farther out than the guard's step, [n].
-        n_beyond_step: number of those that are safe enough, but lie farther out.
         safest: row of the most probably safe candidate that can still be measured.
         started: how the posterior of the hyperparameters came about: `cold: ...` or `warm: ...`.
-        diagnostics: of its sampler, for `outputs` and `safety`.
     """
 
     status: str

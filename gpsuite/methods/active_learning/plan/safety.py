@@ -64,7 +64,6 @@ class Units:
         x_scale: standard deviation of candidates and measured inputs, but at most `WIDEST` times that of the measured
             ones: far candidates must not make the models smooth, and points safe, around those that were measured; [D].
         y_offset: mean of each output's measured values, [P].
-        y_scale: their standard deviation, [P].
         z_offset: r / 2 beyond the limit on the unsafe side, r the root mean square of z - limit, [1].
         z_scale: root mean square of z - z_offset, [1].
     """

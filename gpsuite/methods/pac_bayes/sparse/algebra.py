@@ -65,10 +65,8 @@ class InducingKernel:
 
     Attributes:
         centre: mean of Z [D]; inputs are centred there so that the kernel's squares cancel less.
-        lengthscales: [1] or [D].
         scaled: (Z - centre)/lengthscales [M, D].
         left: the kernel's factor of Z [M, D+2].
-        variance: sigma_f^2.
         matrix: K_ZZ [M, M], jitter included.
         factor: its lower Cholesky factor [M, M], Fortran order.
         jitter: what was added to the diagonal, as a multiple of sigma_f^2.
@@ -476,8 +474,6 @@ class RiskSums:
     """Losses and their derivatives at every point, with the sums over V that the gradient needs; see `sum_risk`.
 
     Attributes:
-        mean: of the posterior [N].
-        loss: expected loss [N].
         d_mean: its derivative in the mean [N].
         d_variance: its derivative in the variance [N].
         C: V diag(d_variance) V' [M, M].
@@ -494,9 +490,12 @@ class RiskSums:
     def scaled(self, factor: float) -> RiskSums:
         """Return this with every derivative times a factor."""
         return replace(
-            self, d_mean=self.d_mean * factor, d_variance=self.d_variance * factor, C=self.C * factor,
+            self,
+            d_mean=self.d_mean * factor,
+            d_variance=self.d_variance * factor,
+            C=self.C * factor,
             V_d_mean=self.V_d_mean * factor,
-        )  # fmt: skip
+        )
 
 
 def sum_risk(
@@ -534,7 +533,6 @@ class Slopes:
     Attributes:
         d_mean: in the posterior means at the training inputs [N].
         d_variance: in their variances [N].
-        d_kl: in the KL.
         size: how large it may be: 1 for a risk. Everything but K_ZZ costs a few ulps of it.
     """
 
@@ -555,9 +553,14 @@ class Slopes:
 
 
 def sparse_slack(
-    inducing: InducingKernel, posterior: WhitenedPosterior, X: FloatArray, y: FloatArray, noise: float, alpha: float,
+    inducing: InducingKernel,
+    posterior: WhitenedPosterior,
+    X: FloatArray,
+    y: FloatArray,
+    noise: float,
+    alpha: float,
     slopes: Slopes,
-) -> float:  # fmt: skip
+) -> float:
     """Return by how much rounding of K_ZZ can move a number of the posterior between FITC and VFE.
 
     With P = S (F V Lambda^-1 V'/2 - C) S, C = V diag(gv) V', u = S (V gm + F b) and E = V diag(d/d Lambda) V' the

@@ -21,7 +21,7 @@ from scipy.linalg.blas import dtrmm, dtrsm
 from gpsuite.arrays import FloatArray
 from gpsuite.methods.pac_bayes.losses import Loss
 from gpsuite.methods.pac_bayes.posteriors import RiskAndKL, check_logarithms, checked_data, gibbs_risk
-from gpsuite.methods.pac_bayes.problem import Problem, Search, TrainedGP
+from gpsuite.methods.pac_bayes.problem import RiskProblem, Search, TrainedGP
 from gpsuite.methods.pac_bayes.sparse.algebra import (
     LARGEST_SLACK,
     BlockArray,
@@ -115,15 +115,11 @@ class FreeFormObjective:
     There is no noise parameter: neither the Gibbs risk nor the KL holds one. Buffers and jitter are as in
     `SparseGPObjective`, with one n x M array.
 
-    Args:
-        problem: data, loss and confidence of the bound.
-        store: whether to keep the n x M array; by default while it is below `blocks.STORED_BYTES`.
-
     Raises:
         ValueError: if M < 1.
     """
 
-    def __init__(self, problem: Problem, n_inducing: int, store: bool | None = None) -> None:
+    def __init__(self, problem: RiskProblem, n_inducing: int, store: bool | None = None) -> None:
         if n_inducing < 1:
             raise ValueError(f"n_inducing must be at least 1, got {n_inducing}")
         self._X, self._y, n = problem.X, problem.y, len(problem.y)
@@ -167,8 +163,13 @@ class FreeFormObjective:
         return inducing.whitened(features[rows], self._V.block(rows))
 
     def _gradient(
-        self, inducing: InducingKernel, features: FloatArray, gaussian: WhitenedGaussian, risk: RiskSums, d_kl: float
-    ) -> FreeFormGradient:  # fmt: skip
+        self,
+        inducing: InducingKernel,
+        features: FloatArray,
+        gaussian: WhitenedGaussian,
+        risk: RiskSums,
+        d_kl: float,
+    ) -> FreeFormGradient:
         """Second sweep: contract the adjoint of K_ZX, and those of K_ZZ, m and T.
 
         V turns with L alone, so the adjoint of K_ZZ is L^-T (Phi + Phi') L^-1 / 2 with Phi the lower triangle, its
@@ -187,9 +188,14 @@ class FreeFormObjective:
         return FreeFormGradient(d_theta, contraction.d_Z, risk.V_d_mean + d_kl * m, d_factor)
 
     def _sweep(
-        self, inducing: InducingKernel, features: FloatArray, m: FloatArray, excess: FloatArray, risk: RiskSums,
+        self,
+        inducing: InducingKernel,
+        features: FloatArray,
+        m: FloatArray,
+        excess: FloatArray,
+        risk: RiskSums,
         contraction: KernelContraction,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Contract the adjoint of K_ZX: 2 L^-T (T T' - I) V diag(gv) + L^-T m gm'."""
         left = dtrsm(2.0, inducing.factor, excess, side=0, lower=1, trans_a=1)
         unwhitened_m = inducing.unwhitened_vector(m)[:, None]
@@ -209,7 +215,6 @@ class FreeFormPosterior:
         hyperparameters: those of the prior. Only the predictive density uses the noise variance.
         kl: KL(Q||P) in nats, of the inducing variables and hence on functions.
         inducing: K_ZZ and its factor; its `jitter` is 0 unless K_ZZ is numerically singular.
-        gaussian: posterior of the whitened inducing variables.
     """
 
     hyperparameters: Hyperparameters
@@ -224,9 +229,14 @@ class FreeFormPosterior:
 
     @classmethod
     def carry(
-        cls, hyperparameters: Hyperparameters, X: FloatArray, y: FloatArray, Z: FloatArray,
-        gaussian: WhitenedGaussian, jitter: float = 0.0,
-    ) -> FreeFormPosterior:  # fmt: skip
+        cls,
+        hyperparameters: Hyperparameters,
+        X: FloatArray,
+        y: FloatArray,
+        Z: FloatArray,
+        gaussian: WhitenedGaussian,
+        jitter: float = 0.0,
+    ) -> FreeFormPosterior:
         """Carry a posterior of the whitened inducing variables to the training points, in O(N M^2) time.
 
         The same whitened posterior can be carried by any hyperparameters, rounded ones for a certificate.
@@ -294,7 +304,6 @@ class TrainedFreeForm:
 
     Attributes:
         gp: the hyperparameters, and how the search went; the noise variance is that of the start.
-        gaussian: posterior of the whitened inducing variables.
         jitter: multiple of sigma_f^2 on the diagonal of K_ZZ where the bound was found; 0 if none.
     """
 
@@ -304,7 +313,7 @@ class TrainedFreeForm:
     jitter: float
 
 
-def train_free_form(problem: Problem, Z: FloatArray, alpha: float, search: Search) -> TrainedFreeForm:
+def train_free_form(problem: RiskProblem, Z: FloatArray, alpha: float, search: Search) -> TrainedFreeForm:
     """Minimise the bound of a free-form posterior over kernel hyperparameters, inducing inputs and the posterior.
 
     L-BFGS-B from the posterior of `SparseGPPosterior` at the start, whose bound is that of `SparseGPObjective`: the
@@ -312,7 +321,6 @@ def train_free_form(problem: Problem, Z: FloatArray, alpha: float, search: Searc
     rounded (`gp.rounded`) and the whitened posterior stays as it is.
 
     Args:
-        problem: data, loss and confidence of the bound.
         alpha: of the first posterior: 1 is FITC, 0 is VFE.
         search: limits, and the start, such as the result of `train_sparse_gp`; its noise variance only shapes the
             first posterior.

@@ -23,7 +23,7 @@ from scipy.linalg.blas import dger, dtrmm, dtrsm
 from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.errors import unknown_name
 from gpsuite.methods.pac_bayes.posteriors import RiskAndKL, check_logarithms, checked_data
-from gpsuite.methods.pac_bayes.problem import Problem
+from gpsuite.methods.pac_bayes.problem import RiskProblem
 from gpsuite.methods.pac_bayes.sparse.algebra import (
     BlockArray,
     CovarianceForm,
@@ -87,7 +87,6 @@ class SparseGPObjective:
     K_ZZ is once too ill-conditioned for it, and the whitened form from then on; where they change over they agree.
 
     Args:
-        store: whether to keep the n x M arrays; by default while they are below `blocks.STORED_BYTES`.
         rows: indices of the n' rows to evaluate on, each of which then counts w = n/n' times; None for all. What comes
             out is the bound of n rows of which every one is w copies: no bound for the problem, and far too good.
 
@@ -97,7 +96,7 @@ class SparseGPObjective:
 
     def __init__(
         self,
-        problem: Problem,
+        problem: RiskProblem,
         alpha: float,
         n_inducing: int,
         store: bool | None = None,
@@ -239,9 +238,14 @@ class SparseGPObjective:
         return d_theta, contraction.d_Z
 
     def _sweep(
-        self, state: _State, risk: RiskSums, adjoint: _Adjoint, contraction: KernelContraction, d_noise: FloatArray,
+        self,
+        state: _State,
+        risk: RiskSums,
+        adjoint: _Adjoint,
+        contraction: KernelContraction,
+        d_noise: FloatArray,
         E: WeightedGram,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Contract the adjoint of K_ZX for alpha > 0; fill `d_noise`, in Lambda, and E = V diag(d_noise) V'."""
         for rows in blocks(self.n):
             G = self._adjoint_block(state, risk, adjoint, E, d_noise, rows)
@@ -301,8 +305,13 @@ class SparseGPObjective:
             contraction.add(G, state.features[rows], K)
 
     def _sweep_covariance_form(
-        self, state: _State, form: CovarianceForm, risk: RiskSums, adjoint: _Adjoint, contraction: KernelContraction
-    ) -> None:  # fmt: skip
+        self,
+        state: _State,
+        form: CovarianceForm,
+        risk: RiskSums,
+        adjoint: _Adjoint,
+        contraction: KernelContraction,
+    ) -> None:
         """Contract the adjoint of K_ZX for alpha = 0 in the covariance form.
 
         It is -2 T_K U diag(gv) + (2/s) L^-T P L^-1 K + L^-T u ((y - m)/s)' + L^-T b (gm - u'L^-1 K/s)'.
@@ -337,7 +346,6 @@ class _Parts:
     """What the two forms differ in.
 
     Attributes:
-        value: the objective in nats.
         d_diagonal: sum of the derivatives in the diagonal of K_XX.
         d_log_noise: derivative in ln s.
         middle: V_adj V' [M, M], symmetric.

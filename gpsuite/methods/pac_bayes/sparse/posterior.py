@@ -90,9 +90,14 @@ class SparseGPPosterior:
 
     @classmethod
     def _conditioned(
-        cls, hyperparameters: Hyperparameters, X: FloatArray, y: FloatArray, Z: FloatArray, alpha: float,
+        cls,
+        hyperparameters: Hyperparameters,
+        X: FloatArray,
+        y: FloatArray,
+        Z: FloatArray,
+        alpha: float,
         inducing: InducingKernel,
-    ) -> SparseGPPosterior:  # fmt: skip
+    ) -> SparseGPPosterior:
         sums = WhitenedSums.zeros(len(Z))
         for rows in blocks(len(y)):
             V, work = _block(inducing, X[rows])

@@ -20,7 +20,7 @@ from scipy.optimize import Bounds
 
 from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.budget import Budget
-from gpsuite.methods.pac_bayes.problem import Problem, Search, TrainedGP
+from gpsuite.methods.pac_bayes.problem import RiskProblem, Search, TrainedGP
 from gpsuite.methods.pac_bayes.sparse.algebra import checked_inducing
 from gpsuite.methods.pac_bayes.sparse.objective import Form, SparseGPObjective, SparseLikelihoodObjective
 from gpsuite.models.config import Hyperparameters
@@ -165,9 +165,14 @@ def minimise_in_stages(
     best = meter.lowest or start  # a line search that the budget ended may have seen the lowest
     status: Status = "budget" if reason else "done"
     return Minimum(
-        best.point, best.loss, status, "; ".join(filter(None, [meter.fault, reason])),
-        math.ceil(meter.spent - 1e-9), iterations, failures=tuple(meter.failures),
-    )  # fmt: skip
+        best.point,
+        best.loss,
+        status,
+        "; ".join(filter(None, [meter.fault, reason])),
+        math.ceil(meter.spent - 1e-9),
+        iterations,
+        failures=tuple(meter.failures),
+    )
 
 
 def _has_converged(losses: list[float], start: Evaluation) -> bool:
@@ -182,7 +187,6 @@ class TrainedSparseGP:
     """Hyperparameters and inducing inputs found by minimising an objective.
 
     Attributes:
-        gp: the hyperparameters, and how the search went.
         Z: inducing inputs [M, D]; they carry no penalty and are not rounded.
         alpha: of the posterior that was trained: 1 is FITC, 0 is VFE (DTC).
         jitter: largest multiple of sigma_f^2 that K_ZZ needed during the search; 0 if none.
@@ -194,7 +198,7 @@ class TrainedSparseGP:
     jitter: float
 
 
-def train_sparse_gp(problem: Problem, Z: FloatArray, alpha: float, search: Search) -> TrainedSparseGP:
+def train_sparse_gp(problem: RiskProblem, Z: FloatArray, alpha: float, search: Search) -> TrainedSparseGP:
     """Minimise the bound of a sparse GP over hyperparameters and inducing inputs, then round those of the kernel.
 
     Variance and lengthscales stay in the box [e^-6, e^6] of the grid; Z is free. The published search is L-BFGS-B on

@@ -68,7 +68,7 @@ def test_impossible_settings_are_refused(words: list[str], fault: str) -> None:
 
 def test_inadmissible_levels_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     assert cells.accepted_levels([5, 20]) == 0
-    monkeypatch.setattr(cells, "Region", lambda *_: None)
+    monkeypatch.setattr(cells, "ConfidenceRegion", lambda *_: None)
     assert cells.accepted_levels([5, 20]) == 8
 
 

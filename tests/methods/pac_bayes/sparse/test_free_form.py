@@ -8,7 +8,7 @@ from gpsuite.methods.pac_bayes.bounds import PAPER_GRID
 from gpsuite.methods.pac_bayes.evaluation import evaluate
 from gpsuite.methods.pac_bayes.losses import LOSSES, BandLoss, Loss
 from gpsuite.methods.pac_bayes.posteriors import se_kernel
-from gpsuite.methods.pac_bayes.problem import Problem
+from gpsuite.methods.pac_bayes.problem import RiskProblem
 from gpsuite.methods.pac_bayes.sparse.algebra import BLOCK
 from gpsuite.methods.pac_bayes.sparse.free_form import FreeFormObjective, FreeFormPosterior, WhitenedGaussian
 from gpsuite.methods.pac_bayes.sparse.objective import SparseGPObjective
@@ -41,7 +41,7 @@ def packed(theta: Array, z: Array, mean: Array, factor: Array) -> Array:
 def test_gradient_agrees_with_fourth_order_differences(
     small_data: Data, loss: Loss, objective: str, ard: bool
 ) -> None:
-    bound = FreeFormObjective(Problem(*small_data, loss, 0.01, objective, ard), M)
+    bound = FreeFormObjective(RiskProblem(*small_data, loss, 0.01, objective, ard), M)
     theta = THETA if ard else THETA[:2]
     _, d, _ = bound.value_and_gradient(theta, Z, GAUSSIAN)
     gradient = packed(d.d_theta, d.d_Z, d.d_mean, d.d_factor)
@@ -66,9 +66,9 @@ def test_the_bound_at_a_sparse_posterior_is_that_posteriors(small_data: Data, al
     h = Hyperparameters.from_log(np.append(THETA, -1.2))
     posterior = SparseGPPosterior.fit(h, *small_data, Z, alpha)
     gaussian = WhitenedGaussian.of(posterior.whitened)
-    tied = SparseGPObjective(Problem(*small_data, LOSS, 0.01), alpha, M)
+    tied = SparseGPObjective(RiskProblem(*small_data, LOSS, 0.01), alpha, M)
     expected, _, _, expected_parts = tied.value_and_gradient(h.to_log(), Z)
-    value, _, parts = FreeFormObjective(Problem(*small_data, LOSS, 0.01), M).value_and_gradient(
+    value, _, parts = FreeFormObjective(RiskProblem(*small_data, LOSS, 0.01), M).value_and_gradient(
         THETA, Z, gaussian
     )
     assert value == pytest.approx(expected, rel=1e-13)
@@ -91,8 +91,8 @@ def test_factor_of_a_sparse_posterior_is_its_cholesky_factor(small_data: Data) -
 
 def test_total_derivatives_of_the_tied_and_the_free_bound_agree(small_data: Data) -> None:
     # with T, m moved along FITC's path, the free gradient is FITC's: here in the noise variance alone
-    tied = SparseGPObjective(Problem(*small_data, LOSS, 0.01), 1.0, M)
-    free = FreeFormObjective(Problem(*small_data, LOSS, 0.01), M)
+    tied = SparseGPObjective(RiskProblem(*small_data, LOSS, 0.01), 1.0, M)
+    free = FreeFormObjective(RiskProblem(*small_data, LOSS, 0.01), M)
 
     def gaussian(log_noise: float) -> WhitenedGaussian:
         h = Hyperparameters.from_log(np.append(THETA, log_noise))
@@ -130,7 +130,7 @@ def test_is_certified_like_any_posterior(small_data: Data) -> None:
     h = PAPER_GRID.rounded(Hyperparameters.from_log(np.append(THETA, -1.2)))
     free = FreeFormPosterior.carry(h, *small_data, Z, GAUSSIAN)
     evaluation = evaluate(free, *small_data, LOSS, 0.01)
-    bound = FreeFormObjective(Problem(*small_data, LOSS, 0.01), M)
+    bound = FreeFormObjective(RiskProblem(*small_data, LOSS, 0.01), M)
     assert evaluation.bound_kl == pytest.approx(
         bound.value_and_gradient(h.to_log()[:-1], Z, GAUSSIAN)[0], rel=1e-12
     )
@@ -147,7 +147,7 @@ def test_blocks_computed_again_give_the_same() -> None:
     gaussian = WhitenedGaussian(rng.normal(size=m), np.eye(m) * 0.7)
     theta = np.array([0.3, 0.1])
     (value, d, _), (again, other, _) = (
-        FreeFormObjective(Problem(X, y, LOSS, 0.01, ard=False), m, store).value_and_gradient(
+        FreeFormObjective(RiskProblem(X, y, LOSS, 0.01, ard=False), m, store).value_and_gradient(
             theta, X[:m], gaussian
         )
         for store in (True, False)
@@ -163,7 +163,7 @@ def test_memory_without_stored_blocks_does_not_grow_with_points_times_inducing_i
     n, m = 20000, 64
     X, y = rng.normal(size=(n, 2)), rng.normal(size=n)
     tracemalloc.start()
-    bound = FreeFormObjective(Problem(X, y, LOSS, 0.01, ard=False), m, store=False)
+    bound = FreeFormObjective(RiskProblem(X, y, LOSS, 0.01, ard=False), m, store=False)
     bound.value_and_gradient(np.zeros(2), X[:m], WhitenedGaussian(np.zeros(m), np.eye(m)))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
@@ -171,7 +171,7 @@ def test_memory_without_stored_blocks_does_not_grow_with_points_times_inducing_i
 
 
 def test_rejects_what_does_not_fit(small_data: Data) -> None:
-    bound = FreeFormObjective(Problem(*small_data, LOSS, 0.01), M)
+    bound = FreeFormObjective(RiskProblem(*small_data, LOSS, 0.01), M)
     with pytest.raises(ValueError, match="theta must have 4"):
         bound.value_and_gradient(np.zeros(5), Z, GAUSSIAN)
     with pytest.raises(ValueError, match="expected M = 6"):
@@ -183,9 +183,9 @@ def test_rejects_what_does_not_fit(small_data: Data) -> None:
     with pytest.raises(NotPositiveDefiniteError, match="KL"):
         bound.value_and_gradient(THETA, Z, WhitenedGaussian(np.zeros(M), np.zeros((M, M))))
     with pytest.raises(ValueError, match="n_inducing"):
-        FreeFormObjective(Problem(*small_data, LOSS, 0.01), 0)
+        FreeFormObjective(RiskProblem(*small_data, LOSS, 0.01), 0)
     with pytest.raises(UserError, match="unknown objective"):
-        FreeFormObjective(Problem(*small_data, LOSS, 0.01, "catnoi"), M)
+        FreeFormObjective(RiskProblem(*small_data, LOSS, 0.01, "catnoi"), M)
     h = Hyperparameters(1.0, (1.0,), 1.0)
     with pytest.raises(ValueError, match="5 inducing inputs for 6"):
         FreeFormPosterior.carry(h, *small_data, Z[:5], GAUSSIAN)

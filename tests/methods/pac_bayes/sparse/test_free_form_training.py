@@ -8,7 +8,7 @@ from gpsuite.budget import Budget
 from gpsuite.methods.pac_bayes.evaluation import evaluate
 from gpsuite.methods.pac_bayes.losses import BandLoss
 from gpsuite.methods.pac_bayes.posteriors import se_kernel
-from gpsuite.methods.pac_bayes.problem import Problem, Search
+from gpsuite.methods.pac_bayes.problem import RiskProblem, Search
 from gpsuite.methods.pac_bayes.sparse.free_form import (
     FreeFormObjective,
     FreeFormPosterior,
@@ -38,7 +38,7 @@ def test_training_starts_at_the_tied_bound_and_goes_below(
     X, y = small_data
     Z = X[:5]
     start = Hyperparameters(1.0, (1.5,) * (3 if ard else 1), 0.3)
-    problem = Problem(X, y, LOSS, 0.01, ard=ard)
+    problem = RiskProblem(X, y, LOSS, 0.01, ard=ard)
     before = SparseGPObjective(problem, alpha, 5).value_and_gradient(start.to_log(), Z)[0]
 
     def trained_in(evaluations: int) -> TrainedFreeForm:
@@ -78,22 +78,24 @@ def test_a_jitter_that_only_a_worse_trial_needed_is_not_reported(
 
     monkeypatch.setattr(FreeFormObjective, "value_and_gradient", later_larger)
     X, y = small_data
-    trained = train_free_form(Problem(X, y, LOSS, 0.01, ard=False), X[:5], 1.0, Search(Budget(evaluations=6)))
+    trained = train_free_form(
+        RiskProblem(X, y, LOSS, 0.01, ard=False), X[:5], 1.0, Search(Budget(evaluations=6))
+    )
     assert next(count) == 7 and trained.jitter == 0.0
 
 
 def test_training_improves_on_trained_fitc_and_ends_where_the_gradient_vanishes(small_data: Data) -> None:
     X, y = small_data
     fitc = train_sparse_gp(
-        Problem(X, y, LOSS, 0.01, "sqrt", False), X[:3], 1.0, Search(Budget(evaluations=1000))
+        RiskProblem(X, y, LOSS, 0.01, "sqrt", False), X[:3], 1.0, Search(Budget(evaluations=1000))
     )
     start = fitc.gp.hyperparameters
     trained = train_free_form(
-        Problem(X, y, LOSS, 0.01, "sqrt", False), fitc.Z, 1.0, Search(Budget(evaluations=1000), start)
+        RiskProblem(X, y, LOSS, 0.01, "sqrt", False), fitc.Z, 1.0, Search(Budget(evaluations=1000), start)
     )
     assert trained.gp.status == "done"
     assert trained.gp.objective_value < fitc.gp.objective_value - 1e-4
-    free = FreeFormObjective(Problem(X, y, LOSS, 0.01, "sqrt", False), 3)
+    free = FreeFormObjective(RiskProblem(X, y, LOSS, 0.01, "sqrt", False), 3)
     theta = trained.gp.hyperparameters.to_log()[:-1]
     _, gradient, _ = free.value_and_gradient(theta, trained.Z, trained.gaussian)
     parts = (gradient.d_theta, gradient.d_Z, gradient.d_mean, gradient.d_factor)
@@ -103,7 +105,9 @@ def test_training_improves_on_trained_fitc_and_ends_where_the_gradient_vanishes(
 def test_coinciding_inducing_inputs_are_no_error(small_data: Data) -> None:
     X, y = small_data
     Z = np.repeat(X[:1], 3, axis=0)
-    trained = train_free_form(Problem(X, y, LOSS, 0.01, ard=False), Z, 1.0, Search(Budget(evaluations=10)))
+    trained = train_free_form(
+        RiskProblem(X, y, LOSS, 0.01, ard=False), Z, 1.0, Search(Budget(evaluations=10))
+    )
     assert np.isfinite(trained.gp.objective_value)
     assert trained.jitter > 0.0
 
@@ -112,10 +116,12 @@ def test_rejects_a_start_that_does_not_fit(small_data: Data) -> None:
     X, y = small_data
     with pytest.raises(ValueError, match="start has 1 lengthscales, expected 3"):
         train_free_form(
-            Problem(X, y, LOSS, 0.01),
+            RiskProblem(X, y, LOSS, 0.01),
             X[:4],
             1.0,
             Search(Budget(evaluations=1), Hyperparameters(1.0, (1.0,), 1.0)),
         )
     with pytest.raises(ValueError, match=r"expected Z \[M, 3\]"):
-        train_free_form(Problem(X, y, LOSS, 0.01, ard=False), X[:4, :2], 1.0, Search(Budget(evaluations=1)))
+        train_free_form(
+            RiskProblem(X, y, LOSS, 0.01, ard=False), X[:4, :2], 1.0, Search(Budget(evaluations=1))
+        )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gpsuite.methods.pac_bayes.losses import LOSSES
-from gpsuite.methods.pac_bayes.problem import Problem
+from gpsuite.methods.pac_bayes.problem import RiskProblem
 from gpsuite.methods.pac_bayes.sparse.objective import Form, SparseGPObjective, SparseLikelihoodObjective
 from tests.arrays import Array
 
@@ -19,7 +19,7 @@ Make = Callable[[Array, Array, Array | None], Callable[[Array], tuple[float, Arr
 
 def bound(name: str, loss: str, alpha: float, covariance: bool, store: bool = True) -> Make:
     def make(X: Array, y: Array, rows: Array | None) -> Callable[[Array], tuple[float, Array]]:
-        problem = Problem(X, y, LOSSES.get(loss)(0.6), 0.01, name)
+        problem = RiskProblem(X, y, LOSSES.get(loss)(0.6), 0.01, name)
         objective = SparseGPObjective(problem, alpha, len(Z), store, rows)
         objective.use_covariance_form &= covariance
 

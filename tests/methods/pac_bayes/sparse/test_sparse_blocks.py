@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from gpsuite.methods.pac_bayes.losses import BandLoss
-from gpsuite.methods.pac_bayes.problem import Problem
+from gpsuite.methods.pac_bayes.problem import RiskProblem
 from gpsuite.methods.pac_bayes.sparse import algebra
 from gpsuite.methods.pac_bayes.sparse.algebra import (
     BLOCK,
@@ -48,7 +48,7 @@ def test_many_rows_are_cut_into_long_blocks_that_cover_them() -> None:
 def test_long_blocks_give_what_short_ones_do(alpha: float, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(4)
     X = rng.normal(size=(MANY_ROWS + 7, 2))
-    problem = Problem(X, np.sin(X[:, 0]) + 0.1 * rng.normal(size=len(X)), BandLoss(0.6), 0.01)
+    problem = RiskProblem(X, np.sin(X[:, 0]) + 0.1 * rng.normal(size=len(X)), BandLoss(0.6), 0.01)
     theta = np.log([1.0, 1.5, 2.0, 0.1])
     long = SparseGPObjective(problem, alpha, 5, store=False).value_and_gradient(theta, X[:5].copy())
     monkeypatch.setattr(algebra, "LONG_BLOCK", BLOCK)

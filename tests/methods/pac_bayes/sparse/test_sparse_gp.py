@@ -8,7 +8,7 @@ from gpsuite.methods.pac_bayes.bounds import Terms, certify
 from gpsuite.methods.pac_bayes.full_gp import FullGPObjective
 from gpsuite.methods.pac_bayes.losses import LOSSES, BandLoss, Loss
 from gpsuite.methods.pac_bayes.posteriors import RiskAndKL
-from gpsuite.methods.pac_bayes.problem import Problem
+from gpsuite.methods.pac_bayes.problem import RiskProblem
 from gpsuite.methods.pac_bayes.sparse.algebra import BLOCK, symmetric
 from gpsuite.methods.pac_bayes.sparse.objective import SparseGPObjective
 from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior
@@ -28,7 +28,7 @@ THETA = np.array([0.3, 0.2, 0.7, 1.1, -1.2])
 def test_objective_and_posterior_agree(small_data: Data, alpha: float) -> None:
     h = Hyperparameters.from_log(THETA)
     posterior = SparseGPPosterior.fit(h, *small_data, Z, alpha)
-    objective = SparseGPObjective(Problem(*small_data, LOSS, 0.01), alpha, 7)
+    objective = SparseGPObjective(RiskProblem(*small_data, LOSS, 0.01), alpha, 7)
     value, _, _, parts = objective.value_and_gradient(THETA, Z)
     assert parts.kl == pytest.approx(posterior.kl, rel=1e-12)
     assert parts.risk == pytest.approx(posterior.gibbs_risk(LOSS), rel=1e-12)
@@ -44,7 +44,7 @@ def test_gradient_agrees_with_fourth_order_differences(
     small_data: Data, loss: Loss, alpha: float, covariance_form: bool, ard: bool
 ) -> None:
     n_theta = 5 if ard else 3
-    bound = SparseGPObjective(Problem(*small_data, loss, 0.01, ard=ard), alpha, 7)
+    bound = SparseGPObjective(RiskProblem(*small_data, loss, 0.01, ard=ard), alpha, 7)
     bound.use_covariance_form = covariance_form
     point = np.concatenate([THETA if ard else [0.3, 0.5, -1.2], Z.ravel()])
 
@@ -70,7 +70,7 @@ def test_gradient_holds_over_panels_and_blocks(alpha: float, covariance_form: bo
     n = 2 * BLOCK + 7
     X, y = rng.normal(size=(n, 5)), rng.normal(size=n)
     start = rng.normal(size=(n_inducing, 5))
-    bound = SparseGPObjective(Problem(X, y, LOSS, 0.01, ard=False), alpha, n_inducing)
+    bound = SparseGPObjective(RiskProblem(X, y, LOSS, 0.01, ard=False), alpha, n_inducing)
     bound.use_covariance_form = covariance_form
     theta = np.array([0.1, -0.1, -0.5])
     _, d_theta, d_Z, _ = bound.value_and_gradient(theta, start)
@@ -87,10 +87,10 @@ def test_gradient_holds_over_panels_and_blocks(alpha: float, covariance_form: bo
 
 def test_inducing_inputs_at_the_data_give_the_bound_of_the_full_gp(small_data: Data) -> None:
     X, y = small_data[0][:40] * 3.0, small_data[1][:40]
-    full = FullGPObjective(Problem(X, y, LOSS, 0.01))
+    full = FullGPObjective(RiskProblem(X, y, LOSS, 0.01))
     expected, _, expected_parts = full.value_and_gradient(THETA)
     for alpha in ALPHAS:
-        sparse = SparseGPObjective(Problem(X, y, LOSS, 0.01), alpha, 40)
+        sparse = SparseGPObjective(RiskProblem(X, y, LOSS, 0.01), alpha, 40)
         value, _, _, parts = sparse.value_and_gradient(THETA, X)
         assert value == pytest.approx(expected, rel=1e-10)
         assert parts.kl == pytest.approx(expected_parts.kl, rel=1e-10)
@@ -99,7 +99,7 @@ def test_inducing_inputs_at_the_data_give_the_bound_of_the_full_gp(small_data: D
 def test_a_tiny_alpha_approaches_zero(small_data: Data) -> None:
     # alpha = 0 takes a path of its own
     at_zero, near_zero = (
-        SparseGPObjective(Problem(*small_data, LOSS, 0.01, "sqrt"), alpha, 7).value_and_gradient(THETA, Z)
+        SparseGPObjective(RiskProblem(*small_data, LOSS, 0.01, "sqrt"), alpha, 7).value_and_gradient(THETA, Z)
         for alpha in (0.0, 1e-13)
     )
     for one, other in zip(at_zero[:3], near_zero[:3], strict=True):
@@ -111,7 +111,7 @@ def test_covariance_form_equals_the_whitened_form(small_data: Data, log_lengthsc
     theta = np.array([0.3, log_lengthscale, -1.2])
     results = []
     for covariance_form in (True, False):
-        bound = SparseGPObjective(Problem(*small_data, LOSS, 0.01, ard=False), 0.0, 7)
+        bound = SparseGPObjective(RiskProblem(*small_data, LOSS, 0.01, ard=False), 0.0, 7)
         bound.use_covariance_form = covariance_form
         results.append(bound.value_and_gradient(theta, Z))
         assert bound.use_covariance_form == covariance_form
@@ -124,7 +124,7 @@ def test_covariance_form_equals_the_whitened_form(small_data: Data, log_lengthsc
 
 def test_covariance_form_is_left_for_good_when_the_kernel_is_ill_conditioned(small_data: Data) -> None:
     smooth, rough = np.array([0.3, 2.5, -1.2]), np.array([0.3, 0.5, -1.2])
-    bound = SparseGPObjective(Problem(*small_data, LOSS, 0.01, ard=False), 0.0, 7)
+    bound = SparseGPObjective(RiskProblem(*small_data, LOSS, 0.01, ard=False), 0.0, 7)
     before = bound.value_and_gradient(rough, Z)[0]
     assert bound.use_covariance_form
     parts = bound.value_and_gradient(smooth, Z)[3]
@@ -134,7 +134,7 @@ def test_covariance_form_is_left_for_good_when_the_kernel_is_ill_conditioned(sma
     assert bound.value_and_gradient(rough, Z)[0] == pytest.approx(before, rel=1e-11)
     assert not bound.use_covariance_form
     # a small noise variance alone is enough
-    bound = SparseGPObjective(Problem(*small_data, LOSS, 0.01, ard=False), 0.0, 7)
+    bound = SparseGPObjective(RiskProblem(*small_data, LOSS, 0.01, ard=False), 0.0, 7)
     bound.value_and_gradient(np.array([0.3, 0.5, -12.0]), Z)
     assert not bound.use_covariance_form
 
@@ -143,7 +143,7 @@ def test_covariance_form_is_left_for_good_when_the_kernel_is_ill_conditioned(sma
 def test_evaluations_do_not_depend_on_what_came_before(
     small_data: Data, alpha: float, covariance_form: bool
 ) -> None:
-    bound = SparseGPObjective(Problem(*small_data, LOSS, 0.01), alpha, 7)
+    bound = SparseGPObjective(RiskProblem(*small_data, LOSS, 0.01), alpha, 7)
     bound.use_covariance_form = covariance_form
     first = bound.value_and_gradient(THETA, Z)
     bound.value_and_gradient(THETA + 1.0, Z * 2.0)
@@ -156,8 +156,8 @@ def test_evaluations_do_not_depend_on_what_came_before(
 @pytest.mark.parametrize("alpha", ALPHAS)
 def test_shifting_inputs_and_inducing_inputs_together_changes_nothing(small_data: Data, alpha: float) -> None:
     X, y = small_data
-    bound = SparseGPObjective(Problem(X, y, LOSS, 0.01), alpha, 7)
-    moved = SparseGPObjective(Problem(X + 100.0, y, LOSS, 0.01), alpha, 7)
+    bound = SparseGPObjective(RiskProblem(X, y, LOSS, 0.01), alpha, 7)
+    moved = SparseGPObjective(RiskProblem(X + 100.0, y, LOSS, 0.01), alpha, 7)
     here, there = bound.value_and_gradient(THETA, Z), moved.value_and_gradient(THETA, Z + 100.0)
     assert there[0] == pytest.approx(here[0], rel=1e-11)
     np.testing.assert_allclose(there[2], here[2], rtol=1e-8, atol=1e-11)
@@ -165,7 +165,7 @@ def test_shifting_inputs_and_inducing_inputs_together_changes_nothing(small_data
 
 @pytest.mark.parametrize("alpha", ALPHAS)
 def test_jitter_is_kept_once_it_was_needed(small_data: Data, alpha: float) -> None:
-    bound = SparseGPObjective(Problem(*small_data, LOSS, 0.01), alpha, 7)
+    bound = SparseGPObjective(RiskProblem(*small_data, LOSS, 0.01), alpha, 7)
     value = bound.value_and_gradient(THETA, Z)[0]
     assert bound.jitter == 0.0
     singular = np.repeat(Z[:1], 7, axis=0)
@@ -184,7 +184,7 @@ def test_memory_is_two_arrays_of_points_times_inducing_inputs(alpha: float) -> N
     n, M = 20000, 64
     X, y = rng.normal(size=(n, 2)), rng.normal(size=n)
     tracemalloc.start()
-    bound = SparseGPObjective(Problem(X, y, LOSS, 0.01, ard=False), alpha, M)
+    bound = SparseGPObjective(RiskProblem(X, y, LOSS, 0.01, ard=False), alpha, M)
     held = tracemalloc.get_traced_memory()[0]
     tracemalloc.reset_peak()
     bound.value_and_gradient(np.zeros(3), X[:M])
@@ -210,7 +210,7 @@ def test_blocks_computed_again_give_the_same(alpha: float, covariance_form: bool
     X, y = rng.normal(size=(n, 4)), rng.normal(size=n)
     results = []
     for store in (True, False):
-        bound = SparseGPObjective(Problem(X, y, LOSS, 0.01), alpha, M, store=store)
+        bound = SparseGPObjective(RiskProblem(X, y, LOSS, 0.01), alpha, M, store=store)
         bound.use_covariance_form = covariance_form
         results.append(bound.value_and_gradient(np.array([0.3, 0.1, 0.2, 0.0, 0.4, -0.5]), X[:M]))
         assert bound.use_covariance_form == covariance_form
@@ -228,7 +228,7 @@ def test_memory_without_stored_blocks_does_not_grow_with_points_times_inducing_i
     n, M = 20000, 64
     X, y = rng.normal(size=(n, 2)), rng.normal(size=n)
     tracemalloc.start()
-    bound = SparseGPObjective(Problem(X, y, LOSS, 0.01, ard=False), alpha, M, store=False)
+    bound = SparseGPObjective(RiskProblem(X, y, LOSS, 0.01, ard=False), alpha, M, store=False)
     bound.use_covariance_form = covariance_form
     bound.value_and_gradient(np.zeros(3), X[:M])
     peak = tracemalloc.get_traced_memory()[1]
@@ -237,7 +237,7 @@ def test_memory_without_stored_blocks_does_not_grow_with_points_times_inducing_i
 
 
 def test_rejects_what_does_not_fit(small_data: Data) -> None:
-    bound = SparseGPObjective(Problem(*small_data, LOSS, 0.01), 1.0, 7)
+    bound = SparseGPObjective(RiskProblem(*small_data, LOSS, 0.01), 1.0, 7)
     with pytest.raises(ValueError, match="theta must have 5"):
         bound.value_and_gradient(np.zeros(3), Z)
     with pytest.raises(ValueError, match="expected 7 inducing inputs, got 6"):
@@ -245,8 +245,8 @@ def test_rejects_what_does_not_fit(small_data: Data) -> None:
     with pytest.raises(ValueError, match="Z must be finite"):
         bound.value_and_gradient(THETA, Z * np.nan)
     with pytest.raises(ValueError, match="alpha"):
-        SparseGPObjective(Problem(*small_data, LOSS, 0.01), 2.0, 7)
+        SparseGPObjective(RiskProblem(*small_data, LOSS, 0.01), 2.0, 7)
     with pytest.raises(ValueError, match="n_inducing"):
-        SparseGPObjective(Problem(*small_data, LOSS, 0.01), 1.0, 0)
+        SparseGPObjective(RiskProblem(*small_data, LOSS, 0.01), 1.0, 0)
     with pytest.raises(UserError, match="unknown objective"):
-        SparseGPObjective(Problem(*small_data, LOSS, 0.01, "catnoi"), 1.0, 7)
+        SparseGPObjective(RiskProblem(*small_data, LOSS, 0.01, "catnoi"), 1.0, 7)

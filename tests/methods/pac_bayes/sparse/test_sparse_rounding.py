@@ -78,7 +78,7 @@ def _moments(
     alpha: float | None,
     m: Array,
     T: Array,
-) -> tuple[float, Array, Array]:  # fmt: skip
+) -> tuple[float, Array, Array]:
     """Return KL, means and variances as functions of K_ZZ; alpha None is the free form N(m, T T')."""
     L = np.linalg.cholesky(K)
     V = np.linalg.solve(L, cross)
@@ -170,8 +170,15 @@ def test_a_pivot_that_rounding_decides_asks_for_the_next_jitter() -> None:
         factor = kernel.factor.copy()
         factor[1, 1] *= 1e-3
         shrunk = InducingKernel(
-            kernel.centre, kernel.lengthscales, kernel.scaled, kernel.left, kernel.variance, kernel.matrix, factor, 0.0
-        )  # fmt: skip
+            kernel.centre,
+            kernel.lengthscales,
+            kernel.scaled,
+            kernel.left,
+            kernel.variance,
+            kernel.matrix,
+            factor,
+            0.0,
+        )
         assert shrunk.is_regular == regular_there
 
 

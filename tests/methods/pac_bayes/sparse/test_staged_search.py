@@ -7,7 +7,7 @@ import pytest
 
 from gpsuite.budget import Budget
 from gpsuite.methods.pac_bayes.losses import BandLoss
-from gpsuite.methods.pac_bayes.problem import Problem, Search
+from gpsuite.methods.pac_bayes.problem import RiskProblem, Search
 from gpsuite.methods.pac_bayes.sparse import training
 from gpsuite.methods.pac_bayes.sparse.objective import SparseGPObjective, SparseLikelihoodObjective
 from gpsuite.methods.pac_bayes.sparse.training import (
@@ -41,7 +41,7 @@ def data(n: int = 950) -> tuple[Array, Array]:
 
 def trainings(X: Array, y: Array) -> dict[str, tuple[Train, Value]]:
     """Return, by name, how to train and the objective on all rows at what was trained."""
-    problem, Z = Problem(X, y, BandLoss(0.2), 0.01), X[:M]
+    problem, Z = RiskProblem(X, y, BandLoss(0.2), 0.01), X[:M]
 
     def bound_at(fit: TrainedSparseGP) -> float:
         theta = fit.gp.hyperparameters.to_log()
@@ -182,7 +182,7 @@ def test_pol_reaches_the_published_bound_within_75_evaluations() -> None:
     (task,) = EXPERIMENTS.get(request.experiment).plan(request)
     split = read_split(task.require_dataset(), task.params)
     Z, _ = first_inducing(training_of(task.params, split, None, SharedWork()), 100, 0, Budget())
-    problem = Problem(split.X, split.y, BandLoss(0.6), 0.01)
+    problem = RiskProblem(split.X, split.y, BandLoss(0.6), 0.01)
     fit = train_sparse_gp(problem, Z, 1.0, StagedSearch(Budget(evaluations=75)))
     assert fit.gp.objective_value <= 0.0959
     assert fit.gp.evaluations <= 75

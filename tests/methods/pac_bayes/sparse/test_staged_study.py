@@ -24,7 +24,7 @@ from gpsuite.experiments.pac_bayes.tasks import FitTask
 from gpsuite.experiments.pac_bayes.training import first_inducing
 from gpsuite.methods.pac_bayes.evaluation import Evaluation, evaluate
 from gpsuite.methods.pac_bayes.losses import LOSSES
-from gpsuite.methods.pac_bayes.problem import Problem, Search
+from gpsuite.methods.pac_bayes.problem import RiskProblem, Search
 from gpsuite.methods.pac_bayes.sparse.objective import Form
 from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior
 from gpsuite.methods.pac_bayes.sparse.training import (
@@ -68,7 +68,7 @@ def train(split: Split, Z: Array, objective: str, search: Search) -> TrainedSpar
     if objective in ("vfe", "fitc"):
         return train_sparse_likelihood(split.X, split.y, Z, cast(Form, objective), True, search)
     loss = LOSSES.get("exp" if objective == "exp" else "band01")(EPSILON)
-    return train_sparse_gp(Problem(split.X, split.y, loss, DELTA), Z, 1.0, search)
+    return train_sparse_gp(RiskProblem(split.X, split.y, loss, DELTA), Z, 1.0, search)
 
 
 def run(kind: type[Search], split: Split, Z: Array, objective: str) -> Run:

@@ -23,13 +23,13 @@ from gpsuite.methods.perturbation.ellipsoid import (
 from gpsuite.methods.perturbation.quadratic import KernelRidge, LinearLSSVM
 from gpsuite.methods.perturbation.ranks import Perturbations
 from gpsuite.methods.perturbation.rays import exact_boundary, isotropic_directions, sample_members
-from gpsuite.methods.perturbation.region import Region
+from gpsuite.methods.perturbation.region import ConfidenceRegion
 from tests.arrays import Array
 from tests.methods.perturbation.geometry_problems import GROUPS, gaussian, quadratic_of, quadratic_region
 from tests.methods.perturbation.semidefinite_oracle import inequality, smallest_radius
 
 
-def matrices(region: Region) -> Array:
+def matrices(region: ConfidenceRegion) -> Array:
     """Return the matrices G_i [I, N, N]."""
     return np.stack([region.perturbations.apply(row) for row in np.eye(len(region.y))], axis=-1)
 

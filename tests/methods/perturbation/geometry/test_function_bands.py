@@ -20,7 +20,7 @@ from gpsuite.methods.perturbation.rays import (
     sample_members,
     touching_directions,
 )
-from gpsuite.methods.perturbation.region import ModelClass, Region, confidence_region
+from gpsuite.methods.perturbation.region import ConfidenceRegion, ModelClass, confidence_region
 from tests.arrays import Array
 from tests.methods.perturbation.geometry_problems import (
     GROUPS,
@@ -189,7 +189,7 @@ def test_outer_bands_contain_the_members_that_hold_by_the_tolerance_of_ties(curv
     small = np.sqrt(curvature / 2.0)
     objective = LinearLSSVM(np.array([[1.0], [small]]), 1.0, bias=False)
     drawn = Perturbations("signs", np.array([[1.0, -1.0]]), None, None)
-    region = Region(objective, np.array([1.0, 1.0]), drawn, 1)
+    region = ConfidenceRegion(objective, np.array([1.0, 1.0]), drawn, 1)
     low, high = 0.0, 1.0
     while region.contains(region.estimate[None] + high):
         low, high = high, 2.0 * high

@@ -12,7 +12,7 @@ from gpsuite.methods.perturbation.ellipsoid import PerturbedQuadratic
 from gpsuite.methods.perturbation.quadratic import KernelLSSVM, KernelRidge, LinearLSSVM
 from gpsuite.methods.perturbation.ranks import Perturbations
 from gpsuite.methods.perturbation.rays import Members, sample_members, single_point_directions
-from gpsuite.methods.perturbation.region import Region
+from gpsuite.methods.perturbation.region import ConfidenceRegion
 from tests.arrays import Array
 from tests.methods.perturbation.geometry_problems import (
     data,
@@ -25,7 +25,7 @@ from tests.methods.perturbation.geometry_problems import (
 GRID = np.linspace(-2.4, 2.4, 25)
 
 
-def many_rays(region: Region, seed: int = 0) -> Array:
+def many_rays(region: ConfidenceRegion, seed: int = 0) -> Array:
     K = region.objective.design
     rng = np.random.default_rng(seed)
     return np.concatenate([rng.normal(size=(300, len(K))), single_point_directions(K)])
@@ -84,7 +84,7 @@ def test_the_power_function_is_zero_at_the_data_and_the_prior_far_away() -> None
     np.testing.assert_allclose(powers, np.append(np.zeros(8), 1.0), atol=1e-6)
 
 
-def interpolants(region: Region, x: Array, alphas: Array, bound: float, rng: np.random.Generator):
+def interpolants(region: ConfidenceRegion, x: Array, alphas: Array, bound: float, rng: np.random.Generator):
     """Return values on GRID of functions of norm B that equal f_alpha at x: f_alpha plus a part that vanishes there."""
     far = rng.uniform(-3.0, 3.0, size=(len(alphas), 6))
     values = []
@@ -148,7 +148,7 @@ def test_a_numerically_singular_gram_matrix_keeps_its_band() -> None:
     K = gaussian(x, x, 1.0)
     assert np.linalg.cond(K) > 1e15
     source = quadratic_region(0, "kernel", n=30, m=40, q=20)
-    region = Region(KernelRidge(K, 0.05), y, source.perturbations, 20)
+    region = ConfidenceRegion(KernelRidge(K, 0.05), y, source.perturbations, 20)
     ball = NormBall(K, 3.0)
     rows = gaussian(GRID, x, 1.0)
     band = norm_ball_band(quadratic_of(region), 20, rows, ball, np.ones(len(GRID)))
@@ -161,7 +161,7 @@ def test_a_model_with_bias_keeps_its_members_in_the_band() -> None:
     x, y, rng = data(0, 10)
     K = gaussian(x, x, 0.2)
     source = quadratic_region(0, "kernel", n=10, m=20, q=10)
-    region = Region(KernelLSSVM(K, 2.0), y, source.perturbations, 10)
+    region = ConfidenceRegion(KernelLSSVM(K, 2.0), y, source.perturbations, 10)
     ball = NormBall(K, 4.0, free=1)
     rows = np.column_stack([np.ones(len(GRID)), gaussian(GRID, x, 0.2)])
     quadratic = PerturbedQuadratic.of(region.objective, y, region.perturbations)  # type: ignore[arg-type]
@@ -180,7 +180,7 @@ def test_the_ball_band_of_one_perturbation_is_nearly_the_exact_one(seed: int, bi
     K = gaussian(x, x, 0.5)
     objective = KernelLSSVM(K, 2.0) if bias else KernelRidge(K, 0.05)
     signs = np.array([[1.0, -1.0, 1.0, -1.0, -1.0, 1.0]])
-    region = Region(objective, y, Perturbations("signs", signs, None, None), 1)
+    region = ConfidenceRegion(objective, y, Perturbations("signs", signs, None, None), 1)
     ball = NormBall(K, 3.0, free=int(bias))
     at = np.array([x[2], 0.1, 0.9, 3.0])
     rows = np.column_stack([np.ones(4), gaussian(at, x, 0.5)]) if bias else gaussian(at, x, 0.5)
@@ -250,7 +250,7 @@ def test_the_band_contains_the_members_that_hold_by_the_tolerance_of_ties(
 ) -> None:
     objective = LinearLSSVM(np.array([[1.0], [np.sqrt(curvature / 2.0)]]), 1.0, bias=False)
     drawn = Perturbations("signs", np.array([[1.0, -1.0]]), None, None)
-    region = Region(objective, np.array([1.0, 1.0]), drawn, 1)
+    region = ConfidenceRegion(objective, np.array([1.0, 1.0]), drawn, 1)
     low, high = 0.0, 1.0
     while region.contains(region.estimate[None] + high):
         low, high = high, 2.0 * high
@@ -277,7 +277,7 @@ def test_where_the_perturbations_say_nothing_the_band_is_the_ball_s_own_on_both_
     x, _, _ = data(4, 12)
     at = np.append(np.linspace(-2.4, 2.4, 25), 40.0)
     ball, variances = NormBall(region.objective.gram, 2.5), np.linspace(1.0, 1.5, 26)  # type: ignore[attr-defined]
-    quadratic = quadratic_of(Region(region.objective, region.y, nothing, 10))
+    quadratic = quadratic_of(ConfidenceRegion(region.objective, region.y, nothing, 10))
     band = norm_ball_band(quadratic, 10, gaussian(at, x, 0.2), ball, variances)
     np.testing.assert_array_equal(band.upper, 2.5 * np.sqrt(variances))
     np.testing.assert_array_equal(band.lower, -2.5 * np.sqrt(variances))

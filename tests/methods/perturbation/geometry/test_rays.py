@@ -20,7 +20,7 @@ from gpsuite.methods.perturbation.rays import (
     kernel_directions,
     single_point_directions,
 )
-from gpsuite.methods.perturbation.region import Region
+from gpsuite.methods.perturbation.region import ConfidenceRegion
 from tests.arrays import Array
 from tests.methods.perturbation.geometry_problems import (
     GROUPS,
@@ -34,7 +34,7 @@ from tests.methods.perturbation.geometry_problems import (
 KINDS = ["sparse", "linear", "kernel"]
 
 
-def directions_of(region: Region, count: int, seed: int = 0) -> Array:
+def directions_of(region: ConfidenceRegion, count: int, seed: int = 0) -> Array:
     rng = np.random.default_rng(seed)
     return rng.normal(size=(count, len(region.estimate)))
 
@@ -80,7 +80,7 @@ def test_full_kernels_are_unbounded_along_single_points() -> None:
     assert boundary.unbounded_share == 1.0
     assert boundary.members.shape == (0, 10)
     assert np.all(region.contains(region.estimate + 1e4 * rays))
-    low = Region(region.objective, region.y, region.perturbations, 39).boundary(rays)
+    low = ConfidenceRegion(region.objective, region.y, region.perturbations, 39).boundary(rays)
     assert low.unbounded_share < 1.0
 
 
@@ -92,7 +92,7 @@ def test_the_tie_breaking_permutation_decides_for_identities() -> None:
     rays = directions_of(region, 5)
     for priority, shares in (([0, 1, 2, 3], 1.0), ([2, 0, 1, 3], 0.0)):
         drawn = Perturbations("signs", signs, None, np.array(priority))
-        fixed = Region(region.objective, region.y, drawn, 2)
+        fixed = ConfidenceRegion(region.objective, region.y, drawn, 2)
         boundary = fixed.boundary(rays)
         assert boundary.unbounded_share == shares
         searched = bisected_boundary(fixed.contains, fixed.estimate, rays)
@@ -105,7 +105,7 @@ def test_other_weightings_find_the_last_of_several_ends() -> None:
     """Without star shape the region may end and come back: the largest step in it counts."""
     region = quadratic_region(7, "sparse", n=12, m=20, q=12)
     objective = SparseKernelRidge(region.objective.cross, region.objective.centres_gram, 0.01, "identity")  # type: ignore[attr-defined]
-    plain = Region(objective, region.y, region.perturbations, 12)
+    plain = ConfidenceRegion(objective, region.y, region.perturbations, 12)
     rays = directions_of(plain, 400)
     exact = plain.boundary(rays)
     searched = bisected_boundary(plain.contains, plain.estimate, rays)
@@ -346,7 +346,7 @@ def test_no_member_is_beyond_the_outer_end_of_an_ill_conditioned_region(seed: in
     rng = np.random.default_rng(seed)
     x = rng.normal(size=10)
     objective = KernelRidge(gaussian(x, x, 0.85), 1.0, weighting="identity")
-    region = Region(objective, np.sin(2.0 * x), GROUPS["signs"].draw(10, 2, rng), 1)
+    region = ConfidenceRegion(objective, np.sin(2.0 * x), GROUPS["signs"].draw(10, 2, rng), 1)
     triangle = quadratic_of(region).triangle
     rays = np.linalg.lstsq(triangle, rng.normal(size=(len(triangle), 40)), rcond=None)[0].T
     boundary = region.boundary(rays)
