@@ -1,4 +1,4 @@
-"""A run's answer to keep: answer.md, and page.html with the figures, tables and sentences, in one file."""
+"""A run's answer as answer.md, and as page.html with figures, tables and sentences in one file."""
 
 from __future__ import annotations
 
@@ -18,12 +18,9 @@ STYLE = (
 
 
 def write_answer(folder: Path, title: str, sentences: Sequence[str]) -> None:
-    """Write answer.md and page.html from a run's sentences, tables and figures.
+    """Write answer.md and page.html from the sentences, and the tables and figures in the run's folder.
 
-    Args:
-        folder: the run's; `tables/*.csv` and `figures/*.png` are there already.
-        title: of both.
-        sentences: the answer; an empty one begins a paragraph.
+    An empty sentence begins a paragraph.
 
     Raises:
         ResultsError: if a file cannot be read or written.

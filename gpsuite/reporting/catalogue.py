@@ -18,9 +18,9 @@ class FigureNote:
     """What a figure is.
 
     Args:
-        of: the figure, table or section of the paper that it stands for; empty if there is none.
-        shows: what is drawn, in one or two sentences; empty if nobody has said.
-        values: ids of the published values that it answers; those of the place `of` where none are named.
+        of: the figure, table or section of the paper that it reproduces; empty if there is none.
+        shows: what is drawn, in one or two sentences; may be empty.
+        values: ids of the paper's values that it answers; if none are named, those of the place `of`.
     """
 
     of: str = ""
@@ -33,9 +33,8 @@ class ExperimentNote:
     """What an experiment's file says in its `meta` block.
 
     Args:
-        title: in one line.
         paper: authors and year.
-        figure: what of the paper it stands for.
+        figure: what of the paper it reproduces.
         cost: scale -> time, in words.
         data: names of the datasets that it needs.
         figures: file name without ending -> what it is.
@@ -51,16 +50,12 @@ class ExperimentNote:
 
 @dataclass(frozen=True)
 class PaperNote:
-    """What a paper's file says of the paper itself.
+    """What a paper's file, such as `reeb2018`, says of the paper itself.
 
     Args:
-        name: the file's name, `reeb2018`.
-        title: of the paper.
-        authors: their names.
         venue: where and when it appeared.
         sentence: what it is about.
-        figures: its figures, tables and theorems, each with the experiments that stand for it.
-        bibtex: its entry.
+        figures: its figures, tables and theorems, each with the experiments that reproduce it.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Where runs lie: results/<family>/<name>/<scale>[~<tag>]/, and published copies under results/published."""
+"""The runs under results/<family>/<name>/<scale>[~<tag>]/ and results/published, and their comparisons."""
 
 from __future__ import annotations
 
@@ -18,28 +18,23 @@ from gpsuite.reporting.comparison import (
 )
 from gpsuite.reporting.files import as_number, list_folder, present, read_mapping
 
-SCALES = ("paper", "quick", "smoke")
-"""Best first."""
-
+SCALES = ("paper", "quick", "smoke")  # best first
+# in the order in which they are shown; others follow
 FAMILIES = ("pac_bayes", "robustness", "perturbation", "active_learning", "wasserstein")
-"""In the order in which they are shown; others follow."""
-
+# the folder of a results folder with copies of runs, at the same paths inside
 PUBLISHED = "published"
-"""The folder of a results folder that holds copies of runs, with the same paths inside."""
-
+CHANGED = "its test was changed after this run; run it again"
 _MARKERS = ("run.json", "plan.json", "comparison.csv")
 
 
 @dataclass(frozen=True)
 class RunFolder:
-    """One run's folder, taken apart.
+    """One run's folder and what its path says.
 
     Args:
-        path: the folder.
         experiment: `<family>/<name>`, or one word for an experiment without a family.
-        scale: `smoke`, `quick` or `paper`.
         tag: what follows `~` in the folder's name; empty for the shipped experiment.
-        published: whether it is a published copy; there is no run of the same name beside it then.
+        published: whether it is a published copy; then there is no own run of the same name.
     """
 
     path: Path
@@ -55,14 +50,14 @@ class RunFolder:
 
     @property
     def name(self) -> str:
-        """`<experiment>/<scale>[~<tag>]`, which is also the path below the results folder or its published copies."""
+        """`<experiment>/<scale>[~<tag>]`: the path inside the results folder, or inside its published copies."""
         return f"{self.experiment}/{self.path.name}"
 
 
 def find_runs(results_dir: Path) -> list[RunFolder]:
     """Return all run folders, finished or not: by experiment, shipped before tagged, best scale first.
 
-    A published copy counts where there is no run of its name.
+    A published copy counts if there is no own run of its name.
     """
     own = _runs_in(results_dir, published=False)
     names = {run.name for run in own}
@@ -76,11 +71,7 @@ def _runs_in(folder: Path, published: bool) -> list[RunFolder]:
 
 
 def folders_with(results_dir: Path, experiment: str, name: str) -> list[Path]:
-    """Return the folders of an experiment that hold an entry of this name, a file or not.
-
-    Raises:
-        ResultsError: if the experiment's folder cannot be read.
-    """
+    """Return the folders of an experiment with an entry of this name, a file or not."""
     return [folder for folder in list_folder(results_dir / experiment) if present(folder / name)]
 
 
@@ -94,7 +85,7 @@ def _parse(path: Path, folder: Path, published: bool) -> RunFolder | None:
     scale, _, tag = path.name.partition("~")
     if scale not in SCALES or parts[0] in (PUBLISHED, "bench") or parts[0].startswith("."):
         return None
-    if not any(present(path / marker) for marker in _MARKERS):  # whatever they are by now
+    if not any(present(path / marker) for marker in _MARKERS):  # files or not
         return None
     return RunFolder(path, "/".join(parts[:-1]), scale, tag, published)
 
@@ -103,23 +94,15 @@ def _order(run: RunFolder) -> tuple[tuple[int, str], str, bool, int, str]:
     return (family_order(run.family), run.experiment, bool(run.tag), SCALES.index(run.scale), run.tag)
 
 
-# The comparisons of a results folder: of all runs, or of those that answer the published values best.
-
-
-CHANGED = "its test was changed after this run; run it again"
-
-
 @dataclass(frozen=True)
 class RunComparison:
     """The comparison of one run, or of an experiment that has no run.
 
     Args:
-        experiment: `<family>/<name>`.
-        run: the run's folder; None if there is none.
         rows: in the order of conf/paper.
-        problem: why the run's comparison cannot be read, naming the file; there are no rows then.
-        not_comparable: why the run was not held against the paper, as its run.json says; empty if it was.
-        cpu_seconds: that the run's tasks took.
+        problem: why the run's comparison cannot be read, naming the file; then there are no rows.
+        not_comparable: why the run was not compared with the paper, from its run.json; empty if it was.
+        cpu_seconds: of the run's tasks.
     """
 
     experiment: str
@@ -133,25 +116,24 @@ class RunComparison:
 def collect_comparisons(
     results_dir: Path, conf_dir: Path, experiments: Sequence[str] | None = None
 ) -> list[RunComparison]:
-    """Gather the comparisons of all runs, and `not run` for published values without one.
+    """Gather the comparisons of all runs, and `not run` for the papers' values without one.
 
-    Without `experiments`, each published value stands once: in its experiment's best run, which is the shipped one
-    (paper before quick before smoke), or the largest tagged run that is held against the paper (a part of the shipped
-    one) where only that decides anything; a value of which that run has nothing stands in the largest other part of
-    the same scale that decides it. With `experiments`, all their runs: shipped ones first, best scale first, then
-    tagged ones. A comparison.csv that cannot be read keeps its run out; what is wrong with it is listed all the same.
+    Without `experiments`, each value appears once: in its experiment's best run. That is the shipped one (paper before
+    quick before smoke). If only tagged runs decide anything, it is the largest that is compared with the paper (a part
+    of the shipped one). A value that this run does not decide appears in the largest other part of the same scale that
+    does. With `experiments`, all their runs: shipped ones first, best scale first, then tagged ones. A run with an
+    unreadable comparison.csv is left out, and the problem is listed.
 
     Raises:
         ValueError: if a file of conf/paper is malformed.
     """
-    published = read_paper_values(conf_dir)
+    values = read_paper_values(conf_dir)
     runs = [run for run in find_runs(results_dir) if present(run.path / "comparison.csv")]
-    names = experiments or dict.fromkeys(
-        [entry.experiment for entry in published] + [run.experiment for run in runs]
-    )
+    every = [*(value.experiment for value in values), *(run.experiment for run in runs)]
+    names = experiments or dict.fromkeys(every)
     found: list[RunComparison] = []
     for name in names:
-        entries = [entry for entry in published if entry.experiment == name]
+        entries = [entry for entry in values if entry.experiment == name]
         own = [_collect_run(run, entries) for run in runs if run.experiment == name]
         found += [item for item in own if item.problem]
         own = [item for item in own if not item.problem]
@@ -176,7 +158,7 @@ def rows_of_runs(results_dir: Path, conf_dir: Path) -> dict[Path, list[Compariso
 
 
 def _best(own: Sequence[RunComparison]) -> Iterator[RunComparison]:
-    """Yield the run that answers for an experiment, then what other runs of its scale decide and it does not have."""
+    """Yield the run that answers for an experiment, then what only other runs of its scale decide."""
     runs = [(item.run, item) for item in own if item.run is not None]
     runs.sort(key=lambda pair: (SCALES.index(pair[0].scale), bool(pair[0].tag), -pair[1].cpu_seconds))
     deciding = [(run, item) for run, item in runs if any(row.verdict in DECIDED for row in item.rows)]
@@ -207,14 +189,14 @@ def _collect_run(run: RunFolder, entries: Sequence[PaperValue]) -> RunComparison
     about = _about(run)
     why, spent = str(about.get("not_comparable") or ""), as_number(about.get("cpu_seconds")) or 0.0
     new: list[ComparisonRow] = []
-    if not (why and run.tag):  # else a study of its own, which answers no published value
+    if not (why and run.tag):  # otherwise a study of its own, which answers no value of the paper
         note = f"{run.path.name}: {why}" if why else "added after this run; run it again"
         new = [not_run(entry, note) for entry in entries if entry.id not in known]
     return RunComparison(run.experiment, run, rows + new, not_comparable=why, cpu_seconds=spent)
 
 
 def _as_of_today(row: ComparisonRow, entry: PaperValue | None) -> ComparisonRow:
-    """Return the row with the remark that conf/paper has now; not run where value, condition or test is another now."""
+    """Return the row with today's remark of conf/paper; not run if value, condition or test has changed."""
     if entry is None:
         return row
     if (str(entry.test), entry.published, entry.condition) != (row.asked, row.published, row.condition):
@@ -225,5 +207,5 @@ def _as_of_today(row: ComparisonRow, entry: PaperValue | None) -> ComparisonRow:
 def _about(run: RunFolder) -> dict[str, Any]:
     try:
         return read_mapping(run.path / "run.json") or {}
-    except ResultsError:  # said where the run itself is shown
+    except ResultsError:  # reported where the run itself is shown
         return {}

@@ -1,4 +1,4 @@
-"""The rows of statistics.csv and comparison.csv, written and read without pandas."""
+"""The papers' values of conf/paper next to a run's statistics: the verdict on each, and its row in comparison.csv."""
 
 from __future__ import annotations
 
@@ -19,60 +19,60 @@ from gpsuite.reporting.files import cannot, read_bytes, write_text
 if TYPE_CHECKING:
     from gpsuite.statistics.estimates import Estimate
 
-
-__all__ = [
-    "VERDICTS",
-    "ComparisonRow",
-    "Criterion",
-    "PaperValue",
-    "Statistic",
-    "Verdict",
-    "compare",
-    "judge",
-    "not_run",
-    "read_comparison",
-    "read_paper_values",
-    "read_statistics",
-    "statistic_name",
-    "write_comparison",
-    "write_statistics",
-]
-
-
 Verdict = Literal["reproduced", "partly", "not reproduced", "not run", "not comparable"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
-
 DECIDED: tuple[Verdict, ...] = ("reproduced", "partly", "not reproduced")
-"""Those that a test has reached."""
-
+# what of a statistic a criterion judges: the number, or an end of its interval
 Judged = Literal["value", "low", "high"]
-"""What of a statistic a criterion judges: the number, or an end of its interval."""
-
+# What a paper's value is: a printed result, a claim in words, a fact about a dataset, something that holds by
+# mathematics, or what another code measured. They say different things about a reproduction and are counted apart.
 Basis = Literal["result", "claim", "dataset", "identity", "measurement"]
-"""What a published value is: a printed result, a claim in words, a fact about a dataset, something that holds by
-mathematics, or what another code measured. They say different things of a reproduction and are counted apart."""
-
+# why a paper's value is not comparable; `context`: it holds by selection or is no result to be had again
 Cause = Literal["value lost", "data lost", "protocol unclear", "other metric", "context"]
-"""Why a published value is not comparable; `context`: it holds by selection or is no result to be had again."""
-
+TestKind = Literal["equality", "at_least", "at_most", "between", "all_of", "each", "context"]
 Row = TypeVar("Row")
+# by the annotation, which is a string here
+_PARSERS: dict[Any, Any] = {
+    "str": str,
+    "float": float,
+    "float | None": lambda text: float(text) if text else None,
+    "int | None": lambda text: int(text) if text else None,
+    "tuple[float, ...]": lambda text: tuple(map(float, text.split())),
+    "Verdict": lambda text: _word(text, VERDICTS),
+    "Basis": lambda text: _word(text, get_args(Basis)),
+    "Cause | None": lambda text: _word(text, get_args(Cause)) if text else None,
+}
+_TEXTS = ("id", "where", "experiment", "dataset", "method", "quantity", "published", "unit", "statistic")
+_OPTIONAL = ("condition", "standard_error", "remark", "basis", "test", "rules")
+_NEEDED: dict[str, tuple[str, ...]] = {
+    "equality": ("value", "tolerance"),
+    "at_least": ("value",),
+    "at_most": ("value",),
+    "between": ("low", "high"),
+    "all_of": ("partly",),
+    "each": ("values", "tolerance", "partly"),
+    "context": ("cause",),
+}
+_STATISTIC = re.compile(r"[a-z]\w*(\[[a-z]\w*=[^\[\],=]+(,[a-z]\w*=[^\[\],=]+)*\])?", re.ASCII)
+_PRINTED = re.compile(r"(-?\d+(?:\.\d+)?)(?: ± [\d.]+)?", re.ASCII)
+# libyaml's loader is the same safe loader, ten times faster
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+# relative; so that 5.2 lies within 0.1 of 5.1 although their difference is 0.10000000000000053
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
 class Statistic:
-    """One number that a run reports, by a name that a published value can point to.
+    """One number that a run reports; the fields' order is that of the columns of statistics.csv.
 
     Args:
-        name: `metric` or `metric[axis=value,...]`, see `statistic_name`.
-        value: the number; NaN if it could not be computed, infinite if larger than any (a threshold never reached).
+        name: `metric` or `metric[axis=value,...]`, see `statistic_name`; a paper's value points to it.
+        value: NaN if it could not be computed, infinite if larger than any number (a threshold never reached).
         standard_error: of the value, in its unit.
         n: repetitions behind a mean, or cells behind a share.
-        interval_low: lower end of the interval.
-        interval_high: upper end of the interval.
         interval: the interval's name, such as `95 % t interval`; empty if there is none.
-        unit: of the value.
         note: anything a reader must know.
-        repetitions: the values behind a mean, in their order, where they are held against another code's.
+        repetitions: the values behind a mean, in their order, if they are compared with another code's.
     """
 
     name: str
@@ -88,7 +88,7 @@ class Statistic:
 
     @classmethod
     def of(cls, name: str, estimate: Estimate, unit: str = "", note: str = "") -> Statistic:
-        """Return an estimate under a name; what is not known or infinite of its error and interval stays empty."""
+        """Return an estimate under a name; an infinite error or end of its interval stays empty."""
         error, low, high = (
             number if math.isfinite(number) else None
             for number in (estimate.error, estimate.low, estimate.high)
@@ -96,43 +96,9 @@ class Statistic:
         return cls(name, estimate.value, error, estimate.n, low, high, estimate.interval, unit, note)
 
     def judged(self, of: Judged) -> float:
-        """Return the number that a criterion asks about: the value, or an end of the interval; NaN without one."""
-        ends = {"value": self.value, "low": self.interval_low, "high": self.interval_high}
-        found = ends[of]
+        """Return the value, or an end of the interval; NaN without one."""
+        found = {"value": self.value, "low": self.interval_low, "high": self.interval_high}[of]
         return math.nan if found is None else found
-
-
-@dataclass(frozen=True)
-class ComparisonRow:
-    """One line of comparison.csv; the fields' order is the columns' order."""
-
-    id: str
-    paper: str
-    where: str
-    experiment: str
-    dataset: str
-    method: str
-    basis: Basis
-    quantity: str
-    unit: str
-    condition: str
-    published: str
-    asked: str
-    ours: float | None
-    standard_error: float | None
-    n: int | None
-    interval: str
-    difference: float | None
-    verdict: Verdict
-    cause: Cause | None
-    note: str
-    remark: str
-    rules: str
-
-    @property
-    def why(self) -> str:
-        """What the run notes on its value, then the remark."""
-        return ". ".join(filter(None, (self.note, self.remark)))
 
 
 def statistic_name(metric: str, **axes: str | float) -> str:
@@ -141,149 +107,29 @@ def statistic_name(metric: str, **axes: str | float) -> str:
     return f"{metric}[{inside}]" if inside else metric
 
 
-def write_comparison(folder: Path, rows: Sequence[ComparisonRow]) -> None:
-    """Write `folder`/comparison.csv (the run's folder).
+def claim(name: str, cells: Iterable[object], note: str = "") -> Statistic:
+    """Return the share of cells in which a claim holds, with its interval; NaN without cells."""
+    from gpsuite.statistics.estimates import share  # scipy; the page does without
 
-    Raises:
-        ResultsError: if it cannot be written.
-    """
-    _write(folder / "comparison.csv", ComparisonRow, rows)
-
-
-def read_comparison(folder: Path) -> list[ComparisonRow]:
-    """Read `folder`/comparison.csv.
-
-    Raises:
-        ResultsError: if it is missing or not as `write_comparison` writes it.
-    """
-    return _read(folder / "comparison.csv", ComparisonRow)
-
-
-def write_statistics(folder: Path, statistics: Sequence[Statistic]) -> None:
-    """Write `folder`/statistics.csv (the run's tables folder).
-
-    Raises:
-        ValueError: if two have the same name.
-        ResultsError: if it cannot be written.
-    """
-    names = [statistic.name for statistic in statistics]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise ValueError(f"statistics with the same name: {', '.join(twice)}")
-    _write(folder / "statistics.csv", Statistic, statistics)
-
-
-def read_statistics(folder: Path) -> list[Statistic]:
-    """Read `folder`/statistics.csv.
-
-    Raises:
-        ResultsError: if it is missing or not as `write_statistics` writes it.
-    """
-    return _read(folder / "statistics.csv", Statistic)
-
-
-def _write(path: Path, kind: type[Any], rows: Sequence[object]) -> None:
-    columns = [field.name for field in fields(kind)]
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(columns)
-    for row in rows:
-        writer.writerow([_cell(getattr(row, column)) for column in columns])
-    write_text(path, stream.getvalue())
-
-
-def _read(path: Path, kind: type[Row]) -> list[Row]:
-    described: Any = kind
-    parsers = {field.name: _PARSERS[field.type] for field in fields(described)}
-    try:
-        text = read_bytes(path).decode("utf-8")
-        reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
-        if reader.fieldnames != list(parsers):
-            raise ValueError("its columns are not those of this version; run the experiment again")
-        lines = list(reader)
-        if not text.endswith("\n") or any(None in line or None in line.values() for line in lines):
-            raise ValueError("a line is cut short or has too many cells; run the experiment again")
-        return [kind(**{name: parse(line[name]) for name, parse in parsers.items()}) for line in lines]
-    except (OSError, ValueError, csv.Error) as error:
-        raise cannot("read", path, error) from error
-
-
-def _cell(value: object) -> object:
-    if isinstance(value, tuple):
-        return " ".join(map(repr, value))
-    return "" if value is None else value
-
-
-def _word(text: str, allowed: tuple[str, ...]) -> str:
-    if text not in allowed:
-        raise ValueError(f"unknown word {text!r}")
-    return text
-
-
-# by the annotation, which is a string here
-_PARSERS: dict[Any, Any] = {
-    "str": str,
-    "float": float,
-    "float | None": lambda text: float(text) if text else None,
-    "int | None": lambda text: int(text) if text else None,
-    "tuple[float, ...]": lambda text: tuple(map(float, text.split())),
-    "Verdict": lambda text: _word(text, VERDICTS),
-    "Basis": lambda text: _word(text, get_args(Basis)),
-    "Cause | None": lambda text: _word(text, get_args(Cause)) if text else None,
-}
-
-
-# Published values and claims, read from conf/paper/*.yaml, each with the test that decides it.
-
-
-TestKind = Literal["equality", "at_least", "at_most", "between", "all_of", "each", "context"]
-
-_TEXTS = (
-    "id",
-    "where",
-    "experiment",
-    "dataset",
-    "method",
-    "quantity",
-    "published",
-    "unit",
-    "statistic",
-)
-_OPTIONAL = ("condition", "standard_error", "remark", "basis", "test", "rules")
-_NEEDED: dict[str, tuple[str, ...]] = {
-    "equality": ("value", "tolerance"),
-    "at_least": ("value",),
-    "at_most": ("value",),
-    "between": ("low", "high"),
-    "all_of": ("partly",),
-    "each": ("values", "tolerance", "partly"),
-    "context": ("cause",),
-}
-_STATISTIC = re.compile(r"[a-z]\w*(\[[a-z]\w*=[^\[\],=]+(,[a-z]\w*=[^\[\],=]+)*\])?", re.ASCII)
-
-_PRINTED = re.compile(r"(-?\d+(?:\.\d+)?)(?: ± [\d.]+)?", re.ASCII)
-
-# libyaml's loader is the same safe loader, ten times faster
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    held = [bool(cell) for cell in cells]
+    counted = f"{sum(held)} of {len(held)} cells" if held else ""
+    return Statistic.of(name, share(held), note="; ".join(part for part in (counted, note) if part))
 
 
 @dataclass(frozen=True)
 class Criterion:
-    """The test that decides whether a statistic reproduces a published value.
+    """The test that decides whether a statistic reproduces a paper's value.
 
-    The limits are exact: what lies outside them is not reproduced. Only claims about several cells know "partly".
+    The limits are exact: what lies outside them is not reproduced. Only claims about several cells can be "partly".
 
     Args:
         kind: `equality` |ours - value| <= tolerance; `at_least` and `at_most` a one-sided bound `value`;
             `between` a range [low, high]; `all_of` asks that a claim holds in all cells, the statistic being
             the share in which it does; `each` asks that every repetition is within the tolerance of its own value;
             `context` decides nothing: the value is printed for orientation.
-        value: of equality, at_least, at_most.
-        low: of between.
-        high: of between.
         values: of each, one per repetition in their order.
         tolerance: of equality and each, in the unit of the value.
-        partly: of all_of and each, the share of cells or repetitions from which on it counts as partly reproduced.
+        partly: of all_of and each, the least share of cells or repetitions that counts as partly reproduced.
         of: what is judged, the value itself or the low or high end of its interval.
         cause: of context, why nothing can be decided.
     """
@@ -319,24 +165,20 @@ class Criterion:
 
 @dataclass(frozen=True)
 class PaperValue:
-    """One published value or claim.
+    """A value that a paper prints, or a claim that it makes.
 
     Args:
         id: unique over all papers.
-        paper: short name of the paper, the YAML file's name.
+        paper: the YAML file's name.
         where: table, figure or section.
         experiment: `<family>/<name>` that recomputes it.
-        dataset: its name.
         method: its name, or several.
         quantity: what is measured, in words.
         published: the value or claim as printed.
-        unit: of the value.
         condition: under which it was printed; may be empty.
         statistic: name in the experiment's statistics, `metric` or `metric[axis=value,...]`.
-        test: what decides.
-        basis: what kind of statement it is; the kinds are counted apart.
         rules: commit in which its test was set down; empty before it is.
-        standard_error: of the published value, if given.
+        standard_error: of the printed value, if given.
         remark: why ours differs and what would settle it, or what a verdict does not say; may be empty.
     """
 
@@ -359,7 +201,7 @@ class PaperValue:
 
     @property
     def number(self) -> float | None:
-        """The printed number that a figure can show beside ours; None of a claim in words or a range."""
+        """The printed number that a figure can show next to ours; None of a claim in words or a range."""
         return self.printed if self.basis == "result" else None
 
     @property
@@ -369,12 +211,197 @@ class PaperValue:
         return float(found[1]) if found else None
 
 
+@dataclass(frozen=True)
+class ComparisonRow:
+    """One line of comparison.csv; the fields' order is the columns' order."""
+
+    id: str
+    paper: str
+    where: str
+    experiment: str
+    dataset: str
+    method: str
+    basis: Basis
+    quantity: str
+    unit: str
+    condition: str
+    published: str
+    asked: str
+    ours: float | None
+    standard_error: float | None
+    n: int | None
+    interval: str
+    difference: float | None
+    verdict: Verdict
+    cause: Cause | None
+    note: str
+    remark: str
+    rules: str
+
+    @property
+    def why(self) -> str:
+        """What the run notes on its value, then the remark."""
+        return ". ".join(filter(None, (self.note, self.remark)))
+
+
+def compare(values: Iterable[PaperValue], statistics: Iterable[Statistic]) -> list[ComparisonRow]:
+    """Compare each of the paper's values with the run's statistic of that name."""
+    by_name = {statistic.name: statistic for statistic in statistics}
+    rows = []
+    for entry in values:
+        ours = by_name.get(entry.statistic)
+        if entry.test.kind == "context":
+            shown = ours if ours is not None and math.isfinite(ours.value) else None
+            note = ours.note if ours else ""
+            rows.append(_row(entry, "not comparable", note, ours=shown, cause=entry.test.cause))
+        elif ours is None:
+            rows.append(not_run(entry, f"this run has no statistic {entry.statistic}"))
+        elif entry.test.kind == "each":
+            rows.append(_compare_each(entry, ours))
+        else:
+            rows.append(_compare_one(entry, ours))
+    return rows
+
+
+def not_run(entry: PaperValue, why: str) -> ComparisonRow:
+    """Return the row of a value without a statistic of ours."""
+    return _row(entry, "not run", why)
+
+
+def _compare_each(entry: PaperValue, ours: Statistic) -> ComparisonRow:
+    if len(ours.repetitions) != len(entry.test.values):
+        return _lost(
+            entry, ours, f"ours has {len(ours.repetitions)} repetitions, not {len(entry.test.values)}"
+        )
+    if not all(map(math.isfinite, ours.repetitions)):
+        return _lost(entry, ours, "ours could not be computed")
+    verdict, difference, counted = judge_each(entry.test, ours.repetitions)
+    return _row(entry, verdict, counted, ours.note, ours=ours, difference=difference)
+
+
+def _compare_one(entry: PaperValue, ours: Statistic) -> ComparisonRow:
+    number = ours.judged(entry.test.of)
+    if math.isnan(ours.value):
+        return _lost(entry, ours, "ours could not be computed")
+    if math.isnan(number):
+        return _lost(entry, ours, f"ours has no {entry.test.of} end of an interval")
+    if entry.test.kind == "all_of" and (not 0.0 <= ours.value <= 1.0 or ours.n == 0):
+        return _lost(entry, ours, f"ours is not a share of cells: {ours.value:g}, n={ours.n}")
+    verdict, difference = judge(entry.test, number)
+    if entry.standard_error is not None and entry.printed is not None:
+        difference = number - entry.printed  # also if the test has another limit
+    judged = "" if entry.test.of == "value" else f"judged: {entry.test.of} end of the interval, {number:.6g}"
+    if math.isinf(number):
+        return _row(entry, verdict, judged, ours.note, ours=ours)
+    notes = (judged, _in_cells(entry, ours), _in_standard_errors(entry, ours, difference), ours.note)
+    return _row(entry, verdict, *notes, ours=ours, difference=difference)
+
+
+def _lost(entry: PaperValue, ours: Statistic, why: str) -> ComparisonRow:
+    return _row(entry, "not comparable", why, ours.note, cause="value lost")
+
+
+def _row(
+    entry: PaperValue,
+    verdict: Verdict,
+    *notes: str,
+    ours: Statistic | None = None,
+    difference: float | None = None,
+    cause: Cause | None = None,
+) -> ComparisonRow:
+    named = {field.name for field in fields(ComparisonRow)} & {field.name for field in fields(PaperValue)}
+    of_paper: dict[str, Any] = {name: getattr(entry, name) for name in named - {"standard_error"}}
+    interval = ""
+    if ours and ours.interval and ours.interval_low is not None and ours.interval_high is not None:
+        interval = f"{ours.interval} [{ours.interval_low:.6g}, {ours.interval_high:.6g}]"
+    return ComparisonRow(
+        **of_paper,
+        asked=str(entry.test),
+        ours=ours.value if ours else None,
+        standard_error=ours.standard_error if ours else None,
+        n=ours.n if ours else None,
+        interval=interval,
+        difference=difference,
+        verdict=verdict,
+        cause=cause,
+        note="; ".join(filter(None, notes)),
+    )
+
+
+def judge(test: Criterion, ours: float) -> tuple[Verdict, float]:
+    """Decide on a number, which may be infinite, such as a threshold never reached.
+
+    Args:
+        test: of any kind except `each` and `context`.
+        ours: the statistic, or the end of its interval that is judged; for `all_of` a share in [0, 1].
+
+    Returns:
+        The verdict, and the signed difference to what is asked: the value or limit, 1 for all_of, the nearest end of
+        `between`, 0 inside it.
+    """
+    value = 1.0 if test.value is None else test.value
+    difference = ours - value
+    outside = abs(difference)
+    if test.kind == "at_least":
+        outside = max(0.0, -difference)
+    elif test.kind == "at_most":
+        outside = max(0.0, difference)
+    elif test.low is not None and test.high is not None:
+        difference = ours - min(max(ours, test.low), test.high)
+        outside = abs(difference)
+    slack = _ROUNDING * max(abs(ours), abs(ours - difference)) if math.isfinite(ours) else 0.0
+    if outside <= test.tolerance + slack:
+        return "reproduced", difference
+    partly = 0.0 if test.partly is None else 1.0 - test.partly
+    return ("partly" if outside <= partly + slack else "not reproduced"), difference
+
+
+def judge_each(test: Criterion, ours: Sequence[float]) -> tuple[Verdict, float, str]:
+    """Decide on repetitions, each compared with its own value by a test of kind `each`.
+
+    Returns:
+        The verdict, the difference of largest size, and how many are within the tolerance.
+    """
+    differences = [own - value for own, value in zip(ours, test.values, strict=True)]
+    within = [abs(difference) <= test.tolerance for difference in differences]
+    largest = max(differences, key=abs)
+    counted = f"{sum(within)} of {len(within)} within {test.tolerance:g}; largest difference {largest:.2g}"
+    share = sum(within) / len(within)
+    if share == 1.0:
+        return "reproduced", largest, counted
+    return ("partly" if share >= (test.partly or 1.0) else "not reproduced"), largest, counted
+
+
+def _in_cells(entry: PaperValue, ours: Statistic) -> str:
+    if entry.test.kind != "all_of" or ours.n is None or not ours.interval:
+        return ""  # without an interval it is a decision, whose n counts something else
+    counted = f"{round(ours.value * ours.n)} of {ours.n}"
+    return "" if ours.note.startswith(counted) else f"holds in {counted}"
+
+
+def _in_standard_errors(entry: PaperValue, ours: Statistic, difference: float) -> str:
+    if entry.standard_error is None:
+        return ""
+    own = math.nan if ours.standard_error is None else ours.standard_error
+    name = "combined standard errors" if math.isfinite(own) else "published standard errors"
+    combined = math.hypot(entry.standard_error, own if math.isfinite(own) else 0.0)
+    if combined == 0.0:
+        return ""
+    return f"difference = {difference / combined:.2f} {name}"
+
+
+def _digits(value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:.0f}" if value.is_integer() else f"{value:.5g}"
+
+
 def read_paper_values(conf_dir: Path, experiment: str | None = None) -> list[PaperValue]:
     """Read `conf_dir`/paper/*.yaml, in the files' order; with `experiment`, only its entries.
 
     A file is a mapping with `paper` (the file's name without .yaml), `rules` (the commit that set its tests down; an
-    entry whose test is of another one names it itself) and `entries` (a list of mappings with the fields of
-    `PaperValue`); other top-level keys are free, for anchors shared by entries.
+    entry with a test of another commit names it itself) and `entries` (a list of mappings with the fields of
+    `PaperValue`). Other top-level keys are free, for anchors shared by entries.
 
     Raises:
         ValueError: naming the file, the entry and the fault.
@@ -393,7 +420,7 @@ def read_paper_values(conf_dir: Path, experiment: str | None = None) -> list[Pap
 
 @lru_cache(maxsize=32)  # every run of a multirun reads them; parsing takes longer than many a task
 def _read_file(path: Path, stamp: tuple[int, int]) -> tuple[PaperValue, ...]:
-    """Return the entries of a file; `stamp` tells whether it has changed since."""
+    """Return the entries of a file; another `stamp` means that it has changed since."""
     try:
         content = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
     except yaml.YAMLError as error:
@@ -462,11 +489,6 @@ def _criterion(test: object) -> Criterion:
     return criterion
 
 
-def _one_of(key: str, given: object, allowed: tuple[str, ...]) -> None:
-    if given not in allowed:
-        raise ValueError(f"{key}={given}: must be one of {', '.join(allowed)}")
-
-
 def _check(test: Criterion) -> None:
     if test.tolerance < 0:
         raise ValueError("tolerance must not be negative")
@@ -478,10 +500,9 @@ def _check(test: Criterion) -> None:
         raise ValueError("values must not be empty")
 
 
-def _digits(value: float | None) -> str:
-    if value is None:
-        return ""
-    return f"{value:.0f}" if value.is_integer() else f"{value:.5g}"
+def _one_of(key: str, given: object, allowed: tuple[str, ...]) -> None:
+    if given not in allowed:
+        raise ValueError(f"{key}={given}: must be one of {', '.join(allowed)}")
 
 
 def _only_known(mapping: Mapping[Any, object], known: tuple[str, ...]) -> None:
@@ -497,195 +518,63 @@ def _number(mapping: Mapping[str, object], key: str) -> float:
     return float(value)
 
 
-# A claim in words as a statistic: the share of cells in which it holds.
+def write_comparison(folder: Path, rows: Sequence[ComparisonRow]) -> None:
+    """Write comparison.csv to a run's folder; a ResultsError if it cannot be written."""
+    _write(folder / "comparison.csv", ComparisonRow, rows)
 
 
-def claim(name: str, cells: Iterable[object], note: str = "") -> Statistic:
-    """Return the share of cells in which a claim holds, with its interval; NaN without cells.
-
-    Args:
-        name: of the statistic.
-        cells: whether the claim holds in each.
-        note: what a reader should know beside how many hold.
-    """
-    from gpsuite.statistics.estimates import share  # imports numpy, which comparing does without
-
-    held = [bool(cell) for cell in cells]
-    counted = f"{sum(held)} of {len(held)} cells" if held else ""
-    return Statistic.of(name, share(held), note="; ".join(part for part in (counted, note) if part))
+def read_comparison(folder: Path) -> list[ComparisonRow]:
+    """Read comparison.csv of a run's folder; a ResultsError if it is missing or not as `write_comparison` writes it."""
+    return _read(folder / "comparison.csv", ComparisonRow)
 
 
-# Published values beside ours: the verdict on each.
+def write_statistics(folder: Path, statistics: Sequence[Statistic]) -> None:
+    """Write statistics.csv to a run's tables folder; a ValueError if two have the same name."""
+    names = [statistic.name for statistic in statistics]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"statistics with the same name: {', '.join(twice)}")
+    _write(folder / "statistics.csv", Statistic, statistics)
 
 
-# relative; so that 5.2 lies within 0.1 of 5.1 although their difference is 0.10000000000000053
-_ROUNDING = 1e-12
+def read_statistics(folder: Path) -> list[Statistic]:
+    """Read statistics.csv of a run's tables folder; a ResultsError as of `read_comparison`."""
+    return _read(folder / "statistics.csv", Statistic)
 
 
-def judge(test: Criterion, ours: float) -> tuple[Verdict, float]:
-    """Decide on a number, which may be infinite: a threshold never reached, say.
-
-    Args:
-        test: what is asked; of any kind but `each` and `context`.
-        ours: the statistic, or the end of its interval that is judged; for `all_of` a share in [0, 1].
-
-    Returns:
-        The verdict, and the signed difference to what is asked: the value or limit, 1 for all_of, the nearest end of
-        `between`, 0 inside it.
-    """
-    value = 1.0 if test.value is None else test.value
-    difference = ours - value
-    outside = abs(difference)
-    if test.kind == "at_least":
-        outside = max(0.0, -difference)
-    elif test.kind == "at_most":
-        outside = max(0.0, difference)
-    elif test.low is not None and test.high is not None:
-        difference = ours - min(max(ours, test.low), test.high)
-        outside = abs(difference)
-    slack = _ROUNDING * max(abs(ours), abs(ours - difference)) if math.isfinite(ours) else 0.0
-    if outside <= test.tolerance + slack:
-        return "reproduced", difference
-    partly = 0.0 if test.partly is None else 1.0 - test.partly
-    return ("partly" if outside <= partly + slack else "not reproduced"), difference
+def _write(path: Path, kind: type[Any], rows: Sequence[object]) -> None:
+    columns = [field.name for field in fields(kind)]
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(columns)
+    for row in rows:
+        writer.writerow([_cell(getattr(row, column)) for column in columns])
+    write_text(path, stream.getvalue())
 
 
-def judge_each(test: Criterion, ours: Sequence[float]) -> tuple[Verdict, float, str]:
-    """Decide on repetitions, each held against its own value.
-
-    Args:
-        test: of kind `each`.
-        ours: as many values, in the same order.
-
-    Returns:
-        The verdict, the difference of largest size, and how many are within the tolerance.
-    """
-    differences = [own - value for own, value in zip(ours, test.values, strict=True)]
-    within = [abs(difference) <= test.tolerance for difference in differences]
-    largest = max(differences, key=abs)
-    counted = f"{sum(within)} of {len(within)} within {test.tolerance:g}; largest difference {largest:.2g}"
-    share = sum(within) / len(within)
-    if share == 1.0:
-        return "reproduced", largest, counted
-    return ("partly" if share >= (test.partly or 1.0) else "not reproduced"), largest, counted
+def _read(path: Path, kind: type[Row]) -> list[Row]:
+    described: Any = kind
+    parsers = {field.name: _PARSERS[field.type] for field in fields(described)}
+    try:
+        text = read_bytes(path).decode("utf-8")
+        reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
+        if reader.fieldnames != list(parsers):
+            raise ValueError("its columns are not those of this version; run the experiment again")
+        lines = list(reader)
+        if not text.endswith("\n") or any(None in line or None in line.values() for line in lines):
+            raise ValueError("a line is cut short or has too many cells; run the experiment again")
+        return [kind(**{name: parse(line[name]) for name, parse in parsers.items()}) for line in lines]
+    except (OSError, ValueError, csv.Error) as error:
+        raise cannot("read", path, error) from error
 
 
-def compare(published: Iterable[PaperValue], statistics: Iterable[Statistic]) -> list[ComparisonRow]:
-    """Set each published value beside the run's statistic of that name.
-
-    Args:
-        published: the experiment's entries.
-        statistics: what the run computed; it must be one that may be held against the paper.
-    """
-    by_name = {statistic.name: statistic for statistic in statistics}
-    rows = []
-    for entry in published:
-        ours = by_name.get(entry.statistic)
-        if entry.test.kind == "context":
-            shown = ours if ours is not None and math.isfinite(ours.value) else None
-            note = ours.note if ours else ""
-            rows.append(_row(entry, "not comparable", note, ours=shown, cause=entry.test.cause))
-        elif ours is None:
-            rows.append(not_run(entry, f"this run has no statistic {entry.statistic}"))
-        elif entry.test.kind == "each":
-            rows.append(_compare_each(entry, ours))
-        else:
-            rows.append(_compare_one(entry, ours))
-    return rows
+def _cell(value: object) -> object:
+    if isinstance(value, tuple):
+        return " ".join(map(repr, value))
+    return "" if value is None else value
 
 
-def not_run(entry: PaperValue, why: str) -> ComparisonRow:
-    """Return the row of a value that has nothing beside it."""
-    return _row(entry, "not run", why)
-
-
-def _compare_each(entry: PaperValue, ours: Statistic) -> ComparisonRow:
-    if len(ours.repetitions) != len(entry.test.values):
-        found = f"ours has {len(ours.repetitions)} repetitions, not {len(entry.test.values)}"
-        return _row(entry, "not comparable", found, ours.note, cause="value lost")
-    if not all(map(math.isfinite, ours.repetitions)):
-        return _lost(entry, ours)
-    verdict, difference, counted = judge_each(entry.test, ours.repetitions)
-    return _row(entry, verdict, counted, ours.note, ours=ours, difference=difference)
-
-
-def _lost(entry: PaperValue, ours: Statistic) -> ComparisonRow:
-    return _row(entry, "not comparable", "ours could not be computed", ours.note, cause="value lost")
-
-
-def _compare_one(entry: PaperValue, ours: Statistic) -> ComparisonRow:
-    number = ours.judged(entry.test.of)
-    if math.isnan(ours.value):
-        return _lost(entry, ours)
-    if math.isnan(number):
-        found = f"ours has no {entry.test.of} end of an interval"
-        return _row(entry, "not comparable", found, ours.note, cause="value lost")
-    if entry.test.kind == "all_of" and (not 0.0 <= ours.value <= 1.0 or ours.n == 0):
-        found = f"ours is not a share of cells: {ours.value:g}, n={ours.n}"
-        return _row(entry, "not comparable", found, ours.note, cause="value lost")
-    verdict, difference = judge(entry.test, number)
-    if entry.standard_error is not None and entry.printed is not None:
-        difference = number - entry.printed  # whatever limit the test has
-    judged = "" if entry.test.of == "value" else f"judged: {entry.test.of} end of the interval, {number:.6g}"
-    if math.isinf(number):
-        return _row(entry, verdict, judged, ours.note, ours=ours)
-    notes = (judged, _in_cells(entry, ours), _in_standard_errors(entry, ours, difference), ours.note)
-    return _row(entry, verdict, *notes, ours=ours, difference=difference)
-
-
-def _in_cells(entry: PaperValue, ours: Statistic) -> str:
-    if entry.test.kind != "all_of" or ours.n is None or not ours.interval:
-        return ""  # without one it is a decision, whose n counts something else
-    counted = f"{round(ours.value * ours.n)} of {ours.n}"
-    return "" if ours.note.startswith(counted) else f"holds in {counted}"
-
-
-def _in_standard_errors(entry: PaperValue, ours: Statistic, difference: float) -> str:
-    if entry.standard_error is None:
-        return ""
-    own = math.nan if ours.standard_error is None else ours.standard_error
-    name = "combined standard errors" if math.isfinite(own) else "published standard errors"
-    combined = math.hypot(entry.standard_error, own if math.isfinite(own) else 0.0)
-    if combined == 0.0:
-        return ""
-    return f"difference = {difference / combined:.2f} {name}"
-
-
-def _row(
-    entry: PaperValue,
-    verdict: Verdict,
-    *notes: str,
-    ours: Statistic | None = None,
-    difference: float | None = None,
-    cause: Cause | None = None,
-) -> ComparisonRow:
-    return ComparisonRow(
-        id=entry.id,
-        paper=entry.paper,
-        where=entry.where,
-        experiment=entry.experiment,
-        dataset=entry.dataset,
-        method=entry.method,
-        basis=entry.basis,
-        quantity=entry.quantity,
-        unit=entry.unit,
-        condition=entry.condition,
-        published=entry.published,
-        asked=str(entry.test),
-        ours=ours.value if ours else None,
-        standard_error=ours.standard_error if ours else None,
-        n=ours.n if ours else None,
-        interval=_interval(ours) if ours else "",
-        difference=difference,
-        verdict=verdict,
-        cause=cause,
-        note="; ".join(note for note in notes if note),
-        remark=entry.remark,
-        rules=entry.rules,
-    )
-
-
-def _interval(ours: Statistic) -> str:
-    if not ours.interval or ours.interval_low is None or ours.interval_high is None:
-        return ""
-    return f"{ours.interval} [{ours.interval_low:.6g}, {ours.interval_high:.6g}]"
+def _word(text: str, allowed: tuple[str, ...]) -> str:
+    if text not in allowed:
+        raise ValueError(f"unknown word {text!r}")
+    return text

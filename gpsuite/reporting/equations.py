@@ -1,7 +1,7 @@
-"""The index of equations: which function or module stands for which published result, read from docstrings.
+"""The index of equations: which function or module implements which printed result, read from docstrings.
 
-A docstring says it in lines `Equation: REFERENCE, LOCATOR, ...`, one for each reference, such as `Equation: Reeb et al.
-2018, Eq. (4), Eq. (5)`. Results of our own are `derived, NAME`; what follows no equation is `none, WHY`.
+A docstring has a line `Equation: REFERENCE, LOCATOR, ...` per reference, such as `Equation: Reeb et al. 2018, Eq. (4),
+Eq. (5)`. Results of our own are `derived, NAME`; what follows no equation is `none, WHY`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Equation:
 
     Attributes:
         reference: authors and year, `derived` or `none`.
-        locator: of the equation in it, such as `Eq. (4)`; its name where it is derived; empty for the whole work.
+        locator: such as `Eq. (4)`; the name of a derived result; empty for the whole work.
         place: dotted name of the function, class or module.
         summary: the first line of its docstring.
     """
@@ -78,7 +78,7 @@ def _dotted(path: Path, package: Path) -> str:
 
 
 def _order(equation: Equation) -> tuple[bool, str, list[tuple[int, str]], str]:
-    """Sort numbers in locators by their size."""
+    # numbers in locators by their size
     pieces = re.split(r"(\d+)", equation.locator)
     numbered = [(int(piece), "") if piece.isdigit() else (0, piece) for piece in pieces]
     return equation.reference in ("derived", NONE), equation.reference, numbered, equation.place

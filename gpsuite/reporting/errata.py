@@ -1,4 +1,4 @@
-"""Tables in Markdown of texts as they are."""
+"""ERRATA.md: errors in the papers and in their authors' code, each with the test that shows it: conf/errata.yaml."""
 
 from __future__ import annotations
 
@@ -11,29 +11,13 @@ import yaml
 
 from gpsuite.reporting.catalogue import PaperNote
 
-
-def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return a table's lines; cells may hold links and emphasis, bars and brackets are escaped."""
-    lines = [head, ["---"] * len(head), *rows]
-    return ["| " + " | ".join(_cell(cell) for cell in line) + " |" for line in lines]
-
-
-def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
-
-
-# Errors found in the papers and in their authors' code, each with the test that shows it: conf/errata.yaml.
-
-
 NAME = "ERRATA.md"
-
 KINDS = {
     "formula": "formula",
     "text": "statement in words",
     "data": "fact about data",
     "code": "authors' code against the paper",
 }
-
 _HEAD = """# Errors found in the papers and their code
 
 Made by `gpsuite report` from `conf/errata.yaml`: what is printed or done, what holds instead, the test that shows it
@@ -83,7 +67,7 @@ def read_errata(conf_dir: Path) -> list[Erratum]:
 
 
 def errata_text(papers: Sequence[PaperNote], errata: Sequence[Erratum]) -> str:
-    """Return the page, a table for each paper, as Markdown."""
+    """Return the page as Markdown, with a table per paper."""
     lines = [_HEAD]
     for paper in papers:
         rows = [
@@ -95,3 +79,13 @@ def errata_text(papers: Sequence[PaperNote], errata: Sequence[Erratum]) -> str:
             table = markdown_table(["kind", "where", "found there", "holds instead", "test"], rows)
             lines += [f"## {paper.title}", "", f"{paper.authors}, {paper.venue}.", "", *table, ""]
     return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return a table's lines; cells may hold links and emphasis, bars and brackets are escaped."""
+    lines = [head, ["---"] * len(head), *rows]
+    return ["| " + " | ".join(_cell(cell) for cell in line) + " |" for line in lines]
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")

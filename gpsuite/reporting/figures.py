@@ -1,4 +1,4 @@
-"""PNG files of few colours: a third of the bytes, nothing that an eye would miss."""
+"""Figures in one style, each saved with the numbers it shows; PNG files with a palette, a third of the bytes."""
 
 from __future__ import annotations
 
@@ -21,64 +21,16 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-
 _COLOURS = 256
 _PICTURE = "Comment", "shows images"
-
-
-def shrink(png: bytes, picture: bool = False) -> bytes:
-    """Return a PNG with a palette; what has one already, shows images, or is no PNG, stays as it is.
-
-    Args:
-        png: the file's content.
-        picture: whether it shows images: their greys would be tinted by a palette, and their colours must stay where
-            a page inverts drawings; noted in the file.
-    """
-    from PIL import Image, PngImagePlugin, UnidentifiedImageError
-
-    try:
-        image = Image.open(io.BytesIO(png))
-        if image.mode == "P" or is_picture(png):
-            return png
-        flat = image.convert("RGB")
-    except (UnidentifiedImageError, OSError, ValueError, SyntaxError):
-        return png
-    stream, notes = io.BytesIO(), PngImagePlugin.PngInfo()
-    if picture:
-        notes.add_text(*_PICTURE)
-        flat.save(stream, "PNG", pnginfo=notes, optimize=True)
-    else:  # of Pillow's methods the one that keeps white white
-        few = flat.quantize(_COLOURS, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
-        few.save(stream, "PNG")
-    return stream.getvalue()
-
-
-def is_picture(png: bytes) -> bool:
-    """Whether `shrink` was told that the file shows images."""
-    return "\0".join(_PICTURE).encode("latin-1") in png[:2000]
-
-
-def pixels(png: bytes) -> tuple[int, int]:
-    """Return width and height as the file's head says; zeros where it is no PNG."""
-    if png[:8] != b"\x89PNG\r\n\x1a\n" or len(png) < 24:
-        return 0, 0
-    width, height = struct.unpack(">II", png[16:24])
-    return int(width), int(height)
-
-
-# Figures in one style, each saved with the numbers it shows.
-
-
 STYLE = Path(__file__).with_name("house.mplstyle")
 _MATHEMATICS: set[str] = set()
-
 _NOTE_CHARACTERS = 13  # an inch, at 9 points
 _PANEL = (4.6, 3.6)  # inches, where a figure does not say its size
 _LEGEND = 0.8  # inches
 _LINE = 0.17  # inches, of 9 points
-
+# columns of a figure's numbers that say how many values are behind a mark, the surest first
 COUNTS = ("repetitions", "runs", "n", "points")
-"""Columns of a figure's numbers that say how many values are behind a mark, the surest first."""
 
 
 @dataclass
@@ -88,7 +40,7 @@ class Drawing:
     Attributes:
         fig: the figure.
         grid: its axes, [rows, columns].
-        data: the numbers it shows, saved beside it; to be set before the figure is left.
+        data: the numbers it shows, saved with it; to be set before the block ends.
     """
 
     fig: Figure
@@ -119,7 +71,7 @@ class Drawing:
         title: str = "",
         rows: slice = slice(None),
     ) -> None:
-        """Draw one legend outside the axes, of those of all or of some rows, each label once."""
+        """Draw one legend outside the axes, for all or some rows of them, each label once."""
         shown: dict[str, Any] = {}
         for ax in self.grid[rows].flat:
             handles, labels = ax.get_legend_handles_labels()
@@ -157,10 +109,10 @@ def figure(
         folder: the run's figures folder.
         name: file name without ending.
         note: written small below the figure, such as `stand-in data` or `smoke scale`.
-        source: of the numbers, a dataset; written below the figure with how many values are behind a mark.
+        source: the dataset of the numbers; written below the figure with how many values are behind a mark.
         rows: of axes.
         columns: of axes.
-        size: width and height in inches; by default so much for every panel.
+        size: width and height in inches; by default the same for every panel.
         **subplots: for `matplotlib.pyplot.subplots`, such as sharex.
 
     Raises:
@@ -181,26 +133,63 @@ def figure(
             if drawing.data is None:
                 raise ValueError(f"figure {name}: no data given")
             _hide_empty(drawing.grid)
-            behind = counted(
-                {column: list(drawing.data[column]) for column in COUNTS if column in drawing.data}
-            )
+            numbers = drawing.data
+            behind = counted({column: list(numbers[column]) for column in COUNTS if column in numbers})
             origin = ", ".join(text for text in (source, behind) if text) if source else ""
             _save(fig, drawing.data, folder, name, origin, note or "")
         finally:
             plt.close(fig)
 
 
-def math_label(text: str) -> str:
-    """Return a text of ours whose parts between `$` are to be set as mathematics.
+def shrink(png: bytes, picture: bool = False) -> bytes:
+    """Return a PNG with a palette; what has one already, shows images, or is no PNG, stays as it is.
 
-    Everything else on a figure is shown as it stands: it may be a column name, a class or a unit of a user's table.
+    A `picture` shows images, which is noted in the file: a palette would tint their greys, and a page that inverts
+    drawings must keep their colours.
+    """
+    from PIL import Image, PngImagePlugin, UnidentifiedImageError
+
+    try:
+        image = Image.open(io.BytesIO(png))
+        if image.mode == "P" or is_picture(png):
+            return png
+        flat = image.convert("RGB")
+    except (UnidentifiedImageError, OSError, ValueError, SyntaxError):
+        return png
+    stream, notes = io.BytesIO(), PngImagePlugin.PngInfo()
+    if picture:
+        notes.add_text(*_PICTURE)
+        flat.save(stream, "PNG", pnginfo=notes, optimize=True)
+    else:  # of Pillow's methods the one that keeps white white
+        few = flat.quantize(_COLOURS, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+        few.save(stream, "PNG")
+    return stream.getvalue()
+
+
+def is_picture(png: bytes) -> bool:
+    """Whether `shrink` was told that the file shows images."""
+    return "\0".join(_PICTURE).encode("latin-1") in png[:2000]
+
+
+def pixels(png: bytes) -> tuple[int, int]:
+    """Return width and height as the file's head says; zeros where it is no PNG."""
+    if png[:8] != b"\x89PNG\r\n\x1a\n" or len(png) < 24:
+        return 0, 0
+    width, height = struct.unpack(">II", png[16:24])
+    return int(width), int(height)
+
+
+def math_label(text: str) -> str:
+    """Mark a text of ours: its parts between `$` are set as mathematics.
+
+    Everything else on a figure is shown as written: it may be a column name, a class or a unit of a user's table.
     """
     _MATHEMATICS.add(text)
     return text
 
 
 def _hide_empty(grid: npt.NDArray[Any]) -> None:
-    """Hide the axes without a drawing; what they said of the horizontal axis, the ones above them say."""
+    # the axes above take over what hidden ones say about the horizontal axis
     for column in grid.T:
         above = None
         for ax in column:
@@ -213,11 +202,7 @@ def _hide_empty(grid: npt.NDArray[Any]) -> None:
 
 
 def counted(columns: Mapping[str, Sequence[object]]) -> str:
-    """Return how many values are behind a mark, `n = 10` or `n = 5 to 30`, by the surest column that says it.
-
-    Args:
-        columns: of a figure's numbers, as numbers or texts; those of `COUNTS` are looked at.
-    """
+    """Return how many values are behind a mark, `n = 10` or `n = 5 to 30`, from the surest of the `COUNTS` columns."""
     for name in COUNTS:
         try:
             found = sorted({int(float(str(value))) for value in columns.get(name, ()) if str(value)})
@@ -229,7 +214,6 @@ def counted(columns: Mapping[str, Sequence[object]]) -> str:
 
 
 def _save(fig: Figure, data: pd.DataFrame, folder: Path, name: str, source: str, note: str) -> None:
-    """Write the three files."""
     _show_texts_as_they_are(fig)
     below = _draw_below(fig, source, note) if source or note else 0.0
     # dates would make equal figures differ
@@ -240,7 +224,7 @@ def _save(fig: Figure, data: pd.DataFrame, folder: Path, name: str, source: str,
 
 
 def _show_texts_as_they_are(fig: Figure) -> None:
-    """Keep matplotlib from reading mathematics into texts but those marked by `math_label`, and powers of ten."""
+    """Let matplotlib parse mathematics only in texts marked by `math_label`, and in powers of ten."""
     from matplotlib.text import Text
     from matplotlib.ticker import LogFormatter
 
@@ -263,7 +247,7 @@ def _show_texts_as_they_are(fig: Figure) -> None:
 
 
 def _draw_below(fig: Figure, source: str, note: str) -> float:
-    """Write source and note below the figure, where no legend can lie; return the height in inches that they need."""
+    """Write source and note below the figure, under any legend; return the height in inches that they need."""
     width, height = (float(size) for size in fig.get_size_inches())
     texts = [
         (textwrap.wrap(visible_lines(text), max(20, int(_NOTE_CHARACTERS * width))), color)
@@ -271,9 +255,7 @@ def _draw_below(fig: Figure, source: str, note: str) -> float:
         if text
     ]
     fig.draw_without_rendering()
-    fig.set_layout_engine(
-        "none"
-    )  # what is laid out stays; else the page's new edge pulls legends onto the note
+    fig.set_layout_engine("none")  # otherwise the page's new edge pulls legends onto the note
     for legend in fig.legends:
         legend.set_bbox_to_anchor((0.0, 0.0, 1.0, 1.0), transform=fig.transFigure)
     above = 0

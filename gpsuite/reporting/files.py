@@ -1,4 +1,4 @@
-"""Writing results: in one step, and with the user's words when it fails."""
+"""Writing results in one step, reading what runs wrote and others may have changed, messages for both."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from typing import Any
 from gpsuite.atomic import write_atomically
 from gpsuite.errors import ResultsError
 
+# a run's published records, and the member of that zip with one JSON object per line
+ARCHIVE, FIELDS = "records.zip", "records.jsonl"
+
 
 def write_bytes(path: Path, data: bytes) -> None:
     """Write `data` to `path` in one step; missing parent folders are made.
@@ -28,10 +31,7 @@ def write_bytes(path: Path, data: bytes) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    r"""Write `text` as UTF-8 with the line ends it has; otherwise as `write_bytes`.
-
-    Bytes of a file name that are no UTF-8 become escapes such as `\udce9`, which JSON reads back.
-    """
+    r"""Write `text` as UTF-8; bytes of file names that are not UTF-8 become escapes such as `\udce9`, as in JSON."""
     write_bytes(path, text.encode("utf-8", "backslashreplace"))
 
 
@@ -41,11 +41,8 @@ def cannot(verb: str, path: Path, error: Exception) -> ResultsError:
     return ResultsError(f"cannot {verb} {path}: {reason}", key=str(path))
 
 
-# Reading what runs wrote, whatever has become of it since.
-
-
 def present(path: Path) -> bool:
-    """Whether anything is at this path: also a broken link, or what the system does not let us look at."""
+    """Whether anything is at this path: also a broken link, or what we may not look at."""
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError):
@@ -56,11 +53,7 @@ def present(path: Path) -> bool:
 
 
 def list_folder(folder: Path) -> list[Path]:
-    """Return what lies in a folder, by name; nothing when there is no such folder.
-
-    Raises:
-        ResultsError: naming the folder, when it is none or cannot be read.
-    """
+    """Return the paths in a folder, by name; none if there is no such folder, a ResultsError if it cannot be read."""
     try:
         return sorted(folder / name for name in os.listdir(folder))
     except FileNotFoundError:
@@ -70,22 +63,14 @@ def list_folder(folder: Path) -> list[Path]:
 
 
 def read_bytes(path: Path) -> bytes:
-    """Return the content of a regular file; opening anything else could wait for ever.
-
-    Raises:
-        OSError: if there is none, or it cannot be read.
-    """
+    """Return the content of a regular file, or raise OSError: opening anything else could wait for ever."""
     if not stat.S_ISREG(path.stat().st_mode):
         raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
     return path.read_bytes()
 
 
 def read_mapping(path: Path) -> dict[str, Any] | None:
-    """Return a JSON object; None when there is no file.
-
-    Raises:
-        ResultsError: naming the file, when it holds anything else or cannot be read.
-    """
+    """Return a JSON object; None if there is no file, a ResultsError if it is anything else or cannot be read."""
     try:
         value = json.loads(read_bytes(path).decode("utf-8"))
         if not isinstance(value, dict):
@@ -98,22 +83,15 @@ def read_mapping(path: Path) -> dict[str, Any] | None:
 
 
 def as_number(value: object) -> float | None:
-    """Return a number of a JSON file as a float; None for anything else and for integers too large for one."""
+    """Return a number of a JSON file as a float; None for anything else, also for integers too large for one."""
     try:
         return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
     except OverflowError:
         return None
 
 
-# Published records as a report reads them: what each task cost.
-
-
-ARCHIVE, FIELDS = "records.zip", "records.jsonl"
-"""A run's published records, and the member of that zip with one JSON object a line for each."""
-
-
 def task_seconds(archive: Path) -> dict[str, float]:
-    """Return the CPU seconds of each record's task by its key; nothing when the archive cannot be read."""
+    """Return key -> CPU seconds of each record's task; nothing if the archive cannot be read."""
     try:
         with zipfile.ZipFile(io.BytesIO(read_bytes(archive))) as members:
             lines = members.read(FIELDS).decode("utf-8").split("\n")

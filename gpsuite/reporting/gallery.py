@@ -1,4 +1,4 @@
-"""How much of each paper was run out: its figures and tables as complete, partial or not run, with what they cost."""
+"""results/published/README.md, for readers on a code host: per paper the verdicts, misses, costs and figures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpsuite.reporting.catalogue import (
     read_experiments,
     read_papers,
 )
-from gpsuite.reporting.collect import PUBLISHED, collect_comparisons, find_runs, rows_of_runs
+from gpsuite.reporting.collect import PUBLISHED, collect_comparisons, find_runs
 from gpsuite.reporting.comparison import DECIDED, ComparisonRow, Verdict, read_paper_values
 from gpsuite.reporting.errata import NAME as ERRATA
 from gpsuite.reporting.errata import errata_text, markdown_table, read_errata
@@ -21,111 +21,22 @@ from gpsuite.reporting.files import ARCHIVE, present, read_bytes, read_mapping, 
 from gpsuite.reporting.joint_figures import NAME as OVERVIEW
 from gpsuite.reporting.joint_figures import draw_overview
 from gpsuite.reporting.papers import KINDS, PaperCard, paper_cards
-from gpsuite.reporting.sections import Section, joint_figures, read_section, tried, write_captions
+from gpsuite.reporting.sections import Section, joint_figures, read_sections, tried
 from gpsuite.reporting.tables import mean_and_error
 
-HEAD = [
-    "figure or table",
-    "state",
-    "CPU hours",
-    "records, MB",
-    "missing",
-    "a full run, two cores",
-]
-
-
-@dataclass(frozen=True)
-class _Experiment:
-    """An experiment that stands for a figure, with its runs at the paper's scale."""
-
-    name: str
-    runs: Sequence[Section]
-    cost: str
-
-    @property
-    def whole(self) -> bool:
-        """Whether the shipped run has ended without a failure and leaves nothing out."""
-        return any(not run.run.tag and run.finished and not run.left_out for run in self.runs)
-
-    @property
-    def missing(self) -> str:
-        """What the shipped run leaves out, or else every partial run; the names of partial runs and of studies."""
-        if not self.runs:
-            return f"`{self.name}` was not run"
-        parts = [run for run in self.runs if run.run.tag and run.left_out and not run.study]
-        held = [run for run in self.runs if not run.run.tag] or parts
-        left = (
-            [text for text in held[0].left_out if all(text in run.left_out for run in held)] if held else []
-        )
-        studies = [run for run in self.runs if run.study]
-        named = {"partial runs": parts, "with other settings": studies}
-        tags = [
-            f"{what} {', '.join(f'`{run.run.tag}`' for run in runs)}" for what, runs in named.items() if runs
-        ]
-        told = [*left, *tags]
-        return f"`{self.name}`: {'; '.join(told) or 'not finished'}"
-
-
-def completeness_rows(
-    note: PaperNote, sections: Sequence[Section], known: Mapping[str, ExperimentNote]
-) -> list[list[str]]:
-    """Return a line for each of a paper's figures, tables and theorems, and a last one for all its family's runs.
-
-    Args:
-        note: of the paper.
-        sections: runs of its family.
-        known: of the experiments.
-    """
-    full = [section for section in sections if section.run.scale == "paper"]
-    rows = []
-    for figure, names in note.figures.items():
-        parts = [
-            _Experiment(
-                name,
-                [section for section in full if section.run.experiment == name],
-                known.get(name, ExperimentNote()).cost.get("paper", ""),
-            )
-            for name in names
-        ]
-        runs = [run for part in parts for run in part.runs]
-        missing = "; ".join(part.missing for part in parts if not part.whole)
-        state = "complete" if not missing else "partial" if runs else "not run"
-        costs = " + ".join(part.cost for part in parts if part.cost)
-        rows.append([figure, state, *_spent(runs), missing, costs])
-    return [*rows, ["all runs of the family", "", *_spent(full), "", ""]]
-
-
-def _spent(runs: Sequence[Section]) -> list[str]:
-    """Return CPU hours and megabytes of records of some runs; a run without records has none.
-
-    A task whose record is in several of the runs counts once; a run without readable records, as long as it says.
-    """
-    seconds: dict[str, float] = {}
-    for run in runs:
-        seconds.update(task_seconds(run.run.path / ARCHIVE) or {str(run.run.path): run.cpu_seconds})
-    files = [path for run in runs if present(path := run.run.path / ARCHIVE)]
-    size = sum(path.stat().st_size for path in files) / 1e6
-    return [f"{sum(seconds.values()) / 3600:.2f}", f"{size:.2f}" if files else "none"]
-
-
-# results/published/README.md: the published runs for those who read on a code host.
-
-
+HEAD = ["figure or table", "state", "CPU hours", "records, MB", "missing", "a full run, two cores"]
 NAME = "README.md"
-NOTES = "NOTES.md"
-"""Beside the runs of a family: what was measured on them, written by hand."""
-
-
+NOTES = "NOTES.md"  # next to the runs of a family: what was measured on them, written by hand
 _HEAD = """# Published results
 
-Made by `gpsuite report` from the runs beside this page: their tables, figures (PNG, PDF and the numbers as CSV),
+Made by `gpsuite report` from the runs in this folder: their tables, figures (PNG, PDF and the numbers as CSV),
 comparisons with the papers and records. In a fresh clone `gpsuite report` draws the whole page, with filter and all
-values, without computing; `gpsuite run experiment=NAME scale=paper` redraws a run from its records; `gpsuite recheck`
-computes some of them anew. What else was measured: [notes](NOTES.md). What is wrong in the papers and in their
-authors' code, with the tests that show it: [errata](ERRATA.md).
+values, without computing. `gpsuite run experiment=NAME scale=paper` redraws a run from its records. `gpsuite recheck`
+computes a random sample of them again. What else was measured: [notes](NOTES.md). What is wrong in the papers and in
+their authors' code, with the tests that show it: [errata](ERRATA.md).
 
 Verdicts: *reproduced*; *partly*; *not reproduced*; *not run*; *not comparable*, with its cause. The kinds of statements
-are counted apart: a mathematical identity that holds says less of a reproduction than a printed result.
+are counted apart: a mathematical identity that holds says less about a reproduction than a printed result.
 """
 
 
@@ -138,8 +49,39 @@ class _Gallery:
     sections: Sequence[Section]
 
 
+@dataclass(frozen=True)
+class _Experiment:
+    """An experiment that reproduces a figure, with its runs at the paper's scale."""
+
+    name: str
+    runs: Sequence[Section]
+    cost: str
+
+    @property
+    def whole(self) -> bool:
+        """Whether the shipped run ended without a failure and leaves nothing out."""
+        return any(not run.run.tag and run.finished and not run.left_out for run in self.runs)
+
+    @property
+    def missing(self) -> str:
+        """What the shipped run leaves out, otherwise what every partial run does; names of partial runs and studies."""
+        if not self.runs:
+            return f"`{self.name}` was not run"
+        parts = [run for run in self.runs if run.run.tag and run.left_out and not run.study]
+        held = [run for run in self.runs if not run.run.tag] or parts
+        left = [
+            text for text in (held[0].left_out if held else ()) if all(text in run.left_out for run in held)
+        ]
+        named = {"partial runs": parts, "with other settings": [run for run in self.runs if run.study]}
+        tags = [
+            f"{what} {', '.join(f'`{run.run.tag}`' for run in runs)}" for what, runs in named.items() if runs
+        ]
+        told = [*left, *tags]
+        return f"`{self.name}`: {'; '.join(told) or 'not finished'}"
+
+
 def write_gallery(results_dir: Path, conf_dir: Path) -> Path | None:
-    """Write README.md and the errata into `results_dir`/published; nothing where no run is published.
+    """Write README.md and the errata into `results_dir`/published; nothing if no run is published.
 
     Raises:
         ResultsError: if it cannot be written.
@@ -156,20 +98,10 @@ def write_gallery(results_dir: Path, conf_dir: Path) -> Path | None:
 
 
 def gallery_text(root: Path, conf_dir: Path) -> str:
-    """Return the page of a folder of published runs, as Markdown.
-
-    Raises:
-        ValueError: if a file of conf/paper is malformed.
-    """
+    """Return the page of a folder of published runs, as Markdown."""
     known = read_experiments(conf_dir)
-    sections = [
-        read_section(run, root, known.get(run.experiment, ExperimentNote())) for run in find_runs(root)
-    ]
+    sections = read_sections(root, conf_dir, known)
     best = [item for item in collect_comparisons(root, conf_dir) if not item.problem]
-    newest = rows_of_runs(root, conf_dir)
-    for section in sections:
-        section.comparison = newest.get(section.run.path, section.comparison)
-    write_captions(sections)
     cards = paper_cards(
         read_papers(conf_dir), read_paper_values(conf_dir), best, sections, joint_figures(root), known
     )
@@ -185,11 +117,9 @@ def gallery_text(root: Path, conf_dir: Path) -> str:
 
 
 def verdict_table(cards: Sequence[PaperCard], page: str = "") -> list[str]:
-    """Return one line a paper: how much is reproduced of what could be decided, by kind of statement.
+    """Return a line per paper: how much is reproduced of what could be decided, by kind of statement.
 
-    Args:
-        cards: of the papers.
-        page: that the links lead to; empty on the page itself.
+    `page` is the page that is linked, empty on the page itself.
     """
     head = ["paper", *(f"{text}, reproduced" for text in KINDS.values()), "not run", "not comparable"]
     rows = []
@@ -208,7 +138,6 @@ def _share(counts: Mapping[Verdict, int]) -> str:
 
 
 def _licences(sections: Sequence[Section]) -> list[str]:
-    """Return the licences of the data behind the runs, and who is to be cited."""
     found: dict[str, tuple[str, str]] = {}
     for section in sections:
         about = tried([], read_mapping, section.run.path / "run.json") or {}
@@ -217,11 +146,8 @@ def _licences(sections: Sequence[Section]) -> list[str]:
             if isinstance(data, dict) and data.get("name"):
                 found[str(data["name"])] = (str(data.get("licence") or ""), str(data.get("citation") or ""))
     rows = [[f"`{name}`", *texts] for name, texts in sorted(found.items())]
-    return (
-        ["## Data behind the runs", "", *markdown_table(["dataset", "licence", "citation"], rows), ""]
-        if rows
-        else []
-    )
+    table = markdown_table(["dataset", "licence", "citation"], rows)
+    return ["## Data behind the runs", "", *table, ""] if rows else []
 
 
 def _paper(gallery: _Gallery, known: Mapping[str, ExperimentNote], root: Path) -> list[str]:
@@ -240,13 +166,44 @@ def _paper(gallery: _Gallery, known: Mapping[str, ExperimentNote], root: Path) -
     for name, figure in [*(("several runs", figure) for figure in card.joint), *own]:
         try:
             content = read_bytes(figure.path)
-        except OSError:  # named by the page
+        except OSError:  # report.html names it
             continue
         if content in shown:
             continue
         shown.add(content)
         lines += [f"![{figure.name}]({figure.link})", "", f"`{name}`: {figure.alt}", ""]
     return lines
+
+
+def completeness_rows(
+    note: PaperNote, sections: Sequence[Section], known: Mapping[str, ExperimentNote]
+) -> list[list[str]]:
+    """Return a line per figure, table and theorem of a paper, and a last one for all runs of its family."""
+    full = [section for section in sections if section.run.scale == "paper"]
+    rows = []
+    for figure, names in note.figures.items():
+        own = {name: [section for section in full if section.run.experiment == name] for name in names}
+        paid = {name: known.get(name, ExperimentNote()).cost.get("paper", "") for name in names}
+        parts = [_Experiment(name, own[name], paid[name]) for name in names]
+        runs = [run for part in parts for run in part.runs]
+        missing = "; ".join(part.missing for part in parts if not part.whole)
+        state = "complete" if not missing else "partial" if runs else "not run"
+        costs = " + ".join(part.cost for part in parts if part.cost)
+        rows.append([figure, state, *_spent(runs), missing, costs])
+    return [*rows, ["all runs of the family", "", *_spent(full), "", ""]]
+
+
+def _spent(runs: Sequence[Section]) -> list[str]:
+    """Return CPU hours and megabytes of records of some runs.
+
+    A task with a record in several of the runs counts once. A run without readable records counts as its run.json says.
+    """
+    seconds: dict[str, float] = {}
+    for run in runs:
+        seconds.update(task_seconds(run.run.path / ARCHIVE) or {str(run.run.path): run.cpu_seconds})
+    files = [path for run in runs if present(path := run.run.path / ARCHIVE)]
+    size = sum(path.stat().st_size for path in files) / 1e6
+    return [f"{sum(seconds.values()) / 3600:.2f}", f"{size:.2f}" if files else "none"]
 
 
 def _costs(gallery: _Gallery, known: Mapping[str, ExperimentNote]) -> list[str]:
@@ -260,32 +217,19 @@ def _costs(gallery: _Gallery, known: Mapping[str, ExperimentNote]) -> list[str]:
     for item in gallery.card.missing:
         note = known.get(item.name, ExperimentNote())
         rows.append([f"`{item.name}`", note.figure, "not run", item.cost, f"{item.count} values"])
-    head = ["run", "stands for", "CPU time", "a full run, two cores", "left out"]
+    head = ["run", "corresponds to", "CPU time", "a full run, two cores", "left out"]
     return ["### Runs", "", *markdown_table(head, rows), ""]
 
 
 def _misses(rows: Sequence[ComparisonRow]) -> list[str]:
-    """Return a table of what was not or only partly reproduced, and of what cannot be compared, with the causes."""
+    """Return what was not or only partly reproduced, and what cannot be compared, with the causes."""
     missed = [row for verdict in ("not reproduced", "partly") for row in rows if row.verdict == verdict]
-    table = [
-        [
-            row.id,
-            row.verdict,
-            _what(row),
-            f"{row.published} (measured by other code)" if row.basis == "measurement" else row.published,
-            _ours(row),
-            row.why,
-        ]
-        for row in missed
-    ]
-    lines = [
-        "### Misses",
-        "",
-        *markdown_table(
-            ["id", "verdict", "what", "published", "ours", "why, and what would settle it"], table
-        ),
-        "",
-    ]
+    head = ["id", "verdict", "what", "published", "ours", "why, and what would settle it"]
+    table = []
+    for row in missed:
+        printed = f"{row.published} (measured by other code)" if row.basis == "measurement" else row.published
+        table.append([row.id, row.verdict, _what(row), printed, _ours(row), row.why])
+    lines = ["### Misses", "", *markdown_table(head, table), ""]
     causes: dict[str, list[str]] = {}
     for row in rows:
         if row.verdict == "not comparable" and row.cause:
@@ -295,7 +239,6 @@ def _misses(rows: Sequence[ComparisonRow]) -> list[str]:
 
 
 def _what(row: ComparisonRow) -> str:
-    """Return what tells a value from its neighbours: the quantity, of what, under which condition, and where."""
     texts = [row.quantity.rstrip("."), row.method, row.dataset, row.condition]
     return f"{'; '.join(text for text in texts if text)} ({row.where})"
 

@@ -1,4 +1,4 @@
-"""results/published/overview.png: one panel a guarantee, drawn from what is published."""
+"""Figures of several runs, drawn from the numbers of their own figures: a paper's, and overview.png of all."""
 
 from __future__ import annotations
 
@@ -19,97 +19,24 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-
 NAME = "overview"
-
+FOLDER = "figures"
 _SOURCES = (
     "pac_bayes/epsilon_boston/paper/figures/epsilon_boston.csv",
     "robustness/safety_synthetic2d/paper/figures/safety_synthetic2d_accuracy.csv",
     "perturbation/region/paper/figures/region.csv",
     "active_learning/toy/paper/figures/toy_curves.csv",
 )
-
-
-def draw_overview(root: Path, titles: dict[str, str]) -> Path | None:
-    """Write `root`/overview.png, .pdf and .csv; nothing unless all four runs are there.
-
-    Args:
-        root: the folder of published runs.
-        titles: of methods.
-
-    Raises:
-        ResultsError: if it cannot be written.
-    """
-    if not all(present(root / source) for source in _SOURCES):
-        return None
-    import pandas as pd
-
-    boston, synthetic, region, toy = (pd.read_csv(root / source) for source in _SOURCES)
-    with figure(root, NAME, rows=2, columns=2, size=(10.4, 7.2)) as drawing:
-        bound, safety, band, learning = drawing.axes
-        shown = [
-            _curves(bound, boston[boston["metric"] == "bound_kl"], "epsilon", titles),
-            _certified(safety, synthetic),
-            _band(band, region[region["model"] == region["model"].iloc[0]]),
-            _curves(learning, toy[toy["metric"] == toy["metric"].iloc[0]], "n_sum", titles),
-        ]
-        bound.set(
-            title="certified share of wrong predictions, Boston (PAC-Bayes)",
-            xlabel="accuracy goal ε",
-            ylabel="bound ± s.e. over splits",
-        )
-        safety.set(
-            title="proved under moving inputs, Synthetic2D (robustness)",
-            xlabel="radius γ",
-            ylabel="share of points",
-        )
-        band.set(
-            title="exact regions, any symmetric noise (perturbation)", xlabel="bmi", ylabel="progression"
-        )
-        learning.set(
-            title="safe active learning, toy (active learning)",
-            xlabel="measured values",
-            ylabel="RMSE ± s.e.",
-        )
-        for ax in drawing.axes:
-            ax.legend()
-        drawing.data = pd.concat(shown, keys=range(4), names=["panel"]).reset_index(level=0)
-    return root / f"{NAME}.png"
-
-
-def _curves(ax: Axes, rows: pd.DataFrame, x: str, titles: dict[str, str]) -> pd.DataFrame:
-    for method, line in rows.groupby("method", sort=False):
-        style = method_style(str(method))
-        ax.errorbar(
-            line[x], line["mean"], line["standard_error"], label=titles.get(str(method), str(method)),
-            color=style["color"], marker=style["marker"], markersize=3.5,
-        )  # fmt: skip
-    return rows
-
-
-def _certified(ax: Axes, rows: pd.DataFrame) -> pd.DataFrame:
-    first: pd.DataFrame = rows[rows["features"] == rows["features"].iloc[0]]
-    ax.plot(first["gamma"], first["certified"], color=BLUE, marker="o", markersize=3.5, label="proved")
-    left = first[[name for name in first.columns if name.startswith("under ")]].min(axis=1)
-    ax.plot(first["gamma"], left, color=VERMILION, linestyle="--", label="left by the best of three attacks")
-    return first
-
-
-def _band(ax: Axes, rows: pd.DataFrame) -> pd.DataFrame:
-    for level, share in (("10", 0.25), ("50", 0.55)):
-        low, high = rows[f"pointwise_lower_{level}"], rows[f"pointwise_upper_{level}"]
-        ax.fill_between(
-            rows["x"], low, high, color=tint(BLUE, share), linewidth=0, label=f"{100 - int(level)} %"
-        )
-    ax.plot(rows["x"], rows["estimate"], color=LIMIT, label="estimate")
-    return rows
-
-
-# Figures of a paper that several runs answer together, drawn from the numbers that the runs' own figures show.
-
-
-FOLDER = "figures"
-
+_PANEL_TEXTS = (  # title, horizontal and vertical axis
+    (
+        "certified share of wrong predictions, Boston (PAC-Bayes)",
+        "accuracy goal ε",
+        "bound ± s.e. over splits",
+    ),
+    ("proved under moving inputs, Synthetic2D (robustness)", "radius γ", "share of points"),
+    ("exact regions, any symmetric noise (perturbation)", "bmi", "progression"),
+    ("safe active learning, toy (active learning)", "measured values", "RMSE ± s.e."),
+)
 TITLES = {
     "kl_pac_sgp": "kl-PAC-SGP",
     "sqrt_pac_sgp": "sqrt-PAC-SGP",
@@ -122,13 +49,20 @@ TITLES = {
 STYLES = {"vfe_fitc_posterior": {"linestyle": "--"}}  # the training of another line
 PANELS = ("bound_kl", "gibbs_risk_train", "gibbs_risk_test", "mse_test", "kl_over_n")
 FLOOR = 1e-4  # smaller deltas are drawn there
+BOXES: Mapping[str, Any] = {
+    "widths": 0.34,
+    "patch_artist": True,
+    "medianprops": {"color": "black"},
+    "flierprops": {"markersize": 3},
+    "manage_ticks": False,
+}
 
 
 @dataclass(frozen=True)
 class Part:
-    """What one run adds: its dataset and what limits it, in words, and the numbers of its figure.
+    """What one run adds: its dataset and limits in words, its figure's numbers, whether it is a study.
 
-    A study has settings of its own, which compare with nothing that is printed.
+    A study has settings of its own, which cannot be compared with anything printed.
     """
 
     heading: str
@@ -143,7 +77,7 @@ class Joint:
     Attributes:
         title: the paper's figure, in words.
         experiments: in the order of rows or columns.
-        every: whether all runs of an experiment enter; else the one that shows most, a study if there is no other.
+        every: whether all runs of an experiment enter; otherwise the one with most numbers, a study only alone.
         draw: draws it into a folder, from the parts and the printed values by statistic.
     """
 
@@ -174,7 +108,7 @@ def draw_joint_figures(results_dir: Path, conf_dir: Path) -> list[Path]:
 
 
 def _parts(runs: Sequence[RunFolder], experiment: str, every: bool) -> list[Part]:
-    """Return what an experiment's runs add; those on other data than the experiment is named after are left out."""
+    """Return what an experiment's runs add, without runs on other data than the experiment is named after."""
     found = []
     for run in runs:
         path = run.path / "figures" / f"{experiment.split('/')[1]}.csv"
@@ -223,30 +157,23 @@ def _draw_inducing(
 def _draw_changes(
     folder: Path, name: str, title: str, parts: Sequence[Part], printed: Mapping[str, float]
 ) -> None:
-    """Draw the change of the test MSE under the exponential loss by dataset and M, beside the printed ones."""
+    """Draw the change of the test MSE under the exponential loss by dataset and M, and the printed ones."""
     import pandas as pd
 
     numbers = pd.concat([part.numbers.assign(run=part.heading) for part in parts], ignore_index=True)
     changes = numbers[(numbers["metric"] == "mse_change_percent") & numbers["mean"].notna()]
-    # where several runs have a cell, the one of most splits stands for it
-    changes = changes.sort_values("n", ascending=False, kind="stable").drop_duplicates(
-        ["dataset", "inducing"]
-    )
-    changes = changes.sort_values(["dataset", "inducing"])
-    cells = [
-        f"{dataset}\nM={m:g}, n={n:g}"
-        for dataset, m, n in zip(changes["dataset"], changes["inducing"], changes["n"], strict=True)
-    ]
+    # if several runs have a cell, the one with most splits counts
+    cell = ["dataset", "inducing"]
+    changes = changes.sort_values("n", ascending=False, kind="stable").drop_duplicates(cell).sort_values(cell)
+    counts = changes[[*cell, "n"]].itertuples(index=False)
+    cells = [f"{dataset}\nM={m:g}, n={n:g}" for dataset, m, n in counts]
     note = "n: random splits; at which M the printed changes were measured is lost"
     with figure(folder, name, note, size=(1.6 * len(cells) + 4.0, 4.4)) as drawing:
         ax = drawing.ax
-        style: dict[str, Any] = dict(method_style("kl_pac_sgp"))
+        style: dict[str, Any] = {**method_style("kl_pac_sgp"), "linestyle": "", "capsize": 3}
         ax.axhline(0.0, color=LIMIT, lw=1.0)
         ends = [changes["mean"] - changes["interval_low"], changes["interval_high"] - changes["mean"]]
-        ax.errorbar(
-            range(len(cells)), changes["mean"], yerr=ends, fmt=style["marker"], color=style["color"], capsize=3,
-            label="mean, 95 % t interval",
-        )  # fmt: skip
+        ax.errorbar(range(len(cells)), changes["mean"], yerr=ends, label="mean, 95 % t interval", **style)
         names = [str(dataset).removesuffix("_test") for dataset in changes["dataset"]]
         values = [printed.get(f"mse_change_percent[dataset={name}]", math.nan) for name in names]
         ax.plot(range(len(cells)), values, "_", ms=26, color=VERMILION, mew=2.2, label=PAPER)
@@ -265,30 +192,73 @@ def _draw_deltas(
     boxes = "boxes: median, quartiles, 1.5 of their distance, and points beyond"
     limits = [part.heading for part in parts if ":" in part.heading]
     note = "; ".join([*limits, boxes, f"smaller δ are drawn at {FLOOR:g}"])
-    with figure(
-        folder, name, note, columns=len(parts), size=(1.4 + 3.6 * len(parts), 4.4), sharey=True
-    ) as drawing:
+    size = (1.4 + 3.6 * len(parts), 4.4)
+    with figure(folder, name, note, columns=len(parts), size=size, sharey=True) as drawing:
         for ax, part in zip(drawing.axes, parts, strict=True):
             own = part.numbers[part.numbers["radius"] == part.numbers["radius"].iloc[0]]
             epochs = sorted(own["evaluations"].unique())
             for place, method in enumerate(("laplace", "ep")):
                 rows, style = own[own["method"] == method], method_style(method)
-                values = [
-                    rows.loc[rows["evaluations"] == e, "delta"].dropna().clip(lower=FLOOR) for e in epochs
-                ]
-                ax.boxplot(values, positions=[k + 0.4 * (place - 0.5) for k in range(len(epochs))], widths=0.34,
-                           patch_artist=True, boxprops={"facecolor": style["color"], "alpha": 0.55},
-                           medianprops={"color": "black"}, flierprops={"markersize": 3}, manage_ticks=False,
-                           label=TITLES[method])  # fmt: skip
+                deltas = [rows.loc[rows["evaluations"] == e, "delta"].dropna() for e in epochs]
+                values = [each.clip(lower=FLOOR) for each in deltas]
+                positions = [k + 0.4 * (place - 0.5) for k in range(len(epochs))]
+                face = {"facecolor": style["color"], "alpha": 0.55}
+                ax.boxplot(values, positions=positions, label=TITLES[method], boxprops=face, **BOXES)
             ax.set_xticks(range(len(epochs)), [f"{e:g}" for e in epochs])
             ax.set_yscale("log")
-            ax.set_title(
-                f"{part.heading.partition(':')[0]}, γ = {own['radius'].iloc[0]:g}, {len(own)} searches"
-            )
+            title_of = part.heading.partition(":")[0]
+            ax.set_title(f"{title_of}, γ = {own['radius'].iloc[0]:g}, {len(own)} searches")
         drawing.axes[0].set_ylabel(math_label(r"$\delta = \pi_{\max} - \pi_{\min}$ (probability)"))
         drawing.fig.supxlabel("evaluations of the marginal likelihood (epochs)")
         drawing.legend(columns=2, title=title)
         drawing.data = pd.concat([part.numbers.assign(run=part.heading) for part in parts], ignore_index=True)
+
+
+def draw_overview(root: Path, titles: dict[str, str]) -> Path | None:
+    """Write `root`/overview.png, .pdf and .csv, a panel per guarantee; nothing unless all four runs are published."""
+    if not all(present(root / source) for source in _SOURCES):
+        return None
+    import pandas as pd
+
+    boston, synthetic, region, toy = (pd.read_csv(root / source) for source in _SOURCES)
+    with figure(root, NAME, rows=2, columns=2, size=(10.4, 7.2)) as drawing:
+        bound, safety, band, learning = drawing.axes
+        shown = [
+            _curves(bound, boston[boston["metric"] == "bound_kl"], "epsilon", titles),
+            _certified(safety, synthetic),
+            _band(band, region[region["model"] == region["model"].iloc[0]]),
+            _curves(learning, toy[toy["metric"] == toy["metric"].iloc[0]], "n_sum", titles),
+        ]
+        for ax, (title, x, y) in zip(drawing.axes, _PANEL_TEXTS, strict=True):
+            ax.set(title=title, xlabel=x, ylabel=y)
+            ax.legend()
+        drawing.data = pd.concat(shown, keys=range(4), names=["panel"]).reset_index(level=0)
+    return root / f"{NAME}.png"
+
+
+def _curves(ax: Axes, rows: pd.DataFrame, x: str, titles: dict[str, str]) -> pd.DataFrame:
+    for method, line in rows.groupby("method", sort=False):
+        label = titles.get(str(method), str(method))
+        style: dict[str, Any] = {**method_style(str(method)), "markersize": 3.5}
+        ax.errorbar(line[x], line["mean"], line["standard_error"], label=label, **style)
+    return rows
+
+
+def _certified(ax: Axes, rows: pd.DataFrame) -> pd.DataFrame:
+    first: pd.DataFrame = rows[rows["features"] == rows["features"].iloc[0]]
+    ax.plot(first["gamma"], first["certified"], color=BLUE, marker="o", markersize=3.5, label="proved")
+    left = first[[name for name in first.columns if name.startswith("under ")]].min(axis=1)
+    ax.plot(first["gamma"], left, color=VERMILION, linestyle="--", label="left by the best of three attacks")
+    return first
+
+
+def _band(ax: Axes, rows: pd.DataFrame) -> pd.DataFrame:
+    for level, share in (("10", 0.25), ("50", 0.55)):
+        low, high = rows[f"pointwise_lower_{level}"], rows[f"pointwise_upper_{level}"]
+        label = f"{100 - int(level)} %"
+        ax.fill_between(rows["x"], low, high, color=tint(BLUE, share), linewidth=0, label=label)
+    ax.plot(rows["x"], rows["estimate"], color=LIMIT, label="estimate")
+    return rows
 
 
 JOINT: Mapping[str, Joint] = {

@@ -11,6 +11,7 @@ Better = Literal["lower", "higher", ""]
 
 PROBABILITY = "probability"
 SHARE, AMOUNT = (0.0, 1.0), (0.0, math.inf)  # what a metric can be: intervals end there
+UNTEMPERED = " untempered"  # ends the name of a score of the predictions before they were tempered
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class Metric:
         return f"{label} ({unit})" if unit else label
 
 
-# A name that families use for different things stands behind its family.
+# a name that families use for different things follows its family's name
 METRICS = {
     # PAC-Bayes: risks and bounds, all of them probabilities of an error
     "bound_kl": Metric(
@@ -181,12 +182,8 @@ METRICS = {
 }
 
 
-UNTEMPERED = " untempered"
-"""Ends the name of a score of the predictions before they were tempered."""
-
-
 def metric(name: str, family: str = "") -> Metric:
-    """Return a metric by its name in a family's records; one that is not registered is called by its name."""
+    """Return a metric by its name in a family's records; one that is not registered has its name as label."""
     known = METRICS.get(f"{family}/{name}") or METRICS.get(name)
     if known is None and name.endswith(UNTEMPERED):
         tempered = metric(name.removesuffix(UNTEMPERED), family)

@@ -1,4 +1,4 @@
-"""What the report's contents list: published values by verdict."""
+"""report.html: one self-contained page over all results."""
 
 from __future__ import annotations
 
@@ -9,15 +9,8 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpsuite.reporting.catalogue import ExperimentNote, method_titles, read_experiments, read_papers
-from gpsuite.reporting.collect import (
-    SCALES,
-    RunComparison,
-    collect_comparisons,
-    family_order,
-    find_runs,
-    rows_of_runs,
-)
+from gpsuite.reporting.catalogue import method_titles, read_experiments, read_papers
+from gpsuite.reporting.collect import SCALES, RunComparison, collect_comparisons, family_order
 from gpsuite.reporting.comparison import VERDICTS, ComparisonRow, Verdict, read_paper_values
 from gpsuite.reporting.equations import NONE, package_equations
 from gpsuite.reporting.errata import KINDS as ERRATA_KINDS
@@ -31,10 +24,9 @@ from gpsuite.reporting.sections import (
     Section,
     fill_tables,
     joint_figures,
-    read_section,
+    read_sections,
     read_table,
     tried,
-    write_captions,
 )
 from gpsuite.reporting.tables import mean_and_error
 from gpsuite.text import visible_lines
@@ -42,16 +34,19 @@ from gpsuite.text import visible_lines
 if TYPE_CHECKING:
     import jinja2
 
+_PAGE_LIMIT = 8_900_000  # bytes; figures fill what the rest leaves
+_TITLES = {
+    "pac_bayes": "PAC-Bayes bounds",
+    "robustness": "Certified robustness",
+    "perturbation": "Perturbation confidence regions",
+    "active_learning": "Safe active learning",
+    "wasserstein": "Wasserstein inference",
+}
+
 
 @dataclass(frozen=True)
 class VerdictEntry:
-    """One published value in the contents by verdict.
-
-    Args:
-        id: of the published value.
-        text: what it is about.
-        target: anchor of its row on the page.
-    """
+    """A paper's value in the contents by verdict: its id, what it is about, and the anchor of its row on the page."""
 
     id: str
     text: str
@@ -60,30 +55,71 @@ class VerdictEntry:
 
 @dataclass(frozen=True)
 class VerdictGroup:
-    """All values of one verdict, by experiment.
-
-    Args:
-        verdict: the verdict.
-        count: of its values.
-        experiments: each experiment's name with its values.
-    """
+    """All values of one verdict: their count, and each experiment's name with its values."""
 
     verdict: Verdict
     count: int
     experiments: list[tuple[str, list[VerdictEntry]]]
 
 
+def write_report(results_dir: Path, conf_dir: Path) -> tuple[Path, list[str]]:
+    """Write `results_dir`/report.html: answers, papers, and every run's figures, tables, comparison and provenance.
+
+    Published runs are shown if there is no own one of their name. The page needs neither network nor other files,
+    stays under 9 MB (what does not fit is linked), and is the same for the same results.
+
+    Returns:
+        the page, and what is wrong with the files that it had to leave out.
+
+    Raises:
+        ResultsError: if it cannot be written.
+        ValueError: if a file of conf/paper is malformed.
+    """
+    known, titles = read_experiments(conf_dir), method_titles(conf_dir)
+    sections = read_sections(results_dir, conf_dir, known)
+    fill_tables(sections, results_dir, titles)
+    problems: list[str] = []
+    timed = results_dir / "bench" / "bench.csv"
+    bench = tried(problems, partial(read_table, results_dir, titles), timed) if present(timed) else None
+    values = read_paper_values(conf_dir)
+    best = collect_comparisons(results_dir, conf_dir)
+    joint = joint_figures(results_dir)
+    images = _read_figures(sections, joint)
+    families: dict[str, list[Section]] = {}
+    for section in sorted(sections, key=lambda section: family_order(section.run.family)):
+        families.setdefault(section.run.family, []).append(section)
+    anchors = {section.run.path: section.anchor for section in sections}
+    content = {
+        "families": [(family, _TITLES.get(family, family), found) for family, found in families.items()],
+        "own": [section for section in sections if not section.run.published],
+        "papers": paper_cards(read_papers(conf_dir), values, best, sections, joint, known),
+        "verdicts": count_verdicts(row for item in best for row in item.rows),
+        "groups": group_by_verdict(best, anchors),
+        "titles": titles,
+        "kinds": KINDS,
+        "far": FAR,
+        "errata": read_errata(conf_dir),
+        "errata_kinds": ERRATA_KINDS,
+        "bench": bench if bench is not None and bench.rows else None,
+        "equations": [each for each in package_equations() if each.reference != NONE],
+    }
+    bare = _template().render(content)
+    _embed(sections, joint, images, _PAGE_LIMIT - len(bare.encode("utf-8", "backslashreplace")))
+    path = results_dir / "report.html"
+    write_text(path, _template().render(content))
+    problems += [text for section in sections for text in section.problems if text != UNFINISHED]
+    return path, problems
+
+
 def row_anchor(section: str, entry: str) -> str:
-    """Return the page's anchor of a published value's row in a run's section."""
+    """Return the page's anchor of the row of a paper's value in a run's section."""
     return f"{section}-{entry}"
 
 
 def group_by_verdict(best: Sequence[RunComparison], anchors: Mapping[Path, str]) -> list[VerdictGroup]:
-    """Group the values of each experiment's best shipped run by verdict, in the order of VERDICTS.
+    """Group the values of each experiment's best run by verdict, in the order of VERDICTS.
 
-    Args:
-        best: the comparisons; values without a run lead to their paper.
-        anchors: of the runs' sections, by folder.
+    Values without a run are linked to their paper; `anchors` are those of the runs' sections, by folder.
     """
     groups = []
     for verdict in VERDICTS:
@@ -100,89 +136,15 @@ def group_by_verdict(best: Sequence[RunComparison], anchors: Mapping[Path, str])
 
 
 def _verdict_entry(row: ComparisonRow, anchor: str | None) -> VerdictEntry:
-    # a mean is told apart from its sisters by method and condition, a claim's condition is a long definition
+    # method and condition tell one mean from another; a claim's condition is a long definition
     about = [part for part in (row.method, row.condition) if part and len(part) <= 40]
     target = f"paper-{row.paper}" if anchor is None else row_anchor(anchor, row.id)
     return VerdictEntry(row.id, ", ".join([row.quantity.rstrip("."), *about]), target)
 
 
-# One self-contained HTML page over all results.
-
-
-_PAGE_LIMIT = 8_900_000  # bytes; figures fill what the rest leaves
-
-_TITLES = {
-    "pac_bayes": "PAC-Bayes bounds",
-    "robustness": "Certified robustness",
-    "perturbation": "Perturbation confidence regions",
-    "active_learning": "Safe active learning",
-    "wasserstein": "Wasserstein inference",
-}
-
-
-def write_report(results_dir: Path, conf_dir: Path) -> tuple[Path, list[str]]:
-    """Write `results_dir`/report.html: answers, papers, and every run's figures, tables, comparison and provenance.
-
-    Published runs are shown where there is no own one of their name. The page needs neither network nor other files,
-    stays under 9 MB (what does not fit is linked), and is the same for the same results. Files that cannot be read
-    are left out and named.
-
-    Returns:
-        the page, and what is wrong with the files that it had to leave out.
-
-    Raises:
-        ResultsError: if it cannot be written.
-        ValueError: if a file of conf/paper is malformed.
-    """
-    known, titles = read_experiments(conf_dir), method_titles(conf_dir)
-    sections = [
-        read_section(run, results_dir, known.get(run.experiment, ExperimentNote()))
-        for run in find_runs(results_dir)
-    ]
-    fill_tables(sections, results_dir, titles)
-    problems: list[str] = []
-    timed = results_dir / "bench" / "bench.csv"
-    bench = tried(problems, partial(read_table, results_dir, titles), timed) if present(timed) else None
-    published = read_paper_values(conf_dir)
-    best = collect_comparisons(results_dir, conf_dir)
-    newest = rows_of_runs(results_dir, conf_dir)
-    for section in sections:  # also shows the values added to conf/paper since the run
-        section.comparison = newest.get(section.run.path, section.comparison)
-    write_captions(sections)
-    joint = joint_figures(results_dir)
-    images = _read_figures(sections, joint)
-    families: dict[str, list[Section]] = {}
-    for section in sorted(sections, key=lambda section: family_order(section.run.family)):
-        families.setdefault(section.run.family, []).append(section)
-    anchors = {section.run.path: section.anchor for section in sections}
-    content = {
-        "families": [(family, _TITLES.get(family, family), found) for family, found in families.items()],
-        "own": [section for section in sections if not section.run.published],
-        "papers": paper_cards(read_papers(conf_dir), published, best, sections, joint, known),
-        "verdicts": count_verdicts(row for item in best for row in item.rows),
-        "groups": group_by_verdict(best, anchors),
-        "titles": titles,
-        "kinds": KINDS,
-        "far": FAR,
-        "errata": read_errata(conf_dir),
-        "errata_kinds": ERRATA_KINDS,
-        "bench": bench if bench is not None and bench.rows else None,
-        "equations": [each for each in package_equations() if each.reference != NONE],
-    }
-    _embed(sections, joint, images, _PAGE_LIMIT - len(_render(content).encode("utf-8", "backslashreplace")))
-    path = results_dir / "report.html"
-    write_text(path, _render(content))
-    problems += [text for section in sections for text in section.problems if text != UNFINISHED]
-    return path, problems
-
-
-def _render(content: Mapping[str, object]) -> str:
-    return _template().render(content)
-
-
 @cache
 def _template() -> jinja2.Template:
-    """Return the page's template with its style and script; compiling it takes longer than to render a page."""
+    """Return the page's template with its style and script; compiling it takes longer than rendering a page."""
     import jinja2
     from markupsafe import Markup
 
@@ -197,20 +159,14 @@ def _template() -> jinja2.Template:
     environment.globals["row_anchor"] = row_anchor
     environment.globals["mean_and_error"] = mean_and_error
     here = Path(__file__)
-    parts = {
-        name: here.with_name(f"report.{name}").read_text(encoding="utf-8")
-        for name in ("css", "js", "html.j2")
-    }
+    files = {name: here.with_name(f"report.{name}") for name in ("css", "js", "html.j2")}
+    parts = {name: path.read_text(encoding="utf-8") for name, path in files.items()}
     own = {"style": Markup(parts["css"]), "script": Markup(parts["js"])}
     return environment.from_string(parts["html.j2"], globals=own)
 
 
 def _read_figures(sections: Sequence[Section], joint: list[Figure]) -> dict[str, bytes]:
-    """Leave out the figures that cannot be read, and name the one that comes first where several are the same.
-
-    Returns:
-        the files' contents by their figures' anchors.
-    """
+    """Return anchor -> content; figures that cannot be read are removed, equal ones point to the first of them."""
     first: dict[bytes, str] = {}
     places: list[tuple[list[Figure], list[str]]] = [(joint, [])]
     for figures, problems in places + [(section.figures, section.problems) for section in sections]:
@@ -230,7 +186,7 @@ def _read_figures(sections: Sequence[Section], joint: list[Figure]) -> dict[str,
 def _embed(
     sections: Sequence[Section], joint: Sequence[Figure], images: Mapping[str, bytes], room: int
 ) -> None:
-    """Embed figures while there is room: joint ones, each shipped run's first, each second, then those of parts."""
+    """Embed figures while there is room: joint ones, then each shipped run's first, each second, ..., then parts."""
     queue = [
         (bool(section.run.tag), position, SCALES.index(section.run.scale), number, figure)
         for number, section in enumerate(sections)

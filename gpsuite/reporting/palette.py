@@ -1,4 +1,4 @@
-"""The suite's colours, those of Okabe and Ito (safe for colour-blind readers), and those of methods, by their names."""
+"""Colours of methods by their names, from Okabe and Ito (safe for colour-blind readers), and panels of means."""
 
 from __future__ import annotations
 
@@ -13,17 +13,16 @@ if TYPE_CHECKING:
 
     from gpsuite.arrays import FloatArray
 
-
 BLUE, VERMILION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 ORANGE, SKY, BLACK, GREY = "#E69F00", "#56B4E9", "#000000", "#777777"
-
 COLOURS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BLACK)  # in the order of `house.mplstyle`
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-
 HIGHEST, LOWEST = BLUE, GREEN  # what belongs to a maximum, and to a minimum
 LIMIT = "0.4"  # lines at a limit, a nominal value, zero
 NOTE = "#9a3412"
-
+PAPER = "printed in the paper"
+_ROOM = 0.8  # share of the distance between two ticks that neighbouring bars fill together
+_MARKS = 8  # about so many markers along a line with a band
 METHODS = {
     "kl_pac_gp": (BLUE, "o"),
     "kl_pac_sgp": (BLUE, "s"),
@@ -71,22 +70,21 @@ METHODS = {
     "gwi_classifier": (PURPLE, "P"),
     "svgp_classifier": (VERMILION, "v"),
 }
-
 INFERENCES = {"smc": (BLUE, "o"), "hmc": (BLACK, "X"), "map": (ORANGE, "s"), "ml": (GREEN, "^")}
-
 DATASETS = {"synthetic2d": (BLUE, "o"), "spam": (VERMILION, "s"), "mnist38": (GREEN, "^")}
-
 Style = dict[str, str]
+PanelKind = Literal["line", "points", "bars", "band"]
+ErrorKind = Literal["standard_error", "interval"]
 
 
 def tint(color: str, share: float) -> str:
-    """Return a colour `#RRGGBB` with this share of it in white, opaque: bands on one another stay the legend's."""
+    """Return a colour `#RRGGBB` with this share of it in white, opaque: overlapping bands keep the legend's colours."""
     parts = (int(color[at : at + 2], 16) for at in (1, 3, 5))
     return "#" + "".join(f"{round(255 - share * (255 - part)):02x}" for part in parts)
 
 
 def method_style(name: str) -> Style:
-    """Return `color` and `marker` of a method, the same in every figure, to be passed on to `Axes.plot`.
+    """Return `color` and `marker` of a method for `Axes.plot`, the same in every figure.
 
     A method that is not listed gets one of the pairs that no listed method has, by its name's hash.
     """
@@ -94,40 +92,28 @@ def method_style(name: str) -> Style:
 
 
 def inference_style(name: str) -> Style:
-    """Return `color` and `marker` of a kind of inference where a figure tells those of one method apart."""
+    """Return `color` and `marker` of a kind of inference, for figures of one method."""
     return _style(INFERENCES, name)
 
 
 def dataset_style(name: str) -> Style:
-    """Return `color` and `marker` of a dataset where a figure tells datasets apart."""
+    """Return `color` and `marker` of a dataset, for figures of several."""
     return _style(DATASETS, name)
 
 
 def numbered_style(number: int) -> Style:
-    """Return `color` and `marker` of a line that has no name of its own, by its place in the figure from 0."""
+    """Return `color` and `marker` of a line without a name, by its place in the figure from 0."""
     return {"color": COLOURS[number % len(COLOURS)], "marker": MARKERS[number % len(MARKERS)]}
 
 
 def _style(named: dict[str, tuple[str, str]], name: str) -> Style:
-    if name not in named:
+    if name in named:
+        colour, marker = named[name]
+    else:
         free = [pair for pair in product(COLOURS, MARKERS) if pair not in named.values()]
         number = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big")
         colour, marker = free[number % len(free)]
-        return {"color": colour, "marker": marker}
-    colour, marker = named[name]
     return {"color": colour, "marker": marker}
-
-
-# One panel for every figure of means with their errors: a line, points, bars or a band per series, against x.
-
-
-PanelKind = Literal["line", "points", "bars", "band"]
-ErrorKind = Literal["standard_error", "interval"]
-
-PAPER = "printed in the paper"
-
-_ROOM = 0.8  # of the distance between two ticks, which bars beside one another fill
-_MARKS = 8  # about so many markers along a line with a band
 
 
 def panel(
@@ -146,7 +132,7 @@ def panel(
     """Draw mean and error of each series against x; missing errors (one repetition) are not drawn.
 
     Args:
-        ax: what is drawn on.
+        ax: the axes.
         frame: one row per series and x, with the columns x, `by`, mean and standard_error, or interval_low and
             interval_high, as `summarise_groups` returns them for one metric.
         x: the column along the horizontal axis.
@@ -175,32 +161,17 @@ def panel(
 
 
 def paper_marks(ax: Axes, marks: Sequence[tuple[str, float, float]]) -> None:
-    """Draw the paper's printed numbers as hollow marks in the colours of their series.
-
-    Args:
-        ax: what is drawn on.
-        marks: name of the series, x and the printed number of each.
-    """
+    """Draw the paper's printed numbers (series, x, number) as hollow marks in the colours of their series."""
     for name, x, value in marks:
         style = method_style(name)
-        ax.plot(
-            [x],
-            [value],
-            style["marker"],
-            ms=11,
-            mfc="none",
-            mec=style["color"],
-            mew=1.8,
-            ls="",
-            zorder=6,
-            clip_on=False,
-        )
+        hollow: dict[str, Any] = {"ms": 11, "mfc": "none", "mew": 1.8, "ls": "", "zorder": 6}
+        ax.plot([x], [value], style["marker"], mec=style["color"], clip_on=False, **hollow)
     if marks:
         ax.plot([], [], "o", ms=9, mfc="none", mec="0.25", mew=1.6, ls="", label=PAPER)
 
 
 def _ends(rows: pd.DataFrame, mean: FloatArray, error: ErrorKind) -> FloatArray:
-    """Return how far the error reaches below and above the mean, [2, k]; NaN, drawn as none, where it is missing."""
+    """Return how far the error reaches below and above the mean, [2, k]; NaN, which is not drawn, if it is missing."""
     if error == "standard_error":
         low = high = rows["standard_error"].to_numpy(dtype=float)
     else:
@@ -221,7 +192,7 @@ def _draw(
     label: str,
     style: Mapping[str, Any],
 ) -> None:
-    # as lists: of a single place matplotlib takes an array's row for a number
+    # as lists: for a single place matplotlib would take an array's row for a number
     errors = ends.tolist()
     if kind == "bars":
         whiskers = {"ecolor": "0.35", "elinewidth": 1.5, "capsize": 2}

@@ -1,4 +1,4 @@
-"""What the page shows of one paper: verdicts, what is missing, its figures beside ours, all differences in one plot."""
+"""What the page shows of one paper: verdicts, what is missing, its figures and ours, all differences in one plot."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from gpsuite.reporting.collect import RunComparison, family_order
 from gpsuite.reporting.comparison import VERDICTS, Basis, ComparisonRow, PaperValue, Verdict
 from gpsuite.reporting.sections import Figure, Section, stated_at
 
+FAR = 5.0  # combined standard errors at which the plot of differences ends
+# names of the kinds of statements, those that say most about a reproduction first
 KINDS: dict[Basis, str] = {
     "result": "printed results",
     "claim": "claims in words",
@@ -19,39 +21,21 @@ KINDS: dict[Basis, str] = {
     "identity": "mathematical identities",
     "dataset": "facts about datasets",
 }
-"""What is said of a kind of statement, those that tell most of a reproduction first."""
-
-FAR = 5.0
-"""Combined standard errors at which the plot of differences ends."""
 
 
 @dataclass(frozen=True)
 class MissingExperiment:
-    """An experiment with published values and no run.
-
-    Args:
-        name: `<family>/<name>`.
-        count: of its published values.
-        cost: of its run at the paper's scale, in words.
-        runnable: whether this installation has it.
-    """
+    """An experiment without a run: how many values it would answer, its cost at the paper's scale, in words."""
 
     name: str
     count: int
     cost: str
-    runnable: bool
+    runnable: bool  # whether this installation has it
 
 
 @dataclass(frozen=True)
 class PaperFigure:
-    """One of the paper's figures, tables or theorems.
-
-    Args:
-        name: `Fig. 2`.
-        experiments: that stand for it.
-        verdicts: each verdict on what is printed there, with its count.
-        figures: ours.
-    """
+    """One of the paper's figures, tables or theorems, the counts of verdicts on what is printed there, and ours."""
 
     name: str
     experiments: Sequence[str]
@@ -61,12 +45,11 @@ class PaperFigure:
 
 @dataclass(frozen=True)
 class Difference:
-    """Ours minus published of one value.
+    """Ours minus the paper's value.
 
     Args:
         place: along the plot, in percent of its width.
-        far: whether it lies beyond the plot's end.
-        row: the value.
+        far: whether it is beyond the plot's end.
         errors: the difference in combined standard errors.
     """
 
@@ -81,15 +64,13 @@ class PaperCard:
     """A paper on the page.
 
     Args:
-        note: what its file says of it.
-        family: of its experiments.
         verdicts: each verdict that occurs, with its count.
         kinds: the same for each kind of statement.
         missing: experiments without a run.
         parts: runs that leave out something of the paper's setting, with what they leave out.
         figures: the paper's, with ours.
         joint: our figures of several runs.
-        differences: by experiment and quantity; only of values whose error is known.
+        differences: by experiment and quantity; only of values with a known error.
     """
 
     note: PaperNote
@@ -111,23 +92,23 @@ class PaperCard:
 
 def paper_cards(
     papers: Sequence[PaperNote],
-    published: Sequence[PaperValue],
+    values: Sequence[PaperValue],
     best: Sequence[RunComparison],
     sections: Sequence[Section],
     joint: Sequence[Figure],
     known: Mapping[str, ExperimentNote],
 ) -> list[PaperCard]:
-    """Return a card for each paper that has published values.
+    """Return a card for each paper with values.
 
     Args:
-        papers: what is known of them.
-        published: their values.
+        papers: their notes.
+        values: of all of them.
         best: each experiment's comparison.
         sections: of the runs on the page.
         joint: figures of several runs.
-        known: what is known of the experiments that there are.
+        known: notes on the experiments of this installation.
     """
-    entries = {entry.id: entry for entry in published}
+    entries = {entry.id: entry for entry in values}
     cards = []
     for note in papers:
         items = [(item, [row for row in item.rows if row.paper == note.name]) for item in best]
@@ -181,7 +162,7 @@ def _paper_figure(
     sections: Sequence[Section],
     joint: Sequence[Figure],
 ) -> PaperFigure:
-    """Return our joint figure of it; else those that stand for it, each once; else the experiments' first ones."""
+    """Return our joint figure of it, or those that reproduce it, each once, or the experiments' first ones."""
     own = [section.figures for section in sections if section.run.experiment in experiments]
     stand = [figure for figure in joint if figure.note.of == name]
     stand = stand or [figure for figures in own for figure in figures if figure.note.of == name]

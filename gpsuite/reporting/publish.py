@@ -1,4 +1,4 @@
-"""Folders in which files come and go: only what gpsuite wrote itself, and nobody has changed since, is removed."""
+"""Copies of runs that may be committed, and folders from which only unchanged files of our own are removed."""
 
 from __future__ import annotations
 
@@ -12,56 +12,6 @@ from pathlib import Path
 from gpsuite.errors import ResultsError
 from gpsuite.reporting.files import cannot, present, read_bytes, read_mapping, write_bytes, write_text
 
-
-def manifest(folder: Path) -> Path:
-    """Return where the files of such a folder are listed: name -> SHA-256 of each as it was written."""
-    return folder.with_name(f".{folder.name}-written.json")
-
-
-def remove_stale(folder: Path, wanted: Collection[str]) -> None:
-    """Remove the files that an earlier call of `note_written` lists, unless they are wanted or were changed.
-
-    A damaged list counts as empty: nothing is removed.
-
-    Raises:
-        ResultsError: if a file cannot be removed.
-    """
-    try:
-        written = read_mapping(manifest(folder)) or {}
-    except ResultsError:
-        return
-    for name, digest in written.items():
-        path = folder / name
-        found = _digest(path)
-        if found is None or found != digest or name in wanted or path.parent != folder or path.is_symlink():
-            continue
-        try:
-            path.unlink()
-        except OSError as error:
-            raise cannot("remove", path, error) from error
-
-
-def note_written(folder: Path, names: Iterable[str]) -> None:
-    """List the files of a folder that were written by gpsuite, in place of those listed before.
-
-    Raises:
-        ResultsError: if the list cannot be written.
-    """
-    digests = {name: _digest(folder / name) for name in names}
-    if digests or manifest(folder).exists():
-        write_text(manifest(folder), json.dumps(digests, indent=1) + "\n")
-
-
-def _digest(path: Path) -> str | None:
-    try:
-        return hashlib.sha256(read_bytes(path)).hexdigest()
-    except (OSError, ValueError):  # no such file, or no name that a file could have
-        return None
-
-
-# Copies of results that may be committed: tables, figures, comparison, packed records; no rows of data.
-
-
 _FILES = ("config.yaml", "comparison.csv", "run.json")
 _FOLDERS = ("tables", "figures")
 
@@ -69,7 +19,7 @@ _FOLDERS = ("tables", "figures")
 def publish(run_folder: Path, results_dir: Path, packed: Callable[[], Mapping[str, bytes]]) -> Path:
     """Copy a finished run to `results_dir`/published, under the same path; an earlier copy is replaced whole.
 
-    records.csv and artifacts stay behind. What others put beside the earlier copy's files is kept.
+    records.csv and artifacts are not copied. What others put into the earlier copy is kept.
 
     Args:
         run_folder: results/<family>/<name>/<scale>[~<tag>].
@@ -108,7 +58,7 @@ def publish(run_folder: Path, results_dir: Path, packed: Callable[[], Mapping[st
 
 
 def _sources(run_folder: Path) -> list[Path]:
-    """Return the files to copy; raises OSError where a folder does not let us look."""
+    """Return the files to copy; OSError for a folder that we may not look into."""
     listed = [run_folder / name for name in _FILES]
     for folder in filter(present, (run_folder / name for name in _FOLDERS)):
         for place, _, names in os.walk(folder, onerror=_raise):
@@ -121,7 +71,7 @@ def _raise(error: OSError) -> None:
 
 
 def _recover(target: Path, fresh: Path, old: Path) -> None:
-    """Clear what a killed publish left behind; its old copy counts if the new one was not yet in place."""
+    """Clear what a killed publish left; its old copy counts if the new one was not yet in place."""
     shutil.rmtree(fresh, ignore_errors=True)
     if old.exists() and not target.exists():
         old.rename(target)
@@ -129,7 +79,6 @@ def _recover(target: Path, fresh: Path, old: Path) -> None:
 
 
 def _keep_others(target: Path, fresh: Path, further: Collection[str]) -> None:
-    """Copy what lies in the earlier copy and is none of the things that are published."""
     for path in target.iterdir() if target.exists() else ():
         if path.name in (*_FILES, *_FOLDERS, *further):
             continue
@@ -149,3 +98,42 @@ def _swap(target: Path, fresh: Path, old: Path) -> None:
             old.rename(target)
         raise
     shutil.rmtree(old, ignore_errors=True)
+
+
+def manifest(folder: Path) -> Path:
+    """Return the list of a folder's files: name -> SHA-256 of each as it was written."""
+    return folder.with_name(f".{folder.name}-written.json")
+
+
+def remove_stale(folder: Path, wanted: Collection[str]) -> None:
+    """Remove the files that an earlier call of `note_written` lists, unless they are wanted or were changed.
+
+    A damaged list counts as empty: nothing is removed.
+    """
+    try:
+        written = read_mapping(manifest(folder)) or {}
+    except ResultsError:
+        return
+    for name, digest in written.items():
+        path = folder / name
+        found = _digest(path)
+        if found is None or found != digest or name in wanted or path.parent != folder or path.is_symlink():
+            continue
+        try:
+            path.unlink()
+        except OSError as error:
+            raise cannot("remove", path, error) from error
+
+
+def note_written(folder: Path, names: Iterable[str]) -> None:
+    """List the files of a folder that were written by gpsuite, instead of those listed before."""
+    digests = {name: _digest(folder / name) for name in names}
+    if digests or manifest(folder).exists():
+        write_text(manifest(folder), json.dumps(digests, indent=1) + "\n")
+
+
+def _digest(path: Path) -> str | None:
+    try:
+        return hashlib.sha256(read_bytes(path)).hexdigest()
+    except (OSError, ValueError):  # no such file, or no name that a file could have
+        return None

@@ -1,4 +1,4 @@
-"""Captions of figures in sentences: what is drawn, how many repetitions, which interval, what was found."""
+"""What the pages show of one run: figures with captions, tables, comparison, facts, failures, provenance."""
 
 from __future__ import annotations
 
@@ -19,119 +19,21 @@ from urllib.parse import quote
 
 from gpsuite.errors import ResultsError
 from gpsuite.reporting.catalogue import ExperimentNote, FigureNote
-from gpsuite.reporting.collect import PUBLISHED, RunFolder
-from gpsuite.reporting.comparison import ComparisonRow, read_comparison
+from gpsuite.reporting.collect import PUBLISHED, RunFolder, find_runs, rows_of_runs
+from gpsuite.reporting.comparison import DECIDED, ComparisonRow, read_comparison
 from gpsuite.reporting.figures import COUNTS, counted
 from gpsuite.reporting.files import as_number, cannot, list_folder, present, read_bytes, read_mapping
 from gpsuite.reporting.joint_figures import FOLDER, JOINT
 
+T = TypeVar("T")
+MAX_ROWS = 40  # of a table, shown on the page; all are in its CSV
+UNFINISHED = "not finished: run the same command again to resume"
 _ERRORS = {"standard_error", "interval_low", "low"}
 _PLACE = re.compile(r"(Fig|Table|Sec|App|Theorem|Lemma|Eq|Prop)s?\.? ")
-
-
-def places(text: str) -> set[str]:
-    """Return the places of a paper that a text names, one by one.
-
-    `Sec. 6.1, Fig. 2-3` is `Sec. 6.1`, `Fig. 2` and `Fig. 3`; words without a number stand as they are.
-    """
-    found: set[str] = set()
-    kind = ""
-    for part in text.split(", "):
-        match = _PLACE.match(part)
-        if match:
-            kind = match[1] + ("." if match[0].rstrip(" ").endswith(".") else "")
-        number = part[match.end() :] if match else part
-        span = re.fullmatch(r"(\d+)-(\d+)", number)
-        if span and kind:
-            found |= {f"{kind} {each}" for each in range(int(span[1]), int(span[2]) + 1)}
-        elif match or (kind and number[:1].isdigit()):
-            found.add(f"{kind} {number.split(' ')[0]}")
-        else:
-            found.add(part)
-    return found
-
-
-def caption(note: FigureNote, csv_path: Path, rows: Iterable[ComparisonRow], study: bool = False) -> str:
-    """Return a figure's caption.
-
-    Args:
-        note: what is drawn, and what of the paper it stands for.
-        csv_path: the numbers that it shows.
-        rows: its run's comparison with the published values.
-        study: whether the run has settings of its own, so that nothing of the paper is decided by it.
-    """
-    stands = f"A study beside {note.of} of the paper." if study and note.of else _found(note, rows)
-    return " ".join(text for text in (note.shows, _behind(csv_path), stands) if text)
-
-
-def _behind(path: Path) -> str:
-    """Return how many values are behind a mark, and which interval its numbers have; nothing where they do not say."""
-    try:
-        table = list(csv.DictReader(io.StringIO(read_bytes(path).decode("utf-8"), newline="")))
-    except (OSError, ValueError, csv.Error):
-        return ""
-    columns = set(table[0]) if table else set()
-    if not columns & _ERRORS:
-        return ""
-    count = counted({name: [line[name] for line in table] for name in COUNTS if name in columns})
-    named = sorted({line["interval"] for line in table if line.get("interval")})
-    said = [
-        count,
-        f"the CSV has each mean's {' or '.join(named)}" if named else "",
-    ]
-    text = "; ".join(part for part in said if part)
-    return f"{text[:1].upper() if not count else text[:1]}{text[1:]}." if text else ""
-
-
-def _found(note: FigureNote, rows: Iterable[ComparisonRow]) -> str:
-    """Return what was found of the figure's own values: what the paper does not state there is none."""
-    if not note.of:
-        return ""
-    own = [row for row in rows if row.id in note.values or (not note.values and stated_at(note.of, row))]
-    verdicts = Counter(row.verdict for row in own)
-    decided = sum(verdicts[name] for name in ("reproduced", "partly", "not reproduced"))
-    stands = f"Stands for {note.of} of the paper"
-    if not decided:
-        return f"{stands}."
-    if decided == 1:
-        [only] = (name for name in ("reproduced", "partly", "not reproduced") if verdicts[name])
-        return f"{stands}: its one value or claim is {only}{' reproduced' if only == 'partly' else ''}."
-    misses = [f"{verdicts[name]} {name}" for name in ("partly", "not reproduced") if verdicts[name]]
-    rest = f", {', '.join(misses)}" if misses else ""
-    return f"{stands}: of {decided} values and claims {verdicts['reproduced']} are reproduced{rest}."
-
-
-def stated_at(of: str, row: ComparisonRow) -> bool:
-    """Tell whether the paper states a value at one of these places; facts about the data are not the figure's."""
-    return row.basis not in ("measurement", "dataset") and bool(places(of) & places(row.where))
-
-
-# What the page shows of one run: figures, tables, comparison, facts, failures, provenance.
-
-
-T = TypeVar("T")
-
-MAX_ROWS = 40
-"""Rows of a table shown on the page; the rest is in its CSV."""
-
-UNFINISHED = "not finished: run the same command again to resume"
-
 _TABLES_LIMIT = 1_000_000  # characters
 _FAILURES_SHOWN = 10
-_KINDS = {"fig": "Fig.", "table": "Table"}
 _TRACEBACK_LINES = 15
-
-
-@dataclass
-class PageTable:
-    """A CSV file's beginning, as texts, and the caption of the Markdown file beside it."""
-
-    name: str
-    link: str
-    caption: str = ""
-    header: list[str] = field(default_factory=list)
-    rows: list[list[str]] = field(default_factory=list)
-    note: str = ""
+_KINDS = {"fig": "Fig.", "table": "Table"}
 
 
 @dataclass
@@ -140,9 +42,9 @@ class Figure:
 
     Attributes:
         anchor: its place on the page.
-        source: stays empty when the page has no room for it, or shows the same elsewhere.
+        source: empty if the page has no room for it, or shows the same elsewhere.
         same: anchor of the figure that is the same, byte by byte.
-        size: width and height in pixels; zeros when it is not embedded.
+        size: width and height in pixels; zeros if it is not embedded.
         picture: whether it shows images, whose colours must stay.
     """
 
@@ -159,8 +61,20 @@ class Figure:
 
     @property
     def alt(self) -> str:
-        """What a screen reader says."""
+        """What a screen reader reads out."""
         return self.caption or self.name.replace("_", " ")
+
+
+@dataclass
+class PageTable:
+    """A CSV file's beginning, as texts, and the caption of its Markdown file."""
+
+    name: str
+    link: str
+    caption: str = ""
+    header: list[str] = field(default_factory=list)
+    rows: list[list[str]] = field(default_factory=list)
+    note: str = ""
 
 
 @dataclass
@@ -169,8 +83,8 @@ class Section:
 
     Args:
         left_out: what it leaves out of the paper's setting, such as `3 of 10 repetitions`.
-        study: whether its settings are its own, which compare with nothing that is printed.
-        finished: whether all tasks were done without a failure.
+        study: whether it has settings of its own, which cannot be compared with anything printed.
+        finished: whether all tasks ended without a failure.
         cpu_seconds: of all its tasks.
     """
 
@@ -194,22 +108,24 @@ class Section:
     tables: list[PageTable] = field(default_factory=list)
 
 
-def tried(problems: list[str], read: Callable[[Path], T], path: Path) -> T | None:
-    """Return what `read` finds; None where it finds damage, which is noted."""
-    try:
-        return read(path)
-    except ResultsError as error:
-        problems.append(str(error))
-        return None
+def read_sections(results_dir: Path, conf_dir: Path, known: Mapping[str, ExperimentNote]) -> list[Section]:
+    """Return the sections of all runs, with the values that conf/paper has today, and captions that count them."""
+    newest = rows_of_runs(results_dir, conf_dir)
+    sections = []
+    for run in find_runs(results_dir):
+        section = read_section(run, results_dir, known.get(run.experiment, ExperimentNote()))
+        section.comparison = newest.get(run.path, section.comparison)
+        for figure in section.figures:
+            numbers = figure.path.with_suffix(".csv")
+            figure.caption = caption(figure.note, numbers, section.comparison, section.study)
+        sections.append(section)
+    return sections
 
 
 def read_section(run: RunFolder, results_dir: Path, known: ExperimentNote) -> Section:
-    """Read a run's folder, whatever has become of it; what cannot be read is named in the section's problems.
+    """Read a run's folder, complete or not; what cannot be read is named in the section's problems.
 
-    Args:
-        run: the run.
-        results_dir: links are relative to it.
-        known: of the experiment.
+    Links are relative to `results_dir`; `known` is what conf/ says of the experiment.
     """
     problems: list[str] = []
     about = tried(problems, read_mapping, run.path / "run.json")
@@ -234,7 +150,8 @@ def read_section(run: RunFolder, results_dir: Path, known: ExperimentNote) -> Se
         notes=[str(note) for note in _list(about.get("notes"))],
         comparison=comparison,
         problems=problems,
-        left_out=_left_out(about),
+        # what the user has left out of the paper's setting, and what `scale=paper` itself does
+        left_out=[str(text) for text in [*_list(about.get("left_out")), about.get("below_paper")] if text],
         study=bool(run.tag and about.get("not_comparable")),
         finished=about.get("status") == "done",
         cpu_seconds=as_number(about.get("cpu_seconds")) or 0.0,
@@ -246,13 +163,91 @@ def read_section(run: RunFolder, results_dir: Path, known: ExperimentNote) -> Se
     )
 
 
-def _left_out(about: Mapping[str, Any]) -> list[str]:
-    """Return what the user has left out of the paper's setting, and what `scale=paper` itself does."""
-    return [str(text) for text in [*_list(about.get("left_out")), about.get("below_paper")] if text]
+def places(text: str) -> set[str]:
+    """Return the places of a paper that a text names: `Sec. 6.1, Fig. 2-3` is `Sec. 6.1`, `Fig. 2` and `Fig. 3`.
+
+    Words without a number are kept as they are.
+    """
+    found: set[str] = set()
+    kind = ""
+    for part in text.split(", "):
+        match = _PLACE.match(part)
+        if match:
+            kind = match[1] + ("." if match[0].rstrip(" ").endswith(".") else "")
+        number = part[match.end() :] if match else part
+        span = re.fullmatch(r"(\d+)-(\d+)", number)
+        if span and kind:
+            found |= {f"{kind} {each}" for each in range(int(span[1]), int(span[2]) + 1)}
+        elif match or (kind and number[:1].isdigit()):
+            found.add(f"{kind} {number.split(' ')[0]}")
+        else:
+            found.add(part)
+    return found
+
+
+def caption(note: FigureNote, csv_path: Path, rows: Iterable[ComparisonRow], study: bool = False) -> str:
+    """Return a figure's caption: what is drawn, how many values and which interval, what was found.
+
+    Args:
+        note: what is drawn, and which place of the paper it corresponds to.
+        csv_path: the numbers that it shows.
+        rows: its run's comparison with the paper's values.
+        study: whether the run has settings of its own, so that it decides nothing of the paper.
+    """
+    found = f"A study in addition to {note.of} of the paper." if study and note.of else _found(note, rows)
+    return " ".join(text for text in (note.shows, _behind(csv_path), found) if text)
+
+
+def _behind(path: Path) -> str:
+    """Return how many values are behind a mark, and which interval its numbers have; empty if they do not say."""
+    try:
+        table = list(csv.DictReader(io.StringIO(read_bytes(path).decode("utf-8"), newline="")))
+    except (OSError, ValueError, csv.Error):
+        return ""
+    columns = set(table[0]) if table else set()
+    if not columns & _ERRORS:
+        return ""
+    count = counted({name: [line[name] for line in table] for name in COUNTS if name in columns})
+    named = sorted({line["interval"] for line in table if line.get("interval")})
+    interval = f"the CSV has each mean's {' or '.join(named)}" if named else ""
+    if not count:
+        return f"{interval[:1].upper()}{interval[1:]}." if interval else ""
+    return f"{count}; {interval}." if interval else f"{count}."
+
+
+def _found(note: FigureNote, rows: Iterable[ComparisonRow]) -> str:
+    """Return what was found of the values that the paper states at the figure's place."""
+    if not note.of:
+        return ""
+    own = [row for row in rows if row.id in note.values or (not note.values and stated_at(note.of, row))]
+    verdicts = Counter(row.verdict for row in own)
+    decided = sum(verdicts[name] for name in DECIDED)
+    place = f"Corresponds to {note.of} of the paper"
+    if not decided:
+        return f"{place}."
+    if decided == 1:
+        [only] = (name for name in DECIDED if verdicts[name])
+        return f"{place}: its one value or claim is {only}{' reproduced' if only == 'partly' else ''}."
+    misses = [f", {verdicts[name]} {name}" for name in DECIDED[1:] if verdicts[name]]
+    return f"{place}: {verdicts['reproduced']} of {decided} values and claims reproduced{''.join(misses)}."
+
+
+def stated_at(of: str, row: ComparisonRow) -> bool:
+    """Whether the paper states a value at one of these places; facts about the data are not the figure's."""
+    return row.basis not in ("measurement", "dataset") and bool(places(of) & places(row.where))
+
+
+def tried(problems: list[str], read: Callable[[Path], T], path: Path) -> T | None:
+    """Return what `read` finds; None for a damaged file, which is added to the problems."""
+    try:
+        return read(path)
+    except ResultsError as error:
+        problems.append(str(error))
+        return None
 
 
 def _anchor(kind: str, *names: str) -> str:
-    """Return an id of the page: of different names a different one, as `-` stands for `/` alone."""
+    """Return an id on the page, different for different names: `-` replaces only `/`."""
     shown = {"/": "-", "_": "_"}
     letters = (each if each.isalnum() else shown.get(each, f".{ord(each):x}.") for each in "/".join(names))
     return f"{kind}-{''.join(letters)}"
@@ -264,21 +259,18 @@ def _figure(path: Path, run: RunFolder, results_dir: Path, known: ExperimentNote
 
 
 def joint_figures(results_dir: Path) -> list[Figure]:
-    """Return the figures that several runs answer together, own ones in place of published ones."""
+    """Return the figures that several runs answer together; own ones replace published ones."""
     found = {}
     for root in (results_dir / PUBLISHED, results_dir):
         for path in tried([], list_folder, root / FOLDER) or []:
-            if path.suffix == ".png" and path.stem in JOINT:
-                note = FigureNote(_place(path.stem), f"{JOINT[path.stem].title}, of several runs.")
-                found[path.stem] = Figure(
-                    path.stem, _link(path, results_dir), path, f"joint-{path.stem}", note, caption=note.shows
-                )
+            name = path.stem
+            if path.suffix == ".png" and name in JOINT:
+                # `Fig. 3` of `reeb2018_fig3`
+                place = re.sub(r".*_(fig|table)(\d+)$", lambda part: f"{_KINDS[part[1]]} {part[2]}", name)
+                note = FigureNote(place, f"{JOINT[name].title}, of several runs.")
+                link = _link(path, results_dir)
+                found[name] = Figure(name, link, path, f"joint-{name}", note, caption=note.shows)
     return list(found.values())
-
-
-def _place(name: str) -> str:
-    """Return the paper's place in a joint figure's name, `Fig. 3` of `reeb2018_fig3`."""
-    return re.sub(r".*_(fig|table)(\d+)$", lambda found: f"{_KINDS[found[1]]} {found[2]}", name)
 
 
 def _badges(run: RunFolder, about: Mapping[str, Any]) -> list[str]:
@@ -314,7 +306,6 @@ def _facts(run: RunFolder, about: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _datasets(about: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return what run.json says of its dataset, or of each of several."""
     return [_dict(each) for each in (_list(about.get("datasets")) or [about.get("dataset")])]
 
 
@@ -326,22 +317,16 @@ def _data(dataset: Mapping[str, Any]) -> str:
 
 def _provenance(about: Mapping[str, Any]) -> list[tuple[str, str]]:
     git = _dict(about.get("git"))
-    commit = (
-        f"{git['commit']}{' with uncommitted changes' if git.get('dirty') else ''}"
-        if git.get("commit")
-        else ""
-    )
+    changed = " with uncommitted changes" if git.get("dirty") else ""
     memory = as_number(about.get("peak_memory_mb"))
+    hashes = [str(data["content_hash"]) for data in _datasets(about) if "content_hash" in data]
     facts = [
-        ("commit", commit),
+        ("commit", f"{git['commit']}{changed}" if git.get("commit") else ""),
         ("versions", _pairs(about.get("versions"))),
         ("machine", _pairs(about.get("machine"))),
         ("threads", about.get("threads")),
         ("seed", about.get("seed")),
-        (
-            "dataset hash",
-            ", ".join(str(data["content_hash"]) for data in _datasets(about) if "content_hash" in data),
-        ),
+        ("dataset hash", ", ".join(hashes)),
         ("started", about.get("started")),
         ("finished", about.get("finished")),
         ("wall time of the last command", _seconds(about.get("wall_seconds"))),
@@ -351,11 +336,11 @@ def _provenance(about: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _failure(item: Mapping[str, Any], records: Path) -> dict[str, str]:
-    """Return a failed task's texts; its traceback is a file among the records, by name."""
+    """Return a failed task's texts; its traceback is a file in the folder of records."""
     name = Path(str(item.get("traceback") or "")).name
     try:
         text = read_bytes(records / name).decode("utf-8", "replace")
-    except (OSError, ValueError):  # none, or a name that no file can have
+    except (OSError, ValueError):  # no such file, or no name that a file could have
         text = ""
     return {
         "task": str(item.get("task", "")),
@@ -389,7 +374,7 @@ def _link(path: Path, results_dir: Path) -> str:
 
 
 def fill_tables(sections: Sequence[Section], results_dir: Path, titles: Mapping[str, str]) -> None:
-    """Read the sections' tables while there is room, shipped runs' first; methods are called by their titles."""
+    """Read the sections' tables while there is room, shipped runs' first; methods appear by their titles."""
     room, read = _TABLES_LIMIT, partial(read_table, results_dir, titles)
     for section in sorted(sections, key=lambda section: bool(section.run.tag)):
         folder, problems = section.run.path / "tables", section.problems
@@ -407,20 +392,13 @@ def fill_tables(sections: Sequence[Section], results_dir: Path, titles: Mapping[
 
 
 def read_table(results_dir: Path, titles: Mapping[str, str], path: Path) -> PageTable:
-    """Return the beginning of a CSV file.
-
-    Raises:
-        ResultsError: if it cannot be read.
-    """
+    """Return the beginning of a CSV file; a ResultsError if it cannot be read."""
     try:
         lines = csv.reader(io.StringIO(read_bytes(path).decode("utf-8"), newline=""))
         header = next(lines, [])
-        named = {number for number, name in enumerate(header) if name == "method"}
+        named = {place for place, name in enumerate(header) if name == "method"}
         rows = [
-            [
-                titles.get(cell, cell) if number in named else _shorten(cell)
-                for number, cell in enumerate(line)
-            ]
+            [titles.get(cell, cell) if place in named else _shorten(cell) for place, cell in enumerate(line)]
             for line in islice(lines, MAX_ROWS)
         ]
         hidden = sum(1 for _ in lines)
@@ -433,7 +411,7 @@ def read_table(results_dir: Path, titles: Mapping[str, str], path: Path) -> Page
 
 
 def _caption(path: Path) -> str:
-    """Return the first line of a table in Markdown, without its escapes; nothing if there is no such file."""
+    """Return the first line of a table in Markdown, without its escapes; empty if there is no such file."""
     try:
         text = read_bytes(path).decode("utf-8")
     except (OSError, ValueError):
@@ -442,19 +420,10 @@ def _caption(path: Path) -> str:
 
 
 def _shorten(cell: str) -> str:
-    """Round what is a decimal number; the CSV keeps all digits."""
+    # decimal numbers only; the CSV keeps all digits
     if not any(mark in cell for mark in ".eE"):
         return cell
     try:
         return f"{float(cell):.5g}"
     except ValueError:
         return cell
-
-
-def write_captions(sections: Sequence[Section]) -> None:
-    """Say under each figure what it shows, once the comparisons are known."""
-    for section in sections:
-        for figure in section.figures:
-            figure.caption = caption(
-                figure.note, figure.path.with_suffix(".csv"), section.comparison, section.study
-            )

@@ -51,7 +51,7 @@ _MARKDOWN = {"\\": "\\\\", "|": "\\|", "<": "&lt;", "\n": " "}
 def mean_and_error(mean: float, se: float | None) -> str:
     """Return `0.3326 ± 0.0035`: the error with two digits, the mean with as many decimals.
 
-    Without a standard error (one repetition) the mean alone; without a finite mean a dash.
+    Without a standard error (one repetition) only the mean; without a finite mean a dash.
     """
     if not math.isfinite(mean):
         return _MISSING
@@ -79,18 +79,18 @@ def summarise_groups(
 ) -> pd.DataFrame:
     """Summarise `metrics` over the rows of each group, one line per group and metric.
 
-    Missing values (NaN) do not count; a mean that is not finite is left out. Intervals end where the metric does: a
-    share's at 0 and 1; differences of it need a name of their own.
+    Missing values (NaN) do not count; a mean that is not finite is left out. Intervals end where the metric does: for
+    a share at 0 and 1. Differences of a metric need another name.
 
     Args:
         frame: one row per repetition.
-        by: the columns that name a group; at least one. Groups come sorted.
+        by: the columns that name a group; at least one. Groups are sorted.
         metrics: numeric columns.
         estimate: of a group's mean; default: for independent rows.
 
     Returns:
         Columns `by`..., metric, mean, standard_error, n, interval_low, interval_high, interval (its name). What the
-        estimate does not give is NaN, the name empty.
+        estimate does not have is NaN, a missing name empty.
     """
     import pandas as pd
 
@@ -115,7 +115,7 @@ def metric_statistics(
     Args:
         tidy: the means.
         by: the axes of a group.
-        repetitions: the rows behind the means, in their order, where single repetitions are held against another code.
+        repetitions: the rows behind the means, in their order, if each is compared with another code's.
     """
     from gpsuite.statistics.estimates import Estimate
 
@@ -123,10 +123,8 @@ def metric_statistics(
     found = []
     for _, line in tidy.iterrows():
         axes = {axis: line[axis] for axis in by}
-        numbers = [
-            float(line[name]) for name in ("mean", "standard_error", "n", "interval_low", "interval_high")
-        ]
-        value, error, n, low, high = numbers
+        columns = ("mean", "standard_error", "n", "interval_low", "interval_high")
+        value, error, n, low, high = (float(line[column]) for column in columns)
         single = groups[tuple(axes.values())][line["metric"]].astype(float) if groups else ()
         name = statistic_name(line["metric"], **axes)
         mean = Statistic.of(name, Estimate(value, error, int(n), low, high, str(line["interval"])))
@@ -135,11 +133,7 @@ def metric_statistics(
 
 
 def write_table(
-    frame: pd.DataFrame,
-    folder: Path,
-    name: str,
-    caption: str,
-    column_labels: Mapping[str, str] | None = None,
+    frame: pd.DataFrame, folder: Path, name: str, caption: str, column_labels: Mapping[str, str] | None = None
 ) -> None:
     """Write `folder`/`name`.csv, .md and .tex (needs booktabs); the index is not written.
 
@@ -148,7 +142,7 @@ def write_table(
         folder: the run's tables folder.
         name: file name without ending, also the LaTeX label `tab:<name>`.
         caption: one sentence, plain text.
-        column_labels: headings of .md and .tex where they differ from the column names.
+        column_labels: headings of .md and .tex that differ from the column names.
 
     Raises:
         ResultsError: if a file cannot be written.

@@ -77,7 +77,7 @@ def test_no_published_runs_no_page(tmp_path: Path) -> None:
 def test_what_is_committed_is_what_the_published_runs_give() -> None:
     published = ROOT / "results/published"
     if any(item.problem for item in collect_comparisons(published, ROOT / "conf")):
-        pytest.skip("published comparisons are of another version: publish them anew")
+        pytest.skip("published comparisons are of another version: publish them again")
     text = gallery_text(published, ROOT / "conf")
     assert json.dumps(text) == json.dumps((published / "README.md").read_text(encoding="utf-8")), (
         "gpsuite report"
