@@ -23,7 +23,7 @@ from gpsuite.config.schema import SCALES, RunSettings
 from gpsuite.config.several import read_datasets, refuse_single
 from gpsuite.config.typed import has, set_table_option, set_value, structured
 from gpsuite.data.spec import CSV_OPTIONS, CsvSpec, DatasetSpec
-from gpsuite.data.table.task import suggested_task
+from gpsuite.data.table.read import suggested_task
 from gpsuite.errors import UserError, unknown_name
 from gpsuite.experiments.base import EXPERIMENTS, Experiment, MethodOptions
 from gpsuite.experiments.settings import check_settings

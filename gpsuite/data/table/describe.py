@@ -9,10 +9,9 @@ import numpy as np
 
 from gpsuite.arrays import FloatArray
 from gpsuite.data.spec import CsvSpec
-from gpsuite.data.table.cells import read_columns
-from gpsuite.data.table.columns import Column
 from gpsuite.data.table.layout import Grid, read_grid, without_empty_tail
 from gpsuite.data.table.names import name_list, shorten
+from gpsuite.data.table.roles import Column, read_columns
 from gpsuite.text import counted
 
 _SHOWN_LEVELS = 6

@@ -68,6 +68,13 @@ class NumberFormat:
         return plain_number(text)
 
 
+def format_of(reading: Mapping[str, str]) -> NumberFormat | None:
+    """Return how the table writes numbers; None where it is not known."""
+    if "decimal" not in reading and "thousands" not in reading:
+        return None
+    return NumberFormat(reading.get("decimal", "."), reading.get("thousands", ""))
+
+
 def _plain_minus(text: str) -> str:
     if text[:1] in _MINUS and (text[1:2].isdigit() or text[1:2] in (".", ",")):
         text = f"-{text[1:]}"

@@ -1,24 +1,109 @@
-"""Where a table's names and rows are: encoding, separator, lines before the names, a line of units, ragged rows."""
+"""From a file to its cells: encoding, separator, names, units, ragged rows, and files that belong to a table."""
 
 from __future__ import annotations
 
+import codecs
+import contextlib
 import csv
 import hashlib
 import io
 import itertools
+import os
 import re
+import stat
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TypeAlias
 
-from gpsuite.data.spec import CsvSpec
-from gpsuite.data.table.formats import is_missing, like_number, plain_number
+from gpsuite.data.spec import MISSING, CsvSpec
+from gpsuite.data.table.formats import MISSING_MARKS, format_of, is_missing, like_number, plain_number
 from gpsuite.data.table.names import csv_error, first_repeated, shorten
-from gpsuite.data.table.text import decode, parse_separator, read_bytes
-from gpsuite.data.table.units import units_line
-from gpsuite.errors import DataError
-from gpsuite.text import visible
+from gpsuite.errors import DataError, nearest
+from gpsuite.text import typed_path, visible
+
+_BINARY = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+
+
+def parse_separator(text: str) -> str:
+    r"""Return the separating character; the two characters `\t` mean a tab.
+
+    Raises:
+        DataError: if it is not one character, or one that CSV uses itself.
+    """
+    separator = "\t" if text == "\\t" else text
+    if len(separator) != 1 or separator in '"\r\n\0':
+        text = "must be one character, or \\t for a tab"
+        raise csv_error("separator", repr(separator), text, "e.g. dataset.separator=';'")
+    return separator
+
+
+def read_bytes(text: str, key: str = "path") -> bytes:
+    """Return the content of the file `dataset.KEY` names.
+
+    Raises:
+        DataError: if there is none (with the nearest name in its folder), or it is a folder, empty or unreadable.
+    """
+    if text in (MISSING, ""):
+        raise csv_error(key, "", "no file named", f"set dataset.{key}=FILE.csv")
+    path = typed_path(text)
+    try:
+        mode = path.stat().st_mode
+        if stat.S_ISDIR(mode):
+            raise csv_error(key, text, "is a folder", "name the CSV file in it")
+        if not stat.S_ISREG(mode):
+            raise csv_error(key, text, "is not a regular file", "store the table in a file first")
+        data = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise _no_such_file(text, path, key) from error
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise csv_error(key, text, f"cannot be read: {reason}", "check its name and permissions") from error
+    if not data.strip():
+        raise csv_error(key, text, "the file is empty", "it needs a line of column names, then the rows")
+    return data
+
+
+def decode(path: str, data: bytes, key: str = "path", *, strict: bool = False) -> tuple[str, list[str]]:
+    """Return the text of a file and what was decided: UTF-8 or UTF-16 with a mark, else Windows-1252 (not if strict).
+
+    Raises:
+        DataError: if it is binary, or not UTF-8 and `strict`.
+    """
+    fix = "export the table as 'CSV UTF-8'"
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) and not strict:
+        with contextlib.suppress(UnicodeDecodeError):
+            return data.decode("utf-16"), ["the file is read as UTF-16"]
+    if data.startswith(b"\x1f\x8b"):
+        raise csv_error(key, path, "is compressed by gzip", "unpack it first, with gunzip")
+    if b"\0" in data:
+        raise csv_error(key, path, "is not a text CSV (it holds binary data)", fix)
+    try:
+        return data.decode("utf-8-sig"), []
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        if not strict and not _BINARY.search(data[:4096]):
+            with contextlib.suppress(UnicodeDecodeError):
+                return data.decode("cp1252"), [
+                    f"the file is not UTF-8 (line {line}) and read as Windows-1252"
+                ]
+            return data.decode("latin-1"), [f"the file is not UTF-8 (line {line}) and read as Latin-1"]
+        raise csv_error(key, path, f"is not a text CSV in UTF-8 (line {line})", fix) from error
+
+
+def _no_such_file(text: str, path: Path, key: str) -> DataError:
+    folder = path.parent
+    if not os.path.isdir(folder):
+        return csv_error(
+            key, text, f"there is no folder '{shorten(str(folder), 300)}'", f"check dataset.{key}"
+        )
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        names = []
+    return csv_error(key, text, f"no such file{nearest(path.name, names)}", f"looked in {folder.absolute()}")
+
 
 _BLANKS = re.compile(r"[ \t]+")
 _END_BLANKS = re.compile(r"[ \t]+(?=\r|\n|\Z)")
@@ -29,7 +114,8 @@ SEPARATORS = (",", ";", "\t", "|")  # and blanks, where none of these fits
 _SEPARATOR_NAMES = {"\t": "tabs", " ": "blanks"}
 _FITS = 0.8  # least share of rows of the same width
 _MOST_TITLES = 20  # rows above the names
-_LOOKED_AT = 50  # rows that decide on separator and width
+_LOOKED_AT = 50  # rows that decide on separator, width and units
+UNIT = "unit "  # before a column's name in `Dataset.reading`
 
 
 @dataclass(frozen=True)
@@ -383,3 +469,107 @@ def _without_tail(cells: Sequence[str]) -> list[str]:
 
 def _count(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def units_line(
+    key: str,
+    path: str,
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    table: Mapping[str, str] | None,
+) -> dict[str, str]:
+    """Return column name -> unit if the first row holds units; in a file that belongs to a table, the table's.
+
+    Args:
+        key: of the file.
+        path: the file.
+        header: its column names.
+        rows: its cells.
+        table: column name -> unit, of the table to which the file belongs; None for a table.
+
+    Raises:
+        DataError: if file and table have a unit for a column, and not the same.
+    """
+    if table is None:
+        return _units_in(header, rows)
+    found = {name: visible(cell) for name, cell in zip(header, rows[0], strict=True) if cell}
+    shared = [name for name in found if name in table]
+    if shared and all(found[name] == table[name] for name in shared):
+        return found
+    if not shared or not _units_in(header, rows):
+        return {}
+    name = next(name for name in shared if found[name] != table[name])
+    fault = (
+        f"column {shorten(name)!r} is in {shorten(found[name])!r}, in the table in {shorten(table[name])!r}"
+    )
+    raise csv_error(key, path, fault, "convert it, and write the table's unit")
+
+
+def _units_in(header: Sequence[str], rows: Sequence[Sequence[str]]) -> dict[str, str]:
+    """Return the units if the first row holds some: no number in it, in columns that hold numbers otherwise."""
+    if len(rows) < 3:
+        return {}
+    first, later = rows[0], rows[1:_LOOKED_AT]
+    if any(like_number(cell) for cell in first):
+        return {}
+    numeric = [
+        position
+        for position in range(len(header))
+        if all(is_missing(cells[position]) or like_number(cells[position]) for cells in later)
+        and any(like_number(cells[position]) for cells in later)
+    ]
+    if not numeric or any(is_missing(first[position]) and first[position] for position in numeric):
+        return {}
+    if all(first[position].casefold() in MISSING_MARKS | {""} for position in numeric):
+        return {}  # a row of gaps
+    if sum(bool(first[position]) for position in numeric) * 2 < len(numeric):
+        return {}
+    return {header[position]: visible(cell) for position, cell in enumerate(first) if cell}
+
+
+def read_second(
+    spec: CsvSpec, key: str, reading: Mapping[str, str], wanted: Callable[[Sequence[str]], bool]
+) -> Grid:
+    """Read the file `dataset.KEY`: with the separator that is stated, else the table's, else the one that is found.
+
+    Lines above the names are the file's own: those of the table, `dataset.skip_rows`, are skipped only where the names
+    are not found otherwise.
+
+    Args:
+        spec: the file and what the user states.
+        key: of the file.
+        reading: `Dataset.reading` of the table; empty where it is not known.
+        wanted: whether a header has the columns that are needed.
+
+    Returns:
+        the cells; where no way of reading gives the columns, those of the last way.
+
+    Raises:
+        DataError: if there is no such file, or it is no table.
+    """
+    separators = [spec.separator] if spec.separator is not None else [reading.get("separator"), None]
+    found, fault = None, None
+    units = units_of(reading)
+    for separator in dict.fromkeys(separators):
+        for lines in dict.fromkeys((0, spec.skip_rows)):
+            try:
+                grid = read_grid(replace(spec, separator=separator, skip_rows=lines), key, 1, units)
+            except DataError as error:
+                fault = error
+                continue
+            if wanted(grid.header):
+                if not any(map(any, grid.rows)):
+                    raise csv_error(key, grid.path, "every row is empty", "add the rows")
+                return grid
+            found = grid if lines == 0 else found or grid
+    if found is None:
+        assert fault is not None  # a way of reading gives cells or a fault
+        raise fault
+    return found
+
+
+def units_of(reading: Mapping[str, str]) -> dict[str, str] | None:
+    """Return column -> unit of the table; None where nothing is known of the table."""
+    if format_of(reading) is None:
+        return None
+    return {key[len(UNIT) :]: unit for key, unit in reading.items() if key.startswith(UNIT)}

@@ -14,14 +14,18 @@ from gpsuite.arrays import BoolArray, FloatArray
 from gpsuite.data.dataset import Dataset, SafetyColumn, Side
 from gpsuite.data.hashing import json_hash
 from gpsuite.data.spec import MISSING, CsvSpec
-from gpsuite.data.table.cells import read_columns, reading_of
-from gpsuite.data.table.columns import Column
-from gpsuite.data.table.layout import Grid, read_grid, refuse_repeated, without_empty_tail
+from gpsuite.data.table.layout import Grid, read_grid, read_second, refuse_repeated, without_empty_tail
 from gpsuite.data.table.names import choose_columns, csv_error, name_list, other_columns, shorten
-from gpsuite.data.table.reading import otherwise_written, reading_of_table
-from gpsuite.data.table.rows import all_others, bad_cells, complete_rows, gap_cells, leaving_out, shown_faults
-from gpsuite.data.table.second_file import read_second
-from gpsuite.data.table.spread import check_spread
+from gpsuite.data.table.roles import Column, otherwise_written, read_columns, reading_of, reading_of_table
+from gpsuite.data.table.rows import (
+    all_others,
+    bad_cells,
+    check_spread,
+    complete_rows,
+    gap_cells,
+    leaving_out,
+    shown_faults,
+)
 
 _MOST = 1e150
 _LIMIT = re.compile(r"(<=?|≤|>=?|≥)?\s*(\S+)")

@@ -1,4 +1,4 @@
-"""What a column of a table is: numbers, yes and no, dates, categories or text; and which columns tell nothing."""
+"""What each column of a table is: number, yes or no, date, category or text; and which columns tell nothing."""
 
 from __future__ import annotations
 
@@ -11,16 +11,24 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from gpsuite.arrays import BoolArray, FloatArray
+from gpsuite.data.spec import CsvSpec
 from gpsuite.data.table.formats import (
+    FALSE_WORDS,
     MISSING_MARKS,
     TRUE_WORDS,
     NumberFormat,
+    as_the_table,
     date_days,
+    find_format,
+    format_of,
     is_missing,
+    plain_number,
+    refuse_twofold,
     without_symbol,
     yes_and_no,
 )
-from gpsuite.data.table.names import shorten
+from gpsuite.data.table.layout import UNIT, Grid
+from gpsuite.data.table.names import csv_error, shorten
 from gpsuite.text import visible
 
 Kind: TypeAlias = Literal["number", "yes/no", "date", "category", "text", "empty"]
@@ -269,3 +277,164 @@ def encode(column: Column, rows: BoolArray) -> tuple[FloatArray, list[str]]:
         present = present[1:]
     hot = (values[:, None] == present).astype(np.float64)
     return hot, [f"{name}={column.levels[int(level)]}" for level in present]
+
+
+_DIGITS = re.compile(r"[+-]?[0-9]+")
+
+
+def label_column(name: str, cells: Sequence[str], *, strict: bool = False) -> Column:
+    """Return the labels as 0, ..., C-1; `levels` are what the file calls them.
+
+    Integers are ordered by value; if any label is a text, all are texts and ordered alphabetically. Several words for
+    yes and no (`yes`, `No`, `TRUE`, `0`) are two classes, no first. In a column of integers a number that is none is a
+    bad cell.
+
+    Args:
+        name: the column's name.
+        cells: its N stripped cells.
+        strict: words for yes and no are texts like others.
+
+    Raises:
+        DataError: if there is one class only.
+    """
+    counts = Counter(cells)
+    missing = {text for text in counts if is_missing(text)}
+    gaps: BoolArray = np.array([cell in missing for cell in cells], dtype=bool)
+    texts = [text for text in counts if text not in missing]
+    numbers = {text: plain_number(text) for text in texts}
+    if not strict and yes_and_no(texts) and not _plain_pair(texts, numbers):
+        column = yes_no_column(name, cells, {text: counts[text] for text in texts}, gaps)
+        _check_classes(name, [level for level in column.levels if level])
+        return column
+    bad: dict[int, str] = {}
+    # by the digits: float64 does not tell integers above 2^53 apart
+    integers = {
+        text: int(text) if _DIGITS.fullmatch(text) else int(value)
+        for text, value in numbers.items()
+        if value is not None and value.is_integer()
+    }
+    if texts and None not in numbers.values():
+        levels = tuple(str(value) for value in sorted(set(integers.values())))
+        index = {level: float(position) for position, level in enumerate(levels)}
+        code = {text: index[str(value)] for text, value in integers.items()}
+        bad = {row: cell for row, cell in enumerate(cells) if cell not in missing and cell not in code}
+    else:
+        shown = {text: visible(text) for text in texts}
+        levels = tuple(sorted(set(shown.values())))
+        index = {level: float(position) for position, level in enumerate(levels)}
+        code = {text: index[label] for text, label in shown.items()}
+    if not bad:
+        _check_classes(name, levels)
+    values = np.array([code.get(cell, np.nan) for cell in cells])
+    return Column(name, "category", values, levels, gaps, bad)
+
+
+def _plain_pair(texts: Sequence[str], numbers: Mapping[str, float | None]) -> bool:
+    """Whether the labels are numbers, or one word for no and one for yes: nothing to bring together."""
+    if None not in numbers.values():
+        return True
+    folded = [text.casefold() for text in texts]
+    return (
+        len(texts) == 2 and len(TRUE_WORDS.intersection(folded)) == len(FALSE_WORDS.intersection(folded)) == 1
+    )
+
+
+def _check_classes(name: str, levels: Sequence[str]) -> None:
+    if len(levels) < 2:
+        text = f"all rows have the label {shorten(levels[0])!r}" if levels else "no row has a label"
+        raise csv_error("target", name, text, "two are needed")
+
+
+_VERSION = 2  # of the decisions
+
+
+def reading_of(spec: CsvSpec, notes: Sequence[str]) -> list[object]:
+    """Return what a table's hash holds of how it was read: nothing where nothing was decided and nothing stated."""
+    settings = [spec.decimal, spec.thousands, spec.missing, spec.skip_rows, spec.categories, spec.strict]
+    stated = spec.decimal is not None or spec.thousands is not None or spec.skip_rows > 0
+    return [["reading", _VERSION, *settings]] if notes or stated else []
+
+
+def read_columns(
+    spec: CsvSpec,
+    grid: Grid,
+    positions: Sequence[int],
+    notes: list[str],
+    *,
+    table: Mapping[str, str] | None = None,
+    numbers_only: bool = False,
+) -> tuple[dict[int, Column], NumberFormat]:
+    """Return position -> column, and how the file writes numbers, decided by all of them and added to `notes`.
+
+    Args:
+        spec: decimal and thousands marks, most categories, strict.
+        grid: the cells.
+        positions: of the columns.
+        notes: what was decided, extended.
+        table: `Dataset.reading` of the table to which this file belongs.
+        numbers_only: a cell that is no number is a bad one, whatever the others are.
+
+    Raises:
+        DataError: if the columns write numbers in different ways, or in one that can be read twofold.
+    """
+    cells = {position: grid.column(position) for position in positions}
+    plain = {position: plain_column(grid.header[position], cells[position]) for position in positions}
+    if spec.strict:
+        written, said = NumberFormat(spec.decimal or ".", spec.thousands or ""), ""
+    else:
+        doubtful = [(grid.header[p], list(dict.fromkeys(cells[p]))) for p in positions if plain[p] is None]
+        others = [(grid.header[p], cells[p]) for p in positions if plain[p] is not None]
+        marks = spec.decimal, spec.thousands
+        guessed, theirs = marks == (None, None), format_of(table or {})
+        alike = (table or {}).get("separator", grid.separator) == grid.separator
+        shared = as_the_table(theirs, [*doubtful, *others], alike) if guessed else None
+        written, said = shared or find_format(grid.key, grid.path, doubtful, others, *marks, grid.separator)
+        if shared is None and guessed:
+            refuse_twofold(grid.key, grid.path, [*doubtful, *others], theirs, written)
+    if said:
+        notes.append(said)
+    usual = written == NumberFormat()
+    found = {}
+    for position in positions:
+        column = plain[position] if usual else None
+        found[position] = column or read_column(
+            grid.header[position],
+            cells[position],
+            written,
+            categories=spec.categories,
+            strict=spec.strict or numbers_only,
+        )
+    return found, written
+
+
+_WRITTEN = "written "  # before a column's name
+_NAMES = {"number": "plain numbers", "date": "dates", "yes/no": "yes and no"}
+
+
+def reading_of_table(grid: Grid, numbers: NumberFormat, inputs: Sequence[Column]) -> dict[str, str]:
+    """Return separator, marks of numbers, units of columns, and how the inputs' cells are written."""
+    marks = {"separator": grid.separator, "decimal": numbers.decimal, "thousands": numbers.thousands}
+    units = {f"{UNIT}{name}": unit for name, unit in grid.units.items()}
+    return marks | units | {f"{_WRITTEN}{column.name}": column.written for column in inputs}
+
+
+def otherwise_written(grid: Grid, columns: Sequence[Column], reading: Mapping[str, str]) -> list[str]:
+    """Return a sentence for each column whose cells are written as something else than the table's.
+
+    Where the table has yes and no, the numbers 0 and 1 will do; a plain 0 for any percents or currency.
+    """
+    faults = []
+    for column in columns:
+        theirs = reading.get(f"{_WRITTEN}{column.name}", column.written)
+        plain = {"yes/no": {0.0, 1.0}, "date": set()}.get(theirs, {0.0})
+        if column.written == theirs or column.kind in ("category", "text", "empty"):
+            continue
+        if column.written == "number" and set(column.values.tolist()) <= plain:
+            continue
+        cell = grid.rows[0][grid.header.index(column.name)]
+        what = f"holds {_NAMES.get(column.written, f'numbers with {column.written}')}, as {shorten(cell)!r}"
+        faults.append(
+            f"column {shorten(column.name)!r} {what}; in the table "
+            f"{_NAMES.get(theirs, f'numbers with {theirs}')}"
+        )
+    return faults

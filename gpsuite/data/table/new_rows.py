@@ -12,14 +12,11 @@ import numpy as np
 
 from gpsuite.arrays import FloatArray
 from gpsuite.data.spec import CsvSpec
-from gpsuite.data.table.cells import read_columns
 from gpsuite.data.table.formats import NumberFormat, is_missing
-from gpsuite.data.table.layout import Grid, refuse_repeated
+from gpsuite.data.table.layout import Grid, read_second, refuse_repeated
 from gpsuite.data.table.names import csv_error, name_list, shorten
-from gpsuite.data.table.reading import otherwise_written
-from gpsuite.data.table.rows import bad_cells, gap_cells, shown_faults
-from gpsuite.data.table.second_file import read_second
-from gpsuite.data.table.spread import check_spread
+from gpsuite.data.table.roles import otherwise_written, read_columns
+from gpsuite.data.table.rows import bad_cells, check_spread, gap_cells, shown_faults
 from gpsuite.text import visible
 
 _KEY = "new"
