@@ -6,22 +6,26 @@ import codecs
 import contextlib
 import csv
 import hashlib
-import io
 import itertools
 import os
 import re
 import stat
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
+from gpsuite.arrays import IntArray
 from gpsuite.data.spec import MISSING, CsvSpec
-from gpsuite.data.table.formats import MISSING_MARKS, format_of, is_missing, like_number, plain_number
+from gpsuite.data.table.formats import MISSING_MARKS, Cells, format_of, is_missing, like_number, plain_number
 from gpsuite.data.table.names import csv_error, first_repeated, shorten
 from gpsuite.errors import DataError, nearest
-from gpsuite.text import typed_path, visible
+from gpsuite.text import counted, typed_path, visible
 
 _BINARY = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 
@@ -106,7 +110,7 @@ def _no_such_file(text: str, path: Path, key: str) -> DataError:
 
 
 _BLANKS = re.compile(r"[ \t]+")
-_END_BLANKS = re.compile(r"[ \t]+(?=\r|\n|\Z)")
+_LINE = re.compile(r"[^\r\n]*+(?:\r\n|\r|\n)|[^\r\n]+")
 
 Row: TypeAlias = tuple[int, list[str]]  # the line of the file it begins in, counted from 1, and its cells
 
@@ -115,10 +119,25 @@ _SEPARATOR_NAMES = {"\t": "tabs", " ": "blanks"}
 _FITS = 0.8  # least share of rows of the same width
 _MOST_TITLES = 20  # rows above the names
 _LOOKED_AT = 50  # rows that decide on separator, width and units
+_KEPT_FILES = 2  # a table and a file that belongs to it
 UNIT = "unit "  # before a column's name in `Dataset.reading`
 
 
 @dataclass(frozen=True)
+class _Way:
+    """What of a spec says how the file is read; `units` are those of the table to which it belongs."""
+
+    path: str
+    key: str
+    separator: str | None
+    skip_rows: int
+    strict: bool
+    least: int
+    units: tuple[tuple[str, str], ...] | None
+    named_by_numbers: bool = False
+
+
+@dataclass(frozen=True, eq=False)
 class Grid:
     """The cells of a table as texts, before any is understood.
 
@@ -129,11 +148,12 @@ class Grid:
         separator: the character between cells.
         header: the K column names, all different, none empty.
         lines: line of the file each of the N rows begins in.
-        rows: the N rows of K stripped cells.
+        cells: the stripped cells [N, K].
         units: column name -> unit, from a line of units.
         repeated: names that several columns have; the second is called NAME_2.
         notes: what was decided, each a sentence.
         faults: rows that are not as long as the header, each a sentence with its line.
+        numbered: the first line where it holds numbers only and the columns were therefore given names.
     """
 
     path: str
@@ -141,16 +161,29 @@ class Grid:
     sha256: str
     separator: str
     header: tuple[str, ...]
-    lines: tuple[int, ...]
-    rows: tuple[list[str], ...]
+    lines: IntArray
+    cells: NDArray[np.object_]
     units: dict[str, str]
     repeated: frozenset[str]
     notes: tuple[str, ...]
     faults: tuple[str, ...]
+    numbered: tuple[str, ...] = ()
+    _columns: dict[int, Cells] = field(default_factory=dict, init=False, repr=False)
 
-    def column(self, position: int) -> list[str]:
-        """Return the N cells of a column."""
-        return [row[position] for row in self.rows]
+    def column(self, position: int) -> Cells:
+        """Return the N cells of a column; they are looked through once."""
+        if position not in self._columns:
+            self._columns[position] = Cells.of(self.header[position], self.cells[:, position])
+        return self._columns[position]
+
+    @cached_property
+    def filled(self) -> Grid:
+        """The table without rows in which every cell is empty (spreadsheets leave them behind)."""
+        kept = (self.cells != "").any(axis=1)
+        if kept.all():
+            return self
+        note = f"{counted(int((~kept).sum()), 'empty row')} left out"
+        return replace(self, lines=self.lines[kept], cells=self.cells[kept], notes=(*self.notes, note))
 
 
 def read_grid(
@@ -172,42 +205,54 @@ def read_grid(
     """
     path = getattr(spec, key) or ""
     data = read_bytes(path, key)
-    text, notes = decode(path, data, key, strict=spec.strict)
-    text = _blanked(text, spec.skip_rows)
-    text, stated = (text, None) if spec.strict else _without_sep_line(text)
-    separator = _separator(spec, text, stated, notes)
+    units = None if table_units is None else tuple(table_units.items())
+    way = _Way(path, key, spec.separator, spec.skip_rows, spec.strict, least, units)
+    grid = _grid(data, way)
+    if grid.numbered and _named_by_user(spec, grid.numbered):
+        return _grid(data, replace(way, named_by_numbers=True))
+    return grid
+
+
+@lru_cache(maxsize=_KEPT_FILES)  # by content: one command plans several experiments on a table
+def _grid(data: bytes, way: _Way) -> Grid:
+    path, key = way.path, way.key
+    text, notes = decode(path, data, key, strict=way.strict)
+    text = _blanked(text, way.skip_rows)
+    text, stated = (text, None) if way.strict else _without_sep_line(text)
+    separator = _separator(way, text, stated, notes)
     raw = list(split_rows(path, text, separator, key))
     if not raw:
         rest = "no line is left", "it is the number of lines above the names"
-        raise csv_error("skip_rows", spec.skip_rows, *rest, fix={"skip_rows": "0"})
-    start = 0 if spec.strict else _first_of_table(raw)
+        raise csv_error("skip_rows", way.skip_rows, *rest, fix={"skip_rows": "0"})
+    start = 0 if way.strict else _first_of_table(raw)
     if start:
-        notes.append(
-            f"{_count(start, 'line')} above the column names left out, as {shorten(','.join(raw[0][1]))!r}"
-        )
+        what = shorten(",".join(raw[0][1]))
+        notes.append(f"{counted(start, 'line')} above the column names left out, as {what!r}")
     first = [visible(cell) for cell in raw[start][1]]
-    repeated = frozenset(name for name, times in Counter(first).items() if name and times > 1)
-    header, raw = _header(spec, path, raw[start:], separator, notes, key, least)
+    header, raw, numbered = _header(way, raw[start:], separator, notes)
     _refuse_decimal_comma(path, header, raw, separator, key)
-    rows, faults = _even(header, raw, notes, strict=spec.strict)
+    rows, faults = _even(header, raw, notes, strict=way.strict)
     if not rows:
         raise csv_error(key, path, "no row has as many cells as there are names", *faults[:1])
-    units = {} if spec.strict else units_line(key, path, header, [row for _, row in rows], table_units)
+    units = {} if way.strict else _units_line(way, header, [row for _, row in rows[:_LOOKED_AT]])
     if units:
         notes.append(f"line {rows[0][0]} is read as a line of units")
         rows = rows[1:]
+    cells = np.empty((len(rows), len(header)), dtype=object)
+    cells[:] = [row for _, row in rows]
     return Grid(
-        path,
-        key,
-        hashlib.sha256(data).hexdigest(),
-        separator,
-        tuple(header),
-        tuple(line for line, _ in rows),
-        tuple(cells for _, cells in rows),
-        units,
-        repeated,
-        tuple(notes),
-        tuple(faults),
+        path=path,
+        key=key,
+        sha256=hashlib.sha256(data).hexdigest(),
+        separator=separator,
+        header=tuple(header),
+        lines=np.array([line for line, _ in rows], dtype=np.int64),
+        cells=cells,
+        units=units,
+        repeated=frozenset(name for name, times in Counter(first).items() if name and times > 1),
+        notes=tuple(notes),
+        faults=tuple(faults),
+        numbered=numbered,
     )
 
 
@@ -217,11 +262,11 @@ def split_rows(path: str, text: str, separator: str, key: str = "path") -> Itera
     Raises:
         DataError: where the quoting is broken.
     """
+    lines: Iterator[str] = (found[0] for found in _LINE.finditer(text))
     if separator == " ":
-        text = _BLANKS.sub(" ", _END_BLANKS.sub("", text))
-    reader = csv.reader(
-        io.StringIO(text, newline=""), delimiter=separator, skipinitialspace=True, strict=True
-    )
+        lines = map(_single_blanks, lines)
+    # csv and not pandas: it alone says where a row begins, which quote is wrong, and how long each row is
+    reader = csv.reader(lines, delimiter=separator, skipinitialspace=True, strict=True)
     while True:
         start = reader.line_num + 1
         try:
@@ -236,6 +281,11 @@ def split_rows(path: str, text: str, separator: str, key: str = "path") -> Itera
             yield start, cells
 
 
+def _single_blanks(line: str) -> str:
+    body = line.rstrip("\r\n")
+    return _BLANKS.sub(" ", body.rstrip(" \t")) + line[len(body) :]
+
+
 def refuse_repeated(grid: Grid, names: Iterable[str], key: str = "path") -> None:
     """Refuse names given by the user that several columns have: nobody can tell which is meant.
 
@@ -246,20 +296,6 @@ def refuse_repeated(grid: Grid, names: Iterable[str], key: str = "path") -> None
     if wrong:
         text = "; ".join(f"two columns are named {shorten(name)!r}" for name in wrong)
         raise csv_error(key, grid.path, text, "the first line must hold the column names, all different")
-
-
-def without_empty_tail(grid: Grid) -> Grid:
-    """Return the table without rows in which every cell is empty (spreadsheets leave them behind)."""
-    kept = [position for position, row in enumerate(grid.rows) if any(row)]
-    if len(kept) == len(grid.rows):
-        return grid
-    note = f"{_count(len(grid.rows) - len(kept), 'empty row')} left out"
-    return replace(
-        grid,
-        lines=tuple(grid.lines[position] for position in kept),
-        rows=tuple(grid.rows[position] for position in kept),
-        notes=(*grid.notes, note),
-    )
 
 
 def _blanked(text: str, lines: int) -> str:
@@ -281,12 +317,12 @@ def _without_sep_line(text: str) -> tuple[str, str | None]:
     return text, None
 
 
-def _separator(spec: CsvSpec, text: str, stated: str | None, notes: list[str]) -> str:
-    if spec.separator is not None:
-        return parse_separator(spec.separator)
+def _separator(way: _Way, text: str, stated: str | None, notes: list[str]) -> str:
+    if way.separator is not None:
+        return parse_separator(way.separator)
     if stated is not None:
         return parse_separator(stated)
-    if spec.strict:
+    if way.strict:
         return ","
     found = max(SEPARATORS, key=lambda mark: _fit(text, mark))
     if _fit(text, found)[0] < _FITS:
@@ -340,35 +376,37 @@ def _names(cells: Sequence[str], width: int) -> bool:
 
 
 def _header(
-    spec: CsvSpec, path: str, raw: list[Row], separator: str, notes: list[str], key: str, least: int
-) -> tuple[list[str], list[Row]]:
+    way: _Way, raw: list[Row], separator: str, notes: list[str]
+) -> tuple[list[str], list[Row], tuple[str, ...]]:
+    """Return the names, the rows below them, and the first line where it is a row of numbers and no names."""
     names = [visible(cell) for cell in raw[0][1]]
-    if len(_without_tail(names)) < least:
+    if len(_without_tail(names)) < way.least:
         shown = "\\t" if separator == "\t" else separator
         line = "".join(raw[0][1])
         others = [mark for mark in SEPARATORS if mark in line and mark != separator]
         what = "\\t" if others[:1] == ["\t"] else "".join(others[:1])
         fix = f"set dataset.separator='{what}'" if others else "it needs a target and one input at least"
-        text = f"only one column found in {path}: {shorten(visible(line))!r}"
+        text = f"only one column found in {way.path}: {shorten(visible(line))!r}"
         raise csv_error("separator", f"'{shown}'", text, fix, fix={"separator": what} if others else None)
     if len(raw) == 1:
-        raise csv_error(key, path, "the file has column names but no rows", "add the rows")
-    if spec.strict:
+        raise csv_error(way.key, way.path, "the file has column names but no rows", "add the rows")
+    if way.strict:
         repeated = first_repeated(name for name in names if name)
         if repeated is not None:
             fix = "the first line must hold the column names, all different"
-            raise csv_error(key, path, f"two columns are named {shorten(repeated)!r}", fix)
-        return names, raw[1:]
+            raise csv_error(way.key, way.path, f"two columns are named {shorten(repeated)!r}", fix)
+        return names, raw[1:], ()
     widest = max(len(cells) for _, cells in raw[1:])
-    while len(names) > max(widest, least) and not names[-1]:
+    while len(names) > max(widest, way.least) and not names[-1]:
         names.pop()
     if all(len(name) > 2 and name[0] == name[-1] == "'" for name in names):
         notes.append("the column names are read without their quotes")
         names = [name[1:-1].strip() for name in names]
-    if all(plain_number(name) is not None for name in names if name) and not _named_by_user(spec, names):
+    numbers = [plain_number(name) for name in names if name]
+    if None not in numbers and not way.named_by_numbers and not _rising(numbers):
         notes.append(f"the first line holds numbers only: the columns are named c1 to c{len(names)}")
-        return [f"c{position + 1}" for position in range(len(names))], raw
-    return _distinct(names, notes), raw[1:]
+        return [f"c{position + 1}" for position in range(len(names))], raw, tuple(names)
+    return _distinct(names, notes), raw[1:], ()
 
 
 def _refuse_decimal_comma(
@@ -384,12 +422,14 @@ def _refuse_decimal_comma(
 
 
 def _named_by_user(spec: CsvSpec, names: Sequence[str]) -> bool:
-    """Whether a first line of numbers holds names: 0, 1, 2, ... as programs give them, or the user's target."""
-    numbers = [plain_number(name) for name in names if name]
-    if all(b - a == 1.0 for a, b in itertools.pairwise(each or 0.0 for each in numbers)):
-        return True
+    """Whether a first line of numbers holds names: the user's target is one of them."""
     given = spec.target if isinstance(spec.target, list | tuple) else str(spec.target).strip("[]").split(",")
     return all(str(each).strip() in names for each in given)
+
+
+def _rising(numbers: Sequence[float | None]) -> bool:
+    """Whether a first line of numbers is 0, 1, 2, ..., as programs name columns."""
+    return all(b - a == 1.0 for a, b in itertools.pairwise(each or 0.0 for each in numbers))
 
 
 def _distinct(names: Sequence[str], notes: list[str]) -> list[str]:
@@ -439,7 +479,7 @@ def _even(
             faults.append(f"line {line} has {len(wide)} cells, the header has {len(header)}")
     if padded:
         notes.append(
-            f"{_count(padded, 'row')} with fewer cells, the last of them empty: the others are empty, too"
+            f"{counted(padded, 'row')} with fewer cells, the last of them empty: the others are empty, too"
         )
     return rows, faults
 
@@ -451,7 +491,7 @@ def _without_footer(raw: Sequence[Row], width: int, notes: list[str]) -> Sequenc
         stop -= 1
     if stop < len(raw):
         shown = shorten(next(cell for cell in raw[stop][1] if cell))
-        notes.append(f"{_count(len(raw) - stop, 'line')} below the table left out, as {shown!r}")
+        notes.append(f"{counted(len(raw) - stop, 'line')} below the table left out, as {shown!r}")
     return raw[:stop]
 
 
@@ -467,31 +507,15 @@ def _without_tail(cells: Sequence[str]) -> list[str]:
     return kept
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
-
-
-def units_line(
-    key: str,
-    path: str,
-    header: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    table: Mapping[str, str] | None,
-) -> dict[str, str]:
+def _units_line(way: _Way, header: Sequence[str], rows: Sequence[Sequence[str]]) -> dict[str, str]:
     """Return column name -> unit if the first row holds units; in a file that belongs to a table, the table's.
-
-    Args:
-        key: of the file.
-        path: the file.
-        header: its column names.
-        rows: its cells.
-        table: column name -> unit, of the table to which the file belongs; None for a table.
 
     Raises:
         DataError: if file and table have a unit for a column, and not the same.
     """
-    if table is None:
+    if way.units is None:
         return _units_in(header, rows)
+    table = dict(way.units)
     found = {name: visible(cell) for name, cell in zip(header, rows[0], strict=True) if cell}
     shared = [name for name in found if name in table]
     if shared and all(found[name] == table[name] for name in shared):
@@ -502,14 +526,14 @@ def units_line(
     fault = (
         f"column {shorten(name)!r} is in {shorten(found[name])!r}, in the table in {shorten(table[name])!r}"
     )
-    raise csv_error(key, path, fault, "convert it, and write the table's unit")
+    raise csv_error(way.key, way.path, fault, "convert it, and write the table's unit")
 
 
 def _units_in(header: Sequence[str], rows: Sequence[Sequence[str]]) -> dict[str, str]:
     """Return the units if the first row holds some: no number in it, in columns that hold numbers otherwise."""
     if len(rows) < 3:
         return {}
-    first, later = rows[0], rows[1:_LOOKED_AT]
+    first, later = rows[0], rows[1:]
     if any(like_number(cell) for cell in first):
         return {}
     numeric = [
@@ -558,7 +582,7 @@ def read_second(
                 fault = error
                 continue
             if wanted(grid.header):
-                if not any(map(any, grid.rows)):
+                if not (grid.cells != "").any():
                     raise csv_error(key, grid.path, "every row is empty", "add the rows")
                 return grid
             found = grid if lines == 0 else found or grid

@@ -81,8 +81,9 @@ def read_inputs(
 
 def _trimmed(grid: Grid) -> Grid:
     """Return the table without empty rows at its end; one between others counts, as the predictions' numbers do."""
-    count = max((number for number, row in enumerate(grid.rows, start=1) if any(row)), default=0)
-    return replace(grid, lines=grid.lines[:count], rows=grid.rows[:count])
+    filled = np.flatnonzero((grid.cells != "").any(axis=1))
+    count = int(filled[-1]) + 1 if len(filled) else 0
+    return replace(grid, lines=grid.lines[:count], cells=grid.cells[:count])
 
 
 def _has_all(header: Sequence[str], names: Sequence[str]) -> bool:
@@ -122,7 +123,7 @@ def _numbers(
 
 def _texts(grid: Grid, position: int, written: NumberFormat) -> list[str]:
     """Return a sentence for each cell of a column that is neither a number nor missing, or one if all are texts."""
-    name, cells = shorten(grid.header[position]), grid.column(position)
+    name, cells = shorten(grid.header[position]), grid.cells[:, position].tolist()
     if all(is_missing(cell) or written.number(cell) is None for cell in cells) and not _DATE.fullmatch(
         cells[0]
     ):
@@ -140,7 +141,7 @@ def _levels(
     """Return 0 and 1 for each level; of several levels every cell must be one."""
     found, faults = {}, []
     for column in dict.fromkeys(column for column, _ in categories.values()):
-        cells = [visible(cell) for cell in grid.column(grid.header.index(column))]
+        cells = [visible(cell) for cell in grid.cells[:, grid.header.index(column)]]
         known = learned.get(column) or [level for name, level in categories.values() if name == column]
         # of two levels one has an input: where the other is not known, all other cells must be the same
         others = sorted({cell for cell in cells if cell not in known})

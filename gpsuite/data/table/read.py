@@ -12,7 +12,7 @@ from gpsuite.arrays import BoolArray, FloatArray, IntArray
 from gpsuite.data.dataset import TASKS, Dataset, Task
 from gpsuite.data.hashing import json_hash
 from gpsuite.data.spec import MISSING, CsvSpec
-from gpsuite.data.table.layout import Grid, read_grid, refuse_repeated, without_empty_tail
+from gpsuite.data.table.layout import Grid, read_grid, refuse_repeated
 from gpsuite.data.table.measurements import read_measurements
 from gpsuite.data.table.names import choose_columns, csv_error, name_list, other_columns, shorten
 from gpsuite.data.table.roles import (
@@ -74,11 +74,11 @@ def read_resolved(spec: CsvSpec) -> tuple[Dataset, CsvSpec]:
         }
         return dataset, replace(spec, **names)
     _refuse_unused(spec, task)
-    grid = without_empty_tail(read_grid(spec))
+    grid = read_grid(spec).filled
     choice = choose(spec, task, grid.header)
     named = choice.targets if all_others(spec, grid.header) else [*choice.targets, *choice.inputs]
     refuse_repeated(grid, [grid.header[position] for position in named])
-    _refuse_too_few(spec, len(grid.rows))
+    _refuse_too_few(spec, len(grid.cells))
     dataset = _assemble(spec, task, grid, choice)
     resolved: dict[str, Any] = {"target": [grid.header[column] for column in choice.targets]}
     if not all_others(spec, grid.header):
@@ -168,7 +168,7 @@ def _assemble(spec: CsvSpec, task: Task, grid: Grid, choice: Choice) -> Dataset:
         citation=spec.citation,
         notes=tuple(notes),
         groups=groups,
-        lines=np.array(grid.lines, dtype=np.int64)[kept],
+        lines=grid.lines[kept],
         categories=levels_in(inputs, kept),
         reading=reading_of_table(grid, written, inputs),
     )
@@ -208,8 +208,8 @@ def _number_target(spec: CsvSpec, column: Column) -> Column:
 
 
 def _class_target(spec: CsvSpec, grid: Grid, position: int) -> Column:
-    column = label_column(grid.header[position], grid.column(position), strict=spec.strict)
-    if len(column.bad) <= LARGEST_LOSS * len(grid.rows):
+    column = label_column(grid.column(position), strict=spec.strict)
+    if len(column.bad) <= LARGEST_LOSS * len(grid.cells):
         return column
     text = f"column {shorten(column.name)!r} holds numbers, as {next(iter(column.bad.values()))}, no labels"
     raise _other_experiment(spec, text, "pac_bayes/regression", "regression")
@@ -303,7 +303,7 @@ def suggested_task(spec: CsvSpec) -> Task:
     """
     if spec.target in (None, MISSING, ""):
         return "regression"
-    grid = without_empty_tail(read_grid(spec))
+    grid = read_grid(spec).filled
     choice = choose(spec, "regression", grid.header)
     position = choice.targets[0]
     # all columns of the dataset decide how its numbers are written

@@ -63,14 +63,14 @@ def faulty(
     """Build the error that names every fault, with the settings under which the rest can be used."""
     columns = [*targets, *inputs]
     lost = int(np.any([column.unread for column in columns], axis=0).sum())
-    worst = [column.name for column in inputs if column.unread.sum() > LARGEST_LOSS * len(grid.rows)]
+    worst = [column.name for column in inputs if column.unread.sum() > LARGEST_LOSS * len(grid.cells)]
     text = shown_faults(faults)
     if worst and len(worst) < len(inputs) and not grid.faults:
         advice = f"mend {_them(faults)}, or leave out what does not hold numbers:"
         return csv_error("path", spec.path, text, advice, fix=leaving_out(spec, grid.header, inputs, worst))
-    if lost < len(grid.rows) // 2:
+    if lost < len(grid.cells) // 2:
         ragged = len(grid.faults)
-        advice = f"mend {_them(faults)}, or leave out {lost + ragged} of {len(grid.rows) + ragged} rows:"
+        advice = f"mend {_them(faults)}, or leave out {lost + ragged} of {len(grid.cells) + ragged} rows:"
         return csv_error("path", spec.path, text, advice, fix={"missing": "drop_rows"})
     return csv_error("path", spec.path, text, f"mend {_them(faults)}")
 
@@ -88,7 +88,7 @@ def bad_cells(grid: Grid, columns: Sequence[Column]) -> list[str]:
     faults = []
     for column in columns:
         name, texts = shorten(column.name), list(column.bad.values())
-        if column.kind != "category" and len(texts) > max(len(grid.rows) // 2, 1):
+        if column.kind != "category" and len(texts) > max(len(grid.cells) // 2, 1):
             faults.append(f"column {name!r} holds texts, as {shorten(texts[0])!r}: numbers are needed")
             continue
         faults += [
@@ -122,7 +122,7 @@ def _why(column: Column, text: str) -> str:
 
 
 def _gap(grid: Grid, column: Column, row: int) -> str:
-    text = grid.rows[row][grid.header.index(column.name)]
+    text = grid.cells[row, grid.header.index(column.name)]
     return f"{shorten(text)!r} stands for a missing value" if text else "the cell is empty"
 
 
