@@ -35,7 +35,7 @@ def main(words: list[str]) -> int:
     saved = load(names[0])
     import pandas as pd
 
-    from gpsuite.data.table.inputs import inputs_of_file
+    from gpsuite.data.table.new_rows import inputs_of_file
     from gpsuite.reporting.files import write_text
 
     stated = {key: mark for key, mark in options.items() if key in READING}

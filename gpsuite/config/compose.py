@@ -27,7 +27,7 @@ from gpsuite.config.typed import SCALES, RunSettings, has, set_table_option, set
 from gpsuite.data.catalogue import read_spec
 from gpsuite.data.loading import PreparedDataset, prepare
 from gpsuite.data.spec import CSV_OPTIONS, CsvSpec, DatasetSpec
-from gpsuite.data.table.task import suggested_task
+from gpsuite.data.table.read import suggested_task
 from gpsuite.errors import DataError, UserError, unknown_name
 from gpsuite.experiments.base import EXPERIMENTS, Experiment, MethodOptions
 from gpsuite.experiments.settings import check_settings

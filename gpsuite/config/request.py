@@ -12,7 +12,7 @@ from gpsuite.config.overrides import Overrides, read_overrides
 from gpsuite.data.file_hashes import hash_file
 from gpsuite.data.loading import PreparedDataset, prepare
 from gpsuite.data.spec import CsvSpec
-from gpsuite.data.table.text import read_bytes
+from gpsuite.data.table.layout import read_bytes
 from gpsuite.engine.keys import short_hash
 from gpsuite.engine.plans import RunOptions
 from gpsuite.errors import DataError, UserError

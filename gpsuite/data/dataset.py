@@ -77,7 +77,7 @@ class Dataset:
         lines: line of the user's file that each row begins in, [N].
         categories: column of texts -> its levels in the rows; of two, the second has an input, of more each has one.
         reading: how the user's table is written, for other files that belong to it: `separator`, `decimal` and
-            `thousands` marks, units, and what the cells of each input are (`gpsuite.data.table.reading`).
+            `thousands` marks, units, and what the cells of each input are (`gpsuite.data.table.roles`).
 
     Raises:
         ValueError: if shapes, names or labels do not fit together, a value is not finite, or measurements have no

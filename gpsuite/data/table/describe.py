@@ -9,10 +9,9 @@ import numpy as np
 
 from gpsuite.arrays import FloatArray
 from gpsuite.data.spec import CsvSpec
-from gpsuite.data.table.cells import read_columns
-from gpsuite.data.table.columns import Column
-from gpsuite.data.table.layout import Grid, read_grid, without_empty_tail
+from gpsuite.data.table.layout import Grid, read_grid
 from gpsuite.data.table.names import name_list, shorten
+from gpsuite.data.table.roles import Column, read_columns
 from gpsuite.text import counted
 
 _SHOWN_LEVELS = 6
@@ -45,7 +44,7 @@ def describe_table(spec: CsvSpec) -> TableDescription:
     Raises:
         DataError: if the file is no table.
     """
-    grid = without_empty_tail(read_grid(spec))
+    grid = read_grid(spec).filled
     notes = list(grid.notes)
     found, _ = read_columns(spec, grid, range(len(grid.header)), notes)
     columns = [found[position] for position in range(len(grid.header))]
@@ -54,7 +53,7 @@ def describe_table(spec: CsvSpec) -> TableDescription:
     numeric = [column for column in columns if column.kind == "number" and not column.useless]
     classes = [column for column in columns if not column.useless and _is_classes(column)]
     return TableDescription(
-        rows=len(grid.rows),
+        rows=len(grid.cells),
         columns=tuple(_row(grid, column) for column in columns),
         notes=tuple(notes),
         regression=_settings(spec, columns, _last(numeric, classes)),
@@ -90,10 +89,10 @@ def _row(grid: Grid, column: Column) -> dict[str, object]:
 def _suspicions(grid: Grid, columns: Sequence[Column]) -> list[str]:
     """Say what often goes wrong: copies, rows in order of time, marks for missing values, gaps."""
     notes = []
-    copies = len(grid.rows) - len({tuple(row) for row in grid.rows})
+    copies = len(grid.cells) - len(set(map(tuple, grid.cells.tolist())))
     if copies:
         notes.append(
-            f"{copies} of {len(grid.rows)} rows are copies of others: guarantees need independent rows"
+            f"{copies} of {len(grid.cells)} rows are copies of others: guarantees need independent rows"
         )
     for column in columns:
         given = column.values[~np.isnan(column.values)]

@@ -1,4 +1,4 @@
-"""How numbers, dates and gaps are written in a table: the file's decimal and thousands marks, percent, currencies."""
+"""How cells are written: numbers with their marks and symbols, dates, gaps; the distinct texts of a column."""
 
 from __future__ import annotations
 
@@ -6,8 +6,12 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
+from functools import cached_property, partial
 
+import numpy as np
+from numpy.typing import NDArray
+
+from gpsuite.arrays import BoolArray, FloatArray, IntArray
 from gpsuite.data.table.names import csv_error, shorten
 from gpsuite.errors import DataError
 
@@ -20,16 +24,17 @@ MISSING_MARKS = frozenset(
 TRUE_WORDS = frozenset({"true", "t", "yes", "y", "1"})
 FALSE_WORDS = frozenset({"false", "f", "no", "n", "0"})
 BOOLEAN_WORDS = TRUE_WORDS | FALSE_WORDS
-
+CURRENCIES = frozenset("$€£¥")
 _GROUP_SPACES = " \u00a0\u202f\u2009'’"
 _SPACED = re.compile(rf"[+-]?\d{{1,3}}(?:[{_GROUP_SPACES}]\d{{3}})+(?:[.,]\d*)?")
 _COMMA_DECIMAL = re.compile(r"[+-]?(?:\d+|\d{1,3}(?:\.\d{3})+)?,\d+(?:[eE][+-]?\d+)?")
 _COMMA_GROUPS = re.compile(r"[+-]?\d{1,3}(?:,\d{3})+(?:\.\d*)?")
 _DOT_GROUPS = re.compile(r"[+-]?\d{1,3}(?:\.\d{3})+")
 _MINUS = ("\u2212", "\u2013")  # the minus sign and the dash that word processors write for it
+_MOSTLY = 0.8  # least share of a column's different texts that are numbers where it says how they are written
+_BEGINS = frozenset("+-.,\u2212\u2013")  # besides digits, of numbers that float does not read
 _WHOLE = re.compile(r"[+-]?\d{1,3}")
 _POINT = re.compile(r"[+-]?(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?")
-_SYMBOL = re.compile(r"([+\-\u2212\u2013]?)([$€£¥])?\s*(.*?)\s*([%€£¥$])?")
 _EXPONENT = re.compile(r"([+-]?\d*\.\d*)[dD]([+-]\d{2,3})")  # as Fortran writes it
 
 DATE_FORMATS = (
@@ -40,6 +45,56 @@ DATE_FORMATS = (
 _TIMES = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
 _ISO = re.compile(r"\d{4}-\d{1,2}(?:-\d{1,2}(?:[T ]\d.*)?)?")
 _QUARTER = re.compile(r"(\d{4})[ -]?[Qq]([1-4])")
+_MAYBE_DATE = re.compile(r"\d{1,4}[./\s-]\s*\w|[^\W\d_]{3,}[\s-]\s*\d")  # what DATE_FORMATS begin with
+_LONGEST_DATE = 40
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """The N cells of a column as K distinct texts: rules look at texts, and whole columns are filled by position.
+
+    Attributes:
+        name: the column's name.
+        texts: the stripped texts, in the order in which they first occur.
+        codes: [N] position of each cell's text.
+        numbers: [K] the number of a text as programs write it; NaN where it is none.
+        plain: [K] whether it is one.
+        missing: [K] whether it stands for a gap.
+    """
+
+    name: str
+    texts: tuple[str, ...]
+    codes: IntArray
+    numbers: FloatArray
+    plain: BoolArray
+    missing: BoolArray
+
+    @classmethod
+    def of(cls, name: str, cells: Sequence[str] | NDArray[np.object_]) -> Cells:
+        """Return the distinct texts of stripped cells [N]."""
+        import pandas as pd  # here, so that commands that read no table start faster
+
+        codes, found = pd.factorize(np.array(cells, dtype=object))
+        texts = tuple(found)
+        missing = np.array([text.casefold() in MISSING_WORDS for text in texts], dtype=bool)
+        return cls(name, texts, codes, *plain_numbers(texts), missing)
+
+    @cached_property
+    def counts(self) -> IntArray:
+        """Number of cells with each text [K]."""
+        return np.bincount(self.codes, minlength=len(self.texts))
+
+    @cached_property
+    def bare(self) -> tuple[tuple[str, str], ...]:
+        """Each text without its percent or currency sign, and the sign [K]."""
+        if self.plain.all():
+            return tuple((text, "") for text in self.texts)
+        return tuple(map(without_symbol, self.texts))
+
+    @property
+    def regular(self) -> bool:
+        """Whether every cell is a finite number as programs write it."""
+        return bool(self.plain.all() and np.isfinite(self.numbers).all())
 
 
 @dataclass(frozen=True)
@@ -67,6 +122,27 @@ class NumberFormat:
             text = text.replace(",", ".")
         return plain_number(text)
 
+    def numbers(self, texts: Sequence[str]) -> tuple[FloatArray, BoolArray]:
+        """Return the number of each text as `number` does, NaN where it is none; and whether it is one [K]."""
+        simple = texts
+        if self.decimal == ",":  # a point needs a closer look, a comma is the point of float
+            simple = ["." if "." in text else text.replace(",", ".") for text in texts]
+        values, known = plain_numbers(simple)
+        for position in np.flatnonzero(~known):
+            text = texts[position]
+            if text[:1].isdigit() or text[:1] in _BEGINS:
+                number = self.number(text)
+                if number is not None:
+                    values[position], known[position] = number, True
+        return values, known
+
+
+def format_of(reading: Mapping[str, str]) -> NumberFormat | None:
+    """Return how the table writes numbers; None where it is not known."""
+    if "decimal" not in reading and "thousands" not in reading:
+        return None
+    return NumberFormat(reading.get("decimal", "."), reading.get("thousands", ""))
+
 
 def _plain_minus(text: str) -> str:
     if text[:1] in _MINUS and (text[1:2].isdigit() or text[1:2] in (".", ",")):
@@ -76,11 +152,13 @@ def _plain_minus(text: str) -> str:
 
 def yes_and_no(texts: Iterable[str]) -> bool:
     """Whether texts are words for yes and no; single letters only in pairs, as T and F: T and Y are two levels."""
-    words = {text.casefold() for text in texts}
-    if not words <= BOOLEAN_WORDS:
-        return False
+    words = set()
+    for text in texts:
+        words.add(text.casefold())
+        if not words <= BOOLEAN_WORDS:
+            return False
     paired = all((one in words) == (other in words) for one, other in (("t", "f"), ("y", "n"), ("1", "0")))
-    return paired or any(len(word) > 1 for word in words)
+    return bool(words) and (paired or any(len(word) > 1 for word in words))
 
 
 def like_number(text: str) -> bool:
@@ -91,12 +169,26 @@ def like_number(text: str) -> bool:
 
 def plain_number(text: str) -> float | None:
     """Return the number of a text such as `-1.5e3`, None if it is none."""
-    try:
-        if "_" in text:  # Python reads 1_0 as 10, no other program does
-            return None
-        return float(_EXPONENT.sub(r"\1e\2", text))
-    except ValueError:
+    if "_" in text:  # Python reads 1_0 as 10, no other program does
         return None
+    try:
+        return float(text)
+    except ValueError:
+        found = _EXPONENT.fullmatch(text)
+        return float(f"{found[1]}e{found[2]}") if found and found[1].strip("+-.") else None
+
+
+def plain_numbers(texts: Sequence[str]) -> tuple[FloatArray, BoolArray]:
+    """Return `plain_number` of each text, NaN where it is none; and whether it is one [K]."""
+    try:
+        values = np.array(list(map(float, texts)), dtype=np.float64)
+        if not any("_" in text for text in texts):
+            return values, np.ones(len(texts), dtype=bool)
+    except ValueError:
+        pass
+    found = [plain_number(text) for text in texts]
+    values = np.array([np.nan if number is None else number for number in found], dtype=np.float64)
+    return values, np.array([number is not None for number in found], dtype=bool)
 
 
 def is_missing(text: str) -> bool:
@@ -106,31 +198,30 @@ def is_missing(text: str) -> bool:
 
 def without_symbol(text: str) -> tuple[str, str]:
     """Return the text without a currency sign before it or a percent or currency sign behind it, and the sign."""
-    match = _SYMBOL.fullmatch(text)
-    if match is None or (match[2] and match[4]) or not (match[2] or match[4]):
+    sign = text[:1] if text[:1] in ("+", "-", *_MINUS) else ""
+    first, last = text[len(sign) : len(sign) + 1], text[-1:]
+    before = first if first in CURRENCIES else ""
+    middle = text[len(sign) + len(before) :]
+    behind = last if middle and (last == "%" or last in CURRENCIES) else ""
+    middle = middle[: len(middle) - len(behind)].strip()
+    if bool(before) == bool(behind) or "\n" in middle:
         return text, ""
-    return f"{match[1]}{match[3]}", match[2] or match[4]
+    return f"{sign}{middle}", before or behind
 
 
 def find_format(
-    key: str,
-    path: str,
-    columns: Iterable[tuple[str, Sequence[str]]],
-    plain: Iterable[tuple[str, Sequence[str]]],
-    decimal: str | None,
-    thousands: str | None,
-    separator: str,
+    key: str, path: str, columns: Sequence[Cells], decimal: str | None, thousands: str | None, separator: str
 ) -> tuple[NumberFormat, str]:
     """Return the format in which the file's numbers are written, and a sentence if it is not the usual one.
 
     The columns decide together: 1,5 can only have a decimal comma, 1,234.5 only a comma between thousands, and 1,234
-    may be either, unless there is a number such as 1.5 somewhere.
+    may be either, unless there is a number such as 1.5 somewhere. Columns of plain numbers are looked at where the
+    others leave a doubt.
 
     Args:
         key: of the file, for messages.
         path: the file, for messages.
-        columns: name and different texts of each column that holds more than plain numbers.
-        plain: name and cells of the columns of plain numbers; looked at where the others leave a doubt.
+        columns: the file's columns.
         decimal: the mark the user says, None where they say nothing.
         thousands: the same between thousands.
         separator: between cells; where it is no comma, 1.032 beside 948 may have a point between thousands.
@@ -141,12 +232,13 @@ def find_format(
     if decimal is not None or thousands is not None:
         return _stated_format(decimal, thousands), ""
     seen = _Seen()
-    for name, texts in columns:
-        numbers = [_plain_minus(without_symbol(text)[0]) for text in texts if not is_missing(text)]
-        seen.add(name, numbers)
+    for cells in columns:
+        if not cells.regular:
+            seen.add(cells)
     if seen.decimal or seen.proved or seen.either or separator != ",":
-        for name, texts in plain:
-            seen.add_plain(name, texts)
+        for cells in columns:
+            if cells.regular:
+                seen.add(cells)
     return _decided(seen, separator, partial(csv_error, key, path))
 
 
@@ -179,17 +271,19 @@ def _decided(seen: _Seen, separator: str, fault: Callable[..., DataError]) -> tu
 
 
 def as_the_table(
-    table: NumberFormat | None, columns: Sequence[tuple[str, Sequence[str]]], alike: bool
+    table: NumberFormat | None, columns: Sequence[Cells], alike: bool
 ) -> tuple[NumberFormat, str] | None:
     """Return the table's format for a file that belongs to it, and a sentence; None where it has no marks or others.
 
     Args:
         table: how the table writes numbers; None for the table itself.
-        columns: name and texts of the file's columns.
+        columns: the file's columns.
         alike: whether the cells are separated as in the table; if not, 1.234 alone does not say that it is 1234.
     """
+    if table is None or table == NumberFormat():
+        return None
     marked = [text for _, text in _marked(columns)]
-    if table is None or table == NumberFormat() or not marked:
+    if not marked:
         return None
     if not alike and all(_mark_kind(text) in ("dotted", "either") for text in marked):
         return None
@@ -199,11 +293,7 @@ def as_the_table(
 
 
 def refuse_twofold(
-    key: str,
-    path: str,
-    columns: Sequence[tuple[str, Sequence[str]]],
-    table: NumberFormat | None,
-    written: NumberFormat,
+    key: str, path: str, columns: Sequence[Cells], table: NumberFormat | None, written: NumberFormat
 ) -> None:
     """Refuse a file that belongs to a table and holds a number that reads otherwise as the table writes numbers.
 
@@ -220,9 +310,13 @@ def refuse_twofold(
             raise csv_error(key, path, fault, "write this file's numbers as the table's")
 
 
-def _marked(columns: Sequence[tuple[str, Sequence[str]]]) -> list[tuple[str, str]]:
-    """Return column name and number of each text that is a number with a point, a comma or blanks in it."""
-    bare = [(name, _plain_minus(without_symbol(text)[0])) for name, texts in columns for text in texts]
+def _marked(columns: Sequence[Cells]) -> list[tuple[str, str]]:
+    """Return column name and number of each text that is a number with a point, a comma or blanks in it.
+
+    Columns of plain numbers come last.
+    """
+    ordered = sorted(columns, key=lambda cells: cells.regular)
+    bare = [(cells.name, _plain_minus(text)) for cells in ordered for text, _ in cells.bare]
     return [(name, text) for name, text in bare if _mark_kind(text) or _SPACED.fullmatch(text)]
 
 
@@ -261,28 +355,31 @@ class _Seen:
         self.decimal = self.groups = self.either = self.point = self.dotted = self.mixed = self.proved = ""
         self.round = ""
 
-    def add(self, name: str, texts: Sequence[str]) -> None:
-        """Look at different texts; a column that does not hold numbers says nothing."""
-        kinds = {text: _mark_kind(text) for text in texts}
-        if sum(bool(kind) or plain_number(text) is not None for text, kind in kinds.items()) < 0.8 * len(
-            kinds
-        ):
-            return
-        for text, kind in kinds.items():
-            self._note(kind, name, text)
-            if kind == "decimal" and "." in text:
-                self._note("proved", name, text)
-        self._note_mixed(name, kinds)
-
-    def add_plain(self, name: str, texts: Sequence[str]) -> None:
-        """Look at cells that are all plain numbers, for one with a point."""
-        kinds = {}
-        for text in texts:
-            kinds[text] = _mark_kind(text) if "." in text else ""
-            self._note(kinds[text], name, text)
-            if self.point:
+    def add(self, cells: Cells) -> None:
+        """Look at a column; one that does not hold numbers says nothing."""
+        given = [
+            (text if plain else _plain_minus(bare), bool(plain))
+            for text, (bare, _), plain, missing in zip(
+                cells.texts, cells.bare, cells.plain, cells.missing, strict=True
+            )
+            if not missing
+        ]
+        others = {text: _mark_kind(text) for text, plain in given if not plain}
+        if others:
+            texts = {text for text, _ in given}
+            wrong = sum(not kind and plain_number(text) is None for text, kind in others.items())
+            if len(texts) - wrong < _MOSTLY * len(texts):
                 return
-        self._note_mixed(name, kinds)
+        kinds = {}
+        for text, plain in given:
+            if plain and self.point:  # what a plain number can tell is known then
+                continue
+            kind = kinds[text] = others[text] if not plain else _mark_kind(text)
+            self._note(kind, cells.name, text)
+            if kind == "decimal" and "." in text:
+                self._note("proved", cells.name, text)
+        if not self.point:
+            self._note_mixed(cells.name, kinds)
 
     def _note_mixed(self, name: str, kinds: Mapping[str, str]) -> None:
         dotted = next((text for text, kind in kinds.items() if kind == "dotted"), "")
@@ -298,15 +395,15 @@ class _Seen:
 
 def _mark_kind(text: str) -> str:
     """Return which attribute of `_Seen` a number with marks speaks for, or an empty string."""
-    grouped, decimal = _COMMA_GROUPS.fullmatch(text), _COMMA_DECIMAL.fullmatch(text)
     zero = text.lstrip("+-").startswith("0")
-    if decimal and not (grouped and not zero):
-        return "decimal"
-    if grouped:
-        return "groups" if not decimal else "either"
-    if _DOT_GROUPS.fullmatch(text) and not zero:
+    if "," in text:
+        grouped, decimal = _COMMA_GROUPS.fullmatch(text), _COMMA_DECIMAL.fullmatch(text)
+        if decimal and not (grouped and not zero):
+            return "decimal"
+        return ("either" if decimal else "groups") if grouped else ""
+    if text[-4:-3] == "." and not zero and _DOT_GROUPS.fullmatch(text):
         return "dotted" if text.count(".") == 1 else "proved"
-    return "point" if _POINT.fullmatch(text) else ""
+    return "point" if "." in text and _POINT.fullmatch(text) else ""
 
 
 def _grouped(text: str, thousands: str, decimal: str) -> bool:
@@ -317,29 +414,26 @@ def _grouped(text: str, thousands: str, decimal: str) -> bool:
     return bool(pattern.fullmatch(whole))
 
 
-def date_days(texts: Sequence[str]) -> dict[str, float] | None:
-    """Return text -> days since 1970-01-01 if all texts are dates of one form, None if not.
+def date_days(texts: Sequence[str]) -> FloatArray | None:
+    """Return the days since 1970-01-01 of each text [K] if all are dates of one form, None if not.
 
     A form that could be day first or month first for every text is none: nobody can tell.
     """
-    if not texts or any(len(text) > 40 or not re.search(r"\d", text) for text in texts):
+    if not texts or any(len(text) > _LONGEST_DATE or not re.search(r"\d", text) for text in texts):
         return None
-    import pandas as pd
-
-    if all(_QUARTER.fullmatch(text) for text in texts):
-        starts = {
-            text: _QUARTER.sub(lambda found: f"{found[1]}-{3 * int(found[2]) - 2:02d}-01", text)
-            for text in texts
-        }
-        return _days(pd.to_datetime(list(starts.values()), format="%Y-%m-%d", utc=True), texts)
-    if all(_ISO.fullmatch(text) for text in texts):
-        return _days(pd.to_datetime(list(texts), format="ISO8601", errors="coerce", utc=True), texts)
-    fitting = [
-        form for date in DATE_FORMATS for form in (date + time for time in _TIMES) if _fits(texts[0], form)
-    ]
-    parsed = [pd.to_datetime(list(texts), format=form, errors="coerce", utc=True) for form in fitting]
-    found = [days for each in parsed if (days := _days(each, texts)) is not None]
-    return found[0] if found and all(each == found[0] for each in found) else None
+    if all(map(_QUARTER.fullmatch, texts)):
+        starts = [
+            _QUARTER.sub(lambda found: f"{found[1]}-{3 * int(found[2]) - 2:02d}-01", text) for text in texts
+        ]
+        return _days(starts, "%Y-%m-%d")
+    if all(map(_ISO.fullmatch, texts)):
+        return _days(texts, "ISO8601")
+    if not _MAYBE_DATE.match(texts[0]):
+        return None
+    forms = (date + time for date in DATE_FORMATS for time in _TIMES)
+    read = (_days(texts, form) for form in forms if _fits(texts[0], form))
+    found = [days for days in read if days is not None]
+    return found[0] if found and all(np.array_equal(days, found[0]) for days in found) else None
 
 
 def _fits(text: str, form: str) -> bool:
@@ -350,13 +444,13 @@ def _fits(text: str, form: str) -> bool:
     return True
 
 
-def _days(parsed: object, texts: Sequence[str]) -> dict[str, float] | None:
-    import numpy as np
+def _days(texts: Sequence[str], form: str) -> FloatArray | None:
+    """Return the days since 1970-01-01 of dates of one form [K]; None if a text is none."""
     import pandas as pd
 
-    assert isinstance(parsed, pd.DatetimeIndex)
+    parsed = pd.to_datetime(list(texts), format=form, errors="coerce", utc=True)
     if parsed.isna().any():
         return None
     stamps = parsed.tz_localize(None).to_numpy()
-    days = (stamps - np.datetime64("1970-01-01")) / np.timedelta64(1, "D")
-    return dict(zip(texts, map(float, days), strict=True))
+    days: FloatArray = (stamps - np.datetime64("1970-01-01")) / np.timedelta64(1, "D")
+    return days

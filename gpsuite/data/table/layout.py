@@ -1,27 +1,116 @@
-"""Where a table's names and rows are: encoding, separator, lines before the names, a line of units, ragged rows."""
+"""From a file to its cells: encoding, separator, names, units, ragged rows, and files that belong to a table."""
 
 from __future__ import annotations
 
+import codecs
+import contextlib
 import csv
 import hashlib
-import io
 import itertools
+import os
 import re
+import stat
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from pathlib import Path
 from typing import TypeAlias
 
-from gpsuite.data.spec import CsvSpec
-from gpsuite.data.table.formats import is_missing, like_number, plain_number
+import numpy as np
+from numpy.typing import NDArray
+
+from gpsuite.arrays import IntArray
+from gpsuite.data.spec import MISSING, CsvSpec
+from gpsuite.data.table.formats import MISSING_MARKS, Cells, format_of, is_missing, like_number, plain_number
 from gpsuite.data.table.names import csv_error, first_repeated, shorten
-from gpsuite.data.table.text import decode, parse_separator, read_bytes
-from gpsuite.data.table.units import units_line
-from gpsuite.errors import DataError
-from gpsuite.text import visible
+from gpsuite.errors import DataError, nearest
+from gpsuite.text import counted, typed_path, visible
+
+_BINARY = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+
+
+def parse_separator(text: str) -> str:
+    r"""Return the separating character; the two characters `\t` mean a tab.
+
+    Raises:
+        DataError: if it is not one character, or one that CSV uses itself.
+    """
+    separator = "\t" if text == "\\t" else text
+    if len(separator) != 1 or separator in '"\r\n\0':
+        text = "must be one character, or \\t for a tab"
+        raise csv_error("separator", repr(separator), text, "e.g. dataset.separator=';'")
+    return separator
+
+
+def read_bytes(text: str, key: str = "path") -> bytes:
+    """Return the content of the file `dataset.KEY` names.
+
+    Raises:
+        DataError: if there is none (with the nearest name in its folder), or it is a folder, empty or unreadable.
+    """
+    if text in (MISSING, ""):
+        raise csv_error(key, "", "no file named", f"set dataset.{key}=FILE.csv")
+    path = typed_path(text)
+    try:
+        mode = path.stat().st_mode
+        if stat.S_ISDIR(mode):
+            raise csv_error(key, text, "is a folder", "name the CSV file in it")
+        if not stat.S_ISREG(mode):
+            raise csv_error(key, text, "is not a regular file", "store the table in a file first")
+        data = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise _no_such_file(text, path, key) from error
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise csv_error(key, text, f"cannot be read: {reason}", "check its name and permissions") from error
+    if not data.strip():
+        raise csv_error(key, text, "the file is empty", "it needs a line of column names, then the rows")
+    return data
+
+
+def decode(path: str, data: bytes, key: str = "path", *, strict: bool = False) -> tuple[str, list[str]]:
+    """Return the text of a file and what was decided: UTF-8 or UTF-16 with a mark, else Windows-1252 (not if strict).
+
+    Raises:
+        DataError: if it is binary, or not UTF-8 and `strict`.
+    """
+    fix = "export the table as 'CSV UTF-8'"
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) and not strict:
+        with contextlib.suppress(UnicodeDecodeError):
+            return data.decode("utf-16"), ["the file is read as UTF-16"]
+    if data.startswith(b"\x1f\x8b"):
+        raise csv_error(key, path, "is compressed by gzip", "unpack it first, with gunzip")
+    if b"\0" in data:
+        raise csv_error(key, path, "is not a text CSV (it holds binary data)", fix)
+    try:
+        return data.decode("utf-8-sig"), []
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        if not strict and not _BINARY.search(data[:4096]):
+            with contextlib.suppress(UnicodeDecodeError):
+                return data.decode("cp1252"), [
+                    f"the file is not UTF-8 (line {line}) and read as Windows-1252"
+                ]
+            return data.decode("latin-1"), [f"the file is not UTF-8 (line {line}) and read as Latin-1"]
+        raise csv_error(key, path, f"is not a text CSV in UTF-8 (line {line})", fix) from error
+
+
+def _no_such_file(text: str, path: Path, key: str) -> DataError:
+    folder = path.parent
+    if not os.path.isdir(folder):
+        return csv_error(
+            key, text, f"there is no folder '{shorten(str(folder), 300)}'", f"check dataset.{key}"
+        )
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        names = []
+    return csv_error(key, text, f"no such file{nearest(path.name, names)}", f"looked in {folder.absolute()}")
+
 
 _BLANKS = re.compile(r"[ \t]+")
-_END_BLANKS = re.compile(r"[ \t]+(?=\r|\n|\Z)")
+_LINE = re.compile(r"[^\r\n]*+(?:\r\n|\r|\n)|[^\r\n]+")
 
 Row: TypeAlias = tuple[int, list[str]]  # the line of the file it begins in, counted from 1, and its cells
 
@@ -29,10 +118,26 @@ SEPARATORS = (",", ";", "\t", "|")  # and blanks, where none of these fits
 _SEPARATOR_NAMES = {"\t": "tabs", " ": "blanks"}
 _FITS = 0.8  # least share of rows of the same width
 _MOST_TITLES = 20  # rows above the names
-_LOOKED_AT = 50  # rows that decide on separator and width
+_LOOKED_AT = 50  # rows that decide on separator, width and units
+_KEPT_FILES = 2  # a table and a file that belongs to it
+UNIT = "unit "  # before a column's name in `Dataset.reading`
 
 
 @dataclass(frozen=True)
+class _Way:
+    """What of a spec says how the file is read; `units` are those of the table to which it belongs."""
+
+    path: str
+    key: str
+    separator: str | None
+    skip_rows: int
+    strict: bool
+    least: int
+    units: tuple[tuple[str, str], ...] | None
+    named_by_numbers: bool = False
+
+
+@dataclass(frozen=True, eq=False)
 class Grid:
     """The cells of a table as texts, before any is understood.
 
@@ -43,11 +148,12 @@ class Grid:
         separator: the character between cells.
         header: the K column names, all different, none empty.
         lines: line of the file each of the N rows begins in.
-        rows: the N rows of K stripped cells.
+        cells: the stripped cells [N, K].
         units: column name -> unit, from a line of units.
         repeated: names that several columns have; the second is called NAME_2.
         notes: what was decided, each a sentence.
         faults: rows that are not as long as the header, each a sentence with its line.
+        numbered: the first line where it holds numbers only and the columns were therefore given names.
     """
 
     path: str
@@ -55,16 +161,29 @@ class Grid:
     sha256: str
     separator: str
     header: tuple[str, ...]
-    lines: tuple[int, ...]
-    rows: tuple[list[str], ...]
+    lines: IntArray
+    cells: NDArray[np.object_]
     units: dict[str, str]
     repeated: frozenset[str]
     notes: tuple[str, ...]
     faults: tuple[str, ...]
+    numbered: tuple[str, ...] = ()
+    _columns: dict[int, Cells] = field(default_factory=dict, init=False, repr=False)
 
-    def column(self, position: int) -> list[str]:
-        """Return the N cells of a column."""
-        return [row[position] for row in self.rows]
+    def column(self, position: int) -> Cells:
+        """Return the N cells of a column; they are looked through once."""
+        if position not in self._columns:
+            self._columns[position] = Cells.of(self.header[position], self.cells[:, position])
+        return self._columns[position]
+
+    @cached_property
+    def filled(self) -> Grid:
+        """The table without rows in which every cell is empty (spreadsheets leave them behind)."""
+        kept = (self.cells != "").any(axis=1)
+        if kept.all():
+            return self
+        note = f"{counted(int((~kept).sum()), 'empty row')} left out"
+        return replace(self, lines=self.lines[kept], cells=self.cells[kept], notes=(*self.notes, note))
 
 
 def read_grid(
@@ -86,42 +205,54 @@ def read_grid(
     """
     path = getattr(spec, key) or ""
     data = read_bytes(path, key)
-    text, notes = decode(path, data, key, strict=spec.strict)
-    text = _blanked(text, spec.skip_rows)
-    text, stated = (text, None) if spec.strict else _without_sep_line(text)
-    separator = _separator(spec, text, stated, notes)
+    units = None if table_units is None else tuple(table_units.items())
+    way = _Way(path, key, spec.separator, spec.skip_rows, spec.strict, least, units)
+    grid = _grid(data, way)
+    if grid.numbered and _named_by_user(spec, grid.numbered):
+        return _grid(data, replace(way, named_by_numbers=True))
+    return grid
+
+
+@lru_cache(maxsize=_KEPT_FILES)  # by content: one command plans several experiments on a table
+def _grid(data: bytes, way: _Way) -> Grid:
+    path, key = way.path, way.key
+    text, notes = decode(path, data, key, strict=way.strict)
+    text = _blanked(text, way.skip_rows)
+    text, stated = (text, None) if way.strict else _without_sep_line(text)
+    separator = _separator(way, text, stated, notes)
     raw = list(split_rows(path, text, separator, key))
     if not raw:
         rest = "no line is left", "it is the number of lines above the names"
-        raise csv_error("skip_rows", spec.skip_rows, *rest, fix={"skip_rows": "0"})
-    start = 0 if spec.strict else _first_of_table(raw)
+        raise csv_error("skip_rows", way.skip_rows, *rest, fix={"skip_rows": "0"})
+    start = 0 if way.strict else _first_of_table(raw)
     if start:
-        notes.append(
-            f"{_count(start, 'line')} above the column names left out, as {shorten(','.join(raw[0][1]))!r}"
-        )
+        what = shorten(",".join(raw[0][1]))
+        notes.append(f"{counted(start, 'line')} above the column names left out, as {what!r}")
     first = [visible(cell) for cell in raw[start][1]]
-    repeated = frozenset(name for name, times in Counter(first).items() if name and times > 1)
-    header, raw = _header(spec, path, raw[start:], separator, notes, key, least)
+    header, raw, numbered = _header(way, raw[start:], separator, notes)
     _refuse_decimal_comma(path, header, raw, separator, key)
-    rows, faults = _even(header, raw, notes, strict=spec.strict)
+    rows, faults = _even(header, raw, notes, strict=way.strict)
     if not rows:
         raise csv_error(key, path, "no row has as many cells as there are names", *faults[:1])
-    units = {} if spec.strict else units_line(key, path, header, [row for _, row in rows], table_units)
+    units = {} if way.strict else _units_line(way, header, [row for _, row in rows[:_LOOKED_AT]])
     if units:
         notes.append(f"line {rows[0][0]} is read as a line of units")
         rows = rows[1:]
+    cells = np.empty((len(rows), len(header)), dtype=object)
+    cells[:] = [row for _, row in rows]
     return Grid(
-        path,
-        key,
-        hashlib.sha256(data).hexdigest(),
-        separator,
-        tuple(header),
-        tuple(line for line, _ in rows),
-        tuple(cells for _, cells in rows),
-        units,
-        repeated,
-        tuple(notes),
-        tuple(faults),
+        path=path,
+        key=key,
+        sha256=hashlib.sha256(data).hexdigest(),
+        separator=separator,
+        header=tuple(header),
+        lines=np.array([line for line, _ in rows], dtype=np.int64),
+        cells=cells,
+        units=units,
+        repeated=frozenset(name for name, times in Counter(first).items() if name and times > 1),
+        notes=tuple(notes),
+        faults=tuple(faults),
+        numbered=numbered,
     )
 
 
@@ -131,11 +262,11 @@ def split_rows(path: str, text: str, separator: str, key: str = "path") -> Itera
     Raises:
         DataError: where the quoting is broken.
     """
+    lines: Iterator[str] = (found[0] for found in _LINE.finditer(text))
     if separator == " ":
-        text = _BLANKS.sub(" ", _END_BLANKS.sub("", text))
-    reader = csv.reader(
-        io.StringIO(text, newline=""), delimiter=separator, skipinitialspace=True, strict=True
-    )
+        lines = map(_single_blanks, lines)
+    # csv and not pandas: it alone says where a row begins, which quote is wrong, and how long each row is
+    reader = csv.reader(lines, delimiter=separator, skipinitialspace=True, strict=True)
     while True:
         start = reader.line_num + 1
         try:
@@ -150,6 +281,11 @@ def split_rows(path: str, text: str, separator: str, key: str = "path") -> Itera
             yield start, cells
 
 
+def _single_blanks(line: str) -> str:
+    body = line.rstrip("\r\n")
+    return _BLANKS.sub(" ", body.rstrip(" \t")) + line[len(body) :]
+
+
 def refuse_repeated(grid: Grid, names: Iterable[str], key: str = "path") -> None:
     """Refuse names given by the user that several columns have: nobody can tell which is meant.
 
@@ -160,20 +296,6 @@ def refuse_repeated(grid: Grid, names: Iterable[str], key: str = "path") -> None
     if wrong:
         text = "; ".join(f"two columns are named {shorten(name)!r}" for name in wrong)
         raise csv_error(key, grid.path, text, "the first line must hold the column names, all different")
-
-
-def without_empty_tail(grid: Grid) -> Grid:
-    """Return the table without rows in which every cell is empty (spreadsheets leave them behind)."""
-    kept = [position for position, row in enumerate(grid.rows) if any(row)]
-    if len(kept) == len(grid.rows):
-        return grid
-    note = f"{_count(len(grid.rows) - len(kept), 'empty row')} left out"
-    return replace(
-        grid,
-        lines=tuple(grid.lines[position] for position in kept),
-        rows=tuple(grid.rows[position] for position in kept),
-        notes=(*grid.notes, note),
-    )
 
 
 def _blanked(text: str, lines: int) -> str:
@@ -195,12 +317,12 @@ def _without_sep_line(text: str) -> tuple[str, str | None]:
     return text, None
 
 
-def _separator(spec: CsvSpec, text: str, stated: str | None, notes: list[str]) -> str:
-    if spec.separator is not None:
-        return parse_separator(spec.separator)
+def _separator(way: _Way, text: str, stated: str | None, notes: list[str]) -> str:
+    if way.separator is not None:
+        return parse_separator(way.separator)
     if stated is not None:
         return parse_separator(stated)
-    if spec.strict:
+    if way.strict:
         return ","
     found = max(SEPARATORS, key=lambda mark: _fit(text, mark))
     if _fit(text, found)[0] < _FITS:
@@ -254,35 +376,37 @@ def _names(cells: Sequence[str], width: int) -> bool:
 
 
 def _header(
-    spec: CsvSpec, path: str, raw: list[Row], separator: str, notes: list[str], key: str, least: int
-) -> tuple[list[str], list[Row]]:
+    way: _Way, raw: list[Row], separator: str, notes: list[str]
+) -> tuple[list[str], list[Row], tuple[str, ...]]:
+    """Return the names, the rows below them, and the first line where it is a row of numbers and no names."""
     names = [visible(cell) for cell in raw[0][1]]
-    if len(_without_tail(names)) < least:
+    if len(_without_tail(names)) < way.least:
         shown = "\\t" if separator == "\t" else separator
         line = "".join(raw[0][1])
         others = [mark for mark in SEPARATORS if mark in line and mark != separator]
         what = "\\t" if others[:1] == ["\t"] else "".join(others[:1])
         fix = f"set dataset.separator='{what}'" if others else "it needs a target and one input at least"
-        text = f"only one column found in {path}: {shorten(visible(line))!r}"
+        text = f"only one column found in {way.path}: {shorten(visible(line))!r}"
         raise csv_error("separator", f"'{shown}'", text, fix, fix={"separator": what} if others else None)
     if len(raw) == 1:
-        raise csv_error(key, path, "the file has column names but no rows", "add the rows")
-    if spec.strict:
+        raise csv_error(way.key, way.path, "the file has column names but no rows", "add the rows")
+    if way.strict:
         repeated = first_repeated(name for name in names if name)
         if repeated is not None:
             fix = "the first line must hold the column names, all different"
-            raise csv_error(key, path, f"two columns are named {shorten(repeated)!r}", fix)
-        return names, raw[1:]
+            raise csv_error(way.key, way.path, f"two columns are named {shorten(repeated)!r}", fix)
+        return names, raw[1:], ()
     widest = max(len(cells) for _, cells in raw[1:])
-    while len(names) > max(widest, least) and not names[-1]:
+    while len(names) > max(widest, way.least) and not names[-1]:
         names.pop()
     if all(len(name) > 2 and name[0] == name[-1] == "'" for name in names):
         notes.append("the column names are read without their quotes")
         names = [name[1:-1].strip() for name in names]
-    if all(plain_number(name) is not None for name in names if name) and not _named_by_user(spec, names):
+    numbers = [plain_number(name) for name in names if name]
+    if None not in numbers and not way.named_by_numbers and not _rising(numbers):
         notes.append(f"the first line holds numbers only: the columns are named c1 to c{len(names)}")
-        return [f"c{position + 1}" for position in range(len(names))], raw
-    return _distinct(names, notes), raw[1:]
+        return [f"c{position + 1}" for position in range(len(names))], raw, tuple(names)
+    return _distinct(names, notes), raw[1:], ()
 
 
 def _refuse_decimal_comma(
@@ -298,12 +422,14 @@ def _refuse_decimal_comma(
 
 
 def _named_by_user(spec: CsvSpec, names: Sequence[str]) -> bool:
-    """Whether a first line of numbers holds names: 0, 1, 2, ... as programs give them, or the user's target."""
-    numbers = [plain_number(name) for name in names if name]
-    if all(b - a == 1.0 for a, b in itertools.pairwise(each or 0.0 for each in numbers)):
-        return True
+    """Whether a first line of numbers holds names: the user's target is one of them."""
     given = spec.target if isinstance(spec.target, list | tuple) else str(spec.target).strip("[]").split(",")
     return all(str(each).strip() in names for each in given)
+
+
+def _rising(numbers: Sequence[float | None]) -> bool:
+    """Whether a first line of numbers is 0, 1, 2, ..., as programs name columns."""
+    return all(b - a == 1.0 for a, b in itertools.pairwise(each or 0.0 for each in numbers))
 
 
 def _distinct(names: Sequence[str], notes: list[str]) -> list[str]:
@@ -353,7 +479,7 @@ def _even(
             faults.append(f"line {line} has {len(wide)} cells, the header has {len(header)}")
     if padded:
         notes.append(
-            f"{_count(padded, 'row')} with fewer cells, the last of them empty: the others are empty, too"
+            f"{counted(padded, 'row')} with fewer cells, the last of them empty: the others are empty, too"
         )
     return rows, faults
 
@@ -365,7 +491,7 @@ def _without_footer(raw: Sequence[Row], width: int, notes: list[str]) -> Sequenc
         stop -= 1
     if stop < len(raw):
         shown = shorten(next(cell for cell in raw[stop][1] if cell))
-        notes.append(f"{_count(len(raw) - stop, 'line')} below the table left out, as {shown!r}")
+        notes.append(f"{counted(len(raw) - stop, 'line')} below the table left out, as {shown!r}")
     return raw[:stop]
 
 
@@ -381,5 +507,93 @@ def _without_tail(cells: Sequence[str]) -> list[str]:
     return kept
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
+def _units_line(way: _Way, header: Sequence[str], rows: Sequence[Sequence[str]]) -> dict[str, str]:
+    """Return column name -> unit if the first row holds units; in a file that belongs to a table, the table's.
+
+    Raises:
+        DataError: if file and table have a unit for a column, and not the same.
+    """
+    if way.units is None:
+        return _units_in(header, rows)
+    table = dict(way.units)
+    found = {name: visible(cell) for name, cell in zip(header, rows[0], strict=True) if cell}
+    shared = [name for name in found if name in table]
+    if shared and all(found[name] == table[name] for name in shared):
+        return found
+    if not shared or not _units_in(header, rows):
+        return {}
+    name = next(name for name in shared if found[name] != table[name])
+    fault = (
+        f"column {shorten(name)!r} is in {shorten(found[name])!r}, in the table in {shorten(table[name])!r}"
+    )
+    raise csv_error(way.key, way.path, fault, "convert it, and write the table's unit")
+
+
+def _units_in(header: Sequence[str], rows: Sequence[Sequence[str]]) -> dict[str, str]:
+    """Return the units if the first row holds some: no number in it, in columns that hold numbers otherwise."""
+    if len(rows) < 3:
+        return {}
+    first, later = rows[0], rows[1:]
+    if any(like_number(cell) for cell in first):
+        return {}
+    numeric = [
+        position
+        for position in range(len(header))
+        if all(is_missing(cells[position]) or like_number(cells[position]) for cells in later)
+        and any(like_number(cells[position]) for cells in later)
+    ]
+    if not numeric or any(is_missing(first[position]) and first[position] for position in numeric):
+        return {}
+    if all(first[position].casefold() in MISSING_MARKS | {""} for position in numeric):
+        return {}  # a row of gaps
+    if sum(bool(first[position]) for position in numeric) * 2 < len(numeric):
+        return {}
+    return {header[position]: visible(cell) for position, cell in enumerate(first) if cell}
+
+
+def read_second(
+    spec: CsvSpec, key: str, reading: Mapping[str, str], wanted: Callable[[Sequence[str]], bool]
+) -> Grid:
+    """Read the file `dataset.KEY`: with the separator that is stated, else the table's, else the one that is found.
+
+    Lines above the names are the file's own: those of the table, `dataset.skip_rows`, are skipped only where the names
+    are not found otherwise.
+
+    Args:
+        spec: the file and what the user states.
+        key: of the file.
+        reading: `Dataset.reading` of the table; empty where it is not known.
+        wanted: whether a header has the columns that are needed.
+
+    Returns:
+        the cells; where no way of reading gives the columns, those of the last way.
+
+    Raises:
+        DataError: if there is no such file, or it is no table.
+    """
+    separators = [spec.separator] if spec.separator is not None else [reading.get("separator"), None]
+    found, fault = None, None
+    units = units_of(reading)
+    for separator in dict.fromkeys(separators):
+        for lines in dict.fromkeys((0, spec.skip_rows)):
+            try:
+                grid = read_grid(replace(spec, separator=separator, skip_rows=lines), key, 1, units)
+            except DataError as error:
+                fault = error
+                continue
+            if wanted(grid.header):
+                if not (grid.cells != "").any():
+                    raise csv_error(key, grid.path, "every row is empty", "add the rows")
+                return grid
+            found = grid if lines == 0 else found or grid
+    if found is None:
+        assert fault is not None  # a way of reading gives cells or a fault
+        raise fault
+    return found
+
+
+def units_of(reading: Mapping[str, str]) -> dict[str, str] | None:
+    """Return column -> unit of the table; None where nothing is known of the table."""
+    if format_of(reading) is None:
+        return None
+    return {key[len(UNIT) :]: unit for key, unit in reading.items() if key.startswith(UNIT)}

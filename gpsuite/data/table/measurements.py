@@ -14,14 +14,18 @@ from gpsuite.arrays import BoolArray, FloatArray
 from gpsuite.data.dataset import Dataset, SafetyColumn, Side
 from gpsuite.data.hashing import json_hash
 from gpsuite.data.spec import MISSING, CsvSpec
-from gpsuite.data.table.cells import read_columns, reading_of
-from gpsuite.data.table.columns import Column
-from gpsuite.data.table.layout import Grid, read_grid, refuse_repeated, without_empty_tail
+from gpsuite.data.table.layout import Grid, read_grid, read_second, refuse_repeated
 from gpsuite.data.table.names import choose_columns, csv_error, name_list, other_columns, shorten
-from gpsuite.data.table.reading import otherwise_written, reading_of_table
-from gpsuite.data.table.rows import all_others, bad_cells, complete_rows, gap_cells, leaving_out, shown_faults
-from gpsuite.data.table.second_file import read_second
-from gpsuite.data.table.spread import check_spread
+from gpsuite.data.table.roles import Column, otherwise_written, read_columns, reading_of, reading_of_table
+from gpsuite.data.table.rows import (
+    all_others,
+    bad_cells,
+    check_spread,
+    complete_rows,
+    gap_cells,
+    leaving_out,
+    shown_faults,
+)
 
 _MOST = 1e150
 _LIMIT = re.compile(r"(<=?|≤|>=?|≥)?\s*(\S+)")
@@ -41,7 +45,7 @@ def read_measurements(spec: CsvSpec) -> Dataset:
         DataError: if a file, a column, a cell or the limit is not usable, an output was never measured, or no measured
             row is safe.
     """
-    grid = without_empty_tail(read_grid(spec))
+    grid = read_grid(spec).filled
     positions = _choose(spec, grid)
     limit, side = parse_limit(spec.limit)
     notes = list(grid.notes)
@@ -159,7 +163,7 @@ def _read_candidates(
 ) -> tuple[Grid, FloatArray]:
     """Return the file's cells and the inputs [n, D] in the order of those of the table, whose columns are `header`."""
     key, names = "candidates", [column.name for column in inputs]
-    grid = without_empty_tail(read_second(spec, key, reading, set(names).issubset))
+    grid = read_second(spec, key, reading, set(names).issubset).filled
     absent = [name for name in names if name not in grid.header]
     if absent:
         text = f"no column {', '.join(repr(shorten(name)) for name in absent)}"

@@ -12,15 +12,19 @@ from gpsuite.arrays import BoolArray, FloatArray, IntArray
 from gpsuite.data.dataset import TASKS, Dataset, Task
 from gpsuite.data.hashing import json_hash
 from gpsuite.data.spec import MISSING, CsvSpec
-from gpsuite.data.table.cells import read_columns, reading_of
-from gpsuite.data.table.columns import Column, encode, levels_in
-from gpsuite.data.table.labels import label_column
-from gpsuite.data.table.layout import Grid, read_grid, refuse_repeated, without_empty_tail
+from gpsuite.data.table.layout import Grid, read_grid, refuse_repeated
 from gpsuite.data.table.measurements import read_measurements
 from gpsuite.data.table.names import choose_columns, csv_error, name_list, other_columns, shorten
-from gpsuite.data.table.reading import reading_of_table
-from gpsuite.data.table.rows import LARGEST_LOSS, all_others, complete_rows, leaving_out
-from gpsuite.data.table.spread import check_spread
+from gpsuite.data.table.roles import (
+    Column,
+    encode,
+    label_column,
+    levels_in,
+    read_columns,
+    reading_of,
+    reading_of_table,
+)
+from gpsuite.data.table.rows import LARGEST_LOSS, all_others, check_spread, complete_rows, leaving_out
 from gpsuite.errors import DataError, unknown_name
 from gpsuite.text import counted
 
@@ -70,11 +74,11 @@ def read_resolved(spec: CsvSpec) -> tuple[Dataset, CsvSpec]:
         }
         return dataset, replace(spec, **names)
     _refuse_unused(spec, task)
-    grid = without_empty_tail(read_grid(spec))
+    grid = read_grid(spec).filled
     choice = choose(spec, task, grid.header)
     named = choice.targets if all_others(spec, grid.header) else [*choice.targets, *choice.inputs]
     refuse_repeated(grid, [grid.header[position] for position in named])
-    _refuse_too_few(spec, len(grid.rows))
+    _refuse_too_few(spec, len(grid.cells))
     dataset = _assemble(spec, task, grid, choice)
     resolved: dict[str, Any] = {"target": [grid.header[column] for column in choice.targets]}
     if not all_others(spec, grid.header):
@@ -164,7 +168,7 @@ def _assemble(spec: CsvSpec, task: Task, grid: Grid, choice: Choice) -> Dataset:
         citation=spec.citation,
         notes=tuple(notes),
         groups=groups,
-        lines=np.array(grid.lines, dtype=np.int64)[kept],
+        lines=grid.lines[kept],
         categories=levels_in(inputs, kept),
         reading=reading_of_table(grid, written, inputs),
     )
@@ -204,8 +208,8 @@ def _number_target(spec: CsvSpec, column: Column) -> Column:
 
 
 def _class_target(spec: CsvSpec, grid: Grid, position: int) -> Column:
-    column = label_column(grid.header[position], grid.column(position), strict=spec.strict)
-    if len(column.bad) <= LARGEST_LOSS * len(grid.rows):
+    column = label_column(grid.column(position), strict=spec.strict)
+    if len(column.bad) <= LARGEST_LOSS * len(grid.cells):
         return column
     text = f"column {shorten(column.name)!r} holds numbers, as {next(iter(column.bad.values()))}, no labels"
     raise _other_experiment(spec, text, "pac_bayes/regression", "regression")
@@ -283,3 +287,27 @@ def _copies(X: FloatArray, y: FloatArray, notes: list[str]) -> IntArray | None:
         f"{repeated} of {len(groups)} rows are copies of others: guarantees hold if all are draws, or all stored again"
     )
     return groups
+
+
+LABELS = 2  # a target of so many different whole numbers is a class
+
+
+def suggested_task(spec: CsvSpec) -> Task:
+    """Return classification for a target of texts, or of two whole numbers; else regression.
+
+    A target that is missing or not a column, or of numbers of which some cannot be read, is left to the reader, which
+    says what is wrong.
+
+    Raises:
+        DataError: if the file, or the choice of the target, is not usable.
+    """
+    if spec.target in (None, MISSING, ""):
+        return "regression"
+    grid = read_grid(spec).filled
+    choice = choose(spec, "regression", grid.header)
+    position = choice.targets[0]
+    # all columns of the dataset decide how its numbers are written
+    column = read_columns(spec, grid, [position, *choice.inputs], [])[0][position]
+    different = np.unique(column.values[~np.isnan(column.values)])
+    two = len(different) == LABELS and bool((different == np.floor(different)).all()) and not column.bad
+    return "classification" if two or column.kind not in ("number", "empty") else "regression"

@@ -1,4 +1,4 @@
-"""Which rows of a table are used: gaps, cells that cannot be read, and what is wrong, all of it at once."""
+"""Which rows of a table are used, and everything that is wrong with them at once."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gpsuite.arrays import BoolArray
+from gpsuite.arrays import BoolArray, FloatArray
 from gpsuite.data.spec import CsvSpec
-from gpsuite.data.table.columns import Column
 from gpsuite.data.table.layout import Grid
 from gpsuite.data.table.names import choose_columns, csv_error, name_list, shorten
+from gpsuite.data.table.roles import Column
 from gpsuite.errors import DataError, unknown_name
 
 MISSING_RULES = ("error", "drop_rows", "drop_columns")
@@ -63,14 +63,14 @@ def faulty(
     """Build the error that names every fault, with the settings under which the rest can be used."""
     columns = [*targets, *inputs]
     lost = int(np.any([column.unread for column in columns], axis=0).sum())
-    worst = [column.name for column in inputs if column.unread.sum() > LARGEST_LOSS * len(grid.rows)]
+    worst = [column.name for column in inputs if column.unread.sum() > LARGEST_LOSS * len(grid.cells)]
     text = shown_faults(faults)
     if worst and len(worst) < len(inputs) and not grid.faults:
         advice = f"mend {_them(faults)}, or leave out what does not hold numbers:"
         return csv_error("path", spec.path, text, advice, fix=leaving_out(spec, grid.header, inputs, worst))
-    if lost < len(grid.rows) // 2:
+    if lost < len(grid.cells) // 2:
         ragged = len(grid.faults)
-        advice = f"mend {_them(faults)}, or leave out {lost + ragged} of {len(grid.rows) + ragged} rows:"
+        advice = f"mend {_them(faults)}, or leave out {lost + ragged} of {len(grid.cells) + ragged} rows:"
         return csv_error("path", spec.path, text, advice, fix={"missing": "drop_rows"})
     return csv_error("path", spec.path, text, f"mend {_them(faults)}")
 
@@ -88,7 +88,7 @@ def bad_cells(grid: Grid, columns: Sequence[Column]) -> list[str]:
     faults = []
     for column in columns:
         name, texts = shorten(column.name), list(column.bad.values())
-        if column.kind != "category" and len(texts) > max(len(grid.rows) // 2, 1):
+        if column.kind != "category" and len(texts) > max(len(grid.cells) // 2, 1):
             faults.append(f"column {name!r} holds texts, as {shorten(texts[0])!r}: numbers are needed")
             continue
         faults += [
@@ -122,7 +122,7 @@ def _why(column: Column, text: str) -> str:
 
 
 def _gap(grid: Grid, column: Column, row: int) -> str:
-    text = grid.rows[row][grid.header.index(column.name)]
+    text = grid.cells[row, grid.header.index(column.name)]
     return f"{shorten(text)!r} stands for a missing value" if text else "the cell is empty"
 
 
@@ -186,3 +186,22 @@ def _too_many(
         columns = f"without the columns that have gaps {labelled} rows are left:"
         return csv_error("path", spec.path, text, columns, fix={"missing": "drop_columns"})
     return csv_error("path", spec.path, text, "fill the gaps, or name fewer columns by dataset.inputs=[...]")
+
+
+def check_spread(path: str, numbers: FloatArray, names: Sequence[str], key: str = "path") -> None:
+    """Refuse columns [N, K] that vary, but whose variance leaves float64; NaN does not count.
+
+    Raises:
+        DataError: naming every such column.
+    """
+    low, high = np.nanmin(numbers, axis=0), np.nanmax(numbers, axis=0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        deviation = np.nanstd(numbers, axis=0)
+    wrong = np.flatnonzero((low < high) & (~np.isfinite(deviation) | (deviation == 0.0)))
+    if len(wrong):
+        text = "; ".join(
+            f"column {shorten(names[column])!r} goes from {low[column]:g} to {high[column]:g}"
+            for column in wrong[:20]
+        )
+        fix = "write it in a larger or smaller unit"
+        raise csv_error(key, path, f"{text}: its variance cannot be computed", fix)

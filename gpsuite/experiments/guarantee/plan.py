@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.data.spec import CsvSpec, from_plain
-from gpsuite.data.table.inputs import NewRows, read_inputs
+from gpsuite.data.table.new_rows import NewRows, read_inputs
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import Request, Task, require
 from gpsuite.experiments.guarantee.classification import check_classes

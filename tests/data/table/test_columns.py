@@ -9,10 +9,9 @@ import pytest
 
 from gpsuite.data import read_csv
 from gpsuite.data.spec import CsvSpec
-from gpsuite.data.table.columns import Column, plain_column, read_column
 from gpsuite.data.table.describe import describe_table
 from gpsuite.data.table.formats import NumberFormat, yes_and_no
-from gpsuite.data.table.labels import label_column
+from gpsuite.data.table.roles import Column, label_column, plain_column, read_column
 from gpsuite.errors import DataError
 from tests.data.made_up_data import write
 

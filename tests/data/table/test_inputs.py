@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from gpsuite.data.spec import CsvSpec
-from gpsuite.data.table.inputs import inputs_of_file, read_inputs
-from gpsuite.data.table.read import read_csv
-from gpsuite.data.table.task import suggested_task
+from gpsuite.data.table.new_rows import inputs_of_file, read_inputs
+from gpsuite.data.table.read import read_csv, suggested_task
 from gpsuite.errors import DataError
 
 

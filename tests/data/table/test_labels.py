@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpsuite.data.table.labels import label_column
+from gpsuite.data.table.roles import label_column
 from gpsuite.errors import DataError
 
 

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from gpsuite.data.spec import CsvSpec
-from gpsuite.data.table.inputs import NewRows, inputs_of_file, read_inputs
-from gpsuite.data.table.read import read_csv
-from gpsuite.data.table.task import suggested_task
+from gpsuite.data.table.new_rows import NewRows, inputs_of_file, read_inputs
+from gpsuite.data.table.read import read_csv, suggested_task
 from gpsuite.errors import DataError
 from tests.data.made_up_data import csv_spec, write
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpsuite.data.table.layout import read_grid, split_rows
-from gpsuite.data.table.text import decode, parse_separator, read_bytes
+from gpsuite.data.table.layout import decode, parse_separator, read_bytes, read_grid, split_rows
 from gpsuite.errors import DataError
 from gpsuite.text import typed_path
 from tests.data.made_up_data import csv_spec, table, write

@@ -12,14 +12,11 @@ import numpy as np
 
 from gpsuite.arrays import FloatArray
 from gpsuite.data.spec import CsvSpec
-from gpsuite.data.table.cells import read_columns
 from gpsuite.data.table.formats import NumberFormat, is_missing
-from gpsuite.data.table.layout import Grid, refuse_repeated
+from gpsuite.data.table.layout import Grid, read_second, refuse_repeated
 from gpsuite.data.table.names import csv_error, name_list, shorten
-from gpsuite.data.table.reading import otherwise_written
-from gpsuite.data.table.rows import bad_cells, gap_cells, shown_faults
-from gpsuite.data.table.second_file import read_second
-from gpsuite.data.table.spread import check_spread
+from gpsuite.data.table.roles import otherwise_written, read_columns
+from gpsuite.data.table.rows import bad_cells, check_spread, gap_cells, shown_faults
 from gpsuite.text import visible
 
 _KEY = "new"
@@ -84,8 +81,9 @@ def read_inputs(
 
 def _trimmed(grid: Grid) -> Grid:
     """Return the table without empty rows at its end; one between others counts, as the predictions' numbers do."""
-    count = max((number for number, row in enumerate(grid.rows, start=1) if any(row)), default=0)
-    return replace(grid, lines=grid.lines[:count], rows=grid.rows[:count])
+    filled = np.flatnonzero((grid.cells != "").any(axis=1))
+    count = int(filled[-1]) + 1 if len(filled) else 0
+    return replace(grid, lines=grid.lines[:count], cells=grid.cells[:count])
 
 
 def _has_all(header: Sequence[str], names: Sequence[str]) -> bool:
@@ -125,7 +123,7 @@ def _numbers(
 
 def _texts(grid: Grid, position: int, written: NumberFormat) -> list[str]:
     """Return a sentence for each cell of a column that is neither a number nor missing, or one if all are texts."""
-    name, cells = shorten(grid.header[position]), grid.column(position)
+    name, cells = shorten(grid.header[position]), grid.cells[:, position].tolist()
     if all(is_missing(cell) or written.number(cell) is None for cell in cells) and not _DATE.fullmatch(
         cells[0]
     ):
@@ -143,7 +141,7 @@ def _levels(
     """Return 0 and 1 for each level; of several levels every cell must be one."""
     found, faults = {}, []
     for column in dict.fromkeys(column for column, _ in categories.values()):
-        cells = [visible(cell) for cell in grid.column(grid.header.index(column))]
+        cells = [visible(cell) for cell in grid.cells[:, grid.header.index(column)]]
         known = learned.get(column) or [level for name, level in categories.values() if name == column]
         # of two levels one has an input: where the other is not known, all other cells must be the same
         others = sorted({cell for cell in cells if cell not in known})
