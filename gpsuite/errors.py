@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import importlib.util
 from collections.abc import Iterable, Mapping
 
 
@@ -44,4 +45,21 @@ def unknown_name(kind: str, name: str, allowed: Iterable[str]) -> UserError:
     names = sorted(allowed)
     return UserError(
         f"{kind}={name}: unknown {kind}{nearest(name, names)}\nvalid: {', '.join(names)}", key=kind
+    )
+
+
+def missing_package(package: str, extra: str, asked: str, instead: str) -> UserError | None:
+    """Return the error for a package that only some runs need, or None where it is installed.
+
+    Args:
+        package: the name it is imported by.
+        extra: the extra of gpsuite that installs it.
+        asked: the setting or command that needs it, as typed.
+        instead: what works without it.
+    """
+    if importlib.util.find_spec(package) is not None:
+        return None
+    return UserError(
+        f"{asked}: the package {package} is not installed\npip install 'gpsuite[{extra}]', or {instead}",
+        key=asked.split("=")[0],
     )

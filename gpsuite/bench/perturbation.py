@@ -10,6 +10,7 @@ from scipy.sparse import csc_array
 
 from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.bench.timing import BenchCase, Work
+from gpsuite.errors import missing_package
 from gpsuite.methods.perturbation.ellipsoid import (
     PerturbedQuadratic,
     in_metric,
@@ -223,6 +224,9 @@ def _by_programs(quadratic: PerturbedQuadratic) -> list[float]:
 
 
 def _program(A: FloatArray, b: FloatArray, c: float) -> float:
+    missing = missing_package("clarabel", "peers", "bench perturbation", "time another family")
+    if missing is not None:
+        raise missing
     import clarabel
 
     p = len(b)

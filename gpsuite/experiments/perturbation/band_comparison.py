@@ -13,6 +13,7 @@ from scipy.special import ndtri
 from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.data.generators.noises import NOISES, draw_noise
+from gpsuite.errors import missing_package
 from gpsuite.experiments.base import (
     EXPERIMENTS,
     Experiment,
@@ -109,10 +110,18 @@ class BandTask:
 
 
 def plan(request: Request[BandSettings]) -> list[Task[BandTask]]:
-    """Return one task per noise and band."""
-    return [
-        _task(request, noise, band) for noise in request.settings.noises for band in request.settings.bands
-    ]
+    """Return one task per noise and band.
+
+    Raises:
+        UserError: if a band needs a library that is not installed.
+    """
+    bands = request.settings.bands
+    others = [band for band in bands if band.startswith("mapie")]
+    ours = ",".join(band for band in bands if band not in others)
+    missing = missing_package("mapie", "peers", f"bands={','.join(others)}", f"without it: bands=[{ours}]")
+    if others and missing is not None:
+        raise missing
+    return [_task(request, noise, band) for noise in request.settings.noises for band in bands]
 
 
 def _task(request: Request[BandSettings], noise: str, band: str) -> Task[BandTask]:

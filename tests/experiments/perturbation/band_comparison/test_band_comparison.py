@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -123,3 +124,11 @@ def test_regions_hold_the_function() -> None:
     """At least the stated 0.9, were it exact: 40 data sets leave it above 0.75 but once in a thousand."""
     for task in plan(REGION, "data_sets=40", "rows=60")[:2]:
         assert run(task).arrays["everywhere"].mean() > 0.75
+
+
+def test_a_band_of_a_library_that_is_not_installed_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    said = r"(?s)bands=mapie_split.*not installed.*gpsuite\[peers\].*bands=\[gp_credible\]"
+    with pytest.raises(UserError, match=said):
+        plan("bands=[gp_credible,mapie_split]")
+    assert plan("bands=[gp_credible]")  # needs no other library
