@@ -85,6 +85,7 @@ def stable_cholesky(
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.size == 0:
         raise ValueError(f"a square matrix is needed, got shape {matrix.shape}")
     _require_finite(matrix)
+    # relative to the diagonal, so that a scaled problem gets the scaled jitter
     scale = max(float(np.mean(np.diagonal(matrix))), 0.0)
     for relative in jitters:
         jitter = relative * scale

@@ -108,6 +108,7 @@ class RecordedLoss:
     def evaluate(self, point: FloatArray) -> tuple[float, FloatArray]:
         if self.evaluations and self.budget.exhausted:
             raise BudgetEndedError(self.budget.reason)
+        # an evaluation that would end after the budget is not begun
         if self.evaluations and not self.budget.has_room(self._longest):
             raise BudgetEndedError(NO_ROOM)
         if not self.evaluations:
@@ -191,6 +192,7 @@ def minimise(
             callback=search.count_iteration,
             options={
                 "ftol": rules.decrease,
+                # the limit holds in the variables' own unit
                 "gtol": unit * rules.slope,
                 "maxiter": MAX_ITERATIONS,
                 "maxfun": 20 * MAX_ITERATIONS,
@@ -226,6 +228,7 @@ def _conclude(search: RecordedLoss, result: OptimizeResult, box: Bounds | None) 
     slope = _projected_slope(search.best, box)
     if slope <= STALLED_GRADIENT * max(1.0, abs(search.best.loss)):
         reason = f"converged to working precision, largest slope {slope:.1e}"
+        # the line search can no longer tell the losses apart: an end as good as scipy allows
         return search.minimum("done", reason, message, stalled=True)
     reason = f"line search failed with slope {slope:.1e}, {len(search.failures)} non-finite steps"
     return search.minimum("diverged", reason, message, stalled=True)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,10 @@ import pytest
 
 from gpsuite.errors import UserError
 from gpsuite.methods import active_learning, pac_bayes, perturbation, robustness, wasserstein
+from gpsuite.methods.active_learning import MeasurementPlanner, SafetyLimit
 from gpsuite.methods.conformal import LeaveOneOut
+from gpsuite.methods.perturbation import LinearLSSVM, ModelClass, confidence_region
+from gpsuite.methods.robustness import BinaryProblem, ModelSpec
 from gpsuite.methods.wasserstein import split_rows
 
 RNG = np.random.default_rng(0)
@@ -193,3 +198,39 @@ def test_labels_may_be_floats_and_targets_integers() -> None:
     counts = split_rows(inputs, np.arange(40) % 3, 0.2, np.random.default_rng(0))
     found = wasserstein.fit_regressor("svgp", counts, wasserstein.GWIOptions(prior_evaluations=1), training)
     assert found.predict(inputs)[0].shape == (40,)
+
+
+# The names that pac_bayes and robustness export are loaded when the first is asked for.
+@pytest.mark.parametrize("package", ["gpsuite.methods.pac_bayes", "gpsuite.methods.robustness"])
+def test_every_exported_name_is_there_and_no_other(package: str) -> None:
+    room = import_module(package)
+    names = room.__all__
+    assert len(names) > 5 and all(getattr(room, name) is not None for name in names)
+    with pytest.raises(AttributeError, match="no attribute 'math'"):
+        _ = room.math
+
+
+# What newcomers hand over first: a seed for a generator, a name for a link.
+INPUTS, y = np.arange(12.0).reshape(6, 2) ** 0.5, np.array([1.0, -1.0, 1.0, 1.0, -1.0, 1.0])
+
+FACES: dict[str, Callable[[Any], object]] = {
+    "planner": lambda rng: MeasurementPlanner(SafetyLimit(1.0, "below"), rng),
+    "region": lambda rng: confidence_region(
+        INPUTS, y, ModelClass(partial(LinearLSSVM, C=1.0)), q=1, m=4, rng=rng
+    ),
+    "rows": lambda rng: split_rows(INPUTS, y, 0.2, rng),
+}
+
+
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("rng", [3, None, np.random.RandomState(0)])
+def test_what_is_no_generator_is_refused_with_what_would_be(face: str, rng: object) -> None:
+    expected = rf"a random generator is needed, numpy.random.default_rng\({3 if rng == 3 else ''}\)"
+    with pytest.raises(TypeError, match=expected):
+        FACES[face](rng)
+    FACES[face](np.random.default_rng(3))
+
+
+def test_the_name_of_a_link_is_refused_with_how_to_get_it() -> None:
+    with pytest.raises(TypeError, match=r"link='probit': a link is needed, LINKS.get\('probit'\)"):
+        BinaryProblem(INPUTS, y, ModelSpec(), "probit")  # type: ignore[arg-type]

@@ -60,6 +60,7 @@ class ConditionedVector:
         earlier = self._rows[: self._observed]
         row: FloatArray = self._rows[self._observed]
         np.subtract(self._covariance[entry], earlier[:, entry] @ earlier, out=row)
+        # one more row of a Cholesky factorisation; the earlier rows stay as they are
         row /= np.sqrt(self.variance[entry] + noise)
         self.variance -= row**2
         self._observed += 1
@@ -94,6 +95,7 @@ class SafeRegion:
         self._quantile = float(ndtri(1.0 - delta))
 
     def allowed(self) -> BoolArray:
+        # rounding may leave the variance of a known value below 0
         deviation = np.sqrt(np.maximum(self._vector.variance, 0.0))
         safe: BoolArray = self._mean - self._quantile * deviation > self._limit
         return safe

@@ -184,6 +184,7 @@ class Planner:
             raise ValueError("nothing was proposed since the last observation")
         if values.shape != (self._problem.n_outputs if self._full else 1,):
             raise ValueError(f"y has shape {values.shape}; one value per measured output is expected")
+        # a pool that repeats an input offers it once
         rows = self._problem.pool.rows_at(proposal.x)
         self._available[rows, slice(None) if proposal.p is None else proposal.p] = False
         self._last = _Measured(proposal.row, proposal.p, values, float(z))

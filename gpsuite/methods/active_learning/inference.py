@@ -182,6 +182,7 @@ class Learner:
     def _members(self) -> IntArray:
         total = len(self.posterior)
         wanted = min(self._settings.pool_members or total, total)
+        # spread over all: neighbours in a chain are alike
         return np.arange(wanted) * total // wanted
 
     def _extend(self, cloud: SMCState, X: FloatArray, p: IntArray, y: FloatArray) -> FloatArray:

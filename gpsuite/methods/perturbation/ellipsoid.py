@@ -306,6 +306,7 @@ def _smallest_dual(eigenvalues: FloatArray, squares: FloatArray, constant: Float
         excess, slope = _log_balance(theta, lam, sq, const)
         low, high = np.where(excess > 0.0, theta, low), np.where(excess > 0.0, high, theta)
         newton = theta - excess / slope
+        # every mu is an upper bound, so a bisection where Newton leaves the bracket costs steps, not soundness
         inside = (newton > low) & (newton < high)
         moved = np.where(inside, newton, 0.5 * (low + high))
         done = np.all(np.abs(moved - theta) <= _THETA_TOLERANCE * (1.0 + np.abs(theta)))

@@ -123,6 +123,7 @@ def _free_solution(Q: FloatArray, target: FloatArray, free: BoolArray, a: FloatA
     found = a.copy()
     if np.any(free):
         rhs = target[free] - Q[np.ix_(free, ~free)] @ a[~free]
+        # not solve: inputs close to each other leave nearly equal rows
         found[free] = np.linalg.lstsq(Q[np.ix_(free, free)], rhs, rcond=None)[0]
     return found
 
@@ -133,6 +134,7 @@ def _asked(Q: FloatArray, r: FloatArray, l1: float, a: FloatArray, free: BoolArr
     at_zero = np.sign(downhill) * np.maximum(np.abs(downhill) - l1, 0.0)
     inward = downhill - l1 * np.sign(a)
     leaves = np.where(a == 0.0, at_zero, np.where(inward * a < 0.0, inward, 0.0))
+    # rounding of a stationary gradient must not free a coefficient
     slack = 1e-12 * (np.max(np.abs(r)) + l1)
     return np.asarray(np.where(free | (np.abs(leaves) <= slack), 0.0, leaves))
 

@@ -226,6 +226,7 @@ class LastLayerLaplace:
         X = checked_inputs(X, self.model.network.inputs)
         for at in range(0, len(X), _LAPLACE_ROWS):
             mean, covariance = self.logit_moments(X[at : at + _LAPLACE_ROWS])
+            # rounding can leave a covariance without a factor; the jitter is 1e-5 of a logit
             jitter = 1e-10 * np.eye(mean.shape[1])
             lower = np.linalg.cholesky(covariance + jitter)
             draws = mean + np.einsum("ncd,sd->snc", lower, normal_points(mean.shape[1])[:256])

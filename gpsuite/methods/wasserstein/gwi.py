@@ -61,6 +61,7 @@ class WassersteinObjective:
     def loss(self, X: Any, y: Any, seed: Any) -> Any:
         """Return the objective's estimate by a batch [N_B, D], [N_B], in nats plus squared units of the functions."""
         mean, variance, R = self.element.moments(X, self.chosen)
+        # the likelihood is a sum over all rows, the distance a mean over points: only the sum is scaled
         scale = self.n_data / tf.cast(tf.shape(X)[0], tf.float64)
         fit = scale * tf.reduce_sum(self.expected_log(mean, variance, y, seed))
         return tf.reduce_sum(squared_wasserstein(self.element, X, mean, R)) - fit
@@ -81,6 +82,7 @@ def squared_wasserstein(element: GaussianElement, X: Any, mean: Any, R: Any) -> 
 @tf.custom_gradient  # type: ignore[untyped-decorator]
 def root_traces(K: Any, R: Any) -> tuple[Any, Any]:
     """Return `distance.root_trace` [C] as a tensor with its slopes in R; K [S, S] counts as fixed."""
+    # slopes in closed form: through eigh TensorFlow would divide by gaps between eigenvalues, which may be 0
     values, slopes = tf.numpy_function(root_trace, (K, R), (tf.float64, tf.float64))
     values.set_shape([R.shape[0]])
     slopes.set_shape(R.shape)

@@ -147,6 +147,7 @@ class _Training:
             ends.append(self.go_on(start, min(self.options.trial_epochs, self.options.epochs), None))
             if ends[-1][1] == "budget":
                 break
+        # a pair that diverged comes last, even if an early epoch was the best of all
         state, ended = min(ends, key=lambda end: (end[1] == "nan", end[0].best_score))
         return state, "budget" if ends[-1][1] == "budget" else ended
 
@@ -166,12 +167,14 @@ class _Training:
 
     def _epoch(self, state: TrainingState) -> tuple[int, str]:
         """Do one pass; return the steps done and what ended it early."""
+        # drawn for the epoch, not one after another: a training that resumes sees the same order
         order = stream(self.seed, "epoch", state.epoch).permutation(len(self.rows.X))
         steps = 0
         for at in range(0, len(order), state.batch):
             if self.budget.exhausted and state.evaluations + steps > 0:
                 return steps, "budget"
             chosen = order[at : at + state.batch]
+            # TensorFlow takes seeds of 32 bits
             step_seed = derived_seed(self.seed, "step", state.evaluations + steps) % 2**31
             loss = self.adam.step(self.rows.X[chosen], self.rows.y[chosen], step_seed)
             steps += 1

@@ -69,6 +69,7 @@ def expectation_propagation(
         tau, nu = _moved(sites, tilted, damping)
         sites = _marginals(prior.K, tau, nu)
         tilted = _tilt(sites, y, link)
+        # parallel updates can swing past the fixed point: then the step halves, and it recovers slowly
         grew = not tilted.residual <= before
         damping = max(_SMALLEST_DAMPING, 0.5 * damping) if grew else min(1.0, _RECOVERY * damping)
         iterations += 1
@@ -109,6 +110,7 @@ def _tilt(sites: _Sites, y: FloatArray, link: Link) -> _Tilted:
         mean = (sites.mean / sites.variance - sites.nu) / precision
         variance = 1.0 / precision
         log_z, first, second = link.log_partition(y, mean, variance)
+        # tilted variance = cavity variance times this; log-concave links keep it in (0, 1)
         shrink = 1.0 + variance * second
         gap = np.abs(mean + variance * first - sites.mean) / np.sqrt(sites.variance)
         spread = np.abs(variance * shrink / sites.variance - 1.0)
@@ -138,6 +140,7 @@ def _fit(prior: KernelSystem, sites: _Sites, tilted: _Tilted, link: Link, iterat
 def _log_partition(sites: _Sites, tilted: _Tilted) -> float:
     """Return log Z_EP in the form without cancellation, Eq. (3.73) and (3.74)."""
     tau, nu, t, m = sites.tau, sites.nu, tilted.cavity_precision, tilted.cavity_mean
+    # cavity and site enter by ratios only: their normalisers alone would cancel
     terms = (
         tilted.log_z
         + 0.5 * np.log1p(tau / t)

@@ -134,6 +134,7 @@ def _run_chains(
 ) -> tuple[FloatArray, FloatArray]:
     seeds = tfp.random.split_seed(seed, 4)
     state = tf.random.stateless_normal([settings.chains, dimension], seeds[0], dtype=tf.float64)
+    # leapfrog steps of constant acceptance shrink with this power of the dimension
     size, steps = dimension**-0.25, _PILOT_STEPS
     # The best step depends on the number of steps, which follows from it: adapt twice.
     for half, part in (
@@ -178,6 +179,7 @@ def _summary(
     ).numpy()
     ess = float(np.min(sizes))
     flat = means.reshape(-1, means.shape[-1])
+    # at a training input the difference is rounding
     conditional = np.maximum(prior - np.einsum("ij,ij->j", cross, cross), 0.0)
     converged = bool(
         np.isfinite(flat).all() and r_hat <= settings.largest_r_hat and ess >= settings.smallest_ess

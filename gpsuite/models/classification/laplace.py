@@ -67,6 +67,7 @@ def laplace(
 def _find_mode(K: FloatArray, y: FloatArray, link: Link, start: FloatArray) -> _Mode:
     a, f = start, K @ start
     density = _log_density(y, a, f, link)
+    # at f = 0 every symmetric link gives 1/2
     fresh = -len(y) * np.log(2.0)
     if not density >= fresh:  # a start worse than f = 0, or not finite
         a, f, density = np.zeros(len(y)), np.zeros(len(y)), fresh
@@ -76,6 +77,7 @@ def _find_mode(K: FloatArray, y: FloatArray, link: Link, start: FloatArray) -> _
         full_a = system.smoothed(first - second * f)
         full_f = K @ full_a
         residual = float(np.max(np.abs(full_f - f)))
+        # K a has this error itself: no step can be seen to be shorter
         rounding = _ROUNDING * float(np.max(K @ np.abs(full_a)))
         if residual <= max(STEP_TOLERANCE * (1.0 + float(np.max(np.abs(f)))), rounding):
             return _Mode(full_a, full_f, system, residual, True, iteration)
@@ -94,6 +96,7 @@ def _accepted_step(
     full: tuple[FloatArray, FloatArray],
 ) -> tuple[FloatArray, FloatArray, float] | None:
     """Return the longest halved step that does not lower the log density, or None if there is none."""
+    # at the mode the density is flat to rounding, which must not refuse the step
     slack = _ROUNDING * (1.0 + abs(density))
     share = 1.0
     for _ in range(_MAX_HALVINGS):
@@ -120,6 +123,7 @@ def _slope_matrix(
         ratio = np.where(weights > 0.0, third / weights, 0.0)
     shift = system.smoothed(0.5 * (1.0 - system.inverse_diagonal) * ratio)
     M = system.precision()
+    # in place: an N x N matrix less
     M *= -0.5
     # a a' / 2 + (shift a' + a shift') / 2, where a = d log p at the mode
     half = 0.25 * a + 0.5 * shift

@@ -130,6 +130,7 @@ def softmax_laplace(
     prior = KernelSystem(problem.X, problem.spec, hyperparameters)
     K, Y = prior.K, problem.one_hot
     a = np.zeros_like(Y) if start is None else start
+    # a start worse than f = 0, or not finite
     if not _log_density(Y, a, a @ K) >= _log_density(Y, 0.0 * Y, 0.0 * Y):
         a = np.zeros_like(Y)
     f, density, converged, residual = a @ K, _log_density(Y, a, a @ K), False, np.inf
@@ -145,6 +146,7 @@ def softmax_laplace(
         size = 1.0 + float(np.max(np.abs(f)))
         converged = residual <= max(STEP_TOLERANCE * size, rounding)
         step = None if converged else _accepted_step(Y, density, (a, f), (full, onward))
+        # this close Newton converges quadratically: a step that did not halve is rounding
         converged |= residual <= _QUADRATIC * size and (residual >= 0.5 * before or step is None)
         if converged:
             a, f = full, onward
@@ -237,6 +239,7 @@ def _accepted_step(
     full: tuple[FloatArray, FloatArray],
 ) -> tuple[FloatArray, FloatArray, float] | None:
     """Return the longest halved step that does not lower the log density, or None if there is none."""
+    # at the mode the density is flat to rounding, which must not refuse the step
     slack, share = _ROUNDING * (1.0 + abs(density)), 1.0
     for _ in range(_MAX_HALVINGS):
         a, f = (before + share * (after - before) for before, after in zip(old, full, strict=True))

@@ -25,9 +25,8 @@ from gpsuite.models.multi_output.observations import (
 )
 from gpsuite.models.sampling.priors import NOISE_FLOOR, Gamma, HyperPriors, UnconstrainedPrior
 
-SMOOTHING_PRIOR = Gamma(
-    1.5, 3.0
-)  # mean 1/2, a third of the lengthscales' prior mean: most of it is no more than a blur
+# mean 1/2, a third of the lengthscales' prior mean: most of it is no more than a blur
+SMOOTHING_PRIOR = Gamma(1.5, 3.0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -172,6 +172,7 @@ class InducingBasis:
     def gram(self, X: FloatArray, Y: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return A(X) A(X)' [M, M] and A(X) Y [M, P] for targets [N, P], in blocks of rows."""
         total, moment = np.zeros((self.size, self.size)), np.zeros((self.size, Y.shape[1]))
+        # A(X) of all rows at once would be M x N
         for start in range(0, len(X), _ROWS):
             rows = slice(start, start + _ROWS)
             features = self.features(tf.constant(X[rows], tf.float64)).numpy()

@@ -216,6 +216,7 @@ def effective_sample_size(x: FloatArray) -> float:
     within, total = _variances(x)
     if not total > 0.0:
         return 0.0
+    # padded to twice the length, or the ends of a chain would be correlated with its beginning
     spectrum = np.fft.rfft(x - x.mean(axis=0), 2 * n, axis=0)
     covariances = np.fft.irfft(np.abs(spectrum) ** 2, axis=0)[:n].mean(axis=1) / n
     correlations = 1.0 - (within - covariances) / total
@@ -223,6 +224,7 @@ def effective_sample_size(x: FloatArray) -> float:
     pairs = correlations[: n - n % 2].reshape(-1, 2).sum(axis=1)
     positive = pairs[: np.argmax(pairs < 0.0)] if (pairs < 0.0).any() else pairs
     time = 2.0 * float(np.minimum.accumulate(positive).sum()) - 1.0
+    # antithetic chains can be better than independent draws, but no estimate is trusted beyond n log10 n
     return n * chains / max(time, 1.0 / float(np.log10(n * chains)))
 
 

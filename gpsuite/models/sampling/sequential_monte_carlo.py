@@ -280,6 +280,7 @@ class _Annealing:
             if made == 0:
                 points = Points.at(target, cloud.u)
                 self._gradients += len(cloud.u) * len(target.parts)
+            # trajectories of one length may come back to where they began
             step = cloud.step_size * rng.uniform(*_JITTER, size=len(cloud.u))
             result = transition(target, points, step, settings.leapfrog, rng, self._stop)
             if not result.finished:
@@ -303,9 +304,8 @@ def systematic_resample(weights: FloatArray, rng: np.random.Generator) -> IntArr
     """Return S indices, index s about S * weights[s] times, at most one more or fewer; one random number."""
     teeth = (rng.random() + np.arange(len(weights))) / len(weights)
     edges = np.cumsum(weights)
-    below_one = np.minimum(
-        teeth, np.nextafter(1.0, 0.0)
-    )  # rounding could put the last tooth beyond all edges
+    # rounding could put the last tooth beyond all edges
+    below_one = np.minimum(teeth, np.nextafter(1.0, 0.0))
     return np.searchsorted(edges / edges[-1], below_one, side="right").astype(np.int64)
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tracemalloc
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,8 +28,10 @@ from gpsuite.methods.active_learning.inference import InferenceSettings
 from gpsuite.methods.active_learning.problem import ExplorationProblem, Monitor, Pool, SafetyLimit
 from gpsuite.models.multi_output.observations import Observations
 from gpsuite.models.multi_output.pool_predictions import PoolPredictions
+from gpsuite.models.sampling.hamiltonian import HMCSettings
+from gpsuite.models.sampling.posterior import OptimumSettings
 from tests.methods.active_learning.exploration_problems import AL, SMALL, Truth, run, tiny
-from tests.methods.active_learning.naive_exploration import ROUNDING
+from tests.methods.active_learning.naive_exploration import ROUNDING, naive_loop
 
 
 @settings(max_examples=15, deadline=None)
@@ -277,3 +282,132 @@ def test_another_safety_value_at_the_same_input_is_learnt() -> None:
         planner.observe(0.1, z)
     assert planner.propose() is None
     assert planner.state()["safety.y"].tolist() == [*problem.safety.y.tolist(), 0.9, 0.1]
+
+
+# Memory of an exploration, in a process of its own: libraries loaded by other tests would hide what it takes.
+RESIDENT = Path("/proc/self/statm")
+
+# Sine and sigmoid as published, with half the particles; prints the resident pages after 5 and 40 models.
+EXPLORATION = """
+import numpy as np
+from gpsuite.experiments.active_learning.repetitions import ToyData, toy_repetition
+from gpsuite.experiments.active_learning.exploration import oracle_of, problem_of
+from gpsuite.methods.active_learning.exploration import explore
+from gpsuite.methods.active_learning.inference import InferenceSettings
+from gpsuite.methods.active_learning.acquisition import PIPELINES
+from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings
+
+data = ToyData(seed=0, form="paper", initial=12, pool_rows=200, unequal="equal", offers="pairs")
+repetition = toy_repetition(data, "partial")
+explorer = explore(
+    problem_of(repetition, 0.05),
+    PIPELINES["AL_MOGP"],
+    oracle_of(repetition),
+    np.random.default_rng(0),
+    40,
+    InferenceSettings(smc=SMCSettings(particles=64)),
+    when_nothing_is_safe="safest",
+)
+moves = 0
+for step in explorer:
+    moves += step.diagnostics["main"]["temperatures"] > 0.0
+    if step.index + 1 in (5, 40):
+        with open("/proc/self/statm") as pages:
+            print(pages.read().split()[1])
+print(moves)
+"""
+
+
+@pytest.mark.skipif(not RESIDENT.exists(), reason="resident memory is read from /proc")
+def test_memory_is_flat() -> None:
+    """Buffers are made for the last model at the start, so that only their pages' first use adds a little."""
+    ended = subprocess.run([sys.executable, "-c", EXPLORATION], capture_output=True, text=True, check=True)
+    early, late, moves = map(int, ended.stdout.split())
+    assert moves >= 5  # predictions were computed anew several times
+    assert late <= 1.1 * early
+
+
+# The exploration against the loop written out plainly, and against itself when it is broken off and continued.
+QUICK = {
+    "smc": SMALL,
+    "hmc": replace(
+        SMALL,
+        kind="hmc",
+        hmc=HMCSettings(burn_in=25, adaptation=20, step=0.1, samples=5, thinning=1, leapfrog=3),
+    ),
+    "map": replace(SMALL, kind="map", optimum=OptimumSettings(starts=1, evaluations=30)),
+    "ml": replace(SMALL, kind="ml", optimum=OptimumSettings(starts=1, evaluations=10)),
+}
+VARIANTS = [
+    *PIPELINES.values(),
+    Pipeline("full", queries="full"),
+    Pipeline("full random", queries="full", acquisition="random"),
+    Pipeline("convolution", mixing="convolution"),
+    Pipeline("squared exponential", kernel="squared_exponential"),
+]
+
+
+@pytest.mark.parametrize("pipeline", VARIANTS, ids=lambda pipeline: pipeline.name)
+def test_the_exploration_is_the_loop_written_out_plainly(pipeline: Pipeline) -> None:
+    check_against_naive_loop(pipeline, SMALL)
+
+
+@pytest.mark.parametrize("kind", ["hmc", "map", "ml"])
+def test_so_it_is_with_every_inference(kind: str) -> None:
+    check_against_naive_loop(AL, QUICK[kind])
+
+
+def check_against_naive_loop(pipeline: Pipeline, how: InferenceSettings) -> None:
+    problem, truth = tiny()
+    explorer, steps = run(problem, truth, pipeline, settings=how)
+    assert explorer.status == "done"
+    plain = naive_loop(problem, pipeline, truth, 7, 6, how)
+    for step, naive in zip(steps, plain, strict=True):
+        assert (step.row, step.p) == naive["query"]
+        np.testing.assert_allclose(step.entropy, naive["entropy"], rtol=ROUNDING)
+        if pipeline.safe:
+            np.testing.assert_allclose(step.probabilities, naive["probabilities"], atol=ROUNDING)  # type: ignore[arg-type]
+        judged = step.monitors["test"]
+        np.testing.assert_allclose(judged.mean, naive["mean"], atol=ROUNDING)
+        np.testing.assert_allclose(judged.variance, naive["variance"], atol=ROUNDING)
+        np.testing.assert_allclose(judged.log_density, naive["log_density"], rtol=ROUNDING)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "how"),
+    [
+        *(pytest.param(pipeline, SMALL, id=pipeline.name) for pipeline in VARIANTS),
+        *(pytest.param(AL, how, id=kind) for kind, how in QUICK.items() if kind != "smc"),
+        pytest.param(AL, replace(SMALL, pool_members=5), id="members"),
+    ],
+)
+def test_a_saved_exploration_continues_bit_by_bit(
+    pipeline: Pipeline, how: InferenceSettings, tmp_path: Path
+) -> None:
+    problem, truth = tiny()
+    _, whole = run(problem, truth, pipeline, settings=how)
+    for after in (0, 4):
+        rng = np.random.default_rng(7)
+        broken = explore(problem, pipeline, truth.oracle, rng, 6, how)
+        for _ in range(after):
+            next(broken)
+        np.savez(tmp_path / "state.npz", **broken.state())
+        with np.load(tmp_path / "state.npz", allow_pickle=False) as saved:
+            _, rest = run(problem, truth, pipeline, seed=99, settings=how, resume=dict(saved))
+        assert len(rest) == len(whole) - after
+        for first, second in zip(whole[after:], rest, strict=True):
+            assert_same(first, second)
+
+
+def assert_same(first: Step, second: Step) -> None:
+    for name, value in vars(first).items():
+        if name == "seconds":
+            continue
+        other = getattr(second, name)
+        if name == "monitors":
+            for key, judged in value.items():
+                np.testing.assert_array_equal(judged.mean, other[key].mean)
+                np.testing.assert_array_equal(judged.variance, other[key].variance)
+                np.testing.assert_array_equal(judged.log_density, other[key].log_density)
+        else:
+            np.testing.assert_equal(value, other)

@@ -1,16 +1,36 @@
+"""How much memory the full GP's certificate takes."""
+
+from __future__ import annotations
+
+import tracemalloc
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize
 from scipy.special import ndtr
 from scipy.stats import multivariate_normal
 
+from gpsuite.arrays import FloatArray
+from gpsuite.budget import Budget
 from gpsuite.errors import UserError
-from gpsuite.methods.pac_bayes.bounds import Terms, certify
-from gpsuite.methods.pac_bayes.evaluation import evaluate
-from gpsuite.methods.pac_bayes.full_gp import FullGPObjective
+from gpsuite.methods.pac_bayes.bounds import PAPER_GRID, Terms, certify
+from gpsuite.methods.pac_bayes.evaluation import certify_posterior, evaluate
+from gpsuite.methods.pac_bayes.full_gp import (
+    NOISE,
+    SPREAD,
+    FullGPLikelihood,
+    FullGPObjective,
+    maximise_full_likelihood,
+    relevance_lengthscales,
+)
 from gpsuite.methods.pac_bayes.losses import LOSSES, BandLoss, Loss
-from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior, RiskAndKL
+from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior, RiskAndKL, se_kernel
 from gpsuite.methods.pac_bayes.problem import RiskProblem
-from gpsuite.models.config import Hyperparameters
+from gpsuite.methods.pac_bayes.verification.plain_risk import largest_risk, penalty, risk_and_kl
+from gpsuite.methods.pac_bayes.verification.risk_certificate import Goal, Predictor
+from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.models.linalg import NotPositiveDefiniteError
 from tests.arrays import Array
 
@@ -181,3 +201,196 @@ def test_a_bound_holds_at_any_noise_variance(noise: float) -> None:
         assert found.bound_kl == 1.0 and "rounding" in found.reason
     else:
         assert found.bound_kl < 0.5 and found.gibbs_risk == pytest.approx(risk, rel=1e-3)
+
+
+def test_a_full_posterior_takes_two_matrices_at_most() -> None:
+    """The factor and its inverse; the kernel becomes the factor in place."""
+    n = 400
+    X = np.random.default_rng(0).standard_normal((n, 2))
+    FullGPPosterior.fit(Hyperparameters(1.0, (1.0,), 0.1), X[:5], X[:5, 0])  # what is imported only when used
+    tracemalloc.start()
+    try:
+        FullGPPosterior.fit(Hyperparameters(1.0, (1.0,), 0.1), X, X[:, 0])
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 2.2 * 8 * n * n
+
+
+# Certificates of full GPs cover the rounding of their kernel: `gpsuite verify` computes it in extended precision.
+def near_copies(seed: int, columns: int) -> tuple[Array, Array]:
+    """Rows of four patterns of standardised dummy columns, their copies 1e-6 apart."""
+    rng = np.random.default_rng(seed)
+    patterns = rng.integers(0, 2, (4, columns)).astype(float)
+    kind = rng.integers(4, size=400)
+    X = patterns[kind]
+    X = X[:, X.std(0) > 0]
+    y = rng.normal(size=4)[kind]
+    X = (X - X.mean(0)) / X.std(0) + 1e-6 * np.random.default_rng(9).normal(size=X.shape)
+    return X, (y - y.mean()) / y.std()
+
+
+@pytest.mark.parametrize(
+    ("seed", "columns", "noise"), [(1, 30, 1e-4), (2, 30, 1e-4), (0, 10, 1e-4), (0, 3, 1e-2)]
+)
+def test_inputs_far_from_their_mean_and_close_to_each_other(seed: int, columns: int, noise: float) -> None:
+    X, y = near_copies(seed, columns)
+    hyperparameters = PAPER_GRID.rounded(Hyperparameters(1.0, (float(np.exp(-6)),), noise))
+    posterior = FullGPPosterior.fit(hyperparameters, X, y)
+    found = certify_posterior(posterior, BandLoss(0.3), 0.01)
+    predictor = Predictor(
+        "full GP",
+        hyperparameters.variance,
+        noise,
+        0.0,
+        0.0,
+        {"lengthscales": np.array(hyperparameters.lengthscales)},
+    )
+    risk, _, kl = risk_and_kl(predictor, X, y, Goal("band01", 0.3, "own"), 0.3, None)
+    assert abs(kl - posterior.kl) <= posterior.rounding(BandLoss(0.3)).kl < 1e-3 * (1 + kl)
+    assert abs(risk - posterior.gibbs_risk(BandLoss(0.3))) <= posterior.rounding(BandLoss(0.3)).risk + 1e-13
+    assert kl <= (found.penalty.kl + found.penalty.rounding) * (1 + 1e-13)
+    assert largest_risk(risk, penalty(kl, len(y), 2, 0.01)) <= found.bound_kl + 1e-13
+
+
+@pytest.mark.parametrize("noise", [1e-3, 0.3])
+def test_the_rounding_is_as_large_as_stated(noise: float) -> None:
+    """|E| = eps (N s (1 + ulps) + noise): |E| (|alpha|^2 + N / noise) in the KL, both moments' slopes in the risk."""
+    rng = np.random.default_rng(2)
+    X, y = rng.normal(size=(25, 2)), rng.normal(size=25)
+    posterior = FullGPPosterior.fit(Hyperparameters(1.7, (0.8,), noise), X, y)
+    found, alpha = posterior.rounding(BandLoss(0.4)), posterior.alpha
+    error = 2.0**-52 * (25 * 1.7 * (1.0 + posterior.ulps) + noise)
+    assert found.kl == pytest.approx(error * (alpha @ alpha + 25 / noise), rel=1e-9, abs=0.0)
+    step, loss = 1e-5, BandLoss(0.4)
+    mean, variance = posterior.train_mean, posterior.train_variance
+    by_mean, by_variance = (
+        (
+            loss.expected(y, mean + s * step, variance + t * step * variance)
+            - loss.expected(y, mean - s * step, variance - t * step * variance)
+        )
+        / (2 * step)
+        for s, t in ((1.0, 0.0), (0.0, 1.0))
+    )
+    slopes = np.linalg.norm(by_mean) * np.linalg.norm(alpha) + np.abs(by_variance / variance).sum()
+    assert found.risk == pytest.approx(error * slopes / 25, rel=1e-4, abs=0.0)
+
+
+# The full GP's marginal likelihood against scipy's density and GPflow's model, and its training against GPflow's.
+def problem(rows: int = 150) -> tuple[FloatArray, FloatArray]:
+    """More rows than one panel of the algebra has."""
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(rows, 2))
+    return X, np.sin(2.0 * X[:, 0]) + 0.3 * X[:, 1] + 0.2 * rng.normal(size=rows)
+
+
+THETAS = [np.log([1.3, 0.7, 2.0, 0.1]), np.log([0.4, 3.0, 0.3, 1.5])]
+
+
+@pytest.mark.parametrize("theta", THETAS)
+def test_value_is_the_gaussian_density_and_the_gradient_its_slope(theta: FloatArray) -> None:
+    X, y = problem()
+    likelihood, h = FullGPLikelihood(X, y), Hyperparameters.from_log(theta)
+    value, gradient = likelihood.value_and_gradient(theta)
+    cov = se_kernel(X, X, h) + h.noise_variance * np.eye(len(y))
+    assert value == pytest.approx(-multivariate_normal.logpdf(y, cov=cov), rel=1e-10)
+    slopes = [
+        (likelihood.value_and_gradient(theta + step)[0] - likelihood.value_and_gradient(theta - step)[0])
+        / 2e-5
+        for step in 1e-5 * np.eye(len(theta))
+    ]
+    np.testing.assert_allclose(gradient, slopes, rtol=1e-5, atol=1e-5)
+
+
+def test_one_lengthscale_has_the_sum_of_all_derivatives() -> None:
+    X, y = problem(40)
+    one, each = FullGPLikelihood(X, y, ard=False), FullGPLikelihood(X, y)
+    value, gradient = one.value_and_gradient(np.log([1.3, 0.7, 0.1]))
+    other, parts = each.value_and_gradient(np.log([1.3, 0.7, 0.7, 0.1]))
+    assert value == pytest.approx(other, rel=1e-13)
+    np.testing.assert_allclose(gradient, [parts[0], parts[1] + parts[2], parts[3]], rtol=1e-11)
+
+
+def test_it_is_gpflows_likelihood_and_is_trained_to_gpflows_optimum() -> None:
+    from gpsuite.models.tensorflow_setup import configure
+
+    configure()
+    from gpsuite.models.regression.gpflow_models import build_gpr, hyperparameters_of, maximise_likelihood
+
+    X, y = problem(60)
+    theta = THETAS[0]
+    spec = ModelSpec(ard=True)
+    model = build_gpr(X, y, spec, Hyperparameters.from_log(theta))
+    value, _ = FullGPLikelihood(X, y).value_and_gradient(theta)
+    assert value == pytest.approx(float(model.training_loss()), rel=1e-10)
+    model = build_gpr(X, y, spec, Hyperparameters(1.0, (1.0, 1.0), 1.0))
+    theirs = maximise_likelihood(model, Budget())
+    ours, search = maximise_full_likelihood(X, y, True, Budget())
+    assert search.status == "done" and abs(search.evaluations - theirs.evaluations) <= 2
+    assert search.loss == pytest.approx(theirs.loss, abs=1e-4)
+    np.testing.assert_allclose(ours.to_log(), hyperparameters_of(model).to_log(), atol=1e-2)
+
+
+def test_a_budget_keeps_the_best_point_met() -> None:
+    X, y = problem(40)
+    found, search = maximise_full_likelihood(X, y, True, Budget(evaluations=3))
+    assert (search.status, search.evaluations) == ("budget", 3)
+    assert FullGPLikelihood(X, y).value_and_gradient(found.to_log())[0] == pytest.approx(
+        search.loss, rel=1e-12
+    )
+
+
+# Lengthscales that rows apart from a bound choose.
+def rows(seed: int, n: int, inputs: int) -> tuple[FloatArray, FloatArray]:
+    """Return rows of which the first input alone matters."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, inputs))
+    y = np.sin(2.0 * X[:, 0]) + 0.1 * rng.normal(size=n)
+    return X, (y - y.mean()) / y.std()
+
+
+def test_it_is_the_mode_that_a_search_without_gradients_finds() -> None:
+    """The posterior from scipy's normal density; the flat directions of three lengthscales leave 1e-3."""
+    X, y = rows(0, 25, 2)
+    centre = np.log([1.0, 2.0, 2.0, NOISE])
+
+    def loss(theta: FloatArray) -> float:
+        variance, *lengthscales, noise = np.exp(theta)
+        off = (X[:, None] - X) / np.array(lengthscales)
+        K = variance * np.exp(-0.5 * np.sum(off**2, axis=2)) + noise * np.eye(25)
+        prior = 0.5 * np.sum((theta - centre) ** 2) / SPREAD**2
+        return float(prior - multivariate_normal(np.zeros(25), K).logpdf(y))
+
+    found = minimize(
+        loss, centre, method="Nelder-Mead", options={"xatol": 1e-6, "fatol": 1e-10, "maxiter": 4000}
+    )
+    assert found.success
+    np.testing.assert_allclose(relevance_lengthscales(X, y), np.exp(found.x[1:-1]), rtol=1e-3)
+
+
+@pytest.mark.parametrize("n", [40, 200])
+def test_an_input_without_effect_gets_a_long_one(n: int) -> None:
+    found = relevance_lengthscales(*rows(1, n, 6))
+    assert np.all(found[1:] > 6.0 * found[0])
+
+
+def test_of_two_rows_all_inputs_stay_alike() -> None:
+    found = relevance_lengthscales(np.array([[1.0, -1.0, 0.5], [-1.0, 1.0, 0.4]]), np.array([1.0, -1.0]))
+    assert np.all(np.abs(np.log2(found / np.sqrt(6.0))) < 1.0)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10_000), st.permutations(range(4)))
+def test_the_order_of_inputs_does_not_matter(seed: int, order: list[int]) -> None:
+    X, y = rows(seed, 12, 4)
+    np.testing.assert_allclose(
+        relevance_lengthscales(X[:, order], y), relevance_lengthscales(X, y)[order], rtol=1e-2
+    )
+
+
+def test_copies_do_not_send_them_to_zero() -> None:
+    """Of equal rows with equal targets the likelihood grows without limit as the noise falls."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(100, 2)), rng.integers(0, 4, 100) - 1.5
+    found = relevance_lengthscales(np.repeat(X, 4, axis=0)[:100], np.repeat(y, 4)[:100])
+    assert np.all(np.abs(np.log(found / 2.0)) <= 4.5 * (1.0 + 1e-12))  # three prior deviations of 1.5

@@ -105,9 +105,9 @@ def test_prior_and_posterior_that_agree_have_distance_zero_on_any_rows() -> None
         0.1,
         measures.prior_kernel,
         KernelMean(0.1, np.zeros((4, 2))),
-        SparseKernel(measures.basis, np.broadcast_to(np.eye(4), (2, 4, 4))),
+        SparseKernel(measures.basis, np.broadcast_to(np.eye(4), (2, 4, 4))),  # type: ignore[arg-type]
         measures.basis,
-        2,  # type: ignore[arg-type]
+        2,
     )
     for rows in (X[:1], X[:4], X):
         mean, _, R = same.moments(tf.constant(rows), 100)

@@ -6,19 +6,22 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import multivariate_normal
 
 from gpsuite.data.generators.covariances import KERNELS, lmc_covariance
 from gpsuite.models.multi_output import observations
+from gpsuite.models.multi_output.convolution import ConvolutionProcess
 from gpsuite.models.multi_output.coregionalization import (
     CoregionalizationLikelihood,
     LinearCoregionalization,
     Parameters,
 )
-from gpsuite.models.multi_output.observations import Likelihood, Observations
+from gpsuite.models.multi_output.observations import CovarianceBatch, Likelihood, Observations
 from tests.arrays import Array
+from tests.models.coregionalization_gpflow import from_gpflow, pairs, to_gpflow
 from tests.models.multi_output_problems import draw_observations
 
 MODELS = [
@@ -279,3 +282,81 @@ def test_what_is_not_finite_in_value_or_gradient_has_no_weight_and_no_slope(
         assert not any(each.any() for each in slopes)
     np.testing.assert_allclose(value[[0, 2]], expected[[0, 2]], rtol=1e-12)
     np.testing.assert_allclose(slope.W[[0, 2]], expected_slope.W[[0, 2]], rtol=1e-10)
+
+
+# The NumPy model against GPflow's model of the same thing: value, autodiff gradient, predictions, and back.
+GPFLOW_MODELS = [
+    LinearCoregionalization(2),
+    LinearCoregionalization(3, n_latent=2, kernel="squared_exponential"),
+    LinearCoregionalization(2, mixing="identity"),
+    LinearCoregionalization(1, mixing="identity"),
+]
+IDS = ["two-outputs", "fewer-latent", "independent", "safety"]
+
+
+@pytest.mark.parametrize("model", GPFLOW_MODELS, ids=IDS)
+def test_value_gradient_and_way_back(model: LinearCoregionalization) -> None:
+    observations = draw_observations(model.n_outputs, 12)
+    u = model.draw_prior(np.random.default_rng(2), 1)
+    regression = to_gpflow(model, u[0], observations)
+    with tf.GradientTape() as tape:
+        expected = regression.log_marginal_likelihood()
+    slopes = tape.gradient(expected, regression.trainable_variables)
+    value, gradient = model.likelihood(observations).value_and_gradient(u)
+    assert value[0] == pytest.approx(float(expected), rel=1e-9)
+    by_value = {
+        float(v): float(s)
+        for variable, slope in zip(regression.trainable_variables, slopes, strict=True)
+        for v, s in zip(variable.numpy().ravel(), slope.numpy().ravel(), strict=True)
+    }
+    # GPflow's variables come in another order but are the entries of u
+    assert sorted(by_value) == pytest.approx(sorted(u[0]), rel=1e-9, abs=1e-9)
+    order = np.argsort(u[0])
+    assert [by_value[key] for key in sorted(by_value)] == pytest.approx(
+        gradient[0][order], rel=1e-7, abs=1e-8
+    )
+    np.testing.assert_allclose(from_gpflow(model, regression), u[0], rtol=1e-9, atol=1e-12)
+
+
+def test_predictions_agree() -> None:
+    model = LinearCoregionalization(2)
+    observations = draw_observations(2, 14)
+    u = model.draw_prior(np.random.default_rng(5), 1)
+    X, p = np.random.default_rng(6).uniform(-1.0, 1.0, (7, 2)), np.array([0, 1, 1, 0, 1, 0, 0])
+    mean, covariance = to_gpflow(model, u[0], observations).predict_f(pairs(X, p), full_cov=True)
+    noise = np.diag(model.noise(u)[0][observations.p])
+    K = model.covariance(u, observations.X, observations.p, observations.X, observations.p)[0] + noise
+    cross = model.covariance(u, observations.X, observations.p, X, p)[0]
+    solved = np.linalg.solve(K, cross)
+    np.testing.assert_allclose(solved.T @ observations.y, mean.numpy()[:, 0], atol=1e-8)
+    left = model.covariance(u, X, p, X, p)[0] - cross.T @ solved
+    np.testing.assert_allclose(left, covariance.numpy()[0], atol=1e-8)
+
+
+# A log marginal likelihood asked for without its gradient.
+VALUED_MODELS = {
+    "coregionalization": LinearCoregionalization(3, 2),
+    "independent": LinearCoregionalization(3, mixing="identity", kernel="squared_exponential"),
+    "convolution": ConvolutionProcess(3, 2, 2),
+}
+
+
+def data(n: int) -> Observations:
+    rng = np.random.default_rng(0)
+    return Observations(rng.uniform(size=(n, 2)), rng.integers(0, 3, n), rng.standard_normal(n))
+
+
+@pytest.mark.parametrize("model", VALUED_MODELS.values(), ids=VALUED_MODELS.keys())
+@pytest.mark.parametrize("n", [0, 1, 40])
+def test_a_value_has_the_same_bits_without_its_gradient(
+    model: Any, n: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over several batches, a vector without a likelihood among the others, and no derivative is computed."""
+    likelihood = model.likelihood(data(n))
+    u = model.draw_prior(np.random.default_rng(1), 45)
+    if n:
+        u[7] = np.nan
+    expected, _ = likelihood.value_and_gradient(u)
+    assert not n or np.isneginf(expected[7])
+    monkeypatch.setattr(CovarianceBatch, "adjoints", None)
+    np.testing.assert_array_equal(likelihood.value(u), expected)

@@ -7,19 +7,30 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.metrics import brier_score_loss, log_loss
+from scipy.integrate import quad
+from scipy.stats import norm
+from sklearn.metrics import average_precision_score, brier_score_loss, log_loss, roc_auc_score, roc_curve
 
 from gpsuite.methods.wasserstein.scoring import (
     accuracy,
+    auroc,
+    average_precision,
     brier_score,
     calibration_error,
+    crps,
     entropy,
+    false_positives_at_95,
+    interval_coverage,
+    interval_half_widths,
     mutual_information,
+    negative_log_density,
     negative_log_likelihood,
     overconfidence,
     reliability,
     risk_coverage,
+    rmse,
 )
+from tests.arrays import Array
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -132,3 +143,112 @@ def test_bad_bins_and_uncertainties_are_refused() -> None:
         risk_coverage(np.array([np.nan, 1.0]), np.zeros(2))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="same length"):
         risk_coverage(np.ones(2), np.zeros(3))  # type: ignore[arg-type]
+
+
+# Out-of-distribution scores against scikit-learn, by counting pairs, and at their limits.
+@settings(max_examples=40)
+@given(
+    seed=st.integers(0, 10**6), n=st.integers(1, 40), m=st.integers(1, 40), levels=st.sampled_from([2, 5, 0])
+)
+def test_against_scikit_learn_with_and_without_ties(seed: int, n: int, m: int, levels: int) -> None:
+    rng = np.random.default_rng(seed)
+    inside, outside = rng.standard_normal(n), rng.standard_normal(m) + 0.5
+    if levels:
+        inside, outside = np.round(inside * levels), np.round(outside * levels)
+    truth, scores = np.repeat([0, 1], [n, m]), np.concatenate([inside, outside])
+    assert auroc(inside, outside) == pytest.approx(roc_auc_score(truth, scores), abs=1e-12)
+    assert average_precision(inside, outside) == pytest.approx(
+        average_precision_score(truth, scores), abs=1e-12
+    )
+    # scikit-learn's curve with the inside inputs positive and small scores meaning inside
+    false, true, _ = roc_curve(1 - truth, -scores, drop_intermediate=False)
+    assert false_positives_at_95(inside, outside) == pytest.approx(false[np.argmax(true >= 0.95 - 1e-12)])
+
+
+def test_limits() -> None:
+    low, high = np.arange(10.0), np.arange(10.0) + 100.0
+    assert (auroc(low, high), average_precision(low, high), false_positives_at_95(low, high)) == (
+        1.0,
+        1.0,
+        0.0,
+    )
+    assert (auroc(high, low), false_positives_at_95(high, low)) == (0.0, 1.0)
+    same = np.ones(7)
+    assert (auroc(same, same), average_precision(same, same), false_positives_at_95(same, same)) == (
+        0.5,
+        0.5,
+        1.0,
+    )
+
+
+def test_only_the_order_counts() -> None:
+    rng = np.random.default_rng(0)
+    inside, outside = rng.standard_normal(30), rng.standard_normal(20) + 1.0
+    for score in (auroc, average_precision, false_positives_at_95):
+        assert score(np.exp(inside) - 3.0, np.exp(outside) - 3.0) == score(inside, outside)
+
+
+@pytest.mark.parametrize("bad", [np.zeros(0), np.array([np.nan]), np.zeros((2, 1))])
+def test_what_is_no_sample_is_refused(bad: Array) -> None:
+    for score in (auroc, average_precision, false_positives_at_95):
+        with pytest.raises(ValueError, match="inside scores"):
+            score(bad, np.ones(2))
+        with pytest.raises(ValueError, match="outside scores"):
+            score(np.ones(2), bad)
+
+
+# Scores of Gaussian predictions against integrals, simulation and their own optimum.
+@pytest.mark.parametrize(("y", "mean", "variance"), [(0.3, 1.0, 0.5), (-2.0, 1.0, 4.0), (1.0, 1.0, 1e-4)])
+def test_crps_is_the_integral_of_the_squared_gap(y: float, mean: float, variance: float) -> None:
+    s = np.sqrt(variance)
+    below = quad(lambda t: norm.cdf(t, mean, s) ** 2, min(y, mean) - 12 * s, y, points=[mean], epsabs=1e-12)[
+        0
+    ]
+    above = quad(lambda t: norm.sf(t, mean, s) ** 2, y, max(y, mean) + 12 * s, points=[mean], epsabs=1e-12)[0]
+    found = crps(np.array([y]), np.array([mean]), np.array([variance]))
+    assert found == pytest.approx(below + above, rel=1e-7)
+
+
+def test_density_and_error_point_by_point() -> None:
+    rng = np.random.default_rng(0)
+    y, mean, variance = rng.standard_normal(9), rng.standard_normal(9), rng.uniform(0.1, 2.0, 9)
+    expected = -norm.logpdf(y, mean, np.sqrt(variance)).mean()
+    assert negative_log_density(y, mean, variance) == pytest.approx(expected, rel=1e-12)
+    assert rmse(y, mean) == pytest.approx(np.linalg.norm(y - mean) / 3.0)
+
+
+def test_the_true_distribution_scores_best() -> None:
+    y = np.random.default_rng(1).standard_normal(4000)
+    one = np.ones(4000)
+    for score in (negative_log_density, crps):
+        right = score(y, 0.0 * one, one)
+        assert right < score(y, 0.3 * one, one)
+        assert right < score(y, 0.0 * one, 2.0 * one)
+        assert right < score(y, 0.0 * one, 0.5 * one)
+
+
+@pytest.mark.parametrize("level", [0.5, 0.9, 0.99])
+def test_central_intervals_hold_their_level(level: float) -> None:
+    y = np.random.default_rng(2).standard_normal(20_000) * 3.0 + 1.0
+    mean, variance = np.full(20_000, 1.0), np.full(20_000, 9.0)
+    assert interval_coverage(y, mean, variance, level) == pytest.approx(level, abs=0.01)
+    half = interval_half_widths(variance[:1], level)[0]
+    assert norm.cdf(half / 3.0) - norm.cdf(-half / 3.0) == pytest.approx(level)
+
+
+def test_impossible_predictions_are_refused() -> None:
+    one = np.ones(2)
+    for score in (negative_log_density, crps):
+        with pytest.raises(ValueError, match="positive"):
+            score(one, one, 0.0 * one)
+        with pytest.raises(ValueError, match="shapes differ"):
+            score(one, one, np.ones((2, 1)))
+        with pytest.raises(ValueError, match="finite"):
+            score(one * np.nan, one, one)
+    with pytest.raises(ValueError, match="level=1"):
+        interval_coverage(one, one, one, 1.0)
+
+
+def test_a_target_at_the_end_of_its_interval_is_covered() -> None:
+    half = interval_half_widths(np.ones(1), 0.9)
+    assert interval_coverage(half, np.zeros(1), np.ones(1), 0.9) == 1.0
