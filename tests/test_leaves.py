@@ -26,9 +26,7 @@ from gpsuite.text import counted, list_word, visible, visible_lines
 
 def test_the_observer_hears_every_spending_with_the_best_value_so_far() -> None:
     heard: list[tuple[int, int, float]] = []
-    budget = Budget(
-        observer=lambda told: heard.append((told.spent_evaluations, told.spent_boxes, told.best)),
-    )
+    budget = Budget(observer=lambda told: heard.append((told.spent_evaluations, told.spent_boxes, told.best)))
     budget.spend(evaluations=1)
     budget.spend(evaluations=2, best=0.5)
     budget.spend(boxes=4, best=0.7)

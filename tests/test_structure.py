@@ -16,14 +16,7 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[1]
 MODULES = sorted((ROOT / "gpsuite").rglob("*.py"))
-LIGHT = [
-    ["--help"],
-    ["run", "--help"],
-    ["list"],
-    ["status"],
-    ["compare"],
-    ["data", "list"],
-]
+LIGHT = [["--help"], ["run", "--help"], ["list"], ["status"], ["compare"], ["data", "list"]]
 HEAVY = ("tensorflow", "gpflow", "matplotlib", "sklearn", "pandas", "scipy.stats")
 
 

@@ -487,12 +487,7 @@ def test_a_table_that_cannot_be_used(
 def test_no_candidate_is_left(gpsuite: Gpsuite, workplace: Path) -> None:
     write(workplace, "m.csv", ["x,y,w,z", "0.2,1,1,0.1", "0.7,1,2,0.1"])
     write(workplace, "c.csv", ["x", "0.2", "0.7"])
-    refused(
-        gpsuite,
-        workplace,
-        PLAN_CSV,
-        ["dataset.candidates", "all of 2 candidates have been measured"],
-    )
+    refused(gpsuite, workplace, PLAN_CSV, ["dataset.candidates", "all of 2 candidates have been measured"])
 
 
 def test_one_output_and_one_candidate_work(gpsuite: Gpsuite, workplace: Path) -> None:

@@ -344,8 +344,7 @@ def test_a_model_that_would_change_nothing_is_refused(name: str, word: str, mess
 
 
 @pytest.mark.parametrize(
-    ("name", "word"),
-    [("robustness/bounds_1d", "model=matern52"), ("pac_bayes/overfit_fitc", "model=se_ard")],
+    ("name", "word"), [("robustness/bounds_1d", "model=matern52"), ("pac_bayes/overfit_fitc", "model=se_ard")]
 )
 def test_what_is_read_can_be_chosen(name: str, word: str) -> None:
     _, options = read_request([f"experiment={name}", "scale=smoke", word])

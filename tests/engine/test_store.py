@@ -384,9 +384,7 @@ def test_a_changed_array_or_field_is_damage_also_in_a_part(partly: bool) -> None
         )
     with pytest.raises(DamagedRecordError, match="arrays do not match"):
         check_record(
-            record.key,
-            StoredRecord(add_checksum(record), {**record.arrays, "more": np.ones(1)}),
-            partly=True,
+            record.key, StoredRecord(add_checksum(record), {**record.arrays, "more": np.ones(1)}), partly=True
         )
     fields = {**add_checksum(record), "status": "done!"}
     with pytest.raises(DamagedRecordError, match="checksum"):
