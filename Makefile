@@ -77,11 +77,11 @@ browser: setup ## open the page in Chromium, where one is installed
 report: setup ## redraw the HTML page over all results
 	$(BIN)/gpsuite report
 
-redraw: setup ## every published run again from its records, without computing, and compare with what is published
+redraw: setup ## draw every published run again from its records, without computing, and compare with what is published
 	$(BIN)/python scripts/redraw.py || [ $$? -eq 1 ] # data may be missing, which is said
 	$(BIN)/gpsuite report
 
-reproduce: redraw ## redraw what is published (minutes), then compute what is left of the papers' settings (days)
+reproduce: redraw ## redraw what is published (minutes), then compute what is missing of the papers' settings (days)
 	$(BIN)/gpsuite run -m 'experiment=glob(*)' scale=paper
 	$(BIN)/gpsuite report
 
@@ -92,6 +92,6 @@ reproduce-%: setup
 publish: setup ## copy finished results to results/published
 	$(BIN)/gpsuite publish $(FAMILIES)
 
-clean: ## remove caches and smoke results; records, results and data stay
+clean: ## remove caches and smoke results; keep records, results and data
 	rm -rf $(SMOKE) dist .mutants .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find gpsuite tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -81,8 +81,8 @@ OTHER = re.compile(
     r"|Figures|How it|Peers|Results|Speed|Tests it|Tests$|The |Traps|Wall|Weak|What was|When )"
 )
 
-_KINDS = {"Eq": "Eq. ({})", "Theorem": "Theorem {}", "Lemma": "Lemma {}", "Prop": "Prop. {}", "App": "App. {}",
-          "Definition": "Definition {}"}  # fmt: skip
+_KINDS = {"Eq": "Eq. ({})", "Prop": "Prop. {}", "App": "App. {}"}
+_KINDS |= {kind: f"{kind} {{}}" for kind in ("Theorem", "Lemma", "Definition")}
 _NAMED = re.compile(
     r"\b(Eqs?|Theorem|Lemma|Prop|App|Definition)s?\.? (\d+|[A-Z](?![.a-z]))((?:, | and |–|/)\d+)*"
 )

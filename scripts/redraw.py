@@ -1,9 +1,9 @@
-"""Draw every published run again from its records, and say whether the numbers of its tables and figures are the same.
+"""Draw every published run again from its records, and compare the numbers of its tables and figures.
 
     python scripts/redraw.py [results_dir=results]
 
-Nothing is computed: a run with a task that has no record (any more) is named with the command that computes it.
-Exit code 1 if a number is drawn otherwise than published, or a run has records for a part of its tasks only.
+Nothing is computed: a run that lacks the record of a task is named with the command that computes it.
+Exit code 1 if a number differs from the published one, or a run lacks records.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ from gpsuite.engine.worker import limit_threads
 from gpsuite.errors import DataError
 from gpsuite.reporting.collect import PUBLISHED
 
-ROUNDING = 1e-9
-"""Relative difference of a number that counts as rounding, as in `gpsuite recheck`."""
+ROUNDING = 1e-9  # relative difference of a number that counts as rounding, as in `gpsuite recheck`
 
 
 def main(words: list[str]) -> int:
@@ -48,7 +47,7 @@ def main(words: list[str]) -> int:
 
 
 def _redraw(run: PublishedRun, results_dir: Path) -> tuple[str, bool]:
-    """Return what came of it, and whether that is as published."""
+    """Return the outcome in words, and whether it is as published."""
     kept = [word for word in run.command if not word.startswith(("parallel", "results_dir", "output"))]
     words = [*kept, "parallel=serial", "output=quiet", f"results_dir={results_dir}"]
     request, options = read_request(words, allow_absent=True)
@@ -67,7 +66,6 @@ def _redraw(run: PublishedRun, results_dir: Path) -> tuple[str, bool]:
 
 
 def _numbers(folder: Path) -> list[Path]:
-    """Return the files with the numbers of a run's tables and figures."""
     return [path for place in ("tables", "figures") for path in sorted((folder / place).glob("*.csv"))]
 
 

@@ -61,15 +61,15 @@ def test_a_python_example_runs(code: str, capsys: pytest.CaptureFixture[str]) ->
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_every_family_has_an_example_that_imports_from_its_face_alone(family: str) -> None:
+def test_every_family_has_an_example_that_imports_only_its_exports(family: str) -> None:
     [code] = [code for code in examples() if f"from gpsuite.methods.{family} import" in code]
     assert re.findall(r"gpsuite[.\w]*", code) == [f"gpsuite.methods.{family}"]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_face_names_what_it_exports_and_needs_no_tensorflow(family: str) -> None:
+def test_a_family_exports_what_exists_and_needs_no_tensorflow(family: str) -> None:
     code = (
-        f"import sys, gpsuite.methods.{family} as face; print([n for n in face.__all__ if not hasattr(face, n)], "
+        f"import sys, gpsuite.methods.{family} as family; print([n for n in family.__all__ if not hasattr(family, n)], "
         "[name for name in ('tensorflow', 'gpflow', 'matplotlib', 'pandas') if name in sys.modules])"
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

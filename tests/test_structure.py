@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import ast
+import os
 import subprocess
 import sys
+import zipfile
+from importlib.metadata import requires
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[1]
 MODULES = sorted((ROOT / "gpsuite").rglob("*.py"))
-
-LIGHT = [
-    ["--help"],
-    ["run", "--help"],
-    ["list"],
-    ["status"],
-    ["compare"],
-    ["data", "list"],
-]
+LIGHT = [["--help"], ["run", "--help"], ["list"], ["status"], ["compare"], ["data", "list"]]
 HEAVY = ("tensorflow", "gpflow", "matplotlib", "sklearn", "pandas", "scipy.stats")
 
 
@@ -109,3 +106,55 @@ def test_no_small_module_has_a_single_importer() -> None:
         if path.name != "__init__.py" and len(path.read_text(encoding="utf-8").splitlines()) < 30
     }
     assert not [name for name in sorted(small) if len(importers[name]) == 1]
+
+
+PINNED = Path(__file__).parents[1] / "scripts" / "requirements.txt"
+
+
+def pinned() -> dict[str, set[str]]:
+    """Return the pinned packages and the extras each is pinned with."""
+    lines = PINNED.read_text(encoding="utf-8").splitlines()
+    pins = [Requirement(line.rstrip("\\ ")) for line in lines if line[:1].isalnum()]
+    return {canonicalize_name(pin.name): pin.extras for pin in pins}
+
+
+def test_an_extra_that_a_package_asks_for_is_pinned_with_it() -> None:
+    # pip looks for a package with extras apart from the package: without a pin of its own it takes the newest
+    pins = pinned()
+    missing = [
+        f"{name} needs {asked}"
+        for name, extras in pins.items()
+        for asked in map(Requirement, requires(name) or [])
+        if asked.extras - pins.get(canonicalize_name(asked.name), set())
+        and (asked.marker is None or any(asked.marker.evaluate({"extra": extra}) for extra in {"", *extras}))
+    ]
+    assert not missing
+
+
+@pytest.mark.slow
+def test_the_wheel_runs_in_an_empty_folder(tmp_path: Path) -> None:
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path), str(ROOT)]
+    subprocess.run(build, check=True, capture_output=True)
+    [wheel] = tmp_path.glob("gpsuite-*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        archive.extractall(tmp_path / "installed")
+    assert "gpsuite/conf/config.yaml" in names
+    assert not [name for name in names if name.startswith(("tests/", "conf/", "data/", "results/"))]
+    work = tmp_path / "work"
+    work.mkdir()
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "installed"), "GPSUITE_OFFLINE": "1"}
+    where = "import gpsuite.config.files as f; print(f.conf_dir())"
+    found = subprocess.run(
+        [sys.executable, "-P", "-c", where],
+        cwd=work,
+        env=environment,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert Path(found.stdout.strip()) == tmp_path / "installed" / "gpsuite" / "conf"
+    run = [sys.executable, "-P", "-m", "gpsuite.cli", "run", "experiment=pac_bayes/regression", "scale=smoke"]
+    ended = subprocess.run(run, cwd=work, env=environment, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    assert (work / "results/pac_bayes/regression/smoke/run.json").exists()

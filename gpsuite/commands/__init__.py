@@ -7,17 +7,17 @@ MULTIRUN = ("-m", "--multirun")  # a run for every value of a list
 # command -> what --help says; each is gpsuite.commands.<command>.main(words) -> exit code
 COMMANDS = {
     "run": "run an experiment: gpsuite run experiment=<family>/<name> [scale=smoke|quick|paper] [key=value ...]",
-    "show": "settings and tasks of a run, nothing is run: gpsuite show experiment=<family>/<name> [key=value ...]",
+    "show": "settings and tasks of a run, without running it: gpsuite show experiment=<family>/<name> [key=value ...]",
     "list": "what there is: gpsuite list [experiments|datasets|methods|NAME]",
     "status": "tasks done, failed, missing: gpsuite status [experiment ...]",
-    "compare": "published | ours | n | difference | verdict: gpsuite compare [experiment ...]",
+    "compare": "the paper's value | ours | n | difference | verdict: gpsuite compare [experiment ...]",
     "report": "one self-contained HTML page over all results: gpsuite report",
     "publish": "copy results to results/published: gpsuite publish experiment ...",
-    "recheck": "compute some published records anew and compare: gpsuite recheck [experiment ...] sample=5 seed=0",
+    "recheck": "recompute a random sample of published records: gpsuite recheck [experiment ...] sample=5 seed=0",
     "data": "datasets: gpsuite data list|fetch|verify|describe [name or file ...]",
-    "predict": "new rows by the model that a run kept: gpsuite predict RUN FILE.csv [output=FILE]",
+    "predict": "predictions for new rows by the model of a run: gpsuite predict RUN FILE.csv [output=FILE]",
     "verify": "independent check of a certificate: gpsuite verify CERTIFICATE [dataset=NAME]",
     "bench": "ratios against baselines and the LAPACK/BLAS floor: gpsuite bench [family]",
     "doctor": "versions, threads, data found, free disk, backends: gpsuite doctor",
-    "completion": "words proposed by the shell: gpsuite completion bash|zsh|fish",
+    "completion": "shell completion: gpsuite completion bash|zsh|fish",
 }

@@ -1,4 +1,4 @@
-"""`gpsuite compare`: published numbers and claims beside ours."""
+"""`gpsuite compare`: the papers' numbers and claims, and ours."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from gpsuite.text import visible
 HELP = """
 gpsuite compare [experiment ...] [results_dir=DIR]
 
-Counts of verdicts, one line an experiment, then what was not or only partly reproduced, and totals: for the shipped
-runs of the largest scale, published ones where there is no own run. Naming an experiment shows every value and its
-runs with other settings. A pipe gets every value, whole and tab separated.
+Counts of verdicts, one line per experiment, then what was not or only partly reproduced, and totals. They are for the
+shipped runs of the largest scale, and for published ones if there is no own run. Naming an experiment shows every value
+and its runs with other settings. A pipe gets every value, whole and tab separated.
 Verdicts: reproduced, partly, not reproduced, not run, not comparable.
-A comparison that cannot be read is named and left out; the exit code is then 2.
+A comparison that cannot be read is named and left out; then the exit code is 2.
 """
 
 MISSES = ("not reproduced", "partly")

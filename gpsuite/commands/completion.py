@@ -1,4 +1,4 @@
-"""`gpsuite completion`: words that a shell proposes when Tab is pressed."""
+"""`gpsuite completion`: words that a shell proposes at Tab."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import yaml
 from gpsuite.commands import COMMANDS, MULTIRUN
 from gpsuite.commands.bench import LARGE, PEERS
 from gpsuite.commands.data import ACTIONS
+from gpsuite.commands.list import KINDS
 from gpsuite.config.files import conf_dir, group_choices, method_families, read_file
 from gpsuite.config.typed import ON_ERROR, OUTPUTS, SCALES
 from gpsuite.data.spec import CSV_OPTIONS
@@ -56,17 +57,20 @@ complete -c gpsuite -a '(gpsuite completion words (commandline -cp | string coll
 """,
 }
 
+FLAGS = ("force", "wait", "debug", "dataset.strict")
 CHOICES = {
-    "scale": SCALES, "output": OUTPUTS, "on_error": ON_ERROR,
-    **dict.fromkeys(("force", "wait", "debug", "dataset.strict"), ("true", "false")),
-}  # fmt: skip
+    "scale": SCALES,
+    "output": OUTPUTS,
+    "on_error": ON_ERROR,
+    **dict.fromkeys(FLAGS, ("true", "false")),
+}
 OF_EXPERIMENTS = ("status", "compare", "publish", "recheck")
 
 
 def main(words: list[str]) -> int:
-    """Print a shell's script, or what it asks for: the proposals for a line as it stands."""
+    """Print a shell's script, or what that script asks for: the proposals for an unfinished line."""
     if words[:1] == ["words"] and len(words) == 2:
-        for each in proposals(words[1]):  # nothing where there is none: the shell then completes files
+        for each in proposals(words[1]):  # without any the shell completes files
             print(each)
         return 0
     if len(words) != 1:
@@ -78,7 +82,7 @@ def main(words: list[str]) -> int:
 
 
 def proposals(line: str) -> list[str]:
-    """Return the words that may stand at the end of a command line whose last word may be incomplete."""
+    """Return the words that may complete the last word of a command line, or follow it."""
     words = line.split()
     last = words.pop() if words and not line[-1].isspace() else ""
     found = [word for word in _candidates(words[1:], last) if word.startswith(last)]
@@ -95,18 +99,13 @@ def _candidates(words: Sequence[str], last: str) -> Iterator[str]:
     elif command in OF_EXPERIMENTS:
         yield from groups["experiment"]
     elif command == "list":
-        yield from (
-            "experiments",
-            "datasets",
-            "methods",
-            *groups["experiment"],
-            *groups["dataset"],
-            *groups["method"],
-        )
+        yield from KINDS
+        for group in ("experiment", "dataset", "method"):
+            yield from groups[group]
+    elif command == "data" and len(words) == 1:
+        yield from ACTIONS
     elif command == "data":
-        yield from (
-            ACTIONS if len(words) == 1 else groups["dataset"] if words[1] in ("fetch", "verify") else ()
-        )
+        yield from groups["dataset"] if words[1] in ("fetch", "verify") else ()
     elif command == "bench":
         yield from {name.split("/")[0]: None for name in groups["experiment"] if "/" in name}
         yield from (PEERS, LARGE)
@@ -115,7 +114,7 @@ def _candidates(words: Sequence[str], last: str) -> Iterator[str]:
 
 
 def _settings(words: Sequence[str], key: str) -> Iterator[str]:
-    """Yield the keys of the experiment that the words name, or the values that a key may have."""
+    """Yield the keys of the experiment that the words name, or the values of a key."""
     given = dict(word.split("=", 1) for word in words if "=" in word)
     groups, name = group_choices(), given.get("experiment", "")
     family = name.split("/")[0]

@@ -1,10 +1,10 @@
-"""`gpsuite data`: what datasets there are, fetching them, verifying their files."""
+"""`gpsuite data`: list, download and verify datasets, describe a user's table."""
 
 from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -24,7 +24,7 @@ HELP = """
 gpsuite data list                   rows, inputs, licence, and where each dataset was found
 gpsuite data fetch [name ...]       download what is missing into data/, verified by SHA-256
 gpsuite data describe FILE [dataset.KEY=...]   how each column of your own table is read, and the commands that fit
-gpsuite data verify [name ...]      read every file and compare its SHA-256; exit code 2 when one has changed, or a
+gpsuite data verify [name ...]      read every file and compare its SHA-256; exit code 2 if one has changed, or a
                                     dataset that is named is not here
 
 Files are looked up in $GPSUITE_DATA_PATH (a list of folders), then in data/ (data_dir=DIR).
@@ -35,14 +35,12 @@ ACTIONS = ("list", "fetch", "verify", "describe")
 # experiments that `describe` names for a table whose target is a number, or a class
 REGRESSIONS = ("guarantee", "pac_bayes/regression", "perturbation/region", "robustness/regression")
 CLASSIFICATIONS = ("guarantee", "robustness/safety", "robustness/explain")
-
-
-NAMING = {"target", "inputs", "ignore", "safety"}
-"""Settings that name columns, which must be there."""
+COLUMNS = ("dataset", "file", "state", "path", "hash", "expected", "found")
+NAMING = {"target", "inputs", "ignore", "safety"}  # settings that name columns, which must exist
 
 
 def main(words: list[str]) -> int:
-    """Do what the first word says with the datasets named, all by default."""
+    """List, fetch or verify the datasets named, all by default, or describe a table."""
     if words[:1] == ["describe"]:
         return _describe(words[1:])
     given = read_words(words)
@@ -59,23 +57,21 @@ def main(words: list[str]) -> int:
         rows = [row for row in describe(conf_dir(), given.data_dir) if not names or row.name in names]
         show_table("datasets", [asdict(row) for row in rows], dataset_lines(rows))
         return 0
-    chosen = list(_named_datasets(names or known))
+    specs = [read_spec(conf_dir(), name) for name in names or known]
+    chosen = [spec for spec in specs if isinstance(spec, DatasetSpec)]  # all but the user's CSV
     if action == "fetch":
         return _fetch(chosen, given.data_dir)
     return _verify(chosen, given.data_dir, wanted=bool(names))
 
 
 def _describe(words: Sequence[str]) -> int:
-    """Print how each column of a table is read, what is suspicious, and the commands that fit."""
     given = [word.partition("=") for word in words if word.startswith("dataset.")]
     settings = {key.removeprefix("dataset."): text for key, _, text in given}
     files = [word for word in words if not word.startswith("dataset.")]
-    unknown = [key for key in settings if key not in CSV_OPTIONS]
+    unknown = [f"dataset.{key}" for key in settings if key not in CSV_OPTIONS]
+    unknown += [word.partition("=")[0] for word in files if "=" in word and not typed_path(word).exists()]
     if unknown:
-        raise unknown_name("setting", f"dataset.{unknown[0]}", [f"dataset.{key}" for key in CSV_OPTIONS])
-    odd = [word for word in files if "=" in word and not typed_path(word).exists()]
-    if odd:
-        raise unknown_name("setting", odd[0].partition("=")[0], [f"dataset.{key}" for key in CSV_OPTIONS])
+        raise unknown_name("setting", unknown[0], [f"dataset.{key}" for key in CSV_OPTIONS])
     paths = [*files, *([settings.pop("path")] if "path" in settings else [])]
     if len(paths) != 1:
         raise UserError("data describe: name one file, for example: gpsuite data describe my.csv")
@@ -97,15 +93,13 @@ def _describe(words: Sequence[str]) -> int:
             own = [f"dataset.{key}={text}" for key, text in {**run, **reading}.items()]
             command = [f"experiment={experiment}", "dataset=csv", *own]
             refused = _refusal(command)
-            line = (
-                f"- not for {experiment}: {refused}" if refused else shlex.join(["gpsuite", "run", *command])
-            )
-            print(visible(line))
+            fitting = shlex.join(["gpsuite", "run", *command])
+            print(visible(f"- not for {experiment}: {refused}" if refused else fitting))
     return 0
 
 
 def _refusal(words: Sequence[str]) -> str:
-    """Return why a run would be refused before any work, in a line; empty if it would not."""
+    """Return in one line why a run would be refused before any work; empty if it would not."""
     from gpsuite.config.request import read_request
     from gpsuite.experiments.base import EXPERIMENTS
 
@@ -117,21 +111,12 @@ def _refusal(words: Sequence[str]) -> str:
     return ""
 
 
-def _named_datasets(names: Sequence[str]) -> Iterator[DatasetSpec]:
-    """Yield the specs that have files of their own (all but the user's CSV)."""
-    for name in names:
-        spec = read_spec(conf_dir(), name)
-        if isinstance(spec, DatasetSpec):
-            yield spec
-
-
 def _fetch(chosen: Sequence[DatasetSpec], data_dir: Path) -> int:
-    """Fetch every dataset; one that fails does not stop the others."""
     code = 0
     for spec in chosen:
         try:
             paths = fetch(spec, data_dir)
-        except DataError as error:
+        except DataError as error:  # does not stop the others
             print(f"gpsuite: {visible_lines(str(error))}", file=sys.stderr)
             code = 2
             continue
@@ -143,32 +128,29 @@ def _fetch(chosen: Sequence[DatasetSpec], data_dir: Path) -> int:
 
 
 def _verify(chosen: Sequence[DatasetSpec], data_dir: Path, *, wanted: bool) -> int:
-    """Print every file's state; 2 when a file was changed, or is missing of a dataset that was named."""
+    """Print every file's state; return 2 if one was changed, or a `wanted` one is missing."""
     rows, bad = [], {"changed", "missing"} if wanted else {"changed"}
     for spec in chosen:
         for state in verify(spec, data_dir):
-            rows.append(
-                {
-                    "dataset": spec.name,
-                    "file": state.name,
-                    "state": f"{state.state} (optional)" if state.optional else state.state,
-                    "path": state.path,
-                    "hash": state.hash_kind,
-                    "expected": state.expected,
-                    "found": state.found,
-                }
+            shown = f"{state.state} (optional)" if state.optional else state.state
+            cells: tuple[object, ...] = (
+                state.name,
+                shown,
+                state.path,
+                state.hash_kind,
+                state.expected,
+                state.found,
             )
+            rows.append(dict(zip(COLUMNS, (spec.name, *cells), strict=True)))
         if not spec.files:
-            rows.append(
-                {
-                    "dataset": spec.name,
-                    "file": "(embedded)",
-                    "state": "verified when loaded",
-                    "path": "",
-                    "hash": "sha256 of the arrays",
-                    "expected": spec.content_sha256,
-                    "found": "",
-                }
+            cells = (
+                "(embedded)",
+                "verified when loaded",
+                "",
+                "sha256 of the arrays",
+                spec.content_sha256,
+                "",
             )
+            rows.append(dict(zip(COLUMNS, (spec.name, *cells), strict=True)))
     show_table("files", rows)
     return 2 if any(row["state"] in bad or str(row["state"]).startswith("changed") for row in rows) else 0

@@ -23,10 +23,11 @@ HELP = """
 gpsuite doctor [results_dir=DIR] [data_dir=DIR]
 
 Versions, threads, data found, free disk and backends; a line that is not 'ok' says what to do.
-Exit code 1 when something must be mended.
+Exit code 1 if something needs fixing.
 """
 
 LEAST_FREE_GB = 1.0
+_TENSORFLOWS = ("tensorflow", "tensorflow-cpu", "tensorflow-macos", "tf-nightly")
 
 
 class Finding(NamedTuple):
@@ -63,15 +64,8 @@ def _packages() -> Iterator[Finding]:
         yield Finding(state, name, version, fix)
     flavours = [dist.name for dist in importlib.metadata.distributions() if dist.name in _TENSORFLOWS]
     if len(flavours) > 1:
-        yield Finding(
-            "problem",
-            "TensorFlow",
-            " and ".join(sorted(flavours)),
-            "keep one: pip uninstall tensorflow-cpu, make setup",
-        )
-
-
-_TENSORFLOWS = ("tensorflow", "tensorflow-cpu", "tensorflow-macos", "tf-nightly")
+        fix = "keep one: pip uninstall tensorflow-cpu, make setup"
+        yield Finding("problem", "TensorFlow", " and ".join(sorted(flavours)), fix)
 
 
 def _machine() -> Iterator[Finding]:
@@ -80,29 +74,22 @@ def _machine() -> Iterator[Finding]:
     asked = os.environ.get("OMP_NUM_THREADS", "")
     cores = os.cpu_count() or 1
     many = asked.isdigit() and int(asked) > cores
-    yield Finding(
-        "problem" if many else "ok",
-        "threads",
-        f"OMP_NUM_THREADS={asked or 'unset'}; gpsuite gives each process one thread unless threads= is set",
-        f"set it to at most {cores}" if many else "",
+    shown = (
+        f"OMP_NUM_THREADS={asked or 'unset'}; gpsuite gives each process one thread unless threads= is set"
     )
+    fix = f"set it to at most {cores}" if many else ""
+    yield Finding("problem" if many else "ok", "threads", shown, fix)
 
 
 def _blas() -> Iterator[Finding]:
-    """Point out AVX2 kernels on a processor that has AVX-512."""
     import numpy  # noqa: F401 - loads the BLAS that threadpoolctl looks for
     from threadpoolctl import threadpool_info
 
-    kernels = sorted(
-        {str(pool.get("architecture")) for pool in threadpool_info() if pool["user_api"] == "blas"}
-    )
-    slow = kernels in (["Haswell"], ["Zen"]) and has_avx512()
-    yield Finding(
-        "note" if slow else "ok",
-        "BLAS kernels",
-        ", ".join(kernels) or "unknown",
-        "the processor has AVX-512: OPENBLAS_CORETYPE=SkylakeX is about 1.6 times faster" if slow else "",
-    )
+    pools = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
+    kernels = sorted({str(pool.get("architecture")) for pool in pools})
+    slow = kernels in (["Haswell"], ["Zen"]) and has_avx512()  # AVX2 kernels
+    fix = "the processor has AVX-512: OPENBLAS_CORETYPE=SkylakeX is about 1.6 times faster" if slow else ""
+    yield Finding("note" if slow else "ok", "BLAS kernels", ", ".join(kernels) or "unknown", fix)
 
 
 def _places(given: Words) -> Iterator[Finding]:
@@ -119,13 +106,10 @@ def _places(given: Words) -> Iterator[Finding]:
 
 def _data(given: Words) -> Iterator[Finding]:
     path = os.environ.get("GPSUITE_DATA_PATH", "")
-    absent = [
-        each for each in path.split(os.pathsep) if each.strip() and not Path(each).expanduser().is_dir()
-    ]
+    named = [each for each in path.split(os.pathsep) if each.strip()]
+    absent = ", ".join(each for each in named if not Path(each).expanduser().is_dir())
     if absent:
-        yield Finding(
-            "problem", "GPSUITE_DATA_PATH", f"{', '.join(absent)}: no such folder", "correct or unset it"
-        )
+        yield Finding("problem", "GPSUITE_DATA_PATH", f"{absent}: no such folder", "correct or unset it")
     else:
         yield Finding("ok", "GPSUITE_DATA_PATH", path or "unset")
     rows = describe(conf_dir(), given.data_dir)
@@ -137,17 +121,12 @@ def _data(given: Words) -> Iterator[Finding]:
 
 
 def _backends() -> Iterator[Finding]:
-    present = importlib.util.find_spec("loky") is not None
-    yield Finding(
-        "ok" if present else "problem",
-        "parallel=processes",
-        "loky" if present else "no loky",
-        "" if present else "run make setup",
-    )
-    present = importlib.util.find_spec("distributed") is not None
-    yield Finding(
-        "ok" if present else "note",
-        "parallel=dask",
-        f"distributed {importlib.metadata.version('distributed')}" if present else "no distributed",
-        "" if present else "only if you have a cluster: pip install 'gpsuite[cluster]'",
-    )
+    if importlib.util.find_spec("loky") is not None:
+        yield Finding("ok", "parallel=processes", "loky")
+    else:
+        yield Finding("problem", "parallel=processes", "no loky", "run make setup")
+    if importlib.util.find_spec("distributed") is not None:
+        yield Finding("ok", "parallel=dask", f"distributed {importlib.metadata.version('distributed')}")
+    else:
+        fix = "only if you have a cluster: pip install 'gpsuite[cluster]'"
+        yield Finding("note", "parallel=dask", "no distributed", fix)

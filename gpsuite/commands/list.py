@@ -21,7 +21,7 @@ gpsuite list [experiments|datasets|methods|NAME ...] [scale=quick|paper|smoke]
 experiments: the paper's figure or table, the cost at the scale, the data needed and whether it is here
 datasets:    rows, inputs, licence, and whether each was found
 methods:     title and source of each
-NAME:        what is known of one of them; a method's settings: gpsuite run experiment=... method=NAME --help
+NAME:        details of one of them; a method's settings: gpsuite run experiment=... method=NAME --help
 
 A terminal shows one line each; a pipe gets every column, whole and tab separated.
 """
@@ -32,7 +32,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def main(words: list[str]) -> int:
-    """Print the lists asked for, all three by default, or what is known of what is named."""
+    """Print the lists asked for, all three by default, or the details of what is named."""
     given = read_words(words, choices={"scale": ("quick", *(each for each in SCALES if each != "quick"))})
     found = describe(conf_dir(), given.data_dir)
     states = {row.name: row.state for row in found}
@@ -48,10 +48,9 @@ def main(words: list[str]) -> int:
     named = {next(iter(row.values())): row for rows, _ in lists.values() for row in rows}
     words = list(dict.fromkeys(each for word in given.names for each in _meant(word, named)))
     for kind, (rows, brief) in lists.items():
-        if len(words) > 1 and set(words) <= {
-            next(iter(row.values())) for row in rows
-        }:  # of one kind: one table
-            wanted = [number for number, row in enumerate(rows) if next(iter(row.values())) in words]
+        names = [next(iter(row.values())) for row in rows]
+        if len(words) > 1 and set(words) <= set(names):  # of one kind: one table
+            wanted = [number for number, name in enumerate(names) if name in words]
             show_table(kind, [rows[number] for number in wanted], [brief[number] for number in wanted])
             return 0
     for word in words or KINDS:
@@ -69,11 +68,7 @@ def main(words: list[str]) -> int:
 
 
 def _meant(word: str, named: Collection[str]) -> list[str]:
-    """Return the list or the names that a word stands for: a family's is its experiments'.
-
-    Raises:
-        UserError: for none.
-    """
+    """Return the list or the names that a word means: a family's name means its experiments."""
     if word in (*KINDS, *named):
         return [word]
     members = [name for name in named if name.startswith(f"{word.rstrip('/')}/")]
@@ -86,16 +81,14 @@ def _meant(word: str, named: Collection[str]) -> list[str]:
 
 def dataset_lines(found: Sequence[Description]) -> Rows:
     """Return what a terminal shows of datasets: no addresses."""
-    return [
-        {
-            "name": row.name,
-            "rows x inputs": row.shape,
-            "task": row.task,
-            "state": row.state,
-            "licence": row.licence,
-        }
-        for row in found
-    ]
+    columns = {
+        "name": "name",
+        "rows x inputs": "shape",
+        "task": "task",
+        "state": "state",
+        "licence": "licence",
+    }
+    return [{column: getattr(row, name) for column, name in columns.items()} for row in found]
 
 
 def _needed(note: ExperimentNote, states: Mapping[str, str]) -> str:
@@ -123,10 +116,8 @@ def _experiment_brief(
 
 
 def _methods() -> list[dict[str, Any]]:
-    rows = []
-    for name in group_choices()["method"]:
-        content = read_file("method", name)
-        rows.append(
-            {"method": name, "title": content.get("title", ""), "source": content.get("reference", "")}
-        )
-    return rows
+    contents = {name: read_file("method", name) for name in group_choices()["method"]}
+    return [
+        {"method": name, "title": each.get("title", ""), "source": each.get("reference", "")}
+        for name, each in contents.items()
+    ]

@@ -1,4 +1,4 @@
-"""`gpsuite predict`: new rows by the model that a run kept, with the run's guarantee restated."""
+"""`gpsuite predict`: predictions for new rows by the model of a run, with the run's guarantee."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ HELP = """
 gpsuite predict RUN FILE.csv [output=FILE] [separator=CHARACTER] [decimal=MARK] [thousands=MARK]
 
 RUN       folder of a run of experiment=guarantee: results/guarantee/...
-FILE.csv  rows to predict, with the columns of the run's inputs; others are not looked at
-output=   where predictions and intervals go as CSV; without it they are printed
-separator=, decimal=, thousands=   of the file, where it is not written as the run's table; dataset.decimal= and the
-          like are the same
+FILE.csv  rows to predict, with the columns of the run's inputs; other columns are ignored
+output=   CSV file for predictions and intervals; without it they are printed
+separator=, decimal=, thousands=   of the file, if it differs from the run's table; dataset.decimal= and so on work too
 
-Rows outside the range of the training rows are marked: no guarantee was ever checked there.
+Rows outside the range of the training rows are marked: no guarantee was checked there.
 """
 
 READING = ("separator", "decimal", "thousands")
@@ -27,7 +26,7 @@ OPTIONS = ("output", *READING)
 
 
 def main(words: list[str]) -> int:
-    """Predict the rows of a file; the table goes to stdout or a file, what it is worth to stderr."""
+    """Predict the rows of a file; the table goes to stdout or a file, notes and the guarantee to stderr."""
     from gpsuite import load
 
     names, options = _read(words)
@@ -43,9 +42,8 @@ def main(words: list[str]) -> int:
     found = saved.predict(rows.X)
     columns = found.columns()
     frame = pd.DataFrame({"row": range(1, len(rows.X) + 1), **columns})
-    text = frame.rename(columns={"outside": "outside_training_range"}).to_csv(
-        index=False, lineterminator="\n"
-    )
+    frame = frame.rename(columns={"outside": "outside_training_range"})
+    text = frame.to_csv(index=False, lineterminator="\n")
     if target is not None:
         _require_like(target, text)
         write_text(target, text)
@@ -61,11 +59,7 @@ def main(words: list[str]) -> int:
 
 
 def _read(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """Return run and file, and the options.
-
-    Raises:
-        UserError: unless there are these two, or for an unknown option.
-    """
+    """Return run and file, and the options."""
     names, options = [], {}
     for word in words:
         key, equals, value = word.removeprefix("dataset.").partition("=")
@@ -82,28 +76,18 @@ def _read(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
 
 
 def _target(text: str, rows: Path) -> Path:
-    """Return the file that is meant: a new one, or one of earlier predictions, never that of the rows.
-
-    Raises:
-        UserError: otherwise.
-    """
+    """Return the output file: a new one, or one of earlier predictions, never that of the rows."""
     path = typed_path(text)
     if not text or path.is_dir() or not path.parent.is_dir():
-        fix = "name a file in a folder that there is, or leave it out: the rows are printed"
+        fix = "name a file in an existing folder, or leave it out: the rows are printed"
         raise UserError(f"output={text}: {fix}", key="output")
     if path.exists() and rows.exists() and path.samefile(rows):
-        raise UserError(f"output={text}: that is the file of the rows; name another one", key="output")
+        raise UserError(f"output={text}: that is the file of the rows; choose another name", key="output")
     return path.resolve()
 
 
 def _require_like(path: Path, text: str) -> None:
-    """Refuse to write over a file that is none of such predictions: its first line is another.
-
-    Raises:
-        UserError: if it would be lost.
-    """
+    # other files than earlier predictions would be lost
     header = text.partition("\n")[0].encode()
     if path.exists() and not (path.is_file() and read_bytes(path).splitlines()[:1] == [header]):
-        raise UserError(
-            f"output={path}: there is another file, which would be lost; name a new one", key="output"
-        )
+        raise UserError(f"output={path}: file exists; choose another name", key="output")

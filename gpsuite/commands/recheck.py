@@ -1,4 +1,4 @@
-"""`gpsuite recheck`: compute some published records anew and say which numbers agree."""
+"""`gpsuite recheck`: recompute a random sample of published records and compare."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 HELP = """
 gpsuite recheck [experiment ...] [sample=5] [seed=0] [results_dir=DIR]
 
-Draws published records at random, from as many runs as there are, computes their tasks anew on this machine, and says
+Draws published records at random, from as many runs as possible, computes their tasks again on this machine, and counts
 how many of a record's numbers are the same: bitwise, within rounding (1e-9, relative), within the experiment's stated
 tolerance for ill-conditioned searches, or not. Seconds, and how many evaluations a search took, are not compared.
-A record computed without AVX-512 instructions, or with OpenBLAS kernels that it names, is computed so here too; where
-it names none OpenBLAS chooses, whatever OPENBLAS_CORETYPE says.
-Where a sampler decides what is measured next, another processor's last bits lead elsewhere: `another path`, which is no
-disagreement; on the same arithmetic it must agree. A record whose method has a newer version, or whose data are not
+A record computed without AVX-512 instructions, or with OpenBLAS kernels that it names, is computed so here too. If it
+names none, OpenBLAS chooses, regardless of OPENBLAS_CORETYPE.
+If a sampler decides what is measured next, another processor's last bits give other results: `another path`, which is
+no disagreement. On the same arithmetic it must agree. A record with an older version of its method, or without its data
 here, is named as not checked. An interruption shows what was checked until then.
 Exit code 0: all that was checked agrees; 1: some do not; 2: nothing could be checked.
 """
 
 
 def main(words: list[str]) -> int:
-    """Compute a sample of the published records of the experiments named, and compare."""
+    """Recompute a sample of the published records of the experiments named, and compare."""
     given = read_words(words, {"sample": 5, "seed": 0}, reads=True)
     if not given.numbers["sample"]:
         raise UserError("sample=0: at least one record must be drawn", key="sample")
@@ -69,10 +69,10 @@ def main(words: list[str]) -> int:
 def _row(found: Rechecked) -> dict[str, Any]:
     from gpsuite.engine.recheck import LEVELS
 
-    row = {"run": found.run, "task": visible(found.task)}
-    if found.agreement is None:
-        return {
-            **row, "agrees": found.verdict, **dict.fromkeys(LEVELS, ""), "differs most": visible(found.reason)
-        }  # fmt: skip
-    worst = f"{found.agreement.worst} ({found.agreement.difference:.1e})" if found.agreement.worst else ""
-    return {**row, "agrees": found.verdict, **found.agreement.counts, "differs most": visible(worst)}
+    counts: dict[str, Any] = dict.fromkeys(LEVELS, "")
+    said, agreement = found.reason, found.agreement
+    if agreement is not None:
+        counts.update(agreement.counts)
+        said = f"{agreement.worst} ({agreement.difference:.1e})" if agreement.worst else ""
+    row = {"run": found.run, "task": visible(found.task), "agrees": found.verdict}
+    return {**row, **counts, "differs most": visible(said)}

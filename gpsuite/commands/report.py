@@ -16,9 +16,9 @@ from gpsuite.text import visible
 HELP = """
 gpsuite report [results_dir=DIR]
 
-Writes report.html: what your runs answer, each paper with its verdicts, and every run with figures, tables,
-comparison, command and provenance, readable offline. Published runs are shown where there is no own one of their name;
-of these alone it writes published/README.md, for those who read on a code host.
+Writes report.html, which needs no network: what your runs answer, each paper with its verdicts, and every run with
+figures, tables, comparison, command and provenance. Published runs are shown if there is no own one of their name.
+published/README.md shows only these, for readers on a code host.
 """
 
 
@@ -38,12 +38,7 @@ def main(words: list[str]) -> int:
 
 
 def show_page(results_dir: Path, stream: TextIO | None = None) -> None:
-    """Write the pages of a results folder; print its path, and on stderr the files that it had to leave out.
-
-    Args:
-        results_dir: the folder.
-        stream: for the path; stdout if None.
-    """
+    """Write the pages of a results folder; print report.html's path to `stream` or stdout, and faults to stderr."""
     path, problems = write_report(results_dir, conf_dir())
     write_gallery(results_dir, conf_dir())
     for problem in problems:

@@ -1,4 +1,4 @@
-"""`gpsuite run experiment=X --help`: what can be set of one experiment."""
+"""`gpsuite run`: one experiment, several one after another with -m, or the tour; --help shows the settings."""
 
 from __future__ import annotations
 
@@ -25,81 +25,18 @@ if TYPE_CHECKING:
     from gpsuite.engine.runner import RunReport
     from gpsuite.experiments.tasks import Request
 
-
-__all__ = ["HELP", "explain", "main"]
-LONGEST_KEY, WIDEST, NARROWEST = 34, 120, 60
-"""Letters of `key=value` beside its meaning, and of a line."""
-
-
-def explain(words: Sequence[str]) -> int:
-    """Print the settings of the experiment named, with their values for these words, meanings and what is allowed."""
-    overrides = read_overrides(words, group_choices())
-    name = overrides.groups["experiment"]
-    stops = read_file("experiment", name).get("stops")
-    note = read_experiments(conf_dir())[name]
-    print(textwrap.fill(f"{name}: {note.title}", _line_width()))
-    print(f"source: {'; '.join(filter(None, (note.paper, note.figure))) or 'none'}")
-    cost = ", ".join(f"scale={scale} {time}" for scale, time in note.cost.items())
-    print(f"cost: {cost}; data: {', '.join(note.data) or 'none'}")
-    if stops is not None:
-        print(
-            "\n".join(
-                [
-                    "",
-                    "it is these runs, one after another; stops=N: the first N of them",
-                    *(f"  gpsuite run {shlex.join(stop)}" for stop in stops),
-                ]
-            )
-        )
-        return 0
-    for title, settings in explain_settings(name, overrides).items():
-        print(f"\n{title}")
-        for setting in settings:
-            _print(setting)
-    print(f"\ngpsuite show {' '.join(words)}   settings, tasks and their cost; nothing is run")
-    return 0
-
-
-def _print(setting: Setting) -> None:
-    typed = f"  {setting.key}={setting.value}"
-    meaning = f"{setting.meaning.rstrip('.')} ({setting.allowed})" if setting.allowed else setting.meaning
-    below = " " * (LONGEST_KEY + 2)
-    lines = textwrap.wrap(
-        meaning,
-        _line_width(),
-        initial_indent=below,
-        subsequent_indent=below,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    if lines and len(typed) < LONGEST_KEY + 1:
-        lines[0] = f"{typed:<{LONGEST_KEY + 2}}{lines[0].strip()}"
-    else:
-        lines.insert(0, typed)
-    print("\n".join(lines))
-
-
-def _line_width() -> int:
-    if not sys.stdout.isatty():
-        return WIDEST
-    return min(max(shutil.get_terminal_size().columns, NARROWEST), WIDEST)
-
-
-# `gpsuite run`: one experiment, several one after another with -m, or the tour.
-
-
 HELP = """
 gpsuite run experiment=<family>/<name> [key=value ...]
 
   scale=smoke|quick|paper   smallest, default, the paper's own setting
   method=NAME | methods=[A,B]   swap methods            dataset=NAME   swap the dataset
   datasets=[A,B]            where an experiment runs over several
-  dataset=csv dataset.path=FILE dataset.target=COLUMN   your own data; gpsuite data describe FILE says how it is read
+  dataset=csv dataset.path=FILE dataset.target=COLUMN   your own data; gpsuite data describe FILE shows how it is read
   seed=0                    another seed                 model=NAME    another kernel
   parallel=auto|serial|processes [parallel.workers=N]    threads=1     per process
   parallel=dask parallel.address=tcp://HOST:PORT         a running Dask scheduler
   results_dir=results  run_name=NAME  force=true  on_error=continue|raise  wait=true  debug=true
-  output=text|quiet|json    the answer and paths, only the folder, or one JSON object a run on stdout
+  output=text|quiet|json    the answer and paths, only the folder, or one JSON object per run on stdout
   budget.seconds=S          wall-clock limit per task; the best valid answer is kept
 
 gpsuite run -m experiment=A,B seed=0,1     every combination, one after another
@@ -107,11 +44,11 @@ gpsuite run experiment=NAME --help         its settings: values, meanings, what 
 gpsuite run experiment=tour                one quick experiment of each family, the answers, the report
 
 The same command resumes after an interruption. Exit codes: 0 done, 1 some tasks failed, 2 wrong input,
-3 not possible (a plan without a safe measurement), 130 interrupted; of several runs the smallest that is not 0.
+3 not possible (a plan without a safe measurement), 130 interrupted; for several runs the smallest that is not 0.
 """
-
 TOUR = "experiment=tour"
 _WORST_FIRST = (1, 2, 3, 0)
+LONGEST_KEY, WIDEST, NARROWEST = 34, 120, 60  # letters of `key=value` before its meaning, and of a line
 
 
 def main(words: list[str]) -> int:
@@ -133,7 +70,7 @@ def main(words: list[str]) -> int:
         except TaskFailedError as failed:
             print(f"gpsuite: {visible_lines(str(failed))}", file=sys.stderr)
             return 1
-        except UserError as error:  # a held folder, for example: the other runs go on
+        except UserError as error:  # another run holds the folder, for example: the other runs go on
             if len(requests) == 1:
                 raise
             print(f"gpsuite: {request.experiment}: {visible_lines(str(error))}", file=sys.stderr)
@@ -142,7 +79,7 @@ def main(words: list[str]) -> int:
         code = min(code, report.exit_code, key=_WORST_FIRST.index)
         for label, reason, trace in report.failures:
             print(f"failed: {visible(f'{label}: {reason}')}\n  traceback: {trace}", file=sys.stderr)
-        with contextlib.suppress(BrokenPipeError):  # whoever has seen enough does not end the other runs
+        with contextlib.suppress(BrokenPipeError):  # a closed pipe does not end the other runs
             _tell(request, report, "quiet" if tour and options.output == "text" else options.output)
         answers += [f"{request.experiment}: {line}" for line in report.answer[:1]]
     if tour:
@@ -150,18 +87,8 @@ def main(words: list[str]) -> int:
     return code
 
 
-def _end_tour(options: RunOptions, answers: Sequence[str]) -> None:
-    """Print the first answer of every stop, and write the page that begins with them."""
-    from gpsuite.commands.report import show_page
-
-    if options.output == "text":
-        print("\n".join(["", *map(visible_lines, answers), ""]))
-    # stdout has an object a run and nothing else
-    show_page(options.results_dir, sys.stderr if options.output == "json" else None)
-
-
 def expanded_runs(words: Sequence[str]) -> tuple[list[list[str]], bool]:
-    """Return the words of each run, one unless with -m, and whether the tour is among them; limits their threads."""
+    """Return the words of each run, several with -m, and whether the tour is among them; set the thread limit."""
     multirun = any(word in MULTIRUN for word in words)
     words = [word for word in words if word not in MULTIRUN]
     runs = expand_sweeps(words, group_choices()) if multirun else [words]
@@ -171,8 +98,35 @@ def expanded_runs(words: Sequence[str]) -> tuple[list[list[str]], bool]:
     return runs, tour
 
 
+def _stops(run: Sequence[str]) -> list[list[str]]:
+    """Return the words of each run: the tour is one run per entry of its file, or the first `stops=` of them."""
+    if TOUR not in run:
+        return [list(run)]
+    for key in ("method", "methods"):
+        if any(word.startswith(f"{key}=") for word in run):
+            advice = "leave it out, or name one experiment, as in experiment=robustness/safety method=laplace"
+            raise UserError(f"{key}: every stop of the tour has its own methods\n{advice}", key=key)
+    stops = read_file("experiment", "tour")["stops"]
+    counts = [word.removeprefix("stops=") for word in run if word.startswith("stops=")]
+    allowed = [str(count) for count in range(1, len(stops) + 1)]
+    if any(count not in allowed for count in counts):
+        fault = f"the tour has {len(stops)} stops\nvalid: {', '.join(allowed)}"
+        raise UserError(f"stops={counts[0]}: {fault}", key="stops")
+    others = [word for word in run if word != TOUR and not word.startswith("stops=")]
+    return [[*stop, *others] for stop in stops[: int(counts[-1]) if counts else None]]
+
+
+def _limit_threads(runs: Sequence[Sequence[str]]) -> None:
+    """Give BLAS and TensorFlow the thread count asked for: sums on one and two threads differ in last bits."""
+    from gpsuite.engine.worker import limit_threads
+
+    asked = [word.partition("=")[2] for run in runs for word in run if word.startswith("threads=")]
+    threads = int(asked[0]) if asked and asked[0].isdigit() else 1
+    limit_threads(max(threads, 1))
+
+
 def _refuse_one_folder(requests: Sequence[tuple[Request[object], RunOptions]]) -> None:
-    """Raise if runs of different settings have the folder of one `run_name`, before the first of them is computed."""
+    """Raise if runs of different settings share the folder of one `run_name`, before any is computed."""
     from gpsuite.engine.folder import run_folder
 
     seen: dict[Path, str] = {}
@@ -183,8 +137,14 @@ def _refuse_one_folder(requests: Sequence[tuple[Request[object], RunOptions]]) -
             raise UserError(f"run_name={options.tag}: {fault}", key="run_name")
 
 
+def _say_decisions(requests: Sequence[Request[object]]) -> None:
+    # once per decision that was made when the user's own tables were read
+    read = [request.dataset for request in requests if request.dataset is not None]
+    for note in dict.fromkeys(note for dataset in read for note in dataset.notes):
+        print(f"dataset=csv: {visible(note)}", file=sys.stderr)
+
+
 def _tell(request: Request[object], report: RunReport, output: str) -> None:
-    """Print what a run found and where its results are, as `output` asks."""
     if output == "json":
         print(json.dumps(_plain(request, report), ensure_ascii=False))
         return
@@ -214,49 +174,57 @@ def _plain(request: Request[object], report: RunReport) -> dict[str, Any]:
     }
 
 
-def _say_decisions(requests: Sequence[Request[object]]) -> None:
-    """Print once what was decided when the user's own tables were read."""
-    read = [request.dataset for request in requests if request.dataset is not None]
-    for note in dict.fromkeys(note for dataset in read for note in dataset.notes):
-        print(f"dataset=csv: {visible(note)}", file=sys.stderr)
-
-
-def _stops(run: Sequence[str]) -> list[list[str]]:
-    """Return the runs a run stands for: the tour is one run per entry of its file, or the first `stops=` of them.
-
-    Raises:
-        UserError: if the tour has not so many stops, or is given methods, of which every stop has its own.
-    """
-    if TOUR not in run:
-        return [list(run)]
-    for key in ("method", "methods"):
-        if any(word.startswith(f"{key}=") for word in run):
-            advice = "leave it out, or name one experiment, as in experiment=robustness/safety method=laplace"
-            raise UserError(f"{key}: every stop of the tour has methods of its own\n{advice}", key=key)
-    stops = read_file("experiment", "tour")["stops"]
-    counts = [word.removeprefix("stops=") for word in run if word.startswith("stops=")]
-    allowed = [str(count) for count in range(1, len(stops) + 1)]
-    if any(count not in allowed for count in counts):
-        raise UserError(
-            f"stops={counts[0]}: the tour has {len(stops)} stops\nvalid: {', '.join(allowed)}", key="stops"
-        )
-    rest = [word for word in run if word != TOUR and not word.startswith("stops=")]
-    return [[*stop, *rest] for stop in stops[: int(counts[-1]) if counts else None]]
-
-
-def _limit_threads(runs: Sequence[Sequence[str]]) -> None:
-    """Give BLAS and TensorFlow the thread count that was asked for: one computes what two would in other last bits."""
-    from gpsuite.engine.worker import limit_threads
-
-    asked = [word.partition("=")[2] for run in runs for word in run if word.startswith("threads=")]
-    threads = int(asked[0]) if asked and asked[0].isdigit() else 1
-    limit_threads(max(threads, 1))
-
-
 def _files(folder: Path) -> list[Path]:
-    """Return what a user opens first."""
-    return [
-        path
-        for pattern in ("tables/*.md", "figures/*.png", "comparison.csv")
-        for path in sorted(folder.glob(pattern))
-    ]
+    patterns = ("tables/*.md", "figures/*.png", "comparison.csv")  # what a user opens first
+    return [path for pattern in patterns for path in sorted(folder.glob(pattern))]
+
+
+def _end_tour(options: RunOptions, answers: Sequence[str]) -> None:
+    """Print the first answer of every stop, and write the page of all results."""
+    from gpsuite.commands.report import show_page
+
+    if options.output == "text":
+        print("\n".join(["", *map(visible_lines, answers), ""]))
+    # with output=json stdout has an object per run and nothing else
+    show_page(options.results_dir, sys.stderr if options.output == "json" else None)
+
+
+def explain(words: Sequence[str]) -> int:
+    """Print the settings of the experiment named: values for these words, meanings, what is allowed."""
+    overrides = read_overrides(words, group_choices())
+    name = overrides.groups["experiment"]
+    stops = read_file("experiment", name).get("stops")
+    note = read_experiments(conf_dir())[name]
+    print(textwrap.fill(f"{name}: {note.title}", _line_width()))
+    print(f"source: {'; '.join(filter(None, (note.paper, note.figure))) or 'none'}")
+    cost = ", ".join(f"scale={scale} {time}" for scale, time in note.cost.items())
+    print(f"cost: {cost}; data: {', '.join(note.data) or 'none'}")
+    if stops is not None:
+        print("\nit is these runs, one after another; stops=N: the first N of them")
+        for stop in stops:
+            print(f"  gpsuite run {shlex.join(stop)}")
+        return 0
+    for title, settings in explain_settings(name, overrides).items():
+        print(f"\n{title}")
+        for setting in settings:
+            _print(setting)
+    print(f"\ngpsuite show {' '.join(words)}   shows settings, tasks and their cost without running them")
+    return 0
+
+
+def _print(setting: Setting) -> None:
+    typed = f"  {setting.key}={setting.value}"
+    meaning = f"{setting.meaning.rstrip('.')} ({setting.allowed})" if setting.allowed else setting.meaning
+    indents: dict[str, Any] = dict.fromkeys(("initial_indent", "subsequent_indent"), " " * (LONGEST_KEY + 2))
+    lines = textwrap.wrap(meaning, _line_width(), break_long_words=False, break_on_hyphens=False, **indents)
+    if lines and len(typed) < LONGEST_KEY + 1:
+        lines[0] = f"{typed:<{LONGEST_KEY + 2}}{lines[0].strip()}"
+    else:
+        lines.insert(0, typed)
+    print("\n".join(lines))
+
+
+def _line_width() -> int:
+    if not sys.stdout.isatty():
+        return WIDEST
+    return min(max(shutil.get_terminal_size().columns, NARROWEST), WIDEST)

@@ -1,4 +1,4 @@
-"""`gpsuite show`: what a run would be, its settings and tasks; nothing is run and no result is written."""
+"""`gpsuite show`: a run's settings and tasks without running it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpsuite.commands.tables import show_table
 from gpsuite.errors import UserError
 from gpsuite.text import counted
 
-if TYPE_CHECKING:  # at run time they would load what `run` loads once its threads are limited
+if TYPE_CHECKING:  # at run time they would load BLAS before its threads are limited
     from gpsuite.engine.plans import RunOptions
     from gpsuite.experiments.tasks import Request
 
@@ -22,16 +22,16 @@ __all__ = ["HELP", "explain", "main"]
 HELP = """
 gpsuite show experiment=<family>/<name> [key=value ...]     as gpsuite run, with -m for several
 
-Prints the composed settings as YAML, then the tasks: which are stored already, and the seconds of one core's work
-that each is expected to take, roughly. Nothing is run and no result is written; missing data are downloaded
-(GPSUITE_OFFLINE=1 forbids it), and where they are not to be had that is told last.
+Prints the composed settings as YAML, then the tasks: which are stored already, and roughly how many seconds of one core
+each will take. Nothing is run and no result is written. Missing data are downloaded (GPSUITE_OFFLINE=1 forbids it); if
+they cannot be had, that is said last.
 
 gpsuite show experiment=NAME --help     what can be set
 """
 
 
 def main(words: list[str]) -> int:
-    """Print settings and tasks of each run that the words stand for."""
+    """Print settings and tasks of each run that the words ask for."""
     runs, _ = expanded_runs(words)
 
     from gpsuite.config.request import read_request
@@ -39,7 +39,7 @@ def main(words: list[str]) -> int:
     for run in runs:
         request, options = read_request(run, allow_absent=True)
         if options.output == "json":
-            raise UserError("output=json: gpsuite show prints text alone; leave it out", key="output")
+            raise UserError("output=json: gpsuite show prints only text; leave it out", key="output")
         _show(run, request, options)
     return 0
 

@@ -24,9 +24,9 @@ T = TypeVar("T")
 HELP = """
 gpsuite status [experiment ...] [results_dir=DIR]
 
-One row per run: tasks by status, missing ones, and whether its tables are complete. Every record is read and held
-against its checksum; a damaged one is named and counts as missing, as does one of an earlier version's format.
-Published runs are listed as they were published where there is no own run of their name.
+One row per run: tasks by status, missing ones, and whether its tables are complete. Every record is read and compared
+with its checksum. A damaged one is named and counts as missing, as does one of an earlier version's format.
+Published runs are listed as they were published if there is no own run of their name.
 """
 
 
@@ -54,7 +54,7 @@ def main(words: list[str]) -> int:
 
 
 def _published_counts(folder: Path) -> dict[str, Any]:
-    """Return how many tasks of a published run ended how, as its run.json says."""
+    """Return the counts of a published run's tasks by status, as its run.json says."""
     run = _read(read_mapping, folder / RUN) or {}
     tasks = run.get("tasks")
     tasks = tasks if isinstance(tasks, dict) else {}
@@ -63,13 +63,10 @@ def _published_counts(folder: Path) -> dict[str, Any]:
 
 
 def _counts(folder: Path, store: RecordStore) -> dict[str, Any]:
-    """Return how many tasks of a plan ended how, and whether the tables are complete."""
     plan = _read(read_plan, folder / PLAN)
     if plan is None:
-        return {
-            **dict.fromkeys(("tasks", *STATUSES, "missing"), ""),
-            "tables": f"no usable {PLAN}: run again",
-        }
+        unknown = dict.fromkeys(("tasks", *STATUSES, "missing"), "")
+        return {**unknown, "tables": f"no usable {PLAN}: run again"}
     counts = Counter(_state(store, task) for task in plan.tasks)
     run = _read(read_mapping, folder / RUN) or {}
     if counts[ERROR]:
@@ -80,8 +77,7 @@ def _counts(folder: Path, store: RecordStore) -> dict[str, Any]:
         tables = "run again to complete"
     return {
         "tasks": len(plan.tasks),
-        **{status: counts[status] for status in STATUSES},
-        "missing": counts["missing"],
+        **{each: counts[each] for each in (*STATUSES, "missing")},
         "tables": tables,
     }
 

@@ -9,22 +9,14 @@ from typing import Any
 
 from gpsuite.text import visible
 
-SHORTEST = 8
-"""Letters of a column that are never cut."""
-
+SHORTEST = 8  # letters of a column that are never cut
 FOLDABLE = 1.3  # a table this much wider than the terminal is still readable with folded cells
 
 
 def show_table(
     title: str, rows: Sequence[Mapping[str, Any]], brief: Sequence[Mapping[str, Any]] | None = None
 ) -> None:
-    """Print rows that share their columns.
-
-    Args:
-        title: of a drawn table.
-        rows: whole, for readers that are programs.
-        brief: shown on a terminal instead, one line each; what does not fit its width is cut.
-    """
+    """Print rows with the same columns; on a terminal `brief` instead, one line each, cut to its width."""
     if not rows:
         print(f"{title}: none")
         return
@@ -41,7 +33,7 @@ def show_table(
 
 
 def show_lines(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print one line per row under their columns, the widest but the first cut until they fit the terminal."""
+    """Print one line per row, the widest columns except the first cut until they fit the terminal."""
     if not rows:
         return
     columns = list(rows[0])
@@ -59,7 +51,7 @@ def _cut(cell: str, width: int) -> str:
 
 
 def _draw(title: str, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
-    """Draw a table where it fits, else one block per row: folded columns of a few letters help nobody."""
+    """Draw a table if it fits, otherwise one block per row: columns folded to a few letters are unreadable."""
     from rich.console import Console
     from rich.table import Table
 

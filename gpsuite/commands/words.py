@@ -15,7 +15,7 @@ PLACES = ("results_dir", "data_dir")
 
 @dataclass(frozen=True)
 class Words:
-    """Names in the order typed, the places results and data are in, and a command's own numbers and choices."""
+    """Names in the order typed, the folders of results and data, and a command's own numbers and choices."""
 
     names: tuple[str, ...]
     results_dir: Path
@@ -36,11 +36,8 @@ def read_words(
     Args:
         words: as typed.
         numbers: key -> default of each whole number, zero or more, that the command takes.
-        choices: key -> what each may be, its default first.
-        reads: whether the command reads results: a folder of them that is named must be there.
-
-    Raises:
-        UserError: for another option, what is no such number, or a place that is no folder.
+        choices: key -> its values, the default first.
+        reads: whether the command reads results: a `results_dir=` must exist.
     """
     names: list[str] = []
     places = {"results_dir": "results", "data_dir": "data"}
@@ -84,11 +81,7 @@ def _whole_number(key: str, value: str) -> int:
 
 
 def experiment_names(names: Sequence[str]) -> list[str]:
-    """Return the experiments named, all when none is; a family's name stands for its experiments.
-
-    Raises:
-        UserError: for an unknown name.
-    """
+    """Return the experiments named, all if none is; a family's name means its experiments."""
     known = [name for name in group_choices()["experiment"] if name != "tour"]
     if not names:
         return known

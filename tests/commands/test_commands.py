@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from gpsuite.commands import COMMANDS, run
+from gpsuite.commands.tables import show_table
 from gpsuite.engine.folder import locked
 from gpsuite.errors import UserError
 from tests.commands.conftest import Gpsuite
@@ -307,3 +310,89 @@ def test_a_family_stands_for_its_experiments(gpsuite: Gpsuite, workplace: Path) 
     assert len(names) == 8 and gpsuite("status", "perturbation/").code == 0
     assert gpsuite("list", "experiments", "methods").code == gpsuite("list", "boston", "kl_pac_gp").code == 0
     assert gpsuite("help", "status").out == gpsuite("status", "--help").out
+
+
+ROWS = [{"name": "first", "what": "a few words", "n": 1}, {"name": "second", "what": "x" * 90, "n": None}]
+
+
+def test_off_a_terminal_cells_are_whole_and_tab_separated(capsys: pytest.CaptureFixture[str]) -> None:
+    show_table("t", ROWS)  # type: ignore[arg-type]
+    assert capsys.readouterr().out == f"name\twhat\tn\nfirst\ta few words\t1\nsecond\t{'x' * 90}\t\n"
+
+
+@pytest.mark.parametrize(("columns", "drawn"), [("200", True), ("40", False)])
+def test_on_a_terminal_a_table_is_drawn_where_it_fits(
+    columns: str, drawn: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    show_table("t", ROWS)  # type: ignore[arg-type]
+    printed = capsys.readouterr().out
+    assert ("│" in printed) is drawn
+    assert "x" * 90 in printed
+    assert "first" in printed
+
+
+def test_no_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    show_table("runs", [])
+    assert capsys.readouterr().out == "runs: none\n"
+
+
+def test_a_command_that_would_be_refused_is_not_recommended(
+    gpsuite: Gpsuite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("rare.csv").write_text(
+        "a,label\n" + "".join(f"{row},{'B' if row == 7 else 'A'}\n" for row in range(40))
+    )
+    shown = gpsuite("data", "describe", "rare.csv")
+    assert shown.code == 0
+    assert "- not for robustness/safety: test_rows=" in shown.out
+    assert "gpsuite run experiment=robustness/safety" not in shown.out
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("dataset.target=bb", "no column 'bb'; did you mean 'b'?"),
+        ("dataset.ignore=[a, c]", "no column 'c'"),
+        ("target=b", "target: unknown setting; did you mean 'dataset.target'?"),
+        ("output=json", "output: unknown setting"),
+    ],
+)
+def test_a_setting_of_no_effect_is_refused(
+    gpsuite: Gpsuite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, word: str, said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("table.csv").write_text("a,b\n" + "".join(f"{row},{row % 7}.5\n" for row in range(40)))
+    ended = gpsuite("data", "describe", "table.csv", word)
+    assert ended.code == 2 and said in ended.err and "Traceback" not in ended.err
+    assert gpsuite("data", "describe", "table.csv", "dataset.target=b").code == 0
+
+
+PROGRAM = """
+import sys
+from gpsuite import cli
+csv = ["scale=smoke", "dataset=csv", "dataset.path=t.csv", "output=quiet"]
+for words in (
+    ["experiment=pac_bayes/regression", "dataset.target=y"],
+    ["experiment=perturbation/region", "dataset.target=y"],
+    ["experiment=active_learning/plan", "dataset.target=y", "particles=4", "dataset.inputs=x",
+     "dataset.safety=z", "dataset.limit=<=9", "dataset.candidates=c.csv"],
+):
+    sys.argv = ["gpsuite", "run", *csv, *words]
+    code = cli.main()
+    print(words[0], code, [name for name in ("tensorflow", "gpflow", "sklearn") if name in sys.modules])
+"""
+
+
+def test_a_small_table_is_answered_without_tensorflow_in_three_families(tmp_path: Path) -> None:
+    rows = "\n".join(f"{i / 7:.3f},{(i * 5) % 11},{i % 5},{(i * 3) % 7}" for i in range(30))
+    (tmp_path / "t.csv").write_text(f"x,w,z,y\n{rows}\n", encoding="utf-8")
+    (tmp_path / "c.csv").write_text("x\n0.05\n1.55\n", encoding="utf-8")
+    ended = subprocess.run([sys.executable, "-c", PROGRAM], cwd=tmp_path, capture_output=True, text=True)
+    told = [line for line in ended.stdout.splitlines() if line.startswith("experiment=")]
+    assert told == [
+        f"experiment={name} 0 []"
+        for name in ("pac_bayes/regression", "perturbation/region", "active_learning/plan")
+    ], ended.stderr

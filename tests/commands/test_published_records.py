@@ -6,10 +6,12 @@ import json
 import os
 import re
 import shutil
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +20,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from gpsuite.config.files import group_choices
 from gpsuite.engine.backends import LokyPool
 from gpsuite.engine.provenance import origin
+from gpsuite.engine.recheck import LEVELS, Agreement, Rechecked, draw
 from gpsuite.engine.store import Archive, StoredRecord, add_checksum, check_record, pack
 from gpsuite.engine.worker import execute, import_family
 from gpsuite.experiments.base import EXPERIMENTS, Record, SharedWork, Task, every_task, only_arrays
@@ -209,10 +212,7 @@ def test_an_interrupted_run_says_that_it_goes_on(gpsuite: Gpsuite, monkeypatch: 
 
     monkeypatch.setattr("gpsuite.commands.run.main", interrupted)
     ended = gpsuite(*RUN, f"experiment={LINES}")
-    assert (ended.code, ended.err) == (
-        130,
-        "gpsuite: interrupted; run the same command again to resume\n",
-    )
+    assert (ended.code, ended.err) == (130, "gpsuite: interrupted; run the same command again to resume\n")
 
 
 def test_nothing_published_is_a_mistake_said_in_one_line(gpsuite: Gpsuite) -> None:
@@ -265,3 +265,164 @@ def test_only_chaotic_tasks_of_an_experiment_are_excused(
     publish_wrong(gpsuite, avx512="unknown")
     ended = gpsuite("recheck", LINES, "sample=1")
     assert (ended.code, "\tno\t" in ended.out) == (1, True)
+
+
+def test_arrays_that_an_experiment_keeps_back_are_not_in_the_archive(
+    gpsuite: Gpsuite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish_only(monkeypatch, "p")
+    publish_and_move(gpsuite, LINES)
+    archive = Archive(Path("results/published", LINES, "smoke", ARCHIVE))
+    kept = {name for key in archive.keys if (found := archive.get(key)) for name in found.arrays}
+    assert kept == {"p"}
+
+
+def test_a_damaged_record_is_not_published(gpsuite: Gpsuite) -> None:
+    assert gpsuite(*RUN, f"experiment={LINES}").code == 0
+    path = next(Path("results/.records").rglob("*.json"))
+    path.write_text(path.read_text().replace('"status": "done"', '"status": "budget"'))
+    ended = gpsuite("publish", LINES)
+    assert ended.code == 2
+    assert "missing or damaged" in ended.err
+
+
+def test_the_size_is_of_all_that_is_published(gpsuite: Gpsuite, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = Path("results/published/pac_bayes/other/paper", ARCHIVE)
+    other.parent.mkdir(parents=True)
+    other.write_bytes(bytes(1_000_000))
+    assert gpsuite(*RUN, f"experiment={LINES}").code == 0
+    monkeypatch.setattr("gpsuite.commands.publish.MOST_BYTES", 1_000_000)
+    assert gpsuite("publish", LINES).code == 2
+
+
+def test_a_run_to_try_something_out_is_not_published_beside_the_real_one(gpsuite: Gpsuite) -> None:
+    words = ("run", "parallel=serial", f"experiment={LINES}")
+    for more in (("scale=smoke",), ("scale=quick",), ("scale=smoke", "run_name=mine")):
+        assert gpsuite(*words, *more).code == 0
+    ended = gpsuite("publish", LINES)
+    assert ended.code == 0
+    assert f"gpsuite: results/{LINES}/smoke: left out, there is quick" in ended.err
+    assert {path.name for path in Path("results/published", LINES).iterdir()} == {"quick", "smoke~mine"}
+
+
+@pytest.mark.parametrize("dirty", [True, False])
+def test_what_no_commit_has_computed_is_told(gpsuite: Gpsuite, dirty: bool) -> None:
+    assert gpsuite(*RUN, f"experiment={LINES}").code == 0
+    path = Path("results", LINES, "smoke/run.json")
+    run = json.loads(path.read_text())
+    path.write_text(json.dumps({**run, "git": {"commit": "c0ffee", "dirty": dirty}}))
+    ended = gpsuite("publish", LINES)
+    assert ended.code == 0 and ("changes that no commit has" in ended.err) is dirty
+
+
+def test_one_disagreement_is_told_wherever_it_comes(
+    gpsuite: Gpsuite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish_and_move(gpsuite, LINES)
+    level = {name: Agreement({**dict.fromkeys(LEVELS, 0), name: 1}, "", 0.0) for name in LEVELS}
+    found = [Rechecked("a", "1", agreement=level["not"]), Rechecked("a", "2", agreement=level["bitwise"])]
+    monkeypatch.setattr("gpsuite.engine.recheck.recheck", lambda due: iter(found))
+    assert gpsuite("recheck", LINES, "sample=2").code == 1
+
+
+def test_a_published_record_that_was_changed_does_not_agree(gpsuite: Gpsuite) -> None:
+    publish_and_move(gpsuite, LINES)
+    path = Path("results/published", LINES, "smoke", ARCHIVE)
+    archive = Archive(path)
+    records = [archive.get(key) for key in archive.keys]
+    path.write_bytes(
+        pack(StoredRecord({**each.fields, "reason": "changed"}, each.arrays) for each in records)
+    )
+    ended = gpsuite("recheck", LINES, "sample=1")
+    assert ended.code == 1 and "\tno\t" in ended.out
+    assert "do not match its checksum" in ended.out
+
+
+def test_arrays_that_were_not_published_are_not_compared(
+    gpsuite: Gpsuite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish_only(monkeypatch, "none")
+    publish_and_move(gpsuite, LINES)
+    assert gpsuite("recheck", LINES, "sample=1").code == 0
+
+
+def test_records_are_drawn_at_random_from_every_run() -> None:
+    runs: list[Any] = [
+        SimpleNamespace(name=name, archive=SimpleNamespace(keys=[f"{name}{number}" for number in range(50)]))
+        for name in "ab"
+    ]
+    drawn = [draw(runs, 4, seed) for seed in range(5)]
+    assert drawn[0] == draw(runs, 4, 0)
+    assert len({frozenset(key for _, key in each) for each in drawn}) == 5
+    assert all(sorted(run.name for run, _ in each) == list("aabb") for each in drawn)
+
+
+@pytest.mark.parametrize("word", ["sample=-1", "seed=x", "sample=2.5", "seed="])
+def test_a_number_that_is_none_is_named(gpsuite: Gpsuite, word: str) -> None:
+    ended = gpsuite("recheck", word)
+    assert (ended.code, ended.err) == (2, f"gpsuite: {word}: must be a whole number, not negative\n")
+
+
+ROOT = Path(__file__).resolve().parents[2]
+BOSTON = "pac_bayes/epsilon_boston"
+Redraw = Callable[[], tuple[int, list[str]]]
+SCALED = f"{BOSTON}/paper~scaling_train"
+
+
+@pytest.fixture
+def redraw(
+    workplace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Redraw]:
+    """Return a function that runs the script in this process: its exit code and the lines it printed."""
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    import redraw as script  # type: ignore[import-not-found]
+
+    def run() -> tuple[int, list[str]]:
+        capsys.readouterr()
+        code = script.main([])
+        return code, capsys.readouterr().out.splitlines()
+
+    yield run
+    sys.modules.pop("redraw")
+
+
+def test_a_run_on_a_dataset_that_is_not_here(gpsuite: Gpsuite, redraw: Redraw) -> None:
+    shutil.copytree(ROOT / "results/published" / SCALED, Path("results/published", SCALED))
+    code, (line, total) = redraw()
+    if "no record" in line:
+        pytest.skip("its records are of another version: publish them anew")
+    assert (code, total.startswith("1 of 1 runs as published")) == (0, True)
+    assert line.startswith(SCALED)
+    assert not list(Path("results/.records").rglob("*.json"))
+    wanted = ("run", f"experiment={BOSTON}", "scale=paper", "scaling=train", "repetitions=2", "run_name=few")
+    assert gpsuite(*wanted).code == 0  # a part of what is published
+    ended = gpsuite(*wanted[:-1], "run_name=more", "delta=0.02")
+    assert ended.code == 2
+    assert "'housing.data' is missing" in ended.err
+    assert not Path("results", BOSTON, "paper~more").exists()
+
+
+def test_every_run_is_refused_before_the_first_is_computed(gpsuite: Gpsuite, redraw: Redraw) -> None:
+    ended = gpsuite("run", "-m", f"experiment={LINES},{BOSTON}", "scale=quick", "parallel=serial")
+    assert ended.code == 2
+    assert "'housing.data' is missing" in ended.err
+    assert not Path("results", LINES).exists()
+
+
+def test_a_number_that_was_published_otherwise_is_named(gpsuite: Gpsuite, redraw: Redraw) -> None:
+    publish_and_move(gpsuite, LINES)
+    assert redraw()[0] == 0
+    table = next(Path("results/published", LINES, "smoke/tables").glob("kl_inverse*.csv"))
+    rows = [line.split(",") for line in table.read_text().splitlines()]
+    line, column = next(
+        (number, place)
+        for number, row in enumerate(rows)
+        for place, cell in enumerate(row)
+        if cell.startswith("0.") and float(cell) > 0
+    )
+    for factor, code in ((1 + 1e-12, 0), (1 + 1e-6, 1)):
+        changed = [list(row) for row in rows]
+        changed[line][column] = repr(float(rows[line][column]) * factor)
+        table.write_text("\n".join(",".join(row) for row in changed) + "\n")
+        found, lines = redraw()
+        assert (found, f"line {line + 1} has" in lines[0]) == (code, bool(code)), lines

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import errno
+import math
 import os
 import shlex
 from pathlib import Path
@@ -12,6 +14,7 @@ import pytest
 
 from gpsuite.config.request import read_request
 from gpsuite.engine.folder import locked
+from gpsuite.methods.pac_bayes import cost
 from tests.commands.conftest import Gpsuite
 
 RUN = ("run", "experiment=pac_bayes/regression")
@@ -397,3 +400,256 @@ def test_a_full_disk_while_computing_keeps_what_was_stored(
     assert len(stored) >= 2  # at least one record with its arrays was complete
     assert gpsuite(*RUN, "scale=smoke", "method=kl_pac_gp").code == 0
     assert stored.items() <= snapshot(workplace / "results" / ".records").items()
+
+
+PLAN = ("run", "experiment=active_learning/plan", "scale=smoke")
+PLAN_FILES = (*PLAN, "dataset=csv", "dataset.path=m.csv", "dataset.candidates=c.csv")
+OUTPUTS = (*PLAN_FILES, "dataset.target=[y, w]", "dataset.safety=z")
+PLAN_CSV = (*OUTPUTS, "dataset.limit=<=1")
+GOOD = ["x,y,w,z", "0,1,,0.1", "0.5,,2,0.3", "1,2,,0.6", "1.5,,3,0.9"]
+CANDIDATES = ["x", "0.2", "0.7", "3"]
+
+
+@pytest.fixture(autouse=True)
+def good_files(workplace: Path) -> None:
+    write(workplace, "m.csv", GOOD)
+    write(workplace, "c.csv", CANDIDATES)
+
+
+def write(folder: Path, name: str, lines: list[str]) -> None:
+    (folder / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+PLAN_WORDS = [
+    ((*OUTPUTS,), ["dataset.limit=", "no limit named", "dataset.limit=<=1.0"]),
+    ((*OUTPUTS, "dataset.limit=1.0"), ["dataset.limit=1.0: which side is safe?"]),
+    ((*OUTPUTS, "dataset.limit=below"), ["dataset.limit=below", "is not a limit"]),
+    ((*OUTPUTS, "dataset.limit=>=5"), ["dataset.limit=>=5: no measured row is safe", "z=0.9"]),
+    ((*PLAN_FILES, "dataset.target=y"), ["dataset.safety=: no safety column named"]),
+    ((*PLAN_FILES, "dataset.safety=z"), ["dataset.target"]),
+    ((*PLAN_CSV[:5], *PLAN_CSV[6:]), ["dataset.candidates=: no file named"]),
+    ((*PLAN_CSV, "dataset.saftey=z"), ["did you mean 'safety'"]),
+    ((*PLAN, "dataset=diabetes"), ["regression dataset cannot be used with active_learning/plan", "csv"]),
+    (
+        (*PLAN_CSV, "dataset.task=regression"),
+        ["regression dataset cannot be used with active_learning/plan", "csv with dataset.task=measurements"],
+    ),
+    ((*PLAN, "method=al_mogp"), ["this experiment has no methods"]),
+    ((*PLAN, "measurements=0"), ["measurements=0", "from 1 to 100"]),
+    ((*PLAN, "delta=1"), ["delta=1", "between 0 and 1"]),
+    ((*PLAN, "step=-1"), ["step=-1", "between 0 and"]),
+    ((*PLAN, "queries=both"), ["queries=both", "valid: partial, full"]),
+    ((*PLAN, "when_nothing_is_safe=go"), ["when_nothing_is_safe=go", "valid: stop, safest"]),
+    ((*PLAN, "mixing=some"), ["mixing=some", "valid: free, identity"]),
+    ((*PLAN, "kernel=rbf"), ["kernel=rbf", "valid: matern52"]),
+    ((*PLAN, "particles=1"), ["particles=1", "2 or more"]),
+    (
+        ("run", "experiment=pac_bayes/regression", *PLAN_CSV[3:4], "dataset.path=m.csv", "dataset.target=y",
+         "dataset.safety=z"),
+        ["dataset.safety=z: a regression table has none", "active_learning/plan"],
+    ),
+    (
+        ("run", "experiment=pac_bayes/regression", "dataset=sin_sigmoid_measured"),
+        ["measurements dataset cannot be used"],
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "parts"), PLAN_WORDS, ids=[" ".join(words[3:]) for words, _ in PLAN_WORDS])
+def test_a_wrong_word_of_a_plan(
+    gpsuite: Gpsuite, workplace: Path, words: tuple[str, ...], parts: list[str]
+) -> None:
+    refused(gpsuite, workplace, words, parts)
+
+
+@pytest.mark.parametrize(
+    ("name", "lines", "parts"),
+    [
+        (
+            "m.csv",
+            [line.replace(",2,0", ",,0").replace(",3,0", ",,0") for line in GOOD],
+            ["'w' has no value"],
+        ),
+        ("m.csv", [*GOOD, "0.1,high,,0.2"], ["line 6, column 'y'", "'high' is not a number"]),
+        ("m.csv", GOOD[:1], ["no rows"]),
+        ("c.csv", ["speed", "1"], ["dataset.candidates=c.csv: no column 'x'", "columns: [speed]"]),
+        ("c.csv", ["x", "1", "fast"], ["dataset.candidates=c.csv: line 3, column 'x'", "'fast'"]),
+        ("c.csv", ["x"], ["dataset.candidates=c.csv", "no rows"]),
+    ],
+)
+def test_a_table_that_cannot_be_used(
+    gpsuite: Gpsuite, workplace: Path, name: str, lines: list[str], parts: list[str]
+) -> None:
+    write(workplace, name, lines)
+    refused(gpsuite, workplace, PLAN_CSV, parts)
+
+
+def test_no_candidate_is_left(gpsuite: Gpsuite, workplace: Path) -> None:
+    write(workplace, "m.csv", ["x,y,w,z", "0.2,1,1,0.1", "0.7,1,2,0.1"])
+    write(workplace, "c.csv", ["x", "0.2", "0.7"])
+    refused(gpsuite, workplace, PLAN_CSV, ["dataset.candidates", "all of 2 candidates have been measured"])
+
+
+def test_one_output_and_one_candidate_work(gpsuite: Gpsuite, workplace: Path) -> None:
+    write(workplace, "c.csv", ["x", "0.55"])
+    write(workplace, "m.csv", ["x,y,z", *(f"{0.1 * i},{i % 3},{0.01 * i}" for i in range(12))])
+    ended = gpsuite(*PLAN_FILES, "dataset.target=y", "dataset.safety=z", "dataset.limit=<=3")
+    assert ended.code == 0, ended.err
+    assert "only 1 of 3 measurements" in ended.out
+
+
+def test_repeated_measurements_are_data(gpsuite: Gpsuite, workplace: Path) -> None:
+    write(workplace, "m.csv", [*GOOD, "0,1.5,,0.2", "0,1.2,,0.15"])
+    ended = gpsuite(*PLAN_CSV)
+    assert ended.code == 0, ended.err
+    assert "12 values, first plan" in ended.out
+
+
+def test_a_limit_that_no_candidate_meets_is_infeasible(gpsuite: Gpsuite, workplace: Path) -> None:
+    write(workplace, "c.csv", ["x", "300", "400"])
+    ended = gpsuite(*PLAN_CSV)
+    assert ended.code == 3, ended.err
+    assert "infeasible" in ended.err
+    assert ended.out.startswith(
+        "none of 2 candidates is safe with probability above 95 %; the most probably safe"
+    )
+
+
+REGRESSION = ("run", "experiment=pac_bayes/regression", "scale=smoke")
+RISK_CSV = (*REGRESSION, "dataset=csv", "dataset.path=table.csv", "dataset.target=y")
+RISK_BOSTON = ("run", "experiment=pac_bayes/epsilon_boston", "scale=smoke")
+KIN = ("run", "experiment=pac_bayes/inducing_kin40k", "scale=smoke")
+COVERAGE = ("run", "experiment=pac_bayes/coverage", "scale=smoke")
+RISK_WORDS = [
+    (("epsilon=0",), REGRESSION, ["epsilon=0", "above 0"]),
+    (("epsilon=inf",), REGRESSION, ["epsilon=inf", "above 0"]),
+    (("epsilon=nan",), REGRESSION, ["epsilon=nan", "above 0"]),
+    (("accuracy=-2",), REGRESSION, ["accuracy=-2", "above 0"]),
+    (("accuracy=nan",), REGRESSION, ["accuracy=nan", "above 0"]),
+    *[
+        ((f"delta={value}",), REGRESSION, ["delta=", "between 0 and 1"])
+        for value in ("0", "1", "-0.1", "1.5", "nan", "1e-400")
+    ],
+    (("max_evaluations=0",), REGRESSION, ["max_evaluations=0", "1 or more"]),
+    (("method=kl_pac_sgp", "method.inducing=0"), REGRESSION, ["method.inducing=0", "1 or more"]),
+    (("method=vfe", "method.inducing=400"), REGRESSION, ["method.inducing=400", "at most the 353 training rows"]),
+    (("method=kl_pac_gp", "method.starts=0"), REGRESSION, ["method.starts=0", "1 or more"]),
+    (("method=kl_pac_gp", "method.inducing=5"), REGRESSION, ["method.inducing"]),
+    (("epsilons=[0.2,0]",), RISK_BOSTON, ["epsilons=0", "above 0"]),
+    (("epsilons=[nan]",), RISK_BOSTON, ["epsilons=nan", "above 0"]),
+    (("epsilons=[]",), RISK_BOSTON, ["epsilons=[]", "at least one"]),
+    (("method=vfe",), RISK_BOSTON, ["method=vfe", "valid:", "full_gp"]),
+    (("epsilon=-1",), KIN, ["epsilon=-1", "above 0"]),
+    (("inducing=[0,5]",), KIN, ["inducing=0", "1 or more"]),
+    (("inducing=[]",), KIN, ["inducing=[]", "at least one"]),
+    (("inducing=[5,100000]",), KIN, ["inducing=100000", "at most", "training rows of kin40k"]),
+    (("methods=[kl_pac_sgp,full_gp]",), KIN, ["method=full_gp", "valid:", "kl_pac_sgp"]),
+    (("methods=[vfe,kl_pac_gp]", "other_kernel=[]"), KIN, ["method=kl_pac_gp", "valid:", "fitc"]),
+    (("other_kernel=[kl_pac_spg]",), KIN, ["other_kernel=kl_pac_spg", "valid: other_kernel=[]", "kl_pac_sgp"]),
+    (("methods=[vfe]",), KIN, ["other_kernel=kl_pac_sgp", "not a method of this run", "other_kernel=[]", "vfe"]),
+    (("epsilon=nan",), COVERAGE, ["epsilon=nan", "above 0"]),
+    (("deltas=[0.1,0]",), COVERAGE, ["deltas", "between 0 and 1"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("words", "run", "parts"),
+    RISK_WORDS,
+    ids=[f"{run[1].split('/')[1]} {' '.join(words)}" for words, run, _ in RISK_WORDS],
+)
+def test_a_wrong_word_of_pac_bayes(
+    gpsuite: Gpsuite, workplace: Path, words: tuple[str, ...], run: tuple[str, ...], parts: list[str]
+) -> None:
+    refused(gpsuite, workplace, (*run, *words), parts)
+
+
+def write_risk_file(folder: Path, rows: list[tuple[Any, ...]]) -> None:
+    lines = ["a,b,y", *(",".join(str(cell) for cell in row) for row in rows)]
+    (folder / "table.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+RISK_FILES = {
+    "constant target": (
+        [(i, i % 5, 2) for i in range(40)],
+        ["dataset.target=y", "'y' is constant", "varies"],
+    ),
+    "not a number": ([(i, i % 5, "3x" if i == 3 else i) for i in range(40)], ["line 5", "y"]),
+    "infinite input": ([(i, "-inf" if i == 3 else i % 5, i) for i in range(40)], ["line 5", "b"]),
+    "overflow": ([(i, i % 5, f"{i}e300") for i in range(40)], ["column 'y'", "variance", "unit"]),
+    "underflow": ([(f"{i}e-300", i % 5, i) for i in range(40)], ["column 'a'", "variance", "unit"]),
+}
+
+
+@pytest.mark.parametrize("name", RISK_FILES)
+def test_a_table_that_cannot_be_fitted(gpsuite: Gpsuite, workplace: Path, name: str) -> None:
+    rows, parts = RISK_FILES[name]
+    write_risk_file(workplace, rows)  # type: ignore[arg-type]
+    refused(gpsuite, workplace, RISK_CSV, parts)
+
+
+def test_fewer_training_rows_than_the_theorem_asks_for(gpsuite: Gpsuite, workplace: Path) -> None:
+    write_risk_file(workplace, [(i, i % 3, i * i % 7) for i in range(10)])
+    told = ["test_share=0.3", "leaves 7 training rows of 10", "need 8 or more"]
+    refused(gpsuite, workplace, (*RISK_CSV, "test_share=0.3"), told)
+    ended = gpsuite(*RISK_CSV, "test_share=0.2", "method=kl_pac_gp")
+    assert ended.code == 0, ended.err
+    assert {row["n_train"] for row in records(workplace)} == {"8"}
+
+
+def records(folder: Path) -> list[dict[str, str]]:
+    [path] = (folder / "results").glob("pac_bayes/regression/*/records.csv")
+    return list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
+
+
+@pytest.mark.parametrize("method", ["kl_pac_gp", "kl_pac_sgp", "vfe", "fitc"])
+def test_duplicate_rows_work(gpsuite: Gpsuite, workplace: Path, method: str) -> None:
+    """Ten different rows, each several times, some with another target; M exceeds the number of different rows."""
+    write_risk_file(workplace, [(i % 10, (i * 7) % 10, (i % 10) * 0.5 + (i > 50)) for i in range(60)])
+    sparse = () if method == "kl_pac_gp" else ("method.inducing=20",)
+    ended = gpsuite(*RISK_CSV, f"method={method}", *sparse)
+    assert ended.code == 0, ended.err
+    for row in records(workplace):
+        assert row["status"] in ("done", "budget")
+        assert 0.0 < float(row["gibbs_risk_train"]) < float(row["bound_kl"]) < 1.0
+        assert all(
+            math.isfinite(float(row[name])) for name in ("kl", "mse_test", "nll_test", "noise_variance")
+        )
+
+
+def test_a_vacuous_bound_says_so(gpsuite: Gpsuite, workplace: Path) -> None:
+    write_risk_file(workplace, [(i, (i * 17) % 13, (i * 29) % 31) for i in range(31)])
+    ended = gpsuite(*RISK_CSV, "method=kl_pac_gp", "epsilon=0.001", "max_evaluations=200")
+    assert ended.code == 0, ended.err
+    assert "vacuous" in ended.err
+    for row in records(workplace):
+        assert row["status"] == "done"
+        assert row["reason"].startswith("the bound is vacuous: ")
+        assert 0.99 <= float(row["bound_kl"]) <= 1.0
+
+
+def test_equal_training_targets_leave_epsilon_without_a_unit(gpsuite: Gpsuite, workplace: Path) -> None:
+    """One row differs: where it is a test row, training rows have no standard deviation."""
+    write_risk_file(workplace, [(i, i % 5, 3 if i == 17 else 2) for i in range(40)])
+    words = (*RISK_CSV, "method=kl_pac_gp", "repetitions=12")
+    ended = gpsuite(*words)
+    assert ended.code == 0, ended.err
+    found = {row["status"]: row["reason"] for row in records(workplace)}
+    assert found.keys() <= {"infeasible", "done", "budget"}
+    assert len(found) > 1
+    assert "scaling=all" in found["infeasible"]
+    assert "infeasible" in ended.err
+    for fix in ("scaling=all", "accuracy=0.4"):
+        ended = gpsuite(*words, fix, f"results_dir={fix[:3]}")
+        assert ended.code == 0, ended.err
+        assert "infeasible" not in ended.err
+
+
+def test_a_budget_too_short_for_all_is_told_and_is_no_success(
+    gpsuite: Gpsuite, workplace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cost, "flops_per_second", lambda: 1e5)
+    ended = gpsuite(
+        "run", "experiment=pac_bayes/regression", "scale=smoke", "budget.seconds=9", "parallel=serial"
+    )
+    assert ended.code == 3
+    assert "budget.seconds=9 is too short" in ended.out

@@ -3,19 +3,23 @@ from __future__ import annotations
 import importlib
 import os
 import shutil
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from gpsuite.config import files
-from gpsuite.config.files import conf_dir, group_choices, method_families, read_file
+from gpsuite.config.explain import explain_settings
+from gpsuite.config.files import conf_dir, fitting_models, group_choices, method_families, read_file
+from gpsuite.config.overrides import read_overrides
 from gpsuite.config.request import read_request
 from gpsuite.engine.keys import task_key
-from gpsuite.errors import UserError
+from gpsuite.errors import DataError, UserError
 from gpsuite.experiments.base import EXPERIMENTS, METHODS
 from gpsuite.experiments.settings import check_settings
+from gpsuite.models.config import ModelSpec
 
 REGRESSION = "experiment=pac_bayes/regression"
 RUNNABLE = [name for name in group_choices()["experiment"] if name != "tour"]
@@ -209,3 +213,164 @@ def test_an_unknown_key_of_a_scale_is_one_message(tmp_path: Path, monkeypatch: p
     with pytest.raises(UserError, match="grid_pionts: unknown key; did you mean 'grid_points'"):
         read_request(["experiment=pac_bayes/kl_inverse", "scale=smoke"])
     read_request(["experiment=pac_bayes/kl_inverse", "scale=quick"])
+
+
+LOSSES = "experiment=pac_bayes/loss_exp"
+SMOKE = (LOSSES, "scale=smoke")
+
+
+@pytest.fixture(autouse=True)
+def offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Without network or files; only what is embedded is there."""
+    monkeypatch.setenv("GPSUITE_OFFLINE", "1")
+    monkeypatch.delenv("GPSUITE_DATA_PATH", raising=False)
+    monkeypatch.chdir(tmp_path)
+
+
+def test_the_shipped_list_is_prepared_in_its_order() -> None:
+    request, options = read_request(SMOKE)
+    assert list(request.datasets) == ["pol", "kin40k", "sarcos"]
+    assert [data.name for data in request.prepared] == ["pol", "kin40k", "sarcos"]
+    assert request.dataset is None
+    assert all(data.stand_in for data in request.prepared)
+    assert (options.tag, options.changed) == (None, ())
+
+
+def test_the_users_list_takes_its_place_and_is_science() -> None:
+    request, options = read_request([LOSSES, "datasets=[diabetes]", "seed=3"])
+    [(name, data)] = request.datasets.items()
+    assert (name, data.name, data.stand_in, data.rows) == ("diabetes", "diabetes", False, 442)
+    assert set(options.changed) == {"datasets", "seed"}
+    assert options.tag is not None
+    assert list(request.options["datasets"]) == ["diabetes"]
+
+
+def test_one_name_is_a_list_of_one() -> None:
+    assert list(read_request([LOSSES, "datasets=diabetes"])[0].datasets) == ["diabetes"]
+
+
+def test_names_make_the_tag_their_order_does_not() -> None:
+    lists = ("[pol,kin40k]", "[kin40k,pol]", "[pol]", "[sarcos,pol,kin40k]")
+    two, turned, one, shipped = (read_request([*SMOKE, f"datasets={names}"])[1].tag for names in lists)
+    assert two == turned != one
+    assert shipped is None
+
+
+def test_each_name_is_replaced_by_a_stand_in_on_its_own() -> None:
+    request, _ = read_request([*SMOKE, "datasets=[diabetes,pol]"])
+    assert [data.stand_in for data in request.prepared] == [False, True]
+    assert len({data.content_hash for data in request.prepared}) == 2
+
+
+def test_the_message_for_a_missing_dataset_says_how_to_go_on_without() -> None:
+    with pytest.raises(DataError) as error:
+        read_request([LOSSES, "datasets=[diabetes,pol,kin40k]"])
+    lines = str(error.value).splitlines()
+    assert len(lines) == 4
+    assert "pol_train_data.asc" in lines[0]
+    assert lines[3].endswith("or leave it out: datasets=[diabetes,kin40k]")
+    with pytest.raises(DataError) as error:
+        read_request([LOSSES, "datasets=[pol]"])
+    assert "leave it out" not in str(error.value)
+
+
+def test_an_experiment_with_one_dataset_has_none_of_this() -> None:
+    request, _ = read_request(["experiment=pac_bayes/regression"])
+    assert request.datasets == {}
+    assert [data.name for data in request.prepared] == ["diabetes"]
+    assert "datasets" not in request.options
+
+
+def test_the_list_of_experiments_tells_every_dataset_needed() -> None:
+    several = {name: read_file("experiment", name) for name in group_choices()["experiment"]}
+    found = {name: content for name, content in several.items() if "datasets" in content}
+    assert found
+    assert all(content["meta"]["data"] == content["datasets"] for content in found.values())
+
+
+TOUR = "tour"  # several experiments in one command
+NAMES = [name for name in group_choices()["experiment"] if name != TOUR]
+
+
+class Watched:
+    """A model that notes which keys are asked for."""
+
+    def __init__(self, model: Any, keys: set[str]) -> None:
+        self.__dict__.update(model=model, keys=keys)
+
+    def __getattr__(self, key: str) -> Any:
+        self.keys.add(key)
+        return getattr(self.model, key)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_keys_that_are_taken_are_read(name: str) -> None:
+    request, _ = read_request([f"experiment={name}", "scale=smoke"])
+    read: set[str] = set()
+    watched: Any = Watched(request.model, read)
+    entry = EXPERIMENTS.get(name)
+    entry.plan(replace(request, model=watched))
+    assert read == set(entry.model_keys)
+
+
+@pytest.mark.parametrize(
+    ("name", "word", "message"),
+    [
+        ("guarantee", "model=se", "model=se: guarantee builds its own models"),
+        ("active_learning/plan", "model=matern32", "builds its own models; it has kernel="),
+        ("wasserstein/regression", "model=matern52", "builds its own models; it has prior="),
+        (
+            "wasserstein/regression",
+            "model.noise_floor=1",
+            "model.noise_floor: wasserstein/regression has no such",
+        ),
+        (
+            "robustness/bounds_1d",
+            "model=se_ard",
+            "model=se_ard: it says ard=True, and robustness/bounds_1d has only",
+        ),
+        ("robustness/bounds_1d", "model.ard=true", "model.ard: robustness/bounds_1d has no such setting"),
+        (
+            "pac_bayes/overfit_fitc",
+            "model=matern32",
+            "it says kernel=matern32, and pac_bayes/overfit_fitc has only",
+        ),
+    ],
+)
+def test_a_model_that_would_change_nothing_is_refused(name: str, word: str, message: str) -> None:
+    with pytest.raises(UserError, match="model") as caught:
+        read_request([f"experiment={name}", "scale=smoke", word])
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "word"), [("robustness/bounds_1d", "model=matern52"), ("pac_bayes/overfit_fitc", "model=se_ard")]
+)
+def test_what_is_read_can_be_chosen(name: str, word: str) -> None:
+    _, options = read_request([f"experiment={name}", "scale=smoke", word])
+    assert options.changed
+
+
+@pytest.mark.parametrize("name", ["guarantee", "robustness/bounds_1d", "robustness/regression"])
+def test_help_shows_the_keys_that_are_read(name: str) -> None:
+    sections = explain_settings(name, read_overrides([f"experiment={name}"], group_choices()))
+    keys = EXPERIMENTS.get(name).model_keys
+    shown = [setting.key for setting in sections.get("model", ())]
+    assert shown == [f"model.{key}" for key in keys]
+    assert any(setting.key == "model" for setting in sections["parts"]) == bool(keys)
+
+
+@pytest.mark.parametrize("name", ["pac_bayes/regression", "pac_bayes/inducing_pol", "active_learning/toy"])
+def test_the_models_that_help_offers_are_those_that_are_taken(name: str) -> None:
+    offered = fitting_models(name)
+    parts = explain_settings(name, read_overrides([f"experiment={name}"], group_choices()))["parts"]
+    shown = {setting.key: setting.allowed for setting in parts}
+    assert shown["model"] == f"one of {', '.join(offered)}"
+    for model in group_choices()["model"]:
+        words = [f"experiment={name}", "scale=smoke", f"model={model}"]
+        if model in offered:
+            assert read_request(words, allow_absent=True)[0].model == ModelSpec(**read_file("model", model))
+        else:
+            with pytest.raises(UserError) as caught:
+                read_request(words, allow_absent=True)
+            assert str(caught.value).endswith("".join(f"\nvalid: model={each}" for each in offered))

@@ -24,11 +24,7 @@ def against(tolerance: float = 1e-3, **changes: Any) -> Agreement:
     """Compare RECORD with itself after changes of metrics or, named array_NAME, of arrays."""
     arrays = {k.removeprefix("array_"): v for k, v in changes.items() if k.startswith("array_")}
     metrics = {k: v for k, v in changes.items() if not k.startswith("array_")}
-    ours: Record = replace(
-        RECORD,
-        metrics={**RECORD.metrics, **metrics},
-        arrays={**RECORD.arrays, **arrays},
-    )
+    ours: Record = replace(RECORD, metrics={**RECORD.metrics, **metrics}, arrays={**RECORD.arrays, **arrays})
     return compare_records(RECORD, ours, tolerance)
 
 

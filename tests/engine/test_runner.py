@@ -9,16 +9,21 @@ from typing import Any
 import pytest
 
 from gpsuite.config.files import conf_dir
-from gpsuite.engine.folder import locked, not_comparable
+from gpsuite.engine.folder import limitations, locked, not_comparable
 from gpsuite.engine.keys import task_key
 from gpsuite.engine.plans import RunOptions
-from gpsuite.engine.runner import RunReport, TaskFailedError, run_experiment
+from gpsuite.engine.runner import RunReport, TaskFailedError, below_paper, run_experiment
 from gpsuite.engine.store import RecordStore
+from gpsuite.engine.worker import execute
 from gpsuite.errors import ResultsError
-from gpsuite.experiments.base import EXPERIMENTS, Report
+from gpsuite.experiments.base import BUDGET, EXPERIMENTS, Report, SharedWork
+from gpsuite.reporting.catalogue import ExperimentNote
+from gpsuite.reporting.collect import RunFolder
 from gpsuite.reporting.comparison import read_comparison
+from gpsuite.reporting.sections import read_section
 from tests.engine import tiny
-from tests.reporting.comparisons import published
+from tests.reporting.test_comparison import published
+from tests.reporting.test_pages import make_run
 
 
 def options(tmp_path: Path, **changes: Any) -> RunOptions:
@@ -320,3 +325,34 @@ def test_a_run_that_must_not_be_compared_has_no_rows_beside_the_paper(
         report = run_experiment(tiny.request(scale=scale), options(tmp_path))
         verdicts[scale] = [row.verdict for row in read_comparison(report.folder)]
     assert verdicts == {"quick": ["not reproduced"], "smoke": []}
+
+
+def test_tasks_that_their_budget_ended_are_a_limitation() -> None:
+    records = [execute(tiny.task(n), SharedWork()) for n in (1, 2)]
+    records[1] = replace(records[1], status=BUDGET)
+    assert "1 of 2 tasks ended with their budget" in limitations(tiny.request(), records)
+
+
+META = {"below_paper": {"pool": "a pool of 10", "cap": "searches of 1 s at most"}}
+
+
+@pytest.mark.parametrize(
+    ("scale", "changed", "told"),
+    [
+        ("paper", (), "a pool of 10, searches of 1 s at most"),
+        ("paper", ("pool", "seed"), "searches of 1 s at most"),
+        ("paper", ("pool", "cap"), ""),
+        ("quick", (), ""),
+    ],
+)
+def test_what_is_below_the_paper(scale: str, changed: tuple[str, ...], told: str, tmp_path: Path) -> None:
+    options = RunOptions(tmp_path, conf_dir(), changed=changed, meta=META)
+    assert below_paper(replace(tiny.request(), scale=scale), options) == told
+    assert below_paper(tiny.request(), replace(options, meta=None)) == ""
+
+
+@pytest.mark.parametrize("below", ["a pool of 10", None])
+def test_the_badge_says_so(below: str | None, tmp_path: Path) -> None:
+    folder = make_run(tmp_path, "pac_bayes/rounding/paper", below_paper=below)
+    section = read_section(RunFolder(folder, "pac_bayes/rounding", "paper", ""), tmp_path, ExperimentNote())
+    assert ("below the paper's setting" in section.badges) == (below is not None)

@@ -8,7 +8,7 @@ import pytest
 from gpsuite.reporting.catalogue import FigureNote, method_titles, read_experiments, read_papers
 from gpsuite.reporting.comparison import read_paper_values
 from gpsuite.reporting.sections import caption, places
-from tests.reporting.test_contents import ROW
+from tests.reporting.test_pages import ROW
 
 ROOT = Path(__file__).parents[2]
 

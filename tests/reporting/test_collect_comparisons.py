@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from gpsuite.reporting.collect import collect_comparisons, rows_of_runs
+from gpsuite.reporting.collect import collect_comparisons, find_runs, rows_of_runs
 from gpsuite.reporting.comparison import Criterion, Statistic, write_comparison
-from tests.reporting.comparisons import only, published
+from tests.reporting.test_comparison import only, published
 
 PAPER = """
 paper: p1
@@ -178,3 +178,34 @@ def test_a_comparison_that_cannot_be_read_is_passed_over_and_said_once(
     found = collect_comparisons(*places, experiments=experiments or None)
     assert [str(path) in item.problem for item in found if item.problem] == [True]
     assert [item.run.path.name for item in found if item.run is not None and item.rows] == others
+
+
+def test_finds_run_folders_in_the_order_shown(tmp_path: Path) -> None:
+    for name in (
+        *(
+            "robustness/a/quick",
+            "pac_bayes/b/smoke",
+            "pac_bayes/b/paper",
+            "pac_bayes/b/paper~t",
+            "tour/quick",
+        ),
+        *(
+            "published/pac_bayes/b/paper",
+            "published/pac_bayes/b/paper~u",
+            "published/tour/quick",
+            ".records/pac_bayes/quick",
+            "pac_bayes/b/other",
+        ),
+    ):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "run.json").write_text("{}")
+    (tmp_path / "pac_bayes/b/quick").mkdir()  # empty: not a run
+    runs = find_runs(tmp_path)
+    assert [run.name for run in runs] == [
+        *("pac_bayes/b/paper", "pac_bayes/b/smoke", "pac_bayes/b/paper~t", "pac_bayes/b/paper~u"),
+        *("robustness/a/quick", "tour/quick"),
+    ]
+    assert [run.name for run in runs if run.published] == ["pac_bayes/b/paper~u"]  # the others have own runs
+    assert [(run.family, run.experiment, run.scale, run.tag) for run in runs[2:3]] == [
+        ("pac_bayes", "pac_bayes/b", "paper", "t")
+    ]

@@ -3,6 +3,7 @@ from __future__ import annotations
 import csv
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,8 +11,12 @@ from hypothesis import strategies as st
 
 from gpsuite.errors import ResultsError
 from gpsuite.reporting.comparison import (
+    ComparisonRow,
     Criterion,
+    PaperValue,
     Statistic,
+    claim,
+    compare,
     judge,
     judge_each,
     read_comparison,
@@ -20,8 +25,24 @@ from gpsuite.reporting.comparison import (
     write_comparison,
     write_statistics,
 )
-from gpsuite.statistics.estimates import Estimate
-from tests.reporting.comparisons import EQUALITY, only, published
+from gpsuite.statistics.estimates import AS_IF_INDEPENDENT, Estimate, mean
+
+EQUALITY = Criterion("equality", value=5.0, tolerance=0.1)
+
+
+def published(test: Criterion = EQUALITY, **changes: Any) -> PaperValue:
+    values: dict[str, Any] = {
+        **{"id": "X1", "paper": "p1", "where": "Table 1", "experiment": "family/name", "dataset": "toy"},
+        **{"method": "m", "quantity": "risk", "published": "5.0", "unit": "risk", "condition": ""},
+        **{"basis": "result", "statistic": "risk", "test": test, **changes},
+    }
+    return PaperValue(**values)
+
+
+def only(entry: PaperValue, *statistics: Statistic) -> ComparisonRow:
+    (row,) = compare([entry], statistics)
+    return row
+
 
 BETWEEN = Criterion("between", low=1.0, high=2.0)
 EACH = Criterion("each", values=(1.0, 2.0, 3.0, 4.0, 5.0), tolerance=1e-4, partly=0.8)
@@ -334,3 +355,20 @@ def test_of_many_repetitions_a_single_one_that_is_off_is_not_reproduced() -> Non
     values = tuple(map(float, range(100)))
     each = Criterion("each", values=values, tolerance=1e-4, partly=0.8)
     assert judge_each(each, (*values[:-1], 99.5))[0] == "partly"
+
+
+def test_a_claim_is_the_share_of_cells_with_its_interval() -> None:
+    found = claim("share_lower", [True, False, True, True], "ratios 2 to 3")
+    assert (found.value, found.n, found.note) == (0.75, 4, "3 of 4 cells; ratios 2 to 3")
+    assert found.interval == AS_IF_INDEPENDENT
+    assert found.interval_low is not None and 0.0 < found.interval_low < 0.75
+    none = claim("share_lower", [])
+    assert math.isnan(none.value) and (none.n, none.note, none.interval) == (0, "", "")
+
+
+def test_a_statistic_leaves_empty_what_its_estimate_does_not_know() -> None:
+    assert Statistic.of("m", mean([3.0])) == Statistic("m", 3.0, None, 1)
+    open_above = Statistic.of("m", Estimate(5.0, n=9, low=4.0, high=math.inf, interval="i"), "points")
+    assert (open_above.interval_low, open_above.interval_high, open_above.unit) == (4.0, None, "points")
+    assert (open_above.judged("value"), open_above.judged("low")) == (5.0, 4.0)
+    assert math.isnan(open_above.judged("high"))

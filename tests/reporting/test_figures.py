@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import matplotlib as mpl
@@ -8,8 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.text import Text
+from PIL import Image
 
-from gpsuite.reporting.figures import counted, figure, math_label
+from gpsuite.reporting.figures import counted, figure, is_picture, math_label, pixels, shrink
 from gpsuite.reporting.palette import method_style
 from gpsuite.text import visible
 
@@ -173,3 +175,41 @@ def test_our_own_mathematics_and_powers_of_ten_are_still_set(tmp_path: Path) -> 
     assert axes.yaxis.label.get_parse_math()
     powers = [label for label in axes.get_xticklabels() if "mathdefault" in label.get_text()]
     assert powers and all(label.get_parse_math() for label in powers)
+
+
+def png(mode: str = "RGBA") -> bytes:
+    """Return a white drawing with a soft blue disc."""
+    x, y = np.meshgrid(np.linspace(-1, 1, 400), np.linspace(-1, 1, 300))
+    disc = np.clip(4 - 8 * np.hypot(x, y), 0, 1)[..., None]
+    colours = 255 * (1 - disc) + disc * np.array([0, 114, 178])
+    stream = io.BytesIO()
+    Image.fromarray(colours.astype(np.uint8)).convert(mode).save(stream, "PNG")
+    return stream.getvalue()
+
+
+def test_a_drawing_becomes_small_and_looks_the_same() -> None:
+    before, after = png(), shrink(png())
+    assert len(after) < 0.95 * len(before)  # of real figures a third is left
+    old, new = (np.asarray(Image.open(io.BytesIO(each)).convert("RGB"), int) for each in (before, after))
+    assert np.abs(old - new).max() <= 12
+    assert (new[0, 0] == 255).all()  # white stays white
+    assert shrink(after) is after and shrink(png()) == after
+    assert pixels(after) == (400, 300)
+
+
+@pytest.mark.parametrize("content", [b"", b"no picture", png()[:100], b"\x89PNG\r\n\x1a\n"])
+def test_what_is_no_image_stays(content: bytes) -> None:
+    assert shrink(content) == content
+    assert not is_picture(content)
+
+
+def test_a_picture_is_known_by_its_file() -> None:
+    assert is_picture(shrink(png(), picture=True)) and not is_picture(shrink(png()))
+    assert pixels(b"no picture") == (0, 0)
+
+
+def test_a_picture_keeps_every_colour() -> None:
+    whole = shrink(png(), picture=True)
+    assert shrink(whole) is whole  # also on the page
+    old, new = (np.asarray(Image.open(io.BytesIO(each)).convert("RGB"), int) for each in (png(), whole))
+    assert (old == new).all()

@@ -11,8 +11,7 @@ import pytest
 from gpsuite.reporting.comparison import Verdict, write_comparison
 from gpsuite.reporting.pages import write_report
 from tests.browser import Browser, browser, installed
-from tests.reporting.test_contents import ROW
-from tests.reporting.test_pages import make_run, noise
+from tests.reporting.test_pages import ROW, make_run, noise
 
 pytestmark = [pytest.mark.browser, pytest.mark.skipif(installed() is None, reason="no Chromium is installed")]
 

@@ -13,7 +13,7 @@ from gpsuite.reporting.collect import RunComparison
 from gpsuite.reporting.comparison import ComparisonRow, Criterion, PaperValue
 from gpsuite.reporting.papers import MissingExperiment, PaperCard, paper_cards
 from gpsuite.reporting.sections import Figure, Section, read_section
-from tests.reporting.test_contents import ROW, RUN
+from tests.reporting.test_pages import ROW, RUN
 
 ROOT = Path(__file__).parents[2]
 PAPER = PaperNote("p1", "A title", figures={"Table 1": ("pac_bayes/one",), "Fig. 2": ("pac_bayes/two",)})

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from gpsuite.reporting.metrics import AMOUNT, SHARE, metric
 from gpsuite.reporting.tables import mean_and_error, summarise_groups, write_table
 from gpsuite.statistics.estimates import T_INTERVAL
 
@@ -148,3 +149,16 @@ def test_control_characters_of_a_cell_are_written_out_but_in_the_csv(tmp_path: P
         text = (tmp_path / f"t.{ending}").read_text(encoding="utf-8")
         assert "\x1b" not in text and "\x07" not in text and "u202e" in text
     assert "\x1b[31m" in (tmp_path / "t.csv").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("name", "possible"), [("interval_coverage", SHARE), ("crps", AMOUNT)])
+def test_a_score_before_tempering_can_be_what_the_score_can(name: str, possible: tuple[float, float]) -> None:
+    """Intervals of a coverage reached from -1.97 to 3.04."""
+    tempered, before = (metric(f"{name}{end}", "wasserstein") for end in ("", " untempered"))
+    assert before.possible == tempered.possible == possible
+    assert before.label == f"{tempered.label}, untempered"
+
+
+def test_a_name_that_is_not_registered_is_its_own_label() -> None:
+    assert metric("never untempered").label == "never, untempered"
+    assert metric("never").possible == (-math.inf, math.inf)

@@ -205,7 +205,7 @@ def test_blocks_of_rows_do_not_show_and_what_fails_scores_nothing(monkeypatch: p
     model = regression()
     model.model.q_mu.assign(np.random.default_rng(2).standard_normal((5, 1)))
     whole = model.predict_gaussian(GP_X)
-    monkeypatch.setattr(baselines, "_ROWS", 5)
+    monkeypatch.setattr(baselines, "_SPARSE_ROWS", 5)
     for one, other in zip(model.predict_gaussian(GP_X), whole, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-10)
     assert len(set(np.round(whole[0], 12))) == 12
