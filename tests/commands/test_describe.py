@@ -39,3 +39,16 @@ def test_a_setting_of_no_effect_is_refused(
     ended = gpsuite("data", "describe", "table.csv", word)
     assert ended.code == 2 and said in ended.err and "Traceback" not in ended.err
     assert gpsuite("data", "describe", "table.csv", "dataset.target=b").code == 0
+
+
+def test_a_large_table_is_described_without_planning_runs_on_it(
+    gpsuite: Gpsuite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("gpsuite.commands.data.LARGEST_TRIED", 50)
+    Path("rare.csv").write_text(
+        "a,label\n" + "".join(f"{row},{'B' if row == 7 else 'A'}\n" for row in range(40))
+    )
+    shown = gpsuite("data", "describe", "rare.csv")
+    assert shown.code == 0 and "the commands below are not tried on it" in shown.out
+    assert "gpsuite run experiment=robustness/safety" in shown.out
