@@ -16,7 +16,7 @@ from gpsuite.data.catalogue import dataset_names, describe, read_spec
 from gpsuite.data.files import fetch, verify
 from gpsuite.data.spec import CSV_OPTIONS, CsvSpec, DatasetSpec, csv_value
 from gpsuite.data.table.describe import describe_table
-from gpsuite.data.table.names import choose_columns
+from gpsuite.data.table.names import choose_columns, shorten
 from gpsuite.errors import DataError, UserError, unknown_name
 from gpsuite.text import counted, typed_path, visible, visible_lines
 
@@ -37,6 +37,8 @@ REGRESSIONS = ("guarantee", "pac_bayes/regression", "perturbation/region", "robu
 CLASSIFICATIONS = ("guarantee", "robustness/safety", "robustness/explain")
 COLUMNS = ("dataset", "file", "state", "path", "hash", "expected", "found")
 NAMING = {"target", "inputs", "ignore", "safety"}  # settings that name columns, which must exist
+LONGEST_REASON = 300  # characters; a cell in it may have 100,000
+LARGEST_TRIED = 200_000  # cells; planning runs on a larger table takes minutes and gigabytes
 
 
 def main(words: list[str]) -> int:
@@ -88,11 +90,16 @@ def _describe(words: Sequence[str]) -> int:
         *((name, found.classification) for name in CLASSIFICATIONS),
     ]
     reading = {key: text for key, text in settings.items() if key not in ("target", "inputs", "task")}
+    tried = found.rows * len(found.columns) <= LARGEST_TRIED
+    if not tried:
+        print(
+            "- the table is large: the commands below are not tried on it; a run says at once what it cannot take"
+        )
     for experiment, run in chosen:
         if run is not None:
             own = [f"dataset.{key}={text}" for key, text in {**run, **reading}.items()]
             command = [f"experiment={experiment}", "dataset=csv", *own]
-            refused = _refusal(command)
+            refused = _refusal(command) if tried else ""
             fitting = shlex.join(["gpsuite", "run", *command])
             print(visible(f"- not for {experiment}: {refused}" if refused else fitting))
     return 0
@@ -107,7 +114,7 @@ def _refusal(words: Sequence[str]) -> str:
         request, _ = read_request(words)
         EXPERIMENTS.get(request.experiment).plan(request)
     except UserError as error:
-        return str(error).splitlines()[0]
+        return shorten(str(error).splitlines()[0], LONGEST_REASON)
     return ""
 
 

@@ -653,3 +653,16 @@ def test_a_budget_too_short_for_all_is_told_and_is_no_success(
     )
     assert ended.code == 3
     assert "budget.seconds=9 is too short" in ended.out
+
+
+def test_a_large_table_is_described_without_planning_runs_on_it(
+    gpsuite: Gpsuite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("gpsuite.commands.data.LARGEST_TRIED", 50)
+    Path("rare.csv").write_text(
+        "a,label\n" + "".join(f"{row},{'B' if row == 7 else 'A'}\n" for row in range(40))
+    )
+    shown = gpsuite("data", "describe", "rare.csv")
+    assert shown.code == 0 and "the commands below are not tried on it" in shown.out
+    assert "gpsuite run experiment=robustness/safety" in shown.out

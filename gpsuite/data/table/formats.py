@@ -76,8 +76,11 @@ class Cells:
 
         codes, found = pd.factorize(np.array(cells, dtype=object))
         texts = tuple(found)
-        missing = np.array([text.casefold() in MISSING_WORDS for text in texts], dtype=bool)
-        return cls(name, texts, codes, *plain_numbers(texts), missing)
+        numbers, plain = plain_numbers(texts)
+        missing = np.zeros(len(texts), dtype=bool)
+        for position in np.flatnonzero(np.isnan(numbers)):
+            missing[position] = is_missing(texts[position])
+        return cls(name, texts, codes, numbers, plain, missing)
 
     @cached_property
     def counts(self) -> IntArray:
@@ -85,16 +88,15 @@ class Cells:
         return np.bincount(self.codes, minlength=len(self.texts))
 
     @cached_property
-    def bare(self) -> tuple[tuple[str, str], ...]:
-        """Each text without its percent or currency sign, and the sign [K]."""
-        if self.plain.all():
-            return tuple((text, "") for text in self.texts)
-        return tuple(map(without_symbol, self.texts))
+    def signed(self) -> dict[int, tuple[str, str]]:
+        """Position of each text that is neither a plain number nor a gap -> it without its sign, and the sign."""
+        others = np.flatnonzero(~self.plain & ~self.missing).tolist()
+        return {position: without_symbol(self.texts[position]) for position in others}
 
-    @property
+    @cached_property
     def regular(self) -> bool:
         """Whether every cell is a finite number as programs write it."""
-        return bool(self.plain.all() and np.isfinite(self.numbers).all())
+        return bool(np.isfinite(self.numbers).all())
 
 
 @dataclass(frozen=True)
@@ -122,15 +124,18 @@ class NumberFormat:
             text = text.replace(",", ".")
         return plain_number(text)
 
-    def numbers(self, texts: Sequence[str]) -> tuple[FloatArray, BoolArray]:
-        """Return the number of each text as `number` does, NaN where it is none; and whether it is one [K]."""
-        simple = texts
-        if self.decimal == ",":  # a point needs a closer look, a comma is the point of float
-            simple = ["." if "." in text else text.replace(",", ".") for text in texts]
-        values, known = plain_numbers(simple)
-        for position in np.flatnonzero(~known):
-            text = texts[position]
-            if text[:1].isdigit() or text[:1] in _BEGINS:
+    def numbers(self, cells: Cells, *, without_signs: bool = False) -> tuple[FloatArray, BoolArray]:
+        """Return the number of each text, NaN where it is none; and whether it is one [K]."""
+        values, known = cells.numbers.copy(), cells.plain.copy()
+        if self.decimal == ",":
+            for position in np.flatnonzero(known & ~cells.missing):
+                number = (
+                    self.number(cells.texts[position]) if "." in cells.texts[position] else values[position]
+                )
+                values[position], known[position] = np.nan if number is None else number, number is not None
+        for position, (bare, _) in cells.signed.items():
+            text = bare if without_signs else cells.texts[position]
+            if text[:1].isdigit() or text[:1] in _BEGINS or without_signs:
                 number = self.number(text)
                 if number is not None:
                     values[position], known[position] = number, True
@@ -163,6 +168,8 @@ def yes_and_no(texts: Iterable[str]) -> bool:
 
 def like_number(text: str) -> bool:
     """Whether a text is a number in any of the ways that are read, whichever the file's is."""
+    if plain_number(text) is not None:
+        return True
     bare = _plain_minus(without_symbol(text)[0])
     return plain_number(bare) is not None or bool(_mark_kind(bare)) or bool(_SPACED.fullmatch(bare))
 
@@ -316,7 +323,11 @@ def _marked(columns: Sequence[Cells]) -> list[tuple[str, str]]:
     Columns of plain numbers come last.
     """
     ordered = sorted(columns, key=lambda cells: cells.regular)
-    bare = [(cells.name, _plain_minus(text)) for cells in ordered for text, _ in cells.bare]
+    bare = [
+        (cells.name, _plain_minus(cells.signed.get(position, (text,))[0]))
+        for cells in ordered
+        for position, text in enumerate(cells.texts)
+    ]
     return [(name, text) for name, text in bare if _mark_kind(text) or _SPACED.fullmatch(text)]
 
 
@@ -357,26 +368,23 @@ class _Seen:
 
     def add(self, cells: Cells) -> None:
         """Look at a column; one that does not hold numbers says nothing."""
-        given = [
-            (text if plain else _plain_minus(bare), bool(plain))
-            for text, (bare, _), plain, missing in zip(
-                cells.texts, cells.bare, cells.plain, cells.missing, strict=True
-            )
-            if not missing
-        ]
-        others = {text: _mark_kind(text) for text, plain in given if not plain}
+        others = {position: _plain_minus(bare) for position, (bare, _) in cells.signed.items()}
+        kinds = {bare: _mark_kind(bare) for bare in others.values()}
         if others:
-            texts = {text for text, _ in given}
-            wrong = sum(not kind and plain_number(text) is None for text, kind in others.items())
-            if len(texts) - wrong < _MOSTLY * len(texts):
+            plain = {cells.texts[position] for position in np.flatnonzero(cells.plain & ~cells.missing)}
+            wrong = sum(not kind and plain_number(bare) is None for bare, kind in kinds.items())
+            texts = len(plain | kinds.keys())
+            if texts - wrong < _MOSTLY * texts:
                 return
-        kinds = {}
-        for text, plain in given:
-            if plain and self.point:  # what a plain number can tell is known then
-                continue
-            kind = kinds[text] = others[text] if not plain else _mark_kind(text)
-            self._note(kind, cells.name, text)
-            if kind == "decimal" and "." in text:
+        for position in np.flatnonzero(~cells.missing).tolist():
+            text = others.get(position)
+            if text is None:
+                if self.point:  # what a plain number can tell is known then
+                    continue
+                text = cells.texts[position]
+                kinds[text] = _mark_kind(text)
+            self._note(kinds[text], cells.name, text)
+            if kinds[text] == "decimal" and "." in text:
                 self._note("proved", cells.name, text)
         if not self.point:
             self._note_mixed(cells.name, kinds)

@@ -324,8 +324,9 @@ def _separator(way: _Way, text: str, stated: str | None, notes: list[str]) -> st
         return parse_separator(stated)
     if way.strict:
         return ","
-    found = max(SEPARATORS, key=lambda mark: _fit(text, mark))
-    if _fit(text, found)[0] < _FITS:
+    fits = {mark: _fit(text, mark) for mark in SEPARATORS}
+    found = max(SEPARATORS, key=lambda mark: fits[mark])
+    if fits[found][0] < _FITS:
         share, numbers, _ = _fit(text, " ")
         found = " " if share > _FITS and numbers >= 0.5 else found
     if found != ",":

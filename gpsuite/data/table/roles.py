@@ -154,10 +154,10 @@ def read_column(cells: Cells, written: NumberFormat, *, categories: int, strict:
 def _evidence(cells: Cells, written: NumberFormat, categories: int, strict: bool) -> Evidence:
     given = ~cells.missing
     symbol = "" if strict else _shared_symbol(cells, written)
-    texts = [bare for bare, _ in cells.bare] if symbol else cells.texts
-    numbers, known = written.numbers(texts)
+    numbers, known = written.numbers(cells, without_signs=bool(symbol))
     if symbol:  # zero may stand without it
-        known &= np.array([sign == symbol for _, sign in cells.bare]) | (numbers == 0.0)
+        carry = [position for position, (_, sign) in cells.signed.items() if sign == symbol]
+        known &= (numbers == 0.0) | np.isin(np.arange(len(known)), carry)
     known &= given
     notes = [f"column {shorten(cells.name)!r} is read without its {symbol}"] if symbol and known.any() else []
     other = _chosen(cells.texts, given & ~known)
@@ -176,12 +176,12 @@ def _chosen(texts: Sequence[str], which: BoolArray) -> list[str]:
 
 def _shared_symbol(cells: Cells, written: NumberFormat) -> str:
     """Return the percent or currency sign that most numbers carry, or an empty string; a plain zero may carry any."""
-    if not any(sign for _, sign in cells.bare):
+    if not any(sign for _, sign in cells.signed.values()):
         return ""
-    numbers, known = written.numbers([bare for bare, _ in cells.bare])
+    numbers, known = written.numbers(cells, without_signs=True)
     signs: Counter[str] = Counter()
-    for position in np.flatnonzero(known & ~cells.missing):
-        sign = cells.bare[position][1]
+    for position in np.flatnonzero(known & ~cells.missing).tolist():
+        sign = cells.signed.get(position, ("", ""))[1]
         if sign or numbers[position] != 0.0:
             signs[sign] += int(cells.counts[position])
     sign, count = max(signs.items(), key=lambda item: item[1], default=("", 0))
