@@ -19,8 +19,9 @@ from gpsuite.atomic import write_atomically
 from gpsuite.data.dataset import Dataset
 from gpsuite.data.splits import Standardiser
 from gpsuite.errors import UserError
-from gpsuite.experiments.guarantee.classification import Classifier, class_probabilities
 from gpsuite.experiments.guarantee.regression import Fitted, Judged, conformal_radius
+from gpsuite.experiments.robustness.classifiers import Classifier
+from gpsuite.experiments.robustness.judging import view
 from gpsuite.methods.conformal import LeaveOneOut, jackknife_plus
 from gpsuite.models.classification.approximation import GPCPosterior
 from gpsuite.models.classification.links import LINKS
@@ -368,7 +369,7 @@ class SavedClassifier(SavedModel):
             },
             labels=model.labels,
             operator_bound=posterior.operator_bound,
-            link=SOFTMAX if isinstance(posterior, MultiClassPosterior) else posterior.link.name,
+            link=posterior.link.name if len(model.labels) == 2 else SOFTMAX,
         )
 
     @classmethod
@@ -387,7 +388,7 @@ class SavedClassifier(SavedModel):
         )
 
     @property
-    def posterior(self) -> GPCPosterior | MultiClassPosterior:
+    def posterior(self) -> Any:
         """The classifier, of scaled inputs."""
         parts: dict[str, Any] = {name: self.arrays[name] for name in POSTERIOR}
         parts |= {"kernel": self.kernel, "variance": self.variance, "operator_bound": self.operator_bound}
@@ -403,7 +404,9 @@ class SavedClassifier(SavedModel):
         """
         X = self.checked(X)
         scaled = (X - self.arrays["input_mean"]) / self.arrays["input_scale"]
-        return ClassPredictions(self.labels, class_probabilities(self.posterior, scaled), self.outside(X))
+        return ClassPredictions(
+            self.labels, view(self.posterior, len(self.labels)).probabilities(scaled), self.outside(X)
+        )
 
     def gpflow_model(self) -> VGP:
         """Return GPflow's variational model with Laplace's posterior at the training rows, of scaled inputs.
@@ -411,15 +414,14 @@ class SavedClassifier(SavedModel):
         Raises:
             UserError: for several classes, whose joint posterior GPflow has no model for.
         """
-        posterior = self.posterior
-        if isinstance(posterior, MultiClassPosterior):
+        if self.link == SOFTMAX:
             raise UserError("gpflow_model: GPflow has no model for the joint posterior of several classes")
         from gpsuite.models.tensorflow_setup import configure
 
         configure()
         from gpsuite.models.classification.variational import as_vgp
 
-        return as_vgp(posterior, self.arrays["y"])
+        return as_vgp(self.posterior, self.arrays["y"])
 
 
 # The model that a run of guarantee keeps, on disk: arrays and a description, nothing pickled.
