@@ -1,4 +1,4 @@
-"""The tasks of a regression: bounds of the kept model, what test rows say, and rows to predict."""
+"""The tasks of a run: bounds of the kept model, what test rows say, and rows to predict."""
 
 from __future__ import annotations
 
@@ -147,9 +147,6 @@ def run_rows(task: Task[RowsTask], shared: SharedWork) -> Outcome:
     metrics |= {} if rows is None else {"new_notes": "\n".join(rows.notes)}
     headline = f"{len(X)} rows, {outside} outside the training range"
     return Outcome(metrics, *searches.outcome, arrays, headline)
-
-
-# The tasks of a classification: what test rows say, and rows to predict.
 
 
 @unconverged_is_diverged

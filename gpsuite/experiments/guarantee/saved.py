@@ -1,4 +1,4 @@
-"""What the kept models of regressions and classifications have in common."""
+"""The models that a run of guarantee keeps: predictions, and files of arrays and a description, nothing pickled."""
 
 from __future__ import annotations
 
@@ -32,6 +32,13 @@ from gpsuite.models.storage import ModelFileError
 
 if TYPE_CHECKING:
     from gpflow.models import GPR, VGP
+
+FORMAT, VERSION = "gpsuite-guarantee-model", 2
+PREFIX, DESCRIPTION = "model_", "model_description"  # of the arrays of a record
+ARRAYS, TEXT = "model.npz", "model.json"  # in the run's folder `model`
+FOLDER = "model"
+POSTERIOR = ("X", "lengthscales", "alpha", "root", "weights")
+SOFTMAX = "softmax"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -102,9 +109,6 @@ def of_description(values: Mapping[str, Any], arrays: Mapping[str, FloatArray]) 
         "categories": {str(name): tuple(levels) for name, levels in values.get("categories", {}).items()},
         "reading": {str(key): str(mark) for key, mark in values.get("reading", {}).items()},
     }
-
-
-# The regression that a run of guarantee keeps, and its predictions.
 
 
 @dataclass(frozen=True, eq=False)
@@ -302,13 +306,6 @@ def _pair(centre: FloatArray, half: FloatArray) -> FloatArray:
     return np.column_stack([centre - half, centre + half])
 
 
-# The classifier that a run of guarantee keeps, and its predictions.
-
-
-POSTERIOR = ("X", "lengthscales", "alpha", "root", "weights")
-SOFTMAX = "softmax"
-
-
 @dataclass(frozen=True, eq=False)
 class ClassPredictions:
     """Predictions of B rows.
@@ -423,14 +420,6 @@ class SavedClassifier(SavedModel):
 
         return as_vgp(self.posterior, self.arrays["y"])
 
-
-# The model that a run of guarantee keeps, on disk: arrays and a description, nothing pickled.
-
-
-FORMAT, VERSION = "gpsuite-guarantee-model", 2
-PREFIX, DESCRIPTION = "model_", "model_description"  # of the arrays of a record
-ARRAYS, TEXT = "model.npz", "model.json"  # in the run's folder `model`
-FOLDER = "model"
 
 Saved = SavedRegression | SavedClassifier
 KINDS: Mapping[str, type[Saved]] = {each.task: each for each in (SavedRegression, SavedClassifier)}

@@ -233,11 +233,8 @@ class _BinaryPoint:
     ) -> tuple[float, float, list[str]]:
         found = self.search.range(region, tolerance, budget)
         low, high = found.minimum.outer, found.maximum.outer
-        if own == 0:  # outwards by what the difference rounds
-            low, high = (
-                max(float(np.nextafter(1.0 - high, -1.0)), 0.0),
-                min(float(np.nextafter(1.0 - low, 2.0)), 1.0),
-            )
+        if own == 0:
+            low, high = complement(low, high)
         return low, high, [found.minimum.reason, found.maximum.reason]
 
     def judge(self, region: Region, limits: Limits, budget: Budget) -> Judged:
@@ -268,6 +265,11 @@ class _BinaryPoint:
         decides = certificate_decides(found, minimum, maximum)
         proof = Proof(*pack(certificate), minimum.outer, maximum.outer, decides, out_of_time)
         return _of_range(found, judged.attack), proof
+
+
+def complement(low: float, high: float) -> tuple[float, float]:
+    """Return the range of the other class' probability, outwards by what the difference rounds."""
+    return max(float(np.nextafter(1.0 - high, -1.0)), 0.0), min(float(np.nextafter(1.0 - low, 2.0)), 1.0)
 
 
 def _of_range(found: ProbabilityRange, attack: Mapping[str, Any]) -> Judged:
