@@ -24,13 +24,16 @@ from gpsuite.data.catalogue import read_spec, shipped_conf_dir
 from gpsuite.data.loading import PreparedDataset, prepare
 from gpsuite.experiments.base import SharedWork
 from gpsuite.experiments.robustness.classifiers import (
+    Classifier,
     Problem,
-    SeveralClasses,
-    trained_classes,
+    Trained,
+    median_distance,
+    read_classes,
     trained_classifier,
 )
 from gpsuite.experiments.robustness.inputs import choose
-from gpsuite.experiments.robustness.tasks import ClassifierParams, GPCParams
+from gpsuite.experiments.robustness.methods import gpc
+from gpsuite.experiments.robustness.tasks import ClassifierParams
 from gpsuite.methods.robustness.certificates.certificate import Certificate
 from gpsuite.methods.robustness.certificates.certify import certify
 from gpsuite.methods.robustness.certificates.checker import check_certificate
@@ -45,6 +48,8 @@ from gpsuite.methods.robustness.verdict import probability_extremum
 from gpsuite.models.classification.approximation import BinaryProblem, GPCPosterior
 from gpsuite.models.classification.expectation_propagation import expectation_propagation
 from gpsuite.models.classification.links import LINKS
+from gpsuite.models.classification.softmax_laplace import MultiClassProblem
+from gpsuite.models.classification.training import train_multiclass_gpc
 from gpsuite.models.config import Hyperparameters, ModelSpec
 
 OURS, PAPER = "rkhs_taylor", "paper"
@@ -308,7 +313,7 @@ def _classifier(dataset: str) -> tuple[Problem, GPCPosterior, Callable[[int], li
     """Return the problem, its classifier, and the free inputs of a test point."""
     pixels = dataset == "mnist38"
     model = ClassifierParams(
-        method=GPCParams("gpc", "laplace", "probit"),
+        method=gpc("laplace", "probit"),
         version=1,
         kernel="squared_exponential",
         ard=pixels,
@@ -322,16 +327,16 @@ def _classifier(dataset: str) -> tuple[Problem, GPCPosterior, Callable[[int], li
         largest_variance=1e6,
         scaling="pixels" if pixels else "none",
     )
-    problem, trained = trained_classifier(_dataset(dataset), model, SharedWork())
+    trained = trained_classifier(_dataset(dataset), model, SharedWork())
+    problem, posterior = trained.problem, trained.posterior
     word = "sift10" if pixels else "all"
 
     def choices(point: int) -> list[int]:
         found: list[int] = choose(
-            word, problem, trained.fit.posterior.lengthscales, problem.X_test[point]
+            word, problem, posterior.lengthscales, problem.X_test[point]
         ).inputs.tolist()
         return found
 
-    posterior = trained.fit.require_converged()
     posterior_products(posterior)
     return problem, posterior, choices
 
@@ -366,7 +371,7 @@ def class_count_case(dataset: PreparedDataset) -> BenchCase:
     )
 
 
-def verdicts(found: SeveralClasses) -> list[str]:
+def verdicts(found: Classifier) -> list[str]:
     """Return whether the class of each of the first points is safe."""
     statuses = []
     for x in found.problem.X_test[:SAFETY_POINTS]:
@@ -379,9 +384,9 @@ def verdicts(found: SeveralClasses) -> list[str]:
     return statuses
 
 
-def _trained_for_safety(dataset: PreparedDataset, classes: list[str]) -> SeveralClasses:
+def _trained_for_safety(dataset: PreparedDataset, classes: list[str]) -> Classifier:
     model = ClassifierParams(
-        method=GPCParams("gpc", "laplace", "probit"),
+        method=gpc("laplace", "probit"),
         version=1,
         kernel="squared_exponential",
         ard=False,
@@ -395,7 +400,11 @@ def _trained_for_safety(dataset: PreparedDataset, classes: list[str]) -> Several
         largest_variance=1e6,
         scaling="pixels",
     )
-    return trained_classes(dataset, model, SharedWork())
+    problem = read_classes(dataset, model)  # the softmax of two classes, too
+    data = MultiClassProblem(problem.X, problem.y.astype(np.int64), len(classes), model.spec)
+    start = Hyperparameters(VARIANCE, (LENGTHSCALE * median_distance(problem.X),))
+    found = train_multiclass_gpc(data, start, Budget(evaluations=1))
+    return Classifier(problem, model, Trained(found.fit.require_converged()))
 
 
 # A map of an image's pixels against the same intervals searched one by one, and some of these by the paper's bound.
@@ -415,7 +424,7 @@ def pixel_map_cases(dataset: PreparedDataset) -> list[BenchCase]:
     """Return the cases: the effects of all pixels of one image on every class, and a sample by either bound."""
 
     @cache
-    def found() -> SeveralClasses:
+    def found() -> Classifier:
         return _trained_for_maps(dataset)
 
     def maps() -> tuple[Work, Work]:
@@ -446,7 +455,7 @@ def pixel_map_cases(dataset: PreparedDataset) -> list[BenchCase]:
     ]
 
 
-def whole_map(found: SeveralClasses) -> list[bool]:
+def whole_map(found: Classifier) -> list[bool]:
     """Return whether all intervals of each class are closed, of the first test image."""
     x = found.problem.X_test[0]
     inputs = np.arange(len(x))
@@ -459,7 +468,7 @@ def whole_map(found: SeveralClasses) -> list[bool]:
 
 
 def single_searches(
-    found: SeveralClasses, bound: str = "rkhs_taylor", seconds: float | None = None
+    found: Classifier, bound: str = "rkhs_taylor", seconds: float | None = None
 ) -> list[float]:
     """Return the gaps of the same ranges by one search per interval, for the brightest pixels.
 
@@ -481,9 +490,9 @@ def single_searches(
     return gaps
 
 
-def _trained_for_maps(dataset: PreparedDataset) -> SeveralClasses:
+def _trained_for_maps(dataset: PreparedDataset) -> Classifier:
     model = ClassifierParams(
-        method=GPCParams("gpc", "laplace", "probit"),
+        method=gpc("laplace", "probit"),
         version=1,
         kernel="squared_exponential",
         ard=True,
@@ -497,4 +506,4 @@ def _trained_for_maps(dataset: PreparedDataset) -> SeveralClasses:
         largest_variance=1e6,
         scaling="pixels",
     )
-    return trained_classes(dataset, model, SharedWork())
+    return trained_classifier(dataset, model, SharedWork())

@@ -1,8 +1,9 @@
-"""A method that nobody shipped: its options, a `Method` and one YAML file are all that it takes."""
+"""Methods that nobody shipped: a module with options and functions, and one YAML file, are all that each takes."""
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,8 +12,10 @@ import pandas as pd
 import pytest
 
 from gpsuite import cli
+from gpsuite.budget import Budget
 from gpsuite.config import files
 from gpsuite.experiments.base import METHODS, MethodOptions
+from gpsuite.experiments.guarantee import classification
 from gpsuite.experiments.pac_bayes.methods import (
     FULL,
     REGRESSION,
@@ -22,10 +25,16 @@ from gpsuite.experiments.pac_bayes.methods import (
     full_cost,
 )
 from gpsuite.experiments.pac_bayes.training import Trained, Training
+from gpsuite.experiments.robustness.classifiers import ClassifierMethod, Problem
+from gpsuite.experiments.robustness.classifiers import Trained as TrainedClassifier
+from gpsuite.experiments.robustness.tasks import CLASSIFIER, GAUSSIAN_LATENT, ClassifierParams
 from gpsuite.methods.pac_bayes.losses import Loss
+from gpsuite.models.classification.approximation import GPCPosterior
+from gpsuite.models.classification.links import LINKS
 from gpsuite.models.config import Hyperparameters
 
 YAML = "builder: spread_gp\ntitle: spread GP\nreference: nobody\nnoise: 0.4\n"
+CLASSIFIER_YAML = "builder: least_squares\ntitle: least squares\nreference: nobody\nnoise: 0.2\n"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,25 +50,123 @@ def by_spread(work: Training[SpreadOptions], loss: Loss) -> Trained:
 
 
 METHODS.register("spread_gp")(
-    RiskMethod(options=SpreadOptions, dataset_tasks=REGRESSION, traits=frozenset({RISK_BOUND, FULL}),
-               train=by_spread, certify=exact_posterior, cost=full_cost)
-)  # fmt: skip
+    RiskMethod(
+        options=SpreadOptions,
+        dataset_tasks=REGRESSION,
+        traits=frozenset({RISK_BOUND, FULL}),
+        train=by_spread,
+        certify=exact_posterior,
+        cost=full_cost,
+    )
+)
 
 
-def test_it_gets_workers_resume_tables_figures_comparison(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class LeastSquaresOptions(MethodOptions):
+    noise: float
+
+
+def by_least_squares(problem: Problem, model: ClassifierParams, budget: Budget) -> TrainedClassifier:
+    """Regress on the labels -1 and 1: the posterior is exact, and nothing is searched."""
+    assert isinstance(model.method, LeastSquaresOptions)
+    X, lengthscales = problem.X, np.full(problem.X.shape[1], np.sqrt(problem.X.shape[1]))
+    distances = ((X[:, None] - X[None]) / lengthscales) ** 2
+    covariance = np.exp(-0.5 * distances.sum(axis=2)) + model.method.noise * np.eye(len(X))
+    root = np.tril(np.linalg.inv(np.linalg.cholesky(covariance)))
+    alpha, link = np.linalg.solve(covariance, problem.y), LINKS.get("probit")
+    weights, bound = -np.ones(len(X)), 1.0
+    return TrainedClassifier(
+        GPCPosterior(X, "squared_exponential", 1.0, lengthscales, alpha, root, weights, bound, link)
+    )
+
+
+METHODS.register("least_squares")(
+    ClassifierMethod(
+        options=LeastSquaresOptions,
+        dataset_tasks=("classification",),
+        traits=frozenset({CLASSIFIER, GAUSSIAN_LATENT}),
+        train=by_least_squares,
+        most_classes=lambda options: 2,
+    )
+)
+
+Run = Callable[..., tuple[Path, str, str]]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     shutil.copytree(files.conf_dir(), tmp_path / "conf")
     (tmp_path / "conf/method/pac_bayes/spread_gp.yaml").write_text(YAML, encoding="utf-8")
+    (tmp_path / "conf/method/robustness/least_squares.yaml").write_text(CLASSIFIER_YAML, encoding="utf-8")
     monkeypatch.setattr(files, "shipped_conf_dir", lambda: tmp_path / "conf")
     monkeypatch.chdir(tmp_path)
-    words = ["gpsuite", "run", "experiment=pac_bayes/regression", "method=spread_gp", "scale=smoke"]
-    for mode, said in (("processes", "[2/2] done  spread GP"), ("serial", "2 of 2 tasks are stored")):
-        monkeypatch.setattr("sys.argv", [*words, f"parallel={mode}"])
+
+    def start(experiment: str, *words: str) -> tuple[Path, str, str]:
+        monkeypatch.setattr("sys.argv", ["gpsuite", "run", f"experiment={experiment}", "scale=smoke", *words])
         assert cli.main() == 0
         out, err = capsys.readouterr()
+        return next(Path(line) for line in out.splitlines() if line.startswith("results/")), out, err
+
+    return start
+
+
+def test_a_regressor_gets_workers_resume_tables_figures_comparison(run: Run) -> None:
+    for mode, said in (("processes", "[2/2] done  spread GP"), ("serial", "2 of 2 tasks are stored")):
+        folder, _, err = run("pac_bayes/regression", "method=spread_gp", f"parallel={mode}")
         assert said in err
-    folder = next(Path(line) for line in out.splitlines() if line.startswith("results/"))
     assert "spread GP" in (folder / "tables/regression.md").read_text(encoding="utf-8")
     assert set(pd.read_csv(folder / "figures/regression.csv")["method"]) == {"spread_gp"}
     assert (folder / "comparison.csv").exists()
+
+
+def test_a_classifier_gets_safety_and_certificates(
+    run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("dataset=breast_cancer", "features=first3", "method=least_squares", "count=2", "radius=0.1")
+    for mode, said in (("processes", "[2/2] done  least squares"), ("serial", "2 of 2 tasks are stored")):
+        folder, out, err = run("robustness/safety", *words, f"parallel={mode}")
+        assert said in err
+    assert "least squares: " in out
+    table = pd.read_csv(folder / "tables/safety_points.csv")
+    assert set(table["method"]) == {"least squares"} and set(table["verdict"]) <= {"safe", "unsafe"}
+    assert (
+        (table["certified_min"] <= table["probability"]) & (table["probability"] <= table["certified_max"])
+    ).all()
+    assert (folder / "figures/safety.png").exists() and (folder / "comparison.csv").exists()
+    certificate = folder / "certificates/least_squares_point_0.npz"
+    monkeypatch.setattr("sys.argv", ["gpsuite", "verify", str(certificate)])
+    assert cli.main() == 0
+    assert "refuted" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("experiment", "words", "table"),
+    [
+        ("robustness/explain", ("dataset=breast_cancer", "count=1"), "explain_points"),
+        ("robustness/explain_synthetic2d", ("points=2",), "explain_synthetic2d"),
+        ("robustness/distribution_synthetic2d", ("points=2",), "distribution_synthetic2d"),
+        ("robustness/safety_synthetic2d", ("points=2",), "safety_synthetic2d_points"),
+    ],
+)
+def test_a_classifier_gets_explanations_and_curves(
+    run: Run, experiment: str, words: tuple[str, ...], table: str
+) -> None:
+    folder, _, _ = run(experiment, "method=least_squares", *words)
+    assert set(pd.read_csv(folder / "tables" / f"{table}.csv")["method"]) == {"least squares"}
+    assert list((folder / "figures").glob("*.png")) and (folder / "comparison.csv").exists()
+
+
+def test_a_classifier_gets_the_guarantees_of_a_table(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = LeastSquaresOptions(builder="least_squares", title="", reference="", noise=0.2)
+    monkeypatch.setattr(classification, "METHOD", chosen)
+    folder, out, _ = run("guarantee", "dataset=breast_cancer")
+    assert "Certified: " in out and "Proved: " in out
+    table = pd.read_csv(folder / "tables/predictions.csv")
+    assert table.filter(like="p_").sum(axis=1).to_numpy() == pytest.approx(1.0)
+    assert (folder / "model/model.json").exists()
+
+
+def test_a_classifier_of_two_classes_refuses_three(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(AssertionError):
+        run("robustness/safety", "dataset=digits", "classes=[3,5,8]", "method=least_squares")
+    assert "least squares is for two classes" in capsys.readouterr().err

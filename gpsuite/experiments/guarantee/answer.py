@@ -28,12 +28,16 @@ from gpsuite.text import counted
 if TYPE_CHECKING:
     import pandas as pd
 
-
 APART = "Each of these holds on its own with the probability it names, not all of them together."
+KEPT, JUDGED = "the kept model", "a model trained in the same way without the test rows"
+SECONDS = "budget.seconds ended the searches"
+USEFUL = 0.5  # a bound on a share above this helps nobody
+MOST_ROWS_NEEDED = 10_000_000
+NO_BAND = "too few rows, or inputs that depend on each other"
 
 
 def tell(report: Report[GuaranteeSettings], said: Sequence[str], checks: Sequence[Check]) -> list[Statistic]:
-    """Tell and write the answer, and the assumptions beside it; return how many are violated."""
+    """Print and write the answer and the assumptions; return how many are violated."""
     report.answer.extend(said)
     report.answer.append(f"predictions.csv, answer.md, page.html and the model are in {report.folder};")
     report.answer.append(f"gpsuite predict {shlex.quote(str(report.folder))} NEW.csv predicts further rows")
@@ -94,13 +98,6 @@ def keep(report: Report[GuaranteeSettings], record: Record, frame: pd.DataFrame,
         raise cannot("write", report.folder / FOLDER, error) from error
     target = load(report.request.require_dataset()).target_names[0]
     report.table(frame, "predictions", f"{report.request.require_dataset().shown_name}: {target}")
-
-
-KEPT, JUDGED = "the kept model", "a model trained in the same way without the test rows"
-SECONDS = "budget.seconds ended the searches"
-USEFUL = 0.5  # a bound on a share above this helps nobody
-MOST_ROWS_NEEDED = 10_000_000
-NO_BAND = "too few rows, or inputs that depend on each other"
 
 
 def heading(report: Report[GuaranteeSettings], data: Dataset) -> str:

@@ -27,8 +27,9 @@ PERMUTATIONS = 1999
 MOST_ROWS = 2000  # that a permutation check looks at
 FEW_VALUES = 10  # of a column, which cannot tell rows apart
 PARTS = 3  # the first third of the rows is compared with the last
-
 HOLDS, VIOLATED, UNCHECKED = "no sign against it", "violated", "not checked"
+SAMPLES = "test rows, PAC-Bayes, conformal, jackknife+"
+OF_CLASSES = "test rows, certified"
 
 
 @dataclass(frozen=True)
@@ -148,9 +149,6 @@ def _permutation_p(
     return (1 + reached) / (1 + PERMUTATIONS)
 
 
-# The searches of a task, which share its seconds.
-
-
 @dataclass
 class Searches:
     """The searches of one task: each has its boxes, all together have the seconds.
@@ -205,10 +203,6 @@ def nested(ranges: FloatArray, tolerances: Sequence[float]) -> FloatArray:
     found[:, order, 0] = np.fmax.accumulate(ranges[:, order, 0], axis=1)
     found[:, order, 1] = np.fmin.accumulate(ranges[:, order, 1], axis=1)
     return found
-
-
-SAMPLES = "test rows, PAC-Bayes, conformal, jackknife+"
-OF_CLASSES = "test rows, certified"
 
 
 def row_checks(

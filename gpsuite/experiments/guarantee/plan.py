@@ -1,4 +1,7 @@
-"""Roughly what the tasks of guarantee take, measured on tables of 3 to 80 inputs and 2 to 5 classes."""
+"""Tasks of guarantee: the kept and the judged model, rows to predict, and the bands of a regression's function.
+
+Their seconds are rough, measured on tables of 3 to 80 inputs and 2 to 5 classes.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +35,12 @@ from gpsuite.experiments.perturbation.region_problem import RegionTask, input_nu
 from gpsuite.experiments.robustness.classifiers import class_count
 from gpsuite.experiments.robustness.inputs import version_with
 from gpsuite.experiments.settings import require_one_output
+from gpsuite.experiments.tasks import take
 from gpsuite.seeds import derived_seed
 
+VERSION = 9
+# what perturbation/region ships
+PENALTY, WEIGHT, PREPARATION, POINTS, RAYS = 0.001, 1.0, 0.2, 101, 50
 REGRESSION, CLASSIFICATION = 3.5, 30.0  # seconds of training on 1000 rows
 BOX, SOFTMAX_BOX = 1.1e-3, 2e-3  # seconds of a box at which the level bound, or three classes, are bounded
 ALL_BOXES, ALL_SOFTMAX_BOXES = 80, 13  # inputs from which on searches take all boxes that they may
@@ -75,15 +82,6 @@ def _range_seconds(settings: GuaranteeSettings, inputs: int, classes: int) -> fl
     return 0.1 * once if classes else once  # two classes close sooner
 
 
-# Tasks of guarantee: the kept and the judged model, rows to predict, and the bands of a regression's function.
-
-
-VERSION = 9
-
-# what perturbation/region ships
-PENALTY, WEIGHT, PREPARATION, POINTS, RAYS = 0.001, 1.0, 0.2, 101, 50
-
-
 def plan(request: Request[GuaranteeSettings]) -> list[Task[object]]:
     """Return the tasks; the data and the new rows are read here, so that bad ones are refused before any work.
 
@@ -117,8 +115,8 @@ def _parts(request: Request[GuaranteeSettings]) -> list[tuple[str, object, str]]
     """Return part, params and label of a regression's tasks."""
     settings, learning = request.settings, learning_of(request)
     return [
-        (BOUNDED, BoundedTask(learning=learning, widths=settings.widths), "bounds of the kept model"),
-        (JUDGED, JudgedTask(learning=learning, widths=settings.widths), "test rows"),
+        (BOUNDED, take(BoundedTask, settings, learning=learning), "bounds of the kept model"),
+        (JUDGED, take(JudgedTask, settings, learning=learning), "test rows"),
         (ROWS, _rows(request, RowsTask), "rows to predict"),
     ]
 
@@ -132,42 +130,29 @@ def _class_parts(request: Request[GuaranteeSettings]) -> list[tuple[str, object,
     settings, learning = request.settings, learning_of(request)
     unused = "a classification has no accuracy: leave it out, or say dataset.task=regression"
     require(settings.accuracy is None, "accuracy", settings.accuracy, unused)
-    judged = JudgedClassesTask(
-        learning=learning,
-        tolerances=tolerances_of(load(request.require_dataset()), settings),
-        points=settings.points,
-        boxes=settings.boxes,
-    )
+    tolerances = tolerances_of(load(request.require_dataset()), settings)
+    judged = take(JudgedClassesTask, settings, learning=learning, tolerances=tolerances)
     return [(JUDGED, judged, "test rows"), (ROWS, _rows(request, ClassRowsTask), "rows to predict")]
 
 
 def _rows(request: Request[GuaranteeSettings], kind: type[RowsTask]) -> RowsTask:
     """Return the task of the rows to predict."""
     settings, new = request.settings, new_rows(request.require_dataset())
-    return kind(
+    return take(
+        kind,
+        settings,
         learning=learning_of(request),
         new="" if new is None else new.content_hash,
         tolerances=tolerances_of(load(request.require_dataset()), settings),
-        count=settings.count,
-        boxes=settings.boxes,
-        tolerance=settings.tolerance,
     )
 
 
 def learning_of(request: Request[GuaranteeSettings]) -> Learning:
     """Return what decides the models."""
     settings = request.settings
-    return Learning(
-        seed=derived_seed(request.seed, "guarantee"),
-        goal=settings.epsilon if settings.accuracy is None else settings.accuracy,
-        own=settings.accuracy is not None,
-        delta=settings.delta,
-        coverage=settings.coverage,
-        test_share=settings.test_share,
-        preparation=settings.preparation,
-        most_rows=settings.most_rows,
-        max_evaluations=settings.max_evaluations,
-    )
+    own = settings.accuracy is not None
+    goal = settings.epsilon if settings.accuracy is None else settings.accuracy
+    return take(Learning, settings, seed=derived_seed(request.seed, "guarantee"), goal=goal, own=own)
 
 
 def new_rows(dataset: PreparedDataset) -> NewRows | None:
@@ -189,14 +174,14 @@ def _bands(request: Request[GuaranteeSettings]) -> Iterator[Task[object]]:
     data = load(dataset)
     column = input_number(data, "")
     for model in MODELS:
-        params = RegionTask(
+        params = take(
+            RegionTask,
+            settings,
             model=model,
             along=column,
             seed=derived_seed(request.seed, "region"),
             group=BAND_GROUP,
-            m=settings.m,
             excluded=[settings.excluded],
-            centres=settings.centres,
             lengthscale=None,
             penalty=PENALTY,
             C=WEIGHT,

@@ -1,4 +1,4 @@
-"""The tasks of a regression: bounds of the kept model, what test rows say, and rows to predict."""
+"""The tasks of a run: bounds of the kept model, what test rows say, and rows to predict."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from gpsuite.data.splits import DifferentRows
 from gpsuite.experiments.base import DIVERGED, Outcome, SharedWork, Task, finite_or_none
 from gpsuite.experiments.guarantee.checks import Metrics, Searches, coverage_p, input_pattern, row_metrics
 from gpsuite.experiments.guarantee.classification import (
-    Classifier,
     class_probabilities,
     input_effects,
     judged_classifier,
@@ -44,9 +43,8 @@ from gpsuite.experiments.guarantee.tasks import (
     JudgedTask,
     RowsTask,
 )
-from gpsuite.experiments.robustness.classifiers import numbers_of
+from gpsuite.experiments.robustness.classifiers import Classifier, numbers_of, unconverged_is_diverged
 from gpsuite.methods.pac_bayes.evaluation import cautious_upper_bound
-from gpsuite.models.classification.approximation import NotConvergedError
 from gpsuite.seeds import stream
 
 
@@ -151,9 +149,7 @@ def run_rows(task: Task[RowsTask], shared: SharedWork) -> Outcome:
     return Outcome(metrics, *searches.outcome, arrays, headline)
 
 
-# The tasks of a classification: what test rows say, and rows to predict.
-
-
+@unconverged_is_diverged
 def run_judged_classes(task: Task[JudgedClassesTask], shared: SharedWork) -> Outcome:
     """Train without the test rows; bound the error rate and certify test rows, and check what the bounds assume.
 
@@ -162,12 +158,9 @@ def run_judged_classes(task: Task[JudgedClassesTask], shared: SharedWork) -> Out
     """
     params, dataset, searches = task.params, task.require_dataset(), Searches.of(task, shared)
     learning, data = params.learning, load(dataset)
-    try:
-        model = judged_classifier(dataset, learning, shared)
-    except NotConvergedError as error:
-        return Outcome({}, DIVERGED, str(error))
+    model = judged_classifier(dataset, learning, shared)
     problem, X_test = model.problem, model.problem.X_test
-    probabilities, truth = class_probabilities(model.posterior, X_test), model.test_classes
+    probabilities, truth = class_probabilities(model, X_test), model.problem.test_classes
     right = np.argmax(probabilities, axis=1) == truth
     tests = DifferentRows.of(problem.test_rows, problem.train_rows, data.groups)
     different = np.arange(len(right)) if tests is None else tests.places
@@ -224,6 +217,7 @@ def _certified(
     }
 
 
+@unconverged_is_diverged
 def run_class_rows(task: Task[ClassRowsTask], shared: SharedWork) -> Outcome:
     """Classify new rows, prove ranges of the first rows' probabilities, and say which inputs decide.
 
@@ -231,11 +225,8 @@ def run_class_rows(task: Task[ClassRowsTask], shared: SharedWork) -> Outcome:
     """
     params, dataset, searches = task.params, task.require_dataset(), Searches.of(task, shared)
     data = load(dataset)
-    try:
-        model = kept_classifier(dataset, params.learning, shared)
-        judged = judged_classifier(dataset, params.learning, shared)
-    except NotConvergedError as error:
-        return Outcome({}, DIVERGED, str(error))
+    model = kept_classifier(dataset, params.learning, shared)
+    judged = judged_classifier(dataset, params.learning, shared)
     rows = new_rows(dataset)
     examples = judged.problem.test_rows[: params.count]
     X = data.X[examples] if rows is None else rows.X

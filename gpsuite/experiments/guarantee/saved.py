@@ -1,4 +1,4 @@
-"""What the kept models of regressions and classifications have in common."""
+"""The models that a run of guarantee keeps: predictions, and files of arrays and a description, nothing pickled."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ from gpsuite.atomic import write_atomically
 from gpsuite.data.dataset import Dataset
 from gpsuite.data.splits import Standardiser
 from gpsuite.errors import UserError
-from gpsuite.experiments.guarantee.classification import Classifier, class_probabilities
 from gpsuite.experiments.guarantee.regression import Fitted, Judged, conformal_radius
+from gpsuite.experiments.robustness.classifiers import Classifier
+from gpsuite.experiments.robustness.judging import view
 from gpsuite.methods.conformal import LeaveOneOut, jackknife_plus
 from gpsuite.models.classification.approximation import GPCPosterior
 from gpsuite.models.classification.links import LINKS
@@ -30,6 +31,13 @@ from gpsuite.models.latent import LatentPosterior
 
 if TYPE_CHECKING:
     from gpflow.models import GPR, VGP
+
+FORMAT, VERSION = "gpsuite-guarantee-model", 2
+PREFIX, DESCRIPTION = "model_", "model_description"  # of the arrays of a record
+ARRAYS, TEXT = "model.npz", "model.json"  # in the run's folder `model`
+FOLDER = "model"
+POSTERIOR = ("X", "lengthscales", "alpha", "root", "weights")
+SOFTMAX = "softmax"
 
 
 class ModelFileError(UserError):
@@ -104,9 +112,6 @@ def of_description(values: Mapping[str, Any], arrays: Mapping[str, FloatArray]) 
         "categories": {str(name): tuple(levels) for name, levels in values.get("categories", {}).items()},
         "reading": {str(key): str(mark) for key, mark in values.get("reading", {}).items()},
     }
-
-
-# The regression that a run of guarantee keeps, and its predictions.
 
 
 @dataclass(frozen=True, eq=False)
@@ -304,13 +309,6 @@ def _pair(centre: FloatArray, half: FloatArray) -> FloatArray:
     return np.column_stack([centre - half, centre + half])
 
 
-# The classifier that a run of guarantee keeps, and its predictions.
-
-
-POSTERIOR = ("X", "lengthscales", "alpha", "root", "weights")
-SOFTMAX = "softmax"
-
-
 @dataclass(frozen=True, eq=False)
 class ClassPredictions:
     """Predictions of B rows.
@@ -371,7 +369,7 @@ class SavedClassifier(SavedModel):
             },
             labels=model.labels,
             operator_bound=posterior.operator_bound,
-            link=SOFTMAX if isinstance(posterior, MultiClassPosterior) else posterior.link.name,
+            link=posterior.link.name if len(model.labels) == 2 else SOFTMAX,
         )
 
     @classmethod
@@ -390,7 +388,7 @@ class SavedClassifier(SavedModel):
         )
 
     @property
-    def posterior(self) -> GPCPosterior | MultiClassPosterior:
+    def posterior(self) -> Any:
         """The classifier, of scaled inputs."""
         parts: dict[str, Any] = {name: self.arrays[name] for name in POSTERIOR}
         parts |= {"kernel": self.kernel, "variance": self.variance, "operator_bound": self.operator_bound}
@@ -406,7 +404,9 @@ class SavedClassifier(SavedModel):
         """
         X = self.checked(X)
         scaled = (X - self.arrays["input_mean"]) / self.arrays["input_scale"]
-        return ClassPredictions(self.labels, class_probabilities(self.posterior, scaled), self.outside(X))
+        return ClassPredictions(
+            self.labels, view(self.posterior, len(self.labels)).probabilities(scaled), self.outside(X)
+        )
 
     def gpflow_model(self) -> VGP:
         """Return GPflow's variational model with Laplace's posterior at the training rows, of scaled inputs.
@@ -414,24 +414,15 @@ class SavedClassifier(SavedModel):
         Raises:
             UserError: for several classes, whose joint posterior GPflow has no model for.
         """
-        posterior = self.posterior
-        if isinstance(posterior, MultiClassPosterior):
+        if self.link == SOFTMAX:
             raise UserError("gpflow_model: GPflow has no model for the joint posterior of several classes")
         from gpsuite.models.tensorflow_setup import configure
 
         configure()
         from gpsuite.models.classification.variational import as_vgp
 
-        return as_vgp(posterior, self.arrays["y"])
+        return as_vgp(self.posterior, self.arrays["y"])
 
-
-# The model that a run of guarantee keeps, on disk: arrays and a description, nothing pickled.
-
-
-FORMAT, VERSION = "gpsuite-guarantee-model", 2
-PREFIX, DESCRIPTION = "model_", "model_description"  # of the arrays of a record
-ARRAYS, TEXT = "model.npz", "model.json"  # in the run's folder `model`
-FOLDER = "model"
 
 Saved = SavedRegression | SavedClassifier
 KINDS: Mapping[str, type[Saved]] = {each.task: each for each in (SavedRegression, SavedClassifier)}

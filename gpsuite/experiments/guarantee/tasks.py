@@ -13,6 +13,9 @@ from gpsuite.experiments.robustness.classifiers import numbers_of
 from gpsuite.experiments.settings import Count, Positive, Share, at_least, filled, increasing, unique
 from gpsuite.rounding import rounded
 
+BOUNDED, JUDGED, ROWS, BAND = "bounded", "judged", "rows", "band"  # parts of a run
+BAND_GROUP = "signs"  # noise may differ from row to row
+
 
 @dataclass
 class GuaranteeSettings:
@@ -65,9 +68,6 @@ class GuaranteeSettings:
         check_levels(self.m, [self.excluded], "excluded")
 
 
-# How far inputs may be off: numbers a little, levels of categories not at all.
-
-
 def tolerances_of(data: Dataset, settings: GuaranteeSettings) -> Sequence[float]:
     """Return how far numbers may be off, in standard deviations; none where no input is a number."""
     return settings.tolerances if len(numbers_of(data.input_names, data.level_inputs)) else ()
@@ -79,13 +79,6 @@ def off_by(data: Dataset, tolerance: float) -> str:
     return f"{which} is off by up to {rounded(tolerance, 6, -1)} standard deviations"
 
 
-# The kinds of tasks of guarantee.
-
-
-BOUNDED, JUDGED, ROWS, BAND = "bounded", "judged", "rows", "band"  # parts of a run
-BAND_GROUP = "signs"  # noise may differ from row to row
-
-
 @dataclass(frozen=True, kw_only=True)
 class Learning:
     """What decides the two models of a table: the one that is kept, and the one that test rows judge.
@@ -93,8 +86,7 @@ class Learning:
     Attributes:
         seed: of the order of the rows.
         goal: the error that matters: own units if `own`, else standard deviations.
-        own: see `goal`.
-        delta: as every other field, of `GuaranteeSettings`.
+        own: see `goal`. Further fields as in `GuaranteeSettings`.
     """
 
     seed: int
@@ -126,12 +118,7 @@ class JudgedTask(BoundedTask):
 
 @dataclass(frozen=True, kw_only=True)
 class RowsTask:
-    """Predictions, intervals and proved ranges of new rows.
-
-    Attributes:
-        new: hash of their file; empty for the first test rows.
-        tolerances: as every other field, of `GuaranteeSettings`.
-    """
+    """Predictions, intervals and proved ranges of new rows: the hash of their file, empty for the first test rows."""
 
     learning: Learning
     new: str
@@ -144,11 +131,7 @@ class RowsTask:
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedClassesTask:
-    """The judged classifier: bounds on its error rate and certified accuracies, and checks.
-
-    Attributes:
-        tolerances: as every other field, of `GuaranteeSettings`.
-    """
+    """The judged classifier: bounds on its error rate and certified accuracies, and checks."""
 
     learning: Learning
     tolerances: Sequence[float]

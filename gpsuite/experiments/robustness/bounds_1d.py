@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
@@ -13,9 +13,9 @@ from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import (
-    DIVERGED,
     EXPERIMENTS,
     Experiment,
+    MethodOptions,
     Outcome,
     Record,
     Report,
@@ -25,14 +25,15 @@ from gpsuite.experiments.base import (
     every_array,
     require,
 )
-from gpsuite.experiments.robustness.methods import CLASSIFIER
-from gpsuite.experiments.robustness.tasks import GPCParams
+from gpsuite.experiments.robustness.classifiers import classifier_method, unconverged_is_diverged
+from gpsuite.experiments.robustness.tasks import AT_HYPERPARAMETERS, CLASSIFIER
 from gpsuite.experiments.settings import Count, at_least, filled, one_of, unique, within
+from gpsuite.experiments.tasks import take
 from gpsuite.methods.robustness.bounding_curves import bounding_curves
 from gpsuite.methods.robustness.class_probability import BoundingFunction
 from gpsuite.methods.robustness.search.regions import interval_box
 from gpsuite.methods.robustness.verdict import build_bound
-from gpsuite.models.classification.approximation import BinaryProblem, GPCPosterior, NotConvergedError
+from gpsuite.models.classification.approximation import BinaryProblem, GPCPosterior
 from gpsuite.models.classification.links import LINKS
 from gpsuite.models.classification.training import train_gpc
 from gpsuite.models.config import Hyperparameters, ModelSpec
@@ -48,6 +49,9 @@ if TYPE_CHECKING:
 
 BOUNDS = {"rkhs_taylor": "RKHS–Taylor bound", "paper": "paper's bound"}
 DOMAIN = (-3.0, 3.0)
+SEARCH = 2  # added to the method's version; raised when the bounds' numbers change
+PARTS = {"whole": "whole region T", "halves": "after one split"}
+ROUNDING = 1e-12  # of the class probability where the bound is tight
 FREQUENCY, NOISE = 1.5, 0.3  # the label is the sign of sin(1.5 x) + 0.3 N(0, 1)
 
 
@@ -80,26 +84,16 @@ class Bounds1DSettings:
         require(inside, "low", self.low, f"the region [low, high] must lie in the domain {list(DOMAIN)}")
 
 
-# Tasks of robustness/bounds_1d: one per method and bound.
-
-
-SEARCH = 2  # added to the method's version; raised when the bounds' numbers change
-
-
 @dataclass(frozen=True)
 class BoundsTask:
     """One bound's functions over the region, before and after one split.
 
     Attributes:
-        method: inference and link.
-        kernel: its name.
-        seed: of the made-up rows.
-        bound: its name.
-        rows: as every other field, of `Bounds1DSettings`.
-        kind: of task.
+        method: its inference and link.
+        seed: of the made-up rows; further fields as in `Bounds1DSettings`.
     """
 
-    method: GPCParams
+    method: Any
     kernel: str
     seed: int
     bound: str
@@ -126,20 +120,13 @@ def plan(request: Request[Bounds1DSettings]) -> list[Task[object]]:
             key="model",
         )
     seed = derived_seed(request.seed, "bounds_1d")
+
+    def decided(options: MethodOptions) -> Any:
+        return classifier_method(options).decides(options)
+
     return [
         request.task(
-            BoundsTask(
-                method=GPCParams.of(options),
-                kernel=kernel,
-                seed=seed,
-                bound=bound,
-                rows=settings.rows,
-                evaluations=settings.evaluations,
-                low=settings.low,
-                high=settings.high,
-                grid_points=settings.grid_points,
-                levels=settings.levels,
-            ),
+            take(BoundsTask, settings, method=decided(options), kernel=kernel, seed=seed, bound=bound),
             label=f"{options.title}  {BOUNDS[bound]}",
             axes={"method": name, "bound": bound},
             version=options.method.version + SEARCH,
@@ -148,9 +135,6 @@ def plan(request: Request[Bounds1DSettings]) -> list[Task[object]]:
         for name, options in request.methods.items()
         for bound in settings.bounds
     ]
-
-
-# One bound of robustness/bounds_1d: its functions over the interval, before and after one split.
 
 
 def made_up_rows(seed: int, rows: int) -> tuple[FloatArray, FloatArray]:
@@ -163,6 +147,7 @@ def made_up_rows(seed: int, rows: int) -> tuple[FloatArray, FloatArray]:
             return X, y
 
 
+@unconverged_is_diverged
 def run(task: Task[BoundsTask], shared: SharedWork) -> Outcome:
     """Bound the class probability over the region and over halves of it; check the curves on a grid.
 
@@ -170,10 +155,7 @@ def run(task: Task[BoundsTask], shared: SharedWork) -> Outcome:
     curves of the whole region and of its halves, and per level of halving the attained and the proved minimum.
     """
     params = task.params
-    try:
-        posterior = _posterior(params, task.budget_seconds)
-    except NotConvergedError as error:
-        return Outcome({}, DIVERGED, str(error))
+    posterior = _posterior(params, task.budget_seconds)
     low, high = params.low, params.high
     middle = np.array([0.5 * (low + high)])
     bounding = build_bound(params.bound, posterior, interval_box(middle, [low], [high]))
@@ -232,12 +214,6 @@ def _levels(bounding: BoundingFunction, low: float, high: float, levels: int) ->
     return np.array(rows)
 
 
-# Bounding functions over an interval, before and after one split, as Fig. 1 of Blaas et al. 2020.
-
-
-PARTS = {"whole": "whole region T", "halves": "after one split"}
-
-
 def draw(report: Report[object], records: Sequence[Record]) -> None:
     """Draw one row per record, which holds the arrays of `bounds_1d.run`: the whole region, and split once."""
     import pandas as pd
@@ -277,12 +253,6 @@ def _frame(record: Record) -> pd.DataFrame:
 
     curves = {name: values for name, values in record.arrays.items() if name != "levels"}
     return pd.DataFrame({**dict(record.axes), **curves})
-
-
-# Table, figure and statistics of robustness/bounds_1d.
-
-
-ROUNDING = 1e-12  # of the class probability where the bound is tight
 
 
 def summarise(report: Report[Bounds1DSettings]) -> list[Statistic]:
@@ -331,7 +301,7 @@ EXPERIMENTS.register("robustness/bounds_1d")(
         plan,
         run,
         summarise,
-        method_traits=(CLASSIFIER,),
+        method_traits=(CLASSIFIER, AT_HYPERPARAMETERS),
         parts=("bounds", "levels"),
         model_keys=("kernel",),
         published=every_array,

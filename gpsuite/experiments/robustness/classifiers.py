@@ -1,10 +1,15 @@
-"""Training rows, test rows and trained binary classifiers, the same for every experiment of the family."""
+"""Training rows, test rows and trained classifiers, the same for every experiment of the family.
+
+What a method of the family is: `ClassifierMethod`. Experiments call its functions and the trained `Classifier`, and
+know neither how it was trained nor how many classes it has.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from functools import wraps
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -14,24 +19,34 @@ from gpsuite.data.dataset import Dataset
 from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.data.splits import without_copies
 from gpsuite.errors import UserError
-from gpsuite.experiments.base import SharedWork, Task
-from gpsuite.experiments.robustness.tasks import ClassifierParams, ClassifierTask, MinibatchParams
-from gpsuite.methods.wasserstein.fitting import TrainingRows, split_rows
-from gpsuite.models.classification.approximation import BinaryProblem, GPCPosterior, NotConvergedError
-from gpsuite.models.classification.links import LINKS
-from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
-from gpsuite.models.classification.softmax_laplace import MultiClassProblem
-from gpsuite.models.classification.training import (
-    StartOutsideBoxError,
-    TrainedGPC,
-    train_gpc,
-    train_multiclass_gpc,
+from gpsuite.experiments.base import (
+    DIVERGED,
+    METHODS,
+    Method,
+    MethodOptions,
+    Outcome,
+    Request,
+    SharedWork,
+    Task,
 )
+from gpsuite.experiments.robustness.tasks import (
+    ClassifierParams,
+    ClassifierSettings,
+    ClassifierTask,
+    MethodParams,
+)
+from gpsuite.experiments.tasks import take
+from gpsuite.models.classification.approximation import GPCFit, NotConvergedError
 from gpsuite.models.config import Hyperparameters
 from gpsuite.seeds import derived_seed, stream
 from gpsuite.text import list_word
 
 MOST_CLASSES_NAMED = 12
+MOST_CLASSES = 10
+LEAST_ROWS = 2  # of a class: one may be a test row
+
+Options = TypeVar("Options", bound=MethodOptions)
+Params = TypeVar("Params")
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,13 +89,33 @@ class Problem:
         return numbers_of(self.input_names, self.level_inputs)
 
     @property
+    def classes(self) -> IntArray:
+        """Numbers of the training rows' classes, from 0, [N]."""
+        return self._numbered(self.y)
+
+    @property
+    def test_classes(self) -> IntArray:
+        """Numbers of the test rows' classes, [T]."""
+        return self._numbered(self.y_test)
+
+    def _numbered(self, y: FloatArray) -> IntArray:
+        return np.asarray(y > 0 if len(self.label_names) == 2 else y, dtype=np.int64)
+
+    @property
     def domain(self) -> tuple[FloatArray, FloatArray]:
         """Ends of the domain, as the regions take them."""
         return self.lower, self.upper
 
 
+def read_rows(dataset: PreparedDataset, model: ClassifierParams) -> Problem:
+    """Return the rows that a model's parameters choose, of two classes or of up to ten; see `read_problem`."""
+    data = load(dataset)
+    several = data.task == "classification" and class_count(data, model.classes) > 2
+    return (read_classes if several else read_problem)(dataset, model)
+
+
 def read_problem(dataset: PreparedDataset, model: ClassifierParams) -> Problem:
-    """Return the rows that a model's parameters choose, scaled.
+    """Return the rows of two classes that a model's parameters choose, scaled.
 
     A permutation of the rows of the two classes, drawn from the model's seed; the first are the test rows, the next
     the training rows, so that the test rows do not depend on the number of training rows.
@@ -210,192 +245,12 @@ def _affine_map(X: FloatArray, train: IntArray, scaling: str) -> tuple[FloatArra
     return rows.mean(axis=0), np.where(constant, 1.0, rows.std(axis=0, ddof=1))
 
 
-def start_of(problem: Problem, model: ClassifierParams) -> Hyperparameters:
-    """Return where training starts: the stated variance, and a lengthscale in median distances of the inputs."""
-    return Hyperparameters(
-        variance=model.start_variance,
-        lengthscales=(model.start_lengthscale * median_distance(problem.X),),
-    )
-
-
 def median_distance(X: FloatArray) -> float:
     """Return the median Euclidean distance of pairs of different rows of X [N, D]; 1 if it is 0."""
     from scipy.spatial.distance import pdist
 
     distance = float(np.median(pdist(X)))
     return distance if distance > 0.0 else 1.0
-
-
-def train(problem: Problem, model: ClassifierParams, budget: Budget) -> TrainedGPC:
-    """Train a classifier on the problem's training rows within a budget.
-
-    Raises:
-        NotConvergedError: if there is no converged approximation at the start.
-        UserError: if the start is outside the search's box.
-    """
-    with scaling_named():
-        return train_gpc(
-            BinaryProblem(problem.X, problem.y, model.spec, LINKS.get(model.method.link)),
-            model.method.inference,
-            start_of(problem, model),
-            budget,
-            model.largest_variance,
-        )
-
-
-@contextmanager
-def scaling_named() -> Iterator[None]:
-    """Tell of a start outside the search's box which setting mends it: starts are in units of the inputs.
-
-    Raises:
-        UserError: instead of StartOutsideBoxError.
-    """
-    try:
-        yield
-    except StartOutsideBoxError as error:
-        fault = f"scaling: {error}\ninputs of such a scale need scaling=train"
-        raise UserError(fault, key="scaling") from error
-
-
-def trained_classifier(
-    dataset: PreparedDataset, model: ClassifierParams, shared: SharedWork, seconds: float | None = None
-) -> tuple[Problem, TrainedGPC]:
-    """Return problem and classifier; the tasks of one group that name the same model train it once.
-
-    Args:
-        dataset: a classification dataset.
-        model: what decides the classifier.
-        shared: of the group.
-        seconds: wall-clock limit of the training.
-
-    Raises:
-        NotConvergedError: if there is no converged approximation at the start.
-    """
-
-    def attempt() -> tuple[Problem, TrainedGPC | NotConvergedError]:
-        problem = read_problem(dataset, model)
-        budget = Budget(seconds=seconds, evaluations=model.evaluations, observer=shared.observer)
-        try:
-            return problem, train(problem, model, budget)
-        except NotConvergedError as error:
-            return problem, error
-
-    problem, found = shared.once(f"classifier {model.name}", attempt)
-    if isinstance(found, NotConvergedError):
-        raise found
-    return problem, found
-
-
-def task_classifier(task: Task[ClassifierTask], shared: SharedWork) -> tuple[Problem, TrainedGPC]:
-    """Return problem and classifier of a task.
-
-    Raises:
-        NotConvergedError: if there is no converged approximation at the start.
-    """
-    return trained_classifier(task.require_dataset(), task.params.model, shared, task.budget_seconds)
-
-
-def model_metrics(problem: Problem, trained: TrainedGPC) -> dict[str, float | int | bool]:
-    """Return what a record says about its classifier, whose variance may lie at the end of the search."""
-    probability = trained.fit.posterior.probability(problem.X_test)
-    return {
-        "variance": trained.hyperparameters.variance,
-        "shortest_lengthscale": min(trained.hyperparameters.lengthscales),
-        "longest_lengthscale": max(trained.hyperparameters.lengthscales),
-        "log_marginal_likelihood": trained.fit.log_marginal_likelihood,
-        "evaluations_used": trained.evaluations,
-        "test_accuracy": float(np.mean((probability > 0.5) == (problem.y_test > 0))),
-    }
-
-
-def cut_short(trained: TrainedGPC, model: ClassifierParams) -> bool:
-    """Tell whether seconds, not the asked number of evaluations, ended the training."""
-    return trained.status == "budget" and trained.evaluations < model.evaluations
-
-
-# Classifiers trained by minibatches whose Gaussian posterior the family certifies: GWI and SVGP.
-
-
-def training_rows(problem: Problem, model: ClassifierParams) -> TrainingRows:
-    """Return training and validation rows, labels 0, ..., C - 1.
-
-    Raises:
-        UserError: if the kernel is another than the squared exponential, the validation rows take every row of a class,
-            or there are more inducing inputs than rows.
-    """
-    method = model.method
-    assert isinstance(method, MinibatchParams)
-    if model.kernel != "squared_exponential":
-        fault = f"model: {method.inference} has the squared exponential only; use model=se or model=se_ard"
-        raise UserError(fault, key="model")
-    C = len(problem.label_names)
-    y = (problem.y > 0 if C == 2 else problem.y).astype(np.int64)
-    rows = split_rows(problem.X, y, method.training.validation_share, stream(model.draw_seed, "validation"))
-    missing = sorted(set(range(C)) - set(rows.y.tolist()))
-    if missing:
-        fault = f"the validation rows take all training rows of class {problem.label_names[missing[0]]}"
-        raise too_few_of_a_class(fault, len(problem.y), model)
-    return rows
-
-
-def train_minibatch(
-    problem: Problem, model: ClassifierParams, budget: Budget
-) -> GPCPosterior | MultiClassPosterior:
-    """Train a classifier and return its posterior: of the positive class for two classes.
-
-    Raises:
-        NotConvergedError: if the training diverged.
-        UserError: as `training_rows`.
-    """
-    from gpsuite.models.tensorflow_setup import configure
-
-    configure()  # before anything else imports TensorFlow
-    from gpsuite.methods.wasserstein.classifiers import CLASSIFIERS, ClassifierFit
-    from gpsuite.methods.wasserstein.fitting import ClassifierOptions, TrainingOptions
-    from gpsuite.models.classification.links import PROBIT
-    from gpsuite.models.classification.variational import softmax_posterior
-    from gpsuite.models.random_elements.elements import certifiable_posterior, certifiable_robust_max
-
-    method, C = model.method, len(problem.label_names)
-    assert isinstance(method, MinibatchParams)
-    t = method.training
-    options = ClassifierOptions(
-        training=TrainingOptions(t.epochs, (t.batch,), (t.learning_rate,), t.patience),
-        prior="se_ard" if model.ard else "se",
-        prior_evaluations=t.prior_evaluations,
-        inducing=t.inducing,
-    )
-    name = "svgp_softmax" if method.inference == "svgp" else "gwi_bernoulli" if C == 2 else "gwi_kernel"
-    seed = derived_seed(model.draw_seed, "minibatches")
-    found = CLASSIFIERS.get(name)(ClassifierFit(training_rows(problem, model), C, options, seed, budget))
-    if found.report.status == "diverged":
-        raise NotConvergedError(f"{method.inference}: {found.report.reason}")
-    if name == "svgp_softmax":
-        several = softmax_posterior(found.model.model)
-        return several.difference(1, 0) if C == 2 else several
-    if C == 2:
-        return certifiable_posterior(found.model.element, PROBIT)
-    return certifiable_robust_max(found.model.element, options.epsilon)
-
-
-# Training rows, test rows and trained softmax classifiers of three to ten classes.
-
-
-MOST_CLASSES = 10
-LEAST_ROWS = 2  # of a class: one may be a test row
-
-
-@dataclass(frozen=True, eq=False)
-class SeveralClasses:
-    """A trained classifier of several classes.
-
-    Attributes:
-        problem: the rows; its labels are the numbers of `problem.label_names`.
-        posterior: at the hyperparameters that were found.
-    """
-
-    problem: Problem
-    posterior: MultiClassPosterior
 
 
 def class_count(data: Dataset, classes: Sequence[str]) -> int:
@@ -436,47 +291,239 @@ def read_classes(dataset: PreparedDataset, model: ClassifierParams) -> Problem:
     rows = np.flatnonzero(np.isin(labels, numbers))
     y = np.array([numbers.index(label) for label in labels[rows]], dtype=np.float64)
     problem = drawn_rows(data, model, rows, y, names)
-    missing = sorted(set(range(len(names))) - set(problem.y.astype(int).tolist()))
-    if missing:
-        fault = f"no training row of {data.name} is of class {names[missing[0]]}"
+    if missing := missing_class(problem, problem.y):
+        fault = f"no training row of {data.name} is of class {missing}"
         raise too_few_of_a_class(fault, len(problem.y), model)
     return problem
 
 
-def trained_classes(
-    dataset: PreparedDataset, model: ClassifierParams, shared: SharedWork, seconds: float | None = None
-) -> SeveralClasses:
-    """Return problem, classifier and posterior; the tasks of one group train it once.
+def missing_class(problem: Problem, y: FloatArray | IntArray) -> str:
+    """Return the name of the first class that none of the numbered labels has, or nothing."""
+    present = set(np.asarray(y).astype(int).tolist())
+    return next((name for place, name in enumerate(problem.label_names) if place not in present), "")
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """What a method's training returns.
+
+    Attributes:
+        posterior: of the second of two classes, a `GPCPosterior`; of several a `MultiClassPosterior`.
+        hyperparameters: that it was approximated at; None where training gives nothing but the posterior.
+        evidence: log marginal likelihood, or the bound of it; None where there is none.
+        evaluations: of it.
+        cut_short: why seconds ended the training before the asked number of evaluations; empty otherwise.
+        inference: how a certificate names it. A checker derives "laplace" and "ep" again from the stored rows; of
+            "minibatch" it knows that training may have ended before an optimum.
+        sites: of EP, [2, N]; [2, 0] of the others.
+        uncertified: why `gpsuite verify` has no bound for it, empty if it has.
+    """
+
+    posterior: Any
+    hyperparameters: Hyperparameters | None = None
+    evidence: float | None = None
+    evaluations: int = 0
+    cut_short: str = ""
+    inference: str = "minibatch"
+    sites: FloatArray = field(default_factory=lambda: np.empty((2, 0)))
+    uncertified: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Classifier:
+    """A trained classifier of C classes and its rows."""
+
+    problem: Problem
+    model: ClassifierParams
+    trained: Trained
+
+    @property
+    def posterior(self) -> Any:
+        """See `Trained.posterior`."""
+        return self.trained.posterior
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Names of the classes, in the order of the probabilities."""
+        return self.problem.label_names
+
+    @property
+    def stored_inputs(self) -> FloatArray:
+        """What a certificate stores with the posterior: training inputs [N, D] if it cannot derive it, else [0, D]."""
+        X = self.problem.X
+        return X if self.trained.inference == "minibatch" else np.empty((0, X.shape[1]))
+
+    def scaled(self, X: FloatArray) -> FloatArray:
+        """Return inputs [B, D] in own units as the classifier takes them."""
+        return np.asarray((X - self.problem.offset) / self.problem.scale)
+
+    def at(self, hyperparameters: Hyperparameters, rows: int) -> GPCFit:
+        """Return the approximation of the first rows at other hyperparameters; see `ClassifierMethod.refit`."""
+        refit = classifier_method(self.model.method).refit
+        assert refit is not None, f"{self.model.method.builder} has no approximation at given hyperparameters"
+        return refit(self.problem, self.model, hyperparameters, rows)
+
+
+@dataclass(frozen=True)
+class TrainingCost:
+    """What a classifier costs.
+
+    Attributes:
+        seconds: of its training.
+        held: rows that its posterior holds; a prediction or a box costs the square of it.
+    """
+
+    seconds: float
+    held: float
+
+
+def options_themselves(options: Any) -> Any:
+    """Say that a method's options decide its numbers as they are."""
+    return options
+
+
+def no_further_rule(problem: Problem, model: ClassifierParams) -> None:
+    """Say that a method trains on every problem."""
+
+
+def up_to_most(options: Any) -> int:
+    """Say that a method is for as many classes as are ever compared."""
+    return MOST_CLASSES
+
+
+def all_rows(model: ClassifierParams, rows: int, classes: int) -> TrainingCost:
+    """Return the cost of a training on dense matrices, roughly."""
+    return TrainingCost((2.0 if classes == 2 else 30.0) * (rows / 300) ** 2, float(rows))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassifierMethod(Method[Options]):
+    """A method of this family: a classifier with a Gaussian latent posterior, however it is trained.
+
+    Attributes:
+        train: the rows, what decides the classifier, and a budget -> the trained classifier; raises NotConvergedError.
+        decides: options -> what decides numbers, hashed into the keys of the tasks.
+        check: refuses rows that it cannot be trained on, before any work.
+        most_classes: options -> how many classes it takes.
+        cost: what decides it, rows and classes -> the cost, roughly.
+        refit: the approximation of the first rows at given hyperparameters, of two classes; None where there is none.
+            The paper's statements about the hyperparameters are checked with it.
+    """
+
+    train: Callable[[Problem, ClassifierParams, Budget], Trained]
+    decides: Callable[[Options], Any] = options_themselves
+    check: Callable[[Problem, ClassifierParams], None] = no_further_rule
+    most_classes: Callable[[Options], int] = up_to_most
+    cost: Callable[[ClassifierParams, int, int], TrainingCost] = all_rows
+    refit: Callable[[Problem, ClassifierParams, Hyperparameters, int], GPCFit] | None = None
+
+
+def classifier_method(named: MethodParams) -> ClassifierMethod[Any]:
+    """Return the method of options, or of what they decide.
+
+    Raises:
+        TypeError: if it is another family's.
+    """
+    method = METHODS.get(named.builder)
+    if not isinstance(method, ClassifierMethod):
+        raise TypeError(f"{named.builder} is no Gaussian process classifier")
+    return method
+
+
+def classifier_params(
+    request: Request[Any], settings: ClassifierSettings, options: MethodOptions, draw: int, evaluations: int
+) -> ClassifierParams:
+    """Return the parameters of a trained classifier.
+
+    Args:
+        request: the validated request.
+        settings: its classifier settings.
+        options: of the method.
+        draw: number of the random choice of rows.
+        evaluations: of the marginal likelihood in training, at most.
+    """
+    return take(
+        ClassifierParams,
+        settings,
+        method=classifier_method(options).decides(options),
+        version=options.method.version,
+        kernel=request.model.kernel,
+        ard=request.model.ard,
+        draw_seed=derived_seed(request.seed, "draw", draw),
+        evaluations=evaluations,
+    )
+
+
+def trained_classifier(
+    dataset: PreparedDataset,
+    model: ClassifierParams,
+    shared: SharedWork,
+    seconds: float | None = None,
+    read: Callable[[PreparedDataset, ClassifierParams], Problem] = read_rows,
+) -> Classifier:
+    """Return a trained classifier; the tasks of one group that name the same one train it once.
+
+    Args:
+        dataset: a classification dataset.
+        model: what decides the classifier.
+        shared: of the group.
+        seconds: wall-clock limit of the training.
+        read: the rows; `read_problem` where there must be two classes.
 
     Raises:
         NotConvergedError: if there is no converged approximation at the start.
     """
 
-    def attempt() -> SeveralClasses | NotConvergedError:
-        problem = read_classes(dataset, model)
+    def attempt() -> Classifier | NotConvergedError:
+        problem = read(dataset, model)
         budget = Budget(seconds=seconds, evaluations=model.evaluations, observer=shared.observer)
-        if isinstance(model.method, MinibatchParams):
-            return _by_minibatches(problem, model, seconds, shared)
-        data = MultiClassProblem(problem.X, problem.y.astype(np.int64), len(problem.label_names), model.spec)
         try:
-            with scaling_named():
-                trained = train_multiclass_gpc(data, start_of(problem, model), budget, model.largest_variance)
+            return Classifier(problem, model, classifier_method(model.method).train(problem, model, budget))
         except NotConvergedError as error:
             return error
-        return SeveralClasses(problem, trained.fit.require_converged())
 
-    found = shared.once(f"classes {model.name}", attempt)
+    found = shared.once(f"classifier {model.name}", attempt)
     if isinstance(found, NotConvergedError):
         raise found
     return found
 
 
-def _by_minibatches(
-    problem: Problem, model: ClassifierParams, seconds: float | None, shared: SharedWork
-) -> SeveralClasses | NotConvergedError:
-    try:
-        posterior = train_minibatch(problem, model, Budget(seconds=seconds, observer=shared.observer))
-    except NotConvergedError as error:
-        return error
-    assert isinstance(posterior, MultiClassPosterior)
-    return SeveralClasses(problem, posterior)
+def task_classifier(task: Task[ClassifierTask], shared: SharedWork) -> Classifier:
+    """Return the classifier of a task on two classes.
+
+    Raises:
+        NotConvergedError: if there is no converged approximation at the start.
+    """
+    return trained_classifier(
+        task.require_dataset(), task.params.model, shared, task.budget_seconds, read_problem
+    )
+
+
+def unconverged_is_diverged(
+    run: Callable[[Task[Params], SharedWork], Outcome],
+) -> Callable[[Task[Params], SharedWork], Outcome]:
+    """Let a run of a task end as diverged where its classifier has no converged posterior."""
+
+    @wraps(run)
+    def guarded(task: Task[Params], shared: SharedWork) -> Outcome:
+        try:
+            return run(task, shared)
+        except NotConvergedError as error:
+            return Outcome({}, DIVERGED, str(error))
+
+    return guarded
+
+
+def model_metrics(classifier: Classifier) -> dict[str, float | int | None]:
+    """Return what a record says about its classifier, whose variance may lie at the end of the search."""
+    problem, posterior, trained = classifier.problem, classifier.posterior, classifier.trained
+    return {
+        "variance": float(posterior.variance),
+        "shortest_lengthscale": float(np.min(posterior.lengthscales)),
+        "longest_lengthscale": float(np.max(posterior.lengthscales)),
+        "log_marginal_likelihood": trained.evidence,
+        "evaluations_used": trained.evaluations,
+        "test_accuracy": float(
+            np.mean((posterior.probability(problem.X_test) > 0.5) == (problem.y_test > 0))
+        ),
+    }

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from gpsuite.experiments.base import EXPERIMENTS, Experiment, Report, Request, Task, every_array
-from gpsuite.experiments.robustness.classifiers import read_problem
+from gpsuite.experiments.robustness.classifiers import classifier_params, read_problem
 from gpsuite.experiments.robustness.inputs import split_word
-from gpsuite.experiments.robustness.methods import CLASSIFIER
 from gpsuite.experiments.robustness.probability_change import (
     EP,
     LAPLACE,
@@ -21,7 +20,7 @@ from gpsuite.experiments.robustness.probability_change import (
     run_delta,
 )
 from gpsuite.experiments.robustness.records import dataset_statistics, records_frame, timing_table
-from gpsuite.experiments.robustness.tasks import AGREEMENT, Radius, classifier_params
+from gpsuite.experiments.robustness.tasks import AGREEMENT, CLASSIFIER, Radius
 from gpsuite.experiments.settings import filled, unique
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.figures import math_label
@@ -32,6 +31,21 @@ from gpsuite.statistics.estimates import mean
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
+
+BY = ["method", "evaluations", "radius"]
+METRICS = ["delta", "delta_proved", "deviation", "deviation_proved"]
+MODEL = [
+    "variance",
+    "variance_at_end",
+    "shortest_lengthscale",
+    "longest_lengthscale",
+    "log_marginal_likelihood",
+    "test_accuracy",
+]
+WIDTH = 0.34  # of a box in the plot
+FLOOR = 1e-4  # smaller ones lie on the edge
+FLOORED = f"median, quartiles, 1.5 of their distance, and points beyond; smaller δ are drawn at {FLOOR:g}"
+SHOWN = ["method", "evaluations", "radius", "draw", "point", "delta", "delta_proved", "deviation"]
 
 
 @dataclass
@@ -46,9 +60,6 @@ class DistributionSettings(SearchSettings):
     radii: Annotated[list[Radius], filled, unique]
 
 
-# Tasks of robustness/distribution_*.
-
-
 def plan(request: Request[DistributionSettings]) -> list[Task[object]]:
     """Return one task per training, draw, number of evaluations, method, radius and point."""
     settings, dataset = request.settings, request.require_dataset()
@@ -59,21 +70,6 @@ def plan(request: Request[DistributionSettings]) -> list[Task[object]]:
     for number in range(settings.draws):  # two classes, and rows enough of both, before any work
         read_problem(dataset, classifier_params(request, settings, options, number, 1))
     return tasks
-
-
-# Tables of robustness/distribution_*: delta, its ratio Laplace / EP, models and trainings.
-
-
-BY = ["method", "evaluations", "radius"]
-METRICS = ["delta", "delta_proved", "deviation", "deviation_proved"]
-MODEL = [
-    "variance",
-    "variance_at_end",
-    "shortest_lengthscale",
-    "longest_lengthscale",
-    "log_marginal_likelihood",
-    "test_accuracy",
-]
 
 
 def delta_table(frame: pd.DataFrame, titles: dict[str, str]) -> pd.DataFrame:
@@ -145,15 +141,6 @@ def _readable(table: pd.DataFrame, titles: dict[str, str]) -> pd.DataFrame:
     return table.assign(
         method=table["method"].map(titles), variance_at_end=table["variance_at_end"].map(ends)
     )
-
-
-# Box plots of delta, as Fig. 4 of Blaas et al. 2020: one panel per radius.
-
-
-WIDTH = 0.34
-FLOOR = 1e-4  # smaller ones lie on the edge
-FLOORED = f"median, quartiles, 1.5 of their distance, and points beyond; smaller δ are drawn at {FLOOR:g}"
-SHOWN = ["method", "evaluations", "radius", "draw", "point", "delta", "delta_proved", "deviation"]
 
 
 def draw(report: Report[DistributionSettings], frame: pd.DataFrame, heading: str, name: str) -> None:

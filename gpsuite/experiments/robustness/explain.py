@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,11 +14,10 @@ import numpy.typing as npt
 from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.data.dataset import Dataset
-from gpsuite.data.loading import PreparedDataset, load
+from gpsuite.data.loading import load
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import (
     BUDGET,
-    DIVERGED,
     DONE,
     EXPERIMENTS,
     Experiment,
@@ -29,15 +28,14 @@ from gpsuite.experiments.base import (
     SharedWork,
     Task,
     only_arrays,
-    require,
 )
 from gpsuite.experiments.robustness.classifiers import (
-    Problem,
     class_count,
-    read_classes,
-    read_problem,
+    classifier_params,
+    read_rows,
     task_classifier,
-    trained_classes,
+    trained_classifier,
+    unconverged_is_diverged,
 )
 from gpsuite.experiments.robustness.inputs import (
     PIXEL,
@@ -47,24 +45,23 @@ from gpsuite.experiments.robustness.inputs import (
     switched,
     version_with,
 )
-from gpsuite.experiments.robustness.methods import CLASSIFIER
+from gpsuite.experiments.robustness.judging import classes_of
 from gpsuite.experiments.robustness.records import timing_table
-from gpsuite.experiments.robustness.safety_curve_tasks import label_name
-from gpsuite.experiments.robustness.safety_tasks import (
-    DEFAULT_CLASSES,
-    increasing_pair,
-    methods_of_several,
-    own_domain,
-)
+from gpsuite.experiments.robustness.safety_tasks import check_domain, methods_of_several, own_domain
+from gpsuite.experiments.robustness.safety_tasks import classes_of as chosen_classes
 from gpsuite.experiments.robustness.tasks import (
     AGREEMENT,
+    CLASSIFIER,
+    Axes,
     ChosenPoints,
     ClassifierParams,
     ClassifierSettings,
-    classifier_params,
+    Metrics,
+    increasing_pair,
     up_to_ten,
 )
-from gpsuite.experiments.settings import Count, Positive, Rule, at_least, unique
+from gpsuite.experiments.settings import Count, Positive, Rule, at_least
+from gpsuite.experiments.tasks import take
 from gpsuite.methods.robustness.decision import HALF
 from gpsuite.methods.robustness.explain.effects import (
     DOWN,
@@ -73,8 +70,7 @@ from gpsuite.methods.robustness.explain.effects import (
     lime_weights,
     one_sided_ranges,
 )
-from gpsuite.methods.robustness.explain.lines import Lines, binary_lines, softmax_lines
-from gpsuite.models.classification.approximation import NotConvergedError
+from gpsuite.methods.robustness.explain.lines import binary_lines
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.palette import BLACK, BLUE, LIMIT, VERMILION
 from gpsuite.rounding import rounded
@@ -84,8 +80,24 @@ from gpsuite.text import counted
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
+    from matplotlib.axes import Axes as PlotAxes
 
+# raised when the numbers of a task change; the classifier of two classes has its own in the model
+VERSION, CLASSES_VERSION = 1, 3
+SOFTMAX_LINE = 0.4  # seconds of an input for each of several classes, measured with 5 inputs and 3 classes
+EXACT = 1e-10  # tolerance of the effects that are compared with the gradient
+CLEAR = 10.0  # a difference from the gradient counts if it is so many times its own uncertainty
+STATED = "not proved of {count} points: probabilities of so many classes, or such variances, have an estimated error"
+NAMED, NAMED_CATEGORIES = 3, 3  # inputs and categories in the answer's sentences
+ENDS = ("lowest proved", "lowest", "highest", "highest proved")
+MOST_POINTS, MOST_INPUTS = 6, 10  # drawn
+PREDICTED = "the predicted class"
+END_STYLES = {
+    "interval": (LIMIT, 1.0, "95 % t interval over points"),
+    "proved": (BLACK, 2.5, "mean of proved ends"),
+}
+SIDES = {DOWN: ("lowered", BLUE), UP: ("raised", VERMILION)}
+SCALED = {"none": "", "pixels": " (pixels from 0 to 1)"}
 
 falling = Rule(
     lambda values: len(values) >= 2 and all(low < high for high, low in pairwise(values)),
@@ -102,8 +114,6 @@ class ExplainSettings(ClassifierSettings, ChosenPoints):
         evaluations: of the marginal likelihood in training.
         radius: how far each input moves alone, up and down, in scaled inputs.
         domain: lowest and highest value of every input, in the dataset's own units; empty: each input's own range.
-        points: test rows to explain; empty: the first `count`.
-        count: how many, if `points` is empty.
         tolerance: largest gap between attained and proved probability.
         boxes: limit for both ends of all intervals of a point; 0 gives the trivial range.
         check_points: points at which the effect is held against the gradient.
@@ -114,8 +124,6 @@ class ExplainSettings(ClassifierSettings, ChosenPoints):
     evaluations: Count
     radius: Positive
     domain: Annotated[list[float], increasing_pair]
-    points: Annotated[list[int], unique]
-    count: Count
     tolerance: Positive
     boxes: Annotated[int, at_least(0)]
     check_points: Annotated[int, at_least(0)]
@@ -124,26 +132,12 @@ class ExplainSettings(ClassifierSettings, ChosenPoints):
     def check(self) -> None:
         """Refuse test rows that there are not."""
         super().check()
-        self.refuse_absent_points()
+        self.refuse_absent_points(self.test_rows)
 
 
-# Tasks of robustness/explain: test points of any dataset, all inputs of each.
-
-
-# raised when the numbers of a task change; the classifier of two classes has its own in the model
-VERSION, CLASSES_VERSION = 1, 3
-SOFTMAX_LINE = 0.4  # seconds of an input for each of several classes, measured with 5 inputs and 3 classes
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PointTask:
-    """What every input does alone at a test point.
-
-    Attributes:
-        model: the classifier.
-        point: number of the test row.
-        radius: as every other field, of `ExplainSettings`.
-    """
+    """What every input does alone at a test point, as in `ExplainSettings`; of several classes its kind is another."""
 
     model: ClassifierParams
     point: int
@@ -152,13 +146,6 @@ class PointTask:
     tolerance: float
     boxes: int
     kind: str = "explain"
-
-
-@dataclass(frozen=True)
-class ClassesPointTask(PointTask):
-    """The same among several classes, of the predicted class' probability."""
-
-    kind: str = "explain_classes"
 
 
 @dataclass(frozen=True)
@@ -181,24 +168,24 @@ def plan(request: Request[ExplainSettings]) -> list[Task[object]]:
         UserError: if the data have not the classes or too few rows, or a point lies outside the domain.
     """
     settings, dataset = request.settings, request.require_dataset()
-    chosen = replace(settings, classes=classes_of(dataset, settings))
+    chosen = replace(settings, classes=chosen_classes(dataset.name, settings))
     several = class_count(load(dataset), chosen.classes) > 2
-    kind, version = (ClassesPointTask, CLASSES_VERSION) if several else (PointTask, VERSION)
+    kind, version = ("explain_classes", CLASSES_VERSION) if several else ("explain", VERSION)
     version, check_version = (version_with(load(dataset), each) for each in (version, VERSION))
     tasks: list[Task[object]] = []
     methods = methods_of_several(request.methods) if several else request.methods
     for number, (method, options) in enumerate(methods.items()):
         model = classifier_params(request, chosen, options, 0, settings.evaluations)
         if number == 0:
-            problem = (read_classes if several else read_problem)(dataset, model)
+            problem = read_rows(dataset, model)
             refuse_categories_alone(len(problem.numbers))
-            _check_domain(request, problem)
+            check_domain(problem, dataset, settings.domain, settings.chosen_points)
         cost = 0.5 * (min(dataset.rows, settings.train_rows) / 300) ** 2
         cost += SOFTMAX_LINE * len(problem.input_names) * len(problem.label_names) if several else 0.0
         for rank, point in enumerate(settings.chosen_points):
-            own = kind(model, point, settings.radius, settings.domain, settings.tolerance, settings.boxes)
+            own = replace(take(PointTask, settings, model=model, point=point), kind=kind)
             title = f"{options.title}  point {point}"
-            axes: dict[str, str | int | float] = {"method": method, "part": "point", "point": point}
+            axes: Axes = {"method": method, "part": "point", "point": point}
             group = model.group(dataset)
             tasks.append(request.task(own, label=title, axes=axes, version=version, cost=cost, group=group))
             if rank < settings.check_points and not several:
@@ -208,30 +195,6 @@ def plan(request: Request[ExplainSettings]) -> list[Task[object]]:
                     request.task(check, label=title, axes=axes, version=check_version, cost=cost, group=group)
                 )
     return tasks
-
-
-def classes_of(dataset: PreparedDataset, settings: ExplainSettings) -> list[str]:
-    """Return the labels asked for: the user's, 3 and 8 of digits, else none, the dataset's own."""
-    return settings.classes or DEFAULT_CLASSES.get(dataset.name, [])
-
-
-def _check_domain(request: Request[ExplainSettings], problem: Problem) -> None:
-    settings, rows = request.settings, load(request.require_dataset()).X
-    low, high = own_domain(rows, settings.domain)
-    for point in settings.chosen_points:
-        x = rows[problem.test_rows[point]]
-        outside = np.flatnonzero((x < low) | (x > high))
-        if len(outside):
-            fault = (
-                f"test point {point} lies outside: its {problem.input_names[outside[0]]} is {x[outside[0]]:g}"
-            )
-            require(False, "domain", settings.domain, fault)
-
-
-# What each change of a category's level does: its table, and the answer's sentence.
-
-
-NAMED_CATEGORIES = 3  # categories in the answer's sentence
 
 
 def category_table(records: Sequence[Record], titles: Mapping[str, str], data: Dataset) -> pd.DataFrame:
@@ -288,77 +251,18 @@ def category_sentences(table: pd.DataFrame, shown: str) -> list[str]:
     return said
 
 
-# One point of robustness/explain: proved ranges as each input moves alone, LIME, and the check of the gradient.
-
-
-EXACT = 1e-10  # tolerance of the effects that are held against the gradient
-CLEAR = 10.0  # a difference from the gradient counts if it is so many times its own uncertainty
-
-
-@dataclass(frozen=True, eq=False)
-class _Explained:
-    """A test point, and the class probability that is followed.
-
-    Attributes:
-        problem: its training and test rows.
-        point: number of the test row.
-        lines: the probability along every input.
-        probability: inputs [S, D] -> class probability [S].
-        predicted: the predicted class' name.
-    """
-
-    problem: Problem
-    point: int
-    lines: Lines
-    probability: Callable[[FloatArray], FloatArray]
-    predicted: str
-
-
+@unconverged_is_diverged
 def run_point(task: Task[PointTask], shared: SharedWork) -> Outcome:
-    """Explain one point of two classes by the second's probability; arrays as `_ranges_of`."""
-    clock, point = Budget(seconds=task.budget_seconds), task.params.point
-    try:
-        problem, trained = task_classifier(task, shared)
-    except NotConvergedError as error:
-        return Outcome({}, DIVERGED, str(error))
-    posterior, points = trained.fit.require_converged(), problem.X_test[point][None]
-    lines = binary_lines(posterior, points, problem.numbers)
-    predicted = label_name(problem, bool(posterior.probability(points)[0] > HALF))
-    return _ranges_of(
-        _Explained(problem, point, lines, posterior.probability, predicted), task, clock, shared
-    )
-
-
-def run_classes_point(task: Task[ClassesPointTask], shared: SharedWork) -> Outcome:
-    """Explain one point of several classes by the predicted class' probability; arrays as `_ranges_of`."""
-    clock, point = Budget(seconds=task.budget_seconds), task.params.point
-    try:
-        found = trained_classes(task.require_dataset(), task.params.model, shared, task.budget_seconds)
-    except NotConvergedError as error:
-        return Outcome({}, DIVERGED, str(error))
-    problem, posterior = found.problem, found.posterior
-    points = problem.X_test[point][None]
-    own = int(np.argmax(posterior.probabilities(points)[0]))
-    lines = softmax_lines(posterior, points, problem.numbers, own)
-
-    def probability(X: FloatArray) -> FloatArray:
-        return np.asarray(posterior.probabilities(X)[:, own])
-
-    explained = _Explained(problem, point, lines, probability, problem.label_names[own])
-    outcome = _ranges_of(explained, task, clock, shared)
-    return replace(outcome, metrics={**outcome.metrics, "probabilities_proved": lines.proof.proved})
-
-
-def _ranges_of(explained: _Explained, task: Task[Any], clock: Budget, shared: SharedWork) -> Outcome:
-    """Bound the class probability as every input moves alone.
+    """Explain one point by the second of two classes, or by the predicted one of several.
 
     Arrays: moved, how far each of the K inputs that are numbers moves down and up in its own units [K, 2]; ranges, of
     the class probability on the way: lowest proved, lowest attained, highest attained, highest proved [K, 2, 4];
     delta, delta_low, delta_high; LIME's slopes per scaled unit, [K] each; where there are categories, switches: the
     change of the probability from the point's level to each, [S].
     """
-    params: PointTask = task.params
-    problem, data = explained.problem, load(task.require_dataset())
+    clock, params = Budget(seconds=task.budget_seconds), task.params
+    classifier = trained_classifier(task.require_dataset(), params.model, shared, task.budget_seconds)
+    problem, posterior, data = classifier.problem, classes_of(classifier), load(task.require_dataset())
     rows, inputs = data.X, problem.numbers
     x, row = problem.X_test[params.point], int(problem.test_rows[params.point])
     low, high = own_domain(rows, params.domain)
@@ -366,29 +270,36 @@ def _ranges_of(explained: _Explained, task: Task[Any], clock: Budget, shared: Sh
         np.minimum(x, x + (low - rows[row]) / problem.scale),
         np.maximum(x, x + (high - rows[row]) / problem.scale),
     )
+    at_point = posterior.probabilities(x[None])[0]
+    own = int(np.argmax(at_point))
+    followed = posterior.followed(own)
+
+    def followed_probability(X: FloatArray) -> FloatArray:
+        return np.asarray(posterior.probabilities(X)[:, followed])
+
     budget = clock.rest(boxes=params.boxes, observer=shared.observer)
-    found = one_sided_ranges(
-        explained.lines, x[None], inputs, params.radius, domain, params.tolerance, budget
-    )
-    lime = lime_weights(explained.probability, x, stream(params.model.draw_seed, "lime", row))
-    probability, label = float(explained.probability(x[None])[0]), problem.y_test[params.point]
+    lines = posterior.lines(x[None], inputs, followed)
+    found = one_sided_ranges(lines, x[None], inputs, params.radius, domain, params.tolerance, budget)
+    lime = lime_weights(followed_probability, x, stream(params.model.draw_seed, "lime", row))
+    probability = float(at_point[followed])
     delta = found.delta[0]
     strongest = int(np.argmax(np.abs(delta)))
     still_open = int(np.count_nonzero(~found.closed))
-    metrics: dict[str, float | int | str | bool | None] = {
+    metrics: Metrics = {
         "row": row,
-        "label": problem.label_names[max(int(label), 0)],  # of two classes the first is -1
-        "predicted": explained.predicted,
+        "label": classifier.labels[problem.test_classes[params.point]],
+        "predicted": classifier.labels[own],
         "probability": probability,
         "strongest": problem.input_names[inputs[strongest]],
         "strongest_effect": float(delta[strongest]),
         "boxes": found.boxes,
         "open_intervals": still_open,
+        **posterior.proof_metrics(lines),
     }
     moved = (found.ends[0] - x[inputs, None]) * problem.scale[inputs, None]
     arrays = {"moved": moved, **_range_arrays(found), "lime": lime[inputs]}
     if data.categories:
-        arrays["switches"] = explained.probability(switched(problem, data, x)) - probability
+        arrays["switches"] = followed_probability(switched(problem, data, x)) - probability
     status, reason = (BUDGET, f"{still_open} intervals are open") if still_open else (DONE, "")
     headline = f"p {probability:.3f}, strongest {metrics['strongest']} {delta[strongest]:+.3f}"
     return Outcome(metrics, status, reason, arrays, headline)
@@ -401,17 +312,16 @@ def _range_arrays(found: OneSidedRanges) -> dict[str, FloatArray]:
     return {"ranges": ranges, "delta": found.delta[0], "delta_low": low[0], "delta_high": high[0]}
 
 
+@unconverged_is_diverged
 def run_gradient(task: Task[GradientTask], shared: SharedWork) -> Outcome:
     """Return how fast |Delta / (2 gamma) - d pi / d x_i| falls with gamma: the smallest log-log slope over inputs.
 
     Inputs whose difference at some radius is not well above what is known of the effect are left out.
     """
     params = task.params
-    try:
-        problem, trained = task_classifier(task, shared)
-    except NotConvergedError as error:
-        return Outcome({}, DIVERGED, str(error))
-    posterior, x = trained.fit.require_converged(), problem.X_test[params.point]
+    classifier = task_classifier(task, shared)
+    problem, posterior = classifier.problem, classifier.posterior
+    x = problem.X_test[params.point]
     points, inputs = x[None], problem.numbers
     lines, gradient = (
         binary_lines(posterior, points, inputs),
@@ -431,14 +341,6 @@ def run_gradient(task: Task[GradientTask], shared: SharedWork) -> Outcome:
     smallest = float(slopes.min()) if len(slopes) else None
     metrics = {"smallest_slope": smallest, "inputs_seen": int(seen.sum())}
     return Outcome(metrics, arrays={"errors": falls}, headline=f"{len(slopes)} slopes, least {smallest}")
-
-
-# Tables of robustness/explain: every input at every point, and the mean over the points.
-
-
-STATED = "not proved of {count} points: probabilities of so many classes, or such variances, have an estimated error"
-NAMED = 3  # inputs in the answer's sentence
-ENDS = ("lowest proved", "lowest", "highest", "highest proved")
 
 
 def unproved(records: Sequence[Record]) -> str:
@@ -535,18 +437,6 @@ def strongest_sentences(means: pd.DataFrame, shown: str) -> list[str]:
     return said
 
 
-# Figures of robustness/explain: bars of proved ranges by input, or heat maps of an image's pixels.
-
-
-MOST_POINTS, MOST_INPUTS = 6, 10
-PREDICTED = "the predicted class"
-END_STYLES = {
-    "interval": (LIMIT, 1.0, "95 % t interval over points"),
-    "proved": (BLACK, 2.5, "mean of proved ends"),
-}
-SIDES = {DOWN: ("lowered", BLUE), UP: ("raised", VERMILION)}
-
-
 def is_image(data: Dataset) -> bool:
     """Tell whether the inputs are the pixels of an image, all of them."""
     if not all(PIXEL.fullmatch(name) for name in data.input_names):
@@ -592,7 +482,7 @@ def draw_bars(
         drawing.data = table
 
 
-def _draw_point(ax: Axes, record: Record, inputs: Sequence[str], units: Mapping[str, str]) -> None:
+def _draw_point(ax: PlotAxes, record: Record, inputs: Sequence[str], units: Mapping[str, str]) -> None:
     arrays = record.arrays
     order = np.argsort(-np.abs(arrays["delta"]), kind="stable")[:MOST_INPUTS][::-1]
     for side, (word, colour) in SIDES.items():
@@ -637,7 +527,7 @@ def draw_maps(report: Report[Any], records: Sequence[Record], data: Dataset, cre
         drawing.data = _pixel_frame(shown, data.input_names)
 
 
-def heat_map(ax: Axes, values: npt.NDArray[np.float64]) -> None:
+def heat_map(ax: PlotAxes, values: npt.NDArray[np.float64]) -> None:
     """Draw values [h, w]: red where a lighter pixel raises the probability, blue where it lowers it."""
     largest = float(np.max(np.abs(values))) or 1.0
     ax.imshow(values, cmap="RdBu_r", vmin=-largest, vmax=largest)
@@ -690,9 +580,6 @@ def draw_means(report: Report[Any], table: pd.DataFrame, stated: str) -> None:
         drawing.legend("below", title=stated)
 
 
-SCALED = {"none": "", "pixels": " (pixels from 0 to 1)"}
-
-
 def summarise(report: Report[ExplainSettings]) -> list[Statistic]:
     """Write the effects of every input, at each point and on average; draw both; return the check of the gradient."""
     settings, dataset = report.settings, report.request.require_dataset()
@@ -706,7 +593,7 @@ def summarise(report: Report[ExplainSettings]) -> list[Statistic]:
     if not points:
         return statistics
     data = load(dataset)
-    named = classes_of(dataset, settings) or list(data.label_names or ("0", "1"))
+    named = chosen_classes(dataset.name, settings) or list(data.label_names or ("0", "1"))
     second = named[-1] if len(named) == 2 else None
     name = dataset.shown_name
     unit = SCALED.get(settings.scaling, " standard deviations")
@@ -750,7 +637,6 @@ EXPERIMENTS.register("robustness/explain")(
         plan,
         {
             PointTask: run_point,
-            ClassesPointTask: run_classes_point,
             GradientTask: run_gradient,
         },
         summarise,

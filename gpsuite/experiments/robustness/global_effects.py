@@ -13,7 +13,6 @@ from gpsuite.budget import Budget
 from gpsuite.data.loading import load
 from gpsuite.experiments.base import (
     BUDGET,
-    DIVERGED,
     DONE,
     EXPERIMENTS,
     Experiment,
@@ -26,19 +25,24 @@ from gpsuite.experiments.base import (
     every_array,
     require,
 )
-from gpsuite.experiments.robustness.classifiers import Problem, model_metrics, task_classifier
-from gpsuite.experiments.robustness.methods import CLASSIFIER
+from gpsuite.experiments.robustness.classifiers import (
+    Problem,
+    classifier_params,
+    model_metrics,
+    task_classifier,
+    unconverged_is_diverged,
+)
 from gpsuite.experiments.robustness.records import timing_table
 from gpsuite.experiments.robustness.tasks import (
     AGREEMENT,
+    CLASSIFIER,
     ClassifierParams,
     ClassifierSettings,
-    classifier_params,
 )
 from gpsuite.experiments.settings import Count, Positive, at_least, filled, increasing, unique
+from gpsuite.experiments.tasks import take
 from gpsuite.methods.robustness.explain.effects import lime_weights, one_sided_ranges
 from gpsuite.methods.robustness.explain.lines import binary_lines
-from gpsuite.models.classification.approximation import NotConvergedError
 from gpsuite.reporting.comparison import Statistic, claim, statistic_name
 from gpsuite.reporting.palette import BLACK, BLUE, GREEN, GREY, LIMIT, ORANGE, PURPLE, SKY, VERMILION
 from gpsuite.seeds import stream
@@ -48,6 +52,12 @@ from gpsuite.statistics.significance import rank_correlation
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
+
+
+VERSION = 1  # raised when the numbers of a task change; the classifier has its own in the model
+DRAWS = "means over the points; one value per training draw"
+COLOURS = {"LIME": ORANGE, "class direction": GREY}
+GAMMAS = (SKY, BLUE, VERMILION, GREEN, PURPLE, BLACK)
 
 
 @dataclass
@@ -76,20 +86,9 @@ class GlobalEffectsSettings(ClassifierSettings):
         require(self.points <= self.test_rows, "points", self.points, f"must be 1 to {self.test_rows}")
 
 
-# Tasks of robustness/explain_synthetic2d and explain_spam: one per method and draw of rows.
-
-
-VERSION = 1  # raised when the numbers of a task change; the classifier has its own in the model
-
-
 @dataclass(frozen=True)
 class GlobalEffectsTask:
-    """Effects of all inputs at test points of one classifier.
-
-    Attributes:
-        model: the classifier.
-        gammas: as every other field, of `GlobalEffectsSettings`.
-    """
+    """Effects of all inputs at test points of one classifier, as in `GlobalEffectsSettings`."""
 
     model: ClassifierParams
     gammas: Sequence[float]
@@ -107,9 +106,7 @@ def plan(request: Request[GlobalEffectsSettings]) -> list[Task[object]]:
     for method, options in request.methods.items():
         for draw in range(settings.draws):
             model = classifier_params(request, settings, options, draw, settings.evaluations)
-            params = GlobalEffectsTask(
-                model, settings.gammas, settings.points, settings.tolerance, settings.boxes
-            )
+            params = take(GlobalEffectsTask, settings, model=model)
             rows = settings.train_rows / 1000
             training, search = settings.evaluations * rows**3, settings.points * inputs * rows**2
             tasks.append(
@@ -125,20 +122,15 @@ def plan(request: Request[GlobalEffectsSettings]) -> list[Task[object]]:
     return tasks
 
 
-# One draw: effects of every input at the test points, and LIME's slopes there.
-
-
+@unconverged_is_diverged
 def run(task: Task[GlobalEffectsTask], shared: SharedWork) -> Outcome:
     """Return effects by gamma, point and input with their proved ranges, LIME's slopes, and the class direction.
 
     Arrays: delta, delta_low, delta_high [G, P, D]; lime [P, D]; direction [D].
     """
     clock, params = Budget(seconds=task.budget_seconds), task.params
-    try:
-        problem, trained = task_classifier(task, shared)
-    except NotConvergedError as error:
-        return Outcome({}, DIVERGED, str(error))
-    posterior = trained.fit.require_converged()
+    classifier = task_classifier(task, shared)
+    problem, posterior = classifier.problem, classifier.posterior
     points, inputs = problem.X_test[: params.points], np.arange(problem.X.shape[1])
     lines = binary_lines(posterior, points, inputs)
     found = []
@@ -160,7 +152,7 @@ def run(task: Task[GlobalEffectsTask], shared: SharedWork) -> Outcome:
     }
     still_open = sum(int(np.count_nonzero(~each.closed)) for each in found)
     metrics = {
-        **model_metrics(problem, trained),
+        **model_metrics(classifier),
         "boxes": sum(each.boxes for each in found),
         "open_intervals": still_open,
     }
@@ -173,12 +165,6 @@ def class_direction(problem: Problem) -> FloatArray:
     """Return how the mean of the positive class' training rows differs from the negative one's, [D]."""
     positive = problem.y > 0
     return np.asarray(problem.X[positive].mean(axis=0) - problem.X[~positive].mean(axis=0))
-
-
-# Statistics of robustness/explain_synthetic2d and explain_spam: what LIME and the effects say of all points.
-
-
-DRAWS = "means over the points; one value per training draw"
 
 
 def global_claims(
@@ -247,13 +233,6 @@ def _over_draws(
     values = [measure(own, other) for own, other in zip(first, second, strict=True)]
     found = corrected_mean(values, test_over_training).within(-1.0, 1.0)
     return Statistic.of(name, found, note=DRAWS)
-
-
-# Table, figure and statistics of robustness/explain_synthetic2d and explain_spam.
-
-
-COLOURS = {"LIME": ORANGE, "class direction": GREY}
-GAMMAS = (SKY, BLUE, VERMILION, GREEN, PURPLE, BLACK)
 
 
 def summarise(report: Report[GlobalEffectsSettings]) -> list[Statistic]:

@@ -1,25 +1,62 @@
-"""Options of the family's methods, as their files under conf/method set them."""
+"""The family's methods: their options, as their files under conf/method set them, and how they are trained."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
+import numpy as np
+
+from gpsuite.budget import Budget
+from gpsuite.errors import UserError
 from gpsuite.experiments.base import METHODS, Method, MethodOptions
+from gpsuite.experiments.robustness.classifiers import (
+    MOST_CLASSES,
+    ClassifierMethod,
+    Problem,
+    Trained,
+    TrainingCost,
+    median_distance,
+    missing_class,
+    too_few_of_a_class,
+)
+from gpsuite.experiments.robustness.tasks import (
+    AT_HYPERPARAMETERS,
+    CLASSIFIER,
+    GAUSSIAN_LATENT,
+    ClassifierParams,
+)
 from gpsuite.experiments.settings import Count, Positive, Share, at_least, one_of
+from gpsuite.experiments.tasks import take
+from gpsuite.methods.wasserstein.fitting import TrainingRows, split_rows
+from gpsuite.models.classification.approximation import BinaryProblem, GPCFit, NotConvergedError
 from gpsuite.models.classification.links import LINKS
-from gpsuite.models.classification.training import INFERENCES
+from gpsuite.models.classification.softmax_laplace import MultiClassProblem
+from gpsuite.models.classification.training import (
+    INFERENCES,
+    StartOutsideBoxError,
+    train_gpc,
+    train_multiclass_gpc,
+)
+from gpsuite.models.classification.training import Trained as Searched
+from gpsuite.models.config import Hyperparameters
+from gpsuite.seeds import derived_seed, stream
 
-CLASSIFICATION = ("classification",)
-REGRESSION = ("regression",)
-CLASSIFIER = "classifier"  # the trait of every one: class probabilities from a latent Gaussian process
-GAUSSIAN_LATENT = "gaussian latent posterior"  # whatever trained it: all that a certified range needs
-REGRESSOR = "regressor"  # a Gaussian latent posterior and Gaussian noise
+CLASSIFICATION, REGRESSION = ("classification",), ("regression",)
+REGRESSOR = "regressor"  # trait: a Gaussian latent posterior and Gaussian noise
+MINIBATCH = ("gwi", "svgp")
+# CPU seconds per evaluation of the marginal likelihood at N = 1000
+EVALUATION_SECONDS = {"laplace": 0.18, "ep": 0.8}
+START_SECONDS = 0.5  # what every training takes
+SOFTMAX_TIMES = 15.0  # as long as two classes
 
 
 @dataclass(frozen=True)
 class GPCOptions(MethodOptions):
-    """A binary Gaussian process classifier, trained by its approximate marginal likelihood.
+    """A Gaussian process classifier, trained by its approximate marginal likelihood.
 
     Attributes:
         inference: of the latent posterior: laplace or ep.
@@ -30,11 +67,85 @@ class GPCOptions(MethodOptions):
     link: Annotated[str, one_of(LINKS)] = "probit"
 
 
-METHODS.register("gpc")(
-    Method(GPCOptions, CLASSIFICATION, frozenset({CLASSIFIER, GAUSSIAN_LATENT}), version=2)
-)
+def gpc(inference: str, link: str) -> GPCOptions:
+    """Return the options of a classifier that has no file."""
+    return GPCOptions("gpc", inference, "", inference, link)
 
-MINIBATCH = ("gwi", "svgp")
+
+def train_by_likelihood(problem: Problem, model: ClassifierParams, budget: Budget) -> Trained:
+    """Maximise the approximate marginal likelihood; of several classes Laplace's, with the softmax.
+
+    Raises:
+        NotConvergedError: if there is no converged approximation at the start.
+        UserError: if the start is outside the search's box.
+    """
+    lengthscale = model.start_lengthscale * median_distance(problem.X)
+    start, most = Hyperparameters(model.start_variance, (lengthscale,)), model.largest_variance
+    C, inference = len(problem.label_names), _gpc(model).inference
+    with _scaling_named():
+        if C > 2:
+            data = MultiClassProblem(problem.X, problem.classes, C, model.spec)
+            return _as_trained(train_multiclass_gpc(data, start, budget, most), "laplace", model)
+        return _as_trained(
+            train_gpc(_binary(problem, model), inference, start, budget, most), inference, model
+        )
+
+
+def _gpc(model: ClassifierParams) -> Any:
+    return model.method
+
+
+def _binary(problem: Problem, model: ClassifierParams, rows: int | None = None) -> BinaryProblem:
+    return BinaryProblem(problem.X[:rows], problem.y[:rows], model.spec, LINKS.get(_gpc(model).link))
+
+
+def _as_trained(found: Searched[Any], inference: str, model: ClassifierParams) -> Trained:
+    cut = found.status == "budget" and found.evaluations < model.evaluations
+    return Trained(
+        posterior=found.fit.require_converged(),
+        hyperparameters=found.hyperparameters,
+        evidence=found.fit.log_marginal_likelihood,
+        evaluations=found.evaluations,
+        cut_short=found.reason if cut else "",
+        inference=inference,
+        sites=found.fit.state if inference == "ep" else np.empty((2, 0)),
+    )
+
+
+@contextmanager
+def _scaling_named() -> Iterator[None]:
+    """Name the setting that helps where training starts outside the search's box: starts are in units of the inputs."""
+    try:
+        yield
+    except StartOutsideBoxError as error:
+        fault = f"scaling: {error}\ninputs of such a scale need scaling=train"
+        raise UserError(fault, key="scaling") from error
+
+
+def refit_gpc(problem: Problem, model: ClassifierParams, at: Hyperparameters, rows: int) -> GPCFit:
+    """Approximate the posterior of the first rows at given hyperparameters; it may not have converged."""
+    return INFERENCES.get(_gpc(model).inference)(_binary(problem, model, rows), at, None)
+
+
+def gpc_cost(model: ClassifierParams, rows: int, classes: int) -> TrainingCost:
+    """Return what the evaluations of the marginal likelihood take."""
+    once = EVALUATION_SECONDS[_gpc(model).inference] * (rows / 1000) ** 3
+    seconds = START_SECONDS + model.evaluations * once
+    return TrainingCost(seconds if classes == 2 else SOFTMAX_TIMES * seconds, float(rows))
+
+
+METHODS.register("gpc")(
+    ClassifierMethod(
+        options=GPCOptions,
+        dataset_tasks=CLASSIFICATION,
+        traits=frozenset({CLASSIFIER, GAUSSIAN_LATENT, AT_HYPERPARAMETERS}),
+        version=2,
+        train=train_by_likelihood,
+        most_classes=lambda options: 2 if options.inference == "ep" else MOST_CLASSES,
+        cost=gpc_cost,
+        refit=refit_gpc,
+    )
+)
 
 
 @dataclass(frozen=True)
@@ -62,8 +173,117 @@ class MinibatchGPCOptions(MethodOptions):
     learning_rate: Positive
 
 
+@dataclass(frozen=True)
+class MinibatchTraining:
+    """How a sparse classifier is trained, as `MinibatchGPCOptions` says it."""
+
+    inducing: float
+    prior_evaluations: int
+    validation_share: float
+    epochs: int
+    patience: int
+    batch: int
+    learning_rate: float
+
+
+@dataclass(frozen=True)
+class MinibatchParams:
+    """What decides a sparse classifier; its link is that of two classes."""
+
+    builder: str
+    inference: str
+    link: str
+    training: MinibatchTraining
+
+
+def minibatch_params(options: MinibatchGPCOptions) -> MinibatchParams:
+    """Return the options as the keys hash them."""
+    link = "probit" if options.inference == "gwi" else "logistic"
+    return MinibatchParams(options.builder, options.inference, link, take(MinibatchTraining, options))
+
+
+def minibatch_rows(problem: Problem, model: ClassifierParams) -> TrainingRows:
+    """Return training and validation rows, labels 0, ..., C - 1.
+
+    Raises:
+        UserError: if the kernel is another than the squared exponential, the validation rows take every row of a class,
+            or there are more inducing inputs than rows.
+    """
+    method = _minibatch(model)
+    if model.kernel != "squared_exponential":
+        fault = f"model: {method.inference} has the squared exponential only; use model=se or model=se_ard"
+        raise UserError(fault, key="model")
+    share, rng = method.training.validation_share, stream(model.draw_seed, "validation")
+    rows = split_rows(problem.X, problem.classes, share, rng)
+    if missing := missing_class(problem, rows.y):
+        fault = f"the validation rows take all training rows of class {missing}"
+        raise too_few_of_a_class(fault, len(problem.y), model)
+    return rows
+
+
+def _minibatch(model: ClassifierParams) -> Any:
+    return model.method
+
+
+def check_minibatch(problem: Problem, model: ClassifierParams) -> None:
+    """Raise UserError where `minibatch_rows` does."""
+    minibatch_rows(problem, model)
+
+
+def train_by_minibatches(problem: Problem, model: ClassifierParams, budget: Budget) -> Trained:
+    """Train a sparse classifier; the budget's evaluations are those of dense classifiers and do not count.
+
+    Raises:
+        NotConvergedError: if the training diverged.
+        UserError: as `minibatch_rows`.
+    """
+    from gpsuite.models.tensorflow_setup import configure
+
+    configure()  # before anything else imports TensorFlow
+    from gpsuite.methods.wasserstein.classifiers import CLASSIFIERS, ClassifierFit
+    from gpsuite.methods.wasserstein.fitting import ClassifierOptions, TrainingOptions
+    from gpsuite.models.classification.links import PROBIT
+    from gpsuite.models.classification.variational import softmax_posterior
+    from gpsuite.models.random_elements.elements import certifiable_posterior, certifiable_robust_max
+
+    method, C = _minibatch(model), len(problem.label_names)
+    t = method.training
+    options = ClassifierOptions(
+        training=TrainingOptions(t.epochs, (t.batch,), (t.learning_rate,), t.patience),
+        prior="se_ard" if model.ard else "se",
+        prior_evaluations=t.prior_evaluations,
+        inducing=t.inducing,
+    )
+    name = "svgp_softmax" if method.inference == "svgp" else "gwi_bernoulli" if C == 2 else "gwi_kernel"
+    seed, clock = derived_seed(model.draw_seed, "minibatches"), budget.rest(observer=budget.observer)
+    found = CLASSIFIERS.get(name)(ClassifierFit(minibatch_rows(problem, model), C, options, seed, clock))
+    if found.report.status == "diverged":
+        raise NotConvergedError(f"{method.inference}: {found.report.reason}")
+    if name == "svgp_softmax":
+        several = softmax_posterior(found.model.model)
+        return Trained(several.difference(1, 0) if C == 2 else several)
+    if C == 2:
+        return Trained(certifiable_posterior(found.model.element, PROBIT))
+    fault = "gpsuite verify has no bound of the robust maximum of several classes"
+    return Trained(certifiable_robust_max(found.model.element, options.epsilon), uncertified=fault)
+
+
+def minibatch_cost(model: ClassifierParams, rows: int, classes: int) -> TrainingCost:
+    """Return what the epochs take, which grow with the rows; the posterior holds the inducing inputs."""
+    return TrainingCost(2.0 * rows / 300, _minibatch(model).training.inducing * math.sqrt(rows))
+
+
 METHODS.register("minibatch_gpc")(
-    Method(MinibatchGPCOptions, CLASSIFICATION, frozenset({GAUSSIAN_LATENT}), version=2)
+    ClassifierMethod(
+        options=MinibatchGPCOptions,
+        dataset_tasks=CLASSIFICATION,
+        traits=frozenset({GAUSSIAN_LATENT}),
+        version=2,
+        train=train_by_minibatches,
+        decides=minibatch_params,
+        check=check_minibatch,
+        cost=minibatch_cost,
+    )
 )
 
 

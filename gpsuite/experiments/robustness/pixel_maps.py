@@ -21,7 +21,6 @@ from gpsuite.data.dataset import Dataset
 from gpsuite.data.loading import load
 from gpsuite.experiments.base import (
     BUDGET,
-    DIVERGED,
     DONE,
     EXPERIMENTS,
     Experiment,
@@ -34,13 +33,25 @@ from gpsuite.experiments.base import (
     only_arrays,
     require,
 )
-from gpsuite.experiments.robustness.classifiers import SeveralClasses, read_classes, trained_classes
+from gpsuite.experiments.robustness.classifiers import (
+    Classifier,
+    classifier_method,
+    classifier_params,
+    read_classes,
+    trained_classifier,
+    unconverged_is_diverged,
+)
 from gpsuite.experiments.robustness.explain import heat_map
 from gpsuite.experiments.robustness.inputs import image_order
-from gpsuite.experiments.robustness.methods import CLASSIFIER
 from gpsuite.experiments.robustness.records import dataset_statistics
-from gpsuite.experiments.robustness.tasks import ClassifierParams, ClassifierSettings, classifier_params
+from gpsuite.experiments.robustness.tasks import (
+    CLASSIFIER,
+    ClassifierParams,
+    ClassifierSettings,
+    Metrics,
+)
 from gpsuite.experiments.settings import Count, Positive, Share, at_least, filled, unique
+from gpsuite.experiments.tasks import take
 from gpsuite.methods.robustness.explain.effects import lime_weights, one_sided_ranges
 from gpsuite.methods.robustness.explain.lines import softmax_lines
 from gpsuite.methods.robustness.multiclass.paper_softmax_bound import (
@@ -49,7 +60,6 @@ from gpsuite.methods.robustness.multiclass.paper_softmax_bound import (
     PaperSoftmaxBound,
     mass_of_cells,
 )
-from gpsuite.models.classification.approximation import NotConvergedError
 from gpsuite.reporting.comparison import Statistic, statistic_name
 from gpsuite.reporting.palette import BLACK
 from gpsuite.seeds import stream
@@ -57,6 +67,35 @@ from gpsuite.statistics.estimates import share
 
 if TYPE_CHECKING:
     import pandas as pd
+
+VERSION = 3  # raised when the numbers of a task change; the classifier has its own in the model
+PIXELS = (0.0, 1.0)
+RECTANGLES = 200  # for every image
+BRIGHTEST, RADIUS = 3, 1e-3  # of the box of inputs: the image's brightest pixels
+CORNERS = 4
+ROUNDING = 1e-9  # of a mass
+CREDIT = "digits: MNIST, LeCun et al. 1998 (CC BY-SA 3.0)"
+TOWARDS = {"3": "8", "5": "8", "8": "3"}  # what the paper's digits become
+IMAGES = (
+    "of each digit's correctly classified images: for how many the statements on the shown one hold, which class gains "
+    "most when the patch is white, and median and middle 95 % of drop and patch size"
+)
+COLUMNS = (
+    *(
+        "row",
+        "probability",
+        "whitened_probability",
+        "drop",
+        "p_value",
+        "gains_most",
+        "patch_size",
+        "patch_row",
+    ),
+    *("patch_column", "top_left_size", "boxes"),
+)
+# LIME's slopes are 1e-4 of a probability a pixel: the sixth digit of the probabilities is their second
+AGREEMENT = 0.02
+_NODES, _WEIGHTS = roots_legendre(16)
 
 
 @dataclass
@@ -94,12 +133,6 @@ class PixelMapSettings(ClassifierSettings):
         require(self.scaling == "pixels", "scaling", self.scaling, "pixel maps need scaling=pixels")
 
 
-# Tasks of robustness/explain_mnist358: images of each digit, the shown one first.
-
-
-VERSION = 3  # raised when the numbers of a task change; the classifier has its own in the model
-
-
 @dataclass(frozen=True)
 class PixelMapTask:
     """Effects of all pixels of one image.
@@ -107,8 +140,8 @@ class PixelMapTask:
     Attributes:
         model: the classifier.
         digit: label of the image.
-        rank: of the image among the label's by the distance to `shown_probability`; the first is shown.
-        shown_probability: as every other field, of `PixelMapSettings`.
+        rank: of the image among the label's by the distance to `shown_probability`; the first is shown. Further fields
+            as in `PixelMapSettings`.
     """
 
     model: ClassifierParams
@@ -126,13 +159,7 @@ class PixelMapTask:
 
 @dataclass(frozen=True)
 class IntegralTask:
-    """Prop. 4 at one image of three classes.
-
-    Attributes:
-        model: the classifier.
-        digit: label of the image.
-        shown_probability: as in `PixelMapTask`.
-    """
+    """Prop. 4 at one image of three classes."""
 
     model: ClassifierParams
     digit: str
@@ -149,7 +176,8 @@ def plan(request: Request[PixelMapSettings]) -> list[Task[object]]:
     settings, dataset = request.settings, request.require_dataset()
     method, options = next(iter(request.methods.items()))
     model = classifier_params(request, settings, options, 0, settings.evaluations)
-    require(model.method.inference == "laplace", "methods", method, "several classes need laplace")
+    several = classifier_method(options).most_classes(options) > 2
+    require(several, "methods", method, "several classes need laplace")
     problem = read_classes(dataset, model)
     names = problem.label_names
     # a stand-in's labels are numbers
@@ -170,20 +198,8 @@ def _map(
 ) -> Task[PixelMapTask]:
     """Return the map of one image."""
     settings, dataset = request.settings, request.require_dataset()
-    params = PixelMapTask(
-        model=model,
-        digit=digit,
-        rank=rank,
-        shown_probability=settings.shown_probability,
-        gamma=settings.gamma,
-        negative=settings.negative,
-        random_patches=settings.random_patches,
-        lime_samples=settings.lime_samples,
-        tolerance=settings.tolerance,
-        boxes=settings.boxes,
-    )
     return request.task(
-        params,
+        take(PixelMapTask, settings, model=model, digit=digit, rank=rank),
         label=f"digit {digit}  image {rank}",
         axes={"digit": digit, "image": rank},
         version=VERSION,
@@ -202,9 +218,6 @@ def _integrals(request: Request[PixelMapSettings], model: ClassifierParams, digi
         cost=5.0,
         group=model.group(request.require_dataset()),
     )
-
-
-# Connected patches of an image's pixels.
 
 
 def largest_patch(chosen: BoolArray) -> BoolArray:
@@ -239,22 +252,14 @@ def middle(patch: BoolArray) -> FloatArray:
     return np.asarray(places.mean(axis=0) / (np.array(patch.shape) - 1.0))
 
 
-# One image: effects of its pixels on its class, LIME's slopes, and what whitening the negative patch does.
-
-
-PIXELS = (0.0, 1.0)
-
-
+@unconverged_is_diverged
 def run(task: Task[PixelMapTask], shared: SharedWork) -> Outcome:
     """Explain one image.
 
     Arrays: delta, delta_low, delta_high, lime, by input [D]; patch, the largest negative one [h, w].
     """
     clock, params = Budget(seconds=task.budget_seconds), task.params
-    try:
-        found = trained_classes(task.require_dataset(), params.model, shared, task.budget_seconds)
-    except NotConvergedError as error:
-        return Outcome({}, DIVERGED, str(error))
+    found = trained_classifier(task.require_dataset(), params.model, shared, task.budget_seconds)
     problem, posterior = found.problem, found.posterior
     point, own = shown_image(found, params.digit, params.shown_probability, params.rank)
     x = problem.X_test[point]
@@ -281,9 +286,7 @@ def run(task: Task[PixelMapTask], shared: SharedWork) -> Outcome:
     return Outcome(metrics, status, reason, arrays, f"map in {seconds:.1f} CPU s, {ranges.boxes} boxes")
 
 
-def shown_image(
-    found: SeveralClasses, digit: str, shown_probability: float, rank: int = 0
-) -> tuple[int, int]:
+def shown_image(found: Classifier, digit: str, shown_probability: float, rank: int = 0) -> tuple[int, int]:
     """Return the digit's test row of this rank by its distance to the probability, and its class; wrong ones last."""
     problem = found.problem
     own = problem.label_names.index(digit)
@@ -294,14 +297,14 @@ def shown_image(
 
 
 def patch_metrics(
-    found: SeveralClasses,
+    found: Classifier,
     x: FloatArray,
     own: int,
     order: IntArray,
     delta: FloatArray,
     patch: BoolArray,
     params: PixelMapTask,
-) -> dict[str, float | int | str | bool | None]:
+) -> Metrics:
     """Return place and size of the negative patch, and what whitening it does, against random patches of its size."""
     names, size = found.problem.label_names, int(patch.sum())
     rng = stream(params.model.draw_seed, "patches", params.digit)
@@ -340,20 +343,11 @@ def _whitened(x: FloatArray, order: IntArray, patch: BoolArray) -> FloatArray:
 # Gauss-Legendre quadrature.
 
 
-RECTANGLES = 200  # for every image
-BRIGHTEST, RADIUS = 3, 1e-3  # of the box of inputs: the image's brightest pixels
-CORNERS = 4
-ROUNDING = 1e-9  # of a mass
-_NODES, _WEIGHTS = roots_legendre(16)
-
-
+@unconverged_is_diverged
 def run_integrals(task: Task[IntegralTask], shared: SharedWork) -> Outcome:
     """Hold the masses of rectangles around one image's latent means against both formulas."""
     params = task.params
-    try:
-        found = trained_classes(task.require_dataset(), params.model, shared, task.budget_seconds)
-    except NotConvergedError as error:
-        return Outcome({}, DIVERGED, str(error))
+    found = trained_classifier(task.require_dataset(), params.model, shared, task.budget_seconds)
     point, _ = shown_image(found, params.digit, params.shown_probability)
     x, posterior = found.problem.X_test[point], found.posterior
     free = np.sort(np.argsort(-x)[:BRIGHTEST])
@@ -401,19 +395,6 @@ def _bounds(latent: LatentBoxes, lower: FloatArray, upper: FloatArray, sign: flo
     edges = [np.array([[low, high]]) for low, high in zip(lower, upper, strict=True)]
     least, most = mass_of_cells(latent, edges, sign)
     return float(least.item()), float(most.item())
-
-
-# Table, maps and statistics of robustness/explain_mnist358.
-
-
-CREDIT = "digits: MNIST, LeCun et al. 1998 (CC BY-SA 3.0)"
-TOWARDS = {"3": "8", "5": "8", "8": "3"}  # what the paper's digits become
-IMAGES = (
-    "of each digit's correctly classified images: for how many the statements on the shown one hold, which class gains "
-    "most when the patch is white, and median and middle 95 % of drop and patch size"
-)
-COLUMNS = ("row", "probability", "whitened_probability", "drop", "p_value", "gains_most", "patch_size", "patch_row",
-           "patch_column", "top_left_size", "boxes")  # fmt: skip
 
 
 def summarise(report: Report[PixelMapSettings]) -> list[Statistic]:
@@ -589,9 +570,6 @@ def _numbers(records: Sequence[Record], input_names: Sequence[str]) -> pd.DataFr
     ]
     return pd.concat(parts)
 
-
-# LIME's slopes are 1e-4 of a probability a pixel: the sixth digit of the probabilities is their second
-AGREEMENT = 0.02
 
 EXPERIMENTS.register("robustness/explain_mnist358")(
     Experiment(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +13,6 @@ import numpy as np
 from gpsuite.arrays import FloatArray
 from gpsuite.data.loading import PreparedDataset
 from gpsuite.experiments.base import (
-    DIVERGED,
     EXPERIMENTS,
     Experiment,
     Outcome,
@@ -26,13 +25,19 @@ from gpsuite.experiments.base import (
     finite_or_none,
     require,
 )
-from gpsuite.experiments.robustness.classifiers import Problem, model_metrics, read_problem, task_classifier
-from gpsuite.experiments.robustness.methods import CLASSIFIER
+from gpsuite.experiments.robustness.classifiers import (
+    Classifier,
+    classifier_method,
+    classifier_params,
+    model_metrics,
+    read_problem,
+    task_classifier,
+    unconverged_is_diverged,
+)
 from gpsuite.experiments.robustness.probability_change import (
     EP,
     LAPLACE,
     STUDIES,
-    Axes,
     DeltaSettings,
     DeltaTask,
     SearchSettings,
@@ -43,17 +48,25 @@ from gpsuite.experiments.robustness.probability_change import (
     run_delta,
 )
 from gpsuite.experiments.robustness.records import records_frame, timing_table
-from gpsuite.experiments.robustness.tasks import AGREEMENT, ClassifierParams, GPCParams, classifier_params
+from gpsuite.experiments.robustness.tasks import (
+    AGREEMENT,
+    AT_HYPERPARAMETERS,
+    CLASSIFIER,
+    Axes,
+    ClassifierParams,
+    Metrics,
+)
 from gpsuite.experiments.settings import at_least, filled, unique, within
+from gpsuite.experiments.tasks import take
 from gpsuite.models.classification.approximation import (
     BinaryProblem,
     GPCPosterior,
-    NotConvergedError,
     gaussian_kl,
     gaussian_wasserstein,
     wasserstein_to_draws,
 )
-from gpsuite.models.classification.training import INFERENCES, TrainedGPC
+from gpsuite.models.classification.links import Link
+from gpsuite.models.classification.training import INFERENCES
 from gpsuite.reporting.comparison import Statistic, claim, statistic_name
 from gpsuite.reporting.metrics import metric
 from gpsuite.reporting.palette import LIMIT, dataset_style, panel, paper_marks
@@ -71,6 +84,13 @@ if TYPE_CHECKING:
     from gpsuite.models.classification.hmc import HMCLatents
 
 
+DELTA, HMC = "delta", "hmc"
+DISTANCES = ("wasserstein", "wasserstein_draws", "kl", "probability_error")
+BLOCK = 2000  # draws whose class probabilities are averaged at once
+SPAM, MNIST = "spam", "mnist38"
+PAIRED = ("wasserstein", "probability_error")  # the metrics in which EP is compared with Laplace
+NAMES = {"wasserstein": "hmc_distance", "kl": "hmc_kl", "probability_error": "hmc_probability_error"}
+APART = 0.16  # between the methods of a dataset
 ADVICE = "a method of this run whose trained hyperparameters HMC is run for"
 
 
@@ -106,16 +126,9 @@ class PosteriorQualitySettings(DeltaSettings):
 
     def on(self, study: Study) -> SearchSettings:
         """Return how delta is searched on one dataset."""
-        shared = {each.name: getattr(self, each.name) for each in fields(DeltaSettings)}
-        return SearchSettings(
-            scaling=study.scaling, features=study.features, tolerance=study.tolerance, **shared
+        return take(
+            SearchSettings, self, scaling=study.scaling, features=study.features, tolerance=study.tolerance
         )
-
-
-# Tasks of robustness/posterior_quality: delta at test points, and HMC chains.
-
-
-DELTA, HMC = "delta", "hmc"
 
 
 @dataclass(frozen=True)
@@ -123,10 +136,8 @@ class HMCTask:
     """HMC at a trained classifier's hyperparameters, and the approximations' distances to it.
 
     Attributes:
-        model: the classifier.
+        model: the classifier; further fields as in `PosteriorQualitySettings`.
         inferences: name of a method -> its inference.
-        chains: as every other field, of `PosteriorQualitySettings`.
-        kind: of task.
     """
 
     model: ClassifierParams
@@ -160,7 +171,10 @@ def _hmc_tasks(
     request: Request[PosteriorQualitySettings], dataset: PreparedDataset, study: Study
 ) -> Iterator[Task[HMCTask]]:
     settings, searched = request.settings, request.settings.on(study)
-    inferences = {name: GPCParams.of(options).inference for name, options in request.methods.items()}
+    inferences = {
+        name: classifier_method(options).decides(options).inference
+        for name, options in request.methods.items()
+    }
     rows = min(settings.train_rows, dataset.rows) / 1000
     transitions = settings.burn_in + settings.samples
     evaluations = settings.hmc_evaluations
@@ -170,7 +184,7 @@ def _hmc_tasks(
             model = classifier_params(request, searched, options, number, evaluations)
             axes: Axes = {"part": HMC, "dataset": study.title, "method": name, "evaluations": evaluations}
             yield request.task(
-                HMCTask(model, inferences, settings.chains, settings.burn_in, settings.samples),
+                take(HMCTask, settings, model=model, inferences=inferences),
                 label=f"{dataset.name}  HMC at {options.title}'s hyperparameters  draw {number}",
                 axes={**axes, "draw": number},
                 version=options.method.version,
@@ -178,13 +192,6 @@ def _hmc_tasks(
                 group=model.group(dataset),
                 dataset=dataset,
             )
-
-
-# How far Laplace and EP are from HMC at a trained classifier's hyperparameters.
-
-
-DISTANCES = ("wasserstein", "wasserstein_draws", "kl", "probability_error")
-BLOCK = 2000  # draws whose class probabilities are averaged at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,21 +211,19 @@ class Gold:
     probability: FloatArray
 
 
+@unconverged_is_diverged
 def run_hmc_distance(task: Task[HMCTask], shared: SharedWork) -> Outcome:
     """Sample the exact posterior at trained hyperparameters and measure the approximations' distances at test points.
 
     A chain that has not converged is a record too, with `hmc_converged` false: the summary keeps it out of the means.
     """
     params = task.params
-    try:
-        problem, trained = task_classifier(task, shared)
-        posteriors = approximations(problem, trained, params)
-    except NotConvergedError as error:
-        return Outcome({}, DIVERGED, str(error))
-    latents = _sample(problem, posteriors, params)
-    gold = gold_standard(latents, trained, stream(params.model.draw_seed, "noise"))
-    metrics: dict[str, float | int | str | bool | None] = {
-        **model_metrics(problem, trained),
+    classifier = task_classifier(task, shared)
+    problem, posteriors = classifier.problem, approximations(classifier, params)
+    latents = _sample(classifier, posteriors, params)
+    gold = gold_standard(latents, classifier.posterior.link, stream(params.model.draw_seed, "noise"))
+    metrics: Metrics = {
+        **model_metrics(classifier),
         "r_hat": finite_or_none(latents.r_hat),
         "ess": finite_or_none(latents.ess),
         "acceptance": finite_or_none(latents.acceptance),
@@ -236,40 +241,40 @@ def run_hmc_distance(task: Task[HMCTask], shared: SharedWork) -> Outcome:
     return Outcome(metrics, reason=state, arrays=arrays, headline=f"distance {shown}")
 
 
-def approximations(problem: Problem, trained: TrainedGPC, params: HMCTask) -> dict[str, GPCPosterior]:
+def approximations(classifier: Classifier, params: HMCTask) -> dict[str, GPCPosterior]:
     """Return every method's approximation at the trained hyperparameters.
 
     Raises:
         NotConvergedError: if one does not converge there.
     """
-    model = params.model
-    link, own = trained.fit.posterior.link, model.method.inference
-    found = {}
-    for name, inference in params.inferences.items():
-        if inference == own:
-            found[name] = trained.fit.require_converged()
-            continue
-        same = BinaryProblem(problem.X, problem.y, model.spec, link)
-        fit = INFERENCES.get(inference)(same, trained.hyperparameters, None)
-        found[name] = fit.require_converged()
-    return found
+    problem, trained, own = classifier.problem, classifier.trained.hyperparameters, classifier.posterior
+    same = BinaryProblem(problem.X, problem.y, params.model.spec, own.link)
+    assert trained is not None  # the trait AT_HYPERPARAMETERS
+    return {
+        name: own
+        if inference == classifier.trained.inference
+        else INFERENCES.get(inference)(same, trained, None).require_converged()
+        for name, inference in params.inferences.items()
+    }
 
 
-def _sample(problem: Problem, posteriors: Mapping[str, GPCPosterior], params: HMCTask) -> HMCLatents:
+def _sample(classifier: Classifier, posteriors: Mapping[str, GPCPosterior], params: HMCTask) -> HMCLatents:
     """Run the chains in EP's coordinates where EP is among the approximations."""
     from gpsuite.models.classification.hmc import LatentHMCSettings, sample_latents
 
     by_ep = [posteriors[name] for name, inference in params.inferences.items() if inference == "ep"]
     coordinates = [*by_ep, *posteriors.values()][0]
-    settings = LatentHMCSettings(chains=params.chains, burn_in=params.burn_in, draws=params.samples)
-    generator = stream(params.model.draw_seed, "hmc", params.model.method.inference)
+    problem, settings = (
+        classifier.problem,
+        LatentHMCSettings(chains=params.chains, burn_in=params.burn_in, draws=params.samples),
+    )
+    generator = stream(params.model.draw_seed, "hmc", classifier.trained.inference)
     return sample_latents(coordinates, problem.y, problem.X_test, generator, settings)
 
 
-def gold_standard(latents: HMCLatents, trained: TrainedGPC, generator: np.random.Generator) -> Gold:
+def gold_standard(latents: HMCLatents, link: Link, generator: np.random.Generator) -> Gold:
     """Return moments, draws and class probabilities, the latter averaged over draws and exact within each."""
-    link, conditional = trained.fit.posterior.link, latents.conditional_variance
-    total = np.zeros_like(latents.mean)
+    conditional, total = latents.conditional_variance, np.zeros_like(latents.mean)
     for start in range(0, len(latents.means), BLOCK):
         means = latents.means[start : start + BLOCK]
         variances = np.broadcast_to(conditional, means.shape)
@@ -293,9 +298,6 @@ def distances(posterior: GPCPosterior, X_test: FloatArray, gold: Gold) -> dict[s
     }
 
 
-# Posterior quality and robustness over datasets: what Sec. 6.2 of Blaas et al. 2020 says across its three.
-
-
 def converged(records: Sequence[Record], trained_by: str) -> list[Quality]:
     """Return the distances of the records whose chains converged, at one method's hyperparameters."""
     return [
@@ -303,11 +305,6 @@ def converged(records: Sequence[Record], trained_by: str) -> list[Quality]:
         for record in records
         if record.axes["method"] == trained_by and record.metrics.get("hmc_converged")
     ]
-
-
-SPAM, MNIST = "spam", "mnist38"
-PAIRED = ("wasserstein", "probability_error")  # the metrics in which EP is held against Laplace
-NAMES = {"wasserstein": "hmc_distance", "kl": "hmc_kl", "probability_error": "hmc_probability_error"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -478,9 +475,6 @@ def _ratio(laplace: FloatArray, ep: FloatArray) -> float:
     return _median(laplace) / below if below > 0.0 else float("nan")
 
 
-# Tables of robustness/posterior_quality: distances to HMC, and its chains.
-
-
 def distance_table(
     records: Sequence[Record], titles: dict[str, str], test_over_training: float
 ) -> pd.DataFrame:
@@ -528,12 +522,6 @@ def chain_table(records: Sequence[Record], titles: dict[str, str]) -> pd.DataFra
         for record in records
     ]
     return pd.DataFrame(rows)
-
-
-# Distances to HMC beside the ratios of robustness.
-
-
-APART = 0.16  # between the methods of a dataset
 
 
 def draw(
@@ -678,7 +666,7 @@ EXPERIMENTS.register("robustness/posterior_quality")(
         plan,
         {DeltaTask: run_delta, HMCTask: run_hmc_distance},
         summarise,
-        method_traits=(CLASSIFIER,),
+        method_traits=(CLASSIFIER, AT_HYPERPARAMETERS),
         dataset_tasks=("classification",),
         several_datasets=True,
         only_datasets=tuple(STUDIES),

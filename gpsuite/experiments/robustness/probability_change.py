@@ -13,7 +13,6 @@ from gpsuite.budget import Budget
 from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.experiments.base import (
     BUDGET,
-    DIVERGED,
     DONE,
     Outcome,
     Request,
@@ -22,18 +21,25 @@ from gpsuite.experiments.base import (
     finite_or_none,
     require,
 )
-from gpsuite.experiments.robustness.classifiers import cut_short, model_metrics, task_classifier
+from gpsuite.experiments.robustness.classifiers import (
+    classifier_method,
+    classifier_params,
+    model_metrics,
+    task_classifier,
+    unconverged_is_diverged,
+)
 from gpsuite.experiments.robustness.inputs import check_images, check_words, choice_of_inputs, choose
 from gpsuite.experiments.robustness.tasks import (
+    Axes,
     ClassifierParams,
     ClassifierSettings,
+    Metrics,
     TrainingSettings,
-    classifier_params,
 )
 from gpsuite.experiments.settings import Count, Positive, filled, one_of, unique
+from gpsuite.experiments.tasks import take
 from gpsuite.methods.robustness.search.regions import linf_ball
 from gpsuite.methods.robustness.verdict import ProbabilityRange, probability_range
-from gpsuite.models.classification.approximation import NotConvergedError
 from gpsuite.reporting.comparison import Statistic, claim
 from gpsuite.statistics.estimates import Estimate, corrected_mean, finite, medians, slopes
 from gpsuite.statistics.paired import Paired
@@ -68,12 +74,8 @@ STUDIES = {
     "mnist38": Study("mnist38", "pixels", "sift10", (0.5, 0.25, 1.0), 0.005),
 }
 
-
-# How far the class probability can move around a test point: the task that Fig. 4 and the posterior study share.
-
-
 STATED = "stated"
-Axes = dict[str, str | int | float]
+# Changes of how a classifier is trained, to show what the conclusions owe to it: the start and the search's box.
 TRAININGS: dict[str, dict[str, float]] = {
     STATED: {},
     "high_start": {"start_variance": 100.0},
@@ -81,16 +83,12 @@ TRAININGS: dict[str, dict[str, float]] = {
     "small_box": {"largest_variance": 100.0},
 }
 
-
-"""Changes of how a classifier is trained, to show what the conclusions owe to it: the start and the search's box."""
-
-
 VERSION = 3  # raised when the numbers of a point change; the classifier has its own in the model
 ROUNDING = 1e-9  # relative, of a variance at the end of the search's box
 
-
-# CPU seconds per evaluation of the marginal likelihood at N = 1000
-TRAINING_SECONDS = {"laplace": 0.18, "ep": 0.8}
+LAPLACE, EP = "laplace", "ep"
+ABOUT_FIVE = (2.5, 10.0)  # "about 5 times", within a factor of two
+SLACK = 1e-12  # the two definitions differ by sums of the same rounded numbers
 
 
 @dataclass
@@ -139,17 +137,7 @@ class SearchSettings(DeltaSettings, ClassifierSettings):
 
 @dataclass(frozen=True)
 class DeltaTask:
-    """The class probability over the box around one test point.
-
-    Attributes:
-        model: the classifier.
-        radius: of the box (L-infinity).
-        point: number of the test row.
-        features: which inputs may move.
-        tolerance: largest gap at each end of the range.
-        boxes: limit on boxes.
-        kind: of task.
-    """
+    """The class probability over the box (L-infinity) around one test point, as in `SearchSettings`."""
 
     model: ClassifierParams
     radius: float
@@ -205,13 +193,13 @@ def _point_tasks(
     axes: Axes,
 ) -> Iterator[Task[DeltaTask]]:
     title, draw = request.methods[str(axes["method"])].title, axes["draw"]
-    rows = min(settings.train_rows, dataset.rows) / 1000
-    per_evaluation = TRAINING_SECONDS.get(model.method.inference, 1.0) * rows**3
-    cost = per_evaluation * model.evaluations / settings.points + 0.1 * rows**2 + 0.01
+    rows = min(settings.train_rows, dataset.rows)
+    whole = classifier_method(model.method).cost(model, rows, 2)
+    cost = whole.seconds / settings.points + 0.1 * (whole.held / 1000) ** 2 + 0.01
     about = f"{dataset.name}  {title}  {model.evaluations} evaluations  draw {draw}  radius {radius:g}"
     for point in range(settings.points):
         yield request.task(
-            DeltaTask(model, radius, point, settings.features, settings.tolerance, settings.boxes),
+            take(DeltaTask, settings, model=model, radius=radius, point=point),
             label=f"{about}  point {point}",
             axes={**axes, "radius": radius, "point": point},
             version=VERSION,
@@ -221,31 +209,30 @@ def _point_tasks(
         )
 
 
+@unconverged_is_diverged
 def run_delta(task: Task[DeltaTask], shared: SharedWork) -> Outcome:
     """Bound the class probability over the box around one test point of a trained classifier."""
     params = task.params
-    try:
-        problem, trained = task_classifier(task, shared)
-    except NotConvergedError as error:
-        return Outcome({}, DIVERGED, str(error))
+    classifier = task_classifier(task, shared)
+    problem, posterior, trained = classifier.problem, classifier.posterior, classifier.trained
     x = problem.X_test[params.point]
-    free = choose(params.features, problem, trained.fit.posterior.lengthscales, x)
+    free = choose(params.features, problem, posterior.lengthscales, x)
     region = linf_ball(x, params.radius, free.inputs.tolist(), problem.domain)
     budget = Budget(task.budget_seconds, boxes=params.boxes, observer=shared.observer)
-    found = probability_range(trained.fit.posterior, region, params.tolerance, budget)
-    metrics = shared.once("model metrics", lambda: model_metrics(problem, trained))
-    at_end = trained.hyperparameters.variance >= (1.0 - ROUNDING) * params.model.largest_variance
-    limited = found.status == "budget" or cut_short(trained, params.model)
+    found = probability_range(posterior, region, params.tolerance, budget)
+    metrics = shared.once("model metrics", lambda: model_metrics(classifier))
+    at_end = posterior.variance >= (1.0 - ROUNDING) * params.model.largest_variance
+    limited = found.status == "budget" or bool(trained.cut_short)
     reason = "" if found.status == "closed" else f"{found.minimum.reason}; {found.maximum.reason}"
     return Outcome(
         {**range_metrics(found), **metrics, "variance_at_end": at_end, "chosen_by": free.by},
         BUDGET if limited else DONE,
-        reason or (trained.reason if limited else ""),
+        reason or trained.cut_short,
         headline=f"delta {found.spread[0]:.3f} to {found.spread[1]:.3f}",
     )
 
 
-def range_metrics(found: ProbabilityRange) -> dict[str, float | int | str | bool | None]:
+def range_metrics(found: ProbabilityRange) -> Metrics:
     """Return both definitions of delta, attained and proved, and what they are made of.
 
     delta is pi_max - pi_min (Sec. 6.2 of Blaas et al. 2020), deviation max |pi(x) - pi(x*)| (their Definition 1).
@@ -263,18 +250,8 @@ def range_metrics(found: ProbabilityRange) -> dict[str, float | int | str | bool
         "maximum": found.maximum.inner,
         "maximum_proved": found.maximum.outer,
     }
-    kept: dict[str, float | int | str | bool | None] = {
-        name: finite_or_none(value) for name, value in numbers.items()
-    }
+    kept: Metrics = {name: finite_or_none(value) for name, value in numbers.items()}
     return {**kept, "boxes": found.boxes, "verdict": found.verdict.status}
-
-
-# What Sec. 6.2 of Blaas et al. 2020 says about delta, decided from the records of `probability_change`.
-
-
-LAPLACE, EP = "laplace", "ep"
-ABOUT_FIVE = (2.5, 10.0)  # "about 5 times", within a factor of two
-SLACK = 1e-12  # the two definitions differ by sums of the same rounded numbers
 
 
 def by_classifier(frame: pd.DataFrame) -> Paired:

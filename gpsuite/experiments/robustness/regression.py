@@ -32,7 +32,7 @@ from gpsuite.experiments.base import (
 )
 from gpsuite.experiments.robustness.classifiers import median_distance, numbers_of
 from gpsuite.experiments.robustness.inputs import refuse_categories_alone, version_with
-from gpsuite.experiments.robustness.methods import REGRESSOR, GPRegressionOptions
+from gpsuite.experiments.robustness.methods import REGRESSOR
 from gpsuite.experiments.robustness.records import (
     Certified,
     stored,
@@ -54,7 +54,7 @@ from gpsuite.experiments.settings import (
     require_one_output,
     unique,
 )
-from gpsuite.experiments.tasks import plain
+from gpsuite.experiments.tasks import plain, take
 from gpsuite.methods.robustness.certificates.joint.certificate import JointOrigin, pack_joint
 from gpsuite.methods.robustness.certificates.joint.certify import certify_predictions
 from gpsuite.methods.robustness.certificates.joint.quantity import QuantileQuantity
@@ -75,6 +75,13 @@ if TYPE_CHECKING:
 
     from gpsuite.models.regression.gpflow_models import RegressionPosterior
 
+START_NOISE = 0.1  # of a standardised target's variance
+UNITS = 1e-14  # relative: what the change to the target's own units rounds
+VERSION = 3  # raised when the numbers of a task change
+ENDS = ("at the point", "lowest proved", "lowest", "highest", "highest proved")
+CERTIFIED = ("lowest certified", "highest certified")
+AGREEMENT = 1e-2  # the search of a sparse GP stops along flat directions
+
 
 @dataclass
 class RegressionSettings(ChosenPoints):
@@ -88,8 +95,6 @@ class RegressionSettings(ChosenPoints):
         within: how much, one amount per name of `uncertain` in the input's own units; empty: `radius` for each.
         radius: how much, in standard deviations of the input over the training rows.
         quantiles: levels of the predictive quantiles, beside the mean.
-        points: test rows; empty: the first `count`.
-        count: how many, if `points` is empty.
         tolerance: largest gap between attained and proved value, in standard deviations of the target.
         boxes: limit for all searches of a point; 0 gives no bound.
         certificates: whether to write a certificate for every point.
@@ -104,8 +109,6 @@ class RegressionSettings(ChosenPoints):
     within: list[Positive]
     radius: Positive
     quantiles: Annotated[list[Annotated[float, between(0, 1)]], filled, unique, increasing]
-    points: Annotated[list[int], unique]
-    count: Count
     tolerance: Positive
     boxes: Annotated[int, at_least(0)]
     certificates: bool
@@ -116,13 +119,7 @@ class RegressionSettings(ChosenPoints):
         """Refuse amounts that belong to no input and test rows that there are not."""
         fits = len(self.within) in (0, len(self.uncertain))
         require(fits, "within", self.within, f"one amount per input of uncertain={self.uncertain} is needed")
-        self.refuse_absent_points()
-
-
-# Rows and trained regressions of robustness/regression.
-
-
-START_NOISE = 0.1  # of a standardised target's variance
+        self.refuse_absent_points(self.test_rows)
 
 
 @dataclass(frozen=True)
@@ -135,8 +132,8 @@ class RegressionParams:
         kernel: its name.
         ard: one lengthscale per input.
         noise_floor: exclusive lower bound of the noise variance.
-        draw_seed: of the random choice of training and test rows; the same for every method.
-        evaluations: as the following, of `RegressionSettings`.
+        draw_seed: of the random choice of training and test rows; the same for every method. Further fields as in
+            `RegressionSettings`.
     """
 
     inducing: int
@@ -158,9 +155,6 @@ class RegressionParams:
     def name(self) -> str:
         """A name that no other regression on the same dataset has."""
         return json.dumps(plain(self), sort_keys=True)
-
-
-UNITS = 1e-14  # relative: what the change to the target's own units rounds
 
 
 @dataclass(frozen=True, eq=False)
@@ -299,20 +293,13 @@ def build(
     return build_gpr(problem.X, problem.y, spec, hyperparameters)
 
 
-# Tasks of robustness/regression: test points of any dataset, one box of inputs each.
-
-
-VERSION = 3  # raised when the numbers of a task change
-
-
 @dataclass(frozen=True)
 class RangeTask:
     """Proved prediction ranges around a test point, with a certificate unless it may take no box.
 
     Attributes:
         model: the regression.
-        point: number of the test row.
-        uncertain: as every other field, of `RegressionSettings`.
+        point: number of the test row; further fields as in `RegressionSettings`.
     """
 
     model: RegressionParams
@@ -347,18 +334,8 @@ def plan(request: Request[RegressionSettings]) -> list[Task[object]]:
         for name in settings.uncertain:
             require(name in names, "uncertain", name, f"no such input\nvalid: {', '.join(names)}")
         for point in settings.chosen_points:
-            own = RangeTask(
-                model=model,
-                point=point,
-                uncertain=settings.uncertain,
-                within=settings.within,
-                radius=settings.radius,
-                quantiles=settings.quantiles,
-                tolerance=settings.tolerance,
-                boxes=settings.boxes,
-                certificate_boxes=settings.certificate_boxes if settings.certificates else 0,
-                samples=settings.samples,
-            )
+            boxes = settings.certificate_boxes if settings.certificates else 0
+            own = take(RangeTask, settings, model=model, point=point, certificate_boxes=boxes)
             tasks.append(
                 request.task(
                     own,
@@ -373,22 +350,16 @@ def plan(request: Request[RegressionSettings]) -> list[Task[object]]:
 
 
 def _model(request: Request[RegressionSettings], options: MethodOptions) -> RegressionParams:
-    assert isinstance(options, GPRegressionOptions)
-    settings = request.settings
-    return RegressionParams(
-        inducing=options.inducing,
+    return take(
+        RegressionParams,
+        request.settings,
+        **{name: value for name, value in options.params.items() if name != "builder"},
         version=options.method.version,
         kernel=request.model.kernel,
         ard=request.model.ard,
         noise_floor=request.model.noise_floor,
         draw_seed=derived_seed(request.seed, "draw", 0),
-        evaluations=settings.evaluations,
-        train_rows=settings.train_rows,
-        test_rows=settings.test_rows,
     )
-
-
-# The certificate of a point's prediction ranges.
 
 
 def certify_ranges(
@@ -448,9 +419,6 @@ def _no_certificate(posterior: RegressionPosterior, problem: RegressionProblem, 
         return f"the covariance needed a jitter of {posterior.jitter:g} to be factorised"
     latent = posterior.latent
     return too_large((latent.root, latent.alpha, latent.X, problem.X), 1)
-
-
-# One point of robustness/regression: proved ranges of mean and quantiles, and the model's own values in the box.
 
 
 def run(task: Task[RangeTask], shared: SharedWork) -> Outcome:
@@ -564,13 +532,6 @@ def _outside(
     return count
 
 
-# Table, figure and statistics of robustness/regression.
-
-
-ENDS = ("at the point", "lowest proved", "lowest", "highest", "highest proved")
-CERTIFIED = ("lowest certified", "highest certified")
-
-
 def summarise(report: Report[RegressionSettings]) -> list[Statistic]:
     """Write and draw the ranges; return the mean relative change per method and the count of values outside."""
     settings, dataset, records = report.settings, report.request.require_dataset(), report.records()
@@ -675,8 +636,6 @@ def draw(
         drawing.legend("below")
         drawing.data = table
 
-
-AGREEMENT = 1e-2  # the search of a sparse GP stops along flat directions
 
 EXPERIMENTS.register("robustness/regression")(
     Experiment(

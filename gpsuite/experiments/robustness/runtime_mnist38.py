@@ -17,7 +17,6 @@ from gpsuite.budget import Budget
 from gpsuite.data.loading import load
 from gpsuite.experiments.base import (
     BUDGET,
-    DIVERGED,
     DONE,
     EXPERIMENTS,
     Experiment,
@@ -30,22 +29,26 @@ from gpsuite.experiments.base import (
     frame_of,
     require,
 )
-from gpsuite.experiments.robustness.classifiers import task_classifier
+from gpsuite.experiments.robustness.classifiers import (
+    classifier_params,
+    task_classifier,
+    unconverged_is_diverged,
+)
 from gpsuite.experiments.robustness.inputs import check_words, choose
-from gpsuite.experiments.robustness.methods import CLASSIFIER
 from gpsuite.experiments.robustness.safety_curves import dataset_statistics, of_points
 from gpsuite.experiments.robustness.tasks import (
     AGREEMENT,
+    CLASSIFIER,
+    Axes,
     ClassifierParams,
     ClassifierSettings,
+    Metrics,
     Radius,
-    classifier_params,
 )
 from gpsuite.experiments.settings import Count, Positive, at_least, filled, increasing, one_of, unique
 from gpsuite.methods.robustness.level_bound.posterior_slice import posterior_products
 from gpsuite.methods.robustness.search.regions import linf_ball
 from gpsuite.methods.robustness.verdict import bound_names, probability_extremum
-from gpsuite.models.classification.approximation import NotConvergedError
 from gpsuite.reporting.comparison import Statistic, claim
 from gpsuite.reporting.palette import COLOURS, LIMIT
 
@@ -55,6 +58,20 @@ if TYPE_CHECKING:
 
 
 OURS = "rkhs_taylor"
+VERSION = 4  # raised when the numbers of a point change, its seconds among them
+MEASURED = (
+    "seconds include the bound's set-up and the incumbent search; the classifier's training is not in them"
+)
+CELL = ["bound", "gamma", "d", "eps"]
+EXPLOSION = 10.0  # times the mean number of boxes of the low dimensions
+LOW_DIMENSIONS = 5
+UNDER_5, UNDER_10, UNDER_2 = 5.0, 10.0, 2.0  # seconds, as printed
+TOLERANCE_UNDER_2 = 0.01  # the tolerance at which the paper prints it
+PROGRAMS = 1000  # training points of the paper
+STYLES = ({"ls": "-", "marker": "o"}, {"ls": "--", "marker": "^"})  # ours, the reference
+PRINTED_SECONDS, PRINTED_BEYOND = 250.0, 7  # App. E.1, larger gamma: "almost 250 seconds beyond 7 dimensions"
+PRINTED_LIMIT, PRINTED_UP_TO = 5.0, 5  # below these seconds for up to so many dimensions
+PRINTED_FINEST = (0.01, 2.0)  # tolerance and seconds of App. E.2, below which it stays
 
 
 @dataclass
@@ -109,29 +126,9 @@ class RuntimeSettings(ClassifierSettings):
                 yield gamma, self.tolerance_dimension, tolerance
 
 
-# Tasks of robustness/runtime_mnist38: one search each.
-
-
-Axes = dict[str, str | int | float]
-
-VERSION = 4  # raised when the numbers of a point change, its seconds among them
-
-
 @dataclass(frozen=True)
 class RuntimeTask:
-    """One timed search for the largest class probability.
-
-    Attributes:
-        model: the classifier.
-        point: number of the test row.
-        gamma: radius of the box (L-infinity).
-        features: which pixels may move.
-        tolerance: at which the search ends.
-        bound: its name.
-        boxes: limit.
-        seconds: limit, or None.
-        kind: of task.
-    """
+    """One timed search for the largest class probability, as in `RuntimeSettings`; without a limit seconds are None."""
 
     model: ClassifierParams
     point: int
@@ -180,30 +177,20 @@ def plan(request: Request[RuntimeSettings]) -> list[Task[object]]:
     return tasks
 
 
-# One timed search of robustness/runtime_mnist38.
-
-
-MEASURED = (
-    "seconds include the bound's set-up and the incumbent search; the classifier's training is not in them"
-)
-
-
+@unconverged_is_diverged
 def run_runtime(task: Task[RuntimeTask], shared: SharedWork) -> Outcome:
     """Bound the largest class probability of one point and measure it."""
-    try:
-        problem, trained = task_classifier(task, shared)
-    except NotConvergedError as error:
-        return Outcome({}, DIVERGED, str(error))
-    params, posterior = task.params, trained.fit.require_converged()
+    classifier = task_classifier(task, shared)
+    params, problem, posterior = task.params, classifier.problem, classifier.posterior
     x = problem.X_test[params.point]
-    chosen = choose(params.features, problem, trained.fit.posterior.lengthscales, x)
+    chosen = choose(params.features, problem, posterior.lengthscales, x)
     region = linf_ball(x, params.gamma, chosen.inputs.tolist(), problem.domain)
     limits = [limit for limit in (params.seconds, task.budget_seconds) if limit is not None]
     posterior_products(posterior)  # computed once per classifier, like its training
     wall, cpu = time.perf_counter(), time.process_time()
     budget = Budget(min(limits, default=None), boxes=params.boxes, observer=shared.observer)
     found = probability_extremum(posterior, region, 1, params.tolerance, budget, params.bound)
-    metrics: dict[str, float | int | str | bool | None] = {
+    metrics: Metrics = {
         "chosen_by": chosen.by,
         "box_share": float(np.mean(region.upper - region.lower)),
         "inner": found.inner,
@@ -219,17 +206,8 @@ def run_runtime(task: Task[RuntimeTask], shared: SharedWork) -> Outcome:
     return Outcome(metrics, BUDGET if limited else DONE, found.reason if limited else "", {}, headline)
 
 
-# What Fig. 7 of Blaas et al. 2020 claims about runtimes, decided on seconds and, where possible, on boxes.
-#
 # The paper's runtimes are those of its own bound, which is therefore the one that is judged. A search that its limit
 # ended leaves a lower bound of its seconds and boxes: a mean with one in it decides only what it already exceeds.
-
-
-EXPLOSION = 10.0  # times the mean number of boxes of the low dimensions
-LOW_DIMENSIONS = 5
-UNDER_5, UNDER_10, UNDER_2 = 5.0, 10.0, 2.0  # seconds, as printed
-TOLERANCE_UNDER_2 = 0.01  # the tolerance at which the paper prints it
-PROGRAMS = 1000  # training points of the paper
 
 
 def runtime_statistics(frame: pd.DataFrame, epsilon: float, ours: str, reference: str) -> list[Statistic]:
@@ -351,12 +329,6 @@ def _by_tolerance(own: pd.DataFrame, bound: str) -> list[Statistic]:
     ]
 
 
-# Seconds and boxes by dimension, radius and tolerance.
-
-
-CELL = ["bound", "gamma", "d", "eps"]
-
-
 def boxes_table(frame: pd.DataFrame) -> pd.DataFrame:
     """Return boxes per cell, mean, median and largest, and how many searches closed."""
     grouped = frame.groupby(CELL, sort=False)
@@ -414,20 +386,6 @@ def ratio_table(frame: pd.DataFrame, ours: str, reference: str) -> pd.DataFrame:
             }
         )
     return pd.DataFrame(rows)
-
-
-# Fig. 7 of Blaas et al. 2020: seconds by dimension and by tolerance.
-
-
-STYLES = ({"ls": "-", "marker": "o"}, {"ls": "--", "marker": "^"})  # ours, the reference
-PRINTED_SECONDS, PRINTED_BEYOND = 250.0, 7
-"""Of App. E.1, at the larger gamma: "almost 250 seconds beyond 7 dimensions"."""
-
-PRINTED_LIMIT, PRINTED_UP_TO = 5.0, 5
-"""Below these seconds for up to so many dimensions."""
-
-PRINTED_FINEST = (0.01, 2.0)
-"""Tolerance and seconds of App. E.2, below which it stays."""
 
 
 def draw_runtime(report: Report[RuntimeSettings], frame: pd.DataFrame) -> None:
@@ -523,11 +481,6 @@ def summarise(report: Report[RuntimeSettings]) -> list[Statistic]:
     draw_runtime(report, frame)
     statistics = dataset_statistics(load(dataset))
     return statistics + runtime_statistics(frame, settings.tolerances[-1], OURS, settings.reference)
-
-
-# robustness/runtime_mnist38: seconds for the largest class probability, by dimension and tolerance (Fig. 7).
-#
-# Blaas et al. 2020, App. E. Our bound at every point, the paper's at some.
 
 
 EXPERIMENTS.register("robustness/runtime_mnist38")(

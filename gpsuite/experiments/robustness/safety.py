@@ -12,15 +12,14 @@ import numpy as np
 from gpsuite.data.loading import load
 from gpsuite.data.splits import DifferentRows
 from gpsuite.experiments.base import EXPERIMENTS, Experiment, Record, Report, Request, only_arrays
-from gpsuite.experiments.robustness import safety_class_runs, safety_runs, safety_tasks
+from gpsuite.experiments.robustness import safety_runs, safety_tasks
 from gpsuite.experiments.robustness.classifiers import present_classes
 from gpsuite.experiments.robustness.inputs import BY_NAME, describe
-from gpsuite.experiments.robustness.methods import GAUSSIAN_LATENT
 from gpsuite.experiments.robustness.records import told_few_learnt, told_uncertified, write_certificates
 from gpsuite.experiments.robustness.safety_curves import of_points
 from gpsuite.experiments.robustness.safety_runs import CANDIDATE_BOXES, CANDIDATE_EPS, CANDIDATE_ROWS, CELLS
 from gpsuite.experiments.robustness.safety_tasks import SafetySettings, classes_of, has_several
-from gpsuite.experiments.robustness.tasks import AGREEMENT
+from gpsuite.experiments.robustness.tasks import AGREEMENT, GAUSSIAN_LATENT
 from gpsuite.experiments.sentences import certified
 from gpsuite.methods.pac_bayes.evaluation import cautious_upper_bound
 from gpsuite.methods.robustness.decision import HALF
@@ -422,8 +421,9 @@ def summarise(report: Report[SafetySettings]) -> list[Statistic]:
     changes = f"{caption}; what turns the point into its counterexample, in units of the dataset"
     report.table(change_table(points, titles, names), "safety_changes", changes)
     report.table(timing_table(points, titles), "safety_timing", caption)
-    if several and len(titles) < len(request.methods):
-        report.warnings.append("expectation propagation is for two classes: it is left out")
+    fitting = safety_tasks.methods_of_several(request.methods) if several else request.methods
+    for name in request.methods.keys() - fitting.keys():
+        report.warnings.append(f"{report.titles[name]} is for two classes: it is left out")
     report.warnings.extend(told_uncertified(points))
     report.warnings.extend(told_few_learnt(_rows(request), settings.test_rows))
     labels = sorted({str(record.metrics["label"]) for record in points})
@@ -522,7 +522,6 @@ EXPERIMENTS.register("robustness/safety")(
         {
             safety_tasks.PointTask: safety_runs.run_point,
             safety_tasks.CheckTask: safety_runs.run_check,
-            safety_tasks.ClassesTask: safety_class_runs.run_classes,
         },
         summarise,
         method_traits=(GAUSSIAN_LATENT,),

@@ -1,4 +1,4 @@
-"""Settings of local safety: test points, radii, and which inputs may move."""
+"""Local safety: certified ranges and attacks for growing radii (Blaas et al. 2020, Sec. 6.1)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from gpsuite.data.catalogue import read_spec, shipped_conf_dir
 from gpsuite.data.loading import PreparedDataset, prepare
 from gpsuite.experiments.base import (
     BUDGET,
-    DIVERGED,
     DONE,
     Outcome,
     Request,
@@ -25,25 +24,38 @@ from gpsuite.experiments.base import (
     finite_or_none,
     require,
 )
-from gpsuite.experiments.robustness.classifiers import Problem, model_metrics, task_classifier
+from gpsuite.experiments.robustness.classifiers import (
+    Problem,
+    classifier_params,
+    model_metrics,
+    task_classifier,
+    unconverged_is_diverged,
+)
 from gpsuite.experiments.robustness.inputs import check_images, check_words, choose, split_word
-from gpsuite.experiments.robustness.probability_change import Axes
 from gpsuite.experiments.robustness.tasks import (
+    Axes,
     ClassifierParams,
     ClassifierSettings,
+    Metrics,
     Radius,
-    classifier_params,
 )
 from gpsuite.experiments.settings import Count, Positive, at_least, filled, increasing, one_of, unique
+from gpsuite.experiments.tasks import take
 from gpsuite.methods.robustness.decision import binary_contest, judge
 from gpsuite.methods.robustness.search.attacks import gpfgs, gpjm, strong_attack
 from gpsuite.methods.robustness.search.branch_and_bound import Extremum
 from gpsuite.methods.robustness.search.regions import Region, linf_ball
 from gpsuite.methods.robustness.verdict import PointSearch, bound_names
-from gpsuite.models.classification.approximation import GPCPosterior, NotConvergedError
+from gpsuite.models.classification.approximation import GPCPosterior
 from gpsuite.seeds import stream
 
 SHOWN = ("attack_fails", "locally_linear")
+WHOLE_FILE = {"spambase11": "spambase"}  # dataset -> the one with all inputs of its file
+VERSION = 3  # raised when the numbers of a point change
+ATTACKS = ("gpfgs", "gpjm", "strong")
+VERDICTS = ("safe", "unsafe", "unknown", "timeout")
+MARGIN = 0.5  # around the points of the contour plot
+FIT_POINTS = 40  # per coefficient of the linear fit
 
 
 @dataclass
@@ -110,24 +122,9 @@ class LocalSafetySettings(ClassifierSettings):
         return self.shown_labels[number] if self.shown_labels else ""
 
 
-# Tasks of local safety: one curve a test point, one map, and accuracies on the whole file.
-
-
-WHOLE_FILE = {"spambase11": "spambase"}  # dataset -> the one with all inputs of its file
-VERSION = 3  # raised when the numbers of a point change
-
-
 @dataclass(frozen=True)
 class CurveTask:
-    """Certified range and attacks of one test point for growing radii.
-
-    Attributes:
-        model: the classifier.
-        point: number of the test row.
-        features: which inputs may move.
-        gammas: as every other field, of `LocalSafetySettings`.
-        kind: of task.
-    """
+    """Certified range and attacks of one test point for growing radii, as in `LocalSafetySettings`."""
 
     model: ClassifierParams
     point: int
@@ -205,11 +202,6 @@ def whole_file(request: Request[object], ours: PreparedDataset) -> PreparedDatas
     )
 
 
-def panels(settings: LocalSafetySettings) -> list[tuple[int, str]]:
-    """Return number and features of every panel."""
-    return list(enumerate(settings.features))
-
-
 def _point_tasks(request: Request[LocalSafetySettings]) -> Iterator[Task[object]]:
     """Yield one task per panel, method and test point, those of the attack alone, and one for every contour plot.
 
@@ -218,24 +210,15 @@ def _point_tasks(request: Request[LocalSafetySettings]) -> Iterator[Task[object]
     """
     settings, dataset = request.settings, request.require_dataset()
     check_words(settings.features, int(dataset.spec["n_inputs"]), request.model)
-    mapped: list[ClassifierParams] = []  # panels of one training share the plot
-    for number, word in panels(settings):
+    mapped: list[str] = []  # panels of one training share the plot
+    for number, word in enumerate(settings.features):
         for method, options in request.methods.items():
             model = classifier_params(request, settings, options, 0, settings.evaluations_of(number))
             group = model.group(dataset)
             axes: Axes = {"features": word, "method": method}
             for point in range(settings.points):
                 yield request.task(
-                    CurveTask(
-                        model=model,
-                        point=point,
-                        features=word,
-                        gammas=settings.gammas,
-                        tolerance=settings.tolerance,
-                        boxes=settings.boxes,
-                        starts=settings.starts,
-                        bound=settings.bound,
-                    ),
+                    take(CurveTask, settings, model=model, point=point, features=word),
                     label=f"{options.title}  {word}  point {point}",
                     axes={**axes, "part": "point", "point": point},
                     version=VERSION,
@@ -244,8 +227,8 @@ def _point_tasks(request: Request[LocalSafetySettings]) -> Iterator[Task[object]
                 )
             if settings.attack_gammas:
                 yield from _attack_tasks(request, model, word, f"{options.title}  {word}", axes)
-            if settings.map_points and model not in mapped:
-                mapped.append(model)
+            if settings.map_points and model.name not in mapped:
+                mapped.append(model.name)
                 yield request.task(
                     MapTask(model, settings.map_points),
                     label=f"{options.title}  {word}  contour plot",
@@ -278,20 +261,6 @@ def _cost(settings: LocalSafetySettings, word: str) -> float:
     return len(settings.gammas) * rows**2 * 0.02 * count
 
 
-def label_name(problem: Problem, positive: bool) -> str:
-    """Return the name of a class."""
-    return problem.label_names[int(positive)]
-
-
-# One test point's safety curve: certified range and attacks for growing radii (Blaas et al. 2020, Sec. 6.1).
-
-
-ATTACKS = ("gpfgs", "gpjm", "strong")
-VERDICTS = ("safe", "unsafe", "unknown", "timeout")
-MARGIN = 0.5  # around the points of the contour plot
-FIT_POINTS = 40  # per coefficient of the linear fit
-
-
 @dataclass(frozen=True)
 class Step:
     """What is known at one radius; probabilities of the positive class.
@@ -309,44 +278,39 @@ class Step:
     checked: bool
 
 
+@unconverged_is_diverged
 def run_accuracy(task: Task[AccuracyTask], shared: SharedWork) -> Outcome:
     """Return a classifier's accuracy."""
-    try:
-        metrics = model_metrics(*task_classifier(task, shared))
-    except NotConvergedError as error:
-        return Outcome({}, DIVERGED, str(error))
+    metrics = model_metrics(task_classifier(task, shared))
     return Outcome(metrics, headline=f"accuracy {metrics['test_accuracy']:.4f}")
 
 
+@unconverged_is_diverged
 def run_map(task: Task[MapTask], shared: SharedWork) -> Outcome:
     """Return the contour plot of a classifier."""
-    try:
-        problem, trained = task_classifier(task, shared)
-    except NotConvergedError as error:
-        return Outcome({}, DIVERGED, str(error))
-    return contour_map(problem, trained.fit.require_converged(), task.params.map_points)
+    classifier = task_classifier(task, shared)
+    return contour_map(classifier.problem, classifier.posterior, task.params.map_points)
 
 
+@unconverged_is_diverged
 def run_curve(task: Task[CurveTask], shared: SharedWork) -> Outcome:
     """Return bounds, attacks and verdicts of one test point at every radius.
 
     When the task's seconds end, the remaining radii get the trivial bound.
     """
     clock, params, point = Budget(seconds=task.budget_seconds), task.params, task.params.point
-    try:
-        problem, trained = task_classifier(task, shared)
-    except NotConvergedError as error:
-        return Outcome({}, DIVERGED, str(error))
-    x, posterior, gammas = problem.X_test[point], trained.fit.require_converged(), params.gammas
-    chosen = choose(params.features, problem, trained.fit.posterior.lengthscales, x)
+    classifier = task_classifier(task, shared)
+    problem, posterior, gammas = classifier.problem, classifier.posterior, params.gammas
+    x = problem.X_test[point]
+    chosen = choose(params.features, problem, posterior.lengthscales, x)
     regions = [linf_ball(x, gamma, chosen.inputs.tolist(), problem.domain) for gamma in gammas]
     search = PointSearch(posterior, x, regions[0].free, params.bound)
     centre = search.centre
     steps = [_step(search, region, params, clock) for region in regions]
     positive, sign = bool(problem.y_test[point] > 0), centre.sign
-    metrics: dict[str, float | int | str | bool | None] = {
+    metrics: Metrics = {
         "row": int(problem.test_rows[point]),
-        "label": label_name(problem, positive),
+        "label": problem.label_names[int(positive)],
         "correct": positive == (sign < 0),
         "probability": centre.value,
         "sign": sign,
@@ -362,15 +326,14 @@ def run_curve(task: Task[CurveTask], shared: SharedWork) -> Outcome:
     return Outcome(metrics, BUDGET if ended else DONE, reason, arrays, headline)
 
 
+@unconverged_is_diverged
 def run_attack(task: Task[AttackTask], shared: SharedWork) -> Outcome:
     """Return the class probability that GPFGS reaches at every radius."""
     params = task.params
-    try:
-        problem, trained = task_classifier(task, shared)
-    except NotConvergedError as error:
-        return Outcome({}, DIVERGED, str(error))
-    x, posterior = problem.X_test[params.point], trained.fit.require_converged()
-    free = choose(params.features, problem, trained.fit.posterior.lengthscales, x).inputs.tolist()
+    classifier = task_classifier(task, shared)
+    problem, posterior = classifier.problem, classifier.posterior
+    x = problem.X_test[params.point]
+    free = choose(params.features, problem, posterior.lengthscales, x).inputs.tolist()
     regions = [linf_ball(x, gamma, free, problem.domain) for gamma in params.attack_gammas]
     reached = posterior.probability(np.stack([gpfgs(posterior, region) for region in regions]))
     arrays = {"gamma": np.array(params.attack_gammas), "gpfgs": reached}

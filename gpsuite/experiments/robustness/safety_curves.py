@@ -16,7 +16,6 @@ from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.experiments.base import EXPERIMENTS, Experiment, Record, Report, Request, only_arrays
 from gpsuite.experiments.robustness import safety_curve_tasks
 from gpsuite.experiments.robustness.inputs import describe, image_order
-from gpsuite.experiments.robustness.methods import CLASSIFIER
 from gpsuite.experiments.robustness.safety_curve_tasks import (
     ATTACKS,
     VERDICTS,
@@ -24,7 +23,7 @@ from gpsuite.experiments.robustness.safety_curve_tasks import (
     LocalSafetySettings,
     whole_file,
 )
-from gpsuite.experiments.robustness.tasks import AGREEMENT
+from gpsuite.experiments.robustness.tasks import AGREEMENT, CLASSIFIER
 from gpsuite.methods.robustness.decision import HALF, binary_contest
 from gpsuite.reporting.comparison import Statistic, claim
 from gpsuite.reporting.palette import BLACK, HIGHEST, LIMIT, LOWEST, ORANGE, PURPLE, SKY, VERMILION

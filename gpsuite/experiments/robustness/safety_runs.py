@@ -1,9 +1,8 @@
-"""The paper's statements about its method, checked at a point: soundness, convergence, cells, mixtures, candidates."""
+"""One point of robustness/safety: range, verdict, attack and certificate, and the checks of the paper's statements."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,17 +11,27 @@ from scipy.special import logit, ndtri
 
 from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
-from gpsuite.data.loading import PreparedDataset, load
-from gpsuite.experiments.base import BUDGET, DIVERGED, DONE, Outcome, SharedWork, Task
-from gpsuite.experiments.robustness.classifiers import Problem, read_problem, task_classifier, train_minibatch
+from gpsuite.data.loading import load
+from gpsuite.experiments.base import BUDGET, DONE, Outcome, SharedWork, Task
+from gpsuite.experiments.robustness.classifiers import (
+    Classifier,
+    Problem,
+    task_classifier,
+    trained_classifier,
+    unconverged_is_diverged,
+)
+from gpsuite.experiments.robustness.judging import (
+    Judged,
+    Limits,
+    Point,
+    certificate_origin,
+    classes_of,
+    named,
+)
 from gpsuite.experiments.robustness.records import Certified, stored, too_large
-from gpsuite.experiments.robustness.safety_curve_tasks import label_name
 from gpsuite.experiments.robustness.safety_tasks import CheckTask, PointTask, point_region
-from gpsuite.experiments.robustness.tasks import ClassifierParams, MinibatchParams
-from gpsuite.methods.robustness.certificates.certificate import Certificate, Claim, Origin, pack
-from gpsuite.methods.robustness.certificates.certify import certify
+from gpsuite.experiments.robustness.tasks import Metrics
 from gpsuite.methods.robustness.class_probability import probability_bounds
-from gpsuite.methods.robustness.decision import HALF, Verdict, binary_contest
 from gpsuite.methods.robustness.multiclass.paper_softmax_bound import (
     cell_mass_bounds,
     cell_probability_bounds,
@@ -32,13 +41,13 @@ from gpsuite.methods.robustness.search.attacks import strong_attack
 from gpsuite.methods.robustness.search.branch_and_bound import branch_and_bound
 from gpsuite.methods.robustness.search.regions import Region
 from gpsuite.methods.robustness.verdict import PointSearch, ProbabilityRange, build_bound, probability_range
-from gpsuite.models.classification.approximation import BinaryProblem, GPCFit, GPCPosterior, NotConvergedError
+from gpsuite.models.classification.approximation import GPCPosterior
 from gpsuite.models.classification.links import Link
-from gpsuite.models.classification.training import INFERENCES, TrainedGPC
 from gpsuite.models.config import Hyperparameters
 from gpsuite.seeds import stream
 
 ROUNDING = 1e-9  # of a class probability
+UNTIMED = [0, 2, 3]  # columns of a trace: boxes, inner and outer
 CELLS = (10, 100, 1000)
 BOXES = 40  # sub-boxes of the region on which the closed form is compared with Prop. 1
 PERTURBATIONS = ((0.0, 0.0), (0.3, 0.0), (-0.3, 0.2), (0.0, -0.2))  # of log variance and log lengthscales
@@ -47,31 +56,129 @@ CANDIDATE_EPS, CANDIDATE_BOXES = 0.1, 500  # tolerance and limit of these search
 INVERSES = {"probit": ndtri, "logistic": logit}
 
 
-def run_checks(problem: Problem, trained: TrainedGPC, params: CheckTask, region: Region) -> Outcome:
-    """Check the statements at one point.
+@unconverged_is_diverged
+def run_point(task: Task[PointTask], shared: SharedWork) -> Outcome:
+    """Judge and certify one point."""
+    clock, params, dataset = Budget(seconds=task.budget_seconds), task.params, task.require_dataset()
+    classifier = trained_classifier(dataset, params.model, shared, task.budget_seconds)
+    problem, rows = classifier.problem, load(dataset).X
+    chosen, region = point_region(problem, rows, params, classifier.posterior.lengthscales)
+    searches = classes_of(classifier).around(region.centre, region.free, params.bound)
+    budget = clock.rest(boxes=params.boxes, observer=shared.observer)
+    judged = searches.judge(region, Limits(params.tolerance, params.starts, params.point), budget)
+    reason = _limit(judged, task.budget_seconds)
+    certified, fault = Certified({}), uncertified(classifier)
+    if params.certificate_boxes and fault:
+        certified = Certified({"uncertified": fault})
+    elif params.certificate_boxes:
+        origin = certificate_origin(dataset, classifier, params.point, region)
+        judged, proof = searches.certify(judged, region, params.certificate_boxes, clock.rest(), origin)
+        claims = {"certified_min": proof.lowest, "certified_max": proof.highest}
+        proved = {**claims, "certificate_decides": proof.decides}
+        certified = Certified(proved, stored(proof.description, proof.arrays), proof.out_of_time)
+    if certified.out_of_time and not judged.limits:
+        reason = f"{task.budget_seconds:g} seconds used up, in the certificate"
+    known = dict(judged.known)
+    margin = {name: known.pop(name) for name in ("margin_proved",) if name in known}
+    metrics: Metrics = {
+        **identity(problem, params.point, searches),
+        **known,
+        "chosen_by": chosen.by,
+        "free_inputs": len(chosen.inputs),
+        "verdict": _verdict(judged),
+        "why": named(judged.verdict.reason, classifier.labels),
+        **margin,
+        **_range_metrics(judged),
+        **judged.attack,
+        **certified.metrics,
+    }
+    arrays = _arrays(judged, region, rows[problem.test_rows[params.point]], problem.scale)
+    low, high = judged.minimum.outer, judged.maximum.outer
+    headline = f"{metrics['verdict']}, p {searches.probability:.3f} in [{low:.3f}, {high:.3f}]"
+    status = BUDGET if reason else DONE
+    return Outcome(metrics, status, reason, {**arrays, **certified.arrays}, headline)
 
-    Args:
-        problem: the data.
-        trained: the classifier.
-        params: of the task.
-        region: the point's region.
-    """
-    posterior = trained.fit.posterior
+
+def identity(problem: Problem, point: int, searches: Point) -> Metrics:
+    """Return a test point's row, its label, the predicted class and its probability."""
+    true = int(problem.test_classes[point])
+    return {
+        "row": int(problem.test_rows[point]),
+        "label": problem.label_names[true],
+        "predicted": problem.label_names[searches.own],
+        "correct": true == searches.own,
+        "probability": searches.probability,
+    }
+
+
+def uncertified(classifier: Classifier) -> str:
+    """Return why there is no certificate, for example that it would be more than `gpsuite verify` reads."""
+    posterior = classifier.posterior
+    arrays = (posterior.root, posterior.alpha, classifier.stored_inputs, posterior.X)
+    return classifier.trained.uncertified or too_large(arrays, classes_of(classifier).couples)
+
+
+def _verdict(judged: Judged) -> str:
+    timed = any("seconds" in reason for reason in judged.limits)
+    return "timeout" if judged.verdict.status == "unknown" and timed else judged.verdict.status
+
+
+def _limit(judged: Judged, seconds: float | None) -> str:
+    """Return which limit ended a search: the task's seconds, of which the training may have taken a part."""
+    if seconds is not None and any("seconds" in reason for reason in judged.limits):
+        return f"{seconds:g} seconds used up"
+    return "; ".join(judged.limits)
+
+
+def _range_metrics(judged: Judged) -> dict[str, float]:
+    return {
+        "min_proved": judged.minimum.outer,
+        "min_attained": judged.minimum.inner,
+        "max_attained": judged.maximum.inner,
+        "max_proved": judged.maximum.outer,
+        "gap": max(judged.minimum.gap, judged.maximum.gap),
+        "boxes": sum(each.boxes for each in judged.searches),
+        "search_seconds": sum(each.seconds for each in judged.searches),
+    }
+
+
+def _arrays(
+    judged: Judged, region: Region, row: FloatArray, scale: FloatArray
+) -> dict[str, npt.NDArray[Any]]:
+    """Return traces, free inputs and the counterexample of a point, a row [D] of the dataset."""
+    arrays: dict[str, npt.NDArray[Any]] = {
+        "minimum_trace": judged.minimum.trace[:, UNTIMED],
+        "maximum_trace": judged.maximum.trace[:, UNTIMED],
+        "free": region.free,
+    }
+    example = judged.verdict.counterexample
+    if example is not None:
+        arrays["change"] = (example - region.centre) * scale
+        arrays["counterexample"] = row + arrays["change"]
+    return arrays
+
+
+@unconverged_is_diverged
+def run_check(task: Task[CheckTask], shared: SharedWork) -> Outcome:
+    """Check the paper's statements at one point: soundness, convergence, cells, mixtures, candidates."""
+    classifier, params = task_classifier(task, shared), task.params
+    posterior = classifier.posterior
+    rows = load(task.require_dataset()).X
+    _, region = point_region(classifier.problem, rows, params, posterior.lengthscales)
     rng = stream(0, "safety checks", params.point)
     points = sampled(region, params.samples, rng)
-    metrics: dict[str, float | int | str | bool | None] = {}
+    metrics: Metrics = {}
     outside, search = 0, PointSearch(posterior, region.centre, region.free, params.bound)
     for tolerance in params.tolerances:
         found = search.range(region, tolerance, Budget(boxes=params.boxes))
         outside += points_outside(posterior, region, found, points, params.starts, rng)
-        unbudgeted = found.status != "budget"
-        metrics[f"unbudgeted[eps={tolerance}]"] = unbudgeted
+        metrics[f"unbudgeted[eps={tolerance}]"] = found.status != "budget"
         metrics[f"gap[eps={tolerance}]"] = found.gap
         metrics[f"prop1_gap[eps={tolerance}]"] = prop1_gap(posterior, region, math.ceil(2 / tolerance))
     metrics["points_outside_bounds"] = outside
     metrics |= _cells(posterior, region, params.bound, rng)
-    metrics["points_outside_mixture_bounds"] = _mixture(problem, trained, params, region, points)
-    metrics |= candidate_boxes(problem, trained, params.model, region)
+    metrics["points_outside_mixture_bounds"] = _mixture(classifier, params, region, points)
+    metrics |= candidate_boxes(classifier, region)
     return Outcome(metrics, headline=f"{outside} points outside")
 
 
@@ -150,9 +257,7 @@ def compare_closed_form(
     }
 
 
-def _mixture(
-    problem: Problem, trained: TrainedGPC, params: CheckTask, region: Region, points: FloatArray
-) -> int:
+def _mixture(classifier: Classifier, params: CheckTask, region: Region, points: FloatArray) -> int:
     """Return how many points a mixture's bounds leave out: the mean of its components' bounds.
 
     The components are posteriors at hyperparameters around the trained ones, equally weighted: what sampling of
@@ -160,7 +265,7 @@ def _mixture(
     """
     tolerance = max(params.tolerances)
     low, high, probability = 0.0, 0.0, np.zeros(len(points))
-    components = mixture(problem, trained, params.model)
+    components = mixture(classifier)
     for component in components:
         budget = Budget(boxes=params.boxes)
         found = probability_range(component, region, tolerance, budget, params.bound)
@@ -170,31 +275,21 @@ def _mixture(
     return int(np.sum((probability < low - ROUNDING) | (probability > high + ROUNDING)))
 
 
-def mixture(problem: Problem, trained: TrainedGPC, model: ClassifierParams) -> list[GPCPosterior]:
+def mixture(classifier: Classifier) -> list[GPCPosterior]:
     """Return posteriors at hyperparameters around the trained ones; those that do not converge are left out."""
-    found = []
+    trained, found = classifier.trained.hyperparameters, []
+    assert trained is not None
     for by_variance, by_length in PERTURBATIONS:
-        theta = trained.hyperparameters.to_log()
+        theta = trained.to_log()
         theta[0] += by_variance
         theta[1:-1] += by_length
-        fit = _refit(problem, trained, model, Hyperparameters.from_log(theta), len(problem.X))
+        fit = classifier.at(Hyperparameters.from_log(theta), len(classifier.problem.X))
         if fit.converged:
             found.append(fit.posterior)
     return found
 
 
-def _refit(
-    problem: Problem, trained: TrainedGPC, model: ClassifierParams, at: Hyperparameters, rows: int
-) -> GPCFit:
-    """Approximate the posterior of the first rows at given hyperparameters."""
-    infer = INFERENCES.get(model.method.inference)
-    first = BinaryProblem(problem.X[:rows], problem.y[:rows], model.spec, trained.fit.posterior.link)
-    return infer(first, at, None)
-
-
-def candidate_boxes(
-    problem: Problem, trained: TrainedGPC, model: ClassifierParams, region: Region
-) -> dict[str, int | None]:
+def candidate_boxes(classifier: Classifier, region: Region) -> dict[str, int | None]:
     """Return the boxes that the paper's bound needs until eps with and without the candidates of its App. D.
 
     Neither has an attack. The classifier is that of the first training rows at the trained hyperparameters, as every
@@ -203,9 +298,10 @@ def candidate_boxes(
     Returns:
         by side, empty for other kernels than the bound's; None where the limit ended the search.
     """
-    if trained.fit.posterior.kernel != "squared_exponential":
+    trained = classifier.trained.hyperparameters
+    if classifier.posterior.kernel != "squared_exponential" or trained is None:
         return {}
-    fit = _refit(problem, trained, model, trained.hyperparameters, CANDIDATE_ROWS)
+    fit = classifier.at(trained, CANDIDATE_ROWS)
     if not fit.converged:
         return {}
     bounding = paper_bound(fit.posterior, region.centre, region.free)
@@ -220,276 +316,3 @@ def candidate_boxes(
             closed = search.status == "closed"
             found[f"boxes_{variant}_candidates[side={side}]"] = search.boxes if closed else None
     return found
-
-
-# One point of robustness/safety: its certified range, verdict, attack and certificate.
-
-
-UNTIMED = [0, 2, 3]  # columns of a trace: boxes, inner and outer
-
-
-def run_check(task: Task[CheckTask], shared: SharedWork) -> Outcome:
-    """Check the paper's statements at one point."""
-    try:
-        problem, trained = task_classifier(task, shared)
-    except NotConvergedError as error:
-        return Outcome({}, DIVERGED, str(error))
-    rows = load(task.require_dataset()).X
-    _, region = point_region(problem, rows, task.params, trained.fit.posterior.lengthscales)
-    return run_checks(problem, trained, task.params, region)
-
-
-@dataclass(frozen=True, eq=False)
-class PointClassifier:
-    """A classifier of two classes.
-
-    Attributes:
-        problem: its rows.
-        posterior: what is certified.
-        sites: of EP, [2, N]; [2, 0] of the others.
-        X: training inputs [N, D] where the posterior has inducing inputs, else [0, D].
-    """
-
-    problem: Problem
-    posterior: GPCPosterior
-    sites: FloatArray
-    X: FloatArray
-
-
-def point_classifier(task: Task[PointTask], shared: SharedWork) -> PointClassifier:
-    """Return a task's classifier; the tasks of one group train it once.
-
-    Raises:
-        NotConvergedError: if there is no converged approximation at the start, or the training diverged.
-    """
-    model, dataset = task.params.model, task.require_dataset()
-    if not isinstance(model.method, MinibatchParams):
-        problem, trained = task_classifier(task, shared)
-        posterior = trained.fit.require_converged()
-        sites = trained.fit.state if model.method.inference == "ep" else np.empty((2, 0))
-        return PointClassifier(problem, posterior, sites, np.empty((0, problem.X.shape[1])))
-
-    def attempt() -> PointClassifier | NotConvergedError:
-        problem = read_problem(dataset, model)
-        try:
-            found = train_minibatch(
-                problem, model, Budget(seconds=task.budget_seconds, observer=shared.observer)
-            )
-        except NotConvergedError as error:
-            return error
-        assert isinstance(found, GPCPosterior)
-        return PointClassifier(problem, found, np.empty((2, 0)), problem.X)
-
-    found = shared.once(f"minibatches {model.name}", attempt)
-    if isinstance(found, NotConvergedError):
-        raise found
-    return found
-
-
-def run_point(task: Task[PointTask], shared: SharedWork) -> Outcome:
-    """Certify one point."""
-    clock = Budget(seconds=task.budget_seconds)
-    try:
-        classifier = point_classifier(task, shared)
-    except NotConvergedError as error:
-        return Outcome({}, DIVERGED, str(error))
-    params, problem, posterior = task.params, classifier.problem, classifier.posterior
-    dataset, point = task.require_dataset(), params.point
-    rows = load(dataset).X
-    chosen, region = point_region(problem, rows, params, posterior.lengthscales)
-    budget = clock.rest(boxes=params.boxes, observer=shared.observer)
-    search = PointSearch(posterior, region.centre, region.free, params.bound)
-    found = search.range(region, params.tolerance, budget)
-    found = decided(search, region, found, budget)
-    found, attack = attacked(search, region, found, point, params.starts)
-    limited = found.status == "budget"
-    reason = _limit(found, task.budget_seconds) if limited else ""
-    fault = too_large((posterior.root, posterior.alpha, classifier.X, posterior.X), 1)
-    certified = Certified({"uncertified": fault} if params.certificate_boxes and fault else {})
-    if params.certificate_boxes and not fault:
-        origin = _origin(dataset, classifier, params, region)
-        certificate = _certify(search, region, found, params, clock.rest(), origin)
-        lowest, highest = (claim.outer for claim in certificate.claims)
-        found = found.informed(lowest, highest, region)
-        certified = _certified(certificate, found)
-        if certified.out_of_time and not limited:
-            limited, reason = True, f"{task.budget_seconds:g} seconds used up, in the certificate"
-    metrics = {
-        **_identity(problem, point, found),
-        "chosen_by": chosen.by,
-        "free_inputs": len(chosen.inputs),
-        **_range_metrics(found),
-        **attack,
-        **certified.metrics,
-    }
-    arrays = {**_arrays(problem, rows, region, found, point), **certified.arrays}
-    low, high = found.minimum.outer, found.maximum.outer
-    headline = f"{metrics['verdict']}, p {found.probability:.3f} in [{low:.3f}, {high:.3f}]"
-    return Outcome(metrics, BUDGET if limited else DONE, reason, arrays, headline)
-
-
-def decided(search: PointSearch, region: Region, found: ProbabilityRange, budget: Budget) -> ProbabilityRange:
-    """Search on for the class alone, with what is left, where one half lies between attained and proved value.
-
-    Args:
-        search: of the point.
-        region: where.
-        found: the range; returned as it is if its verdict is not unknown, or if the point itself is tied.
-        budget: that of the range.
-    """
-    if found.verdict.status != "unknown" or found.centre.tied or budget.exhausted:
-        return found
-    verdict, extremum = search.decide(region, budget)
-    if verdict.status == "unknown":
-        return found
-    before = found.side(extremum.sign)
-    spent = replace(extremum, boxes=extremum.boxes + before.boxes, seconds=extremum.seconds + before.seconds)
-    return replace(found.with_side(spent), verdict=verdict)
-
-
-def _identity(problem: Problem, point: int, found: ProbabilityRange) -> dict[str, Any]:
-    positive, predicted = bool(problem.y_test[point] > 0), found.probability > HALF
-    return {
-        "row": int(problem.test_rows[point]),
-        "label": label_name(problem, positive),
-        "predicted": label_name(problem, predicted),
-        "correct": positive == predicted,
-        "probability": found.probability,
-    }
-
-
-def _range_metrics(found: ProbabilityRange) -> dict[str, Any]:
-    verdict = found.verdict.status
-    if verdict == "unknown" and any("seconds" in reason for reason in _reasons(found)):
-        verdict = "timeout"
-    return {
-        "verdict": verdict,
-        "why": found.verdict.reason,
-        "min_proved": found.minimum.outer,
-        "min_attained": found.minimum.inner,
-        "max_attained": found.maximum.inner,
-        "max_proved": found.maximum.outer,
-        "gap": found.gap,
-        "boxes": found.boxes,
-        "search_seconds": found.seconds,
-    }
-
-
-def _limit(found: ProbabilityRange, seconds: float | None) -> str:
-    """Return which limit ended a search: the task's seconds, of which the training may have taken a part."""
-    reasons = _reasons(found)
-    if seconds is not None and any("seconds" in reason for reason in reasons):
-        return f"{seconds:g} seconds used up"
-    return "; ".join(reasons)
-
-
-def _reasons(found: ProbabilityRange) -> list[str]:
-    ended = [each for each in (found.minimum, found.maximum) if each.status == "budget"]
-    return list(dict.fromkeys(each.reason for each in ended))
-
-
-def attacked(
-    search: PointSearch, region: Region, found: ProbabilityRange, number: int, starts: int
-) -> tuple[ProbabilityRange, dict[str, Any]]:
-    """Set the multi-start attack against the range; its success decides where the search left the class open.
-
-    Args:
-        search: of the point.
-        region: where.
-        found: the range.
-        number: of the test row, which seeds the attack.
-        starts: of the attack.
-
-    Returns:
-        the range with its verdict, and what the attack reached.
-    """
-    contest = found.centre.contest
-    rng = stream(0, "attack", number)
-    point, _ = strong_attack(search.posterior, region, contest.sign, starts, rng)
-    reached = float(search.attained(point[None, region.free], contest.sign)[0])
-    towards = found.side(contest.sign)
-    found = found.with_side(towards.informed(towards.outer, reached))
-    succeeds = not found.centre.tied and bool(contest.crossed(reached))
-    if succeeds and found.verdict.status == "unknown":
-        reason = f"class probability {reached:.6g} at the attack's counterexample"
-        found = replace(found, verdict=Verdict("unsafe", reason, point))
-    return found, {"attacked": reached, "attack_succeeds": succeeds}
-
-
-def _arrays(
-    problem: Problem, rows: FloatArray, region: Region, found: ProbabilityRange, point: int
-) -> dict[str, npt.NDArray[Any]]:
-    arrays: dict[str, npt.NDArray[Any]] = {
-        "minimum_trace": found.minimum.trace[:, UNTIMED],
-        "maximum_trace": found.maximum.trace[:, UNTIMED],
-        "free": region.free,
-    }
-    example = found.verdict.counterexample
-    if example is not None:
-        change = (example - region.centre) * problem.scale
-        arrays["change"] = change
-        arrays["counterexample"] = rows[problem.test_rows[point]] + change
-    return arrays
-
-
-def _origin(
-    dataset: PreparedDataset,
-    classifier: PointClassifier,
-    params: PointTask,
-    region: Region,
-) -> Origin:
-    """Return where the point's model and region come from, as the certificate states it."""
-    method, problem = params.model.method, classifier.problem
-    return Origin(
-        dataset=dataset.name,
-        content=dataset.content_hash,
-        row=int(problem.test_rows[params.point]),
-        classes=(problem.label_names[0], problem.label_names[1]),
-        inputs=tuple(problem.input_names[place] for place in region.free),
-        inference="minibatch" if isinstance(method, MinibatchParams) else method.inference,
-        rows=problem.train_rows.astype(np.int64),
-        labels=problem.y,
-        offset=problem.offset,
-        scale=problem.scale,
-        sites=classifier.sites,
-        X=classifier.X,
-    )
-
-
-def _certify(
-    search: PointSearch,
-    region: Region,
-    found: ProbabilityRange,
-    params: PointTask,
-    budget: Budget,
-    origin: Origin,
-) -> Certificate:
-    bounding = search.bounding
-    return certify(
-        search.posterior,
-        region,
-        (found.minimum, found.maximum),
-        bound_name=bounding.name,
-        bound_version=bounding.version,
-        most_boxes=params.certificate_boxes,
-        budget=budget,
-        origin=origin,
-    )
-
-
-def _certified(certificate: Certificate, found: ProbabilityRange) -> Certified:
-    minimum, maximum = certificate.claims
-    metrics = {
-        "certified_min": minimum.outer,
-        "certified_max": maximum.outer,
-        "certificate_decides": _decides(found, minimum, maximum),
-    }
-    return Certified(metrics, stored(*pack(certificate)), bool(certificate.search["out_of_time"]))
-
-
-def _decides(found: ProbabilityRange, minimum: Claim, maximum: Claim) -> bool:
-    """Tell whether the certificate alone proves the verdict: its bound that it is safe, its witness that it is not."""
-    claim = minimum if found.centre.sign < 0 else maximum
-    if found.verdict.status == "unsafe":
-        return claim.inner is not None and bool(binary_contest(claim.sign).crossed(claim.inner))
-    return not found.centre.tied and not binary_contest(claim.sign).crossed(claim.outer)

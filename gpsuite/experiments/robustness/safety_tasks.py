@@ -1,9 +1,8 @@
-"""Settings of robustness/safety."""
+"""Settings and tasks of robustness/safety: test points of any dataset, one region each."""
 
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated
@@ -17,10 +16,11 @@ from gpsuite.experiments.base import MethodOptions, Request, Task, require
 from gpsuite.experiments.robustness.classifiers import (
     Problem,
     class_count,
+    classifier_method,
+    classifier_params,
     present_classes,
     read_classes,
-    read_problem,
-    training_rows,
+    read_rows,
 )
 from gpsuite.experiments.robustness.inputs import (
     BY_NAME,
@@ -35,26 +35,21 @@ from gpsuite.experiments.robustness.tasks import (
     ChosenPoints,
     ClassifierParams,
     ClassifierSettings,
-    GPCParams,
-    MinibatchParams,
     Radius,
-    classifier_params,
+    increasing_pair,
     up_to_ten,
 )
-from gpsuite.experiments.settings import Count, Positive, Rule, at_least, one_of, unique
-from gpsuite.experiments.tasks import left_out_as
+from gpsuite.experiments.settings import Count, Positive, at_least, one_of, unique
+from gpsuite.experiments.tasks import left_out_as, take
 from gpsuite.methods.robustness.multiclass.multiclass_search import BOUNDS
 from gpsuite.methods.robustness.search.regions import Region, box, l1_ball, l2_ball, linf_ball
 from gpsuite.methods.robustness.verdict import bound_names
 
 DEFAULT_CLASSES = {name: ["3", "8"] for name in ("digits", "mnist")}  # where `classes` names none
+# raised when the numbers of a kind of task change
+POINT_VERSION, CHECK_VERSION, CLASSES_VERSION, STUDY_VERSION = 5, 4, 6, 5
+SECONDS = {"safety_any": 0.1, "safety_check": 1.2, "safety_classes": 1.0}  # of a task's kind, with 300 rows
 NORMS = {"linf": linf_ball, "l2": l2_ball, "l1": l1_ball}
-
-
-increasing_pair = Rule(
-    lambda ends: not ends or (len(ends) == 2 and ends[0] < ends[1]),
-    "two increasing numbers, or [] for every input's own range",
-)
 
 
 @dataclass
@@ -70,8 +65,6 @@ class SafetySettings(ClassifierSettings, ChosenPoints):
         norm: of the region: linf, l2 or l1.
         radius: of the region, in scaled inputs.
         domain: lowest and highest value of every input, in the dataset's own units; empty: each input's own range.
-        points: test rows to certify; empty: the first `count`.
-        count: how many, if `points` is empty.
         tolerance: largest gap between attained and proved probability.
         boxes: limit for both searches of a point; 0 gives the trivial bound.
         bound: name of the bound.
@@ -93,8 +86,6 @@ class SafetySettings(ClassifierSettings, ChosenPoints):
     norm: Annotated[str, one_of(NORMS)]
     radius: Radius
     domain: Annotated[list[float], increasing_pair]
-    points: Annotated[list[int], unique]
-    count: Count
     tolerance: Positive
     boxes: Annotated[int, at_least(0)]
     bound: Annotated[str, one_of(bound_names)]
@@ -117,19 +108,12 @@ class SafetySettings(ClassifierSettings, ChosenPoints):
         require(
             not self.within or self.norm == "linf", "norm", self.norm, "amounts of `within` are a box's: linf"
         )
-        self.refuse_absent_points()
-
-
-# Tasks of robustness/safety: test points of any dataset, one region each.
-
-
-# raised when the numbers of a kind of task change
-POINT_VERSION, CHECK_VERSION, CLASSES_VERSION, STUDY_VERSION = 5, 4, 6, 5
+        self.refuse_absent_points(self.test_rows)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RegionTask:
-    """The region around a test point.
+    """The region around a test point; further fields as in `SafetySettings`.
 
     Attributes:
         model: the classifier.
@@ -137,7 +121,6 @@ class RegionTask:
         features: which inputs may move.
         uncertain: names of those that may, instead; of no name the features choose.
         within: how far each of them, in its own units; without, by the radius.
-        norm: as every other field, of `SafetySettings`.
     """
 
     model: ClassifierParams
@@ -151,24 +134,16 @@ class RegionTask:
     starts: int
     uncertain: tuple[str, ...] = field(default=(), metadata=left_out_as(()))
     within: tuple[float, ...] = field(default=(), metadata=left_out_as(()))
+    kind: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class PointTask(RegionTask):
-    """A certified range, a verdict, an attack; no certificate at 0 of its boxes."""
+    """A certified range, a verdict and an attack; no certificate at 0 of its boxes."""
 
     tolerance: float
     certificate_boxes: int
     kind: str = "safety_any"
-
-
-@dataclass(frozen=True, kw_only=True)
-class ClassesTask(RegionTask):
-    """A verdict among several classes, the range of the predicted class' probability, no certificate at 0 boxes."""
-
-    tolerance: float
-    certificate_boxes: int
-    kind: str = "safety_classes"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,9 +153,6 @@ class CheckTask(RegionTask):
     tolerances: Sequence[float]
     samples: int
     kind: str = "safety_check"
-
-
-SECONDS: Mapping[type[RegionTask], float] = {PointTask: 0.1, CheckTask: 1.2, ClassesTask: 1.0}
 
 
 def plan(request: Request[SafetySettings]) -> list[Task[object]]:
@@ -195,29 +167,28 @@ def plan(request: Request[SafetySettings]) -> list[Task[object]]:
     chosen = replace(settings, classes=classes_of(dataset.name, settings))
     tasks: list[Task[object]] = []
     several = has_several(dataset, settings)
-    methods = methods_of_several(request.methods) if several else request.methods
     if several:
         check_bound(settings.bound, class_count(load(dataset), chosen.classes))
-    for number, (method, options) in enumerate(methods.items()):
+    methods = methods_of_several(request.methods) if several else request.methods
+    for number, (name, options) in enumerate(methods.items()):
         model = classifier_params(request, chosen, options, 0, settings.evaluations)
         if number == 0:
-            problem = (read_classes if several else read_problem)(dataset, model)
-        sparse = isinstance(model.method, MinibatchParams)
-        if sparse:
-            training_rows(problem, model)
+            problem = read_rows(dataset, model)
+        method = classifier_method(options)
+        method.check(problem, model)
         _check_free(problem, request)
-        _check_domain(problem, dataset, settings)
+        check_domain(problem, dataset, settings.domain, settings.chosen_points)
         own: list[Task[RegionTask]] = []
         for rank, point in enumerate(settings.chosen_points):
-            region = _region(settings, model, point)
-            judged, version = _judged(settings, region, several)
-            own.append(_task(request, judged, f"{options.title}  point {point}", method, "point", version))
-            if rank < settings.check_points and not (several or sparse):
-                tolerances, samples = settings.check_tolerances, settings.samples
-                check = CheckTask(**vars(region), tolerances=tolerances, samples=samples)
+            judged, version = _judged(settings, model, point, several)
+            own.append(_task(request, judged, f"{options.title}  point {point}", name, "point", version))
+            if rank < settings.check_points and method.refit is not None and not several:
+                check = take(
+                    CheckTask, settings, model=model, point=point, tolerances=settings.check_tolerances
+                )
                 title = f"{options.title}  checks at point {point}"
-                own.append(_task(request, check, title, method, "check", CHECK_VERSION))
-        tasks += _priced(own, len(problem.train_rows))
+                own.append(_task(request, check, title, name, "check", CHECK_VERSION))
+        tasks += _priced(own, problem)
     return tasks if several else [*tasks, *_three_classes(request, chosen)]
 
 
@@ -231,56 +202,41 @@ def _three_classes(request: Request[SafetySettings], chosen: SafetySettings) -> 
     dataset, settings = request.require_dataset(), request.settings
     present = present_classes(load(dataset))[2]
     others = [name for name in present if name not in chosen.classes]
-    laplace = laplace_methods(request.methods)
-    if len(present) < 3 or len(chosen.classes) != 2 or not laplace or settings.bound not in BOUNDS:
+    methods = {
+        name: each for name, each in _for_several(request.methods).items() if classifier_method(each).refit
+    }
+    if len(present) < 3 or len(chosen.classes) != 2 or not methods or settings.bound not in BOUNDS:
         return []
-    method, options = next(iter(laplace.items()))
+    method, options = next(iter(methods.items()))
     three = replace(chosen, classes=[*chosen.classes, others[0]])
     model = classifier_params(request, three, options, 0, settings.evaluations)
     try:
-        rows = len(read_classes(dataset, model).train_rows)
+        problem = read_classes(dataset, model)
     except UserError:
         # too few rows of the third class: nobody asked for it
         return []
     found: list[Task[RegionTask]] = []
     points = settings.chosen_points[: settings.check_points]
+    uncertified = replace(settings, certificates=False, boxes=settings.margin_boxes, within=[])
     for point, radius in itertools.product(points, settings.margin_radii):
-        region = replace(
-            _region(settings, model, point), radius=radius, within=(), boxes=settings.margin_boxes
-        )
-        params = ClassesTask(**vars(region), tolerance=settings.tolerance, certificate_boxes=0)
+        params, _ = _judged(replace(uncertified, radius=radius), model, point, True)
         title = f"{options.title}  three classes at point {point}, radius {radius:g}"
         task = _task(request, params, title, method, "three_classes", STUDY_VERSION)
         found.append(replace(task, axes={**task.axes, "radius": radius}))
-    return _priced(found, rows)
-
-
-def _region(settings: SafetySettings, model: ClassifierParams, point: int) -> RegionTask:
-    return RegionTask(
-        model=model,
-        point=point,
-        features=settings.features,
-        uncertain=tuple(settings.uncertain),
-        within=tuple(settings.within),
-        norm=settings.norm,
-        radius=settings.radius,
-        domain=settings.domain,
-        boxes=settings.boxes,
-        bound=settings.bound,
-        starts=settings.starts,
-    )
+    return _priced(found, problem)
 
 
 def _judged(
-    settings: SafetySettings, region: RegionTask, several: bool
-) -> tuple[PointTask | ClassesTask, int]:
+    settings: SafetySettings, model: ClassifierParams, point: int, several: bool
+) -> tuple[PointTask, int]:
     """Return the task that judges a point, and its version."""
+    kind, version = ("safety_classes", CLASSES_VERSION) if several else ("safety_any", POINT_VERSION)
     boxes = settings.certificate_boxes if settings.certificates else 0
-    kind, version = (ClassesTask, CLASSES_VERSION) if several else (PointTask, POINT_VERSION)
-    return kind(**vars(region), tolerance=settings.tolerance, certificate_boxes=boxes), version
+    params = take(PointTask, settings, model=model, point=point, certificate_boxes=boxes)
+    return replace(params, kind=kind), version
 
 
-def classes_of(dataset: str, settings: SafetySettings) -> list[str]:
+def classes_of(dataset: str, settings: ClassifierSettings) -> list[str]:
     """Return the labels asked for: the user's, 3 and 8 of digits, else none, the dataset's own."""
     return settings.classes or DEFAULT_CLASSES.get(dataset, [])
 
@@ -301,22 +257,19 @@ def check_bound(bound: str, classes: int) -> None:
     require(bound in BOUNDS and (bound != "paper" or classes == 3), "bound", bound, fault)
 
 
-def laplace_methods(methods: Mapping[str, MethodOptions]) -> dict[str, MethodOptions]:
-    """Return the methods with Laplace's approximation."""
-    return {
-        name: options for name, options in methods.items() if GPCParams.of(options).inference == "laplace"
-    }
+def _for_several(methods: Mapping[str, MethodOptions]) -> dict[str, MethodOptions]:
+    return {name: each for name, each in methods.items() if classifier_method(each).most_classes(each) > 2}
 
 
 def methods_of_several(methods: Mapping[str, MethodOptions]) -> dict[str, MethodOptions]:
-    """Return the methods that there are for several classes: all but EP; Laplace's has the softmax for its link.
+    """Return the methods that there are for several classes; Laplace's has the softmax for its link then.
 
     Raises:
         UserError: if there is none.
     """
-    found = {name: each for name, each in methods.items() if GPCParams.of(each).inference != "ep"}
+    found = _for_several(methods)
     if not found:
-        fault = "expectation propagation is for two classes"
+        fault = f"{', '.join(each.title for each in methods.values())} is for two classes"
         raise UserError(
             f"methods={list(methods)}: {fault}; use method=laplace, or name two classes", key="methods"
         )
@@ -371,16 +324,19 @@ def _check_free(problem: Problem, request: Request[SafetySettings]) -> None:
         check_images([settings.features], settings.scaling, problem.input_names)
 
 
-def _check_domain(problem: Problem, dataset: PreparedDataset, settings: SafetySettings) -> None:
+def check_domain(
+    problem: Problem, dataset: PreparedDataset, domain: Sequence[float], points: Sequence[int]
+) -> None:
+    """Raise UserError if a test point lies outside the domain."""
     rows = load(dataset).X
-    low, high = own_domain(rows, settings.domain)
-    for point in settings.chosen_points:
+    low, high = own_domain(rows, domain)
+    for point in points:
         x = rows[problem.test_rows[point]]
         outside = np.flatnonzero((x < low) | (x > high))
         if len(outside):
             name = problem.input_names[outside[0]]
             fault = f"test point {point} lies outside: its {name} is {x[outside[0]]:g}"
-            require(False, "domain", settings.domain, fault)
+            require(False, "domain", list(domain), fault)
 
 
 def _task(
@@ -401,19 +357,15 @@ def _task(
     )
 
 
-def _priced(tasks: Sequence[Task[RegionTask]], rows: int) -> list[Task[object]]:
-    """Return the tasks on one classifier of so many training rows with their seconds; each bears its part of training.
+def _priced(tasks: Sequence[Task[RegionTask]], problem: Problem) -> list[Task[object]]:
+    """Return the tasks on one classifier with their seconds; each bears its part of the training.
 
-    Seconds are one core's with 300 rows of digits. Those grow with the square of the rows that the posterior holds,
-    of a sparse one the inducing inputs; epochs of minibatches grow with the rows.
+    Seconds are one core's with 300 rows of digits; they grow with the square of the rows that the posterior holds.
     """
     found: list[Task[object]] = []
     for task in tasks:
-        method, several = task.params.model.method, isinstance(task.params, ClassesTask)
-        if isinstance(method, MinibatchParams):
-            training, held = 2.0 * rows / 300, method.training.inducing * math.sqrt(rows)
-        else:
-            training, held = (30.0 if several else 2.0) * (rows / 300) ** 2, float(rows)
-        own = SECONDS[type(task.params)] * (held / 300) ** 2
-        found.append(replace(task, cost=training / len(tasks) + own))
+        model = task.params.model
+        cost = classifier_method(model.method).cost(model, len(problem.train_rows), len(problem.label_names))
+        own = SECONDS[task.params.kind] * (cost.held / 300) ** 2
+        found.append(replace(task, cost=cost.seconds / len(tasks) + own))
     return found

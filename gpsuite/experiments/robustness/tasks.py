@@ -1,25 +1,30 @@
-"""Settings of every experiment on trained classifiers."""
+"""Settings of every experiment on trained classifiers, and what decides such a classifier."""
 
 from __future__ import annotations
 
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Annotated, Protocol
 
 from gpsuite.data.loading import PreparedDataset
-from gpsuite.experiments.base import MethodOptions, Request, require
-from gpsuite.experiments.robustness.methods import GPCOptions, MinibatchGPCOptions
-from gpsuite.experiments.settings import Count, Positive, Rule, at_least, between, one_of
+from gpsuite.experiments.base import require
+from gpsuite.experiments.settings import Count, Positive, Rule, at_least, between, one_of, unique
 from gpsuite.experiments.tasks import plain
 from gpsuite.models.classification.training import SEARCH_RANGE
 from gpsuite.models.config import ModelSpec
-from gpsuite.seeds import derived_seed
 
+CLASSIFIER = "classifier"  # trait: class probabilities from a latent Gaussian process
+GAUSSIAN_LATENT = (
+    "gaussian latent posterior"  # trait: all that a certified range needs, however it was trained
+)
+AT_HYPERPARAMETERS = "approximates at given hyperparameters"  # trait: `inference` names the approximation
 AGREEMENT = 1e-3  # trained for some steps only, then searched up to a tolerance: last bits grow
 SCALINGS = ("none", "all", "train", "pixels")
 
+Axes = dict[str, str | int | float]
+Metrics = dict[str, float | int | str | bool | None]
 
 two_or_none = Rule(
     lambda names: len(names) in (0, 2) and len(set(names)) == len(names),
@@ -33,22 +38,31 @@ in_search_range = Rule(
     lambda value: SEARCH_RANGE[0] < value <= SEARCH_RANGE[1],
     f"must be above {SEARCH_RANGE[0]:g} and at most {SEARCH_RANGE[1]:g}",
 )
+increasing_pair = Rule(
+    lambda ends: not ends or (len(ends) == 2 and ends[0] < ends[1]),
+    "two increasing numbers, or [] for every input's own range",
+)
 Radius = Annotated[float, Rule(lambda value: 0 <= value < math.inf, "a radius must be a number of 0 or more")]
 
 
+@dataclass
 class ChosenPoints:
-    """Settings that name test rows: those in `points`, or the first `count`."""
+    """Settings that name test rows.
 
-    test_rows: int
-    points: list[int]
-    count: int
+    Attributes:
+        points: test rows; empty: the first `count`.
+        count: how many, if `points` is empty.
+    """
 
-    def refuse_absent_points(self) -> None:
-        """Refuse test rows that there are not."""
-        last = self.test_rows - 1
+    points: Annotated[list[int], unique]
+    count: Count
+
+    def refuse_absent_points(self, test_rows: int) -> None:
+        """Raise UserError if a test row does not exist."""
         for point in self.points:
-            require(0 <= point <= last, "points", point, f"the test rows are numbered 0 to {last}")
-        require(self.count <= self.test_rows, "count", self.count, f"must be 1 to {self.test_rows}")
+            told = f"the test rows are numbered 0 to {test_rows - 1}"
+            require(0 <= point < test_rows, "points", point, told)
+        require(self.count <= test_rows, "count", self.count, f"must be 1 to {test_rows}")
 
     @property
     def chosen_points(self) -> list[int]:
@@ -73,9 +87,8 @@ class TrainingSettings:
     test_rows: Count
     classes: Annotated[list[str], two_or_none]
     start_variance: Positive
-    start_lengthscale: Annotated[
-        float, between(1e-3, 1e3)
-    ]  # from farther off the search would leave its range
+    # from farther off the search would leave its range
+    start_lengthscale: Annotated[float, between(1e-3, 1e3)]
     largest_variance: Annotated[float, in_search_range]
 
     def check(self) -> None:
@@ -98,68 +111,28 @@ class ClassifierSettings(TrainingSettings):
     scaling: Annotated[str, one_of(SCALINGS)]
 
 
-# What the tasks of the family have in common: a trained classifier, by all that decides it.
+class MethodParams(Protocol):
+    """What decides a method's numbers: often its options."""
 
-
-@dataclass(frozen=True)
-class GPCParams:
-    """A method without its name: see `GPCOptions`."""
-
-    builder: str
-    inference: str
-    link: str
-
-    @classmethod
-    def of(cls, options: MethodOptions) -> GPCParams:
-        """Return the parameters of a method of this family.
-
-        Raises:
-            TypeError: if the method is another family's.
-        """
-        if isinstance(options, MinibatchGPCOptions):
-            link = "probit" if options.inference == "gwi" else "logistic"
-            training = {each.name: getattr(options, each.name) for each in fields(MinibatchTraining)}
-            return MinibatchParams(options.builder, options.inference, link, MinibatchTraining(**training))
-        if not isinstance(options, GPCOptions):
-            raise TypeError(f"{options.title} is no Gaussian process classifier")
-        return cls(options.builder, options.inference, options.link)
-
-
-@dataclass(frozen=True)
-class MinibatchTraining:
-    """How a sparse classifier is trained; attributes as `MinibatchGPCOptions`."""
-
-    inducing: float
-    prior_evaluations: int
-    validation_share: float
-    epochs: int
-    patience: int
-    batch: int
-    learning_rate: float
-
-
-@dataclass(frozen=True)
-class MinibatchParams(GPCParams):
-    """A method that is trained by minibatches; its link is that of two classes."""
-
-    training: MinibatchTraining
+    @property
+    def builder(self) -> str:
+        """Name of the method in `METHODS`."""
 
 
 @dataclass(frozen=True)
 class ClassifierParams:
-    """All that decides a trained classifier except the dataset.
+    """All that decides a trained classifier except the dataset; further fields as in `ClassifierSettings`.
 
     Attributes:
-        method: inference and link.
+        method: what its method makes of its options (`ClassifierMethod.decides`).
         version: of the method.
         kernel: its name.
         ard: one lengthscale per input.
         draw_seed: of the random choice of training and test rows; the same for every method.
         evaluations: of the marginal likelihood in training, at most.
-        train_rows: as every other field, of `ClassifierSettings`.
     """
 
-    method: GPCParams
+    method: MethodParams
     version: int
     kernel: str
     ard: bool
@@ -194,36 +167,3 @@ class ClassifierTask(Protocol):
     @property
     def model(self) -> ClassifierParams:
         """What decides the classifier."""
-
-
-def classifier_params(
-    request: Request[object],
-    settings: ClassifierSettings,
-    options: MethodOptions,
-    draw: int,
-    evaluations: int,
-) -> ClassifierParams:
-    """Return the parameters of a trained classifier.
-
-    Args:
-        request: the validated request.
-        settings: its classifier settings.
-        options: of the method.
-        draw: number of the random choice of rows.
-        evaluations: of the marginal likelihood in training, at most.
-    """
-    return ClassifierParams(
-        method=GPCParams.of(options),
-        version=options.method.version,
-        kernel=request.model.kernel,
-        ard=request.model.ard,
-        draw_seed=derived_seed(request.seed, "draw", draw),
-        evaluations=evaluations,
-        train_rows=settings.train_rows,
-        test_rows=settings.test_rows,
-        classes=settings.classes,
-        start_variance=settings.start_variance,
-        start_lengthscale=settings.start_lengthscale,
-        largest_variance=settings.largest_variance,
-        scaling=settings.scaling,
-    )

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gpsuite.experiments.base import Record
-from gpsuite.experiments.guarantee import answer, summary_classes
+from gpsuite.experiments.guarantee import answer, summary
 from gpsuite.experiments.guarantee.answer import (
     _band_sentences,
     _interval_sentences,
@@ -18,7 +18,7 @@ from gpsuite.experiments.guarantee.answer import (
     range_sentences,
 )
 from gpsuite.experiments.guarantee.checks import HOLDS, row_checks
-from gpsuite.experiments.guarantee.summary_classes import _judged_sentences, _row_sentences
+from gpsuite.experiments.guarantee.summary import _judged_sentences, _row_sentences
 from gpsuite.methods.conformal import jackknife_plus
 from gpsuite.methods.pac_bayes.kl_inverse import kl_inverse
 
@@ -128,9 +128,9 @@ def test_copies_of_test_rows_are_said_to_be_left_out_too(repeated: int, told: bo
 def test_a_reason_that_holds_at_every_row_is_given_once() -> None:
     empty: dict[str, Any] = {"certified": [0.0, 0.0], "certified_bounds": [0.0, 0.0], "searched": 9}
     lines = [line for line in said_of_classes(**empty, stated=9) if line.startswith("Certified: ")]
-    assert len(lines) == 1 and lines[0].endswith(f"at any of 10 test rows: {summary_classes.STATED}.")
+    assert len(lines) == 1 and lines[0].endswith(f"at any of 10 test rows: {summary.STATED}.")
     lines = [line for line in said_of_classes(**empty, stated=8) if line.startswith("Certified: ")]
-    assert len(lines) == 2 and not any(summary_classes.STATED in line for line in lines)
+    assert len(lines) == 2 and not any(summary.STATED in line for line in lines)
 
 
 @pytest.mark.parametrize(("share", "drawn"), [(0.0, []), (0.1, ["certified"])])
@@ -140,14 +140,14 @@ def test_a_figure_of_nothing_is_not_drawn(
     record = made_up({}, certified=np.array([share, 0.0]))
     record.axes = {"part": "judged"}
     found: list[str] = []
-    monkeypatch.setattr(summary_classes, "_draw_certified", lambda *_: found.append("certified"))
+    monkeypatch.setattr(summary, "_draw_certified", lambda *_: found.append("certified"))
     for name in ("row_checks", "_judged_sentences", "violations"):
-        monkeypatch.setattr(summary_classes, name, lambda *_: [])
+        monkeypatch.setattr(summary, name, lambda *_: [])
     for name in ("heading", "load", "tell"):
-        monkeypatch.setattr(summary_classes, name, lambda *_: "")
+        monkeypatch.setattr(summary, name, lambda *_: "")
     request = SimpleNamespace(require_dataset=lambda: None)
     report: Any = SimpleNamespace(records=lambda: [record], request=request, settings=settings())
-    summary_classes.summarise_classes(report)
+    summary._summarise_classes(report)
     assert found == drawn
 
 
@@ -179,11 +179,11 @@ def test_ranges_are_told_of_the_row_that_moves_most(monkeypatch: pytest.MonkeyPa
     report: Any = SimpleNamespace(
         request=SimpleNamespace(require_dataset=lambda: None), settings=SimpleNamespace(tolerances=[0.1])
     )
-    monkeypatch.setattr(summary_classes, "load", lambda _: DATA)
+    monkeypatch.setattr(summary, "load", lambda _: DATA)
     said = " ".join(_row_sentences(report, made_up({}, ranges=ranges, effects=effects, **rows)))
     assert "stays above 0.456 for all" in said
     two: Any = SimpleNamespace(**{**vars(DATA), "input_names": ("a", "b")})
-    monkeypatch.setattr(summary_classes, "load", lambda _: two)
+    monkeypatch.setattr(summary, "load", lambda _: two)
     effects = np.array([[0.5, 0.2], [-0.5, 0.2]])  # the first decides, this way here and that way there
     said = " ".join(_row_sentences(report, made_up({}, ranges=ranges, effects=effects, **rows)))
     assert "moves the probability on average: a (0.500), b (0.200)" in said

@@ -51,10 +51,10 @@ def test_probabilities_are_proved_of_moved_numbers_only(tmp_path: Path, classes:
     ranges = probability_ranges(model, x, [0.7], Searches(Budget(), 300), 0.01)[:, 0]
     steps = [proved_safe(model, each, [0.7], Searches(Budget(), 300)) for each in x]
     for row, point in enumerate(x):
-        own = int(np.argmax(class_probabilities(model.posterior, point[None])[0]))
+        own = int(np.argmax(class_probabilities(model, point[None])[0]))
         line = np.tile(point, (201, 1))
         line[:, dose] += np.linspace(-0.7, 0.7, 201)
-        reached = class_probabilities(model.posterior, line)
+        reached = class_probabilities(model, line)
         low, high = reached[:, own].min(), reached[:, own].max()
         assert low - 0.03 < ranges[row, 0] <= low + 1e-9 and high - 1e-9 <= ranges[row, 1] < high + 0.03
         assert steps[row] == np.all(np.argmax(reached, axis=1) == own)

@@ -20,7 +20,6 @@ from gpsuite.errors import UserError
 from gpsuite.experiments.base import Record, SharedWork
 from gpsuite.experiments.guarantee.checks import Searches
 from gpsuite.experiments.guarantee.classification import (
-    Classifier,
     check_classes,
     class_probabilities,
     input_effects,
@@ -34,8 +33,9 @@ from gpsuite.experiments.guarantee.regression import check_rows
 from gpsuite.experiments.guarantee.run import _certified
 from gpsuite.experiments.guarantee.saved import FOLDER, SavedClassifier, write_model
 from gpsuite.experiments.guarantee.saved import load as load_model
-from gpsuite.experiments.guarantee.summary_classes import STATED, range_sentences
+from gpsuite.experiments.guarantee.summary import STATED, probability_sentences
 from gpsuite.experiments.guarantee.tasks import JudgedClassesTask, Learning
+from gpsuite.experiments.robustness.classifiers import Classifier
 from gpsuite.methods.robustness.multiclass.multiclass_search import MultiClassSearch
 
 LEARNING = Learning(
@@ -137,23 +137,23 @@ def test_the_kept_classifiers_rows_are_checked_before_any_work(tmp_path: Path) -
 
 
 def test_ranges_hold_what_the_model_says(kept: Classifier) -> None:
-    predicted = np.argmax(class_probabilities(kept.posterior, kept.problem.X), axis=1)
+    predicted = np.argmax(class_probabilities(kept, kept.problem.X), axis=1)
     each = np.unique(predicted, return_index=True)[1]  # of two classes one is bounded through the other
     scaled, tolerances = kept.problem.X[each[:2]], [0.1, 0.4]
     ranges = probability_ranges(kept, scaled, tolerances, searches(), 0.02)
     rng = np.random.default_rng(0)
     for row, x in enumerate(scaled):
-        own = int(np.argmax(class_probabilities(kept.posterior, x[None])[0]))
+        own = int(np.argmax(class_probabilities(kept, x[None])[0]))
         for place, radius in enumerate(tolerances):
             near = x + rng.uniform(-radius, radius, (300, 2))
-            values = class_probabilities(kept.posterior, near)[:, own]
+            values = class_probabilities(kept, near)[:, own]
             assert ranges[row, place, 0] <= values.min() + 1e-9  # the softmax cubature's own rounding
             assert values.max() - 1e-9 <= ranges[row, place, 1]
             assert ranges[row, place, 1] - ranges[row, place, 0] < np.ptp(values) + 0.1
 
 
 def test_what_is_called_safe_keeps_its_class(kept: Classifier) -> None:
-    probabilities = class_probabilities(kept.posterior, kept.problem.X)
+    probabilities = class_probabilities(kept, kept.problem.X)
     surest, least = (kept.problem.X[pick(probabilities.max(axis=1))] for pick in (np.argmax, np.argmin))
     tolerances = [0.01, 0.1, 50.0]
     assert proved_safe(kept, surest, tolerances, searches()) >= 1
@@ -168,7 +168,7 @@ def test_what_is_called_safe_keeps_its_class(kept: Classifier) -> None:
 def test_a_cubature_whose_error_is_stated_proves_nothing(
     kept: Classifier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    probabilities = class_probabilities(kept.posterior, kept.problem.X)
+    probabilities = class_probabilities(kept, kept.problem.X)
     surest = kept.problem.X[np.argmax(probabilities.max(axis=1))]
     build = MultiClassSearch.__init__
 
@@ -201,10 +201,10 @@ def test_only_ranges_that_are_proved_are_called_so(lows: list[float], said: str)
     arrays = {"ranges": ranges, "effects": np.ones((2, 1)), "examples": np.zeros(0), "outside": np.zeros(2)}
     record = Record("k", "e", "", {}, "done", "", {}, {}, arrays=arrays)
     data: Any = SimpleNamespace(level_inputs=frozenset())
-    assert next(range_sentences(record, data, [0.1])) == said
+    assert next(probability_sentences(record, data, [0.1])) == said
     data.level_inputs = frozenset({"a=b"})
     numbers = "every input that is a number (categories stay) is"
-    assert next(range_sentences(record, data, [0.1])) == said.replace("every input is", numbers)
+    assert next(probability_sentences(record, data, [0.1])) == said.replace("every input is", numbers)
 
 
 def test_the_input_that_labels_follow_decides(kept: Classifier) -> None:
@@ -221,9 +221,7 @@ def test_round_trip_is_bitwise(dataset: PreparedDataset, kept: Classifier, tmp_p
     assert (read.categories, read.reading) == (saved.categories, saved.reading)
     for name, column in saved.predict(X).columns().items():
         assert np.array_equal(read.predict(X).columns()[name], column), name
-    assert saved.predict(X).probabilities == pytest.approx(
-        class_probabilities(kept.posterior, kept.scaled(X))
-    )
+    assert saved.predict(X).probabilities == pytest.approx(class_probabilities(kept, kept.scaled(X)))
     assert read.predict(X).labels == kept.labels == tuple(f"class{n}" for n in range(len(kept.labels)))
 
 

@@ -39,14 +39,15 @@ def task_of(params: Any, dataset: Any = None) -> Any:
 def judged_classes(monkeypatch: pytest.MonkeyPatch, groups: Array | None) -> Outcome:
     """Of 8 test rows the last two are wrong; the class of all others but the sixth stays at both tolerances."""
     guessed, steps = np.repeat([0, 1], [6, 2]), [2, 2, 2, 2, 2, 0, 2, 2]
+    truth = np.zeros(8, dtype=np.int64)
     problem = SimpleNamespace(
+        test_classes=truth,
         X_test=np.arange(8)[:, None],
         y=np.zeros(20),
         test_rows=np.arange(20, 28),
         train_rows=np.arange(20),
     )
-    truth = np.zeros(8, dtype=np.int64)
-    model = SimpleNamespace(problem=problem, posterior=None, test_classes=truth, labels=("a", "b"))
+    model = SimpleNamespace(problem=problem, posterior=None, labels=("a", "b"))
     monkeypatch.setattr(run, "judged_classifier", lambda *_: model)
     monkeypatch.setattr(run, "class_probabilities", lambda *_: np.eye(2)[guessed])
     monkeypatch.setattr(run, "proved_safe", lambda model, x, *_: steps[int(x[0])])

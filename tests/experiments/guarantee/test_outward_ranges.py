@@ -13,12 +13,12 @@ from gpsuite.budget import Budget
 from gpsuite.data.splits import Standardiser
 from gpsuite.experiments.guarantee import regression
 from gpsuite.experiments.guarantee.checks import Searches
-from gpsuite.experiments.guarantee.classification import _complement
+from gpsuite.experiments.robustness.judging import complement
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.1, 0.3), (1e-20, 0.7), (0.0, 1.0), (1e-21, 1e-20)])
 def test_the_other_class_has_a_range_that_is_no_narrower(low: float, high: float) -> None:
-    first, last = _complement(low, high)
+    first, last = complement(low, high)
     assert Fraction(first) <= 1 - Fraction(high) < 1 - Fraction(low) <= Fraction(last)
 
 

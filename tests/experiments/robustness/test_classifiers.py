@@ -15,19 +15,20 @@ from gpsuite.data.spec import CsvSpec
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import SharedWork
 from gpsuite.experiments.robustness.classifiers import (
-    cut_short,
+    Classifier,
+    Problem,
+    classifier_method,
     median_distance,
     model_metrics,
     read_problem,
-    train,
-    trained_classes,
     trained_classifier,
 )
-from gpsuite.experiments.robustness.tasks import ClassifierParams, GPCParams
+from gpsuite.experiments.robustness.methods import gpc, train_by_likelihood
+from gpsuite.experiments.robustness.tasks import ClassifierParams
 from gpsuite.models.classification.approximation import NotConvergedError
 
 MODEL = ClassifierParams(
-    method=GPCParams("gpc", "laplace", "probit"),
+    method=gpc("laplace", "probit"),
     version=1,
     kernel="squared_exponential",
     ard=True,
@@ -116,36 +117,44 @@ def test_training_rows_of_one_class_are_refused(tmp_path: Path) -> None:
 def test_a_group_trains_once_and_remembers_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data, shared = dataset("synthetic2d", tmp_path), SharedWork()
     first = trained_classifier(data, MODEL, shared)
-    assert trained_classifier(data, replace(MODEL), shared)[1] is first[1]
-    assert trained_classifier(data, replace(MODEL, evaluations=2), shared)[1] is not first[1]
-    assert first[1].evaluations == 4
-    assert not cut_short(first[1], MODEL)
-    assert cut_short(train(first[0], MODEL, Budget(evaluations=2)), MODEL)
+    assert trained_classifier(data, replace(MODEL), shared) is first
+    assert trained_classifier(data, replace(MODEL, evaluations=2), shared) is not first
+    assert first.trained.evaluations == 4
+    assert not first.trained.cut_short
+    assert train_by_likelihood(first.problem, MODEL, Budget(evaluations=2)).cut_short
     calls = []
 
     def fail(*_: Any) -> None:
         calls.append(1)
         raise NotConvergedError("no start")
 
-    monkeypatch.setattr("gpsuite.experiments.robustness.classifiers.train", fail)
+    method: Any = classifier_method(MODEL.method)
+    failing = replace(method, train=fail)
+    monkeypatch.setattr("gpsuite.experiments.robustness.classifiers.classifier_method", lambda _: failing)
     for _ in range(2):
         with pytest.raises(NotConvergedError, match="no start"):
             trained_classifier(data, replace(MODEL, evaluations=3), shared)
     assert len(calls) == 1
 
 
+def searched(problem: Problem, model: ClassifierParams, evaluations: int) -> Classifier:
+    found = train_by_likelihood(problem, model, Budget(evaluations=evaluations))
+    return Classifier(problem, model, found)
+
+
 def test_the_start_is_a_median_distance_and_the_box_ends_the_variance(tmp_path: Path) -> None:
     assert median_distance(np.array([[0.0], [1.0], [4.0]])) == 3.0
     assert median_distance(np.zeros((3, 1))) == 1.0
     problem = read_problem(dataset("synthetic2d", tmp_path), MODEL)
-    start = train(problem, replace(MODEL, start_lengthscale=0.5), Budget(evaluations=1)).hyperparameters
+    start = searched(problem, replace(MODEL, start_lengthscale=0.5), 1).trained.hyperparameters
+    assert start is not None
     assert start.lengthscales == pytest.approx((0.5 * median_distance(problem.X),) * 2)
-    boxed = train(problem, replace(MODEL, largest_variance=3.0), Budget(evaluations=30))
-    free = train(problem, MODEL, Budget(evaluations=30))
-    assert boxed.hyperparameters.variance <= 3.0 * (1 + 1e-12) < free.hyperparameters.variance
-    metrics = model_metrics(problem, free)
-    assert 0.9 <= metrics["test_accuracy"] <= 1.0
-    assert metrics["evaluations_used"] == free.evaluations
+    boxed = searched(problem, replace(MODEL, largest_variance=3.0), 30)
+    free = searched(problem, MODEL, 30)
+    assert boxed.posterior.variance <= 3.0 * (1 + 1e-12) < free.posterior.variance
+    metrics = model_metrics(free)
+    assert metrics["test_accuracy"] is not None and 0.9 <= metrics["test_accuracy"] <= 1.0
+    assert metrics["evaluations_used"] == free.trained.evaluations
 
 
 def test_a_table_with_one_or_three_classes_is_the_users_mistake(
@@ -170,8 +179,8 @@ def test_a_table_with_one_or_three_classes_is_the_users_mistake(
 def test_inputs_of_a_scale_beyond_the_search_name_the_setting(tmp_path: Path) -> None:
     data, far = dataset("synthetic2d", tmp_path), replace(MODEL, start_lengthscale=1e9)
     with pytest.raises(UserError, match=r"training starts at variance 1 .*\n.* need scaling=train") as caught:
-        train(read_problem(data, far), far, Budget(evaluations=1))
+        train_by_likelihood(read_problem(data, far), far, Budget(evaluations=1))
     assert caught.value.key == "scaling"
     digits = dataset("digits", tmp_path)
     with pytest.raises(UserError, match="need scaling=train"):
-        trained_classes(digits, replace(far, classes=["0", "1", "2"]), SharedWork())
+        trained_classifier(digits, replace(far, classes=["0", "1", "2"]), SharedWork())

@@ -92,15 +92,15 @@ def test_the_range_holds_at_sampled_points_and_both_definitions_are_kept() -> No
     shared = SharedWork()
     metrics = run_delta(task, shared).metrics
     numbers = {name: float(value) for name, value in metrics.items() if isinstance(value, int | float)}
-    problem, trained = task_classifier(task, shared)
-    x = problem.X_test[task.params.point]
+    classifier = task_classifier(task, shared)
+    x = classifier.problem.X_test[task.params.point]
     rng = np.random.default_rng(0)
-    found = trained.fit.posterior.probability(x + rng.uniform(-1.4, 1.4, (2000, 2)))
+    found = classifier.posterior.probability(x + rng.uniform(-1.4, 1.4, (2000, 2)))
     assert numbers["minimum_proved"] <= found.min()
     assert found.max() <= numbers["maximum_proved"]
     assert numbers["delta"] >= np.ptp(found) - 1e-3  # the attack beats random points, nearly
     assert numbers["delta"] == pytest.approx(numbers["maximum"] - numbers["minimum"])
-    p = trained.fit.posterior.probability(x[None])[0]
+    p = classifier.posterior.probability(x[None])[0]
     assert numbers["deviation"] == pytest.approx(max(numbers["maximum"] - p, p - numbers["minimum"]))
     assert numbers["delta_proved"] - numbers["delta"] <= 2 * task.params.tolerance + 1e-9
 

@@ -248,12 +248,12 @@ def hmc_task() -> Task[Any]:
 
 def test_an_exact_approximation_has_no_distance_and_the_other_has() -> None:
     task = hmc_task()
-    problem, trained = task_classifier(task, SharedWork())
-    posteriors = approximations(problem, trained, task.params)
+    classifier = task_classifier(task, SharedWork())
+    problem, posteriors = classifier.problem, approximations(classifier, task.params)
     assert set(posteriors) == {"laplace", "ep"}
-    assert posteriors["ep"].variance == posteriors["laplace"].variance == trained.hyperparameters.variance
+    assert posteriors["ep"].variance == posteriors["laplace"].variance == classifier.posterior.variance
     latents: Any = latents_of(posteriors["ep"], problem.X_test)
-    gold = gold_standard(latents, trained, np.random.default_rng(1))
+    gold = gold_standard(latents, classifier.posterior.link, np.random.default_rng(1))
     near, far = (distances(posteriors[name], problem.X_test, gold) for name in ("ep", "laplace"))
     for distance in DISTANCES:
         assert near[distance].shape == (8,)

@@ -12,17 +12,17 @@ import pytest
 
 from gpsuite.budget import Budget
 from gpsuite.experiments.base import Record
+from gpsuite.experiments.robustness import judging
 from gpsuite.experiments.robustness import safety_runs as any_checks
-from gpsuite.experiments.robustness import safety_runs as any_points
+from gpsuite.experiments.robustness.classifiers import Classifier, Trained
+from gpsuite.experiments.robustness.judging import attacked, certificate_decides, decided
+from gpsuite.experiments.robustness.methods import gpc
 from gpsuite.experiments.robustness.records import write_certificates
 from gpsuite.experiments.robustness.safety import candidates_lower_boxes, check_statistics
 from gpsuite.experiments.robustness.safety_runs import (
-    _decides,
-    _identity,
-    attacked,
     candidate_boxes,
     compare_closed_form,
-    decided,
+    identity,
     points_outside,
     prop1_gap,
     sampled,
@@ -112,7 +112,7 @@ def test_a_certificate_out_of_time_claims_little_and_says_so(monkeypatch: pytest
         assert budget.seconds is not None and 0 < budget.seconds <= 1000
         return certify(*given, budget=Budget(seconds=0.0), **more)
 
-    monkeypatch.setattr(any_points, "certify", hurried)
+    monkeypatch.setattr(judging, "certify", hurried)
     folder = run("safety", "method=laplace", "check_points=0", "count=1", "budget.seconds=1000")
     [row] = pd.read_csv(folder / "tables" / "safety_points.csv").to_dict("records")
     assert (row["certified_min"], row["certified_max"]) == (0.0, 1.0)
@@ -311,13 +311,10 @@ def made_up_candidate_boxes(kernel: str, radius: float) -> dict[str, int | None]
     X, y = two_classes(0)
     posterior = fitted_posterior("laplace", kernel)[0]
     problem = SimpleNamespace(X=X, y=y)
-    trained = SimpleNamespace(
-        fit=SimpleNamespace(posterior=posterior), hyperparameters=Hyperparameters(2.5, (0.8, 1.7))
-    )
-    model = SimpleNamespace(
-        method=SimpleNamespace(inference="laplace"), spec=ModelSpec(kernel=kernel, ard=True)
-    )
-    return candidate_boxes(problem, trained, model, linf_ball([0.2, 0.1], radius))  # type: ignore[arg-type]
+    model = SimpleNamespace(method=gpc("laplace", "probit"), spec=ModelSpec(kernel=kernel, ard=True))
+    trained = Trained(posterior, Hyperparameters(2.5, (0.8, 1.7)))
+    classifier = Classifier(problem, model, trained)  # type: ignore[arg-type]
+    return candidate_boxes(classifier, linf_ball([0.2, 0.1], radius))
 
 
 def test_candidates_lower_the_boxes_of_the_papers_bound(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -370,9 +367,10 @@ def test_a_point_is_right_where_its_own_label_is_predicted(
     point: int, probability: float, predicted: str, correct: bool
 ) -> None:
     problem: Any = SimpleNamespace(
-        y_test=np.array([-1.0, 1.0]), test_rows=np.array([7, 9]), label_names=("no", "yes")
+        test_classes=np.array([0, 1]), test_rows=np.array([7, 9]), label_names=("no", "yes")
     )
-    found = _identity(problem, point, SimpleNamespace(probability=probability))  # type: ignore[arg-type]
+    search: Any = SimpleNamespace(centre=SimpleNamespace(value=probability))
+    found = identity(problem, point, judging._BinaryPoint(search))
     assert (found["row"], found["label"]) == ((7, "no"), (9, "yes"))[point]
     assert (found["predicted"], found["correct"]) == (predicted, correct)
 
@@ -394,4 +392,4 @@ def test_a_certificate_decides_by_its_own_bound_or_witness(
         centre=SimpleNamespace(sign=sign, tied=False), verdict=SimpleNamespace(status=status)
     )
     both: Any = (claim, other) if sign < 0 else (other, claim)
-    assert _decides(found, *both) == decides
+    assert certificate_decides(found, *both) == decides

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from gpsuite.data.splits import DifferentRows
-from gpsuite.experiments.robustness import safety_runs as safety_run
+from gpsuite.experiments.robustness import judging
 from gpsuite.methods.pac_bayes.evaluation import cautious_upper_bound
 from gpsuite.statistics.estimates import clopper_pearson
 from tests.experiments.robustness.safety_runs import gpsuite, run
@@ -72,14 +72,14 @@ def test_nothing_is_said_of_new_rows_where_some_failed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The rows that fail are no random ones, so neither are the others."""
-    attacked = safety_run.attacked
+    attacked = judging.attacked
 
     def fails(search: Any, region: Any, found: Any, number: int, starts: int) -> Any:
         if number == 1:
             raise RuntimeError("a hard point")
         return attacked(search, region, found, number, starts)
 
-    monkeypatch.setattr(safety_run, "attacked", fails)
+    monkeypatch.setattr(judging, "attacked", fails)
     words = ("experiment=robustness/safety", "scale=smoke", "parallel=serial", *QUICK, "count=10")
     assert gpsuite("run", *words) == 1
     said = capsys.readouterr().out

@@ -13,13 +13,13 @@ import pytest
 
 from gpsuite.config.request import read_request
 from gpsuite.experiments.base import Record
+from gpsuite.experiments.robustness.judging import named
 from gpsuite.experiments.robustness.safety import (
     certified_sentences,
     margin_statistics,
     point_statistics,
     summary_table,
 )
-from gpsuite.experiments.robustness.safety_class_runs import _named
 from gpsuite.rounding import rounded
 from tests.experiments.robustness.safety_runs import gpsuite, run
 
@@ -89,7 +89,7 @@ def test_a_search_without_boxes_has_its_certificates_bounds() -> None:
 def test_digits_of_three_classes(capsys: pytest.CaptureFixture[str]) -> None:
     """With both methods asked for, the one there is is used, and the user told."""
     folder = run("safety", "classes=[3,5,8]", "radius=0.05", "count=1", "boxes=40")
-    assert "expectation propagation is for two classes" in capsys.readouterr().err
+    assert "EP is for two classes" in capsys.readouterr().err
     table = pd.read_csv(folder / "tables" / "safety_points.csv")
     assert set(table["label"].astype(str)) <= {"3", "5", "8"}
 
@@ -177,7 +177,7 @@ def test_an_attack_below_a_proved_margin_is_a_contradiction(
 @pytest.mark.parametrize(
     ("classes", "changed", "words", "message"),
     [
-        (3, {}, ["method=ep"], "expectation propagation is for two classes; use method=laplace"),
+        (3, {}, ["method=ep"], "EP is for two classes; use method=laplace"),
         (
             4,
             {},
@@ -220,14 +220,11 @@ def test_many_numbers_may_be_amounts(capsys: pytest.CaptureFixture[str]) -> None
 @pytest.mark.parametrize("names", [("-1", "0", "1"), ("8", "1", "0"), ("a and 1", "class 0", "b")])
 def test_a_class_is_named_once(names: tuple[str, ...]) -> None:
     """A name may be the number of another class."""
-    found = cast(Any, SimpleNamespace(problem=SimpleNamespace(label_names=names)))
     for number, name in enumerate(names):
-        assert _named(f"class {number} is ahead by 1.5", found) == f"class {name} is ahead by 1.5"
+        assert named(f"class {number} is ahead by 1.5", names) == f"class {name} is ahead by 1.5"
     tie = "tie within 1e-09 between classes {} and {} at the point itself"
-    assert _named(tie.format(2, 0), found) == tie.format(names[2], names[0])
-    assert _named("a class probability at the point is not finite", found).startswith(
-        "a class probability at"
-    )
+    assert named(tie.format(2, 0), names) == tie.format(names[2], names[0])
+    assert named("a class probability at the point is not finite", names).startswith("a class probability at")
 
 
 @pytest.mark.parametrize(("decides", "share"), [(False, 0.0), (True, 1.0)])

@@ -1,0 +1,462 @@
+"""What is searched and certified around a point, the same for classifiers of two and of several classes.
+
+All calls of the experiments into the searches and certificates of class probabilities are here. A point follows the
+probability of one class: of two the second one's, of several the predicted one's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from gpsuite.arrays import FloatArray, IntArray
+from gpsuite.budget import Budget
+from gpsuite.data.loading import PreparedDataset
+from gpsuite.experiments.robustness.classifiers import Classifier
+from gpsuite.methods.robustness.certificates.certificate import Claim, Origin, pack
+from gpsuite.methods.robustness.certificates.certify import certify
+from gpsuite.methods.robustness.certificates.joint.certificate import (
+    JointCertificate,
+    JointOrigin,
+    pack_joint,
+)
+from gpsuite.methods.robustness.certificates.joint.certify import certify_classes
+from gpsuite.methods.robustness.certificates.joint.quantity import ClassQuantity
+from gpsuite.methods.robustness.decision import HALF, Verdict, binary_contest, judge
+from gpsuite.methods.robustness.explain.lines import Lines, binary_lines, softmax_lines
+from gpsuite.methods.robustness.multiclass.multiclass_search import MultiClassSearch, margin_attack
+from gpsuite.methods.robustness.search.attacks import strong_attack
+from gpsuite.methods.robustness.search.branch_and_bound import Extremum
+from gpsuite.methods.robustness.search.regions import Region
+from gpsuite.methods.robustness.verdict import PointSearch, ProbabilityRange
+from gpsuite.models.classification.approximation import GPCPosterior
+from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
+from gpsuite.seeds import stream
+
+BOUND = "rkhs_taylor"
+# a class' number in the reasons of `MultiClassSearch`
+_NUMBER = re.compile(
+    r"(?<=class )\d+(?= is ahead)|(?<=between classes )\d+(?= and \d)|(?<= and )\d+(?= at the point)"
+)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of the searches of one point.
+
+    Attributes:
+        tolerance: largest gap between attained and proved probability.
+        starts: of the attack.
+        point: number of the test row, which seeds the attack.
+    """
+
+    tolerance: float
+    starts: int
+    point: int
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """What was found around a point.
+
+    Attributes:
+        verdict: on the point's class.
+        minimum: of the followed class' probability.
+        maximum: of the same.
+        searches: all of them, those of leads included.
+        attack: what the attack reached, and whether it succeeds.
+        known: further metrics.
+        leads: what was found of the lead over each rival that was searched; of two classes none.
+        detail: what `certify` needs of the search itself.
+    """
+
+    verdict: Verdict
+    minimum: Extremum
+    maximum: Extremum
+    searches: Sequence[Extremum]
+    attack: Mapping[str, Any]
+    known: Mapping[str, Any] = field(default_factory=dict)
+    leads: Mapping[int, Extremum] = field(default_factory=dict)
+    detail: Any = None
+
+    @property
+    def limits(self) -> list[str]:
+        """Why searches ended before their goal."""
+        return list(dict.fromkeys(each.reason for each in self.searches if each.status == "budget"))
+
+
+@dataclass(frozen=True, eq=False)
+class Proof:
+    """A certificate.
+
+    Attributes:
+        description: of the certificate.
+        arrays: of the same.
+        lowest: claimed of the followed class' probability.
+        highest: claimed of the same.
+        decides: whether it proves the verdict on its own.
+        out_of_time: whether seconds ended it.
+    """
+
+    description: Mapping[str, Any]
+    arrays: Mapping[str, npt.NDArray[Any]]
+    lowest: float
+    highest: float
+    decides: bool
+    out_of_time: bool
+
+
+class Point(Protocol):
+    """The searches around one scaled point of which some inputs may move."""
+
+    own: int
+    probability: float
+    only_stated: bool  # whether the cubature of the probabilities states its error and proves none
+
+    def stays(self, region: Region, budget: Budget) -> tuple[str, bool, list[str]]:
+        """Return the verdict on the class over a region, whether it is proved, and why the searches ended."""
+
+    def bounds(
+        self, own: int, region: Region, tolerance: float, budget: Budget
+    ) -> tuple[float, float, list[str]]:
+        """Return the proved range of a class' probability, NaN where it is only stated, and why searches ended."""
+
+    def judge(self, region: Region, limits: Limits, budget: Budget) -> Judged:
+        """Search verdict and range, and set an attack against them."""
+
+    def certify(
+        self, judged: Judged, region: Region, most_boxes: int, budget: Budget, origin: Mapping[str, Any]
+    ) -> tuple[Judged, Proof]:
+        """Return the point with what the certificate proves of it, and the certificate."""
+
+
+class View(Protocol):
+    """A posterior of C classes, C = 2 or more."""
+
+    @property
+    def couples(self) -> int:
+        """Latent functions that the posterior's root couples."""
+
+    def probabilities(self, X: FloatArray) -> FloatArray:
+        """Return class probabilities [B, C] at scaled inputs [B, D]."""
+
+    def followed(self, own: int) -> int:
+        """Return the class whose probability is followed at a point of class `own`."""
+
+    def lines(self, points: FloatArray, inputs: IntArray, followed: int) -> Lines:
+        """Return the followed class' probability along each input."""
+
+    def proof_metrics(self, lines: Any) -> dict[str, Any]:
+        """Return what a record says of how sure the probabilities along searched lines are."""
+
+    def around(self, x: FloatArray, free: IntArray, bound: str = BOUND) -> Point:
+        """Return the searches around a scaled point [D] of which inputs [d] may move."""
+
+
+def view(posterior: Any, classes: int) -> View:
+    """Return a posterior of so many classes in the form that the experiments use."""
+    return _TwoClasses(posterior) if classes == 2 else _SeveralClasses(posterior)
+
+
+def classes_of(classifier: Classifier) -> View:
+    """Return the view of a trained classifier."""
+    return view(classifier.posterior, len(classifier.labels))
+
+
+def certificate_origin(
+    dataset: PreparedDataset, classifier: Classifier, point: int, region: Region
+) -> dict[str, Any]:
+    """Return where a point's model and region come from, as a certificate states it."""
+    problem = classifier.problem
+    return {
+        "dataset": dataset.name,
+        "content": dataset.content_hash,
+        "row": int(problem.test_rows[point]),
+        "inputs": tuple(problem.input_names[place] for place in region.free),
+        "inference": classifier.trained.inference,
+        "rows": problem.train_rows.astype(np.int64),
+        "offset": problem.offset,
+        "scale": problem.scale,
+        "X": classifier.stored_inputs,
+        "names": classifier.labels,
+        "targets": problem.y,
+        "sites": classifier.trained.sites,
+    }
+
+
+def named(reason: str, labels: Sequence[str]) -> str:
+    """Return a reason with the dataset's names of the classes."""
+    return _NUMBER.sub(lambda number: labels[int(number[0])], reason)
+
+
+@dataclass(frozen=True, eq=False)
+class _TwoClasses:
+    posterior: GPCPosterior
+    couples: int = 1
+
+    def probabilities(self, X: FloatArray) -> FloatArray:
+        second = self.posterior.probability(X)
+        return np.column_stack([1.0 - second, second])
+
+    def followed(self, own: int) -> int:
+        return 1
+
+    def lines(self, points: FloatArray, inputs: IntArray, followed: int) -> Lines:
+        return binary_lines(self.posterior, points, inputs)
+
+    def proof_metrics(self, lines: Any) -> dict[str, Any]:
+        return {}  # closed probabilities
+
+    def around(self, x: FloatArray, free: IntArray, bound: str = BOUND) -> Point:
+        return _BinaryPoint(PointSearch(self.posterior, x, free, bound))
+
+
+class _BinaryPoint:
+    only_stated = False
+
+    def __init__(self, search: PointSearch) -> None:
+        self.search = search
+        self.probability = search.centre.value
+        self.own = int(self.probability > HALF)
+
+    def stays(self, region: Region, budget: Budget) -> tuple[str, bool, list[str]]:
+        verdict, extremum = self.search.decide(region, budget)
+        return verdict.status, True, [extremum.reason]
+
+    def bounds(
+        self, own: int, region: Region, tolerance: float, budget: Budget
+    ) -> tuple[float, float, list[str]]:
+        found = self.search.range(region, tolerance, budget)
+        low, high = found.minimum.outer, found.maximum.outer
+        if own == 0:
+            low, high = complement(low, high)
+        return low, high, [found.minimum.reason, found.maximum.reason]
+
+    def judge(self, region: Region, limits: Limits, budget: Budget) -> Judged:
+        found = self.search.range(region, limits.tolerance, budget)
+        found = decided(self.search, region, found, budget)
+        found, attack = attacked(self.search, region, found, limits.point, limits.starts)
+        return _of_range(found, attack)
+
+    def certify(
+        self, judged: Judged, region: Region, most_boxes: int, budget: Budget, origin: Mapping[str, Any]
+    ) -> tuple[Judged, Proof]:
+        found: ProbabilityRange = judged.detail
+        about = dict(origin)
+        names, targets = about.pop("names"), about.pop("targets")
+        certificate = certify(
+            self.search.posterior,
+            region,
+            (found.minimum, found.maximum),
+            bound_name=self.search.bounding.name,
+            bound_version=self.search.bounding.version,
+            most_boxes=most_boxes,
+            budget=budget,
+            origin=Origin(**about, classes=(names[0], names[1]), labels=targets),
+        )
+        minimum, maximum = certificate.claims
+        found = found.informed(minimum.outer, maximum.outer, region)
+        out_of_time = bool(certificate.search["out_of_time"])
+        decides = certificate_decides(found, minimum, maximum)
+        proof = Proof(*pack(certificate), minimum.outer, maximum.outer, decides, out_of_time)
+        return _of_range(found, judged.attack), proof
+
+
+def complement(low: float, high: float) -> tuple[float, float]:
+    """Return the range of the other class' probability, outwards by what the difference rounds."""
+    return max(float(np.nextafter(1.0 - high, -1.0)), 0.0), min(float(np.nextafter(1.0 - low, 2.0)), 1.0)
+
+
+def _of_range(found: ProbabilityRange, attack: Mapping[str, Any]) -> Judged:
+    sides = (found.minimum, found.maximum)
+    return Judged(found.verdict, *sides, searches=sides, attack=attack, detail=found)
+
+
+def decided(search: PointSearch, region: Region, found: ProbabilityRange, budget: Budget) -> ProbabilityRange:
+    """Search on for the class only, with what is left, where one half lies between attained and proved value.
+
+    Args:
+        search: of the point.
+        region: where.
+        found: the range; returned as it is if its verdict is not unknown, or if the point itself is tied.
+        budget: that of the range.
+    """
+    if found.verdict.status != "unknown" or found.centre.tied or budget.exhausted:
+        return found
+    verdict, extremum = search.decide(region, budget)
+    if verdict.status == "unknown":
+        return found
+    before = found.side(extremum.sign)
+    spent = replace(extremum, boxes=extremum.boxes + before.boxes, seconds=extremum.seconds + before.seconds)
+    return replace(found.with_side(spent), verdict=verdict)
+
+
+def attacked(
+    search: PointSearch, region: Region, found: ProbabilityRange, number: int, starts: int
+) -> tuple[ProbabilityRange, dict[str, Any]]:
+    """Set the multi-start attack against the range; its success decides where the search left the class open.
+
+    Args:
+        search: of the point.
+        region: where.
+        found: the range.
+        number: of the test row, which seeds the attack.
+        starts: of the attack.
+
+    Returns:
+        the range with its verdict, and what the attack reached.
+    """
+    contest = found.centre.contest
+    rng = stream(0, "attack", number)
+    point, _ = strong_attack(search.posterior, region, contest.sign, starts, rng)
+    reached = float(search.attained(point[None, region.free], contest.sign)[0])
+    towards = found.side(contest.sign)
+    found = found.with_side(towards.informed(towards.outer, reached))
+    succeeds = not found.centre.tied and bool(contest.crossed(reached))
+    if succeeds and found.verdict.status == "unknown":
+        reason = f"class probability {reached:.6g} at the attack's counterexample"
+        found = replace(found, verdict=Verdict("unsafe", reason, point))
+    return found, {"attacked": reached, "attack_succeeds": succeeds}
+
+
+def certificate_decides(found: ProbabilityRange, minimum: Claim, maximum: Claim) -> bool:
+    """Tell whether the certificate alone proves the verdict: its bound that it is safe, its witness that it is not."""
+    claim = minimum if found.centre.sign < 0 else maximum
+    if found.verdict.status == "unsafe":
+        return claim.inner is not None and bool(binary_contest(claim.sign).crossed(claim.inner))
+    return not found.centre.tied and not binary_contest(claim.sign).crossed(claim.outer)
+
+
+@dataclass(frozen=True, eq=False)
+class _SeveralClasses:
+    posterior: MultiClassPosterior
+
+    @property
+    def couples(self) -> int:
+        return self.posterior.n_classes
+
+    def probabilities(self, X: FloatArray) -> FloatArray:
+        return self.posterior.probabilities(X)
+
+    def followed(self, own: int) -> int:
+        return own
+
+    def lines(self, points: FloatArray, inputs: IntArray, followed: int) -> Lines:
+        return softmax_lines(self.posterior, points, inputs, followed)
+
+    def proof_metrics(self, lines: Any) -> dict[str, Any]:
+        return {"probabilities_proved": lines.proof.proved}
+
+    def around(self, x: FloatArray, free: IntArray, bound: str = BOUND) -> Point:
+        return _SeveralPoint(MultiClassSearch(self.posterior, x, free, bound), bound)
+
+
+class _SeveralPoint:
+    def __init__(self, search: MultiClassSearch, bound: str) -> None:
+        self.search, self.bound = search, bound
+        self.own, self.only_stated = search.centre.own, not search.centre.proved
+        self.probability = float(search.centre.values[self.own])
+
+    def stays(self, region: Region, budget: Budget) -> tuple[str, bool, list[str]]:
+        verdict, leads = self.search.decide(region, budget)
+        return verdict.status, self.search.proves(leads.values()), [each.reason for each in leads.values()]
+
+    def bounds(
+        self, own: int, region: Region, tolerance: float, budget: Budget
+    ) -> tuple[float, float, list[str]]:
+        found = self.search.range(own, region, tolerance, budget)
+        sides = found.minimum, found.maximum
+        low, high = (each.outer if self.search.proves(sides) else np.nan for each in sides)
+        return low, high, [each.reason for each in sides]
+
+    def judge(self, region: Region, limits: Limits, budget: Budget) -> Judged:
+        """Judge first the class, then the range of its probability with the boxes that are left."""
+        verdict, leads = self.search.decide(region, budget)
+        verdict, attack, proved = self._attacked(region, verdict, limits)
+        spread = self.search.range(self.own, region, limits.tolerance, budget)
+        searches = (*leads.values(), spread.minimum, spread.maximum)
+        known = {"probabilities_proved": self.search.proves(searches) and proved}
+        judged = Judged(verdict, spread.minimum, spread.maximum, searches, attack, known)
+        return self._with_leads(judged, leads)
+
+    def _with_leads(self, judged: Judged, leads: Mapping[int, Extremum]) -> Judged:
+        """Return the point with leads, and the proved lower bound of p_own - max_j p_j if all rivals were searched."""
+        whole = len(leads) == len(self.search.centre.contests)
+        margin = 2.0 * min(each.outer for each in leads.values()) - 1.0 if whole else None
+        return replace(judged, leads=leads, known={**judged.known, "margin_proved": margin})
+
+    def _attacked(
+        self, region: Region, verdict: Verdict, limits: Limits
+    ) -> tuple[Verdict, dict[str, Any], bool]:
+        """Set an attack against the verdict; `attacked` is the least margin that it surely reached.
+
+        Its success decides where the search left the class open. The last says whether that margin is proved.
+        """
+        search, rng = self.search, stream(0, "attack", limits.point)
+        points, margins, rivals = margin_attack(search, region, limits.starts, rng)
+        best = int(np.argmin(margins))
+        succeeds = not search.centre.undecided and any(
+            contest.crossed(0.5 + 0.5 * margins[best])
+            for contest in search.centre.contests
+            if contest.rival == rivals[best]
+        )
+        if succeeds and verdict.status == "unknown":
+            reason = f"class {rivals[best]} is ahead by {-margins[best]:.6g} at the attack's counterexample"
+            verdict = Verdict("unsafe", reason, region.embed(points[best]))
+        proved = bool(search.bound.at(points[best][None]).proved)
+        return verdict, {"attacked": float(margins[best]), "attack_succeeds": bool(succeeds)}, proved
+
+    def certify(
+        self, judged: Judged, region: Region, most_boxes: int, budget: Budget, origin: Mapping[str, Any]
+    ) -> tuple[Judged, Proof]:
+        claims = [(ClassQuantity(self.own), each) for each in (judged.minimum, judged.maximum)]
+        claims += [(ClassQuantity(self.own, rival), each) for rival, each in judged.leads.items()]
+        about = {name: value for name, value in origin.items() if name != "sites"}
+        certificate = certify_classes(
+            self.search.posterior,
+            region,
+            claims,
+            bound_name=self.bound,
+            most_boxes=most_boxes,
+            budget=budget,
+            origin=JointOrigin(outputs=about.pop("names"), **about),
+        )
+        proved = [stated.claim.outer for stated in certificate.claims]
+        judged = self._informed(judged, region, proved)
+        out_of_time = bool(certificate.search["out_of_time"])
+        decides = self._decides(judged.verdict, certificate)
+        return judged, Proof(*pack_joint(certificate), proved[0], proved[1], decides, out_of_time)
+
+    def _informed(self, judged: Judged, region: Region, proved: Sequence[float]) -> Judged:
+        """Return the point with the certificate's bounds: of the lowest and highest probability, then of the leads.
+
+        A search that its budget ended may know less than the certificate's bound of the whole region.
+        """
+        centre, verdict = self.search.centre, judged.verdict
+        minimum = judged.minimum.informed(proved[0], float(centre.high[self.own]))
+        maximum = judged.maximum.informed(proved[1], float(centre.low[self.own]))
+        leads = {
+            rival: each.informed(bound)
+            for (rival, each), bound in zip(judged.leads.items(), proved[2:], strict=True)
+        }
+        if verdict.status == "unknown" and len(leads) == len(centre.contests):
+            verdict = judge(centre, list(leads.values()), region)
+        return self._with_leads(replace(judged, minimum=minimum, maximum=maximum, verdict=verdict), leads)
+
+    def _decides(self, verdict: Verdict, certificate: JointCertificate) -> bool:
+        """Tell whether the certificate alone proves the verdict: leads that it is safe, a witness that it is not."""
+        claims = {stated.quantity: stated.claim for stated in certificate.claims}
+        centre = self.search.centre
+        leads = [(each, claims.get(ClassQuantity(centre.own, each.rival))) for each in centre.contests]
+        if verdict.status == "unsafe":
+            return any(
+                claim is not None and claim.inner is not None and bool(contest.crossed(claim.inner))
+                for contest, claim in leads
+            )
+        kept = all(claim is not None and not contest.crossed(claim.outer) for contest, claim in leads)
+        return kept and not centre.undecided
