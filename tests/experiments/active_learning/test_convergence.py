@@ -45,7 +45,7 @@ def test_a_smoke_run_decides_every_published_statement(tmp_path: Path) -> None:
     request = request_of("dimensions=[1]")  # what D=2 adds is only time
     found = EXPERIMENTS.get(NAME).summarise(Report(request, records_of(request), tmp_path, "note"))
     values = {statistic.name: statistic.value for statistic in found}
-    folder = Path(__file__).parents[4] / "conf" / "paper"
+    folder = Path(__file__).parents[3] / "conf" / "paper"
     named = {each.statistic for each in read_paper_values(folder) if each.experiment == NAME}
     assert named <= set(values)
     assert values["violations_of_lemma_1[outputs=partial]"] == 0

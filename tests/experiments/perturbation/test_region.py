@@ -1,19 +1,28 @@
+"""What the panels of a region's figure and its table say."""
+
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
+from gpsuite.budget import Budget
 from gpsuite.config.request import read_request
 from gpsuite.data.loading import load
 from gpsuite.engine.keys import task_key
+from gpsuite.engine.runner import run_experiment
 from gpsuite.errors import UserError
-from gpsuite.experiments.base import EXPERIMENTS, Record, Report, SharedWork, Task
+from gpsuite.experiments.base import BUDGET, DONE, EXPERIMENTS, Outcome, Record, Report, SharedWork, Task
 from gpsuite.experiments.perturbation import region
+from gpsuite.experiments.perturbation.region import _draw_bands, size_table
 from gpsuite.experiments.perturbation.region_problem import input_number, read_problem, split_rows, told_apart
+from gpsuite.methods.perturbation.rays import sample_members
 
 NAME = "experiment=perturbation/region"
 
@@ -390,3 +399,113 @@ def test_the_widest_band_is_told_and_members_are_those_of_low_rank(tmp_path: Pat
     table = region.candidate_table([record], report.settings)
     assert table["member at 0.5"].tolist() == ["yes", "no", "no", "no"]
     assert table["member at 0.95"].tolist() == ["yes", "yes", "yes", "no"]
+
+
+LEVELS = [f"pointwise extremes, 1 - q/m = {level}" for level in (0.95, 0.8)]
+ELLIPSOID = "ellipsoid, 1 - q/m = 0.95"
+
+
+@pytest.mark.parametrize(
+    ("height", "outer", "named", "unbounded"),
+    [
+        ((1.0, 0.5), 2.0, [*LEVELS, ELLIPSOID], []),
+        ((np.inf, 0.5), np.inf, LEVELS[1:], [LEVELS[0], ELLIPSOID]),
+        ((np.inf, np.inf), np.inf, [], [*LEVELS, ELLIPSOID]),
+    ],
+)
+def test_what_is_unbounded_stands_in_the_panel_and_not_in_the_legend(
+    height: tuple[float, float], outer: float, named: list[str], unbounded: list[str]
+) -> None:
+    x = np.arange(3.0)
+    arrays: dict[str, Any] = {"x": x, "estimate": x}
+    heights = {"ellipsoid_{end}_5": outer, "pointwise_{end}_5": height[0], "pointwise_{end}_20": height[1]}
+    for name, by in heights.items():
+        arrays |= {name.format(end="lower"): x - by, name.format(end="upper"): x + by}
+    figure, ax = plt.subplots()
+    record: Any = SimpleNamespace(arrays=arrays)
+    settings: Any = SimpleNamespace(excluded=[20, 5], m=100)
+    _draw_bands(ax, record, settings)
+    assert ax.get_legend_handles_labels()[1] == [*named, "estimate"]
+    written = [line for text in ax.texts for line in text.get_text().splitlines()]
+    assert written == (["unbounded:", *unbounded] if unbounded else [])
+    plt.close(figure)
+
+
+def test_what_is_unbounded_is_infinite_in_the_table() -> None:
+    widths = {"radius_1": None, "pointwise_width_1": 2.5, "ellipsoid_width_1": None}
+    counts = {
+        "unbounded_share_1": 0.5,
+        "members_1": 3,
+        "members_outside_ellipsoid_1": 0,
+        "n": 9,
+        "coefficients": 2,
+    }
+    axes: dict[str, str | int | float] = {"model": "lssvm_linear"}
+    record = Record("key", "perturbation/region", "", axes, "done", "", {**widths, **counts}, {})
+    settings: Any = SimpleNamespace(excluded=[1], m=20)
+    row = size_table([record], settings).iloc[0]
+    assert (row["radius"], row["pointwise_width"], row["ellipsoid_width"]) == (np.inf, 2.5, np.inf)
+
+
+# What a region is when its seconds end: bands stay outer ones, and fewer rays are looked along.
+
+
+def outcome(words: list[str], seconds: float | None) -> Outcome:
+    (task,) = plan("models=[lssvm_linear]", "m=20", "excluded=[8,2]", "rays=250", *words)
+    object.__setattr__(task, "budget_seconds", seconds)
+    return region.run(task, SharedWork())
+
+
+def test_without_seconds_bands_are_the_ellipsoids_and_no_ray_is_seen(tmp_path: Path) -> None:
+    words = write_csv(tmp_path)
+    whole, ended = outcome(words, None), outcome(words, 0.0)
+    assert (whole.status, whole.reason) == (DONE, "")
+    assert ended.status == BUDGET
+    assert ended.reason.startswith(
+        "0 seconds used up: ellipsoid band for pointwise one at q=8, 0 of 250 rays"
+    )
+    for q in (8, 2):
+        for end in ("lower", "upper"):
+            outer = whole.arrays[f"ellipsoid_{end}_{q}"]
+            np.testing.assert_array_equal(ended.arrays[f"pointwise_{end}_{q}"], outer)
+            np.testing.assert_array_equal(ended.arrays[f"ellipsoid_{end}_{q}"], outer)
+        assert ended.metrics[f"pointwise_width_{q}"] == whole.metrics[f"ellipsoid_width_{q}"]
+        assert [ended.metrics[f"{name}_{q}"] for name in ("rays", "members", "unbounded_share")] == [
+            0,
+            0,
+            None,
+        ]
+    np.testing.assert_array_equal(ended.arrays["ranks"], whole.arrays["ranks"])
+
+
+def test_rays_end_between_two_looks_at_the_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words, sample = write_csv(tmp_path), sample_members
+    whole, late = outcome(words, None), outcome(words, 1000.0)
+    assert late.metrics == pytest.approx(whole.metrics) and late.status == DONE
+
+    def slow(*given: Any) -> Any:
+        monkeypatch.setattr(
+            Budget, "elapsed", property(lambda budget: time.monotonic() - budget.started + 1000.0)
+        )
+        return sample(*given)
+
+    monkeypatch.setattr(region, "sample_members", slow)
+    cut = outcome(words, 1000.0)
+    assert cut.status == BUDGET and cut.metrics["rays_8"] == 100 and cut.metrics["members_8"] == 100
+    assert "100 of 250 rays at q=8" in cut.reason and "for pointwise one at q=2" in cut.reason
+    np.testing.assert_array_equal(cut.arrays["pointwise_upper_8"], whole.arrays["pointwise_upper_8"])
+
+
+def test_a_run_that_the_seconds_end_is_summarised(tmp_path: Path) -> None:
+    words = [
+        *write_csv(tmp_path),
+        "models=[lssvm_linear]",
+        "budget.seconds=0.0001",
+        f"results_dir={tmp_path}/r",
+    ]
+    request, options = read_request([NAME, "scale=smoke", *words])
+    report = run_experiment(request, options)
+    assert report.exit_code == 0
+    (table,) = (tmp_path / "r").glob("**/records.csv")
+    assert f",{BUDGET}," in table.read_text()
+    assert any(line.startswith("Band: If the true function is linear") for line in report.answer)

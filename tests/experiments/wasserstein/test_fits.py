@@ -16,7 +16,7 @@ from gpsuite.config.request import read_request
 from gpsuite.data.loading import load
 from gpsuite.engine.keys import task_key
 from gpsuite.errors import UserError
-from gpsuite.experiments.base import EXPERIMENTS, SharedWork, Task
+from gpsuite.experiments.base import EXPERIMENTS, Record, Report, SharedWork, Task
 from gpsuite.experiments.wasserstein.image_tasks import (
     SHUFFLED,
     learned_rows,
@@ -32,9 +32,10 @@ from gpsuite.experiments.wasserstein.images import (
     shift_rows,
     split_ratio,
 )
-from gpsuite.experiments.wasserstein.regression import fold_rows
+from gpsuite.experiments.wasserstein.regression import BEFORE, SHOWN, fold_rows, summarise
 from gpsuite.methods.wasserstein.fitting import GP_CLASSIFIER_NAMES, NETWORK_CLASSIFIER_NAMES, REGRESSOR_NAMES
 from gpsuite.reporting.tables import summarise_groups
+from gpsuite.statistics.estimates import corrected_mean
 
 
 def tasks_of(*words: str) -> Sequence[Task[Any]]:
@@ -295,3 +296,23 @@ def test_differences_are_paired_over_repetitions() -> None:
 def test_a_users_mistake_is_named(words: list[str], message: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=message):
         tasks_of(*words)
+
+
+# The scores of wasserstein/regression over folds: their intervals pay for the training rows that folds share.
+
+
+def test_means_over_folds_are_corrected_for_the_rows_they_share(tmp_path: Path) -> None:
+    words = ["experiment=wasserstein/regression", "methods=[exact_gp]", "folds=5", "used_folds=3"]
+    request: Any = read_request(words)[0]
+    drawn = 0.5 + 0.1 * np.random.default_rng(0).uniform(size=(3, len(SHOWN) + len(BEFORE)))
+    records = []
+    for fold, values in enumerate(drawn.tolist()):
+        axes: dict[str, str | int | float] = {"method": "exact_gp", "fold": fold}
+        metrics = dict(zip((*SHOWN, *BEFORE), values, strict=True))
+        records.append(Record("key", request.experiment, "", axes, "done", "", metrics, {}))
+    found = {each.name: each for each in summarise(Report(request, records, tmp_path))}
+    one = found["rmse_test_own_units[method=exact_gp]"]
+    expected = corrected_mean(drawn[:, 0], 1.0 / 4.0)  # one part is tested, four are learnt
+    assert (one.value, one.n, one.interval) == (expected.value, 3, expected.interval)
+    assert one.standard_error == pytest.approx(expected.error, rel=1e-12)
+    assert one.interval_high == pytest.approx(expected.high, rel=1e-12)

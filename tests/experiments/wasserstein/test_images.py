@@ -5,13 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from gpsuite.cli import main
+from gpsuite.cli import dispatch, main
 from gpsuite.config.request import read_request
+from gpsuite.data.loading import load
 from gpsuite.engine.plans import plan_tasks
 from gpsuite.errors import UserError
+from gpsuite.experiments.base import EXPERIMENTS
+from gpsuite.experiments.wasserstein.image_tasks import read_images
 from gpsuite.experiments.wasserstein.images import _named_labels
+from tests.arrays import Array
 
 WORDS = ["experiment=wasserstein/digits", "dataset=csv", "dataset.target=kind", "scale=smoke"]
 
@@ -106,3 +111,87 @@ def test_without_shifts_there_is_no_table_of_them(tmp_path: Path, monkeypatch: p
     assert main() == 0
     written = {path.stem for path in (tmp_path / "results/wasserstein/digits").rglob("*.csv")}
     assert "scores" in written and "shifts" not in written
+
+
+# Rows of images: how grey levels are scaled, and what is advised where a class is missing.
+
+
+WORDS_IMAGE_ROWS = [
+    "experiment=wasserstein/digits",
+    "scale=smoke",
+    "methods=[map]",
+    "noise_methods=[]",
+    "dataset=csv",
+    "dataset.path=t.csv",
+]
+WORDS_IMAGE_ROWS += ["dataset.target=y", "dataset.task=classification"]
+
+
+@pytest.fixture(autouse=True)
+def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def write(X: Array, y: list[str]) -> None:
+    pd.DataFrame(X, columns=[f"p{i}" for i in range(X.shape[1])]).assign(y=y).to_csv("t.csv", index=False)
+
+
+@pytest.mark.parametrize("shift", [0.0, -300.0, -100.0])
+def test_scaling_keeps_the_order_of_grey_levels(shift: float) -> None:
+    """Divided by the largest value, which is below 0 where all are, the darkest became the brightest."""
+    X = np.random.default_rng(0).uniform(0.0, 255.0, (120, 4)) + shift
+    write(X, [f"c{row % 2}" for row in range(120)])
+    task = EXPERIMENTS.get("wasserstein/digits").plan(read_request(WORDS_IMAGE_ROWS)[0])[0]
+    data = load(task.require_dataset())
+    images = read_images(data, task.params)
+    assert np.abs(images.X).max() == 1.0
+    assert images.largest > 0.0
+    np.testing.assert_allclose(
+        np.sort(data.X.ravel())[[0, -1]] / images.largest, [images.X.min(), images.X.max()], atol=0.2
+    )
+
+
+@pytest.mark.parametrize(("rows", "more"), [(0, False), (100, False), (20, True)])
+def test_more_rows_are_advised_where_there_are_more(rows: int, more: bool) -> None:
+    X = np.random.default_rng(0).uniform(0.0, 255.0, (100, 4))
+    write(X, ["a"] * 49 + ["b"] * 50 + ["rare"])
+    with pytest.raises(UserError, match="is of class rare") as caught:
+        EXPERIMENTS.get("wasserstein/digits").plan(
+            read_request([*WORDS_IMAGE_ROWS, f"train_rows={rows}", "repetitions=8"])[0]
+        )
+    assert ("0 takes all" in str(caught.value)) == more
+    assert "a smaller test_share" in str(caught.value)
+
+
+def test_no_copy_of_a_test_image_is_learnt() -> None:
+    X = np.repeat(np.random.default_rng(0).uniform(0.0, 255.0, (60, 4)), 2, axis=0)
+    write(X, [f"c{row // 2 % 2}" for row in range(120)])
+    task = EXPERIMENTS.get("wasserstein/digits").plan(read_request(WORDS_IMAGE_ROWS)[0])[0]
+    images = read_images(load(task.require_dataset()), task.params)
+    assert len(images.X) and len(images.X_test)
+    assert not {tuple(x) for x in images.X} & {tuple(x) for x in images.X_test}
+
+
+# Tables that leave nothing to temper, or nothing to train on: which is an outcome and no failure.
+
+
+@pytest.mark.parametrize(
+    ("rows", "reason"),
+    [
+        ([f"{row},{row % 2},{int(row == 7)}" for row in range(60)], "without noise"),  # all but one row alike
+        ([f"{row % 3},{row % 2},{row % 3}" for row in range(60)], "all others are copies of the"),
+    ],
+)
+def test_what_cannot_be_learned_is_infeasible_not_failed(
+    tmp_path: Path, rows: list[str], reason: str
+) -> None:
+    table = tmp_path / "exact.csv"
+    table.write_text("\n".join(["a,b,y", *rows]) + "\n")
+    words = ["experiment=wasserstein/regression", "scale=smoke", "dataset=csv", f"dataset.path={table}"]
+    words += ["dataset.target=y", "dataset.task=regression", "method=exact_gp", f"results_dir={tmp_path}"]
+    assert dispatch(["run", *words, "parallel=serial", "output=quiet", "used_folds=10", "folds=10"]) in (0, 3)
+    (folder,) = (tmp_path / "wasserstein" / "regression").iterdir()
+    records = pd.read_csv(folder / "records.csv")
+    infeasible = records[records["status"] == "infeasible"]
+    assert len(infeasible) > 0
+    assert infeasible["reason"].str.contains(reason).all()
