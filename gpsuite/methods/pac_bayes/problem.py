@@ -116,7 +116,7 @@ class Search:
     Attributes:
         budget: limits on seconds and evaluations; the paper allows 1000 evaluations.
         start: first hyperparameters; None means variance = lengthscales = noise variance = 1 (the paper's).
-        parametrisation: of the hyperparameters, `softplus` or `log` (`parametrisation.PARAMETRISATIONS`). It decides
+        parametrisation: of the hyperparameters, `softplus` or `log` (`PARAMETRISATIONS`). It decides
             which local optimum is found. From the paper's start, `softplus` (the authors') repeats the single-start
             runs of their code on Boston, the two that collapse to KL near 0 (sqrt, epsilon = 0.2) included; `log`
             collapses in neither, agrees elsewhere, and takes a third of the evaluations with ARD.

@@ -79,7 +79,7 @@ class GWIOptions:
     Attributes:
         mean: `network` or `kernel` (a basis of the prior's kernel at the inducing inputs).
         kernel: `sparse` (SVGP-type, around the prior) or `nngp` (an infinitely wide ReLU network's).
-        prior: name in `models.random_elements.prior.PRIORS`.
+        prior: name in `models.random_elements.elements.PRIORS`.
         inducing: M as a multiple of sqrt(N); the paper takes .5, .75 and 1.
         chosen: rows |X_S| on which the distance's covariance terms are computed.
 
@@ -111,7 +111,7 @@ class ClassifierOptions:
     """Settings that the classifiers share; each uses those that concern it.
 
     Attributes:
-        prior: kernel of the GPs' prior, a name in `random_elements.prior.PRIORS`.
+        prior: kernel of the GPs' prior, a name in `random_elements.elements.PRIORS`.
         prior_mean: of the latent functions.
         inducing: M as a multiple of sqrt(N).
 

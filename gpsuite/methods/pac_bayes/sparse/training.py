@@ -164,15 +164,10 @@ def minimise_in_stages(
         reason = str(ended)
     best = meter.lowest or start  # a line search that the budget ended may have seen the lowest
     status: Status = "budget" if reason else "done"
-    return Minimum(
-        best.point,
-        best.loss,
-        status,
-        "; ".join(filter(None, [meter.fault, reason])),
-        math.ceil(meter.spent - 1e-9),
-        iterations,
-        failures=tuple(meter.failures),
-    )
+    reason = "; ".join(filter(None, [meter.fault, reason]))
+    # shares of rows add up with rounding: just above a whole evaluation is that evaluation
+    spent, failures = math.ceil(meter.spent - 1e-9), tuple(meter.failures)
+    return Minimum(best.point, best.loss, status, reason, spent, iterations, failures=failures)
 
 
 def _has_converged(losses: list[float], start: Evaluation) -> bool:
