@@ -26,7 +26,7 @@ def group_choices() -> dict[str, list[str]]:
 
 
 def method_families() -> dict[str, str]:
-    """Return method -> family of every conf/method/FAMILY/NAME.yaml; methods are known by their name alone.
+    """Return method -> family of every conf/method/FAMILY/NAME.yaml; methods are known only by their name.
 
     Raises:
         UserError: if two families have a method of one name.

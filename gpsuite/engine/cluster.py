@@ -136,7 +136,7 @@ class DaskPool:
                     self._collect()
                     self._look()
                     self._hand_out()
-                except BaseException as error:  # whatever it is, nobody may wait for ever
+                except BaseException as error:  # on any error, nobody may wait for ever
                     self._failure = self._explained(error)
             if self._failure is not None:
                 self._fail_all(self._failure)

@@ -1,4 +1,4 @@
-"""A task's key: the hash of what decides its numbers, and of nothing else."""
+"""A task's key: the hash of only what decides its numbers."""
 
 from __future__ import annotations
 

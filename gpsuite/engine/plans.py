@@ -51,7 +51,7 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class PlannedTask:
-    """What plan.json says of one task: where its record lies, and its wall-clock limit."""
+    """What plan.json says of one task: the key of its record, and its wall-clock limit."""
 
     key: str
     budget_seconds: float | None

@@ -61,7 +61,7 @@ class Reporter:
         if now < self._next:
             return
         self._next, self._sent = now + REPORT_SECONDS, True
-        with contextlib.suppress(OSError):  # a task must not fail because nobody can be told
+        with contextlib.suppress(OSError):  # a task must not fail because nobody can read its progress
             self._send(TaskProgress(self._label, budget.share, spending(budget)))
 
     def end(self) -> None:

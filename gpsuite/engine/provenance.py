@@ -31,7 +31,7 @@ PACKAGES = (
 
 # of a record's origin: what decides last bits
 ARITHMETIC = ("numpy", "scipy", "tensorflow", "processor", "openblas_coretype", "avx512")
-# what numpy is told to leave unused, so that it computes as on a processor without AVX-512
+# what numpy leaves unused on request, so that it computes as on a processor without AVX-512
 AVX512 = "AVX512F AVX512CD AVX512_SKX AVX512_CLX AVX512_CNL AVX512_ICL"
 _of_run: dict[str, str] = {}  # in a worker process
 

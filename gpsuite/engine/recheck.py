@@ -25,7 +25,7 @@ from gpsuite.experiments.base import EXPERIMENTS, ROUNDING, Record, Request, Tas
 from gpsuite.reporting.files import ARCHIVE, read_mapping
 from gpsuite.seeds import stream
 
-NEGLIGIBLE = 1e-12  # absolute: what is left of numbers that are zero but for rounding
+NEGLIGIBLE = 1e-12  # absolute: what is left of numbers that are zero except for rounding
 # in the name of a metric or array: what the work took, so never compared
 EFFORT = ("seconds", "evaluations")
 # Where searches end along flat directions: hyperparameters, by a word of their names, may differ by this much.

@@ -41,7 +41,7 @@ from gpsuite.reporting.files import cannot
 from gpsuite.text import visible
 
 NAME = "run.log"
-LONG_SECONDS = 300.0  # longer estimates are told before the work begins
+LONG_SECONDS = 300.0  # longer estimates are printed before the work begins
 AUTO_SERIAL_SECONDS = 60.0  # below this much work, starting workers costs more than it saves
 
 
@@ -88,7 +88,7 @@ def groups_of(tasks: Sequence[Task[object]]) -> list[Group]:
 
 
 def choose_mode(mode: str, groups: Sequence[Group], workers: int) -> str:
-    """Return the mode; `auto` becomes processes for about a minute of work or more, if it can help, else serial."""
+    """Return the mode; `auto` becomes processes from about a minute of work on, if it can help, otherwise serial."""
     if mode != "auto":
         return mode
     seconds = sum(task.cost for tasks in groups for task in tasks)
@@ -241,7 +241,7 @@ def open_tasks(request: Request[object], options: RunOptions) -> list[Task[objec
 
 
 def require_data(request: Request[object], options: RunOptions) -> None:
-    """Refuse to compute on a dataset whose files are nowhere; records are drawn again without them.
+    """Refuse to compute on a dataset without its files; records are drawn again without them.
 
     Raises:
         DataError: naming the file and where to get it.
@@ -305,7 +305,7 @@ def _planned_before(folder: Path, options: RunOptions, keys: Sequence[str]) -> l
     """Return the folder's tasks; raise if its run_name has other settings, unless this run only adds tasks."""
     try:
         held = read_plan(folder / PLAN)
-    except ResultsError:  # damaged; run.json says whose the folder is
+    except ResultsError:  # damaged; run.json names the folder's run
         planned, other = [], (read_json(folder / RUN) or {}).get("science") != options.science
     else:
         planned = [] if held is None else [task.key for task in held.tasks]

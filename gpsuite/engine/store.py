@@ -90,7 +90,7 @@ class Archive:
 
     @cached_property
     def _fields(self) -> dict[str, dict[str, Any]]:
-        # a text's own line separators, such as U+2028, stand in the JSON as they are: only "\n" ends a line
+        # a text's own line separators, such as U+2028, are unescaped in the JSON: only "\n" ends a line
         lines = self._member(FIELDS).decode("utf-8").split("\n")
         return {str(each["key"]): each for each in map(json.loads, filter(None, lines))}
 
@@ -241,7 +241,7 @@ class PublishedRecords:
 class RecordStore:
     """The records of one family under `results/.records/<family>`, and after them the published ones.
 
-    A record that is damaged, or lies under another record's key, counts as missing; that is said once, on stderr. A
+    A record that is damaged, or has another record's key, counts as missing; that is said once, on stderr. A
     published record may lack arrays that no table and no figure needs.
     """
 
@@ -255,7 +255,7 @@ class RecordStore:
     def put(self, record: Record) -> None:
         """Store a record; the JSON, written last, marks it complete: it fits no arrays but these.
 
-        Of a failure the traceback alone is kept where an answer is stored: it was computed, and is no worse for it.
+        Of a failure only the traceback is kept if an answer is stored already: the answer is still valid.
 
         Raises:
             ResultsError: when the disk is full or read-only; nothing half-written is left.

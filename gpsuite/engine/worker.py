@@ -21,7 +21,7 @@ from gpsuite.engine.store import RecordStore, require_storable
 from gpsuite.experiments.base import BUDGET, ERROR, EXPERIMENTS, Outcome, Record, SharedWork, Task
 
 PARENT_CHECK_SECONDS = 0.5
-WORKERS = "GPSUITE_WORKERS"  # variable that tells a worker process how many there are
+WORKERS = "GPSUITE_WORKERS"  # environment variable: how many worker processes there are
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",

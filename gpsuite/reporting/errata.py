@@ -48,7 +48,7 @@ class Erratum:
 
 
 def read_errata(conf_dir: Path) -> list[Erratum]:
-    """Return the entries of `conf_dir`/errata.yaml in their order; none where there is no such file.
+    """Return the entries of `conf_dir`/errata.yaml in their order; none if there is no such file.
 
     Raises:
         ValueError: if an entry has other fields than `Erratum`, or a kind that is not one of `KINDS`.

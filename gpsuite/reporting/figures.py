@@ -167,7 +167,7 @@ def shrink(png: bytes, picture: bool = False) -> bytes:
 
 
 def is_picture(png: bytes) -> bool:
-    """Whether `shrink` was told that the file shows images."""
+    """Whether `shrink` noted in the file that it shows images."""
     return "\0".join(_PICTURE).encode("latin-1") in png[:2000]
 
 

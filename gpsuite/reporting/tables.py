@@ -178,7 +178,9 @@ def _markdown(labels: list[str], rows: list[list[str]], numeric: list[bool], cap
 def _latex(labels: list[str], rows: list[list[str]], numeric: list[bool], caption: str, name: str) -> str:
     def line(cells: list[str]) -> str:
         text = " & ".join(_escape(cell, _TEX) for cell in cells) + r" \\"
-        return f"{{}}{text}" if text[0] in "[*" else text  # else an argument of the line's end before it
+        return (
+            f"{{}}{text}" if text[0] in "[*" else text
+        )  # otherwise it would be an argument of the line's end before it
 
     return "\n".join(
         [

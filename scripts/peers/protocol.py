@@ -21,7 +21,7 @@ Work = Callable[[int], dict[str, Any]]
 
 
 def serve(prepare: Callable[[dict[str, np.ndarray]], Work]) -> None:
-    """Answer until the input ends; whatever libraries print goes to standard error."""
+    """Answer until the input ends; what libraries print goes to standard error."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     start = time.process_time()
