@@ -136,7 +136,6 @@ def _class_parts(request: Request[GuaranteeSettings]) -> list[tuple[str, object,
 
 
 def _rows(request: Request[GuaranteeSettings], kind: type[RowsTask]) -> RowsTask:
-    """Return the task of the rows to predict."""
     settings, new = request.settings, new_rows(request.require_dataset())
     return take(
         kind,

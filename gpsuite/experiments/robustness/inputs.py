@@ -22,6 +22,19 @@ from gpsuite.methods.robustness.input_choice import (
 )
 from gpsuite.models.config import ModelSpec
 
+WORD = re.compile(r"(all)|(first|shortest|sift|gradient)([1-9]\d*)")
+MEANING = {
+    "all": "all inputs",
+    "first": "the first {} inputs",
+    "shortest": "the {} inputs of shortest lengthscale",
+    "sift": "the {} pixels nearest to the strongest SIFT key point",
+    "gradient": "the {} pixels around the largest gradient",
+}
+VALID = "valid: all, first<N>, shortest<N>, and for images sift<N>, gradient<N>, N from 1"
+choice_of_inputs = Rule(lambda word: WORD.fullmatch(word) is not None, f"unknown choice of inputs\n{VALID}")
+BY_NAME = "name"  # what chose inputs that the user named
+PIXEL = re.compile(r"pixel_(\d+)_(\d+)")
+
 
 def levels_of(data: Dataset) -> list[tuple[str, str]]:
     """Return every category and level, S pairs, in the order of `switched`."""
@@ -40,29 +53,6 @@ def switched(problem: Problem, data: Dataset, x: FloatArray) -> FloatArray:
             point[places] = (own - problem.offset[places]) / problem.scale[places]
             found.append(point)
     return np.array(found).reshape(len(found), len(x))
-
-
-# The words for which inputs may move: all, first10, shortest3, sift10, gradient10.
-
-
-WORD = re.compile(r"(all)|(first|shortest|sift|gradient)([1-9]\d*)")
-MEANING = {
-    "all": "all inputs",
-    "first": "the first {} inputs",
-    "shortest": "the {} inputs of shortest lengthscale",
-    "sift": "the {} pixels nearest to the strongest SIFT key point",
-    "gradient": "the {} pixels around the largest gradient",
-}
-
-
-VALID = "valid: all, first<N>, shortest<N>, and for images sift<N>, gradient<N>, N from 1"
-
-
-choice_of_inputs = Rule(lambda word: WORD.fullmatch(word) is not None, f"unknown choice of inputs\n{VALID}")
-
-
-BY_NAME = "name"  # what chose inputs that the user named
-PIXEL = re.compile(r"pixel_(\d+)_(\d+)")
 
 
 @dataclass(frozen=True)

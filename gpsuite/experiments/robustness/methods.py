@@ -48,10 +48,6 @@ from gpsuite.seeds import derived_seed, stream
 CLASSIFICATION, REGRESSION = ("classification",), ("regression",)
 REGRESSOR = "regressor"  # trait: a Gaussian latent posterior and Gaussian noise
 MINIBATCH = ("gwi", "svgp")
-# CPU seconds per evaluation of the marginal likelihood at N = 1000
-EVALUATION_SECONDS = {"laplace": 0.18, "ep": 0.8}
-START_SECONDS = 0.5  # what every training takes
-SOFTMAX_TIMES = 15.0  # as long as two classes
 
 
 @dataclass(frozen=True)
@@ -127,13 +123,6 @@ def refit_gpc(problem: Problem, model: ClassifierParams, at: Hyperparameters, ro
     return INFERENCES.get(_gpc(model).inference)(_binary(problem, model, rows), at, None)
 
 
-def gpc_cost(model: ClassifierParams, rows: int, classes: int) -> TrainingCost:
-    """Return what the evaluations of the marginal likelihood take."""
-    once = EVALUATION_SECONDS[_gpc(model).inference] * (rows / 1000) ** 3
-    seconds = START_SECONDS + model.evaluations * once
-    return TrainingCost(seconds if classes == 2 else SOFTMAX_TIMES * seconds, float(rows))
-
-
 METHODS.register("gpc")(
     ClassifierMethod(
         options=GPCOptions,
@@ -142,7 +131,6 @@ METHODS.register("gpc")(
         version=2,
         train=train_by_likelihood,
         most_classes=lambda options: 2 if options.inference == "ep" else MOST_CLASSES,
-        cost=gpc_cost,
         refit=refit_gpc,
     )
 )

@@ -196,7 +196,6 @@ def plan(request: Request[PixelMapSettings]) -> list[Task[object]]:
 def _map(
     request: Request[PixelMapSettings], model: ClassifierParams, digit: str, rank: int
 ) -> Task[PixelMapTask]:
-    """Return the map of one image."""
     settings, dataset = request.settings, request.require_dataset()
     return request.task(
         take(PixelMapTask, settings, model=model, digit=digit, rank=rank),
@@ -209,7 +208,6 @@ def _map(
 
 
 def _integrals(request: Request[PixelMapSettings], model: ClassifierParams, digit: str) -> Task[IntegralTask]:
-    """Return the check of Prop. 4 at one image."""
     return request.task(
         IntegralTask(model, digit, request.settings.shown_probability),
         label=f"digit {digit}  Prop. 4",

@@ -22,6 +22,9 @@ from gpsuite.untrusted import LARGEST_ARRAYS
 if TYPE_CHECKING:
     import pandas as pd
 
+PREFIX, DESCRIPTION = "certificate_", "certificate_description"  # of the arrays of a record
+FOR_TREES = 16 << 20  # bytes of the largest certificate that are left for its trees
+
 
 def records_frame(records: Sequence[Record]) -> pd.DataFrame:
     """Return one row per record: axes and metrics, numbers as floats (NaN where a number is missing)."""
@@ -69,15 +72,12 @@ def timing_table(records: Sequence[Record], by: Sequence[str], titles: Mapping[s
     ]
     groups = pd.DataFrame(rows).groupby(list(by), sort=False)
     table = groups["CPU seconds"].agg(["count", "median", "mean", "max"]).reset_index()
-    table = table.rename(columns={"count": "tasks", "median": "median CPU seconds", "mean": "mean CPU seconds",
-                                  "max": "largest CPU seconds"})  # fmt: skip
+    heads = {"median": "median CPU seconds", "mean": "mean CPU seconds", "max": "largest CPU seconds"}
+    table = table.rename(columns={"count": "tasks", **heads})
     table["peak memory (MB)"] = groups["peak memory (MB)"].max().to_numpy()
     if "method" in table:
         table["method"] = table["method"].map(dict(titles))
     return table.round(4)
-
-
-# What the rows that are held out for tests leave to training.
 
 
 def told_few_learnt(rows: int, test_rows: int) -> list[str]:
@@ -89,13 +89,6 @@ def told_few_learnt(rows: int, test_rows: int) -> list[str]:
         f"the model learns from {left} of {rows} rows at most: test_rows={test_rows} are held out; "
         f"a smaller test_rows, as {max(rows // 4, 1)}, leaves it more"
     ]
-
-
-# Certificates as arrays of a record, and as files in the run's folder.
-
-
-PREFIX, DESCRIPTION = "certificate_", "certificate_description"  # of the arrays of a record
-FOR_TREES = 16 << 20  # bytes of the largest certificate that are left for its trees
 
 
 @dataclass(frozen=True)

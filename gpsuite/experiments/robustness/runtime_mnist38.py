@@ -219,8 +219,10 @@ def runtime_statistics(frame: pd.DataFrame, epsilon: float, ours: str, reference
         ours: name of our bound.
         reference: of the paper's.
     """
-    found = [Statistic(f"box_share_percent[gamma={gamma}]", 200.0 * gamma, note=_clipped(frame, gamma))
-             for gamma in sorted(set(frame["gamma"]))]  # fmt: skip
+    found = [
+        Statistic(f"box_share_percent[gamma={gamma}]", 200.0 * gamma, note=_clipped(frame, gamma))
+        for gamma in sorted(set(frame["gamma"]))
+    ]
     found.append(Statistic("linear_programs_per_box[training_points=1000]", 2.0 * PROGRAMS + 1.0))
     for bound in dict.fromkeys((ours, reference)):
         own = frame[frame["bound"] == bound]

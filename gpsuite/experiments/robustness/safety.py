@@ -33,10 +33,19 @@ from gpsuite.statistics.significance import LEVEL, wilcoxon_p
 if TYPE_CHECKING:
     import pandas as pd
 
-
-# Tables of robustness/safety: one row a point, shares of verdicts, what changes, seconds.
-
-
+VERDICTS = ("safe", "unsafe", "unknown", "timeout")
+UNBUDGETED = "runs that ended with their budget are not counted"
+GAP = re.compile(r"gap\[(eps=(.+))\]")
+SMALLEST_GAP = 1e-4  # drawn; smaller ones lie on the edge
+# share of the searches -> line and label
+QUANTILES = {
+    0.5: ("-", "half of the searches at most"),
+    0.9: ("--", "nine in ten at most"),
+    1.0: (":", "all at most"),
+}
+COLOURS = {"safe": GREEN, "unsafe": VERMILION, "unknown": GREY, "timeout": GREY}
+DELTA = 0.01  # allowed probability that a sentence on new rows is wrong
+NORMS = {"linf": "L-infinity", "l2": "L2", "l1": "L1"}
 COLUMNS = (
     "row",
     "label",
@@ -61,9 +70,6 @@ COLUMNS = (
     "uncertified",
     "why",
 )
-
-
-VERDICTS = ("safe", "unsafe", "unknown", "timeout")
 
 
 def point_table(records: Sequence[Record], titles: Mapping[str, str]) -> pd.DataFrame:
@@ -157,13 +163,6 @@ def timing_table(records: Sequence[Record], titles: Mapping[str, str]) -> pd.Dat
             for record in records
         ]
     )
-
-
-# Statistics of robustness/safety: shares of verdicts, and the checks of the paper's statements.
-
-
-UNBUDGETED = "runs that ended with their budget are not counted"
-GAP = re.compile(r"gap\[(eps=(.+))\]")
 
 
 def _gaps(record: Record) -> Iterator[tuple[float, float | None, float | None, bool]]:
@@ -275,19 +274,6 @@ def point_statistics(records: Sequence[Record], titles: Mapping[str, str]) -> li
     return found
 
 
-# Figures of robustness/safety: certified ranges of the points, and bounds against boxes.
-
-
-SMALLEST_GAP = 1e-4  # drawn; smaller ones lie on the edge
-# share of the searches -> line and label
-QUANTILES = {
-    0.5: ("-", "half of the searches at most"),
-    0.9: ("--", "nine in ten at most"),
-    1.0: (":", "all at most"),
-}
-COLOURS = {"safe": GREEN, "unsafe": VERMILION, "unknown": GREY, "timeout": GREY}
-
-
 def draw_ranges(report: Report[object], table: pd.DataFrame, shown: str, binary: bool) -> None:
     """Draw every point's proved and attained range of a class probability, in the order of that."""
     present = [title for title in report.titles.values() if (table["method"] == title).any()]
@@ -365,7 +351,6 @@ def _draw_quantiles(report: Report[SafetySettings], rows: Sequence[dict[str, obj
 
 
 def _last(own: pd.DataFrame) -> pd.Series[float]:
-    """Return the gap at which each search ended."""
     return own.sort_values("boxes", kind="stable").groupby(["method", "point"])["gap"].last()
 
 
@@ -385,10 +370,6 @@ def gap_quantiles(frame: pd.DataFrame) -> pd.DataFrame:
             values = {f"{100 * share:g} %": float(gaps.quantile(share)) for share in QUANTILES}
             rows.append({"side": side, "boxes": boxes, "searches": int(gaps.count()), **values})
     return pd.DataFrame(rows)
-
-
-DELTA = 0.01  # allowed probability that a sentence on new rows is wrong
-NORMS = {"linf": "L-infinity", "l2": "L2", "l1": "L1"}
 
 
 def summarise(report: Report[SafetySettings]) -> list[Statistic]:
@@ -464,7 +445,6 @@ def certified_sentences(
 
 
 def _positive(request: Request[SafetySettings], labels: Sequence[str]) -> str:
-    """Return the name of the positive class."""
     data = request.require_dataset()
     named = classes_of(data.name, request.settings)
     if named:

@@ -241,7 +241,6 @@ def _point_tasks(request: Request[LocalSafetySettings]) -> Iterator[Task[object]
 def _attack_tasks(
     request: Request[LocalSafetySettings], model: ClassifierParams, word: str, title: str, axes: Axes
 ) -> Iterator[Task[object]]:
-    """Yield one task per test point that follows the attack alone to larger radii."""
     settings = request.settings
     for point in range(settings.points):
         yield request.task(
@@ -255,7 +254,6 @@ def _attack_tasks(
 
 
 def _cost(settings: LocalSafetySettings, word: str) -> float:
-    """Return a rough guess of CPU seconds per point."""
     count = split_word(word)[1] or 5
     rows = settings.train_rows / 1000
     return len(settings.gammas) * rows**2 * 0.02 * count

@@ -34,20 +34,39 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-
-# Records of safety curves, and which point is displayed by the stated rule.
-
-
+SECOND = "none had the property: the one with most radii at which GPFGS fails although an adversarial example exists"
+LAST = "none had an adversarial example: the first correctly classified one"
+POINT_COLUMNS = (
+    "row",
+    "label",
+    "correct",
+    "probability",
+    "chosen_by",
+    "free_inputs",
+    "safe_gamma",
+    "cross_gamma",
+    "gpfgs_gamma",
+    "gpjm_gamma",
+    "strong_gamma",
+    "monotone",
+    "linear_r2",
+    "largest_gap",
+    "boxes",
+)
+PRINTED = {"not spam": "benign"}  # label -> the paper's word
+STYLES: dict[str, dict[str, Any]] = {
+    "gpfgs": {"color": PURPLE, "marker": "o", "label": "GPFGS attack"},
+    "gpjm": {"color": ORANGE, "marker": "s", "label": "GPJM attack"},
+    "strong": {"color": BLACK, "marker": "x", "label": "multi-start attack"},
+}
+CLASSES = (SKY, VERMILION)
+SECONDS = "seconds and boxes of one search, means over the test points"
 RULES = {
     "attack_fails": "correctly classified, an adversarial example exists, GPFGS fails at every radius; of those the "
     "one with the smallest unsafe radius",
     "locally_linear": "correctly classified and an adversarial example exists; of those the one whose latent mean is "
     "most nearly linear in the largest box (R² of a linear fit)",
 }
-
-
-SECOND = "none had the property: the one with most radii at which GPFGS fails although an adversarial example exists"
-LAST = "none had an adversarial example: the first correctly classified one"
 
 
 @dataclass(frozen=True)
@@ -117,28 +136,6 @@ def choose_shown(records: Sequence[Record], rule: str, label: str) -> DisplayedP
 def _linearity(record: Record) -> float:
     found = record.number("linear_r2")
     return found if math.isfinite(found) else -math.inf
-
-
-# Tables of local safety: curves of the displayed points, certified and attacked accuracy, one row per point.
-
-
-POINT_COLUMNS = (
-    "row",
-    "label",
-    "correct",
-    "probability",
-    "chosen_by",
-    "free_inputs",
-    "safe_gamma",
-    "cross_gamma",
-    "gpfgs_gamma",
-    "gpjm_gamma",
-    "strong_gamma",
-    "monotone",
-    "linear_r2",
-    "largest_gap",
-    "boxes",
-)
 
 
 def curve_table(shown: Sequence[DisplayedPoint], titles: Mapping[str, str]) -> pd.DataFrame:
@@ -235,12 +232,6 @@ def timing_table(records: Sequence[Record], titles: Mapping[str, str]) -> pd.Dat
         points=("boxes", "size"),
     )
     return table.reset_index()
-
-
-# The statistics of the safety experiments that are held against the paper's statements.
-
-
-PRINTED = {"not spam": "benign"}  # label -> the paper's word
 
 
 def of_points(name: str, hits: Iterable[object], note: str = "") -> Statistic:
@@ -409,19 +400,6 @@ def accuracy_gain(
     return [Statistic.of("accuracy_gain", corrected_mean(chosen - every, test_over_training))]
 
 
-# Fig. 2 and 3 of Blaas et al. 2020: where the point lies and which pixels move; below, bounds and attacks.
-
-
-STYLES: dict[str, dict[str, Any]] = {
-    "gpfgs": {"color": PURPLE, "marker": "o", "label": "GPFGS attack"},
-    "gpjm": {"color": ORANGE, "marker": "s", "label": "GPJM attack"},
-    "strong": {"color": BLACK, "marker": "x", "label": "multi-start attack"},
-}
-
-
-CLASSES = (SKY, VERMILION)
-
-
 def draw_safety(
     report: Report[object],
     shown: Sequence[DisplayedPoint],
@@ -440,7 +418,7 @@ def draw_safety(
         data: the dataset, of which an image is drawn.
         curves: the numbers of the curves, saved beside the figure.
         name: file name.
-        credit: whom an image is owed to, drawn at the bottom.
+        credit: of an image, drawn at the bottom.
     """
     size = (max(6.4, 4.9 * len(shown)), 7.6)
     with report.figure(
@@ -478,7 +456,6 @@ def draw_accuracy(report: Report[object], table: pd.DataFrame, name: str) -> Non
 
 
 def _draw_curves(ax: Axes, record: Record) -> None:
-    """Draw the certified bounds and the attacks against the radius."""
     arrays, highest = record.arrays, record.number("sign") > 0
     gamma, color = arrays["gamma"], HIGHEST if highest else LOWEST
     what = "max" if highest else "min"
@@ -531,7 +508,6 @@ def _draw_contour(ax: Axes, record: Record, contour: Record) -> None:
 
 
 def _draw_image(ax: Axes, record: Record, data: Dataset) -> None:
-    """Draw the digit with the free pixels framed."""
     from matplotlib.patches import Rectangle
 
     order = image_order(data.input_names)
@@ -547,9 +523,6 @@ def _draw_image(ax: Axes, record: Record, data: Dataset) -> None:
 def _heading(record: Record) -> str:
     word = describe(str(record.axes["features"]))
     return f"test point {record.axes['point']}, label {record.metrics['label']}\n{word}"
-
-
-SECONDS = "seconds and boxes of one search, means over the test points"
 
 
 def summarise(report: Report[LocalSafetySettings]) -> list[Statistic]:
@@ -626,7 +599,7 @@ def _caption(settings: LocalSafetySettings, dataset: str, words: Sequence[str]) 
 
 
 def _credit(dataset: PreparedDataset, contour: Record | None) -> str:
-    """Return whom a drawn image is owed to."""
+    """Return the credit line of an image."""
     if contour is not None or dataset.stand_in:
         return ""
     return "digits: MNIST, LeCun et al. 1998 (CC BY-SA 3.0)" if dataset.name == "mnist38" else ""

@@ -229,7 +229,6 @@ def _three_classes(request: Request[SafetySettings], chosen: SafetySettings) -> 
 def _judged(
     settings: SafetySettings, model: ClassifierParams, point: int, several: bool
 ) -> tuple[PointTask, int]:
-    """Return the task that judges a point, and its version."""
     kind, version = ("safety_classes", CLASSES_VERSION) if several else ("safety_any", POINT_VERSION)
     boxes = settings.certificate_boxes if settings.certificates else 0
     params = take(PointTask, settings, model=model, point=point, certificate_boxes=boxes)
