@@ -65,12 +65,12 @@ class Kind:
     task: Task
 
 
-JOINT = "gpsuite.methods.robustness.certificates.joint.verification"
+JOINT = "gpsuite.certificates.joint_verification"
 KINDS = {
-    "robustness": Kind("gpsuite.methods.robustness.certificates.verification", "classification"),
+    "robustness": Kind("gpsuite.certificates.verification", "classification"),
     "robustness_classes": Kind(JOINT, "classification"),
     "robustness_regression": Kind(JOINT, "regression"),
-    "pac_bayes": Kind("gpsuite.methods.pac_bayes.verification.verify", "regression"),
+    "pac_bayes": Kind("gpsuite.certificates.risk_verification", "regression"),
 }
 
 

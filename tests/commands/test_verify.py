@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gpsuite.certificates.certificate import model_hash, write_certificate
 from gpsuite.commands import verify
-from gpsuite.methods.robustness.certificates.certificate import model_hash, write_certificate
 from tests.arrays import Array
+from tests.certificates.test_certificate import DAMAGES, damage
 from tests.commands.conftest import Gpsuite
-from tests.methods.robustness.certificates.test_certificate import DAMAGES, damage
 from tests.methods.robustness.certified_point import small_certificate
 
 
@@ -230,7 +230,7 @@ def test_bad_files_take_two_seconds_and_half_a_gigabyte(certificate: Path, how: 
     code = (
         "import sys, time\n"
         "from gpsuite.cli import main\n"
-        "import gpsuite.commands.verify, gpsuite.methods.robustness.certificates.verification\n"
+        "import gpsuite.commands.verify, gpsuite.certificates.verification\n"
         "sys.argv = ['gpsuite', 'verify', 'point']\n"
         "started = time.process_time()\n"
         "code = main()\n"

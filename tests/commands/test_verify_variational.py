@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from gpsuite.certificates.certificate import model_hash, write_certificate
+from gpsuite.certificates.verification import CONFIRMED, REFUTED, check_levels
 from gpsuite.data.loading import load, prepare
 from gpsuite.data.spec import CsvSpec
-from gpsuite.methods.robustness.certificates.certificate import model_hash, write_certificate
-from gpsuite.methods.robustness.certificates.verification import CONFIRMED, REFUTED, check_levels
 from tests.commands.conftest import Gpsuite
 from tests.methods.robustness.certified_point import changed, its_dataset
 from tests.methods.robustness.variational_problems import INDUCING, KINDS, certificate

@@ -10,14 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpsuite.data.loading import PreparedDataset
-from gpsuite.experiments.base import Record
-from gpsuite.experiments.pac_bayes.tasks import FitTask
-from gpsuite.methods.pac_bayes.evaluation import Evaluation
-from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior
-from gpsuite.methods.pac_bayes.sparse.free_form import FreeFormPosterior
-from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior
-from gpsuite.methods.pac_bayes.verification.risk_certificate import (
+from gpsuite.certificates.risk import (
     FREE_FORM,
     FULL,
     SPARSE,
@@ -30,6 +23,13 @@ from gpsuite.methods.pac_bayes.verification.risk_certificate import (
     pack,
     write,
 )
+from gpsuite.data.loading import PreparedDataset
+from gpsuite.experiments.base import Record
+from gpsuite.experiments.pac_bayes.tasks import FitTask
+from gpsuite.methods.pac_bayes.evaluation import Evaluation
+from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior
+from gpsuite.methods.pac_bayes.sparse.free_form import FreeFormPosterior
+from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior
 
 Fitted = FullGPPosterior | SparseGPPosterior | FreeFormPosterior
 DESCRIPTION = "certificate"  # the array that holds the description as text

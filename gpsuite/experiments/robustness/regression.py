@@ -12,6 +12,8 @@ from scipy.special import ndtri
 
 from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.budget import Budget
+from gpsuite.certificates.joint_certificate import JointOrigin, pack_joint
+from gpsuite.certificates.joint_quantity import QuantileQuantity
 from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.data.splits import Standardiser, without_copies
 from gpsuite.errors import UserError
@@ -55,9 +57,7 @@ from gpsuite.experiments.settings import (
     unique,
 )
 from gpsuite.experiments.tasks import plain
-from gpsuite.methods.robustness.certificates.joint.certificate import JointOrigin, pack_joint
-from gpsuite.methods.robustness.certificates.joint.certify import certify_predictions
-from gpsuite.methods.robustness.certificates.joint.quantity import QuantileQuantity
+from gpsuite.methods.robustness.certify_joint import certify_predictions
 from gpsuite.methods.robustness.regression import MEAN, QuantileRange, prediction_range
 from gpsuite.methods.robustness.search.regions import Region, box
 from gpsuite.models.config import Hyperparameters, ModelSpec

@@ -12,19 +12,19 @@ import numpy.typing as npt
 
 from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
+from gpsuite.certificates.joint_certificate import (
+    JointCertificate,
+    JointOrigin,
+    pack_joint,
+)
+from gpsuite.certificates.joint_quantity import ClassQuantity
 from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.experiments.base import BUDGET, DIVERGED, DONE, Outcome, SharedWork, Task
 from gpsuite.experiments.robustness.classifiers import Problem, SeveralClasses, trained_classes
 from gpsuite.experiments.robustness.records import Certified, stored, too_large
 from gpsuite.experiments.robustness.safety_tasks import ClassesTask, point_region
 from gpsuite.experiments.robustness.tasks import MinibatchParams
-from gpsuite.methods.robustness.certificates.joint.certificate import (
-    JointCertificate,
-    JointOrigin,
-    pack_joint,
-)
-from gpsuite.methods.robustness.certificates.joint.certify import certify_classes
-from gpsuite.methods.robustness.certificates.joint.quantity import ClassQuantity
+from gpsuite.methods.robustness.certify_joint import certify_classes
 from gpsuite.methods.robustness.decision import Verdict, judge
 from gpsuite.methods.robustness.multiclass.multiclass_search import (
     ClassRange,

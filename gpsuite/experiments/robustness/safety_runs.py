@@ -12,6 +12,7 @@ from scipy.special import logit, ndtri
 
 from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
+from gpsuite.certificates.certificate import Certificate, Claim, Origin, pack
 from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.experiments.base import BUDGET, DIVERGED, DONE, Outcome, SharedWork, Task
 from gpsuite.experiments.robustness.classifiers import Problem, read_problem, task_classifier, train_minibatch
@@ -19,8 +20,7 @@ from gpsuite.experiments.robustness.records import Certified, stored, too_large
 from gpsuite.experiments.robustness.safety_curve_tasks import label_name
 from gpsuite.experiments.robustness.safety_tasks import CheckTask, PointTask, point_region
 from gpsuite.experiments.robustness.tasks import ClassifierParams, MinibatchParams
-from gpsuite.methods.robustness.certificates.certificate import Certificate, Claim, Origin, pack
-from gpsuite.methods.robustness.certificates.certify import certify
+from gpsuite.methods.robustness.certify import certify
 from gpsuite.methods.robustness.class_probability import probability_bounds
 from gpsuite.methods.robustness.decision import HALF, Verdict, binary_contest
 from gpsuite.methods.robustness.multiclass.paper_softmax_bound import (

@@ -6,15 +6,15 @@ Equation: none, a list of names
 from __future__ import annotations
 
 from gpsuite.budget import Budget
-from gpsuite.methods.robustness.certificates.certificate import Certificate, Origin, write_certificate
-from gpsuite.methods.robustness.certificates.certify import certify
-from gpsuite.methods.robustness.certificates.joint.certificate import (
+from gpsuite.certificates.certificate import Certificate, Origin, write_certificate
+from gpsuite.certificates.joint_certificate import (
     JointCertificate,
     JointOrigin,
     write_joint,
 )
-from gpsuite.methods.robustness.certificates.joint.certify import certify_classes, certify_predictions
-from gpsuite.methods.robustness.certificates.joint.quantity import ClassQuantity
+from gpsuite.certificates.joint_quantity import ClassQuantity
+from gpsuite.methods.robustness.certify import certify
+from gpsuite.methods.robustness.certify_joint import certify_classes, certify_predictions
 from gpsuite.methods.robustness.decision import Verdict
 from gpsuite.methods.robustness.explain.effects import lime_weights
 from gpsuite.methods.robustness.multiclass.multiclass_search import ClassRange, MultiClassSearch

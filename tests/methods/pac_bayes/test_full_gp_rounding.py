@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from gpsuite.certificates.plain_risk import largest_risk, penalty, risk_and_kl
+from gpsuite.certificates.risk import Goal, Predictor
 from gpsuite.methods.pac_bayes.bounds import PAPER_GRID
 from gpsuite.methods.pac_bayes.evaluation import certify_posterior
 from gpsuite.methods.pac_bayes.losses import BandLoss
 from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior
-from gpsuite.methods.pac_bayes.verification.plain_risk import largest_risk, penalty, risk_and_kl
-from gpsuite.methods.pac_bayes.verification.risk_certificate import Goal, Predictor
 from gpsuite.models.config import Hyperparameters
 from tests.arrays import Array
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gpsuite.certificates.risk_verification import verify_certificate
 from gpsuite.data.splits import DifferentRows
 from gpsuite.methods.pac_bayes import bounds
 from gpsuite.methods.pac_bayes.bounds import (
@@ -29,7 +30,6 @@ from gpsuite.methods.pac_bayes.sparse.free_form import FreeFormObjective, Whiten
 from gpsuite.methods.pac_bayes.sparse.likelihood import SparseLikelihoodObjective
 from gpsuite.methods.pac_bayes.sparse.objective import SparseGPObjective
 from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior
-from gpsuite.methods.pac_bayes.verification.verify import verify_certificate
 from gpsuite.models.config import Hyperparameters
 from gpsuite.untrusted import read_description
 from tests import golden
@@ -43,7 +43,7 @@ from tests.methods.pac_bayes.certified_fit import (
     written,
 )
 
-PACKAGES = ("gpsuite.methods.pac_bayes",)
+PACKAGES = ("gpsuite.methods.pac_bayes", "gpsuite.certificates")
 START = np.log([1.3, 0.8, 1.7, 0.2])
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from gpsuite.budget import Budget
+from gpsuite.certificates.certificate import Certificate, Claim, Origin
 from gpsuite.data.dataset import Dataset
-from gpsuite.methods.robustness.certificates.certificate import Certificate, Claim, Origin
-from gpsuite.methods.robustness.certificates.certify import certify
+from gpsuite.methods.robustness.certify import certify
 from gpsuite.methods.robustness.search.regions import Region, l1_ball, l2_ball, linf_ball
 from gpsuite.methods.robustness.verdict import ProbabilityRange, probability_range
 from gpsuite.models.classification.approximation import GPCPosterior

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from gpsuite.budget import Budget
-from gpsuite.methods.robustness.certificates import plain_scores
-from gpsuite.methods.robustness.certificates.joint.certify import certify_classes, certify_predictions
-from gpsuite.methods.robustness.certificates.joint.checker import check_joint
-from gpsuite.methods.robustness.certificates.joint.model import SOFTMAX, JointModel, JointProducts
-from gpsuite.methods.robustness.certificates.joint.quantity import ClassQuantity
-from gpsuite.methods.robustness.certificates.joint.softmax_bound import ClassExpansions, SoftmaxPlainBound
-from gpsuite.methods.robustness.certificates.joint.verification import check_joint_levels, describe_joint
+from gpsuite.certificates import plain_scores
+from gpsuite.certificates.joint_checker import check_joint
+from gpsuite.certificates.joint_quantity import ClassQuantity
+from gpsuite.certificates.joint_verification import check_joint_levels, describe_joint
+from gpsuite.certificates.model import SOFTMAX, JointModel, JointProducts
+from gpsuite.certificates.plain_softmax_bound import ClassExpansions, SoftmaxPlainBound
+from gpsuite.methods.robustness.certify_joint import certify_classes, certify_predictions
 from gpsuite.methods.robustness.explain.effects import lime_weights, one_sided_ranges
 from gpsuite.methods.robustness.explain.lines import binary_lines, softmax_lines
 from gpsuite.methods.robustness.multiclass.multiclass_search import MultiClassSearch, Quantity, margin_attack
@@ -29,7 +29,7 @@ from gpsuite.models.classification.softmax_laplace import softmax_laplace
 from gpsuite.models.config import Hyperparameters
 from tests import golden
 from tests.arrays import Array
-from tests.methods.robustness.certificates.joint.joint_problems import (
+from tests.certificates.joint_problems import (
     CENTRE,
     LEVELS,
     NOISE,
@@ -43,7 +43,7 @@ from tests.methods.robustness.certificates.joint.joint_problems import (
 from tests.models.softmax_problems import drawn_problem
 
 KERNELS = ("squared_exponential", "matern32", "matern52")
-PACKAGES = ("gpsuite.methods.robustness",)
+PACKAGES = ("gpsuite.methods.robustness", "gpsuite.certificates")
 FREE = np.arange(2)
 
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from gpsuite.budget import Budget
+from gpsuite.certificates.checker import check_certificate
+from gpsuite.certificates.plain_bound import PlainBound
+from gpsuite.certificates.verification import check_levels, describe
 from gpsuite.methods.robustness.bounding_curves import bounding_curves
-from gpsuite.methods.robustness.certificates.certify import certify, plain_model
-from gpsuite.methods.robustness.certificates.checker import check_certificate
-from gpsuite.methods.robustness.certificates.plain_bound import PlainBound
-from gpsuite.methods.robustness.certificates.verification import check_levels, describe
+from gpsuite.methods.robustness.certify import certify, plain_model
 from gpsuite.methods.robustness.level_bound.level_bound import level_bound
 from gpsuite.methods.robustness.paper_bound import paper_bound
 from gpsuite.methods.robustness.search.attacks import gpfgs, gpjm, strong_attack
@@ -29,7 +29,7 @@ from tests.models.gpc_problems import fitted_posterior, two_classes
 
 KERNELS = ("squared_exponential", "matern32", "matern52")
 LINK_NAMES = ("probit", "logistic", "squeezed_probit")
-PACKAGES = ("gpsuite.methods.robustness",)
+PACKAGES = ("gpsuite.methods.robustness", "gpsuite.certificates")
 CENTRE = np.array([0.2, 0.1])
 
 

@@ -11,8 +11,8 @@ from scipy.linalg import solve_triangular
 from scipy.special import expit, ndtr
 
 from gpsuite.budget import Budget
-from gpsuite.methods.robustness.certificates.certificate import Certificate, Origin
-from gpsuite.methods.robustness.certificates.certify import certify
+from gpsuite.certificates.certificate import Certificate, Origin
+from gpsuite.methods.robustness.certify import certify
 from gpsuite.methods.robustness.search.regions import linf_ball
 from gpsuite.methods.robustness.verdict import probability_range
 from gpsuite.models.classification.approximation import GPCPosterior

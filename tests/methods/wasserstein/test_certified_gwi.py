@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
+from gpsuite.certificates.verification import CONFIRMED, OPEN, check_levels
 from gpsuite.methods.robustness import Budget, linf_ball, probability_range
-from gpsuite.methods.robustness.certificates.certify import certify
-from gpsuite.methods.robustness.certificates.verification import CONFIRMED, OPEN, check_levels
+from gpsuite.methods.robustness.certify import certify
 from gpsuite.methods.wasserstein.classifiers import CLASSIFIERS, Fit
 from gpsuite.methods.wasserstein.fitting import split_rows
 from gpsuite.models.classification.approximation import GPCPosterior

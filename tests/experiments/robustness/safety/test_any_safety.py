@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from gpsuite.budget import Budget
+from gpsuite.certificates.certificate import Certificate
 from gpsuite.experiments.base import Record
 from gpsuite.experiments.robustness import safety_runs as any_checks
 from gpsuite.experiments.robustness import safety_runs as any_points
@@ -27,8 +28,7 @@ from gpsuite.experiments.robustness.safety_runs import (
     prop1_gap,
     sampled,
 )
-from gpsuite.methods.robustness.certificates.certificate import Certificate
-from gpsuite.methods.robustness.certificates.certify import certify
+from gpsuite.methods.robustness.certify import certify
 from gpsuite.methods.robustness.search.regions import l2_ball, linf_ball
 from gpsuite.methods.robustness.verdict import PointSearch, probability_range
 from gpsuite.models.classification.links import LINKS
