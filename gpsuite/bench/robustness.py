@@ -20,7 +20,7 @@ import numpy as np
 from gpsuite.arrays import FloatArray
 from gpsuite.bench.timing import BenchCase, Work
 from gpsuite.budget import Budget
-from gpsuite.certificates.certificate import Certificate
+from gpsuite.certificates.certificate import POSITIVE, Certificate
 from gpsuite.certificates.checker import check_certificate
 from gpsuite.data.catalogue import read_spec, shipped_conf_dir
 from gpsuite.data.loading import PreparedDataset, prepare
@@ -204,7 +204,10 @@ def _certificates(case: str, problem: Callable[[], Searched]) -> list[BenchCase]
         found = search()
 
         def propose() -> list[Certificate]:
-            return [certify(posterior, *each) for each in zip(regions, found, strict=True)]
+            return [
+                certify(posterior, region, [(POSITIVE, extremum) for extremum in each])
+                for region, each in zip(regions, found, strict=True)
+            ]
 
         made = propose()
         check_certificate(made[0])

@@ -1,15 +1,14 @@
-"""The certificate of a probability range: what is claimed about what, and the boxes and bounds that prove it.
+"""The certificate of ranges: what is claimed about what, and the boxes and bounds that prove it.
 
-Two files: `NAME.npz` with plain arrays (model, region, origin, one tree of cuts per claim) and `NAME.json` with the
-claims, names and the model's hash. Nothing is pickled. Boxes are not stored: they follow from the cuts.
+One format for the probability of two classes or more, for margins between classes, and for predictive quantiles. The
+description holds claims, names and the model's hash. The arrays hold model, region, origin, and the trees of cuts of
+all claims one after the other. Boxes are not stored: they follow from the cuts.
 
-Equation: none, a file format
+Equation: Blaas et al. 2020, Definition 2
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,57 +17,54 @@ import numpy as np
 import numpy.typing as npt
 
 from gpsuite.arrays import FloatArray, IntArray
-from gpsuite.atomic import write_described
-from gpsuite.certificates.plain_model import PlainModel
-from gpsuite.untrusted import (
-    UnusableFileError,
-    file_pair,
-    parse_fields,
-    read_arrays,
-    read_description,
-    real,
-    words,
-)
+from gpsuite.certificates.envelope import FORMAT, VERSION, read_content, read_envelope, write_packed
+from gpsuite.certificates.model import GAUSSIAN, LOGISTIC, MODEL_ARRAYS, PROBIT, SOFTMAX, Model
+from gpsuite.untrusted import UnusableFileError, file_pair, parse_fields, real, words
 
-FORMAT = "gpsuite-certificate"
-KIND = "robustness"
-VERSION = 3
-LEAF_BOUND = {"name": "plain-taylor", "version": 3}
+KINDS = {
+    PROBIT: "classification", LOGISTIC: "classification", SOFTMAX: "classification", GAUSSIAN: "regression",
+}  # fmt: skip
 SIDES = {"minimum": -1, "maximum": 1}
-MODEL_ARRAYS = ("X", "lengthscales", "alpha", "root", "weights")
 REGION_ARRAYS = ("centre", "free", "lower", "upper")
-TREE_ARRAYS = ("parent", "dim", "cut", "leaf", "leaf_bound", "leaf_threshold", "leaf_proved", "witness")
-ORIGIN_NAMES = ("dataset", "content", "row", "classes", "inputs", "inference", "jitter")
-ORIGIN_ARRAYS = ("rows", "labels", "offset", "scale", "sites", "X")
+NODE_ARRAYS = ("parent", "dim", "cut")
+LEAF_ARRAYS = ("leaf", "leaf_bound", "leaf_threshold", "leaf_proved")
+TREE_ARRAYS = (*NODE_ARRAYS, *LEAF_ARRAYS, "witness")
+ORIGIN_NAMES = (
+    "dataset", "content", "row", "outputs", "inputs", "inference", "jitter", "target_offset", "target_scale",
+)  # fmt: skip
+ORIGIN_ARRAYS = ("rows", "targets", "offset", "scale", "X", "sites")
 INTEGERS = ("free", "parent", "dim", "leaf", "leaf_proved", "rows")
+AXES = {
+    "model_X": 2,
+    "model_alpha": 2,
+    "model_root": 3,
+    "origin_X": 2,
+    "origin_sites": 2,
+}  # the others have one
 
 
 @dataclass(frozen=True)
-class FileForm:
-    """What the two files of one sort of certificate hold.
+class ClassQuantity:
+    """The probability of a class, or (1 + p_own - p_rival) / 2, above 1/2 where `own` is ahead of `rival`."""
 
-    Attributes:
-        kinds: that the description may state.
-        name: of the sort, for messages.
-        version: of the format.
-        leaf_bound: name and version of the bound that recomputes the leaves.
-        axes: of arrays that have more than one.
-    """
+    own: int
+    rival: int | None = None
 
-    kinds: tuple[str, ...]
-    name: str
-    version: int
-    leaf_bound: dict[str, Any]
-    axes: Mapping[str, int]
+    @property
+    def classes(self) -> tuple[int, ...]:
+        """The classes that it is about."""
+        return (self.own,) if self.rival is None else (self.own, self.rival)
 
 
-FORM = FileForm(
-    (KIND,),
-    "robustness certificate",
-    VERSION,
-    LEAF_BOUND,
-    {"model_X": 2, "model_root": 2, "origin_sites": 2, "origin_X": 2},
-)
+@dataclass(frozen=True)
+class QuantileQuantity:
+    """A predictive quantile of this level in (0, 1), in the units of the model; that of 0.5 is the mean."""
+
+    level: float
+
+
+Quantity = ClassQuantity | QuantileQuantity
+POSITIVE = ClassQuantity(1)  # of two classes that share one latent function
 
 
 @dataclass(frozen=True)
@@ -85,12 +81,13 @@ class StoredRegion:
 
 @dataclass(frozen=True)
 class Claim:
-    """One side of the range.
+    """One side of the range of a quantity.
 
     Attributes:
-        sign: 1: no probability exceeds `outer`; -1: none is below it.
-        outer: the claimed bound of the probability.
-        inner: probability claimed at the witness, or None without a witness.
+        quantity: what is bounded.
+        sign: 1: no value exceeds `outer`; -1: none is below it.
+        outer: the claimed bound.
+        inner: value claimed at the witness, or None without a witness.
         witness: [d] free inputs, or None.
         parent: [K] node that was cut, -1 for the root; nodes 2k+1, 2k+2 are lower and upper sibling.
         dim: [K] free input that was cut.
@@ -101,6 +98,7 @@ class Claim:
         leaf_proved: [L] the leaf itself or the ancestor whose bound it is.
     """
 
+    quantity: Quantity
     sign: int
     outer: float
     inner: float | None
@@ -113,57 +111,65 @@ class Claim:
     leaf_threshold: FloatArray
     leaf_proved: IntArray
 
+    @property
+    def side(self) -> str:
+        """Whether it is of a maximum or a minimum."""
+        return "maximum" if self.sign > 0 else "minimum"
+
 
 @dataclass(frozen=True)
 class Origin:
-    """Where model and point come from, as far as it was said.
+    """Where model and point come from, as far as it is stated.
 
     Attributes:
         dataset: its name.
         content: its content hash.
         row: the point's row in the dataset.
-        classes: names of the negative and the positive class.
+        outputs: names of the classes, or of the target.
         inputs: names of the region's free inputs.
-        inference: "laplace", "ep", "variational", or "minibatch" where training ended before an optimum.
+        inference: a key of `form.INFERENCES`; "minibatch" where training ended before an optimum.
         rows: [N] the training rows in the dataset.
-        labels: [N] -1 or 1.
+        targets: [N] numbers of the classes, or the targets that the model was given.
         offset: [D] inputs of the model are those of the dataset minus `offset`, over `scale`.
         scale: [D].
+        X: [N, D] training inputs of a sparse posterior, whose model holds the inducing inputs; else [0, D].
         sites: [2, N] precision and shift of EP's sites; [2, 0] for the others, whose sites follow from the posterior.
-        X: [N, D] training inputs of a sparse variational posterior, whose model holds the inducing inputs; [0, D]
-            where the model's own inputs are the training inputs.
-        jitter: what the prior covariance of the variational values has on its diagonal beside the kernel; 0 for others.
+        jitter: on the diagonal of the prior covariance of inducing or variational values; 0 for others.
+        target_offset: the model's targets are the dataset's minus this, over `target_scale`; 0 for classes.
+        target_scale: 1 for classes.
     """
 
     dataset: str
     content: str
     row: int
-    classes: tuple[str, str]
+    outputs: tuple[str, ...]
     inputs: tuple[str, ...]
     inference: str
     rows: IntArray
-    labels: FloatArray
+    targets: FloatArray
     offset: FloatArray
     scale: FloatArray
-    sites: FloatArray
     X: FloatArray
+    sites: FloatArray
     jitter: float = 0.0
+    target_offset: float = 0.0
+    target_scale: float = 1.0
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """A model, a region and up to two claims.
+    """A model, a region and claims.
 
     Attributes:
         model: the stored posterior.
-        region: inputs over which the claim holds, `robustness.linf_ball` and the like.
-        claims: the smaller sign first.
+        region: inputs over which the claims hold, `robustness.linf_ball` and the like.
+        claims: one for each side of a quantity.
         model_hash: SHA-256 of the model, as stated.
         search: which bound the search used, and whether seconds ended the certificate; for the reader only.
         origin: None where a posterior was certified of which nothing else is known.
     """
 
-    model: PlainModel
+    model: Model
     region: StoredRegion
     claims: tuple[Claim, ...]
     model_hash: str
@@ -171,65 +177,50 @@ class Certificate:
     origin: Origin | None = None
 
 
-def model_hash(model: PlainModel) -> str:
-    """Return the SHA-256 of the model's structure and floats (little-endian, row by row)."""
-    digest = hashlib.sha256(f"{model.kernel} {model.variance!r} {model.link} {model.squeeze!r}".encode())
-    for name in MODEL_ARRAYS:
-        array = np.ascontiguousarray(getattr(model, name), dtype="<f8")
-        digest.update(f" {name} {array.shape} ".encode() + array.tobytes())
-    return digest.hexdigest()
-
-
 def pack(certificate: Certificate) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
     """Return what the two files hold: the description, plain JSON values, and the arrays."""
-    arrays = {f"model_{name}": getattr(certificate.model, name) for name in MODEL_ARRAYS}
-    arrays |= {f"region_{name}": getattr(certificate.region, name) for name in REGION_ARRAYS}
-    claims: dict[str, Any] = {}
-    for claim in certificate.claims:
-        side = "maximum" if claim.sign > 0 else "minimum"
-        claims[side] = {"outer": claim.outer, "inner": claim.inner}
-        for name in TREE_ARRAYS:
-            value = getattr(claim, name)
-            arrays[f"{side}_{name}"] = np.empty(0) if value is None else value
-    model, origin = certificate.model, certificate.origin
+    model, region, origin = certificate.model, certificate.region, certificate.origin
+    arrays = {f"model_{name}": getattr(model, name) for name in MODEL_ARRAYS}
+    arrays |= {f"region_{name}": getattr(region, name) for name in REGION_ARRAYS}
+    for name in TREE_ARRAYS:
+        parts = [getattr(claim, name) for claim in certificate.claims]
+        arrays[f"tree_{name}"] = np.concatenate([np.empty(0) if part is None else part for part in parts])
     if origin is not None:
         arrays |= {f"origin_{name}": getattr(origin, name) for name in ORIGIN_ARRAYS}
     description = {
         "format": FORMAT,
-        "kind": KIND,
         "version": VERSION,
-        "claims": claims,
+        "kind": KINDS[model.likelihood],
+        "claims": [_pack_claim(claim) for claim in certificate.claims],
         "model": {
             "kernel": model.kernel,
             "variance": model.variance,
-            "link": model.link,
+            "likelihood": model.likelihood,
+            "noise": model.noise,
             "squeeze": model.squeeze,
             "sha256": certificate.model_hash,
         },
-        "region": pack_region(certificate.region),
+        "region": {"norm": region.norm, "radius": None if region.norm == "box" else region.radius},
         "origin": None if origin is None else {name: getattr(origin, name) for name in ORIGIN_NAMES},
-        "leaf_bound": LEAF_BOUND,
         "search": certificate.search,
     }
     return description, arrays
 
 
-def pack_region(region: StoredRegion) -> dict[str, Any]:
-    """Return what the description holds of a region beside its arrays."""
-    return {"norm": region.norm, "radius": None if region.norm == "box" else region.radius}
-
-
-def parse_region(stated: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> StoredRegion:
-    """Return the region of a description and its arrays.
-
-    Raises:
-        KeyError, ValueError: if there is none.
-    """
-    return StoredRegion(
-        **{name: arrays[f"region_{name}"] for name in REGION_ARRAYS},
-        norm=words(stated["norm"]),
-        radius=np.inf if stated["radius"] is None else real(stated["radius"]),
+def _pack_claim(claim: Claim) -> dict[str, Any]:
+    quantity = claim.quantity
+    about: dict[str, Any] = (
+        {"level": quantity.level}
+        if isinstance(quantity, QuantileQuantity)
+        else {"class": quantity.own, "rival": quantity.rival}
     )
+    return about | {
+        "side": claim.side,
+        "outer": claim.outer,
+        "inner": claim.inner,
+        "nodes": len(claim.parent),
+        "leaves": len(claim.leaf),
+    }
 
 
 def write_certificate(certificate: Certificate, path: Path) -> tuple[Path, Path]:
@@ -241,124 +232,121 @@ def write_certificate(certificate: Certificate, path: Path) -> tuple[Path, Path]
     return write_packed(*pack(certificate), path)
 
 
-def write_packed(
-    description: dict[str, Any], arrays: dict[str, npt.NDArray[Any]], path: Path
-) -> tuple[Path, Path]:
-    """Write what `pack` returned, as `write_certificate` does.
-
-    Raises:
-        OSError: if a file cannot be written.
-    """
-    npz, other = file_pair(path)
-    write_described(npz, other, description, arrays)
-    return npz, other
-
-
-def read_packed(
-    path: Path,
-    description: dict[str, Any] | None,
-    form: FileForm,
-    groups: Callable[[dict[str, Any]], Mapping[str, tuple[str, ...]]],
-    parse: Callable[[dict[str, Any], dict[str, npt.NDArray[Any]]], Any],
-) -> Any:
+def read_certificate(path: Path, description: dict[str, Any] | None = None) -> Certificate:
     """Read a certificate by the path of either file.
 
     Args:
         path: NAME.npz, NAME.json or NAME.
-        description: what `read_description` returned for it, if that was done already.
-        form: of such files.
-        groups: names of the arrays by group, as a description has them.
-        parse: makes the certificate of a description and its arrays.
+        description: what `read_envelope` returned for it, if that was done already.
 
     Raises:
         UnusableFileError: if a file is missing, damaged, incomplete, or of another format or version.
     """
-    npz, other = file_pair(path)
-    found = read_description(other) if description is None else description
-    if found.get("format") != FORMAT or found.get("kind") not in form.kinds:
-        raise UnusableFileError(f"{other}: not a {form.name}")
-    if found.get("version") != form.version or found.get("leaf_bound") != form.leaf_bound:
-        raise UnusableFileError(
-            f"{other}: a certificate of another version (this gpsuite reads {form.version}); run the experiment again"
-        )
-    named: Mapping[str, tuple[str, ...]] = parse_fields(other, lambda: groups(found))
-    expected = {
-        f"{group}_{name}": (
-            np.int64 if name in INTEGERS else np.float64,
-            form.axes.get(f"{group}_{name}", 1),
-        )
-        for group, names in named.items()
+    other = file_pair(path)[1]
+    found = read_envelope(path) if description is None else description
+    if found.get("kind") not in KINDS.values():
+        raise UnusableFileError(f"{other}: not a certificate of classes or of a regression")
+    groups = {"model": MODEL_ARRAYS, "region": REGION_ARRAYS, "tree": TREE_ARRAYS}
+    if found.get("origin") is not None:
+        groups["origin"] = ORIGIN_ARRAYS
+    expected: dict[str, tuple[type[np.generic], int]] = {
+        f"{group}_{name}": (np.int64 if name in INTEGERS else np.float64, AXES.get(f"{group}_{name}", 1))
+        for group, names in groups.items()
         for name in names
     }
-    arrays = read_arrays(npz, expected)
-    return parse_fields(other, lambda: parse(found, arrays))
-
-
-def read_certificate(path: Path, description: dict[str, Any] | None = None) -> Certificate:
-    """Read the certificate of a class probability; arguments and errors are those of `read_packed`."""
-    certificate: Certificate = read_packed(path, description, FORM, _groups, _certificate)
+    arrays = read_content(path, found, expected)
+    certificate: Certificate = parse_fields(other, lambda: _parse(found, arrays))
     return certificate
 
 
-def _groups(description: dict[str, Any]) -> dict[str, tuple[str, ...]]:
-    """Return which arrays belong to a description."""
-    if not description["claims"] or not set(description["claims"]) <= set(SIDES):
-        raise ValueError(f"claims are of {' and '.join(SIDES)}")
-    groups = {"model": MODEL_ARRAYS, "region": REGION_ARRAYS} | dict.fromkeys(
-        description["claims"], TREE_ARRAYS
-    )
-    return groups | ({} if description["origin"] is None else {"origin": ORIGIN_ARRAYS})
-
-
-def _certificate(description: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Certificate:
-    about = description["model"]
-    model = PlainModel(
+def _parse(description: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Certificate:
+    about, region, origin = description["model"], description["region"], description["origin"]
+    model = Model(
         kernel=words(about["kernel"]),
         variance=real(about["variance"]),
-        link=words(about["link"]),
+        likelihood=words(about["likelihood"]),
+        noise=real(about["noise"]),
         squeeze=real(about["squeeze"]),
         **{name: arrays[f"model_{name}"] for name in MODEL_ARRAYS},
     )
-    stored = parse_region(description["region"], arrays)
-    stated = description["claims"]
-    claims = tuple(_claim(side, stated[side], arrays) for side in SIDES if side in stated)
-    origin = None if description["origin"] is None else _origin(description["origin"], arrays)
-    return Certificate(model, stored, claims, words(about["sha256"]), dict(description["search"]), origin)
+    if KINDS.get(model.likelihood) != description["kind"]:
+        raise ValueError("the model's likelihood is not the kind's")
+    stored = StoredRegion(
+        **{name: arrays[f"region_{name}"] for name in REGION_ARRAYS},
+        norm=words(region["norm"]),
+        radius=np.inf if region["radius"] is None else real(region["radius"]),
+    )
+    return Certificate(
+        model,
+        stored,
+        _parse_claims(description["claims"], arrays),
+        words(about["sha256"]),
+        dict(description["search"]),
+        None if origin is None else _parse_origin(origin, arrays),
+    )
 
 
-def _origin(about: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Origin:
-    negative, positive = about["classes"]
-    row = about["row"]
-    if isinstance(row, bool) or not isinstance(row, int):
-        raise ValueError("the row is not a whole number")
+def _parse_claims(stated: Any, arrays: dict[str, npt.NDArray[Any]]) -> tuple[Claim, ...]:
+    """Cut the arrays of all trees into those of each."""
+    if not isinstance(stated, list) or not stated:
+        raise ValueError("claims nothing")
+    free, at = len(arrays["region_free"]), {"node": 0, "leaf": 0, "witness": 0}
+    found = []
+    for each in stated:
+        counts = {"node": _whole(each["nodes"]), "leaf": _whole(each["leaves"])}
+        counts["witness"] = 0 if each["inner"] is None else free
+        if min(counts.values()) < 0:
+            raise ValueError("a claim has fewer than no nodes")
+        parts = {}
+        for name in TREE_ARRAYS:
+            group = "node" if name in NODE_ARRAYS else "leaf" if name in LEAF_ARRAYS else "witness"
+            parts[name] = arrays[f"tree_{name}"][at[group] : at[group] + counts[group]]
+            if len(parts[name]) != counts[group]:
+                raise ValueError("the claims' trees are incomplete")
+        at = {group: start + counts[group] for group, start in at.items()}
+        found.append(_parse_claim(each, parts))
+    ends = {"node": "parent", "leaf": "leaf", "witness": "witness"}
+    if any(len(arrays[f"tree_{name}"]) != at[group] for group, name in ends.items()):
+        raise ValueError("trees that no claim states")
+    return tuple(found)
+
+
+def _parse_claim(stated: dict[str, Any], tree: dict[str, npt.NDArray[Any]]) -> Claim:
+    inner = stated["inner"]
+    witness = tree.pop("witness")
+    return Claim(
+        quantity=_parse_quantity(stated),
+        sign=SIDES[words(stated["side"])],
+        outer=real(stated["outer"]),
+        inner=None if inner is None else real(inner),
+        witness=None if inner is None else witness,
+        **tree,
+    )
+
+
+def _parse_quantity(stated: dict[str, Any]) -> Quantity:
+    if "level" in stated:
+        return QuantileQuantity(real(stated["level"]))
+    rival = stated["rival"]
+    return ClassQuantity(_whole(stated["class"]), None if rival is None else _whole(rival))
+
+
+def _parse_origin(about: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Origin:
     return Origin(
         dataset=words(about["dataset"]),
         content=words(about["content"]),
-        row=row,
-        classes=(words(negative), words(positive)),
+        row=_whole(about["row"]),
+        outputs=tuple(words(name) for name in about["outputs"]),
         inputs=tuple(words(name) for name in about["inputs"]),
         inference=words(about["inference"]),
         jitter=real(about["jitter"]),
+        target_offset=real(about["target_offset"]),
+        target_scale=real(about["target_scale"]),
         **{name: arrays[f"origin_{name}"] for name in ORIGIN_ARRAYS},
     )
 
 
-def _claim(side: str, stated: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Claim:
-    return parse_claim(SIDES[side], stated, {name: arrays[f"{side}_{name}"] for name in TREE_ARRAYS})
-
-
-def parse_claim(sign: int, stated: dict[str, Any], tree: dict[str, npt.NDArray[Any]]) -> Claim:
-    """Return the claim of a description and the arrays of its tree.
-
-    Raises:
-        KeyError, ValueError: if there is none.
-    """
-    inner = stated["inner"]
-    parts = {name: tree[name] for name in TREE_ARRAYS if name != "witness"}
-    return Claim(
-        sign=sign,
-        outer=real(stated["outer"]),
-        inner=None if inner is None else real(inner),
-        witness=None if inner is None else tree["witness"],
-        **parts,
-    )
+def _whole(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError("a number is not whole")
+    return value

@@ -3,26 +3,36 @@
 Nothing of the search, its bounds or its rounding is used. Boxes are rebuilt from the cuts, so that they cover the
 region by construction; every leaf's bound is recomputed at the node named; the witness is evaluated.
 
-Equation: derived, stationary kernels to degree 1
+Equation: derived, stationary kernels to degree 1, level function, softmax of several classes
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
 
 import numpy as np
+from scipy.special import ndtri
 
 from gpsuite.arrays import BoolArray, FloatArray
-from gpsuite.certificates.certificate import Certificate, Claim, StoredRegion, model_hash
+from gpsuite.certificates.certificate import (
+    Certificate,
+    Claim,
+    QuantileQuantity,
+    Quantity,
+    StoredRegion,
+)
 from gpsuite.certificates.form import MalformedError, check_form, rebuild_boxes
-from gpsuite.certificates.plain_bound import PlainBound
+from gpsuite.certificates.model import GAUSSIAN, LINKS, SOFTMAX, JointProducts, Model, model_hash
+from gpsuite.certificates.plain_bound import PlainBound, ScoreBound
 from gpsuite.certificates.plain_kernel import UNIT, Long
-from gpsuite.certificates.plain_model import ModelProducts
+from gpsuite.certificates.plain_model import ModelProducts, Products
+from gpsuite.certificates.plain_scores import QuantileScore
+from gpsuite.certificates.plain_softmax_bound import ClassExpansions, SoftmaxPlainBound
 from gpsuite.errors import UserError
 
+MEAN = 0.5  # the median of a normal distribution is its mean
 EULER = "2.71828182845904523536028747135266249775724709"
 EXTENDED_UNIT = 2.0**-63
 
@@ -78,9 +88,6 @@ class TreeBound(Protocol):
         """Return the score of a claim, roughly."""
 
 
-NamedClaim = tuple[str, TreeBound, Claim]
-
-
 class Refuted(Exception):
     """A claim does not follow from what is stored."""
 
@@ -96,6 +103,41 @@ def require_extended_precision() -> None:
         raise UserError("verify: this platform has no floats of 80 bits or more, which the check needs")
 
 
+class PlainBounds:
+    """The plain bounds of what a model's claims are about, over the free inputs of one point.
+
+    Args:
+        model: the stored posterior.
+        region: of the claims.
+        products: of two classes, if they are there.
+
+    Raises:
+        ValueError: if the model is not one these bounds know, or its numbers are too large.
+    """
+
+    def __init__(self, model: Model, region: StoredRegion, products: Products | None = None) -> None:
+        self.model, where = model, (region.centre, region.free)
+        if model.likelihood == SOFTMAX:
+            self._classes = ClassExpansions(model, *where, JointProducts(model))
+        elif model.likelihood == GAUSSIAN:
+            self._quantiles = ScoreBound(model.only, QuantileScore(0.0, model.noise), *where)
+        else:
+            self._binary = PlainBound(model.binary, *where, products)
+
+    def of(self, quantity: Quantity) -> TreeBound:
+        """Return the bound of a quantity of this model."""
+        if isinstance(quantity, QuantileQuantity):
+            return self._quantiles.scoring(QuantileScore(normal_quantile(quantity), self.model.noise))
+        if self.model.likelihood == SOFTMAX:
+            return SoftmaxPlainBound(self._classes, quantity)
+        return self._binary
+
+
+def normal_quantile(quantity: QuantileQuantity) -> float:
+    """Return the standard normal's quantile of the level, 0 for the mean."""
+    return 0.0 if quantity.level == MEAN else float(ndtri(quantity.level))
+
+
 def check_certificate(certificate: Certificate) -> Report:
     """Recompute everything a certificate claims; the first problem of each claim is reported.
 
@@ -105,61 +147,43 @@ def check_certificate(certificate: Certificate) -> Report:
     """
     require_extended_precision()
     check_form(certificate)
-    region = certificate.region
-
-    def claims() -> Iterator[NamedClaim]:
-        plain = PlainBound(certificate.model, region.centre, region.free, _shared_products(certificate))
-        for claim in certificate.claims:
-            yield side_of(claim), plain, claim
-
-    return check_claims(region, certificate.model_hash, model_hash(certificate.model), claims())
-
-
-def side_of(claim: Claim) -> str:
-    """Return a claim's name: it is of a maximum, or of a minimum."""
-    return "maximum" if claim.sign > 0 else "minimum"
-
-
-def check_claims(
-    region: StoredRegion, stated_hash: str, own_hash: str, claims: Iterator[NamedClaim]
-) -> Report:
-    """Recompute claims, each with a name and the bound of what it is about.
-
-    Args:
-        region: over which they hold.
-        stated_hash: of the model that they are about.
-        own_hash: of the one that is stored.
-        claims: made only if the hashes agree.
-
-    Raises:
-        MalformedError: if the model cannot be bounded.
-    """
-    if own_hash != stated_hash:
+    model, region = certificate.model, certificate.region
+    if model_hash(model) != certificate.model_hash:
         problem = "the model's floats are not those the claims are about (SHA-256 differs)"
         return Report((problem,), 0, 0)
     problems, boxes, leaves = [], 0, 0
     try:
-        for name, plain, claim in claims:
+        products = _shared_products(certificate) if model.likelihood in LINKS else None
+        bounds = PlainBounds(model, region, products)
+        for claim in certificate.claims:
+            plain = bounds.of(claim.quantity)
             try:
                 boxes += _check_tree(plain, region, claim)
                 _check_witness(plain, region, claim)
             except Refuted as error:
-                problems.append(f"{name}: {error}")
+                problems.append(f"{_named(claim.quantity)}, {claim.side}: {error}")
             leaves += len(claim.leaf)
     except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
         raise MalformedError(f"the model cannot be bounded: {error}") from error
     return Report(tuple(problems), boxes, leaves)
 
 
+def _named(quantity: Quantity) -> str:
+    """Return what a claim is about, by numbers alone."""
+    if isinstance(quantity, QuantileQuantity):
+        return "mean" if quantity.level == MEAN else f"quantile {quantity.level:g}"
+    return f"class {quantity.own}" + ("" if quantity.rival is None else f" ahead of {quantity.rival}")
+
+
 _KEPT: dict[str, ModelProducts] = {}
 
 
 def _shared_products(certificate: Certificate) -> ModelProducts:
-    """Return the products of a certificate's model; those of the last one are kept, by the hash of its floats."""
+    """Return the products of two classes' model; those of the last one are kept, by the hash of its floats."""
     digest = certificate.model_hash
     if digest not in _KEPT:
         _KEPT.clear()
-        _KEPT[digest] = ModelProducts(certificate.model)
+        _KEPT[digest] = ModelProducts(certificate.model.binary)
     return _KEPT[digest]
 
 

@@ -1,4 +1,4 @@
-"""The model that a certificate of several classes or of a regression stores, and its latent functions one by one.
+"""The model that a certificate stores, and its latent functions one by one.
 
 m_c = k' alpha_c and S_cj = s delta_cj + sum_r w_r (F_r k)_c (F_r k)_j. The difference of two functions is the latent
 function of a binary classifier of variance 2 s with half the differences of weights; its covariance operator is a part
@@ -17,12 +17,14 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from gpsuite.arrays import FloatArray
+from gpsuite.certificates.envelope import hash_array
 from gpsuite.certificates.plain_cubic import UNIT64
 from gpsuite.certificates.plain_kernel import kappa
 from gpsuite.certificates.plain_model import (
     Known,
     ModelProducts,
     PlainLatent,
+    PlainModel,
     congruence,
     largest_eigenvalue,
     operator_range,
@@ -30,13 +32,14 @@ from gpsuite.certificates.plain_model import (
     reduction_of,
 )
 
-SOFTMAX, GAUSSIAN = "softmax", "gaussian"
-JOINT_ARRAYS = ("X", "lengthscales", "alpha", "root", "weights")
+PROBIT, LOGISTIC, SOFTMAX, GAUSSIAN = "probit", "logistic", "softmax", "gaussian"
+LINKS = (PROBIT, LOGISTIC)  # likelihoods of two classes that share one latent function
+MODEL_ARRAYS = ("X", "lengthscales", "alpha", "root", "weights")
 Pair = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class JointModel:
+class Model:
     """The stored posterior of C latent functions.
 
     Attributes:
@@ -47,8 +50,9 @@ class JointModel:
         alpha: [C, N].
         root: [R, C, N] F.
         weights: [R] w.
-        likelihood: "softmax" of C >= 2 functions, or "gaussian" of one.
-        noise: variance of Gaussian observations; 0 for the softmax.
+        likelihood: "probit" or "logistic" (two classes, one function), "softmax" of C >= 2 functions, or "gaussian".
+        noise: variance of Gaussian observations, 0 for classes.
+        squeeze: of the probit: probability squeeze + (1 - 2 squeeze) Phi(t).
     """
 
     X: FloatArray
@@ -60,28 +64,37 @@ class JointModel:
     weights: FloatArray
     likelihood: str
     noise: float = 0.0
+    squeeze: float = 0.0
 
     @property
     def functions(self) -> int:
         """C."""
         return len(self.alpha)
 
+    @property
+    def only(self) -> PlainLatent:
+        """The latent function of a regression or of two classes."""
+        return _latent(self, self.variance, self.alpha[0], self.root[:, 0])
 
-def joint_hash(model: JointModel) -> str:
-    """Return the SHA-256 of the model's structure and floats (little-endian, row by row)."""
-    digest = hashlib.sha256(f"{model.kernel} {model.variance!r} {model.likelihood} {model.noise!r}".encode())
-    for name in JOINT_ARRAYS:
-        array = np.ascontiguousarray(getattr(model, name), dtype="<f8")
-        digest.update(f" {name} {array.shape} ".encode() + array.tobytes())
+    @property
+    def binary(self) -> PlainModel:
+        """The classifier of two classes, its arrays those of the model."""
+        return PlainModel(
+            self.X, self.kernel, self.variance, self.lengthscales, self.alpha[0], self.root[:, 0], self.weights,
+            self.likelihood, self.squeeze,
+        )  # fmt: skip
+
+
+def model_hash(model: Model) -> str:
+    """Return the SHA-256 of the model's structure and floats."""
+    about = (model.kernel, model.variance, model.likelihood, model.noise, model.squeeze)
+    digest = hashlib.sha256(repr(about).encode())
+    for name in MODEL_ARRAYS:
+        hash_array(digest, name, np.asarray(getattr(model, name), dtype=np.float64))
     return digest.hexdigest()
 
 
-def only_function(model: JointModel) -> PlainLatent:
-    """Return a regression's latent function."""
-    return _latent(model, model.variance, model.alpha[0], model.root[:, 0])
-
-
-def _latent(model: JointModel, variance: float, alpha: FloatArray, root: FloatArray) -> PlainLatent:
+def _latent(model: Model, variance: float, alpha: FloatArray, root: FloatArray) -> PlainLatent:
     used = np.abs(root).max(axis=1, initial=0.0) > 0.0
     root, weights = np.ascontiguousarray(root[used]), model.weights[used]
     return PlainLatent(model.X, model.kernel, variance, model.lengthscales, alpha, root, weights)
@@ -94,7 +107,7 @@ class JointProducts:
         model: of several classes.
     """
 
-    def __init__(self, model: JointModel) -> None:
+    def __init__(self, model: Model) -> None:
         self.model = model
         self._pairs: dict[Pair, tuple[PlainLatent, PairProducts]] = {}
 

@@ -1,4 +1,4 @@
-"""A plain bound of class probabilities and leads of several classes; shares no code with the search.
+"""A plain bound of class probabilities and margins of several classes; shares no code with the search.
 
 At most `MOST_KEPT` classes are kept, the most probable ones: p_c of all classes is at most that among the kept ones,
 and less by at most the sum over the others of E sigma(f_j - f_c). Of more classes all are looked at too, with
@@ -17,8 +17,8 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from gpsuite.arrays import BoolArray, FloatArray, IntArray
-from gpsuite.certificates.joint_quantity import ClassQuantity
-from gpsuite.certificates.model import JointModel, JointProducts, Pair
+from gpsuite.certificates.certificate import ClassQuantity
+from gpsuite.certificates.model import JointProducts, Model, Pair
 from gpsuite.certificates.plain_cubic import cubic_maximum
 from gpsuite.certificates.plain_kernel import kappa
 from gpsuite.certificates.plain_link import QUADRATURE, logistic_value
@@ -30,13 +30,11 @@ from gpsuite.certificates.plain_softmax import (
     covariance_root,
     covariance_step,
     expectations,
+    independent_expectations,
+    independent_variances,
     moved_by_covariance,
     pairs_of,
     tilted,
-)
-from gpsuite.certificates.plain_utilities import (
-    independent_expectations,
-    independent_variances,
 )
 
 MOST_KEPT = 4
@@ -57,9 +55,7 @@ class ClassExpansions:
         ValueError: if the model is not one this bound knows, or its numbers are too large.
     """
 
-    def __init__(
-        self, model: JointModel, centre: FloatArray, free: IntArray, products: JointProducts
-    ) -> None:
+    def __init__(self, model: Model, centre: FloatArray, free: IntArray, products: JointProducts) -> None:
         self.model, self.centre, self.free, self.products = model, centre, free, products
         self.s = 2.0 * model.variance  # of a difference
         self._expanders: dict[Pair, Expander] = {}
@@ -218,7 +214,7 @@ class SoftmaxPlainBound:
             rival = kept.index(self.quantity.rival)
             best = 0.5 * (1 + self._class(local, own, sign) - self._class(local, rival, -sign))
             along, share = self._along(local, own, rival, sign)
-            along = self._lead_moved(local, along, own, rival, sign)
+            along = self._margin_moved(local, along, own, rival, sign)
             ahead = self.quantity.own if sign < 0 else self.quantity.rival
             loss = 0.5 * self._loss(kept, ahead, around)
         best = sign * np.fmin(sign * best, sign * along) + sign * (loss + OUTWARD)
@@ -268,11 +264,11 @@ class SoftmaxPlainBound:
     def _moved(self, local: _Local, p: FloatArray, own: int, sign: int) -> FloatArray:
         return moved_by_covariance(p, local.change_low, local.change_high, own, sign)
 
-    def _lead_moved(self, local: _Local, lead: FloatArray, own: int, rival: int, sign: int) -> FloatArray:
-        """Return the lead after the change with the covariance, which moves both probabilities."""
+    def _margin_moved(self, local: _Local, margin: FloatArray, own: int, rival: int, sign: int) -> FloatArray:
+        """Return the margin after the change with the covariance, which moves both probabilities."""
         mine = covariance_step(local.change_low, local.change_high, own, sign)[0]
         theirs = covariance_step(local.change_low, local.change_high, rival, -sign)[0]
-        return lead + sign * 0.5 * (mine + theirs)
+        return margin + sign * 0.5 * (mine + theirs)
 
     def _along(self, local: _Local, own: int, rival: int | None, sign: int) -> tuple[FloatArray, FloatArray]:
         """Bound the quantity at the reference covariance by its gradient in the means, [B]; shares [B, d]."""

@@ -8,6 +8,7 @@ Equation: none, a file format
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from gpsuite.arrays import FloatArray
-from gpsuite.atomic import write_described
-from gpsuite.untrusted import UnusableFileError, file_pair, parse_fields, read_arrays, real, words
+from gpsuite.certificates.envelope import FORMAT, VERSION, read_content
+from gpsuite.untrusted import UnusableFileError, file_pair, parse_fields, real, words
 
-FORMAT, KIND, VERSION = "gpsuite-certificate", "pac_bayes", 1
+KIND = "pac_bayes"
 FULL, SPARSE, FREE_FORM = "full GP", "sparse GP", "free-form sparse GP"
 # posterior -> its arrays and their axes; all have the lengthscales
 ARRAYS = {
@@ -26,6 +27,8 @@ ARRAYS = {
     SPARSE: {"lengthscales": 1, "inducing_inputs": 2},
     FREE_FORM: {"lengthscales": 1, "inducing_inputs": 2, "whitened_mean": 1, "whitened_factor": 2},
 }
+# what may be claimed of the risk on new rows, and in which direction: 1 at most, -1 at least
+BOUNDS = {"kl": 1, "kl_lower": -1}
 LOSSES = ("band01", "exp")
 UNITS = ("standard deviations", "own")
 UNNAMED_TARGET = "the target"  # a dataset's only one, which its settings do not name
@@ -98,15 +101,13 @@ class RiskClaim:
         delta: allowed probability of failure.
         gibbs_risk: on the training rows, at most.
         kl: KL(Q||P) in nats, at most.
-        bound: on the Gibbs risk on new rows.
-        lower: bound on it from below.
+        bounds: of the Gibbs risk on new rows, by a key of `BOUNDS`.
     """
 
     delta: float
     gibbs_risk: float
     kl: float
-    bound: float
-    lower: float
+    bounds: Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -125,8 +126,8 @@ def pack(certificate: RiskCertificate) -> tuple[dict[str, Any], dict[str, FloatA
     arrays = model.pop("arrays")
     description = {
         "format": FORMAT,
-        "kind": KIND,
         "version": VERSION,
+        "kind": KIND,
         "dataset": asdict(certificate.rows),
         "model": {"kernel": "squared exponential", **model},
         "goal": asdict(certificate.goal),
@@ -135,33 +136,22 @@ def pack(certificate: RiskCertificate) -> tuple[dict[str, Any], dict[str, FloatA
     return description, arrays
 
 
-def write(description: dict[str, Any], arrays: dict[str, FloatArray], path: Path) -> None:
-    """Write what `pack` returned as `path` with the suffixes .npz and .json, each whole or not at all.
-
-    Raises:
-        OSError: if a file cannot be written.
-    """
-    npz, other = file_pair(path)
-    write_described(npz, other, description, arrays)
-
-
 def read(path: Path, description: dict[str, Any]) -> RiskCertificate:
     """Return the certificate that anybody may have written.
 
     Args:
         path: of either file.
-        description: content of its JSON file.
+        description: of its envelope.
 
     Raises:
         UnusableFileError: if a field or array is missing, unknown, of another type, or out of range.
     """
-    npz, other = file_pair(path)
-    found: RiskCertificate = parse_fields(other, lambda: _parse(description, npz))
+    other = file_pair(path)[1]
+    found: RiskCertificate = parse_fields(other, lambda: _parse(description, path))
     return found
 
 
-def _parse(description: dict[str, Any], npz: Path) -> RiskCertificate:
-    _require(description["version"] == VERSION, "a certificate of another version")
+def _parse(description: dict[str, Any], path: Path) -> RiskCertificate:
     data, model, goal, claim = (description[part] for part in ("dataset", "model", "goal", "claim"))
     rows = Rows(
         words(data["dataset"]), words(data["content_hash"]), _whole(data["count"]), real(data["test_share"]),
@@ -174,15 +164,19 @@ def _parse(description: dict[str, Any], npz: Path) -> RiskCertificate:
     _require(posterior in ARRAYS, "a posterior that is not known")
     aim = Goal(words(goal["loss"]), real(goal["epsilon"]), words(goal["unit"]))
     _require(aim.loss in LOSSES and aim.unit in UNITS and aim.epsilon > 0.0, "a loss that is not known")
-    numbers = {name: real(claim[name]) for name in RiskClaim.__dataclass_fields__}
-    _require(0.0 < numbers["delta"] < 1.0, "delta is not a probability")
-    arrays = read_arrays(npz, {name: (np.float64, axes) for name, axes in ARRAYS[posterior].items()})
+    bounds = {name: real(value) for name, value in claim["bounds"].items()}
+    _require(set(bounds) == set(BOUNDS), f"the bounds are {' and '.join(BOUNDS)}")
+    stated = RiskClaim(real(claim["delta"]), real(claim["gibbs_risk"]), real(claim["kl"]), bounds)
+    _require(0.0 < stated.delta < 1.0, "delta is not a probability")
+    arrays = read_content(
+        path, description, {name: (np.float64, axes) for name, axes in ARRAYS[posterior].items()}
+    )
     variance, noise, alpha, jitter = (
         real(model[name]) for name in ("variance", "noise_variance", "alpha", "jitter")
     )
     predictor = Predictor(posterior, variance, noise, alpha, jitter, arrays)
-    _check(predictor, npz)
-    return RiskCertificate(rows, predictor, aim, RiskClaim(**numbers))
+    _check(predictor, file_pair(path)[0])
+    return RiskCertificate(rows, predictor, aim, stated)
 
 
 def _check(predictor: Predictor, npz: Path) -> None:

@@ -27,6 +27,7 @@ from gpsuite.certificates.plain_risk import (
     work,
 )
 from gpsuite.certificates.risk import (
+    BOUNDS,
     FREE_FORM,
     FULL,
     SPARSE,
@@ -42,6 +43,7 @@ from gpsuite.errors import UserError
 from gpsuite.rounding import rounded, sureness
 from gpsuite.untrusted import UnusableFileError, printable
 
+NAMES = {"kl": "bound", "kl_lower": "lower bound"}
 LEAST_ROWS = 8  # Maurer's theorem, behind ln(2 sqrt(n) / delta)
 MOST_INDUCING = 4000
 # How far what is stated may lie on the wrong side of what the check finds, as a multiple of 1 + its size.
@@ -62,7 +64,7 @@ def verify_certificate(
 
     Args:
         path: of either file.
-        description: content of its JSON file.
+        description: of its envelope.
         dataset: the one that it is about.
 
     Returns:
@@ -95,15 +97,15 @@ def verify_certificate(
     exact = extended(predictor, len(y))
     near = LONG_TOLERANCE if exact else DOUBLE_TOLERANCE
     c = penalty(kl, len(y) if first is None else len(first), len(kernel), claim.delta)
-    bound, lower = largest_risk(risk, c), smallest_risk(least, c)
-    faults = _faults(path, claim, RiskClaim(claim.delta, risk, kl, bound, lower), exact)
+    own = {"kl": largest_risk(risk, c), "kl_lower": smallest_risk(least, c)}
+    faults = _faults(path, claim, RiskClaim(claim.delta, risk, kl, own), exact)
     if faults:
         return 1, [f"{path}\trefuted", *faults]
-    proved = min(1.0, bound + near * (1.0 + bound))
+    proved = {"kl": min(1.0, own["kl"] + near * (1.0 + own["kl"])), "kl_lower": own["kl_lower"] - near}
     return 0, [
         f"{path}\tconfirmed\trisk, KL and bound computed again "
         f"{'in extended precision' if exact else 'in float64, not in extended precision'}",
-        *_words(certificate, X.shape, scale, RiskClaim(claim.delta, risk, kl, proved, lower - near)),
+        *_words(certificate, X.shape, scale, RiskClaim(claim.delta, risk, kl, proved)),
     ]
 
 
@@ -116,8 +118,9 @@ def _faults(path: Path, claim: RiskClaim, own: RiskClaim, exact: bool) -> list[s
     found = {
         "risk on the training rows": (claim.gibbs_risk, own.gibbs_risk),
         "KL": (claim.kl, own.kl),
-        "bound": (claim.bound, own.bound),
-        "lower bound": (-claim.lower, -own.lower),
+    }
+    found |= {
+        NAMES[name]: (sign * claim.bounds[name], sign * own.bounds[name]) for name, sign in BOUNDS.items()
     }
     excess = {name: (true - stated) / (1.0 + abs(true)) for name, (stated, true) in found.items()}
     wrong = [name for name, by in excess.items() if not by <= (LONG_TOLERANCE if exact else DOUBLE_TOLERANCE)]
@@ -192,7 +195,7 @@ def _words(certificate: RiskCertificate, shape: tuple[int, ...], scale: float, f
     """
     rows, predictor, goal = certificate.rows, certificate.predictor, certificate.goal
     n, dimension = shape
-    bound = found.bound
+    bound, lower = found.bounds["kl"], max(found.bounds["kl_lower"], 0.0)
     own = goal.epsilon * scale if goal.unit == "standard deviations" else goal.epsilon
     width = f"{rounded(own, 6, 1)} (units of {rows.target}; {rounded(own / scale, 6, 1)} standard deviations)"
     share = rounded(bound, 6, 1)
@@ -215,7 +218,7 @@ def _words(certificate: RiskCertificate, shape: tuple[int, ...], scale: float, f
         f"model\t{names[predictor.posterior]}{inducing}, squared exponential kernel, "
         f"variance {predictor.variance:.6g}, noise variance {predictor.noise_variance:.6g}{jitter}",
         f"proved\twith probability at least {sureness(found.delta)} over the draw of the rows, a prediction "
-        f"drawn from the model {errs} (at least {rounded(max(found.lower, 0.0), 6, -1)})",
+        f"drawn from the model {errs} (at least {rounded(lower, 6, -1)})",
         f"\tits mean prediction, as one predictor: at most {rounded(min(1.0, 2.0 * bound), 6, 1)}",
         f"because\trisk {found.gibbs_risk:.6f} on the {n} rows, KL(Q||P) {found.kl:.6g} nats, "
         f"{len(predictor.arrays['lengthscales']) + 1} hyperparameters of 1201 values each",

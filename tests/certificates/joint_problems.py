@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
 import numpy as np
 
 from gpsuite.budget import Budget
-from gpsuite.certificates.joint_certificate import (
-    JointCertificate,
-    JointOrigin,
-    StatedClaim,
-)
-from gpsuite.certificates.joint_quantity import ClassQuantity
+from gpsuite.certificates.certificate import Certificate, ClassQuantity, Origin, QuantileQuantity
 from gpsuite.data.dataset import Dataset
-from gpsuite.methods.robustness.certify_joint import certify_classes, certify_predictions
+from gpsuite.methods.robustness.certify import certify
 from gpsuite.methods.robustness.multiclass.multiclass_search import MultiClassSearch, Quantity
-from gpsuite.methods.robustness.regression import MEAN, prediction_range
+from gpsuite.methods.robustness.regression import MEAN, QuantileRange, prediction_range
 from gpsuite.methods.robustness.search.branch_and_bound import branch_and_bound
 from gpsuite.methods.robustness.search.regions import Region, box, l1_ball, l2_ball, linf_ball
 from gpsuite.models.classification.softmax_laplace import softmax_laplace
@@ -36,13 +32,13 @@ NOISE, LEVELS = 0.05, (MEAN, 0.05, 0.95)
 OFFSET, SCALE = 3.0, 2.5  # of the regression's target
 
 
-def class_origin(C: int = 3) -> JointOrigin:
+def class_origin(C: int = 3) -> Origin:
     problem = drawn_problem(C)
     n = len(problem.X)
-    return JointOrigin(
+    return Origin(
         dataset="colours", content=CONTENT, row=n, outputs=NAMES[:C], inputs=("width", "height"),
         inference="laplace", rows=np.arange(n), targets=problem.labels.astype(np.float64), offset=np.zeros(2),
-        scale=np.ones(2), X=np.empty((0, 2)),
+        scale=np.ones(2), X=np.empty((0, 2)), sites=np.empty((2, 0)),
     )  # fmt: skip
 
 
@@ -59,8 +55,8 @@ def class_dataset(C: int = 3, **changes: Any) -> Dataset:
 @cache
 def class_certificate(
     C: int = 3, kernel: str = "squared_exponential", norm: str = "box", radius: float = 0.15
-) -> JointCertificate:
-    """Return the range of the point's class and its lead over every other class."""
+) -> Certificate:
+    """Return the range of the point's class and its margin over every other class."""
     problem = drawn_problem(C, kernel=kernel)
     posterior = softmax_laplace(problem, Hyperparameters(3.0, (1.1, 0.8))).require_converged()
     region = BALLS[norm](CENTRE, radius)
@@ -70,11 +66,11 @@ def class_certificate(
     found = [(ClassQuantity(own), spread.minimum), (ClassQuantity(own), spread.maximum)]
     for rival in range(C):
         if rival != own:
-            lead = Quantity(search.bound, own, rival)
+            margin = Quantity(search.bound, own, rival)
             found.append(
-                (ClassQuantity(own, rival), branch_and_bound(lead, region, 0.01, Budget(boxes=400), -1))
+                (ClassQuantity(own, rival), branch_and_bound(margin, region, 0.01, Budget(boxes=400), -1))
             )
-    return certify_classes(posterior, region, found, slack=0.02, most_boxes=300, origin=class_origin(C))
+    return certify(posterior, region, found, slack=0.02, most_boxes=300, origin=class_origin(C))
 
 
 def regression_rows() -> tuple[Array, Array]:
@@ -104,12 +100,12 @@ def own_targets() -> Array:
     return np.asarray(OFFSET + SCALE * regression_rows()[1])
 
 
-def regression_origin() -> JointOrigin:
+def regression_origin() -> Origin:
     X, _ = regression_rows()
-    return JointOrigin(
+    return Origin(
         dataset="heights", content=CONTENT, row=len(X), outputs=("height",), inputs=("width", "depth"),
         inference="exact", rows=np.arange(len(X)), targets=regression_targets(), offset=np.zeros(2), scale=np.ones(2),
-        X=np.empty((0, 2)), target_offset=OFFSET, target_scale=SCALE,
+        X=np.empty((0, 2)), sites=np.empty((2, 0)), target_offset=OFFSET, target_scale=SCALE,
     )  # fmt: skip
 
 
@@ -124,18 +120,35 @@ def regression_dataset(**changes: Any) -> Dataset:
 
 
 @cache
-def regression_certificate(kernel: str = "squared_exponential", radius: float = 0.3) -> JointCertificate:
+def regression_certificate(kernel: str = "squared_exponential", radius: float = 0.3) -> Certificate:
     latent, region = exact_posterior(kernel), regression_region(radius)
     ranges = prediction_range(latent, NOISE, region, LEVELS, 0.01, Budget(boxes=600))
-    return certify_predictions(latent, NOISE, region, ranges, slack=0.02, origin=regression_origin())
+    return certify_quantiles(latent, NOISE, region, ranges, slack=0.02, origin=regression_origin())
+
+
+def certify_quantiles(
+    latent: LatentPosterior,
+    noise: float,
+    region: Region,
+    ranges: Iterable[QuantileRange],
+    slack: float,
+    **options: Any,
+) -> Certificate:
+    """Return the certificate of both ends of predictive quantiles."""
+    found = [
+        (QuantileQuantity(float(each.level)), side)
+        for each in ranges
+        for side in (each.minimum, each.maximum)
+    ]
+    return certify(latent, region, found, slack, noise, **options)
 
 
 def regression_region(radius: float = 0.3) -> Region:
     return box(CENTRE, radius)
 
 
-def with_stated(certificate: JointCertificate, index: int, **changes: Any) -> JointCertificate:
+def with_stated(certificate: Certificate, index: int, **changes: Any) -> Certificate:
     """Return the certificate with one of its claims changed."""
     claims = list(certificate.claims)
-    claims[index] = StatedClaim(claims[index].quantity, dataclasses.replace(claims[index].claim, **changes))
+    claims[index] = dataclasses.replace(claims[index], **changes)
     return dataclasses.replace(certificate, claims=tuple(claims))

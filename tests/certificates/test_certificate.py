@@ -15,16 +15,17 @@ from gpsuite.budget import Budget
 from gpsuite.certificates import form as certificate_form
 from gpsuite.certificates.certificate import (
     Certificate,
-    model_hash,
     pack,
     read_certificate,
     write_certificate,
 )
 from gpsuite.certificates.checker import attained, check_certificate, node_bounds
+from gpsuite.certificates.envelope import checksum
 from gpsuite.certificates.form import rebuild_boxes
+from gpsuite.certificates.model import model_hash
 from gpsuite.certificates.plain_bound import PlainBound
 from gpsuite.methods.robustness import certify as certify_module
-from gpsuite.methods.robustness.certify import WITNESS, certify
+from gpsuite.methods.robustness.certify import WITNESS
 from gpsuite.methods.robustness.search.branch_and_bound import branch_and_bound
 from gpsuite.methods.robustness.search.regions import l2_ball, linf_ball
 from gpsuite.methods.robustness.search.tree import SearchTree
@@ -32,7 +33,7 @@ from gpsuite.methods.robustness.verdict import build_bound, certify_class, proba
 from gpsuite.models.classification.links import LINKS
 from gpsuite.untrusted import UnusableFileError
 from tests.arrays import Array
-from tests.methods.robustness.certified_point import certified, small_certificate
+from tests.methods.robustness.certified_point import certified, certify_range, small_certificate
 from tests.methods.robustness.made_up_posteriors import random_posterior
 from tests.models.gpc_problems import fitted_posterior
 
@@ -58,12 +59,12 @@ def test_what_is_written_is_read_to_the_last_bit(tmp_path: Path, norm: str) -> N
     assert (npz.name, other.name) == ("point.3.npz", "point.3.json")
     assert same(read_certificate(npz), certificate)
     assert same(read_certificate(other), certificate)
-    assert json.loads(other.read_text())["claims"]["minimum"]["outer"] == certificate.claims[0].outer
+    assert json.loads(other.read_text())["claims"][0]["outer"] == certificate.claims[0].outer
 
 
 def test_files_state_their_format() -> None:
     """Certificates are kept by their owners: this number is raised when the fields' meaning changes, never else."""
-    assert pack(small_certificate())[0]["version"] == 3
+    assert pack(small_certificate())[0]["version"] == 4
 
 
 def test_the_hash_is_of_the_floats_and_the_structure() -> None:
@@ -72,7 +73,9 @@ def test_the_hash_is_of_the_floats_and_the_structure() -> None:
     for change in (
         {"variance": np.nextafter(model.variance, 9)},
         {"kernel": "matern52"},
-        {"link": "logistic"},
+        {"likelihood": "logistic"},
+        {"squeeze": 0.1},
+        {"noise": 0.1},
         {"X": model.X.reshape(-1, 1)},
         {"alpha": -model.alpha},
     ):
@@ -90,8 +93,8 @@ def test_the_claims_enclose_what_the_search_enclosed_up_to_the_slack() -> None:
 def test_too_few_boxes_give_a_looser_claim_that_still_holds() -> None:
     posterior, region = fitted_posterior()[0], linf_ball([0.2, 0.1], 0.6)
     found = probability_range(posterior, region, 0.01, Budget(boxes=4000))
-    loose = certify(posterior, region, (found.maximum,), slack=1e-6, most_boxes=1)
-    tight = certify(posterior, region, (found.maximum,), slack=1e-3)
+    loose = certify_range(posterior, region, (found.maximum,), slack=1e-6, most_boxes=1)
+    tight = certify_range(posterior, region, (found.maximum,), slack=1e-3)
     assert loose.claims[0].outer > tight.claims[0].outer >= found.maximum.inner
     assert check_certificate(loose).confirmed and check_certificate(tight).confirmed
 
@@ -100,7 +103,7 @@ def test_a_search_without_budget_has_a_certificate_too() -> None:
     posterior, region = fitted_posterior()[0], linf_ball([0.2, 0.1], 0.6)
     bounding = build_bound("rkhs_taylor", posterior, region)
     nothing = branch_and_bound(bounding, region, 0.01, Budget(boxes=0))
-    certificate = certify(posterior, region, (nothing,), slack=1.0)
+    certificate = certify_range(posterior, region, (nothing,), slack=1.0)
     assert certificate.claims[0].inner is None
     assert check_certificate(certificate).confirmed
 
@@ -110,7 +113,7 @@ def test_a_decided_class_is_certified_on_the_right_side_of_one_half() -> None:
     region = linf_ball(posterior.X[np.argmax(posterior.probability(posterior.X))], 0.4)
     verdict, extremum = certify_class(posterior, region, Budget(boxes=4000))
     assert verdict.status == "safe"
-    certificate = certify(posterior, region, (extremum,), slack=0.9 * (extremum.outer - 0.5))
+    certificate = certify_range(posterior, region, (extremum,), slack=0.9 * (extremum.outer - 0.5))
     assert certificate.claims[0].outer > 0.5
     assert check_certificate(certificate).confirmed
 
@@ -122,7 +125,9 @@ def test_sparse_posteriors_and_balls_are_certified(kernel: str) -> None:
         posterior = random_posterior(rng, kernel, link, 10, 3, sparse=True)
         region = l2_ball(posterior.X[0], 0.05, free=[0, 2])
         found = probability_range(posterior, region, 0.05, Budget(boxes=500))
-        certificate = certify(posterior, region, (found.minimum, found.maximum), slack=0.05, most_boxes=500)
+        certificate = certify_range(
+            posterior, region, (found.minimum, found.maximum), slack=0.05, most_boxes=500
+        )
         assert check_certificate(certificate).problems == ()
 
 
@@ -130,7 +135,7 @@ def test_a_link_without_a_plain_bound_is_refused() -> None:
     model = dataclasses.replace(LINKS.get("probit"), name="cauchit")  # type: ignore[type-var]
     posterior = dataclasses.replace(fitted_posterior()[0], link=model)
     with pytest.raises(ValueError, match="cauchit"):
-        certify(posterior, linf_ball([0.0, 0.0], 0.1), ())
+        certify_range(posterior, linf_ball([0.0, 0.0], 0.1), ())
 
 
 def damage(path: Path, how: str) -> None:
@@ -155,21 +160,36 @@ def damage(path: Path, how: str) -> None:
         other.write_text("[]")
     elif how == "newer":
         other.write_text(json.dumps(description | {"version": 99}))
+    elif how == "a changed word":
+        other.write_text(json.dumps(description | {"kind": "regression"}))
+    elif how == "a moved number":
+        arrays = dict(np.load(npz))
+        np.savez(npz, **arrays | {"tree_leaf_bound": arrays["tree_leaf_bound"] + 1.0})
     elif how == "no claims":
-        other.write_text(json.dumps(description | {"claims": {}}))
+        other.write_text(json.dumps(description | {"claims": []}))
     elif how == "claims of a wrong kind":
-        other.write_text(json.dumps(description | {"claims": {"minimum": {"outer": [1], "inner": None}}}))
+        other.write_text(json.dumps(description | {"claims": [{**description["claims"][0], "outer": [1]}]}))
     elif how == "a missing array":
         arrays = dict(np.load(npz))
-        del arrays["maximum_cut"]
+        del arrays["tree_cut"]
         np.savez(npz, **arrays)
     elif how == "an array of a wrong kind":
-        np.savez(npz, **dict(np.load(npz)) | {"maximum_cut": np.array(["a"])})
+        np.savez(npz, **dict(np.load(npz)) | {"tree_cut": np.array(["a"])})
     elif how == "objects":
-        np.savez(npz, **dict(np.load(npz)) | {"maximum_cut": np.array([{}], dtype=object)})
+        np.savez(npz, **dict(np.load(npz)) | {"tree_cut": np.array([{}], dtype=object)})
+    if how in ("newer", "no claims", "claims of a wrong kind"):
+        fit_checksum(npz)
+
+
+def fit_checksum(npz: Path) -> None:
+    """Write the checksum of what the two files hold."""
+    description = json.loads(npz.with_suffix(".json").read_text())
+    arrays = dict(np.load(npz))
+    npz.with_suffix(".json").write_text(json.dumps(description | {"checksum": checksum(description, arrays)}))
 
 
 DAMAGES = [
+    "a moved number", "a changed word",
     "no npz", "no json", "half an npz", "text for npz", "an array for npz", "not json", "other json", "json list",
     "newer", "no claims", "claims of a wrong kind", "a missing array", "an array of a wrong kind", "objects",
 ]  # fmt: skip
@@ -188,12 +208,12 @@ def test_seconds_end_a_certificate_which_then_claims_less(monkeypatch: pytest.Mo
     posterior, region = fitted_posterior()[0], linf_ball([0.2, 0.1], 0.6)
     found = probability_range(posterior, region, 1e-4, Budget(boxes=4000))
     extrema = (found.minimum, found.maximum)
-    whole = certify(posterior, region, extrema, slack=1e-8)
-    trivial = certify(posterior, region, extrema, budget=Budget(seconds=0.0))
+    whole = certify_range(posterior, region, extrema, slack=1e-8)
+    trivial = certify_range(posterior, region, extrema, budget=Budget(seconds=0.0))
     assert [(claim.outer, claim.inner) for claim in trivial.claims] == [(0.0, None), (1.0, None)]
     clock = itertools.count()
     monkeypatch.setattr(certify_module.time, "monotonic", lambda: next(clock) * 0.1)  # type: ignore[attr-defined]
-    limited = certify(posterior, region, extrema, slack=1e-8, budget=Budget(seconds=1.5, started=0.0))
+    limited = certify_range(posterior, region, extrema, slack=1e-8, budget=Budget(seconds=1.5, started=0.0))
     for part, claim, extremum in zip(limited.claims, whole.claims, extrema, strict=True):
         assert len(part.leaf) < len(claim.leaf)
         assert claim.sign * (part.outer - claim.outer) > 0 and claim.sign * (part.outer - extremum.inner) > 0
@@ -212,7 +232,7 @@ def test_the_second_claim_gets_half_of_what_is_left(monkeypatch: pytest.MonkeyPa
         build(self, *given)
 
     monkeypatch.setattr(certify_module._Builder, "__init__", noted)
-    certify(posterior, region, (found.maximum, found.minimum), budget=Budget(seconds=1000.0))
+    certify_range(posterior, region, (found.maximum, found.minimum), budget=Budget(seconds=1000.0))
     assert 450 < shares[0] <= 500 and 900 < shares[1] <= 1000
 
 
@@ -220,8 +240,8 @@ def test_a_set_up_that_would_not_fit_is_not_begun(monkeypatch: pytest.MonkeyPatc
     posterior, region = fitted_posterior()[0], linf_ball([0.2, 0.1], 0.6)
     found = probability_range(posterior, region, 0.05, Budget(boxes=400))
     monkeypatch.setattr(certify_module, "SET_UP", (1.0, 0.0))  # 30^3 seconds
-    monkeypatch.setattr(certify_module, "PlainBound", None)
-    certificate = certify(posterior, region, (found.minimum,), budget=Budget(seconds=20_000.0))
+    monkeypatch.setattr(certify_module, "PlainBounds", None)
+    certificate = certify_range(posterior, region, (found.minimum,), budget=Budget(seconds=20_000.0))
     assert certificate.claims[0].outer == 0.0
 
 
@@ -240,14 +260,14 @@ def test_boxes_that_the_search_found_too_loose_are_not_bounded_again(monkeypatch
         return node_bounds(plain, where, sign, lo, *others)
 
     monkeypatch.setattr(certify_module, "node_bounds", counted)
-    claim = certify(posterior, region, (found.maximum,), slack=1e-5).claims[0]
+    claim = certify_range(posterior, region, (found.maximum,), slack=1e-5).claims[0]
     assert sum(bounded) < 0.8 * len(claim.parent)
 
 
 def test_leaves_state_bounds_a_little_looser_than_computed() -> None:
     """Other machines' last bits must not refute a certificate: 1e-9 of the bound, whatever its size."""
     certificate = small_certificate()
-    plain = PlainBound(certificate.model, certificate.region.centre, certificate.region.free)
+    plain = PlainBound(certificate.model.binary, certificate.region.centre, certificate.region.free)
     for claim in certificate.claims:
         lo, hi = rebuild_boxes(certificate.region, claim.parent, claim.dim, claim.cut)
         ends = lo[claim.leaf_proved], hi[claim.leaf_proved]
@@ -264,7 +284,7 @@ def test_fewer_leaves_where_the_claim_may_be_loose() -> None:
     leaves = [
         [
             len(claim.leaf)
-            for claim in certify(posterior, region, (found.minimum, found.maximum), slack).claims
+            for claim in certify_range(posterior, region, (found.minimum, found.maximum), slack).claims
         ]
         for slack in (0.001, 0.1, 1.0)
     ]
@@ -281,9 +301,9 @@ def test_boxes_are_cut_where_the_search_cut_and_then_in_the_middle() -> None:
     )
     loose = np.full(5, np.inf)
     tree = SearchTree(parent, dim, cut, loose, np.arange(5), np.zeros(5, dtype=bool))
-    claim = certify(posterior, region, (dataclasses.replace(found, tree=tree),), 1e-4, most_boxes=41).claims[
-        0
-    ]
+    claim = certify_range(
+        posterior, region, (dataclasses.replace(found, tree=tree),), 1e-4, most_boxes=41
+    ).claims[0]
     for part, searched in ((claim.parent, parent), (claim.dim, dim), (claim.cut, cut)):
         assert part[:3].tolist() == searched[:3].tolist()
     rest = zip(claim.dim[3:].tolist(), claim.cut[3:].tolist(), strict=True)
@@ -297,14 +317,14 @@ def test_no_certificate_is_too_large_to_check(monkeypatch: pytest.MonkeyPatch) -
     posterior, region = fitted_posterior()[0], linf_ball([0.2, 0.1], 0.6)
     found = probability_range(posterior, region, 0.002, Budget(boxes=4000))
     monkeypatch.setattr(certificate_form, "MOST_NODES", 9)
-    certificate = certify(posterior, region, (found.maximum,), 1e-5)
+    certificate = certify_range(posterior, region, (found.maximum,), 1e-5)
     assert len(certificate.claims[0].parent) <= 9
     assert check_certificate(certificate).confirmed
 
 
 def test_a_witness_is_claimed_inward_for_other_machines() -> None:
     certificate = certified()[3]
-    plain = PlainBound(certificate.model, certificate.region.centre, certificate.region.free)
+    plain = PlainBound(certificate.model.binary, certificate.region.centre, certificate.region.free)
     for claim in certificate.claims:
         assert claim.witness is not None
         low, high = attained(plain, claim.witness)

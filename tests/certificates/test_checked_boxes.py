@@ -85,7 +85,7 @@ def test_a_box_is_outside_a_ball_only_beyond_the_rounding_of_its_distance() -> N
 def test_a_box_outside_the_ball_restricts_nothing(sign: int) -> None:
     certificate = certified(norm="l2", radius=0.25)[3]
     region = certificate.region
-    plain = PlainBound(certificate.model, region.centre, region.free)
+    plain = PlainBound(certificate.model.binary, region.centre, region.free)
     lo = np.array([region.upper - 0.01, region.lower])
     found = node_bounds(plain, region, sign, lo, np.tile(region.upper, (2, 1)), np.zeros(2))[0]
     assert found[0] == -sign * np.inf and np.isfinite(found[1])

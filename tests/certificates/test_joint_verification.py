@@ -11,26 +11,26 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 
-from gpsuite.certificates.form import MOST_JITTER, MalformedError
-from gpsuite.certificates.joint_certificate import (
-    JointCertificate,
-    StatedClaim,
-    pack_joint,
-    read_joint,
-    write_joint,
+from gpsuite.certificates.certificate import (
+    Certificate,
+    ClassQuantity,
+    QuantileQuantity,
+    pack,
+    read_certificate,
+    write_certificate,
 )
-from gpsuite.certificates.joint_checker import check_joint
-from gpsuite.certificates.joint_quantity import ClassQuantity, QuantileQuantity
-from gpsuite.certificates.joint_verification import check_joint_levels, describe_joint
-from gpsuite.certificates.model import joint_hash
-from gpsuite.certificates.verification import CONFIRMED, OPEN, REFUTED
+from gpsuite.certificates.checker import check_certificate
+from gpsuite.certificates.envelope import write_packed
+from gpsuite.certificates.form import MOST_JITTER, MalformedError
+from gpsuite.certificates.model import model_hash
+from gpsuite.certificates.verification import CONFIRMED, OPEN, REFUTED, check_levels, describe
 from gpsuite.commands import verify
 from gpsuite.data.dataset import Dataset
-from gpsuite.methods.robustness.certify_joint import certify_predictions
 from gpsuite.untrusted import UnusableFileError
 from tests.certificates.joint_problems import (
     LEVELS,
     NOISE,
+    certify_quantiles,
     class_certificate,
     class_dataset,
     class_origin,
@@ -48,14 +48,14 @@ CASES = {
 }
 
 
-def outcomes(certificate: JointCertificate, dataset: Dataset | None) -> list[str]:
-    return [level.outcome for level in check_joint_levels(certificate, dataset)]
+def outcomes(certificate: Certificate, dataset: Dataset | None) -> list[str]:
+    return [level.outcome for level in check_levels(certificate, dataset)]
 
 
-def remade(certificate: JointCertificate, **changes: Any) -> JointCertificate:
+def remade(certificate: Certificate, **changes: Any) -> Certificate:
     """Return the certificate of a changed model, its hash made to fit."""
     model = dataclasses.replace(certificate.model, **changes)
-    return dataclasses.replace(certificate, model=model, model_hash=joint_hash(model))
+    return dataclasses.replace(certificate, model=model, model_hash=model_hash(model))
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -63,9 +63,9 @@ def test_all_three_levels_are_confirmed_also_after_the_file(case: str, tmp_path:
     make, dataset = CASES[case]
     assert outcomes(make(), dataset()) == [CONFIRMED] * 3
     assert outcomes(make(), None) == [CONFIRMED, CONFIRMED, OPEN]
-    again = read_joint(write_joint(make(), tmp_path / "c")[1])
+    again = read_certificate(write_certificate(make(), tmp_path / "c")[1])
     assert outcomes(again, dataset()) == [CONFIRMED] * 3
-    assert pack_joint(again)[0] == pack_joint(make())[0]
+    assert pack(again)[0] == pack(make())[0]
     bare = dataclasses.replace(make(), origin=None)
     assert outcomes(bare, dataset()) == [CONFIRMED, OPEN, OPEN]
 
@@ -81,11 +81,11 @@ def test_two_classes_and_more_than_are_kept(C: int) -> None:
     certificate = class_certificate(C, radius=0.02)
     assert outcomes(certificate, class_dataset(C)) == [CONFIRMED] * 3
     for stated in certificate.claims:
-        claim = stated.claim
+        claim = stated
         assert claim.inner is not None
         assert claim.sign * (claim.outer - claim.inner) >= 0  # what is proved encloses what is attained
         assert abs(claim.outer - claim.inner) < 0.5
-    said = dict(describe_joint(certificate, proved=True))
+    said = dict(describe(certificate, proved=True))
     assert "; at least " in said["maximum"] and "; at most " in said["minimum"]
 
 
@@ -100,7 +100,7 @@ def test_claims_of_a_regression_are_those_of_the_search_and_hold(kernel: str) ->
     assert [stated.quantity.level for stated in certificate.claims] == [x for x in LEVELS for _ in (0, 1)]
     for stated in certificate.claims:
         assert isinstance(stated.quantity, QuantileQuantity)
-        level, claim = stated.quantity.level, stated.claim
+        level, claim = stated.quantity.level, stated
         values = mean + (0.0 if level == 0.5 else ndtri(level)) * np.sqrt(variance + NOISE)
         extreme = claim.sign * np.max(claim.sign * values)
         assert 0 <= claim.sign * (claim.outer - extreme) <= 0.05
@@ -111,7 +111,7 @@ def test_claims_of_a_regression_are_those_of_the_search_and_hold(kernel: str) ->
 def test_stronger_claims_are_refuted(case: str) -> None:
     certificate = CASES[case][0]()
     for index, stated in enumerate(certificate.claims):
-        sign, claim = stated.claim.sign, stated.claim
+        sign, claim = stated.sign, stated
         assert claim.inner is not None
         beyond = claim.inner - sign * 1e-6
         for change in (
@@ -119,11 +119,11 @@ def test_stronger_claims_are_refuted(case: str) -> None:
             {"inner": claim.inner + sign * 1e-4},
             {"leaf_bound": np.full(len(claim.leaf), beyond), "outer": beyond},
         ):
-            report = check_joint(with_stated(certificate, index, **change))
+            report = check_certificate(with_stated(certificate, index, **change))
             assert len(report.problems) == 1 and not report.confirmed
-    witness = certificate.claims[0].claim.witness
+    witness = certificate.claims[0].witness
     assert witness is not None
-    assert not check_joint(with_stated(certificate, 0, witness=witness + 1.0)).confirmed
+    assert not check_certificate(with_stated(certificate, 0, witness=witness + 1.0)).confirmed
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -134,7 +134,7 @@ def test_another_posterior_is_refuted_at_the_second_level(case: str) -> None:
     for change in changes:
         assert outcomes(remade(certificate, **change), None)[1] == REFUTED
         tampered = dataclasses.replace(certificate, model=dataclasses.replace(model, **change))
-        assert "SHA-256 differs" in check_joint(tampered).problems[0]
+        assert "SHA-256 differs" in check_certificate(tampered).problems[0]
     origin = certificate.origin
     assert origin is not None
     moved = dataclasses.replace(origin, targets=np.roll(origin.targets, 1))
@@ -171,26 +171,30 @@ def test_a_sparse_regression_is_the_optimum_of_its_bound() -> None:
     found, region = regression_posterior(model), regression_region(0.1)
     ranges = prediction_range(found.latent, found.noise_variance, region, (0.5,), 0.02, Budget(boxes=200))
     origin = dataclasses.replace(origin, inference="sparse", X=np.asarray(X), jitter=found.jitter)
-    certificate = certify_predictions(found.latent, found.noise_variance, region, ranges, origin=origin)
+    certificate = certify_quantiles(
+        found.latent, found.noise_variance, region, ranges, slack=0.01, origin=origin
+    )
     assert outcomes(certificate, regression_dataset()) == [CONFIRMED] * 3
     most = MOST_JITTER * certificate.model.variance
     for jitter in (0.0, most):
-        check_joint(changed_origin(lambda: certificate, jitter=jitter))
+        check_certificate(changed_origin(lambda: certificate, jitter=jitter))
     for jitter in (-5e-324, most * (1 + 2**-52), np.nan):
         with pytest.raises(MalformedError, match="jitter"):
-            check_joint(changed_origin(lambda jitter=jitter: certificate, jitter=jitter))
+            check_certificate(changed_origin(lambda jitter=jitter: certificate, jitter=jitter))
     moved = remade(certificate, alpha=certificate.model.alpha * (1 + 1e-3))
     assert outcomes(moved, None)[1] == REFUTED
 
 
-def changed_origin(make: Any, **changes: Any) -> JointCertificate:
-    certificate: JointCertificate = make()
+def changed_origin(make: Any, **changes: Any) -> Certificate:
+    certificate: Certificate = make()
     assert certificate.origin is not None
     return dataclasses.replace(certificate, origin=dataclasses.replace(certificate.origin, **changes))
 
 
-def with_quantity(certificate: JointCertificate, quantity: Any) -> JointCertificate:
-    return dataclasses.replace(certificate, claims=(StatedClaim(quantity, certificate.claims[0].claim),))
+def with_quantity(certificate: Certificate, quantity: Any) -> Certificate:
+    return dataclasses.replace(
+        certificate, claims=(dataclasses.replace(certificate.claims[0], quantity=quantity),)
+    )
 
 
 @pytest.mark.parametrize(
@@ -221,7 +225,7 @@ def with_quantity(certificate: JointCertificate, quantity: Any) -> JointCertific
 )
 def test_what_is_no_certificate_is_refused(certificate: Any, said: str) -> None:
     with pytest.raises(MalformedError, match=said):
-        check_joint(certificate())
+        check_certificate(certificate())
 
 
 @pytest.mark.parametrize(
@@ -233,36 +237,30 @@ def test_what_is_no_certificate_is_refused(certificate: Any, said: str) -> None:
         (lambda d: d["claims"][0].update(nodes=True), "not whole"),
         (lambda d: d["claims"][0].update(leaves=-1), "fewer than no"),
         (lambda d: d["model"].update(likelihood="poisson"), "not the kind's"),
-        (lambda d: d.update(version=7), "another version"),
-        (lambda d: d.update(kind="robustness"), "not a certificate of several"),
+        (lambda d: d.update(version=7), "certificate of version 7, this gpsuite reads 4"),
+        (lambda d: d.update(version=3), "certificate of version 3, this gpsuite reads 4; run the experiment"),
+        (lambda d: d.update(version=True), "unknown version"),
+        (lambda d: d.update(kind="pac_bayes"), "not a certificate of classes"),
+        (lambda d: d.update(kind="regression"), "not the kind's"),
         (lambda d: d["claims"][0].pop("side"), "incomplete"),
     ],
 )
 def test_a_file_that_holds_something_else_is_unusable(change: Any, said: str, tmp_path: Path) -> None:
-    path = write_joint(class_certificate(), tmp_path / "c")[1]
-    description = pack_joint(class_certificate())[0]
+    description, arrays = pack(class_certificate())
     change(description)
+    path = write_packed(description, arrays, tmp_path / "c")[1]
     with pytest.raises(UnusableFileError, match=said):
-        read_joint(path, description)
-
-
-def test_files_have_the_published_format() -> None:
-    """Files that were published are read by their numbers: a new format needs new ones."""
-    description = pack_joint(class_certificate())[0]
-    assert description["version"] == 1
-    assert description["leaf_bound"] == {"name": "plain-joint", "version": 1}
+        read_certificate(path)
 
 
 def test_words_name_classes_and_units() -> None:
-    said = [
-        text for name, text in describe_joint(class_certificate(), True) if name in ("minimum", "maximum")
-    ]
+    said = [text for name, text in describe(class_certificate(), True) if name in ("minimum", "maximum")]
     assert said[0].startswith("no probability of red in the region is below 0.")
-    assert "no lead of red over green in the region, probability less probability, is below 0." in said[2]
-    lead = float(re.findall(r"is below ([\d.]+)", said[2])[0])  # a claim is of (1 + lead) / 2
-    assert lead == pytest.approx(2.0 * class_certificate().claims[2].claim.outer - 1.0, rel=1e-6)
-    said = [text for name, text in describe_joint(regression_certificate(), False) if name == "maximum"]
-    claim = regression_certificate().claims[1].claim
+    assert "no margin of red over green in the region, probability less probability, is below 0." in said[2]
+    margin = float(re.findall(r"is below ([\d.]+)", said[2])[0])  # a claim is of (1 + margin) / 2
+    assert margin == pytest.approx(2.0 * class_certificate().claims[2].outer - 1.0, rel=1e-6)
+    said = [text for name, text in describe(regression_certificate(), False) if name == "maximum"]
+    claim = regression_certificate().claims[1]
     assert f"above {claim.outer * 2.5 + 3.0:.10g}" in said[0] and said[0].startswith(
         "claimed, not proved: no mean"
     )
@@ -271,11 +269,11 @@ def test_words_name_classes_and_units() -> None:
 
 @pytest.mark.parametrize("case", CASES)
 def test_the_command_checks_them(case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = write_joint(CASES[case][0](), tmp_path / "c")[0]
+    path = write_certificate(CASES[case][0](), tmp_path / "c")[0]
     assert verify.main([str(path)]) == 0
     assert "(a) the bound holds for the stored posterior\tconfirmed" in capsys.readouterr().out
     wrong = CASES[case][0]()
-    write_joint(with_stated(wrong, 0, outer=wrong.claims[0].claim.outer + 0.01), path)
+    write_certificate(with_stated(wrong, 0, outer=wrong.claims[0].outer + 0.01), path)
     assert verify.main([str(path)]) == 1
     path.write_bytes(b"nothing")
     with pytest.raises(UnusableFileError):

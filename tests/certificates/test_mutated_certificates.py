@@ -22,16 +22,16 @@ from scipy.special import ndtr
 
 from gpsuite.budget import Budget
 from gpsuite.certificates.certificate import (
+    LEAF_ARRAYS,
+    NODE_ARRAYS,
     Certificate,
-    model_hash,
     pack,
     read_certificate,
-    write_packed,
 )
-from gpsuite.certificates.plain_model import PlainModel
+from gpsuite.certificates.envelope import read_envelope, write_packed
+from gpsuite.certificates.model import Model, model_hash
 from gpsuite.certificates.verification import verify_certificate
 from gpsuite.data.dataset import Dataset
-from gpsuite.methods.robustness.certify import certify
 from gpsuite.methods.robustness.search.regions import l1_ball, l2_ball, linf_ball
 from gpsuite.methods.robustness.verdict import probability_range
 from gpsuite.models.classification.approximation import BinaryProblem
@@ -39,9 +39,16 @@ from gpsuite.models.classification.links import LINKS, logistic_moments
 from gpsuite.models.classification.training import INFERENCES
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.models.radial import kappa
-from gpsuite.untrusted import UnusableFileError, read_description
+from gpsuite.untrusted import UnusableFileError
 from tests.arrays import Array
-from tests.methods.robustness.certified_point import CENTRE, CONTENT, its_dataset, origin_of, with_claim
+from tests.methods.robustness.certified_point import (
+    CENTRE,
+    CONTENT,
+    certify_range,
+    its_dataset,
+    origin_of,
+    with_claim,
+)
 from tests.models.gpc_problems import two_classes
 
 SETTINGS = (
@@ -70,18 +77,18 @@ def originals() -> list[Certificate]:
         extremes = probability_range(posterior, region, 0.02, Budget(boxes=1000))
         origin = origin_of(y, inference, fit.state if inference == "ep" else None)
         found.append(
-            certify(posterior, region, (extremes.minimum, extremes.maximum), slack=0.01, origin=origin)
+            certify_range(posterior, region, (extremes.minimum, extremes.maximum), slack=0.01, origin=origin)
         )
     return found
 
 
-def probability(model: PlainModel, points: Array) -> Array:
+def probability(model: Model, points: Array) -> Array:
     """Class probability at full inputs [B, D], latent variance at least 0."""
     squared = cdist(points / model.lengthscales, model.X / model.lengthscales, "sqeuclidean")
     k = model.variance * kappa(model.kernel, squared)
-    mean = k @ model.alpha
-    variance = np.maximum(model.variance + (k @ model.root.T) ** 2 @ model.weights, 0.0)
-    if model.link == "logistic":
+    mean = k @ model.alpha[0]
+    variance = np.maximum(model.variance + (k @ model.root[:, 0].T) ** 2 @ model.weights, 0.0)
+    if model.likelihood == "logistic":
         return logistic_moments(mean, variance, 12.0)[0]
     return model.squeeze + (1 - 2 * model.squeeze) * ndtr(mean / np.sqrt(1 + variance))
 
@@ -139,8 +146,9 @@ def _fit_hash(description: dict[str, Any], arrays: dict[str, Array]) -> None:
     about = description["model"]
     try:
         names = ("X", "lengthscales", "alpha", "root", "weights")
-        model = PlainModel(
-            kernel=about["kernel"], variance=about["variance"], link=about["link"], squeeze=about["squeeze"],
+        model = Model(
+            kernel=about["kernel"], variance=about["variance"], likelihood=about["likelihood"], noise=about["noise"],
+            squeeze=about["squeeze"],
             **{name: arrays[f"model_{name}"] for name in names},
         )  # fmt: skip
         about["sha256"] = model_hash(model)
@@ -158,20 +166,20 @@ def number(value: float, rng: np.random.Generator) -> float:
 
 
 def a_claim(d: dict[str, Any], a: dict[str, Array], rng: np.random.Generator) -> None:
-    side = str(rng.choice(["minimum", "maximum"]))
+    claim = d["claims"][int(rng.integers(len(d["claims"])))]
     key = str(rng.choice(["outer", "inner"]))
-    if side in d["claims"]:
-        d["claims"][side][key] = number(float(d["claims"][side][key] or 0.0), rng)
+    claim[key] = number(float(claim[key] or 0.0), rng)
 
 
 def a_stronger_claim(d: dict[str, Any], a: dict[str, Array], rng: np.random.Generator) -> None:
     """Move an outer bound inward, and all leaves with it half of the time."""
-    for side, sign in (("minimum", -1.0), ("maximum", 1.0)):
-        if side in d["claims"]:
-            step = 10.0 ** rng.uniform(-9, -1)
-            d["claims"][side]["outer"] = float(np.clip(d["claims"][side]["outer"] - sign * step, 0, 1))
-            if rng.random() < 0.5:
-                a[f"{side}_leaf_bound"] = a[f"{side}_leaf_bound"] - sign * 10 * step
+    at = 0
+    for claim in d["claims"]:
+        sign, step = 1.0 if claim["side"] == "maximum" else -1.0, 10.0 ** rng.uniform(-9, -1)
+        claim["outer"] = float(np.clip(claim["outer"] - sign * step, 0, 1))
+        if rng.random() < 0.5:
+            a["tree_leaf_bound"][at : at + claim["leaves"]] -= sign * 10 * step
+        at += claim["leaves"]
 
 
 def a_float(d: dict[str, Any], a: dict[str, Array], rng: np.random.Generator) -> None:
@@ -213,10 +221,10 @@ def the_region(d: dict[str, Any], a: dict[str, Array], rng: np.random.Generator)
 
 
 def the_model(d: dict[str, Any], a: dict[str, Array], rng: np.random.Generator) -> None:
-    key = str(rng.choice(["kernel", "link", "variance", "squeeze", "sha256"]))
+    key = str(rng.choice(["kernel", "likelihood", "variance", "squeeze", "sha256"]))
     d["model"][key] = {
         "kernel": str(rng.choice(["squared_exponential", "matern32", "matern52"])),
-        "link": str(rng.choice(["probit", "logistic"])),
+        "likelihood": str(rng.choice(["probit", "logistic"])),
         "variance": number(float(d["model"].get("variance", 1.0)), rng),
         "squeeze": float(rng.choice([0.0, 1e-3, 0.49])),
         "sha256": "0" * 64,
@@ -226,10 +234,10 @@ def the_model(d: dict[str, Any], a: dict[str, Array], rng: np.random.Generator) 
 def the_origin(d: dict[str, Any], a: dict[str, Array], rng: np.random.Generator) -> None:
     if d["origin"] is None:
         return
-    key = str(rng.choice(["row", "classes", "inputs", "inference", "content"]))
+    key = str(rng.choice(["row", "outputs", "inputs", "inference", "content"]))
     d["origin"][key] = {
         "row": int(rng.integers(0, 40)),
-        "classes": ["yes", "no"],
+        "outputs": ["yes", "no"],
         "inputs": ["height", "width"],
         "inference": str(rng.choice(["laplace", "ep"])),
         "content": "0" * 64,
@@ -237,30 +245,43 @@ def the_origin(d: dict[str, Any], a: dict[str, Array], rng: np.random.Generator)
 
 
 def no_witness(d: dict[str, Any], a: dict[str, Array], rng: np.random.Generator) -> None:
-    for side in d["claims"]:
-        d["claims"][side]["inner"], a[f"{side}_witness"] = None, np.empty(0)
+    for claim in d["claims"]:
+        claim["inner"] = None
+    a["tree_witness"] = np.empty(0)
 
 
 def the_sides_swapped(d: dict[str, Any], a: dict[str, Array], rng: np.random.Generator) -> None:
-    if set(d["claims"]) == {"minimum", "maximum"}:
-        d["claims"] = {"minimum": d["claims"]["maximum"], "maximum": d["claims"]["minimum"]}
-        other = {name.replace("minimum", "MAX").replace("maximum", "minimum").replace("MAX", "maximum"): array
-                 for name, array in a.items()}  # fmt: skip
-        a.clear()
-        a.update(other)
+    """Let every claim be of the other side, or of what another one states, with its own tree."""
+    if rng.random() < 0.5:
+        for claim in d["claims"]:
+            claim["side"] = "minimum" if claim["side"] == "maximum" else "maximum"
+    else:
+        d["claims"] = d["claims"][::-1]
 
 
 def one_side_dropped(d: dict[str, Any], a: dict[str, Array], rng: np.random.Generator) -> None:
-    side = str(rng.choice(["minimum", "maximum"]))
-    if len(d["claims"]) == 2:
-        del d["claims"][side]
-        for name in [name for name in a if name.startswith(side)]:
-            del a[name]
+    """Drop one claim and its tree."""
+    place = int(rng.integers(2))
+    if len(d["claims"]) != 2:
+        return
+    kept = d["claims"][1 - place]
+    for names, count in ((NODE_ARRAYS, "nodes"), (LEAF_ARRAYS, "leaves")):
+        for name in names:
+            whole = a[f"tree_{name}"]
+            ends = slice(0, kept[count]) if place else slice(len(whole) - kept[count], None)
+            a[f"tree_{name}"] = whole[ends]
+    if all(claim["inner"] is not None for claim in d["claims"]):
+        half = len(a["tree_witness"]) // 2
+        a["tree_witness"] = a["tree_witness"][:half] if place else a["tree_witness"][half:]
+    d["claims"] = [kept]
 
 
 def a_key_dropped(d: dict[str, Any], a: dict[str, Array], rng: np.random.Generator) -> None:
     part = str(rng.choice(["model", "region", "claims", "search"]))
-    if isinstance(d.get(part), dict) and d[part]:
+    if part == "claims":
+        if len(d["claims"]) > 1:  # its tree is left
+            del d["claims"][int(rng.integers(len(d["claims"])))]
+    elif isinstance(d.get(part), dict) and d[part]:
         del d[part][str(rng.choice(list(d[part])))]
 
 
@@ -275,16 +296,22 @@ def identity(certificate: Certificate) -> tuple[Any, ...]:
     """What a certificate says it is about, when its dataset is given."""
     origin = certificate.origin
     assert origin is not None
-    about = (origin.content, origin.row, origin.classes, origin.inputs)
+    about = (origin.content, origin.row, origin.outputs, origin.inputs)
     return (*about, certificate.region.centre.tolist(), certificate.region.free.tolist())
 
 
-def far(first: PlainModel, second: PlainModel) -> float:
+def far(first: Model, second: Model) -> float:
     """Return the largest difference of two posteriors' parts; F counts by F' c F, as its rows may change places."""
-    if (first.kernel, first.link, first.squeeze) != (second.kernel, second.link, second.squeeze):
+    if (first.kernel, first.likelihood, first.squeeze) != (second.kernel, second.likelihood, second.squeeze):
         return np.inf
     parts = [
-        (m.X, m.alpha, (m.root.T * m.weights) @ m.root, np.log(m.lengthscales), np.log(m.variance))
+        (
+            m.X,
+            m.alpha,
+            (m.root[:, 0].T * m.weights) @ m.root[:, 0],
+            np.log(m.lengthscales),
+            np.log(m.variance),
+        )
         for m in (first, second)
     ]
     return max(float(np.abs(a - b).max()) for a, b in zip(*parts, strict=True))
@@ -292,7 +319,7 @@ def far(first: PlainModel, second: PlainModel) -> float:
 
 def judge(path: Path, original: Certificate, dataset: Dataset, rng: np.random.Generator) -> str:
     """Return how a mutated file ended; raise if something false was confirmed."""
-    description = read_description(path.with_suffix(".json"))
+    description = read_envelope(path)
     code, lines = verify_certificate(path, description, dataset)
     assert code in (0, 1)
     if code == 1:

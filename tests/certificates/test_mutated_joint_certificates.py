@@ -14,18 +14,13 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 
-from gpsuite.certificates.certificate import write_packed
-from gpsuite.certificates.joint_certificate import (
-    JointCertificate,
-    pack_joint,
-    read_joint,
-)
-from gpsuite.certificates.joint_quantity import ClassQuantity
-from gpsuite.certificates.joint_verification import verify_certificate
-from gpsuite.certificates.model import JOINT_ARRAYS, JointModel, joint_hash
+from gpsuite.certificates.certificate import Certificate, ClassQuantity, pack, read_certificate
+from gpsuite.certificates.envelope import read_envelope, write_packed
+from gpsuite.certificates.model import MODEL_ARRAYS, Model, model_hash
+from gpsuite.certificates.verification import verify_certificate
 from gpsuite.models.classification.multiclass_posterior import centred_root, softmax_moments
 from gpsuite.models.radial import kappa, squared_distances
-from gpsuite.untrusted import UnusableFileError, read_description
+from gpsuite.untrusted import UnusableFileError
 from tests.arrays import Array
 from tests.certificates.joint_problems import (
     class_certificate,
@@ -110,7 +105,7 @@ CHANGES = (
 )
 
 
-def values_of(model: JointModel, quantity: Any, X: Array) -> Array:
+def values_of(model: Model, quantity: Any, X: Array) -> Array:
     k = model.variance * kappa(
         model.kernel, squared_distances(X / model.lengthscales, model.X / model.lengthscales)
     )
@@ -126,25 +121,17 @@ def values_of(model: JointModel, quantity: Any, X: Array) -> Array:
     return np.asarray(mean[:, 0] + z * np.sqrt(np.maximum(covariance[:, 0, 0], 0.0) + model.noise))
 
 
-class _Claims:
-    """What `points_of` asks of a certificate."""
-
-    def __init__(self, certificate: JointCertificate) -> None:
-        self.region, self.claims = certificate.region, [stated.claim for stated in certificate.claims]
-
-
-def is_true(certificate: JointCertificate, rng: np.random.Generator) -> bool:
-    points = points_of(_Claims(certificate), rng)  # type: ignore[arg-type]
-    for stated in certificate.claims:
-        claim = stated.claim
-        values = values_of(certificate.model, stated.quantity, points)
+def is_true(certificate: Certificate, rng: np.random.Generator) -> bool:
+    points = points_of(certificate, rng)
+    for claim in certificate.claims:
+        values = values_of(certificate.model, claim.quantity, points)
         room = ROUNDING * (1 + np.abs(values).max())
         if np.any(claim.sign * (values - claim.outer) > room):
             return False
         if claim.inner is not None and claim.witness is not None:
             x = certificate.region.centre.copy()
             x[certificate.region.free] = claim.witness
-            there = values_of(certificate.model, stated.quantity, x[None])[0]
+            there = values_of(certificate.model, claim.quantity, x[None])[0]
             if claim.sign * (claim.inner - there) > room:
                 return False
     return True
@@ -153,12 +140,12 @@ def is_true(certificate: JointCertificate, rng: np.random.Generator) -> bool:
 def fit_hash(d: Description, a: dict[str, Array]) -> None:
     about = d["model"]
     try:
-        arrays = {name: a[f"model_{name}"] for name in JOINT_ARRAYS}
-        model = JointModel(
+        arrays = {name: a[f"model_{name}"] for name in MODEL_ARRAYS}
+        model = Model(
             kernel=about["kernel"], variance=about["variance"], likelihood=about["likelihood"],
-            noise=about["noise"], **arrays,
+            noise=about["noise"], squeeze=about["squeeze"], **arrays,
         )  # fmt: skip
-        about["sha256"] = joint_hash(model)
+        about["sha256"] = model_hash(model)
     except (KeyError, TypeError):
         return
 
@@ -167,14 +154,14 @@ def study(seed: int, count: int, folder: Path) -> Counter[str]:
     rng, found = np.random.default_rng(seed), Counter[str]()
     for _ in range(count):
         make, dataset = ORIGINALS[int(rng.integers(2))]
-        description, arrays = copy.deepcopy(pack_joint(make()))
+        description, arrays = copy.deepcopy(pack(make()))
         for _ in range(int(rng.integers(1, 4))):
             CHANGES[int(rng.integers(len(CHANGES)))](description, arrays, rng)
         if rng.random() < 0.5:
             fit_hash(description, arrays)
         try:
             path = write_packed(description, arrays, folder / "mutant")[0]
-            code, lines = verify_certificate(path, read_description(path.with_suffix(".json")), dataset())
+            code, lines = verify_certificate(path, read_envelope(path), dataset())
         except UnusableFileError:
             found["unusable"] += 1
             continue
@@ -185,7 +172,7 @@ def study(seed: int, count: int, folder: Path) -> Counter[str]:
             continue
         assert code in (0, 1)
         if code == 0:
-            assert is_true(read_joint(path), rng), lines
+            assert is_true(read_certificate(path), rng), lines
         found["refuted" if code else "confirmed"] += 1
     return found
 
@@ -195,12 +182,12 @@ def test_the_originals_are_true_and_the_oracle_knows_false_claims() -> None:
 
     rng = np.random.default_rng(0)
     for make, _ in ORIGINALS:
-        original: JointCertificate = make()
+        original: Certificate = make()
         assert is_true(original, rng)
         for index, stated in enumerate(original.claims):
-            inner = stated.claim.inner
+            inner = stated.inner
             assert inner is not None
-            false = with_stated(original, index, outer=inner - stated.claim.sign * 1e-5)
+            false = with_stated(original, index, outer=inner - stated.sign * 1e-5)
             assert not is_true(false, rng)
 
 

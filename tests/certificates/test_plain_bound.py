@@ -28,9 +28,8 @@ from gpsuite.certificates.plain_model import (
     plain_slice,
 )
 from gpsuite.certificates.plain_moments import Expander
-from gpsuite.methods.robustness.certify import plain_model
 from tests.arrays import Array
-from tests.methods.robustness.certified_point import certified
+from tests.methods.robustness.certified_point import certified, plain_model
 from tests.methods.robustness.decimal_oracle import exact_score, many_digits
 from tests.methods.robustness.made_up_posteriors import random_boxes, random_posterior
 
@@ -279,7 +278,7 @@ def test_batches_and_single_boxes_agree(monkeypatch: pytest.MonkeyPatch) -> None
 def test_ranges_that_rounding_turned_inside_out_bound_nothing(link: str, sign: int) -> None:
     certificate = certified(link=link)[3]
     region = certificate.region
-    plain = PlainBound(certificate.model, region.centre, region.free)
+    plain = PlainBound(certificate.model.binary, region.centre, region.free)
     lo = np.tile(region.centre[region.free] - 0.1, (2, 1))
     expansion = plain.expander.expand(lo, lo + 0.2)
     turned = replace(expansion.variance, low=expansion.variance.high * np.array([1.0, 1.01]))

@@ -33,7 +33,7 @@ from gpsuite.certificates.plain_remainders import (
     fourth_order,
     remainders,
 )
-from gpsuite.methods.robustness.certify import plain_model
+from tests.methods.robustness.certified_point import plain_model
 from tests.methods.robustness.made_up_posteriors import random_posterior
 
 KERNELS = tuple(CURVATURE)

@@ -19,7 +19,7 @@ from gpsuite.certificates.plain_model import (
     largest_eigenvalue,
     plain_slice,
 )
-from gpsuite.methods.robustness.certify import plain_model
+from tests.methods.robustness.certified_point import plain_model
 from tests.methods.robustness.decimal_oracle import exact_latent
 from tests.methods.robustness.made_up_posteriors import random_posterior
 

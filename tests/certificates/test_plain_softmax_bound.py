@@ -12,21 +12,19 @@ from scipy.special import expit
 
 from gpsuite.certificates import plain_softmax
 from gpsuite.certificates import plain_softmax_bound as softmax_bound
-from gpsuite.certificates.joint_quantity import ClassQuantity
-from gpsuite.certificates.model import SOFTMAX, JointModel, JointProducts
+from gpsuite.certificates.certificate import ClassQuantity
+from gpsuite.certificates.model import SOFTMAX, JointProducts, Model
 from gpsuite.certificates.plain_softmax import (
     CURVATURE,
     PRODUCTS,
     covariance_root,
     covariance_step,
     expectations,
+    independent_expectations,
+    independent_variances,
     tilted,
 )
 from gpsuite.certificates.plain_softmax_bound import ClassExpansions, SoftmaxPlainBound
-from gpsuite.certificates.plain_utilities import (
-    independent_expectations,
-    independent_variances,
-)
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
 from tests.arrays import Array
 from tests.methods.robustness.multiclass.softmax_study import (
@@ -39,8 +37,8 @@ from tests.models.softmax_oracle import Long, direct_probabilities, utility_prob
 from tests.models.softmax_problems import random_softmax_posterior, separable_softmax_posterior
 
 
-def stored(p: MultiClassPosterior) -> JointModel:
-    return JointModel(p.X, p.kernel, p.variance, p.lengthscales, p.alpha, p.root, p.weights, SOFTMAX)
+def stored(p: MultiClassPosterior) -> Model:
+    return Model(p.X, p.kernel, p.variance, p.lengthscales, p.alpha, p.root, p.weights, SOFTMAX)
 
 
 def stated_value(quantity: ClassQuantity, p: Any) -> Any:
@@ -135,7 +133,7 @@ def steepest_bend() -> tuple[float, float]:
     """
     bend, s = -np.log(2 + np.sqrt(3)), 1e-9
     alpha = np.array([[bend / (s * np.exp(-0.5))], [0.0]])
-    model = JointModel(
+    model = Model(
         np.zeros((1, 1)),
         "squared_exponential",
         s,
@@ -221,7 +219,7 @@ def test_what_takes_too_many_nodes_is_not_known_and_bounds_nothing() -> None:
     root[0, 0] = 1e4
     assert np.isnan(expectations(np.zeros((1, 4)), root).mean).all()
     assert np.isnan(independent_expectations(np.zeros((1, 5)), np.full((1, 5), 1e6)).mean).all()
-    wild = JointModel(
+    wild = Model(
         np.zeros((1, 1)), "matern52", 1e12, np.ones(1), np.array([[1.0], [0.0]]), np.zeros((1, 2, 1)),
         -np.ones(1), SOFTMAX,
     )  # fmt: skip

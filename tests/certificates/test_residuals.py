@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpsuite.certificates.joint_stationarity import _softmax_residuals, _weighted_root
 from gpsuite.certificates.plain_kernel import gram
-from gpsuite.certificates.stationarity import Residuals, mode_residuals
+from gpsuite.certificates.stationarity import Residuals, _softmax_residuals, _weighted_root, mode_residuals
 from gpsuite.certificates.verification import CONFIRMED, OPEN, REFUTED, residual_level
 from tests.arrays import Array
 

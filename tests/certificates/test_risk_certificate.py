@@ -15,6 +15,7 @@ import pytest
 
 from gpsuite.certificates import plain_risk
 from gpsuite.certificates import risk_verification as verification
+from gpsuite.certificates.envelope import read_envelope
 from gpsuite.certificates.plain_risk import largest_risk, on_grid, smallest_risk
 from gpsuite.certificates.risk_verification import verify_certificate
 from gpsuite.data.splits import train_test_indices
@@ -22,8 +23,9 @@ from gpsuite.errors import UserError
 from gpsuite.experiments.pac_bayes.tasks import FitTask, Goal
 from gpsuite.methods.pac_bayes.kl_inverse import kl_inverse, kl_inverse_lower
 from gpsuite.methods.pac_bayes.losses import BandLoss
-from gpsuite.untrusted import UnusableFileError, read_description
+from gpsuite.untrusted import UnusableFileError
 from tests.arrays import Array
+from tests.certificates.test_certificate import fit_checksum
 from tests.methods.pac_bayes.certified_fit import (
     KINDS,
     certified,
@@ -37,7 +39,7 @@ DATA = small_dataset()
 
 
 def _verify(path: Path, dataset: Any = DATA) -> tuple[int, list[str]]:
-    return verify_certificate(path, read_description(path.with_suffix(".json")), dataset)
+    return verify_certificate(path, read_envelope(path), dataset)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -98,6 +100,7 @@ def _description(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
     description = json.loads(file.read_text())
     change(description)
     file.write_text(json.dumps(description))
+    fit_checksum(path)
 
 
 def _set(part: str, name: str, value: Any) -> Callable[[dict[str, Any]], None]:
@@ -108,13 +111,19 @@ def _less(name: str, by: float) -> Callable[[dict[str, Any]], None]:
     return lambda description: description["claim"].update({name: description["claim"][name] - by})
 
 
+def _bound(name: str, by: float) -> Callable[[dict[str, Any]], None]:
+    return lambda description: description["claim"]["bounds"].update(
+        {name: description["claim"]["bounds"][name] - by}
+    )
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (_less("bound", 1e-6), "bound: "),
+        (_bound("kl", 1e-6), "bound: "),
         (_less("kl", 1e-4), "KL: "),
         (_less("gibbs_risk", 1e-6), "risk on the training rows: "),
-        (_less("lower", -1e-6), "lower bound: "),
+        (_bound("kl_lower", -1e-6), "lower bound: "),
         (_set("claim", "delta", 0.001), "bound: "),
         (_set("goal", "epsilon", 0.45), "risk on the training rows: "),
         (_set("goal", "unit", "own"), "risk on the training rows: "),
@@ -152,7 +161,7 @@ def test_another_predictor_is_refuted(tmp_path: Path, name: str) -> None:
 def test_a_weaker_claim_is_confirmed_and_the_proved_bound_stated(tmp_path: Path) -> None:
     _, found, arrays = certified("full", params(), DATA)
     path = written(arrays, tmp_path)
-    _description(path, _less("bound", -0.1))
+    _description(path, _bound("kl", -0.1))
     code, lines = _verify(path)
     assert code == 0
     assert f"a share {math.ceil(1e6 * found.bound_kl) / 1e6:.6f}"[:-1] in "\n".join(lines)
@@ -171,7 +180,10 @@ def test_the_dataset_is_asked_for_and_another_one_is_not_accepted(tmp_path: Path
 @pytest.mark.parametrize(
     ("part", "name", "value"),
     [
-        ("claim", "kl", "1"), ("claim", "bound", 10**400), ("claim", "delta", 1.0), ("claim", "delta", True),
+        ("claim", "kl", "1"),
+        ("claim", "bounds", {"kl": 10**400, "kl_lower": 0.0}), ("claim", "bounds", {"kl": 1.0}),
+        ("claim", "bounds", {"kl": 1.0, "kl_lower": 0.0, "pinsker": 1.0}), ("claim", "bounds", 1.0),
+        ("claim", "delta", 1.0), ("claim", "delta", True),
         ("dataset", "seed", -1), ("dataset", "seed", 0.5), ("dataset", "seed", 2**32), ("dataset", "count", [1]),
         ("dataset", "test_share", 1.0), ("dataset", "test_share", 0.99), ("dataset", "scaling", "none"),
         ("dataset", "content_hash", "a\x1b[31m"), ("goal", "loss", "capped_abs"), ("goal", "epsilon", 0.0),
@@ -321,7 +333,7 @@ def test_whole_numbers_end_where_floats_skip_some(tmp_path: Path, name: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("name", "by", "reason"), [("bound", 1e-6, "bound: "), ("lower", -1e-6, "lower bound: ")]
+    ("name", "by", "reason"), [("kl", 1e-6, "bound: "), ("kl_lower", -1e-6, "lower bound: ")]
 )
 def test_a_bound_that_forgets_its_copies_is_refuted(
     tmp_path: Path, name: str, by: float, reason: str
@@ -330,7 +342,7 @@ def test_a_bound_that_forgets_its_copies_is_refuted(
     settings = replace(params(), loss=Goal("band01", epsilon=0.1))  # a risk at which both ends say something
     path = written(certified("full", settings, copied)[2], tmp_path)
     assert _verify(path, copied)[0] == 0
-    _description(path, _less(name, by))
+    _description(path, _bound(name, by))
     code, lines = _verify(path, copied)
     assert code == 1
     assert any(line.startswith(reason) for line in lines)
@@ -360,7 +372,7 @@ def test_a_lengthscale_off_the_grid_is_not_paid_for(tmp_path: Path) -> None:
     arrays = dict(certified("full", params(), DATA)[2])
     arrays["lengthscales"] = arrays["lengthscales"] * math.exp(0.005)
     path = written(arrays, tmp_path)
-    weakest = {"bound": 1.0, "kl": 1e6, "gibbs_risk": 1.0, "lower": 0.0}
+    weakest = {"bounds": {"kl": 1.0, "kl_lower": 0.0}, "kl": 1e6, "gibbs_risk": 1.0}
     _description(path, lambda stated: stated["claim"].update(weakest))
     code, lines = _verify(path)
     assert (code, "not on the grid" in lines[1]) == (1, True)

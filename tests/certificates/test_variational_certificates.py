@@ -15,7 +15,7 @@ from gpsuite.certificates.plain_kernel import CURVATURE
 from gpsuite.certificates.plain_link import expected_derivatives
 from gpsuite.certificates.stationarity import TOLERANCE, stationarity_residuals
 from gpsuite.certificates.verification import check_levels
-from gpsuite.methods.robustness.certify import plain_model
+from gpsuite.methods.robustness.certify import stored_model
 from tests.methods.robustness.certified_point import changed
 from tests.methods.robustness.variational_problems import (
     INDUCING,
@@ -47,20 +47,20 @@ def test_the_equations_are_those_of_gpflows_own_bound(kind: str, link: str) -> N
 @pytest.mark.parametrize("kind", KINDS)
 def test_posteriors_at_the_maximum_are_stationary(kind: str, kernel: str, link: str, variance: float) -> None:
     posterior, where = fitted(kind, kernel, link, variance)
-    found = stationarity_residuals(plain_model(posterior), where)
+    found = stationarity_residuals(stored_model(posterior), where)
     assert found.largest <= 1e-7 and found.moments == 0.0
     assert found.rounding < TOLERANCE
 
 
 MOVES: list[tuple[str, Any]] = [
-    ("mean", lambda m, o: (dataclasses.replace(m, alpha=changed(m.alpha, 4, m.alpha[4] + 1e-3)), o)),
+    ("mean", lambda m, o: (dataclasses.replace(m, alpha=changed(m.alpha, (0, 4), m.alpha[0, 4] + 1e-3)), o)),
     ("root", lambda m, o: (dataclasses.replace(m, root=m.root * (1 + 1e-4)), o)),
     ("weights", lambda m, o: (dataclasses.replace(m, weights=changed(m.weights, 2, m.weights[2] + 1e-3)), o)),
     ("variance", lambda m, o: (dataclasses.replace(m, variance=m.variance * 1.001), o)),
     ("lengthscales", lambda m, o: (dataclasses.replace(m, lengthscales=m.lengthscales * 1.001), o)),
     ("inputs", lambda m, o: (dataclasses.replace(m, X=changed(m.X, (7, 1), m.X[7, 1] + 1e-2)), o)),
-    ("label", lambda m, o: (m, dataclasses.replace(o, labels=changed(o.labels, 5, -o.labels[5])))),
-    ("link", lambda m, o: (dataclasses.replace(m, link="logistic"), o)),
+    ("label", lambda m, o: (m, dataclasses.replace(o, targets=changed(o.targets, 5, 1 - o.targets[5])))),
+    ("link", lambda m, o: (dataclasses.replace(m, likelihood="logistic"), o)),
     ("squeeze", lambda m, o: (dataclasses.replace(m, squeeze=1e-3), o)),
     ("jitter", lambda m, o: (m, dataclasses.replace(o, jitter=1e-3))),
 ]
@@ -70,19 +70,19 @@ MOVES: list[tuple[str, Any]] = [
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_moved_posterior_is_not_stationary(kind: str, what: str, move: Any) -> None:
     posterior, where = fitted(kind)
-    found = stationarity_residuals(*move(plain_model(posterior), where))
+    found = stationarity_residuals(*move(stored_model(posterior), where))
     assert found.largest > TOLERANCE and found.largest > found.rounding
 
 
 def test_a_moved_training_row_is_not_stationary() -> None:
     posterior, where = fitted("svgp")
     moved = dataclasses.replace(where, X=changed(where.X, (7, 1), where.X[7, 1] + 1e-3))
-    assert stationarity_residuals(plain_model(posterior), moved).largest > TOLERANCE
+    assert stationarity_residuals(stored_model(posterior), moved).largest > TOLERANCE
 
 
 def test_a_covariance_that_is_none_is_not_stationary() -> None:
     posterior, where = fitted("svgp")
-    model = plain_model(posterior)
+    model = stored_model(posterior)
     for weights in (model.weights - 1.0, model.weights * np.nan, model.weights * 1e90):
         assert (
             not stationarity_residuals(dataclasses.replace(model, weights=weights), where).largest
@@ -101,7 +101,7 @@ def test_the_residual_bounds_the_distance_to_the_maximum(kind: str) -> None:
         early = dataclasses.replace(
             posterior, alpha=alpha * posterior.alpha, weights=weights * posterior.weights
         )
-        found = stationarity_residuals(plain_model(early), where)
+        found = stationarity_residuals(stored_model(early), where)
         moved = early.latent(points)
         assert np.abs(moved[0] - mean).max() <= np.sqrt(2 * posterior.variance) * found.largest
         assert np.abs(moved[1] - variance).max() <= 3 * posterior.variance * found.largest

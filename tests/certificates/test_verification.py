@@ -12,8 +12,9 @@ from scipy.special import log_ndtr
 from scipy.stats import norm
 
 from gpsuite.budget import Budget
-from gpsuite.certificates.certificate import Certificate, model_hash
+from gpsuite.certificates.certificate import Certificate
 from gpsuite.certificates.form import MalformedError
+from gpsuite.certificates.model import model_hash
 from gpsuite.certificates.plain_kernel import gram
 from gpsuite.certificates.stationarity import TOLERANCE, stationarity_residuals
 from gpsuite.certificates.verification import (
@@ -24,7 +25,7 @@ from gpsuite.certificates.verification import (
     dataset_fault,
     describe,
 )
-from gpsuite.methods.robustness.certify import certify, plain_model
+from gpsuite.methods.robustness.certify import stored_model
 from gpsuite.methods.robustness.verdict import probability_range
 from gpsuite.models.classification.approximation import BinaryProblem
 from gpsuite.models.classification.links import LINKS
@@ -34,6 +35,7 @@ from gpsuite.rounding import rounded
 from tests.arrays import Array
 from tests.methods.robustness.certified_point import (
     certified,
+    certify_range,
     changed,
     its_dataset,
     origin_of,
@@ -72,7 +74,7 @@ def test_a_trivial_posterior_with_a_recomputed_hash_is_not_that_of_the_rows() ->
     posterior, region, _, certificate = certified()
     nothing = dataclasses.replace(posterior, alpha=0 * posterior.alpha, root=0 * posterior.root)
     found = probability_range(nothing, region, 0.02, Budget(boxes=100))
-    trivial = certify(nothing, region, (found.minimum, found.maximum), origin=certificate.origin)
+    trivial = certify_range(nothing, region, (found.minimum, found.maximum), origin=certificate.origin)
     assert trivial.claims[1].outer < 0.51
     assert outcomes(trivial, name="two classes") == (CONFIRMED, REFUTED, CONFIRMED)
 
@@ -85,7 +87,7 @@ def residuals(inference: str, kernel: str, link: str, variance: float = 2.5) -> 
         None,
     )
     origin = origin_of(y, inference, fit.state if inference == "ep" else None)
-    return plain_model(fit.require_converged()), origin
+    return stored_model(fit.require_converged()), origin
 
 
 @pytest.mark.parametrize("variance", [0.01, 2.5, 1e4])
@@ -107,17 +109,20 @@ def test_the_same_posterior_from_other_rows_is_stationary(inference: str) -> Non
 
 
 MOVES: list[tuple[str, Callable[[Any, Any], tuple[Any, Any]]]] = [
-    ("alpha", lambda m, o: (dataclasses.replace(m, alpha=changed(m.alpha, 4, m.alpha[4] + 1e-4)), o)),
+    ("alpha", lambda m, o: (dataclasses.replace(m, alpha=changed(m.alpha, (0, 4), m.alpha[0, 4] + 1e-4)), o)),
     ("root", lambda m, o: (dataclasses.replace(m, root=m.root * (1 + 1e-4)), o)),
     ("weights", lambda m, o: (dataclasses.replace(m, weights=changed(m.weights, 2, -1.001)), o)),
     ("variance", lambda m, o: (dataclasses.replace(m, variance=m.variance * 1.001), o)),
     ("lengthscales", lambda m, o: (dataclasses.replace(m, lengthscales=m.lengthscales * 1.001), o)),
     ("kernel", lambda m, o: (dataclasses.replace(m, kernel="matern52"), o)),
     ("X", lambda m, o: (dataclasses.replace(m, X=changed(m.X, (7, 1), m.X[7, 1] + 1e-2)), o)),
-    ("label", lambda m, o: (m, dataclasses.replace(o, labels=changed(o.labels, 5, -o.labels[5])))),
+    ("label", lambda m, o: (m, dataclasses.replace(o, targets=changed(o.targets, 5, 1 - o.targets[5])))),
     (
         "link",
-        lambda m, o: (dataclasses.replace(m, link="logistic" if m.link == "probit" else "probit"), o),
+        lambda m, o: (
+            dataclasses.replace(m, likelihood="logistic" if m.likelihood == "probit" else "probit"),
+            o,
+        ),
     ),
 ]
 
@@ -158,11 +163,11 @@ def test_a_residual_within_rounding_is_neither_confirmed_nor_refuted() -> None:
 def test_rounding_counts_every_term_of_the_means_equation() -> None:
     """Far from the optimum alpha and the likelihood's slope are both large and of opposite signs."""
     model, origin = residuals("laplace", "squared_exponential", "probit")
-    moved = dataclasses.replace(model, alpha=-5.0 * origin.labels)
+    moved = dataclasses.replace(model, alpha=-5.0 * (2 * origin.targets - 1)[None])
     K = model.variance * gram(model.X, model.lengthscales, model.kernel)
-    reached = origin.labels * (K @ moved.alpha)
+    reached = (2 * origin.targets - 1) * (K @ moved.alpha[0])
     slope = np.exp(norm.logpdf(reached) - log_ndtr(reached))
-    size = np.abs(moved.alpha) + slope + slope * (slope + reached) * (K @ np.abs(moved.alpha))
+    size = np.abs(moved.alpha[0]) + slope + slope * (slope + reached) * (K @ np.abs(moved.alpha[0]))
     stated = 64 * len(size) * 2.0**-53 * np.sqrt(size @ K @ size)
     assert stationarity_residuals(moved, origin).rounding == pytest.approx(stated, rel=1e-6)
 
@@ -174,9 +179,9 @@ def test_moved_sites_are_not_stationary(which: int) -> None:
     from gpsuite.certificates.plain_kernel import gram
     from gpsuite.certificates.stationarity import _log_likelihood_derivatives
 
-    f = model.variance * gram(model.X, model.lengthscales, model.kernel) @ model.alpha
-    precision = _log_likelihood_derivatives("probit", origin.labels, f)[1]
-    sites = np.stack([precision, model.alpha + precision * f])
+    f = model.variance * gram(model.X, model.lengthscales, model.kernel) @ model.alpha[0]
+    precision = _log_likelihood_derivatives("probit", (2 * origin.targets - 1), f)[1]
+    sites = np.stack([precision, model.alpha[0] + precision * f])
     found = stationarity_residuals(model, dataclasses.replace(origin, inference="ep", sites=sites))
     assert max(found.mean, found.covariance) < 1e-9 and found.moments > 1e-3
     moved = changed(sites, (which, 3), sites[which, 3] + 0.01)
@@ -198,7 +203,7 @@ def test_the_mean_residual_bounds_the_distance_to_the_exact_mean() -> None:
     found = stationarity_residuals(early, origin).mean
     grid = np.random.default_rng(0).uniform(-3, 3, (400, 2)) / model.lengthscales
     squared = np.sum((grid[:, None] - X / model.lengthscales) ** 2, axis=2)
-    moved = model.variance * np.exp(-squared / 2) @ (model.alpha - early.alpha)
+    moved = model.variance * np.exp(-squared / 2) @ (model.alpha - early.alpha)[0]
     assert 0.1 * found < np.abs(moved).max() / np.sqrt(model.variance) <= found
 
 
@@ -212,7 +217,7 @@ FAULTS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("content", {"content_hash": 64 * "8"}, {}),
     ("regression", {"task": "regression", "label_names": None}, {}),
     ("labels", {"y": np.zeros((31, 1))}, {}),
-    ("labels", {}, {"classes": ("yes", "no")}),
+    ("labels", {}, {"outputs": ("yes", "no")}),
     ("training inputs", {"X": its_dataset().X + changed(np.zeros((31, 2)), (4, 1), 1e-12)}, {}),
     ("training inputs", {}, {"offset": np.array([1e-9, 0.0])}),
     ("training inputs", {}, {"scale": np.array([1.0, 1.01])}),
@@ -253,7 +258,7 @@ def test_the_description_names_everything() -> None:
     claims = small_certificate().claims
     assert said["dataset"].startswith(f"two classes, content {64 * '7'}")
     assert said["point"].startswith("row 30 ")
-    assert said["classes"] == "probability of yes against no"
+    assert said["classes"] == "no, yes"
     model = small_certificate().model
     for word in (
         "Laplace",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from gpsuite.certificates.certificate import write_packed
+from gpsuite.certificates.envelope import write_packed
 from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.experiments.base import Record, frame_of
 from gpsuite.reporting.comparison import Statistic, statistic_name

@@ -12,19 +12,14 @@ import numpy.typing as npt
 
 from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
-from gpsuite.certificates.joint_certificate import (
-    JointCertificate,
-    JointOrigin,
-    pack_joint,
-)
-from gpsuite.certificates.joint_quantity import ClassQuantity
+from gpsuite.certificates.certificate import Certificate, ClassQuantity, Origin, pack
 from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.experiments.base import BUDGET, DIVERGED, DONE, Outcome, SharedWork, Task
 from gpsuite.experiments.robustness.classifiers import Problem, SeveralClasses, trained_classes
 from gpsuite.experiments.robustness.records import Certified, stored, too_large
 from gpsuite.experiments.robustness.safety_tasks import ClassesTask, point_region
 from gpsuite.experiments.robustness.tasks import MinibatchParams
-from gpsuite.methods.robustness.certify_joint import certify_classes
+from gpsuite.methods.robustness.certify import certify
 from gpsuite.methods.robustness.decision import Verdict, judge
 from gpsuite.methods.robustness.multiclass.multiclass_search import (
     ClassRange,
@@ -79,16 +74,17 @@ def certify_point(
     params, spread, region = task.params, judged.spread, judged.region
     claims = [(ClassQuantity(spread.own), each) for each in (spread.minimum, spread.maximum)]
     claims += [(ClassQuantity(spread.own, rival), each) for rival, each in judged.leads.items()]
-    certificate = certify_classes(
+    certificate = certify(
         found.posterior,
         region,
         claims,
+        slack=1e-2,
         bound_name=params.bound,
         most_boxes=params.certificate_boxes,
         budget=budget,
         origin=_origin(task.require_dataset(), found.problem, params, region),
     )
-    proved = [stated.claim.outer for stated in certificate.claims]
+    proved = [claim.outer for claim in certificate.claims]
     judged = _informed(judged, proved)
     metrics = {
         "certified_min": proved[0],
@@ -96,7 +92,7 @@ def certify_point(
         "certificate_decides": _decides(judged, certificate),
     }
     out_of_time = bool(certificate.search["out_of_time"])
-    return judged, Certified(metrics, stored(*pack_joint(certificate)), out_of_time)
+    return judged, Certified(metrics, stored(*pack(certificate)), out_of_time)
 
 
 def _informed(judged: JudgedPoint, proved: Sequence[float]) -> JudgedPoint:
@@ -123,9 +119,9 @@ def no_certificate(posterior: MultiClassPosterior) -> str:
     return too_large((posterior.root, posterior.alpha, posterior.X), posterior.n_classes)
 
 
-def _origin(dataset: PreparedDataset, problem: Problem, params: ClassesTask, region: Region) -> JointOrigin:
+def _origin(dataset: PreparedDataset, problem: Problem, params: ClassesTask, region: Region) -> Origin:
     sparse = isinstance(params.model.method, MinibatchParams)
-    return JointOrigin(
+    return Origin(
         dataset=dataset.name,
         content=dataset.content_hash,
         row=int(problem.test_rows[params.point]),
@@ -137,12 +133,13 @@ def _origin(dataset: PreparedDataset, problem: Problem, params: ClassesTask, reg
         offset=problem.offset,
         scale=problem.scale,
         X=problem.X if sparse else np.empty((0, problem.X.shape[1])),
+        sites=np.empty((2, 0)),
     )
 
 
-def _decides(judged: JudgedPoint, certificate: JointCertificate) -> bool:
+def _decides(judged: JudgedPoint, certificate: Certificate) -> bool:
     """Tell whether the certificate alone proves the verdict: its leads that it is safe, a witness that it is not."""
-    claims = {stated.quantity: stated.claim for stated in certificate.claims}
+    claims = {claim.quantity: claim for claim in certificate.claims}
     centre = judged.search.centre
     leads = [(each, claims.get(ClassQuantity(centre.own, each.rival))) for each in centre.contests]
     if judged.verdict.status == "unsafe":

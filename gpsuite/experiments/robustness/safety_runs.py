@@ -12,7 +12,7 @@ from scipy.special import logit, ndtri
 
 from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
-from gpsuite.certificates.certificate import Certificate, Claim, Origin, pack
+from gpsuite.certificates.certificate import POSITIVE, Certificate, Claim, Origin, pack
 from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.experiments.base import BUDGET, DIVERGED, DONE, Outcome, SharedWork, Task
 from gpsuite.experiments.robustness.classifiers import Problem, read_problem, task_classifier, train_minibatch
@@ -444,11 +444,11 @@ def _origin(
         dataset=dataset.name,
         content=dataset.content_hash,
         row=int(problem.test_rows[params.point]),
-        classes=(problem.label_names[0], problem.label_names[1]),
+        outputs=(problem.label_names[0], problem.label_names[1]),
         inputs=tuple(problem.input_names[place] for place in region.free),
         inference="minibatch" if isinstance(method, MinibatchParams) else method.inference,
         rows=problem.train_rows.astype(np.int64),
-        labels=problem.y,
+        targets=(problem.y + 1.0) / 2.0,
         offset=problem.offset,
         scale=problem.scale,
         sites=classifier.sites,
@@ -468,7 +468,7 @@ def _certify(
     return certify(
         search.posterior,
         region,
-        (found.minimum, found.maximum),
+        [(POSITIVE, found.minimum), (POSITIVE, found.maximum)],
         bound_name=bounding.name,
         bound_version=bounding.version,
         most_boxes=params.certificate_boxes,

@@ -1,9 +1,9 @@
-"""From a finished search to a certificate: the search's cuts, with the bounds that the checker can prove.
+"""From finished searches to a certificate: the search's cuts, with the bounds that the checker can prove.
 
 The plain bound is a little looser than the search's: what the search cut is cut again, and leaves where the plain bound
 is not good enough are cut further, where it is loose; where it is good enough before the search stopped cutting, the
-rest of the search's tree is left out. Worst boxes come first and in batches, so that the claim holds whenever it ends.
-Every bound is taken at the level that the claim is to have.
+remainder of the search's tree is left out. Worst boxes come first and in batches, so that the claim holds whenever it
+ends. Every bound is taken at the level that the claim is to have.
 
 Equation: Blaas et al. 2020, Definition 2, Algorithm 1
 """
@@ -11,7 +11,9 @@ Equation: Blaas et al. 2020, Definition 2, Algorithm 1
 from __future__ import annotations
 
 import heapq
+import math
 import time
+from collections.abc import Sequence
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -21,18 +23,23 @@ from gpsuite.budget import Budget
 from gpsuite.certificates.certificate import (
     Certificate,
     Claim,
+    ClassQuantity,
     Origin,
+    Quantity,
     StoredRegion,
-    model_hash,
 )
-from gpsuite.certificates.checker import TreeBound, attained, node_bounds, shrink_to_ball
+from gpsuite.certificates.checker import PlainBounds, TreeBound, attained, node_bounds, shrink_to_ball
 from gpsuite.certificates.form import most_nodes
-from gpsuite.certificates.plain_bound import PlainBound, class_probability
-from gpsuite.certificates.plain_model import EXTENDED, Known, ModelProducts, PlainModel
+from gpsuite.certificates.model import GAUSSIAN, SOFTMAX, Model, model_hash
+from gpsuite.certificates.plain_bound import class_probability
+from gpsuite.certificates.plain_model import EXTENDED, Known, ModelProducts
+from gpsuite.methods.robustness.decision import HALF
 from gpsuite.methods.robustness.level_bound.posterior_slice import posterior_products
 from gpsuite.methods.robustness.search.branch_and_bound import Extremum, choose_cuts
 from gpsuite.methods.robustness.search.regions import Region
 from gpsuite.models.classification.approximation import GPCPosterior
+from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
+from gpsuite.models.latent import LatentPosterior
 
 LOOSER = 1e-9  # relative, on what is stated: other machines' exp and log differ in the last bits
 WITNESS = 1e-11  # the same for what a witness attains, beside a tenth of its own rounding
@@ -43,122 +50,126 @@ LEAST_SHARE = 1e-3  # of what loosens a bound, that every input has at least
 SET_UP = (
     5e-10,
     4e-9,
-)  # seconds per N^3 (products, a factorisation) and per N^2 D (distances) before the first bound
+)  # seconds per N^3 (products, a factorisation) and N^2 D (distances) before the first bound
+
+Posterior = GPCPosterior | MultiClassPosterior | LatentPosterior
+Found = tuple[Quantity, Extremum]
 
 
 def certify(
-    posterior: GPCPosterior,
+    posterior: Posterior,
     region: Region,
-    extrema: tuple[Extremum, ...],
+    found: Sequence[Found],
     slack: float = 1e-3,
+    noise: float = 0.0,
     bound_name: str = "",
     bound_version: int = 0,
     most_boxes: int | None = None,
     budget: Budget | None = None,
     origin: Origin | None = None,
 ) -> Certificate:
-    """Build a certificate of the outer bounds and witnesses of up to two searches over the same region.
+    """Build a certificate of what searches over the same region proved and attained.
 
     Args:
-        posterior: latent posterior of the trained classifier.
-        region: inputs over which the claim holds, `robustness.linf_ball` and the like.
-        extrema: a minimum, a maximum, or both.
-        slack: how much looser than the search's outer probability the certified one may be, > 0.
+        posterior: of a classifier of two or more classes, or of a regression.
+        region: inputs over which the claims hold, `robustness.linf_ball` and the like.
+        found: what each search was about, and what it found. That of a margin is (1 + p_own - p_rival) / 2, that of
+            two classes the probability of the positive one, `POSITIVE`.
+        slack: how much looser than the search's a claim may be, > 0; half as loose as a margin that is proved positive.
+        noise: variance of a regression's observations, above 0.
         bound_name: the search's bound, for the reader.
         bound_version: its version.
-        most_boxes: boxes bounded at most per claim, `BOXES_EACH` for each of the search's but at least
-            `LEAST_BOXES` by default;
-            then the claim is as loose as it must be.
-        budget: its seconds limit both claims in the same way; when not even the first bound fits, nothing is claimed
-            but that probabilities lie between 0 and 1.
+        most_boxes: boxes bounded at most per claim, by default `BOXES_EACH` for each of the search's but at least
+            `LEAST_BOXES`; then the claim is as loose as it must be.
+        budget: its seconds are for all claims, each an equal share of what is left. If not even the first bound of two
+            classes fits, nothing is claimed but that probabilities lie between 0 and 1.
         origin: where model and point come from.
 
     Raises:
-        ValueError: if the checker knows no plain bound for this model.
+        ValueError: if the checker knows no plain bound for this model, or nothing can be claimed.
     """
-    model, digest, products = _stored(posterior)
+    model, digest, products = _stored(posterior, noise)
     stored = StoredRegion(region.centre, region.free, region.lower, region.upper, region.norm, region.radius)
-    left = np.inf if budget is None or budget.seconds is None else budget.seconds - budget.elapsed
-    ends, out_of_time = time.monotonic() + left, _set_up_seconds(model) > left
-    ordered = sorted(extrema, key=lambda extremum: extremum.sign)
-    claims: tuple[Claim, ...] = ()
+    left = math.inf if budget is None or budget.seconds is None else budget.seconds - budget.elapsed
+    ends, out_of_time = time.monotonic() + left, products is not None and _set_up_seconds(model) > left
+    claims: list[Claim] = []
     if out_of_time:
-        claims = tuple(_trivial_claim(model, extremum.sign) for extremum in ordered)
+        claims = [_trivial_claim(model, quantity, extremum.sign) for quantity, extremum in found]
     else:
-        plain = PlainBound(model, region.centre, region.free, products)
-        for rank, extremum in enumerate(ordered):
-            share = (ends - time.monotonic()) / (len(ordered) - rank)
-            claim, stopped = build_claim(plain, stored, extremum, slack, most_boxes, share)
-            claims += (claim,)
-            out_of_time = out_of_time or stopped
+        bounds = PlainBounds(model, stored, products)
+        for rank, (quantity, extremum) in enumerate(found):
+            most = max(LEAST_BOXES, BOXES_EACH * extremum.boxes) if most_boxes is None else most_boxes
+            seconds = (ends - time.monotonic()) / (len(found) - rank)
+            looser = _slack(quantity, extremum, slack)
+            builder = _Builder(bounds.of(quantity), stored, quantity, extremum, looser, most, seconds)
+            claim = builder.build()
+            out_of_time = out_of_time or builder.out_of_time
+            if np.isfinite(claim.outer):  # a quantile of which nothing is known is not claimed
+                claims.append(claim)
+    if found and not claims:
+        raise ValueError("nothing can be claimed of this model and region")
     search = {
         "bound": bound_name,
         "version": bound_version,
-        "boxes": [each.boxes for each in ordered],
+        "boxes": [extremum.boxes for _, extremum in found],
         "out_of_time": out_of_time,
     }
-    return Certificate(model, stored, claims, digest, search, origin)
+    return Certificate(model, stored, tuple(claims), digest, search, origin)
 
 
-def build_claim(
-    plain: TreeBound,
-    region: StoredRegion,
-    extremum: Extremum,
-    slack: float,
-    most_boxes: int | None,
-    seconds: float,
-) -> tuple[Claim, bool]:
-    """Return the claim that a finished search supports, and whether seconds ended it.
-
-    Args:
-        plain: the bound of what was searched.
-        region: where.
-        extremum: what the search found.
-        slack: how much looser than the search's the claim may be, > 0.
-        most_boxes: as those of `certify`.
-        seconds: for this claim.
-    """
-    most = max(LEAST_BOXES, BOXES_EACH * extremum.boxes) if most_boxes is None else most_boxes
-    builder = _Builder(plain, region, extremum, slack, most, seconds)
-    return builder.build(), builder.out_of_time
+def _slack(quantity: Quantity, extremum: Extremum, slack: float) -> float:
+    """Return a claim's slack: a margin that its search proved positive, above one half, is to stay positive."""
+    margin = isinstance(quantity, ClassQuantity) and quantity.rival is not None
+    if margin and extremum.sign < 0 and extremum.outer > HALF:
+        return min(slack, 0.5 * (extremum.outer - HALF))
+    return slack
 
 
-_STORED: WeakKeyDictionary[GPCPosterior, tuple[PlainModel, str, ModelProducts]] = WeakKeyDictionary()
+_STORED: WeakKeyDictionary[GPCPosterior, tuple[Model, str, ModelProducts]] = WeakKeyDictionary()
 
 
-def _stored(posterior: GPCPosterior) -> tuple[PlainModel, str, ModelProducts]:
-    """Return the stored form of a posterior, its hash and what is computed of it once.
+def _stored(posterior: Posterior, noise: float) -> tuple[Model, str, ModelProducts | None]:
+    """Return the stored form of a posterior and its hash, and what is computed of two classes' once.
 
     For many data those products are the search's, so that a proposal costs none of N x N.
     """
+    if not isinstance(posterior, GPCPosterior):
+        model = stored_model(posterior, noise)
+        return model, model_hash(model), None
     known = _STORED.get(posterior)
     if known is None:
-        model, given = plain_model(posterior), None
+        model, given = stored_model(posterior), None
         if len(posterior.X) > EXTENDED:
             kept = posterior_products(posterior)
             given = Known(kept.reduction, kept.operator.below, kept.operator.above, kept.norm2)
-        known = _STORED[posterior] = model, model_hash(model), ModelProducts(model, given)
+        known = _STORED[posterior] = model, model_hash(model), ModelProducts(model.binary, given)
     return known
 
 
-def plain_model(posterior: GPCPosterior) -> PlainModel:
+def stored_model(posterior: Posterior, noise: float = 0.0) -> Model:
     """Return the stored form of a posterior."""
-    link = posterior.link
-    probit = link.name in ("probit", "squeezed_probit")
-    return PlainModel(
-        X=np.array(posterior.X, dtype=np.float64),
+    several = isinstance(posterior, MultiClassPosterior)
+    likelihood, squeeze = SOFTMAX if several else GAUSSIAN, 0.0
+    if isinstance(posterior, GPCPosterior):
+        link = posterior.link
+        likelihood = "probit" if link.name == "squeezed_probit" else link.name
+        squeeze = float(getattr(link, "squeeze", 0.0))
+    alpha, root = np.array(posterior.alpha), np.array(posterior.root)
+    return Model(
+        X=np.array(posterior.X),
         kernel=posterior.kernel,
         variance=float(posterior.variance),
-        lengthscales=np.array(posterior.lengthscales, dtype=np.float64),
-        alpha=np.array(posterior.alpha, dtype=np.float64),
-        root=np.array(posterior.root, dtype=np.float64),
-        weights=np.array(posterior.weights, dtype=np.float64),
-        link="probit" if probit else link.name,
-        squeeze=float(getattr(link, "squeeze", 0.0)),
+        lengthscales=np.array(posterior.lengthscales),
+        alpha=alpha if several else alpha[None],
+        root=root if several else root[:, None],
+        weights=np.array(posterior.weights),
+        likelihood=likelihood,
+        noise=float(noise),
+        squeeze=squeeze,
     )
 
 
-def _set_up_seconds(model: PlainModel) -> float:
+def _set_up_seconds(model: Model) -> float:
     n, inputs = model.X.shape
     cubic, quadratic = SET_UP
     return cubic * float(n) ** 3 + quadratic * float(n) ** 2 * inputs
@@ -171,12 +182,14 @@ class _Builder:
         self,
         plain: TreeBound,
         region: StoredRegion,
+        quantity: Quantity,
         extremum: Extremum,
         slack: float,
         most_boxes: int,
         seconds: float,
     ) -> None:
-        self.plain, self.region, self.extremum, self.sign = plain, region, extremum, extremum.sign
+        self.plain, self.region, self.quantity = plain, region, quantity
+        self.extremum, self.sign = extremum, extremum.sign
         self.target = self.sign * plain.score_of(extremum.outer + 0.999 * self.sign * slack)
         self.boxes_left, self.ends, self.per_box = most_boxes, time.monotonic() + seconds, 0.0
         self.out_of_time = False
@@ -275,6 +288,7 @@ class _Builder:
         bounds = [_looser(self.bound[node]) for node in leaves]
         witness = self.extremum.witness
         return Claim(
+            quantity=self.quantity,
             sign=self.sign,
             outer=self.plain.claimed(self.sign * max(bounds))[(self.sign + 1) // 2],
             inner=None if witness is None else self._attained(witness),
@@ -296,12 +310,12 @@ class _Builder:
         return min(most, max(least, inward - self.sign * (WITNESS * abs(inward) + 0.1 * (high - low))))
 
 
-def _trivial_claim(model: PlainModel, sign: int) -> Claim:
+def _trivial_claim(model: Model, quantity: Quantity, sign: int) -> Claim:
     """Return the claim that no probability exceeds 1 (sign 1) or is below 0 (sign -1)."""
     root, none = np.array([-1]), np.array([0])
-    outer = class_probability(model, sign * np.inf)[(sign + 1) // 2]
     bound = np.array([sign * np.inf])
-    return Claim(sign, outer, None, None, root, root, np.zeros(1), none, bound, np.zeros(1), none)
+    outer = class_probability(model.binary, sign * np.inf)[(sign + 1) // 2]
+    return Claim(quantity, sign, outer, None, None, root, root, np.zeros(1), none, bound, np.zeros(1), none)
 
 
 def _looser(signed: float) -> float:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gpsuite.certificates.risk import write
+from gpsuite.certificates.envelope import write_packed
 from gpsuite.data.dataset import Dataset
 from gpsuite.data.loading import PreparedDataset
 from gpsuite.data.splits import fit_standardiser, train_test_indices
@@ -84,5 +84,7 @@ def written(arrays: dict[str, Any], folder: Path) -> Path:
     import json
 
     path = folder / "fit.npz"
-    write(json.loads(str(arrays[DESCRIPTION])), {k: v for k, v in arrays.items() if k != DESCRIPTION}, path)
+    write_packed(
+        json.loads(str(arrays[DESCRIPTION])), {k: v for k, v in arrays.items() if k != DESCRIPTION}, path
+    )
     return path

@@ -12,7 +12,6 @@ from scipy.special import expit, ndtr
 
 from gpsuite.budget import Budget
 from gpsuite.certificates.certificate import Certificate, Origin
-from gpsuite.methods.robustness.certify import certify
 from gpsuite.methods.robustness.search.regions import linf_ball
 from gpsuite.methods.robustness.verdict import probability_range
 from gpsuite.models.classification.approximation import GPCPosterior
@@ -26,7 +25,7 @@ from gpsuite.models.classification.variational import (
 )
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from tests.arrays import Array
-from tests.methods.robustness.certified_point import CENTRE, origin_of
+from tests.methods.robustness.certified_point import CENTRE, certify_range, origin_of
 from tests.models.gpc_problems import two_classes
 
 KINDS = ("vgp", "svgp")
@@ -79,7 +78,7 @@ def certificate(kind: str) -> Certificate:
     posterior, where = fitted(kind)
     region = linf_ball(CENTRE, 0.2)
     found = probability_range(posterior, region, 0.02, Budget(boxes=2000))
-    return certify(posterior, region, (found.minimum, found.maximum), slack=0.01, origin=where)
+    return certify_range(posterior, region, (found.minimum, found.maximum), slack=0.01, origin=where)
 
 
 def _fixed_point(likelihood, y, P, left_open):
