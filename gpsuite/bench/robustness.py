@@ -33,7 +33,7 @@ from gpsuite.experiments.robustness.classifiers import (
 )
 from gpsuite.experiments.robustness.inputs import choose
 from gpsuite.experiments.robustness.tasks import ClassifierParams, GPCParams
-from gpsuite.methods.robustness.certify import certify
+from gpsuite.methods.robustness.certification import certify
 from gpsuite.methods.robustness.explain.effects import one_sided_ranges
 from gpsuite.methods.robustness.explain.lines import softmax_lines
 from gpsuite.methods.robustness.level_bound.level_search import BATCH

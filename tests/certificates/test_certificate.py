@@ -24,8 +24,8 @@ from gpsuite.certificates.envelope import checksum
 from gpsuite.certificates.form import rebuild_boxes
 from gpsuite.certificates.model import model_hash
 from gpsuite.certificates.plain_bound import PlainBound
-from gpsuite.methods.robustness import certify as certify_module
-from gpsuite.methods.robustness.certify import WITNESS
+from gpsuite.methods.robustness import certification as certify_module
+from gpsuite.methods.robustness.certification import WITNESS
 from gpsuite.methods.robustness.search.branch_and_bound import branch_and_bound
 from gpsuite.methods.robustness.search.regions import l2_ball, linf_ball
 from gpsuite.methods.robustness.search.tree import SearchTree

@@ -15,7 +15,7 @@ from gpsuite.certificates.plain_kernel import CURVATURE
 from gpsuite.certificates.plain_link import expected_derivatives
 from gpsuite.certificates.stationarity import TOLERANCE, stationarity_residuals
 from gpsuite.certificates.verification import check_levels
-from gpsuite.methods.robustness.certify import stored_model
+from gpsuite.methods.robustness.certification import stored_model
 from tests.methods.robustness.certified_point import changed
 from tests.methods.robustness.variational_problems import (
     INDUCING,

@@ -25,7 +25,7 @@ from gpsuite.certificates.verification import (
     dataset_fault,
     describe,
 )
-from gpsuite.methods.robustness.certify import stored_model
+from gpsuite.methods.robustness.certification import stored_model
 from gpsuite.methods.robustness.verdict import probability_range
 from gpsuite.models.classification.approximation import BinaryProblem
 from gpsuite.models.classification.links import LINKS

@@ -56,7 +56,7 @@ from gpsuite.experiments.settings import (
     unique,
 )
 from gpsuite.experiments.tasks import plain
-from gpsuite.methods.robustness.certify import certify
+from gpsuite.methods.robustness.certification import certify
 from gpsuite.methods.robustness.regression import MEAN, QuantileRange, prediction_range
 from gpsuite.methods.robustness.search.regions import Region, box
 from gpsuite.models.config import Hyperparameters, ModelSpec

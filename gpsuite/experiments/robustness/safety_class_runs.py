@@ -19,7 +19,7 @@ from gpsuite.experiments.robustness.classifiers import Problem, SeveralClasses, 
 from gpsuite.experiments.robustness.records import Certified, stored, too_large
 from gpsuite.experiments.robustness.safety_tasks import ClassesTask, point_region
 from gpsuite.experiments.robustness.tasks import MinibatchParams
-from gpsuite.methods.robustness.certify import certify
+from gpsuite.methods.robustness.certification import certify
 from gpsuite.methods.robustness.decision import Verdict, judge
 from gpsuite.methods.robustness.multiclass.multiclass_search import (
     ClassRange,

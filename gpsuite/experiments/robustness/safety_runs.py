@@ -20,7 +20,7 @@ from gpsuite.experiments.robustness.records import Certified, stored, too_large
 from gpsuite.experiments.robustness.safety_curve_tasks import label_name
 from gpsuite.experiments.robustness.safety_tasks import CheckTask, PointTask, point_region
 from gpsuite.experiments.robustness.tasks import ClassifierParams, MinibatchParams
-from gpsuite.methods.robustness.certify import certify
+from gpsuite.methods.robustness.certification import certify
 from gpsuite.methods.robustness.class_probability import probability_bounds
 from gpsuite.methods.robustness.decision import HALF, Verdict, binary_contest
 from gpsuite.methods.robustness.multiclass.paper_softmax_bound import (

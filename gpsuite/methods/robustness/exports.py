@@ -14,7 +14,7 @@ from gpsuite.certificates.certificate import (
     QuantileQuantity,
     write_certificate,
 )
-from gpsuite.methods.robustness.certify import certify
+from gpsuite.methods.robustness.certification import certify
 from gpsuite.methods.robustness.decision import Verdict
 from gpsuite.methods.robustness.explain.effects import lime_weights
 from gpsuite.methods.robustness.multiclass.multiclass_search import ClassRange, MultiClassSearch

@@ -13,7 +13,7 @@ from gpsuite.budget import Budget
 from gpsuite.certificates.certificate import POSITIVE, Certificate, Claim, Origin
 from gpsuite.certificates.plain_model import PlainModel
 from gpsuite.data.dataset import Dataset
-from gpsuite.methods.robustness.certify import certify, stored_model
+from gpsuite.methods.robustness.certification import certify, stored_model
 from gpsuite.methods.robustness.search.branch_and_bound import Extremum
 from gpsuite.methods.robustness.search.regions import Region, l1_ball, l2_ball, linf_ball
 from gpsuite.methods.robustness.verdict import ProbabilityRange, probability_range

@@ -14,7 +14,7 @@ from gpsuite.certificates.checker import check_certificate
 from gpsuite.certificates.model import SOFTMAX, JointProducts, Model
 from gpsuite.certificates.plain_softmax_bound import ClassExpansions, SoftmaxPlainBound
 from gpsuite.certificates.verification import check_levels, describe
-from gpsuite.methods.robustness.certify import certify
+from gpsuite.methods.robustness.certification import certify
 from gpsuite.methods.robustness.explain.effects import lime_weights, one_sided_ranges
 from gpsuite.methods.robustness.explain.lines import binary_lines, softmax_lines
 from gpsuite.methods.robustness.multiclass.multiclass_search import MultiClassSearch, Quantity, margin_attack

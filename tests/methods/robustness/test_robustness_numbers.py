@@ -14,7 +14,7 @@ from gpsuite.certificates.checker import check_certificate
 from gpsuite.certificates.plain_bound import PlainBound
 from gpsuite.certificates.verification import check_levels, describe
 from gpsuite.methods.robustness.bounding_curves import bounding_curves
-from gpsuite.methods.robustness.certify import stored_model
+from gpsuite.methods.robustness.certification import stored_model
 from gpsuite.methods.robustness.level_bound.level_bound import level_bound
 from gpsuite.methods.robustness.paper_bound import paper_bound
 from gpsuite.methods.robustness.search.attacks import gpfgs, gpjm, strong_attack
