@@ -20,6 +20,8 @@ import numpy as np
 from gpsuite.arrays import FloatArray
 from gpsuite.bench.timing import BenchCase, Work
 from gpsuite.budget import Budget
+from gpsuite.certificates.certificate import POSITIVE, Certificate
+from gpsuite.certificates.checker import check_certificate
 from gpsuite.data.catalogue import read_spec, shipped_conf_dir
 from gpsuite.data.loading import PreparedDataset, prepare
 from gpsuite.experiments.base import SharedWork
@@ -34,9 +36,7 @@ from gpsuite.experiments.robustness.classifiers import (
 from gpsuite.experiments.robustness.inputs import choose
 from gpsuite.experiments.robustness.methods import gpc
 from gpsuite.experiments.robustness.tasks import ClassifierParams
-from gpsuite.methods.robustness.certificates.certificate import Certificate
-from gpsuite.methods.robustness.certificates.certify import certify
-from gpsuite.methods.robustness.certificates.checker import check_certificate
+from gpsuite.methods.robustness.certification import certify
 from gpsuite.methods.robustness.explain.effects import one_sided_ranges
 from gpsuite.methods.robustness.explain.lines import softmax_lines
 from gpsuite.methods.robustness.level_bound.level_search import BATCH
@@ -209,7 +209,10 @@ def _certificates(case: str, problem: Callable[[], Searched]) -> list[BenchCase]
         found = search()
 
         def propose() -> list[Certificate]:
-            return [certify(posterior, *each) for each in zip(regions, found, strict=True)]
+            return [
+                certify(posterior, region, [(POSITIVE, extremum) for extremum in each])
+                for region, each in zip(regions, found, strict=True)
+            ]
 
         made = propose()
         check_certificate(made[0])

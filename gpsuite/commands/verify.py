@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gpsuite.certificates.envelope import read_envelope
 from gpsuite.config.files import conf_dir
 from gpsuite.data.catalogue import read_spec
 from gpsuite.data.dataset import Dataset, Task
 from gpsuite.data.loading import load, prepare
 from gpsuite.data.spec import CSV_OPTIONS, CsvSpec, csv_value, from_plain, to_plain
 from gpsuite.errors import UserError
-from gpsuite.untrusted import UnusableFileError, file_pair, read_description
+from gpsuite.untrusted import UnusableFileError, file_pair
 
 HELP = """
 gpsuite verify CERTIFICATE [dataset=NAME]
@@ -44,8 +45,6 @@ Exit code 0: nothing refuted, and (a) confirmed; 1: refuted, with the reason; 2:
 dataset that a certificate of a risk is checked on.
 """
 
-FORMAT = "gpsuite-certificate"
-OLD_FORMATS = ("gpsuite-robustness-certificate",)
 CSV_KEYS = tuple(key for key in CSV_OPTIONS if key not in ("safety", "limit", "candidates"))
 
 Checker = Callable[[Path, dict[str, Any], Dataset | None], tuple[int, list[str]]]
@@ -65,12 +64,11 @@ class Kind:
     task: Task
 
 
-JOINT = "gpsuite.methods.robustness.certificates.joint.verification"
+RANGES = "gpsuite.certificates.verification"
 KINDS = {
-    "robustness": Kind("gpsuite.methods.robustness.certificates.verification", "classification"),
-    "robustness_classes": Kind(JOINT, "classification"),
-    "robustness_regression": Kind(JOINT, "regression"),
-    "pac_bayes": Kind("gpsuite.methods.pac_bayes.verification.verify", "regression"),
+    "classification": Kind(RANGES, "classification"),
+    "regression": Kind(RANGES, "regression"),
+    "pac_bayes": Kind("gpsuite.certificates.risk_verification", "regression"),
 }
 
 
@@ -79,7 +77,7 @@ def main(words: list[str]) -> int:
     if not words or words[0].startswith("-"):
         raise UserError("verify: name one certificate, for example: gpsuite verify point_7.npz")
     path = _existing(Path(words[0]))
-    description = read_description(file_pair(path)[1])
+    description = read_envelope(path)
     kind = _kind(description, path)
     dataset = _dataset(words[1:], kind.task)
     check: Checker = importlib.import_module(kind.module).verify_certificate
@@ -100,13 +98,6 @@ def _existing(path: Path) -> Path:
 
 
 def _kind(description: dict[str, Any], path: Path) -> Kind:
-    if description.get("format") in OLD_FORMATS:
-        raise UnusableFileError(
-            f"{path}: a certificate of an earlier version, which states neither data nor model\n"
-            "run the experiment again to have it written anew"
-        )
-    if description.get("format") != FORMAT:
-        raise UnusableFileError(f"{path}: not a certificate")
     kind = description.get("kind")
     if not isinstance(kind, str) or kind not in KINDS:
         raise UnusableFileError(f"{path}: a certificate of an unknown kind; valid: {', '.join(KINDS)}")

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gpsuite.certificates.certificate import write_certificate
+from gpsuite.certificates.model import model_hash
 from gpsuite.commands import verify
-from gpsuite.methods.robustness.certificates.certificate import model_hash, write_certificate
 from tests.arrays import Array
+from tests.certificates.test_certificate import DAMAGES, damage, fit_checksum
 from tests.commands.conftest import Gpsuite
-from tests.methods.robustness.certificates.test_certificate import DAMAGES, damage
 from tests.methods.robustness.certified_point import small_certificate
 
 
@@ -36,19 +37,19 @@ def test_a_true_certificate_is_confirmed_and_described(
     assert "the names and units below are as stated; give dataset=NAME" in lines[3][1]
     names = ["dataset", "point", "classes", "model", "free", "region", "minimum", "maximum"]
     assert [line[0] for line in lines[4:]] == names
-    assert lines[-1][1].startswith("no class probability in the region is above 0.")
+    assert lines[-1][1].startswith("no probability of yes in the region is above 0.")
 
 
 def test_a_changed_claim_is_refuted_with_the_reason(gpsuite: Gpsuite, certificate: Path) -> None:
     edit(
         certificate,
-        lambda found: found["claims"]["maximum"].update(outer=small_certificate().claims[1].outer - 0.01),
+        lambda found: found["claims"][1].update(outer=small_certificate().claims[1].outer - 0.01),
     )
     ended = gpsuite("verify", "point.npz")
     assert (ended.code, ended.err) == (1, "")
     assert ended.out.splitlines()[0] == "point.npz\trefuted"
     assert "maximum: the leaves prove" in ended.out
-    assert "maximum\tclaimed, not proved: no class probability" in ended.out
+    assert "maximum\tclaimed, not proved: no probability of yes" in ended.out
 
 
 def test_a_zeroed_posterior_is_refuted_though_its_bound_may_hold(gpsuite: Gpsuite, workplace: Path) -> None:
@@ -86,12 +87,14 @@ def edit(npz: Path, change: Any) -> None:
     description = json.loads(other.read_text())
     change(description)
     other.write_text(json.dumps(description))
+    fit_checksum(npz)
 
 
 def put(npz: Path, name: str, change: Any) -> None:
     arrays = dict(np.load(npz))
     arrays[name] = change(arrays[name].copy())
     np.savez(npz, **arrays)
+    fit_checksum(npz)
 
 
 def at(place: Any, value: Any) -> Any:
@@ -105,32 +108,34 @@ def at(place: Any, value: Any) -> Any:
 EDITS: dict[str, Any] = {
     "a ball without radius": lambda d: d["region"].update(norm="l1"),
     "a radius beyond floats": lambda d: d["region"].update(norm="l2", radius=10**400),
-    "a probability beyond floats": lambda d: d["claims"]["minimum"].update(outer=10**400),
+    "a probability beyond floats": lambda d: d["claims"][0].update(outer=10**400),
     "a variance of 1e300": lambda d: d["model"].update(variance=1e300),
     "a text for a number": lambda d: d["model"].update(variance="1"),
     "a list for a name": lambda d: d["model"].update(kernel=["squared_exponential"]),
     "no region": lambda d: d.pop("region"),
     "no origin": lambda d: d.pop("origin"),
     "null for the model": lambda d: d.update(model=None),
-    "a third claim": lambda d: d["claims"].update(median={"outer": 1, "inner": None}),
-    "claims in a list": lambda d: d.update(claims=["minimum"]),
-    "one class": lambda d: d["origin"].update(classes=["yes"]),
+    "a third claim": lambda d: d["claims"].append({**d["claims"][0], "side": "median"}),
+    "claims by side": lambda d: d.update(claims={"minimum": d["claims"][0]}),
+    "claims that are words": lambda d: d.update(claims=["minimum"]),
+    "one class": lambda d: d["origin"].update(outputs=["yes"]),
     "a row that is half": lambda d: d["origin"].update(row=0.5),
     "an unknown kind": lambda d: d.update(kind="astrology"),
     "a kind that is no name": lambda d: d.update(kind={"a": 1}),
     "the first format": lambda d: d.update(format="gpsuite-robustness-certificate", version=1),
-    "arrays left over": lambda d: d["claims"].pop("minimum"),
+    "an earlier version": lambda d: d.update(version=3),
+    "arrays left over": lambda d: d["claims"].pop(),
 }
 PUTS: dict[str, tuple[str, Any]] = {
-    "negative nodes": ("maximum_leaf_proved", at(0, -5)),
-    "a cycle": ("maximum_parent", at(slice(1, 3), 2)),
-    "nodes out of range": ("maximum_leaf", at(0, 10**15)),
+    "negative nodes": ("tree_leaf_proved", at(-1, -5)),
+    "a cycle": ("tree_parent", at(slice(1, 3), 2)),
+    "nodes out of range": ("tree_leaf", at(-1, 10**15)),
     "weights of 1e300": ("model_weights", at(0, 1e300)),
     "not a number": ("model_alpha", at(0, np.nan)),
     "an empty region": ("region_upper", at(0, -9.0)),
     "a region that misses its centre": ("region_centre", at(0, 9.0)),
     "no data": ("model_X", lambda array: array[:0]),
-    "a wrong type": ("minimum_cut", lambda array: array.astype(np.float32)),
+    "a wrong type": ("tree_cut", lambda array: array.astype(np.float32)),
 }
 
 
@@ -195,7 +200,9 @@ def test_another_kind_needs_one_entry(
 
     monkeypatch.setitem(verify.KINDS, "other", verify.Kind("tests.other", "regression"))
     monkeypatch.setitem(sys.modules, "tests.other", Other)
-    Path("x.json").write_text('{"format": "gpsuite-certificate", "kind": "other", "answer": 42}')
+    Path("x.json").write_text(
+        '{"format": "gpsuite-certificate", "version": 4, "kind": "other", "answer": 42}'
+    )
     Path("t.csv").write_text("a,y\n" + "".join(f"{k},{k * k}\n" for k in range(30)))
     ended = gpsuite("verify", "x", "dataset.path=t.csv", "dataset.target=y")
     assert (ended.code, ended.out, ended.err) == (1, "one\ntwo\n", "")
@@ -230,7 +237,7 @@ def test_bad_files_take_two_seconds_and_half_a_gigabyte(certificate: Path, how: 
     code = (
         "import sys, time\n"
         "from gpsuite.cli import main\n"
-        "import gpsuite.commands.verify, gpsuite.methods.robustness.certificates.verification\n"
+        "import gpsuite.commands.verify, gpsuite.certificates.verification\n"
         "sys.argv = ['gpsuite', 'verify', 'point']\n"
         "started = time.process_time()\n"
         "code = main()\n"

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from gpsuite.certificates.certificate import write_certificate
+from gpsuite.certificates.model import model_hash
+from gpsuite.certificates.verification import CONFIRMED, REFUTED, check_levels
 from gpsuite.data.loading import load, prepare
 from gpsuite.data.spec import CsvSpec
-from gpsuite.methods.robustness.certificates.certificate import model_hash, write_certificate
-from gpsuite.methods.robustness.certificates.verification import CONFIRMED, REFUTED, check_levels
 from tests.commands.conftest import Gpsuite
 from tests.methods.robustness.certified_point import changed, its_dataset
 from tests.methods.robustness.variational_problems import INDUCING, KINDS, certificate
@@ -49,7 +50,7 @@ def test_an_altered_label_or_mean_is_refuted(kind: str, gpsuite: Gpsuite, workpl
     assert whole.origin is not None
     assert [level.outcome for level in check_levels(whole, None)][:2] == [CONFIRMED, CONFIRMED]
     labels = dataclasses.replace(
-        whole.origin, labels=changed(whole.origin.labels, 3, -whole.origin.labels[3])
+        whole.origin, targets=changed(whole.origin.targets, 3, 1 - whole.origin.targets[3])
     )
     assert check_levels(dataclasses.replace(whole, origin=labels), None)[1].outcome == REFUTED
     # a mean moved a little where the claims are as loose as that: only the second level can tell

@@ -10,14 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpsuite.data.loading import PreparedDataset
-from gpsuite.experiments.base import Record
-from gpsuite.experiments.pac_bayes.tasks import FitTask
-from gpsuite.methods.pac_bayes.evaluation import Evaluation
-from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior
-from gpsuite.methods.pac_bayes.sparse.free_form import FreeFormPosterior
-from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior
-from gpsuite.methods.pac_bayes.verification.risk_certificate import (
+from gpsuite.certificates.envelope import write_packed
+from gpsuite.certificates.risk import (
     FREE_FORM,
     FULL,
     SPARSE,
@@ -28,8 +22,14 @@ from gpsuite.methods.pac_bayes.verification.risk_certificate import (
     RiskClaim,
     Rows,
     pack,
-    write,
 )
+from gpsuite.data.loading import PreparedDataset
+from gpsuite.experiments.base import Record
+from gpsuite.experiments.pac_bayes.tasks import FitTask
+from gpsuite.methods.pac_bayes.evaluation import Evaluation
+from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior
+from gpsuite.methods.pac_bayes.sparse.free_form import FreeFormPosterior
+from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior
 
 Fitted = FullGPPosterior | SparseGPPosterior | FreeFormPosterior
 DESCRIPTION = "certificate"  # the array that holds the description as text
@@ -52,7 +52,8 @@ def stored_certificate(
     # risk and KL as the bound takes them: with what rounding can have hidden
     risk = min(certificate.gibbs_risk + certificate.risk_rounding, 1.0)
     kl = certificate.penalty.kl + certificate.penalty.rounding
-    claim = RiskClaim(params.delta, risk, kl, found.bound_kl, certificate.lower_kl)
+    bounds = {"kl": found.bound_kl, "kl_lower": certificate.lower_kl}
+    claim = RiskClaim(params.delta, risk, kl, bounds)
     description, arrays = pack(RiskCertificate(_rows(data, params), _predictor(posterior), goal, claim))
     return {**arrays, DESCRIPTION: np.array(json.dumps(description))}
 
@@ -87,6 +88,6 @@ def write_certificates(records: Sequence[Record], folder: Path) -> list[Path]:
         if DESCRIPTION in record.arrays:
             arrays = {name: array for name, array in record.arrays.items() if name != DESCRIPTION}
             path = folder / f"{record.axes['method']}_split_{record.axes['split']}.npz"
-            write(json.loads(str(record.arrays[DESCRIPTION])), arrays, path)
+            write_packed(json.loads(str(record.arrays[DESCRIPTION])), arrays, path)
             paths.append(path)
     return paths

@@ -16,17 +16,10 @@ import numpy.typing as npt
 
 from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.budget import Budget
+from gpsuite.certificates.certificate import POSITIVE, Certificate, Claim, ClassQuantity, Origin, pack
 from gpsuite.data.loading import PreparedDataset
 from gpsuite.experiments.robustness.classifiers import Classifier
-from gpsuite.methods.robustness.certificates.certificate import Claim, Origin, pack
-from gpsuite.methods.robustness.certificates.certify import certify
-from gpsuite.methods.robustness.certificates.joint.certificate import (
-    JointCertificate,
-    JointOrigin,
-    pack_joint,
-)
-from gpsuite.methods.robustness.certificates.joint.certify import certify_classes
-from gpsuite.methods.robustness.certificates.joint.quantity import ClassQuantity
+from gpsuite.methods.robustness.certification import certify
 from gpsuite.methods.robustness.decision import HALF, Verdict, binary_contest, judge
 from gpsuite.methods.robustness.explain.lines import Lines, binary_lines, softmax_lines
 from gpsuite.methods.robustness.multiclass.multiclass_search import MultiClassSearch, margin_attack
@@ -130,7 +123,7 @@ class Point(Protocol):
         """Search verdict and range, and set an attack against them."""
 
     def certify(
-        self, judged: Judged, region: Region, most_boxes: int, budget: Budget, origin: Mapping[str, Any]
+        self, judged: Judged, region: Region, most_boxes: int, budget: Budget, origin: Origin
     ) -> tuple[Judged, Proof]:
         """Return the point with what the certificate proves of it, and the certificate."""
 
@@ -170,23 +163,23 @@ def classes_of(classifier: Classifier) -> View:
 
 def certificate_origin(
     dataset: PreparedDataset, classifier: Classifier, point: int, region: Region
-) -> dict[str, Any]:
+) -> Origin:
     """Return where a point's model and region come from, as a certificate states it."""
-    problem = classifier.problem
-    return {
-        "dataset": dataset.name,
-        "content": dataset.content_hash,
-        "row": int(problem.test_rows[point]),
-        "inputs": tuple(problem.input_names[place] for place in region.free),
-        "inference": classifier.trained.inference,
-        "rows": problem.train_rows.astype(np.int64),
-        "offset": problem.offset,
-        "scale": problem.scale,
-        "X": classifier.stored_inputs,
-        "names": classifier.labels,
-        "targets": problem.y,
-        "sites": classifier.trained.sites,
-    }
+    problem, two = classifier.problem, len(classifier.labels) == 2
+    return Origin(
+        dataset=dataset.name,
+        content=dataset.content_hash,
+        row=int(problem.test_rows[point]),
+        outputs=tuple(classifier.labels),
+        inputs=tuple(problem.input_names[place] for place in region.free),
+        inference=classifier.trained.inference,
+        rows=problem.train_rows.astype(np.int64),
+        targets=(problem.y + 1.0) / 2.0 if two else problem.y,  # of two classes the labels are -1 and 1
+        offset=problem.offset,
+        scale=problem.scale,
+        X=classifier.stored_inputs,
+        sites=classifier.trained.sites if two else np.empty((2, 0)),
+    )
 
 
 def named(reason: str, labels: Sequence[str]) -> str:
@@ -244,20 +237,18 @@ class _BinaryPoint:
         return _of_range(found, attack)
 
     def certify(
-        self, judged: Judged, region: Region, most_boxes: int, budget: Budget, origin: Mapping[str, Any]
+        self, judged: Judged, region: Region, most_boxes: int, budget: Budget, origin: Origin
     ) -> tuple[Judged, Proof]:
         found: ProbabilityRange = judged.detail
-        about = dict(origin)
-        names, targets = about.pop("names"), about.pop("targets")
         certificate = certify(
             self.search.posterior,
             region,
-            (found.minimum, found.maximum),
+            [(POSITIVE, found.minimum), (POSITIVE, found.maximum)],
             bound_name=self.search.bounding.name,
             bound_version=self.search.bounding.version,
             most_boxes=most_boxes,
             budget=budget,
-            origin=Origin(**about, classes=(names[0], names[1]), labels=targets),
+            origin=origin,
         )
         minimum, maximum = certificate.claims
         found = found.informed(minimum.outer, maximum.outer, region)
@@ -412,25 +403,25 @@ class _SeveralPoint:
         return verdict, {"attacked": float(margins[best]), "attack_succeeds": bool(succeeds)}, proved
 
     def certify(
-        self, judged: Judged, region: Region, most_boxes: int, budget: Budget, origin: Mapping[str, Any]
+        self, judged: Judged, region: Region, most_boxes: int, budget: Budget, origin: Origin
     ) -> tuple[Judged, Proof]:
         claims = [(ClassQuantity(self.own), each) for each in (judged.minimum, judged.maximum)]
         claims += [(ClassQuantity(self.own, rival), each) for rival, each in judged.leads.items()]
-        about = {name: value for name, value in origin.items() if name != "sites"}
-        certificate = certify_classes(
+        certificate = certify(
             self.search.posterior,
             region,
             claims,
+            slack=1e-2,
             bound_name=self.bound,
             most_boxes=most_boxes,
             budget=budget,
-            origin=JointOrigin(outputs=about.pop("names"), **about),
+            origin=origin,
         )
-        proved = [stated.claim.outer for stated in certificate.claims]
+        proved = [claim.outer for claim in certificate.claims]
         judged = self._informed(judged, region, proved)
         out_of_time = bool(certificate.search["out_of_time"])
         decides = self._decides(judged.verdict, certificate)
-        return judged, Proof(*pack_joint(certificate), proved[0], proved[1], decides, out_of_time)
+        return judged, Proof(*pack(certificate), proved[0], proved[1], decides, out_of_time)
 
     def _informed(self, judged: Judged, region: Region, proved: Sequence[float]) -> Judged:
         """Return the point with the certificate's bounds: of the lowest and highest probability, then of the leads.
@@ -448,9 +439,9 @@ class _SeveralPoint:
             verdict = judge(centre, list(leads.values()), region)
         return self._with_leads(replace(judged, minimum=minimum, maximum=maximum, verdict=verdict), leads)
 
-    def _decides(self, verdict: Verdict, certificate: JointCertificate) -> bool:
+    def _decides(self, verdict: Verdict, certificate: Certificate) -> bool:
         """Tell whether the certificate alone proves the verdict: leads that it is safe, a witness that it is not."""
-        claims = {stated.quantity: stated.claim for stated in certificate.claims}
+        claims = {claim.quantity: claim for claim in certificate.claims}
         centre = self.search.centre
         leads = [(each, claims.get(ClassQuantity(centre.own, each.rival))) for each in centre.contests]
         if verdict.status == "unsafe":

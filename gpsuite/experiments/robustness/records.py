@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from gpsuite.certificates.envelope import write_packed
 from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.experiments.base import Record, frame_of
-from gpsuite.methods.robustness.certificates.certificate import write_packed
 from gpsuite.reporting.comparison import Statistic, statistic_name
 from gpsuite.reporting.publish import note_written, remove_stale
 from gpsuite.untrusted import LARGEST_ARRAYS

@@ -12,6 +12,7 @@ from scipy.special import ndtri
 
 from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.budget import Budget
+from gpsuite.certificates.certificate import Origin, QuantileQuantity, pack
 from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.data.splits import Standardiser, without_copies
 from gpsuite.errors import UserError
@@ -55,9 +56,7 @@ from gpsuite.experiments.settings import (
     unique,
 )
 from gpsuite.experiments.tasks import plain, take
-from gpsuite.methods.robustness.certificates.joint.certificate import JointOrigin, pack_joint
-from gpsuite.methods.robustness.certificates.joint.certify import certify_predictions
-from gpsuite.methods.robustness.certificates.joint.quantity import QuantileQuantity
+from gpsuite.methods.robustness.certification import certify
 from gpsuite.methods.robustness.regression import MEAN, QuantileRange, prediction_range
 from gpsuite.methods.robustness.search.regions import Region, box
 from gpsuite.models.config import Hyperparameters, ModelSpec
@@ -379,7 +378,7 @@ def certify_ranges(
     fault = _no_certificate(posterior, problem, sparse)
     if fault:
         return Certified({"uncertified": fault})
-    origin = JointOrigin(
+    origin = Origin(
         dataset=dataset.name,
         content=dataset.content_hash,
         row=int(problem.test_rows[params.point]),
@@ -391,26 +390,33 @@ def certify_ranges(
         offset=problem.input_offset,
         scale=problem.input_scale,
         X=problem.X if sparse else np.empty((0, problem.X.shape[1])),
+        sites=np.empty((2, 0)),
         jitter=posterior.jitter,
         target_offset=problem.target_offset,
         target_scale=problem.target_scale,
     )
-    certificate = certify_predictions(
+    found = [
+        (QuantileQuantity(float(each.level)), side)
+        for each in ranges
+        for side in (each.minimum, each.maximum)
+    ]
+    certificate = certify(
         posterior.latent,
-        posterior.noise_variance,
         region,
-        ranges,
+        found,
+        slack=1e-2,
+        noise=posterior.noise_variance,
         most_boxes=params.certificate_boxes,
         budget=budget,
         origin=origin,
     )
-    claimed = {(stated.quantity, stated.claim.sign): stated.claim.outer for stated in certificate.claims}
+    claimed = {(claim.quantity, claim.sign): claim.outer for claim in certificate.claims}
     ends = [
         [claimed.get((QuantileQuantity(float(each.level)), sign), np.nan) for sign in (-1, 1)]
         for each in ranges
     ]
     certified = problem.own_units(np.array(ends), outward=np.array([-1.0, 1.0]))
-    arrays = {"certified": certified, **stored(*pack_joint(certificate))}
+    arrays = {"certified": certified, **stored(*pack(certificate))}
     return Certified({}, arrays, bool(certificate.search["out_of_time"]))
 
 

@@ -6,15 +6,15 @@ Equation: none, a list of names
 from __future__ import annotations
 
 from gpsuite.budget import Budget
-from gpsuite.methods.robustness.certificates.certificate import Certificate, Origin, write_certificate
-from gpsuite.methods.robustness.certificates.certify import certify
-from gpsuite.methods.robustness.certificates.joint.certificate import (
-    JointCertificate,
-    JointOrigin,
-    write_joint,
+from gpsuite.certificates.certificate import (
+    POSITIVE,
+    Certificate,
+    ClassQuantity,
+    Origin,
+    QuantileQuantity,
+    write_certificate,
 )
-from gpsuite.methods.robustness.certificates.joint.certify import certify_classes, certify_predictions
-from gpsuite.methods.robustness.certificates.joint.quantity import ClassQuantity
+from gpsuite.methods.robustness.certification import certify
 from gpsuite.methods.robustness.decision import Verdict
 from gpsuite.methods.robustness.explain.effects import lime_weights
 from gpsuite.methods.robustness.multiclass.multiclass_search import ClassRange, MultiClassSearch
@@ -36,14 +36,13 @@ from gpsuite.models.latent import LatentPosterior
 
 __all__ = [
     "LINKS",
+    "POSITIVE",
     "BinaryProblem",
     "Budget",
     "Certificate",
     "ClassQuantity",
     "ClassRange",
     "Hyperparameters",
-    "JointCertificate",
-    "JointOrigin",
     "LatentPosterior",
     "ModelSpec",
     "MultiClassProblem",
@@ -51,6 +50,7 @@ __all__ = [
     "Origin",
     "PointSearch",
     "ProbabilityRange",
+    "QuantileQuantity",
     "QuantileRange",
     "Region",
     "TrainedGPC",
@@ -58,8 +58,6 @@ __all__ = [
     "box",
     "certify",
     "certify_class",
-    "certify_classes",
-    "certify_predictions",
     "interval_box",
     "l1_ball",
     "l2_ball",
@@ -71,5 +69,4 @@ __all__ = [
     "train_gpc",
     "train_multiclass_gpc",
     "write_certificate",
-    "write_joint",
 ]

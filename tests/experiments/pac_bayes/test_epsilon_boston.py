@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from gpsuite.certificates.plain_risk import largest_risk, penalty
 from gpsuite.config.files import conf_dir
 from gpsuite.experiments.pac_bayes.epsilon_boston import boston_claims
 from gpsuite.experiments.pac_bayes.fits import paired_p
 from gpsuite.experiments.pac_bayes.tables import METRICS
-from gpsuite.methods.pac_bayes.verification.plain_risk import largest_risk, penalty
 from gpsuite.reporting.comparison import read_paper_values
 from gpsuite.reporting.tables import metric_statistics, summarise_groups
 

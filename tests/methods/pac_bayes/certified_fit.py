@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from gpsuite.certificates.envelope import write_packed
 from gpsuite.data.dataset import Dataset
 from gpsuite.data.loading import PreparedDataset
 from gpsuite.data.splits import fit_standardiser, train_test_indices
@@ -20,7 +21,6 @@ from gpsuite.methods.pac_bayes.evaluation import Copies, Evaluation, evaluate
 from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior
 from gpsuite.methods.pac_bayes.sparse.free_form import FreeFormPosterior, WhitenedGaussian
 from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior
-from gpsuite.methods.pac_bayes.verification.risk_certificate import write
 from gpsuite.models.config import Hyperparameters
 
 KINDS = ("full", "fitc", "vfe", "free_form")
@@ -90,5 +90,7 @@ def written(arrays: dict[str, Any], folder: Path) -> Path:
     import json
 
     path = folder / "fit.npz"
-    write(json.loads(str(arrays[DESCRIPTION])), {k: v for k, v in arrays.items() if k != DESCRIPTION}, path)
+    write_packed(
+        json.loads(str(arrays[DESCRIPTION])), {k: v for k, v in arrays.items() if k != DESCRIPTION}, path
+    )
     return path

@@ -14,6 +14,8 @@ from scipy.stats import multivariate_normal
 
 from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
+from gpsuite.certificates.plain_risk import largest_risk, penalty, risk_and_kl
+from gpsuite.certificates.risk import Goal, Predictor
 from gpsuite.errors import UserError
 from gpsuite.methods.pac_bayes.bounds import PAPER_GRID, Terms, certify
 from gpsuite.methods.pac_bayes.evaluation import certify_posterior, evaluate
@@ -28,8 +30,6 @@ from gpsuite.methods.pac_bayes.full_gp import (
 from gpsuite.methods.pac_bayes.losses import LOSSES, BandLoss, Loss
 from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior, RiskAndKL, se_kernel
 from gpsuite.methods.pac_bayes.problem import RiskProblem
-from gpsuite.methods.pac_bayes.verification.plain_risk import largest_risk, penalty, risk_and_kl
-from gpsuite.methods.pac_bayes.verification.risk_certificate import Goal, Predictor
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.models.linalg import NotPositiveDefiniteError
 from tests.arrays import Array

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gpsuite.certificates.risk_verification import verify_certificate
 from gpsuite.data.splits import DifferentRows
 from gpsuite.methods.pac_bayes import bounds
 from gpsuite.methods.pac_bayes.bounds import (
@@ -28,7 +29,6 @@ from gpsuite.methods.pac_bayes.problem import RiskProblem
 from gpsuite.methods.pac_bayes.sparse.free_form import FreeFormObjective, WhitenedGaussian
 from gpsuite.methods.pac_bayes.sparse.objective import SparseGPObjective, SparseLikelihoodObjective
 from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior
-from gpsuite.methods.pac_bayes.verification.verify import verify_certificate
 from gpsuite.models.config import Hyperparameters
 from gpsuite.untrusted import read_description
 from tests import golden
@@ -42,7 +42,7 @@ from tests.methods.pac_bayes.certified_fit import (
     written,
 )
 
-PACKAGES = ("gpsuite.methods.pac_bayes",)
+PACKAGES = ("gpsuite.methods.pac_bayes", "gpsuite.certificates")
 START = np.log([1.3, 0.8, 1.7, 0.2])
 
 

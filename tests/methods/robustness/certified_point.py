@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
 import numpy as np
 
 from gpsuite.budget import Budget
+from gpsuite.certificates.certificate import POSITIVE, Certificate, Claim, Origin
+from gpsuite.certificates.plain_model import PlainModel
 from gpsuite.data.dataset import Dataset
-from gpsuite.methods.robustness.certificates.certificate import Certificate, Claim, Origin
-from gpsuite.methods.robustness.certificates.certify import certify
+from gpsuite.methods.robustness.certification import certify, stored_model
+from gpsuite.methods.robustness.search.branch_and_bound import Extremum
 from gpsuite.methods.robustness.search.regions import Region, l1_ball, l2_ball, linf_ball
 from gpsuite.methods.robustness.verdict import ProbabilityRange, probability_range
 from gpsuite.models.classification.approximation import GPCPosterior
@@ -32,8 +35,20 @@ def certified(
     region = BUILD[norm](CENTRE, radius)
     found = probability_range(posterior, region, 0.002, Budget(boxes=4000))
     origin = origin_of(y)
-    certificate = certify(posterior, region, (found.minimum, found.maximum), slack=0.001, origin=origin)
+    certificate = certify_range(posterior, region, (found.minimum, found.maximum), slack=0.001, origin=origin)
     return posterior, region, found, certificate
+
+
+def plain_model(posterior: GPCPosterior) -> PlainModel:
+    """Return the classifier that a certificate of two classes stores."""
+    return stored_model(posterior).binary
+
+
+def certify_range(
+    posterior: GPCPosterior, region: Region, extrema: Iterable[Extremum], slack: float = 1e-3, **options: Any
+) -> Certificate:
+    """Return the certificate of searches of the positive class' probability."""
+    return certify(posterior, region, [(POSITIVE, extremum) for extremum in extrema], slack, **options)
 
 
 def origin_of(
@@ -49,11 +64,11 @@ def origin_of(
         dataset="two classes",
         content=CONTENT,
         row=n,
-        classes=("no", "yes"),
+        outputs=("no", "yes"),
         inputs=("width", "height"),
         inference=inference,
         rows=np.arange(n),
-        labels=y,
+        targets=(y + 1.0) / 2.0,
         offset=np.zeros(2),
         scale=np.ones(2),
         sites=np.empty((2, 0)) if sites is None else sites,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from decimal import Decimal, localcontext
 
-from gpsuite.methods.robustness.certificates.plain_model import PlainModel
+from gpsuite.certificates.plain_model import PlainModel
 from tests.arrays import Array
 
 DIGITS = 60

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from gpsuite.budget import Budget
-from gpsuite.methods.robustness.certificates import plain_scores
-from gpsuite.methods.robustness.certificates.joint.certify import certify_classes, certify_predictions
-from gpsuite.methods.robustness.certificates.joint.checker import check_joint
-from gpsuite.methods.robustness.certificates.joint.model import SOFTMAX, JointModel, JointProducts
-from gpsuite.methods.robustness.certificates.joint.quantity import ClassQuantity
-from gpsuite.methods.robustness.certificates.joint.softmax_bound import ClassExpansions, SoftmaxPlainBound
-from gpsuite.methods.robustness.certificates.joint.verification import check_joint_levels, describe_joint
+from gpsuite.certificates import plain_scores
+from gpsuite.certificates.certificate import ClassQuantity
+from gpsuite.certificates.checker import check_certificate
+from gpsuite.certificates.model import SOFTMAX, JointProducts, Model
+from gpsuite.certificates.plain_softmax_bound import ClassExpansions, SoftmaxPlainBound
+from gpsuite.certificates.verification import check_levels, describe
+from gpsuite.methods.robustness.certification import certify
 from gpsuite.methods.robustness.explain.effects import lime_weights, one_sided_ranges
 from gpsuite.methods.robustness.explain.lines import binary_lines, softmax_lines
 from gpsuite.methods.robustness.multiclass.multiclass_search import MultiClassSearch, Quantity, margin_attack
@@ -29,10 +29,11 @@ from gpsuite.models.classification.softmax_laplace import softmax_laplace
 from gpsuite.models.config import Hyperparameters
 from tests import golden
 from tests.arrays import Array
-from tests.methods.robustness.certificates.joint.joint_problems import (
+from tests.certificates.joint_problems import (
     CENTRE,
     LEVELS,
     NOISE,
+    certify_quantiles,
     class_dataset,
     class_origin,
     exact_posterior,
@@ -43,7 +44,7 @@ from tests.methods.robustness.certificates.joint.joint_problems import (
 from tests.models.softmax_problems import drawn_problem
 
 KERNELS = ("squared_exponential", "matern32", "matern52")
-PACKAGES = ("gpsuite.methods.robustness",)
+PACKAGES = ("gpsuite.methods.robustness", "gpsuite.certificates")
 FREE = np.arange(2)
 
 
@@ -87,7 +88,7 @@ def class_bounds(bound: type, posterior: MultiClassPosterior, count: int = 6) ->
 
 def plain_class_bounds(C: int, kernel: str) -> list[object]:
     p = classes(C, kernel)
-    model = JointModel(p.X, p.kernel, p.variance, p.lengthscales, p.alpha, p.root, p.weights, SOFTMAX)
+    model = Model(p.X, p.kernel, p.variance, p.lengthscales, p.alpha, p.root, p.weights, SOFTMAX)
     expansions = ClassExpansions(model, CENTRE, FREE, JointProducts(model))
     lo, hi = (ends[2:4] for ends in boxes())
     found: list[object] = []
@@ -161,22 +162,20 @@ def classes_certified(kernel: str, norm: str) -> list[object]:
         (ClassQuantity(own), spread.maximum),
         (ClassQuantity(own, (own + 1) % 3), lead),
     ]
-    found = certify_classes(
-        classes(3, kernel), region, claims, slack=0.05, most_boxes=10, origin=class_origin()
-    )
+    found = certify(classes(3, kernel), region, claims, slack=0.05, most_boxes=10, origin=class_origin())
     return [
-        check_joint(found),
-        check_joint_levels(found, class_dataset()),
-        list(describe_joint(found, proved=True)),
+        check_certificate(found),
+        check_levels(found, class_dataset()),
+        list(describe(found, proved=True)),
     ]
 
 
 def regression_certified(kernel: str) -> list[object]:
     latent, region = exact_posterior(kernel), regression_region(0.1)
     ranges = prediction_range(latent, NOISE, region, LEVELS, 0.05, Budget(boxes=80))
-    found = certify_predictions(latent, NOISE, region, ranges, slack=0.05, origin=regression_origin())
+    found = certify_quantiles(latent, NOISE, region, ranges, slack=0.05, origin=regression_origin())
     dataset = regression_dataset()
-    return [check_joint(found), check_joint_levels(found, dataset), list(describe_joint(found, proved=True))]
+    return [check_certificate(found), check_levels(found, dataset), list(describe(found, proved=True))]
 
 
 SCENARIOS: dict[str, golden.Scenario] = {

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from gpsuite.budget import Budget
+from gpsuite.certificates.checker import check_certificate
+from gpsuite.certificates.plain_bound import PlainBound
+from gpsuite.certificates.verification import check_levels, describe
 from gpsuite.methods.robustness.bounding_curves import bounding_curves
-from gpsuite.methods.robustness.certificates.certify import certify, plain_model
-from gpsuite.methods.robustness.certificates.checker import check_certificate
-from gpsuite.methods.robustness.certificates.plain_bound import PlainBound
-from gpsuite.methods.robustness.certificates.verification import check_levels, describe
+from gpsuite.methods.robustness.certification import stored_model
 from gpsuite.methods.robustness.level_bound.level_bound import level_bound
 from gpsuite.methods.robustness.paper_bound import paper_bound
 from gpsuite.methods.robustness.search.attacks import gpfgs, gpjm, strong_attack
@@ -24,12 +24,12 @@ from gpsuite.models.classification.approximation import GPCPosterior
 from gpsuite.models.classification.links import LINKS
 from tests import golden
 from tests.arrays import Array
-from tests.methods.robustness.certified_point import BUILD, its_dataset, origin_of
+from tests.methods.robustness.certified_point import BUILD, certify_range, its_dataset, origin_of
 from tests.models.gpc_problems import fitted_posterior, two_classes
 
 KERNELS = ("squared_exponential", "matern32", "matern52")
 LINK_NAMES = ("probit", "logistic", "squeezed_probit")
-PACKAGES = ("gpsuite.methods.robustness",)
+PACKAGES = ("gpsuite.methods.robustness", "gpsuite.certificates")
 CENTRE = np.array([0.2, 0.1])
 
 
@@ -71,7 +71,7 @@ def plain(kernel: str, link: str, inputs: int, rank: int = 9) -> list[object]:
     """The checker's bound on both sides, below, at and above the scores."""
     posterior = classifier(kernel, link, inputs, rank)
     free = np.arange(inputs) if inputs < 3 else np.delete(np.arange(inputs), 1)
-    bound = PlainBound(plain_model(posterior), posterior.X[0] + 0.1, free)
+    bound = PlainBound(stored_model(posterior).binary, posterior.X[0] + 0.1, free)
     lo, hi = boxes(posterior, free)
     at = bound.at(0.5 * lo + 0.5 * hi)
     score = np.mean(at, axis=0)
@@ -109,7 +109,9 @@ def certificate_checked(kernel: str, link: str, norm: str) -> list[object]:
     region = BUILD[norm](CENTRE, 0.1)
     span = probability_range(fitted(kernel, link), region, 0.05, Budget(boxes=100))
     origin = origin_of(two_classes(0)[1])
-    found = certify(fitted(kernel, link), region, (span.minimum, span.maximum), slack=0.05, origin=origin)
+    found = certify_range(
+        fitted(kernel, link), region, (span.minimum, span.maximum), slack=0.05, origin=origin
+    )
     return [check_certificate(found), check_levels(found, its_dataset()), list(describe(found, proved=True))]
 
 

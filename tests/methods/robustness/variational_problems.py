@@ -11,8 +11,7 @@ from scipy.linalg import solve_triangular
 from scipy.special import expit, ndtr
 
 from gpsuite.budget import Budget
-from gpsuite.methods.robustness.certificates.certificate import Certificate, Origin
-from gpsuite.methods.robustness.certificates.certify import certify
+from gpsuite.certificates.certificate import Certificate, Origin
 from gpsuite.methods.robustness.search.regions import linf_ball
 from gpsuite.methods.robustness.verdict import probability_range
 from gpsuite.models.classification.approximation import GPCPosterior
@@ -25,7 +24,7 @@ from gpsuite.models.classification.variational import (
 )
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from tests.arrays import Array
-from tests.methods.robustness.certified_point import CENTRE, origin_of
+from tests.methods.robustness.certified_point import CENTRE, certify_range, origin_of
 from tests.models.gpc_problems import build_svgp, two_classes
 
 KINDS = ("vgp", "svgp")
@@ -78,7 +77,7 @@ def certificate(kind: str) -> Certificate:
     posterior, where = fitted(kind)
     region = linf_ball(CENTRE, 0.2)
     found = probability_range(posterior, region, 0.02, Budget(boxes=2000))
-    return certify(posterior, region, (found.minimum, found.maximum), slack=0.01, origin=where)
+    return certify_range(posterior, region, (found.minimum, found.maximum), slack=0.01, origin=where)
 
 
 def _fixed_point(likelihood, y, P, left_open):

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
+from gpsuite.certificates.verification import CONFIRMED, OPEN, check_levels
 from gpsuite.methods.robustness import Budget, linf_ball, probability_range
-from gpsuite.methods.robustness.certificates.certify import certify
-from gpsuite.methods.robustness.certificates.verification import CONFIRMED, OPEN, check_levels
 from gpsuite.methods.wasserstein.classifiers import CLASSIFIERS, ClassifierFit
 from gpsuite.methods.wasserstein.fitting import split_rows
 from gpsuite.models.classification.approximation import GPCPosterior
@@ -23,6 +22,7 @@ from gpsuite.models.random_elements.elements import (
     certifiable_posterior,
     certifiable_robust_max,
 )
+from tests.methods.robustness.certified_point import certify_range
 from tests.methods.wasserstein.class_problems import fit, labelled, options
 
 pytestmark = pytest.mark.usefixtures("uncompiled")
@@ -92,7 +92,7 @@ def test_a_digit_keeps_its_class_with_a_certificate_that_the_checker_confirms() 
     region = linf_ball(centre, 0.1, free=sorted(np.argsort(X.var(axis=0))[-5:].tolist()))
     proved = probability_range(posterior, region, tolerance=0.02, budget=Budget(boxes=5000))
     assert proved.verdict.status == "safe"
-    certificate = certify(posterior, region, (proved.minimum, proved.maximum), slack=0.01)
+    certificate = certify_range(posterior, region, (proved.minimum, proved.maximum), slack=0.01)
     confirmed, stated, _ = check_levels(certificate, None)
     assert (confirmed.outcome, stated.outcome) == (CONFIRMED, OPEN)
 

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from gpsuite.certificates.certificate import read_certificate
 from gpsuite.config.request import read_request
 from gpsuite.experiments.base import EXPERIMENTS
 from gpsuite.experiments.tasks import plain
-from gpsuite.methods.robustness.certificates.certificate import read_certificate
 from tests.experiments.robustness.safety_runs import gpsuite, run
 
 TABLE = ("dataset=csv", "dataset.path=my.csv", "dataset.target=sick", "methods=[laplace]", "count=6")

@@ -1,0 +1,90 @@
+"""The two files of every certificate, whatever it certifies: NAME.json describes, NAME.npz holds plain arrays.
+
+Both carry one format and one version number. The checksum in the description covers the description and the arrays, so
+that a damaged file is no certificate. It proves nothing: who changes a file can compute it again.
+
+Equation: none, a file format
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpsuite.atomic import write_described
+from gpsuite.untrusted import UnusableFileError, file_pair, read_arrays, read_description
+
+FORMAT = "gpsuite-certificate"
+OLD_FORMATS = ("gpsuite-robustness-certificate",)
+VERSION = 4  # raised when the meaning of a field or the bound that recomputes it changes
+
+Arrays = Mapping[str, npt.NDArray[Any]]
+
+
+def read_envelope(path: Path) -> dict[str, Any]:
+    """Return the description of a certificate by the path of either file: NAME.npz, NAME.json or NAME.
+
+    Raises:
+        UnusableFileError: if it is missing or damaged, no certificate, or of another version.
+    """
+    other = file_pair(path)[1]
+    found = read_description(other)
+    if found.get("format") not in (FORMAT, *OLD_FORMATS):
+        raise UnusableFileError(f"{other}: not a certificate")
+    version = found.get("version")
+    if found["format"] != FORMAT or version != VERSION or isinstance(version, bool):
+        known = isinstance(version, int) and not isinstance(version, bool)
+        stated = f"version {version}" if known else "an unknown version"
+        raise UnusableFileError(
+            f"{other}: certificate of {stated}, this gpsuite reads {VERSION}; run the experiment again to make it again"
+        )
+    return found
+
+
+def read_content(
+    path: Path, description: dict[str, Any], expected: Mapping[str, tuple[type[np.generic], int]]
+) -> dict[str, npt.NDArray[Any]]:
+    """Return the arrays that belong to a description: name -> type and number of axes.
+
+    Raises:
+        UnusableFileError: if they are not there, or description and arrays do not match their checksum.
+    """
+    npz, other = file_pair(path)
+    arrays = read_arrays(npz, expected)
+    if description.get("checksum") != checksum(description, arrays):
+        raise UnusableFileError(f"{other}: damaged, description and arrays do not match their checksum")
+    return arrays
+
+
+def write_packed(description: Mapping[str, Any], arrays: Arrays, path: Path) -> tuple[Path, Path]:
+    """Write description and arrays as `path` with the suffixes .npz and .json, each whole or not at all.
+
+    Raises:
+        OSError: if a file cannot be written.
+        ValueError: if the description holds a number that is not finite.
+    """
+    npz, other = file_pair(path)
+    write_described(npz, other, {**description, "checksum": checksum(description, arrays)}, arrays)
+    return npz, other
+
+
+def checksum(description: Mapping[str, Any], arrays: Arrays) -> str:
+    """Return the SHA-256 of a description, but for its checksum, and of its arrays by name."""
+    content = {name: value for name, value in description.items() if name != "checksum"}
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True, allow_nan=False).encode())
+    for name in sorted(arrays):
+        hash_array(digest, name, arrays[name])
+    return digest.hexdigest()
+
+
+def hash_array(digest: Any, name: str, array: npt.NDArray[Any]) -> None:
+    """Add an array's name, type, shape and values (little-endian, row by row) to a digest."""
+    plain = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+    digest.update(f" {name} {plain.dtype.str} {plain.shape} ".encode())
+    digest.update(plain.tobytes())

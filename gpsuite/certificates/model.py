@@ -1,0 +1,167 @@
+"""The model that a certificate stores, and its latent functions one by one.
+
+m_c = k' alpha_c and S_cj = s delta_cj + sum_r w_r (F_r k)_c (F_r k)_j. The difference of two functions is the latent
+function of a binary classifier of variance 2 s with half the differences of weights; its covariance operator is a part
+of the joint one, so that the range of that holds for all of them.
+
+Equation: derived, operator form of a posterior, softmax of several classes
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from gpsuite.arrays import FloatArray
+from gpsuite.certificates.envelope import hash_array
+from gpsuite.certificates.plain_cubic import UNIT64
+from gpsuite.certificates.plain_kernel import kappa
+from gpsuite.certificates.plain_model import (
+    Known,
+    ModelProducts,
+    PlainLatent,
+    PlainModel,
+    congruence,
+    largest_eigenvalue,
+    operator_range,
+    product_slack,
+    reduction_of,
+)
+
+PROBIT, LOGISTIC, SOFTMAX, GAUSSIAN = "probit", "logistic", "softmax", "gaussian"
+LINKS = (PROBIT, LOGISTIC)  # likelihoods of two classes that share one latent function
+MODEL_ARRAYS = ("X", "lengthscales", "alpha", "root", "weights")
+Pair = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Model:
+    """The stored posterior of C latent functions.
+
+    Attributes:
+        X: [N, D] inputs.
+        kernel: "squared_exponential", "matern32" or "matern52".
+        variance: s, of every function.
+        lengthscales: [D].
+        alpha: [C, N].
+        root: [R, C, N] F.
+        weights: [R] w.
+        likelihood: "probit" or "logistic" (two classes, one function), "softmax" of C >= 2 functions, or "gaussian".
+        noise: variance of Gaussian observations, 0 for classes.
+        squeeze: of the probit: probability squeeze + (1 - 2 squeeze) Phi(t).
+    """
+
+    X: FloatArray
+    kernel: str
+    variance: float
+    lengthscales: FloatArray
+    alpha: FloatArray
+    root: FloatArray
+    weights: FloatArray
+    likelihood: str
+    noise: float = 0.0
+    squeeze: float = 0.0
+
+    @property
+    def functions(self) -> int:
+        """C."""
+        return len(self.alpha)
+
+    @property
+    def only(self) -> PlainLatent:
+        """The latent function of a regression or of two classes."""
+        return _latent(self, self.variance, self.alpha[0], self.root[:, 0])
+
+    @property
+    def binary(self) -> PlainModel:
+        """The classifier of two classes, its arrays those of the model."""
+        return PlainModel(
+            self.X, self.kernel, self.variance, self.lengthscales, self.alpha[0], self.root[:, 0], self.weights,
+            self.likelihood, self.squeeze,
+        )  # fmt: skip
+
+
+def model_hash(model: Model) -> str:
+    """Return the SHA-256 of the model's structure and floats."""
+    about = (model.kernel, model.variance, model.likelihood, model.noise, model.squeeze)
+    digest = hashlib.sha256(repr(about).encode())
+    for name in MODEL_ARRAYS:
+        hash_array(digest, name, np.asarray(getattr(model, name), dtype=np.float64))
+    return digest.hexdigest()
+
+
+def _latent(model: Model, variance: float, alpha: FloatArray, root: FloatArray) -> PlainLatent:
+    used = np.abs(root).max(axis=1, initial=0.0) > 0.0
+    root, weights = np.ascontiguousarray(root[used]), model.weights[used]
+    return PlainLatent(model.X, model.kernel, variance, model.lengthscales, alpha, root, weights)
+
+
+class JointProducts:
+    """What the bounds of all differences need whatever the point and its free inputs, computed once.
+
+    Args:
+        model: of several classes.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self._pairs: dict[Pair, tuple[PlainLatent, PairProducts]] = {}
+
+    @cached_property
+    def prior(self) -> FloatArray:
+        """Kernel between the data, [N, N]."""
+        model = self.model
+        return np.asarray(kappa(model.kernel, cdist(model.X, model.X, "seuclidean", V=model.lengthscales**2)))
+
+    @cached_property
+    def operator(self) -> tuple[float, float]:
+        """(nu, g) with -nu <= G <= g for the joint covariance operator, units of s."""
+        model, rank = self.model, len(self.model.weights)
+        n, inputs = model.X.shape
+        unit = np.full(n, n + 4.0 * inputs + 64.0)
+        gram, slack = np.zeros((rank, rank)), 0.0
+        for c in range(model.functions):
+            one = PlainLatent(
+                model.X, model.kernel, model.variance, model.lengthscales, model.alpha[c],
+                np.ascontiguousarray(model.root[:, c]), np.ones(rank),
+            )  # fmt: skip
+            gram += model.variance * congruence(one.root, self.prior)
+            slack += product_slack(one, np.ones(n), unit, one.weights)
+        # and the sum over the functions; the slack's terms bound the sizes of its entries
+        rounding = 4 * slack + 4 * UNIT64 * model.functions * float(np.sqrt(np.sum(gram**2)))
+        return operator_range(model.weights, largest_eigenvalue(gram, rounding))
+
+    def pair(self, i: int, j: int) -> tuple[PlainLatent, PairProducts]:
+        """Return the difference of two functions and its products.
+
+        Differences of weights are off by a rounding each, far below the 64 that sums over the data pay for.
+        """
+        if (i, j) not in self._pairs:
+            model = self.model
+            alpha = 0.5 * (model.alpha[i] - model.alpha[j])
+            latent = _latent(model, 2.0 * model.variance, alpha, 0.5 * (model.root[:, i] - model.root[:, j]))
+            self._pairs[i, j] = latent, PairProducts(latent, self)
+        return self._pairs[i, j]
+
+
+class PairProducts:
+    """The products of one difference, in double precision."""
+
+    most_extended = 0
+
+    def __init__(self, latent: PlainLatent, joint: JointProducts) -> None:
+        self.latent, self.joint = latent, joint
+        self._known: Known | None = None
+
+    def known(self, extended: bool) -> Known:
+        """Return the products."""
+        if self._known is None:
+            alpha = self.latent.alpha
+            slack = 4 * ModelProducts(self.latent).slack_mean * float(np.sum(np.abs(alpha)))
+            norm2 = max(0.0, float(alpha @ self.joint.prior @ alpha)) + slack
+            self._known = Known(reduction_of(self.latent, self.latent.root), *self.joint.operator, norm2)
+        return self._known

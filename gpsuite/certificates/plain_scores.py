@@ -1,0 +1,229 @@
+"""The scores of the plain bound: what stands for a class probability or a predictive quantile at (mean, variance).
+
+A score is bounded from above through a level T: where mean - k(variance) <= 0, k(v) the mean that has the level T at
+variance v, the score is at most T. `sign` -1 bounds minus a score, by the mean's mirror image.
+
+Equation: derived, level function
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+import numpy as np
+from scipy.special import logit, ndtr, ndtri
+
+from gpsuite.arrays import FloatArray
+from gpsuite.certificates.plain_link import (
+    QUADRATURE,
+    largest_on_line,
+    logistic_moments,
+    logistic_value,
+)
+
+OUTWARD = 1e-12  # relative, of a score and a probability
+SMALLEST = 1e-300  # below it the normal distribution function has no relative accuracy any more
+FARTHEST = 40.0  # the normal distribution function is 0 or 1 there
+SHAPE = {"probit": 1.0, "logistic": np.pi / 8}  # the logistic is like a probit of an argument of this slope
+
+
+class PlainScore(Protocol):
+    """What the plain bound asks of a score; arrays are [B].
+
+    Attributes:
+        limits: between which ends every claim lies.
+    """
+
+    limits: ClassVar[tuple[float, float]]
+
+    def between(
+        self, low: FloatArray, high: FloatArray, least: FloatArray, most: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return bounds of the score for means in [low, high] and variances in [least, most]."""
+
+    def corner(self, top: FloatArray, low: FloatArray, high: FloatArray, sign: int) -> FloatArray:
+        """Return the largest score of sign times means up to `top` and variances in [low, high]."""
+
+    def slope(
+        self, threshold: FloatArray, sign: int, low: FloatArray, high: FloatArray, centre: FloatArray
+    ) -> FloatArray:
+        """Return the slope of a line in place of the level k over variances in [low, high]."""
+
+    def on_line(
+        self, G: FloatArray, slope: FloatArray, low: FloatArray, high: FloatArray, sign: int
+    ) -> FloatArray:
+        """Return the largest score of (G + slope v, v) over v in [low, high]."""
+
+    def own(self, best: FloatArray, sign: int) -> FloatArray:
+        """Return the bound of the score itself that an upper bound for the sign gives, rounded outward."""
+
+    def claimed(self, score: float) -> tuple[float, float]:
+        """Return what is claimed of a score, rounded down and up."""
+
+    def score_of(self, claim: float) -> float:
+        """Return the score of a claim, roughly: it only says where to stop."""
+
+
+@dataclass(frozen=True)
+class LinkScore:
+    """The score of a class probability: mean / sqrt(1 + variance) for the probit, else the probability.
+
+    Attributes:
+        link: "probit" or "logistic".
+        squeeze: of the probit.
+
+    Raises:
+        ValueError: for another link.
+    """
+
+    link: str
+    squeeze: float
+    limits: ClassVar[tuple[float, float]] = (0.0, 1.0)
+
+    def __post_init__(self) -> None:
+        if self.link not in SHAPE:
+            raise ValueError(f"no plain bound for link {self.link}")
+
+    @property
+    def _quadrature(self) -> float:
+        return QUADRATURE if self.link == "logistic" else 0.0
+
+    def _value(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
+        """Return the score [B]."""
+        if self.link == "logistic":
+            finite = np.isfinite(mean) & np.isfinite(variance)
+            value = logistic_value(np.where(finite, mean, 0.0), np.where(finite, variance, 0.0))
+            return np.where(finite, value, np.nan)
+        return np.asarray(mean / np.sqrt(1 + variance))
+
+    def between(
+        self, low: FloatArray, high: FloatArray, least: FloatArray, most: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return bounds of the score for means in [low, high] and variances in [least, most]."""
+        bottom = self._value(low, np.where(low >= 0, most, least)) - self._quadrature
+        return bottom, self._value(high, np.where(high >= 0, least, most)) + self._quadrature
+
+    def corner(self, top: FloatArray, low: FloatArray, high: FloatArray, sign: int) -> FloatArray:
+        """Return the largest score of sign times means up to `top` and variances in [low, high]."""
+        return np.asarray(self._value(top, np.where(top >= 0, low, high)) + self._quadrature)
+
+    def slope(
+        self, threshold: FloatArray, sign: int, low: FloatArray, high: FloatArray, centre: FloatArray
+    ) -> FloatArray:
+        """Return the slope of the level T sqrt(1 + a v): its chord if T >= 0, its tangent at the centre else, [B]."""
+        a = SHAPE[self.link]
+        T = sign * threshold
+        if self.link == "logistic":
+            T = sign * logit(np.clip(threshold, 1e-9, 1 - 1e-9))
+        T = np.where(np.isnan(T), 0.0, np.clip(T, -FARTHEST, FARTHEST))
+        middle = np.nan_to_num(np.clip(centre, low, high), posinf=0.0)
+        root = np.sqrt(1 + a * middle)
+        slope = 0.5 * a * T / root
+        if self.link == "logistic":  # its own slope there, not that of its stand-in
+            _, by_mean, by_variance = logistic_moments(T * root, middle)
+            slope = -by_variance / np.maximum(by_mean, SMALLEST)
+        slope = np.where(T >= 0, slope * 2 * root / (np.sqrt(1 + a * low) + np.sqrt(1 + a * high)), slope)
+        return np.where(np.isfinite(slope), slope, 0.0)
+
+    def on_line(
+        self, G: FloatArray, slope: FloatArray, low: FloatArray, high: FloatArray, sign: int
+    ) -> FloatArray:
+        """Return the largest score of (G + slope v, v) over v in [low, high], [B]."""
+        if self.link == "logistic":
+            return largest_on_line(G, slope, low, high)
+        ends = np.maximum(*((G + slope * v) / np.sqrt(1 + v) for v in (low, high)))
+        # the derivative is zero at 1 + v = (G - slope)/slope, a maximum if slope < 0
+        turn = (G - slope) / np.where(slope < 0, slope, -1)
+        inside = (slope < 0) & (turn > 1 + low) & (turn < 1 + high)
+        peak = -2 * np.sqrt(np.where(inside, (G - slope) * slope, 0))
+        size = np.abs(G) + np.abs(slope) * (1 + high)
+        return np.asarray(np.where(inside, peak, ends) + OUTWARD * size / np.sqrt(1 + low))
+
+    def own(self, best: FloatArray, sign: int) -> FloatArray:
+        """Return the bound of the score that an upper bound for (sign mean, variance) gives, rounded outward."""
+        outward = best + OUTWARD * (1 + np.abs(best))
+        if sign > 0:
+            return outward
+        return 1.0 - outward - OUTWARD if self.link == "logistic" else -outward
+
+    def claimed(self, score: float) -> tuple[float, float]:
+        """Return the class probability of a score, rounded down and up."""
+        if self.link == "logistic":
+            clipped = min(max(score, 0.0), 1.0)
+            return clipped, clipped
+        p = self.squeeze + (1 - 2 * self.squeeze) * float(ndtr(score))
+        return p * (1 - OUTWARD), min(1.0, p * (1 + OUTWARD) + SMALLEST)
+
+    def score_of(self, claim: float) -> float:
+        """Return the score of a class probability, roughly."""
+        if self.link != "probit":
+            return claim
+        return float(ndtri(np.clip((claim - self.squeeze) / (1 - 2 * self.squeeze), 0.0, 1.0)))
+
+
+@dataclass(frozen=True)
+class QuantileScore:
+    """A predictive quantile: mean + z sqrt(variance + noise), the score and the claim alike.
+
+    Attributes:
+        z: the standard normal's quantile.
+        noise: variance of the observation noise, above 0.
+    """
+
+    z: float
+    noise: float
+    limits: ClassVar[tuple[float, float]] = (-math.inf, math.inf)
+
+    def _value(self, mean: FloatArray, variance: FloatArray, sign: int) -> FloatArray:
+        """Return sign times the quantile for sign times the mean, rounded up."""
+        width = np.sqrt(variance + self.noise)
+        size = np.abs(mean) + abs(self.z) * width  # what cancels is rounded too
+        return np.asarray(mean + sign * self.z * width + OUTWARD * size)
+
+    def between(
+        self, low: FloatArray, high: FloatArray, least: FloatArray, most: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return bounds of the quantile for means in [low, high] and variances in [least, most]."""
+        return -self.corner(-low, least, most, -1), self.corner(high, least, most, 1)
+
+    def corner(self, top: FloatArray, low: FloatArray, high: FloatArray, sign: int) -> FloatArray:
+        """Return the largest quantile of sign times means up to `top` and variances in [low, high]."""
+        return self._value(top, high if sign * self.z >= 0 else low, sign)
+
+    def slope(
+        self, threshold: FloatArray, sign: int, low: FloatArray, high: FloatArray, centre: FloatArray
+    ) -> FloatArray:
+        """Return the slope of the level -z sqrt(v + noise): its chord if z < 0, its tangent at the centre else, [B]."""
+        z = sign * self.z
+        chord = 1.0 / (np.sqrt(low + self.noise) + np.sqrt(high + self.noise))
+        middle = np.nan_to_num(np.clip(centre, low, high), posinf=0.0)
+        slope = -z * (chord if z < 0 else 0.5 / np.sqrt(middle + self.noise))
+        return np.where(np.isfinite(slope), slope, 0.0)
+
+    def on_line(
+        self, G: FloatArray, slope: FloatArray, low: FloatArray, high: FloatArray, sign: int
+    ) -> FloatArray:
+        """Return the largest quantile of (G + slope v, v) over v in [low, high], [B]."""
+        z = sign * self.z
+        ends = np.maximum(*(self._value(G + slope * v, v, sign) for v in (low, high)))
+        # the derivative is zero at v + noise = (z / (2 slope))^2, a maximum if z > 0 and slope < 0
+        steep = np.where(slope < 0, slope, -1.0)
+        turn = (0.5 * z / steep) ** 2
+        inside = (z > 0) & (slope < 0) & (turn > low + self.noise) & (turn < high + self.noise)
+        peak = G - steep * self.noise - 0.25 * z * z / steep
+        size = np.abs(G) + np.abs(slope) * (high + self.noise) + abs(z) * np.sqrt(high + self.noise)
+        return np.asarray(np.where(inside, peak, ends) + OUTWARD * size)
+
+    def own(self, best: FloatArray, sign: int) -> FloatArray:
+        """Return the bound of the quantile that an upper bound for the sign gives, rounded outward."""
+        return np.asarray(sign * (best + OUTWARD * (1 + np.abs(best))), dtype=np.float64)
+
+    def claimed(self, score: float) -> tuple[float, float]:
+        """Return the quantile itself."""
+        return score, score
+
+    def score_of(self, claim: float) -> float:
+        """Return the quantile itself."""
+        return claim

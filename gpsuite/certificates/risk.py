@@ -1,0 +1,208 @@
+"""A risk certificate as two files: what was bounded, for which predictor, learned from which rows, and the bound.
+
+The predictor is not a claim about how it was trained: any posterior may be certified, as long as its prior is on the
+grid of hyperparameters that the bound pays for. The rows stay where they are; the certificate says which they are.
+
+Equation: none, a file format
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gpsuite.arrays import FloatArray
+from gpsuite.certificates.envelope import FORMAT, VERSION, read_content
+from gpsuite.untrusted import UnusableFileError, file_pair, parse_fields, real, words
+
+KIND = "pac_bayes"
+FULL, SPARSE, FREE_FORM = "full GP", "sparse GP", "free-form sparse GP"
+# posterior -> its arrays and their axes; all have the lengthscales
+ARRAYS = {
+    FULL: {"lengthscales": 1},
+    SPARSE: {"lengthscales": 1, "inducing_inputs": 2},
+    FREE_FORM: {"lengthscales": 1, "inducing_inputs": 2, "whitened_mean": 1, "whitened_factor": 2},
+}
+# what may be claimed of the risk on new rows, and in which direction: 1 at most, -1 at least
+BOUNDS = {"kl": 1, "kl_lower": -1}
+LOSSES = ("band01", "exp")
+UNITS = ("standard deviations", "own")
+UNNAMED_TARGET = "the target"  # a dataset's only one, which its settings do not name
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The dataset's rows that were learned from, and how they were standardised.
+
+    Attributes:
+        dataset: its name.
+        content_hash: of its content.
+        count: number of rows of the dataset.
+        test_share: share of rows kept away from training.
+        seed: random state of the split (scikit-learn's).
+        scaling: `all` or `train`: the rows that gave means and standard deviations.
+        target: name of the target column, or `UNNAMED_TARGET`: the content hash says which values it has.
+    """
+
+    dataset: str
+    content_hash: str
+    count: int
+    test_share: float
+    seed: int
+    scaling: str
+    target: str
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """A Gaussian posterior over functions, its prior the squared exponential kernel.
+
+    Attributes:
+        posterior: a key of `ARRAYS`.
+        variance: sigma_f^2.
+        noise_variance: sigma^2.
+        alpha: of a sparse GP: 1 is FITC, 0 is VFE.
+        jitter: multiple of sigma_f^2 on the diagonal of K_ZZ.
+        arrays: those of `ARRAYS`.
+    """
+
+    posterior: str
+    variance: float
+    noise_variance: float
+    alpha: float
+    jitter: float
+    arrays: dict[str, FloatArray]
+
+
+@dataclass(frozen=True)
+class Goal:
+    """The loss that is bounded.
+
+    Attributes:
+        loss: `band01` (the share of errors above epsilon) or `exp`.
+        epsilon: its width.
+        unit: of epsilon: standard deviations of the target, or the target's own.
+    """
+
+    loss: str
+    epsilon: float
+    unit: str
+
+
+@dataclass(frozen=True)
+class RiskClaim:
+    """What is claimed, with probability 1 - delta.
+
+    Attributes:
+        delta: allowed probability of failure.
+        gibbs_risk: on the training rows, at most.
+        kl: KL(Q||P) in nats, at most.
+        bounds: of the Gibbs risk on new rows, by a key of `BOUNDS`.
+    """
+
+    delta: float
+    gibbs_risk: float
+    kl: float
+    bounds: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class RiskCertificate:
+    """Everything that a check needs but the dataset itself."""
+
+    rows: Rows
+    predictor: Predictor
+    goal: Goal
+    claim: RiskClaim
+
+
+def pack(certificate: RiskCertificate) -> tuple[dict[str, Any], dict[str, FloatArray]]:
+    """Return the description, plain JSON values, and the arrays."""
+    model = asdict(certificate.predictor)
+    arrays = model.pop("arrays")
+    description = {
+        "format": FORMAT,
+        "version": VERSION,
+        "kind": KIND,
+        "dataset": asdict(certificate.rows),
+        "model": {"kernel": "squared exponential", **model},
+        "goal": asdict(certificate.goal),
+        "claim": asdict(certificate.claim),
+    }
+    return description, arrays
+
+
+def read(path: Path, description: dict[str, Any]) -> RiskCertificate:
+    """Return the certificate that anybody may have written.
+
+    Args:
+        path: of either file.
+        description: of its envelope.
+
+    Raises:
+        UnusableFileError: if a field or array is missing, unknown, of another type, or out of range.
+    """
+    other = file_pair(path)[1]
+    found: RiskCertificate = parse_fields(other, lambda: _parse(description, path))
+    return found
+
+
+def _parse(description: dict[str, Any], path: Path) -> RiskCertificate:
+    data, model, goal, claim = (description[part] for part in ("dataset", "model", "goal", "claim"))
+    rows = Rows(
+        words(data["dataset"]), words(data["content_hash"]), _whole(data["count"]), real(data["test_share"]),
+        _whole(data["seed"]), words(data["scaling"]), words(data["target"]),
+    )  # fmt: skip
+    _require(0.0 < rows.test_share < 1.0 and rows.scaling in ("all", "train"), "no such split")
+    _require(rows.seed < 2**32, "no such split")
+    _require(model["kernel"] == "squared exponential", "a kernel that is not known")
+    posterior = words(model["posterior"])
+    _require(posterior in ARRAYS, "a posterior that is not known")
+    aim = Goal(words(goal["loss"]), real(goal["epsilon"]), words(goal["unit"]))
+    _require(aim.loss in LOSSES and aim.unit in UNITS and aim.epsilon > 0.0, "a loss that is not known")
+    bounds = {name: real(value) for name, value in claim["bounds"].items()}
+    _require(set(bounds) == set(BOUNDS), f"the bounds are {' and '.join(BOUNDS)}")
+    stated = RiskClaim(real(claim["delta"]), real(claim["gibbs_risk"]), real(claim["kl"]), bounds)
+    _require(0.0 < stated.delta < 1.0, "delta is not a probability")
+    arrays = read_content(
+        path, description, {name: (np.float64, axes) for name, axes in ARRAYS[posterior].items()}
+    )
+    variance, noise, alpha, jitter = (
+        real(model[name]) for name in ("variance", "noise_variance", "alpha", "jitter")
+    )
+    predictor = Predictor(posterior, variance, noise, alpha, jitter, arrays)
+    _check(predictor, file_pair(path)[0])
+    return RiskCertificate(rows, predictor, aim, stated)
+
+
+def _check(predictor: Predictor, npz: Path) -> None:
+    """Refuse numbers that are no posterior's and arrays that do not fit together."""
+    arrays = predictor.arrays
+    finite = all(np.isfinite(array).all() for array in arrays.values())
+    positive = (
+        predictor.variance > 0.0 and predictor.noise_variance > 0.0 and (arrays["lengthscales"] > 0.0).all()
+    )
+    inside = 0.0 <= predictor.alpha <= 1.0 and 0.0 <= predictor.jitter <= 1e-3
+    M = len(arrays.get("inducing_inputs", [0]))
+    fit = M > 0 and len(arrays["lengthscales"]) > 0
+    if predictor.posterior == FREE_FORM:
+        factor = arrays["whitened_factor"]
+        fit = fit and arrays["whitened_mean"].shape == (M,) and factor.shape == (M, M)
+        fit = fit and not np.triu(factor, 1).any() and bool((np.diagonal(factor) != 0.0).all())
+    if not (finite and positive and inside and fit):
+        raise UnusableFileError(f"{npz}: its numbers are no {predictor.posterior}'s")
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**53:
+        raise ValueError("a count is not a whole number")
+    return value
+
+
+def _require(condition: bool, fault: str) -> None:
+    if not condition:
+        raise ValueError(fault)

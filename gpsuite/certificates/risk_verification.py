@@ -1,0 +1,226 @@
+"""What `gpsuite verify` does with a risk certificate: compute it again from the dataset, and say what follows.
+
+Equation: Reeb et al. 2018, Eq. (4)
+Equation: Maurer 2004
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gpsuite.arrays import FloatArray, IntArray
+from gpsuite.certificates.plain_risk import (
+    LARGEST_FULL,
+    LARGEST_WORK,
+    UncheckableError,
+    extended,
+    largest_risk,
+    on_grid,
+    penalty,
+    risk_and_kl,
+    smallest_risk,
+    work,
+)
+from gpsuite.certificates.risk import (
+    BOUNDS,
+    FREE_FORM,
+    FULL,
+    SPARSE,
+    UNNAMED_TARGET,
+    Predictor,
+    RiskCertificate,
+    RiskClaim,
+    read,
+)
+from gpsuite.data.dataset import Dataset
+from gpsuite.data.splits import DifferentRows, train_test_indices
+from gpsuite.errors import UserError
+from gpsuite.rounding import rounded, sureness
+from gpsuite.untrusted import UnusableFileError, printable
+
+NAMES = {"kl": "bound", "kl_lower": "lower bound"}
+LEAST_ROWS = 8  # Maurer's theorem, behind ln(2 sqrt(n) / delta)
+MOST_INDUCING = 4000
+# How far what is stated may lie on the wrong side of what the check finds, as a multiple of 1 + its size.
+LONG_TOLERANCE, DOUBLE_TOLERANCE = 1e-8, 1e-5
+UNDECIDED = 1e-2  # how far float64 may be off where K_ZZ is nearly singular: no ground to refute
+
+TRUST = (
+    "to be trusted: that the rows are independent draws from one distribution; that accuracy goal, delta and grid were "
+    "chosen before seeing them; that means and standard deviations count as fixed, as in the paper; "
+    "Eq. 4 of Reeb et al. 2018 (Maurer 2004); numpy, libm, this computer"
+)
+
+
+def verify_certificate(
+    path: Path, description: dict[str, Any], dataset: Dataset | None
+) -> tuple[int, list[str]]:
+    """Check a risk certificate on its dataset.
+
+    Args:
+        path: of either file.
+        description: of its envelope.
+        dataset: the one that it is about.
+
+    Returns:
+        exit code (0 confirmed, 1 refuted) and what to print.
+
+    Raises:
+        UnusableFileError: if it is not a usable certificate, or too large to check.
+        UserError: if the dataset is missing or another one.
+    """
+    certificate = read(path, description)
+    X, y, scale, first = _training_rows(path, certificate, dataset)
+    assert dataset is not None
+    if certificate.rows.target not in (dataset.target_names[0], UNNAMED_TARGET):
+        return 1, [f"{path}\trefuted", f"the dataset's target is {printable(dataset.target_names[0])}"]
+    _check_size(path, certificate.predictor, X)
+    goal, claim, predictor = certificate.goal, certificate.claim, certificate.predictor
+    epsilon = goal.epsilon if goal.unit == "standard deviations" else goal.epsilon / scale
+    if not 0.0 < epsilon < math.inf:
+        raise UnusableFileError(f"{path}: its accuracy goal is none in units of this target")
+    kernel = np.append(predictor.arrays["lengthscales"], predictor.variance)
+    if not on_grid(kernel):
+        return 1, [
+            f"{path}\trefuted",
+            "variance and lengthscales are not on the grid that the bound pays for",
+        ]
+    try:
+        risk, least, kl = risk_and_kl(predictor, X, y, goal, epsilon, first)
+    except UncheckableError as error:
+        raise UnusableFileError(f"{path}: cannot be computed, {error}") from error
+    exact = extended(predictor, len(y))
+    near = LONG_TOLERANCE if exact else DOUBLE_TOLERANCE
+    c = penalty(kl, len(y) if first is None else len(first), len(kernel), claim.delta)
+    own = {"kl": largest_risk(risk, c), "kl_lower": smallest_risk(least, c)}
+    faults = _faults(path, claim, RiskClaim(claim.delta, risk, kl, own), exact)
+    if faults:
+        return 1, [f"{path}\trefuted", *faults]
+    proved = {"kl": min(1.0, own["kl"] + near * (1.0 + own["kl"])), "kl_lower": own["kl_lower"] - near}
+    return 0, [
+        f"{path}\tconfirmed\trisk, KL and bound computed again "
+        f"{'in extended precision' if exact else 'in float64, not in extended precision'}",
+        *_words(certificate, X.shape, scale, RiskClaim(claim.delta, risk, kl, proved)),
+    ]
+
+
+def _faults(path: Path, claim: RiskClaim, own: RiskClaim, exact: bool) -> list[str]:
+    """Return what is stated on the wrong side of the check's own numbers.
+
+    Raises:
+        UnusableFileError: if float64 alone cannot tell.
+    """
+    found = {
+        "risk on the training rows": (claim.gibbs_risk, own.gibbs_risk),
+        "KL": (claim.kl, own.kl),
+    }
+    found |= {
+        NAMES[name]: (sign * claim.bounds[name], sign * own.bounds[name]) for name, sign in BOUNDS.items()
+    }
+    excess = {name: (true - stated) / (1.0 + abs(true)) for name, (stated, true) in found.items()}
+    wrong = [name for name, by in excess.items() if not by <= (LONG_TOLERANCE if exact else DOUBLE_TOLERANCE)]
+    if wrong and not exact and max(excess.values()) <= UNDECIDED:
+        raise UnusableFileError(f"{path}: too large for extended precision, and float64 does not decide it")
+    return [
+        f"{name}: {abs(found[name][0]):.10g} is stated, {abs(found[name][1]):.10g} is true" for name in wrong
+    ]
+
+
+def _training_rows(
+    path: Path, certificate: RiskCertificate, dataset: Dataset | None
+) -> tuple[FloatArray, FloatArray, float, IntArray | None]:
+    """Return standardised inputs and targets of the training rows, the target's deviation, and which of them count."""
+    rows = certificate.rows
+    if dataset is None:
+        from_file = f", or dataset.path=FILE.csv {shlex.quote(f'dataset.target={rows.target}')}"
+        raise UserError(
+            f"verify: a risk certificate is checked on its dataset, {rows.dataset}\n"
+            f"add dataset={rows.dataset}{'' if rows.target == UNNAMED_TARGET else from_file}",
+            key="dataset",
+        )
+    if dataset.content_hash != rows.content_hash or len(dataset.X) != rows.count:
+        raise UserError(
+            f"dataset={dataset.name}: not the content that the certificate is about\n"
+            f"it is about {rows.dataset}, {rows.count} rows, hash {rows.content_hash[:16]}; "
+            f"this has {len(dataset.X)} rows, hash {dataset.content_hash[:16]}; a table is read alike with the run's "
+            "dataset.inputs=, dataset.ignore= and the like, and from the same bytes: line ends count",
+            key="dataset",
+        )
+    left = rows.count - math.ceil(rows.count * rows.test_share)
+    if left < LEAST_ROWS:
+        raise UnusableFileError(
+            f"{path}: learns from {max(left, 0)} rows; the bound needs {LEAST_ROWS} or more"
+        )
+    train, _ = train_test_indices(rows.count, rows.test_share, rows.seed)
+    shown = np.arange(len(dataset.X)) if rows.scaling == "all" else train
+    X, _ = _standardised(dataset.X, shown)
+    y, scale = _standardised(dataset.y[:, :1], shown)
+    different = DifferentRows.of(train, train[:0], dataset.groups)
+    return X[train], y[train, 0], float(scale[0]), None if different is None else different.places
+
+
+def _standardised(values: FloatArray, rows: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Return columns less their mean over `rows`, divided by their deviation there; a constant column only shifted."""
+    part = values[rows]
+    mean = part.sum(axis=0) / len(part)
+    scale = np.sqrt(((part - mean) ** 2).sum(axis=0) / len(part))
+    scale[(np.ptp(part, axis=0) == 0.0) | (scale == 0.0)] = 1.0
+    return (values - mean) / scale, scale
+
+
+def _check_size(path: Path, predictor: Predictor, X: FloatArray) -> None:
+    """Refuse what does not fit the data, or takes too long."""
+    n, dimension = X.shape
+    inducing = predictor.arrays.get("inducing_inputs", np.empty((1, dimension)))
+    if len(predictor.arrays["lengthscales"]) not in (1, dimension) or inducing.shape[1] != dimension:
+        raise UnusableFileError(f"{path}: its predictor has other inputs than the dataset's {dimension}")
+    large = n > LARGEST_FULL if predictor.posterior == FULL else len(inducing) > MOST_INDUCING
+    if large or work(predictor, n) > LARGEST_WORK:
+        raise UnusableFileError(f"{path}: too large to check here ({predictor.posterior}, {n} training rows)")
+
+
+def _words(certificate: RiskCertificate, shape: tuple[int, ...], scale: float, found: RiskClaim) -> list[str]:
+    """Return in plain words what was proved, about what, and what it rests on.
+
+    Args:
+        certificate: what was checked.
+        shape: n and D of the training inputs.
+        scale: standard deviation of the target.
+        found: the check's own numbers, the bounds with its tolerance.
+    """
+    rows, predictor, goal = certificate.rows, certificate.predictor, certificate.goal
+    n, dimension = shape
+    bound, lower = found.bounds["kl"], max(found.bounds["kl_lower"], 0.0)
+    own = goal.epsilon * scale if goal.unit == "standard deviations" else goal.epsilon
+    width = f"{rounded(own, 6, 1)} (units of {rows.target}; {rounded(own / scale, 6, 1)} standard deviations)"
+    share = rounded(bound, 6, 1)
+    errs = f"errs by more than {width} on at most a share {share} of new rows"
+    if goal.loss == "exp":
+        errs = f"has a mean loss 1 - exp(-(error / epsilon)^2), epsilon = {width}, of at most {share} on new rows"
+    names = {
+        FULL: "full GP",
+        SPARSE: f"sparse GP (alpha = {predictor.alpha:g}: 1 is FITC, 0 is VFE)",
+        FREE_FORM: "sparse GP with a free-form posterior",
+    }
+    inducing = (
+        "" if predictor.posterior == FULL else f", {len(predictor.arrays['inducing_inputs'])} inducing inputs"
+    )
+    jitter = "" if predictor.posterior == FULL else f", jitter {predictor.jitter:g}"
+    return [
+        f"dataset\t{rows.dataset}, {rows.count} rows, {dimension} inputs, content {rows.content_hash}",
+        f"rows\t{n} learned from: all but a random {rows.test_share:g} (seed {rows.seed}); scaled by "
+        f"{'all rows' if rows.scaling == 'all' else 'the training rows'}",
+        f"model\t{names[predictor.posterior]}{inducing}, squared exponential kernel, "
+        f"variance {predictor.variance:.6g}, noise variance {predictor.noise_variance:.6g}{jitter}",
+        f"proved\twith probability at least {sureness(found.delta)} over the draw of the rows, a prediction "
+        f"drawn from the model {errs} (at least {rounded(lower, 6, -1)})",
+        f"\tits mean prediction, as one predictor: at most {rounded(min(1.0, 2.0 * bound), 6, 1)}",
+        f"because\trisk {found.gibbs_risk:.6f} on the {n} rows, KL(Q||P) {found.kl:.6g} nats, "
+        f"{len(predictor.arrays['lengthscales']) + 1} hyperparameters of 1201 values each",
+        TRUST,
+    ]

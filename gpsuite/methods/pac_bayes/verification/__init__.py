@@ -1,1 +1,0 @@
-"""Risk certificates, and their check by other code."""
