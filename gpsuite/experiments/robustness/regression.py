@@ -374,11 +374,40 @@ def certify_ranges(
     Arrays: the certificate, and certified [K, 2], the claimed lowest and highest values in the target's own units; NaN
     where nothing is claimed.
     """
-    dataset, params, sparse = task.require_dataset(), task.params, task.params.model.inducing > 0
-    fault = _no_certificate(posterior, problem, sparse)
+    params = task.params
+    fault = _no_certificate(posterior, problem, params.model.inducing > 0)
     if fault:
         return Certified({"uncertified": fault})
-    origin = Origin(
+    origin = _origin(task, problem, posterior, region)
+    certificate = certify(
+        posterior.latent,
+        region,
+        [
+            (QuantileQuantity(float(each.level)), end)
+            for each in ranges
+            for end in (each.minimum, each.maximum)
+        ],
+        slack=1e-2,
+        noise=posterior.noise_variance,
+        most_boxes=params.certificate_boxes,
+        budget=budget,
+        origin=origin,
+    )
+    claimed = {(claim.quantity, claim.sign): claim.outer for claim in certificate.claims}
+    ends = [
+        [claimed.get((QuantileQuantity(float(each.level)), sign), np.nan) for sign in (-1, 1)]
+        for each in ranges
+    ]
+    certified = problem.own_units(np.array(ends), outward=np.array([-1.0, 1.0]))
+    arrays = {"certified": certified, **stored(*pack(certificate))}
+    return Certified({}, arrays, bool(certificate.search["out_of_time"]))
+
+
+def _origin(
+    task: Task[RangeTask], problem: RegressionProblem, posterior: RegressionPosterior, region: Region
+) -> Origin:
+    dataset, params, sparse = task.require_dataset(), task.params, task.params.model.inducing > 0
+    return Origin(
         dataset=dataset.name,
         content=dataset.content_hash,
         row=int(problem.test_rows[params.point]),
@@ -395,29 +424,6 @@ def certify_ranges(
         target_offset=problem.target_offset,
         target_scale=problem.target_scale,
     )
-    found = [
-        (QuantileQuantity(float(each.level)), side)
-        for each in ranges
-        for side in (each.minimum, each.maximum)
-    ]
-    certificate = certify(
-        posterior.latent,
-        region,
-        found,
-        slack=1e-2,
-        noise=posterior.noise_variance,
-        most_boxes=params.certificate_boxes,
-        budget=budget,
-        origin=origin,
-    )
-    claimed = {(claim.quantity, claim.sign): claim.outer for claim in certificate.claims}
-    ends = [
-        [claimed.get((QuantileQuantity(float(each.level)), sign), np.nan) for sign in (-1, 1)]
-        for each in ranges
-    ]
-    certified = problem.own_units(np.array(ends), outward=np.array([-1.0, 1.0]))
-    arrays = {"certified": certified, **stored(*pack(certificate))}
-    return Certified({}, arrays, bool(certificate.search["out_of_time"]))
 
 
 def _no_certificate(posterior: RegressionPosterior, problem: RegressionProblem, sparse: bool) -> str:
