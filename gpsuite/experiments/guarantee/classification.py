@@ -137,7 +137,8 @@ def proved_safe(
 
 def only_stated(model: Classifier, scaled: FloatArray) -> bool:
     """Return whether the cubature of the probabilities at a scaled point [D] states its error and proves none."""
-    return classes_of(model).around(scaled, model.problem.numbers).only_stated
+    posterior = classes_of(model)
+    return posterior.couples > 1 and posterior.around(scaled, model.problem.numbers).only_stated
 
 
 def _around(model: Classifier, x: FloatArray, radius: float) -> Region:
