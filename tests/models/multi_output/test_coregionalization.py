@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import multivariate_normal
 
-from gpsuite.data.generators.covariances import KERNELS, lmc_covariance
+from gpsuite.data.generators.gp_samples import KERNELS, lmc_covariance
 from gpsuite.models.multi_output import latent_kernels
 from gpsuite.models.multi_output.coregionalization import LinearCoregionalization
 from gpsuite.models.multi_output.coregionalization_likelihood import CoregionalizationLikelihood, Parameters

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from gpsuite.arrays import FloatArray
-from gpsuite.data.generators.covariances import (
+from gpsuite.data.generators.gp_samples import (
     KERNELS,
     convolution_covariance,
     lmc_covariance,

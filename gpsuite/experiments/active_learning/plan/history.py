@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gpsuite.data.dataset import Dataset, SafetyColumn
-from gpsuite.data.hashing import json_hash
 from gpsuite.data.loading import PreparedDataset, load
+from gpsuite.data.spec import json_hash
 from gpsuite.experiments.active_learning.plan.tasks import PlannerParams, PlanTask
 from gpsuite.experiments.params import plain
 from gpsuite.methods.active_learning.pipelines import Pipeline

@@ -9,10 +9,10 @@ import numpy as np
 
 from gpsuite.arrays import FloatArray
 from gpsuite.data.generators.gp_samples import GpSamples, Process, Sizes, gp_samples
-from gpsuite.data.generators.safe_sample import SafeSample
 from gpsuite.data.generators.sin_sigmoid import (
     THRESHOLD,
     Form,
+    SafeSample,
     exploration_grid,
     initial_inputs,
     sin_sigmoid,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpsuite.arrays import FloatArray
-from gpsuite.data.generators.noises import draw_noise
+from gpsuite.data.generators.regression import draw_noise
 from gpsuite.experiments.base import Outcome, SharedWork, Task
 from gpsuite.experiments.perturbation.band_comparison.peers import (
     CENTRES,

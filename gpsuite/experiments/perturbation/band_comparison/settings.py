@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from gpsuite.data.generators.noises import NOISES
+from gpsuite.data.generators.regression import NOISES
 from gpsuite.experiments.perturbation.band_comparison.peers import CENTRES, PEERS
 from gpsuite.experiments.perturbation.shared.linear import check_levels
 from gpsuite.experiments.settings import Count, Positive, at_least, filled, one_of, unique

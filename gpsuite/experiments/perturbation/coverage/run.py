@@ -8,7 +8,7 @@ import numpy as np
 
 from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.data.generators.classes import lssvm_classes
-from gpsuite.data.generators.noises import draw_noise
+from gpsuite.data.generators.regression import draw_noise
 from gpsuite.experiments.base import Outcome, SharedWork, Task
 from gpsuite.experiments.perturbation.coverage.plan import FIXED_DESIGNS, CoverageTask, RefusalsTask
 from gpsuite.experiments.perturbation.shared.coverage_models import GROUPS, MODELS, draw_inputs, draw_truth

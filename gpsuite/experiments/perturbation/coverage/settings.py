@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from gpsuite.data.generators.noises import NOISES
+from gpsuite.data.generators.regression import NOISES
 from gpsuite.experiments.base import require
 from gpsuite.experiments.perturbation.shared.coverage_models import BREAKS, GROUPS, MODELS
 from gpsuite.experiments.perturbation.shared.linear import drawn_together
