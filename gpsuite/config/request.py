@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -9,7 +10,6 @@ from typing import Any
 from gpsuite.config.compose import Composed, compose_run, prepare_datasets
 from gpsuite.config.files import conf_dir, group_choices
 from gpsuite.config.overrides import Overrides, read_overrides
-from gpsuite.data.file_hashes import hash_file
 from gpsuite.data.loading import PreparedDataset, prepare
 from gpsuite.data.spec import CsvSpec
 from gpsuite.data.table.layout import read_bytes
@@ -105,7 +105,7 @@ def _science(composed: Composed, prepared: PreparedDataset | None) -> dict[str, 
     if isinstance(composed.dataset, CsvSpec) and prepared is not None:
         dataset["content"] = prepared.content_hash
         if composed.dataset.new is not None:  # another file of rows to predict is another run
-            dataset["new"] = hash_file(read_bytes(composed.dataset.new, "new"))[0].stored
+            dataset["new"] = hashlib.sha256(read_bytes(composed.dataset.new, "new")).hexdigest()
     several = {"datasets": sorted(composed.datasets)} if composed.datasets else {}
     return {
         **asdict(composed.settings),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import yaml
 
-from gpsuite.data.files import LocatedFile, locate
+from gpsuite.data.files import locate
 from gpsuite.data.spec import CsvSpec, DatasetSpec, Spec, from_plain
 from gpsuite.errors import DataError, unknown_name
 
@@ -114,11 +114,9 @@ def _describe(spec: Spec, cache_dir: Path) -> Description:
     else:
         task, shape = spec.task, f"{spec.rows} x {spec.n_inputs}"
         found = [locate(spec, file, cache_dir) for file in spec.files]
-        present = [item.path for item in found if isinstance(item, LocatedFile)]
+        present = [path for path in found if path is not None]
         absent = [
-            file
-            for file, item in zip(spec.files, found, strict=True)
-            if not file.optional and not isinstance(item, LocatedFile)
+            file for file, path in zip(spec.files, found, strict=True) if not file.optional and path is None
         ]
         if spec.embedded:
             state, where = "embedded", "in the installed packages"

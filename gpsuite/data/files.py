@@ -1,45 +1,47 @@
 """Finding, verifying and downloading the files of a dataset.
 
-A file is looked for in every folder of `$GPSUITE_DATA_PATH`, then in the cache folder, each time in a sub-folder
-named after the dataset and also with `.gz` or `.xz` appended. The first one found counts: a changed copy is an
-error, never passed over in silence.
+A file is looked for in every folder of `$GPSUITE_DATA_PATH`, then in the cache folder, each time in a sub-folder named
+after the dataset and also with `.gz` or `.xz` appended. The first one found counts: a changed copy is an error, never
+passed over in silence. pooch downloads; its registry knows neither several folders and addresses for a file nor the
+hashes of compressed copies and of git.
 """
 
 from __future__ import annotations
 
 import contextlib
+import gzip
+import hashlib
+import json
+import lzma
 import os
+import time
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeAlias
 
-from gpsuite.data.file_hashes import FileHashes, HashMemory, hash_file
+from gpsuite.atomic import write_atomically
 from gpsuite.data.spec import DatasetSpec, FileSpec
 from gpsuite.errors import DataError, MissingDataError
 
 PATH_VARIABLE = "GPSUITE_DATA_PATH"
 OFFLINE_VARIABLE = "GPSUITE_OFFLINE"
 TIMEOUT_SECONDS = 10.0
-
-_SUFFIXES = (".gz", ".xz")
 VERIFIED_FILE = Path(".parsed", "verified.json")  # in the cache folder
+_SUFFIXES = (".gz", ".xz")
+_GZIP_MAGIC = b"\x1f\x8b"
+_XZ_MAGIC = b"\xfd7zXZ\x00"
+# a file written less than this before it was hashed may change again within one tick of its time stamp
+_SETTLED_NS = 2_000_000_000
 
+Hashes: TypeAlias = tuple[str, str]  # of the stored bytes and of their uncompressed content
+Stamp: TypeAlias = tuple[
+    str | int, ...
+]  # kind of hash, size, times of modification and of status change, inode
+Known: TypeAlias = dict[str, tuple[Stamp, Hashes]]
 
-@dataclass(frozen=True)
-class LocatedFile:
-    """A file of a dataset that is there; its content is not verified yet."""
-
-    name: str
-    path: Path
-
-
-@dataclass(frozen=True)
-class Missing:
-    """A file of a dataset that is nowhere; `looked_in` are the folders that were searched, in order."""
-
-    name: str
-    looked_in: tuple[Path, ...]
+_known: Known = {}  # absolute path -> what this process has read
 
 
 @dataclass(frozen=True)
@@ -71,14 +73,47 @@ def search_folders(name: str, cache_dir: Path) -> tuple[Path, ...]:
     return (*(Path(entry).expanduser() / name for entry in entries), cache_dir / name)
 
 
-def locate(spec: DatasetSpec, file: FileSpec, cache_dir: Path) -> LocatedFile | Missing:
-    """Return the first copy of a file by presence only."""
-    folders = search_folders(spec.folder_name, cache_dir)
-    for folder in folders:
+def locate(spec: DatasetSpec, file: FileSpec, cache_dir: Path) -> Path | None:
+    """Return the first copy of a file, by presence only; None if there is none."""
+    for folder in search_folders(spec.folder_name, cache_dir):
         for candidate in _stored_names(file.name):
             if os.path.isfile(folder / candidate):
-                return LocatedFile(file.name, folder / candidate)
-    return Missing(file.name, folders)
+                return folder / candidate
+    return None
+
+
+def _stored_names(name: str) -> list[str]:
+    names = [name, *(name + suffix for suffix in _SUFFIXES)]
+    stem, suffix = os.path.splitext(name)
+    return [*names, stem] if suffix in _SUFFIXES else names
+
+
+def hash_file(file: FileSpec, data: bytes) -> tuple[Hashes, bytes]:
+    """Return the hashes of a file's bytes, of the kind by which it is known, and the uncompressed content."""
+    digest = _sha256 if file.sha256 else git_blob_sha1
+    content, stored = _uncompressed(data), digest(data)
+    return (stored, stored if content is data else digest(content)), content
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def git_blob_sha1(data: bytes) -> str:
+    """Return the name git gives to a file of this content: SHA-1 of the header `blob SIZE`, a zero byte, the bytes."""
+    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
+
+
+def _uncompressed(data: bytes) -> bytes:
+    """Return the content of a gzip or xz stream; other or damaged bytes are returned as they are."""
+    try:
+        if data.startswith(_GZIP_MAGIC):
+            return gzip.decompress(data)
+        if data.startswith(_XZ_MAGIC):
+            return lzma.decompress(data)
+    except (OSError, EOFError, zlib.error, lzma.LZMAError):
+        pass  # damaged: the hash of the stored bytes will not fit either, which is the error to report
+    return data
 
 
 def verify(spec: DatasetSpec, cache_dir: Path) -> list[FileState]:
@@ -87,9 +122,7 @@ def verify(spec: DatasetSpec, cache_dir: Path) -> list[FileState]:
     Raises:
         DataError: if a file is there but cannot be read.
     """
-    return [
-        _judge(spec, file, cache_dir, lambda path: hash_file(_read(spec, path))[0]) for file in spec.files
-    ]
+    return _states(spec, cache_dir, lambda file, path: hash_file(file, _read(spec, path))[0])
 
 
 def check(spec: DatasetSpec, cache_dir: Path) -> list[FileState]:
@@ -102,12 +135,56 @@ def check(spec: DatasetSpec, cache_dir: Path) -> list[FileState]:
         DataError: if a file is there but cannot be read.
     """
     memory = HashMemory(cache_dir / VERIFIED_FILE if spec.cache else None)
-    states = [
-        _judge(spec, file, cache_dir, lambda path: memory.hashes(path, lambda path: _read(spec, path)))
-        for file in spec.files
-    ]
+    states = _states(spec, cache_dir, lambda file, path: memory.hashes(file, path, lambda: _read(spec, path)))
     memory.save()
     return states
+
+
+class HashMemory:
+    """The hashes of files that were read before and have not been touched since.
+
+    A file counts as untouched while its size, both times and inode are the same. What is remembered on disk only
+    saves time: a damaged or unwritable file is as good as none.
+
+    Args:
+        store: where to remember them between processes; None: in this process only.
+    """
+
+    def __init__(self, store: Path | None) -> None:
+        self._store = store
+        self._stored = _read_known(store)
+        self._asked: Known = {}
+
+    def hashes(self, file: FileSpec, path: Path, read: Callable[[], bytes]) -> Hashes:
+        """Return the hashes of the file at `path`; `read` is called only when they are not known."""
+        status = path.stat()
+        times = (status.st_mtime_ns, status.st_ctime_ns)
+        stamp, name = (file.hash_kind, status.st_size, *times, status.st_ino), str(path.absolute())
+        for known in (_known.get(name), self._stored.get(name)):
+            if known is not None and known[0] == stamp:
+                self._asked[name] = known
+                return known[1]
+        hashes, _ = hash_file(file, read())
+        if time.time_ns() - max(times) >= _SETTLED_NS:
+            _known[name] = self._asked[name] = (stamp, hashes)
+        return hashes
+
+    def save(self) -> None:
+        """Remember on disk what was asked for, if there is anything new."""
+        if self._store is None or self._asked.items() <= self._stored.items():
+            return
+        known = {**_read_known(self._store), **self._asked}  # another process may have written meanwhile
+        text = json.dumps(dict(sorted(known.items())), indent=1)
+        with contextlib.suppress(OSError):
+            write_atomically(self._store, lambda stream: stream.write(text.encode()))
+
+
+def _read_known(store: Path | None) -> Known:
+    try:
+        plain = {} if store is None else json.loads(store.read_bytes())
+        return {name: (tuple(stamp), (str(own), str(inner))) for name, (stamp, (own, inner)) in plain.items()}
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}
 
 
 def require(spec: DatasetSpec, cache_dir: Path, *, timeout: float = TIMEOUT_SECONDS) -> dict[str, Path]:
@@ -140,16 +217,38 @@ def fetch(spec: DatasetSpec, cache_dir: Path, *, timeout: float = TIMEOUT_SECOND
         DataError: if a file that is there is changed, no URL serves the right content, downloads are switched off, or
             the folder cannot be written.
     """
-    paths, states = {}, _unchanged(spec, cache_dir)
-    for file, state in zip(spec.files, states, strict=True):
+    paths = {}
+    for file, state in zip(spec.files, _unchanged(spec, cache_dir), strict=True):
         if state.path is not None:
             paths[file.name] = state.path
             continue
-        found = locate(spec, file, cache_dir)
-        assert isinstance(found, Missing)
         with contextlib.suppress(DataError) if file.optional else contextlib.nullcontext():
-            paths[file.name] = _download(spec, file, found, cache_dir / spec.folder_name, timeout)
+            paths[file.name] = _download(spec, file, cache_dir, timeout)
     return paths
+
+
+def read_verified(spec: DatasetSpec, file: FileSpec, path: Path) -> bytes:
+    """Return the uncompressed content of a file that has the expected hash.
+
+    Raises:
+        DataError: if the file cannot be read, or its content is not the expected one.
+    """
+    hashes, content = hash_file(file, _read(spec, path))
+    state = _state(file, path, hashes)
+    if state.state == "changed":
+        raise changed_error(spec, state)
+    return content
+
+
+def changed_error(spec: DatasetSpec, state: FileState) -> DataError:
+    """Build the error for a file whose content is not the expected one."""
+    return DataError(
+        f"dataset={spec.name}: {state.path} is not the expected file\n"
+        f"expected {state.hash_kind} {state.expected}\n"
+        f"found    {state.hash_kind} {state.found}\n"
+        f"remove it, then: gpsuite data fetch {spec.name}   (from {_origin(spec, state.name)})",
+        key="dataset",
+    )
 
 
 def _unchanged(spec: DatasetSpec, cache_dir: Path) -> list[FileState]:
@@ -165,74 +264,21 @@ def _unchanged(spec: DatasetSpec, cache_dir: Path) -> list[FileState]:
     return states
 
 
-def read_verified(spec: DatasetSpec, file: FileSpec, path: Path) -> bytes:
-    """Return the uncompressed content of a file that has the expected hash.
-
-    Raises:
-        DataError: if the file cannot be read, or its content is not the expected one.
-    """
-    hashes, content = hash_file(_read(spec, path))
-    if not _accepted(file, hashes):
-        raise changed_error(spec, _state(file, path, hashes))
-    return content
+def _states(
+    spec: DatasetSpec, cache_dir: Path, hashes_of: Callable[[FileSpec, Path], Hashes]
+) -> list[FileState]:
+    found = [(file, locate(spec, file, cache_dir)) for file in spec.files]
+    return [_state(file, path, hashes_of(file, path) if path else ()) for file, path in found]
 
 
-def changed_error(spec: DatasetSpec, state: FileState) -> DataError:
-    """Build the error for a file whose content is not the expected one."""
-    return DataError(
-        f"dataset={spec.name}: {state.path} is not the expected file\n"
-        f"expected {state.hash_kind} {state.expected}\n"
-        f"found    {state.hash_kind} {state.found}\n"
-        f"remove it, then: gpsuite data fetch {spec.name}   (from {_origin(spec, state.name)})",
-        key="dataset",
-    )
-
-
-def missing_error(spec: DatasetSpec, missing: Missing, reason: str) -> MissingDataError:
-    """Build the error for a file that is nowhere; `reason` says why it was not downloaded."""
-    expected = next(f"{file.hash_kind} {file.expected}" for file in spec.files if file.name == missing.name)
-    return MissingDataError(
-        f"dataset={spec.name}: file '{missing.name}' is missing (expected {expected}, found none)\n"
-        f"looked in {', '.join(str(folder) for folder in missing.looked_in)}\n"
-        f"download: {reason}\n"
-        f"get it from {_origin(spec, missing.name)}; "
-        f"put it into {missing.looked_in[-1]} or {spec.folder_name}/ in a folder of ${PATH_VARIABLE}",
-        key="dataset",
-    )
-
-
-def _origin(spec: DatasetSpec, name: str) -> str:
-    urls = next(file.urls for file in spec.files if file.name == name)
-    return " or ".join(urls) if urls else "its authors (no public address is known)"
-
-
-def _stored_names(name: str) -> list[str]:
-    names = [name, *(name + suffix for suffix in _SUFFIXES)]
-    stem, suffix = os.path.splitext(name)
-    return [*names, stem] if suffix in _SUFFIXES else names
-
-
-def _judge(
-    spec: DatasetSpec, file: FileSpec, cache_dir: Path, hashes_of: Callable[[Path], FileHashes]
-) -> FileState:
-    found = locate(spec, file, cache_dir)
-    if isinstance(found, Missing):
-        return FileState(file.name, "missing", None, file.expected, None, file.hash_kind, file.optional)
-    return _state(file, found.path, hashes_of(found.path))
-
-
-def _state(file: FileSpec, path: Path, hashes: FileHashes) -> FileState:
-    state: Literal["ok", "changed"] = "ok" if _accepted(file, hashes) else "changed"
-    known = (hashes.stored, hashes.content) if file.sha256 else (hashes.stored_git, hashes.content_git)
-    found = file.expected if file.expected in known else known[0]
-    return FileState(file.name, state, path, file.expected, found, file.hash_kind, file.optional)
-
-
-def _accepted(file: FileSpec, hashes: FileHashes) -> bool:
-    """Whether the stored bytes or their uncompressed content are those of the canonical file."""
-    if not file.sha256:
-        return file.git_blob_sha1 in (hashes.stored_git, hashes.content_git)
-    return file.sha256 in (hashes.stored, hashes.content) or hashes.content == file.uncompressed_sha256
+def _state(file: FileSpec, path: Path | None, hashes: Hashes | tuple[()]) -> FileState:
+    """Return the verdict: the stored bytes or their uncompressed content are those of the canonical file, or not."""
+    known = (file.hash_kind, file.optional)
+    if path is None or not hashes:
+        return FileState(file.name, "missing", None, file.expected, None, *known)
+    accepted = file.expected in hashes or (bool(file.sha256) and hashes[1] == file.uncompressed_sha256)
+    found = file.expected if file.expected in hashes else hashes[0]
+    return FileState(file.name, "ok" if accepted else "changed", path, file.expected, found, *known)
 
 
 def _read(spec: DatasetSpec, path: Path) -> bytes:
@@ -244,10 +290,11 @@ def _read(spec: DatasetSpec, path: Path) -> bytes:
         ) from error
 
 
-def _download(spec: DatasetSpec, file: FileSpec, missing: Missing, folder: Path, timeout: float) -> Path:
-    """Download one file to `folder`; tries the URLs in order."""
+def _download(spec: DatasetSpec, file: FileSpec, cache_dir: Path, timeout: float) -> Path:
+    """Download one file; tries the URLs in order."""
+    folder = cache_dir / spec.folder_name
     if os.environ.get(OFFLINE_VARIABLE, "").strip().lower() not in ("", "0", "false", "no"):
-        raise missing_error(spec, missing, f"not tried, {OFFLINE_VARIABLE} is set")
+        raise _missing_error(spec, file, cache_dir, f"not tried, {OFFLINE_VARIABLE} is set")
     reasons = []
     for url in file.urls:
         reason = _try_url(spec, file, url, folder, timeout)
@@ -256,7 +303,26 @@ def _download(spec: DatasetSpec, file: FileSpec, missing: Missing, folder: Path,
         reasons.append(f"{url}: {reason}")
     with contextlib.suppress(OSError):  # not there, or it holds other files
         folder.rmdir()
-    raise missing_error(spec, missing, "; ".join(reasons) or "not possible, no address is known")
+    reason = "; ".join(reasons) or "not possible, no address is known"
+    raise _missing_error(spec, file, cache_dir, reason)
+
+
+def _missing_error(spec: DatasetSpec, file: FileSpec, cache_dir: Path, reason: str) -> MissingDataError:
+    looked_in = search_folders(spec.folder_name, cache_dir)
+    return MissingDataError(
+        f"dataset={spec.name}: file '{file.name}' is missing "
+        f"(expected {file.hash_kind} {file.expected}, found none)\n"
+        f"looked in {', '.join(map(str, looked_in))}\n"
+        f"download: {reason}\n"
+        f"get it from {_origin(spec, file.name)}; "
+        f"put it into {looked_in[-1]} or {spec.folder_name}/ in a folder of ${PATH_VARIABLE}",
+        key="dataset",
+    )
+
+
+def _origin(spec: DatasetSpec, name: str) -> str:
+    urls = next(file.urls for file in spec.files if file.name == name)
+    return " or ".join(urls) if urls else "its authors (no public address is known)"
 
 
 def _try_url(spec: DatasetSpec, file: FileSpec, url: str, folder: Path, timeout: float) -> str | None:
@@ -272,7 +338,7 @@ def _try_url(spec: DatasetSpec, file: FileSpec, url: str, folder: Path, timeout:
             part = Path(work) / "part"
             downloader = pooch.HTTPDownloader(timeout=(min(timeout, 5.0), timeout), chunk_size=1 << 16)
             downloader(url, str(part), None)
-            state = _state(file, part, hash_file(part.read_bytes())[0])
+            state = _state(file, part, hash_file(file, part.read_bytes())[0])
             if state.state != "ok":
                 return f"wrong content, expected {state.hash_kind} {state.expected}, found {state.found}"
             os.replace(part, folder / file.name)

@@ -1,25 +1,187 @@
-"""From a dataset's description to its arrays, in two steps: `prepare` when planning, `load` in the task."""
+"""From a dataset's description to its arrays: `prepare` when planning, `load` in the task."""
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
+from numpy.typing import NDArray
+
+from gpsuite.arrays import FloatArray, IntArray
+from gpsuite.atomic import write_atomically
 from gpsuite.data.catalogue import shipped_conf_dir, with_shared_files
 from gpsuite.data.dataset import Dataset, Task
 from gpsuite.data.files import changed_error, check, read_verified, require
-from gpsuite.data.hashing import content_hash
-from gpsuite.data.parsed import parsed_folder, read_parsed, write_parsed
 from gpsuite.data.sources import get_loader
-from gpsuite.data.spec import CsvSpec, DatasetSpec, Spec, from_plain, to_plain
-from gpsuite.data.standin import MAX_ROWS, generate_stand_in, stand_in_hash
+from gpsuite.data.spec import (
+    STAND_IN_PREFIX,
+    CsvSpec,
+    DatasetSpec,
+    Spec,
+    content_hash,
+    from_plain,
+    json_hash,
+    to_plain,
+)
 from gpsuite.data.table.read import read_csv, read_resolved
 from gpsuite.errors import DataError, MissingDataError
+from gpsuite.seeds import stream
 from gpsuite.text import typed_path
+
+MAX_ROWS = 400
+_VERSION = 2  # part of the hash: raise it when the generated numbers change
+
+
+def stand_in_hash(spec: DatasetSpec) -> str:
+    """Return the content hash of the stand-in; its prefix tells it from every real dataset's."""
+    shape = [spec.rows, spec.n_inputs, spec.n_targets, spec.n_classes, spec.test_rows]
+    return STAND_IN_PREFIX + json_hash([_VERSION, spec.name, spec.task, *shape])
+
+
+def generate_stand_in(spec: DatasetSpec) -> Dataset:
+    """Return generated data of the spec's task and shape, at most `MAX_ROWS` rows, the same in every call.
+
+    Inputs are standard normal. With W[D, K] normal of variance 1/D, the scores are X W. Regression (K = P):
+    y = sin(2 X W) + 0.1 noise. Classification (K = C): the label is the largest score's; the first C rows get
+    the labels 0, ..., C-1, so that no class is empty. The last rows are the test part of a dataset that has one, in
+    the same proportion.
+
+    Raises:
+        ValueError: for measurements, which are embedded or the user's own and so never missing.
+    """
+    if spec.task == "measurements":
+        raise ValueError(f"{spec.name}: measurements have no stand-in")
+    rng = stream(0, "stand-in", spec.name)
+    n = min(spec.rows, MAX_ROWS)
+    inputs = rng.standard_normal((n, spec.n_inputs))
+    outputs = spec.n_targets if spec.task == "regression" else spec.n_classes or 2
+    scores = inputs @ rng.standard_normal((spec.n_inputs, outputs)) / np.sqrt(spec.n_inputs)
+    if spec.task == "regression":
+        targets = np.sin(2.0 * scores) + 0.1 * rng.standard_normal(scores.shape)
+    else:
+        targets = _labels(scores)
+    return Dataset(
+        name=spec.name,
+        task=cast(Task, spec.task),
+        X=inputs,
+        y=targets,
+        input_names=tuple(f"x{column}" for column in range(spec.n_inputs)),
+        target_names=tuple(spec.target_names or (f"y{column}" for column in range(targets.shape[1]))),
+        content_hash=stand_in_hash(spec),
+        stand_in=True,
+        fixed_split=None if spec.test_rows is None else _split(n, spec.test_rows / spec.rows),
+        licence="generated",
+    )
+
+
+def _split(n: int, test_share: float) -> tuple[IntArray, IntArray]:
+    first_test = n - max(1, round(n * test_share))
+    return np.arange(first_test), np.arange(first_test, n)
+
+
+def _labels(scores: FloatArray) -> FloatArray:
+    labels: FloatArray = scores.argmax(axis=1)[:, None].astype(np.float64)
+    first = min(scores.shape)
+    labels[:first, 0] = np.arange(first)
+    return labels
+
+
+_FORMAT = 1
+_INDEX = (
+    "parsed.json"  # states the SHA-256 of each array's file and of itself; what does not fit is written again
+)
+
+
+def parsed_folder(cache_dir: Path, content: str) -> Path:
+    """Return the folder of the parsed arrays of a dataset with that content hash."""
+    return cache_dir / ".parsed" / content
+
+
+def read_parsed(spec: DatasetSpec, folder: Path) -> Dataset | None:
+    """Return the dataset from its parsed arrays, or None if they are not there, damaged, or of other content."""
+    try:
+        stated = json.loads((folder / _INDEX).read_bytes())
+        index = stated["index"]
+        wanted = {"format": _FORMAT, "content_hash": content_hash(spec)}
+        if stated["sha256"] != json_hash(index) or {key: index[key] for key in wanted} != wanted:
+            return None
+        arrays = {name: _read_array(folder, name, digest) for name, digest in index["arrays"].items()}
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    return _dataset(spec, index, arrays)
+
+
+def write_parsed(dataset: Dataset, folder: Path) -> None:
+    """Keep the arrays of a dataset; the index is written last, so that a reader finds all of it or nothing."""
+    arrays: dict[str, NDArray[Any] | None] = {"X": dataset.X, "y": dataset.y, "grid": dataset.grid}
+    arrays["train"], arrays["test"] = dataset.fixed_split or (None, None)
+    with contextlib.suppress(OSError):  # a read-only or full disk: the next process parses again
+        digests = {name: _write_array(folder, name, a) for name, a in arrays.items() if a is not None}
+        index = {
+            "format": _FORMAT,
+            "content_hash": dataset.content_hash,
+            "input_names": dataset.input_names,
+            "target_names": dataset.target_names,
+            "label_names": dataset.label_names,
+            "units": dict(dataset.units),
+            "arrays": digests,
+        }
+        text = json.dumps({"sha256": json_hash(index), "index": index})
+        write_atomically(folder / _INDEX, lambda stream: stream.write(text.encode()))
+
+
+def _dataset(spec: DatasetSpec, index: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Dataset:
+    """Build the dataset; its words come from the spec, which may have been edited since the arrays were kept."""
+    labels = index["label_names"]
+    return Dataset(
+        name=spec.name,
+        task="classification" if spec.task == "classification" else "regression",
+        X=arrays["X"],
+        y=arrays["y"],
+        input_names=tuple(index["input_names"]),
+        target_names=tuple(index["target_names"]),
+        content_hash=index["content_hash"],
+        fixed_split=(arrays["train"], arrays["test"]) if "train" in arrays else None,
+        label_names=None if labels is None else tuple(labels),
+        grid=arrays.get("grid"),
+        units=index["units"],
+        licence=spec.licence,
+        citation=spec.citation,
+        note=spec.note,
+    )
+
+
+def _read_array(folder: Path, name: str, digest: str) -> NDArray[Any]:
+    path = folder / f"{name}.npy"
+    with path.open("rb") as stream:
+        if hashlib.file_digest(stream, "sha256").hexdigest() != digest:
+            raise ValueError(f"{path} is damaged")
+    array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+    return array
+
+
+def _write_array(folder: Path, name: str, array: NDArray[Any]) -> str:
+    """Write one array and return the SHA-256 of its file."""
+    path = folder / f"{name}.npy"
+    write_atomically(path, partial(np.save, arr=_compact(array), allow_pickle=False))
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _compact(array: NDArray[Any]) -> NDArray[Any]:
+    """Return the array as bytes where that loses nothing (pixels, labels): an eighth of the space."""
+    if array.dtype != np.float64 or array.min() < 0 or array.max() > 255 or np.signbit(array).any():
+        return array
+    small = array.astype(np.uint8)
+    return small if np.array_equal(small, array) else array
+
 
 _KEPT_DATASETS = 4  # a process works on few datasets; each may take hundreds of megabytes
 

@@ -1,15 +1,16 @@
-"""Schemas of conf/dataset/*.yaml: what is known of a dataset before it is read.
-
-Plain dataclasses, so that the configuration layer can use them as OmegaConf structured configs, and the commands
-that list can use them without OmegaConf.
-"""
+"""Schemas of conf/dataset/*.yaml: what is known of a dataset before it is read, and the hash that stands for it."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, TypeAlias
 
+import numpy as np
+
+from gpsuite.arrays import FloatArray
 from gpsuite.errors import DataError, nearest
 
 MISSING: Any = "???"  # OmegaConf's mark of a mandatory value; written out so that listing needs no OmegaConf
@@ -233,3 +234,29 @@ def _build(kind: Any, values: Mapping[str, Any], where: str) -> Any:
     if isinstance(spec, FileSpec) and not spec.expected:
         raise DataError(f"{where}: missing sha256 or git_blob_sha1 of '{spec.name}'", key="sha256")
     return spec
+
+
+STAND_IN_PREFIX = "stand-in-"
+
+
+def content_hash(spec: DatasetSpec) -> str:
+    """Return the hash of a named dataset's content; the spec fixes it, since every file is verified.
+
+    Optional files count when the spec lists them: `prepare` leaves out those that are not there.
+    """
+    parts = [[file.name, file.expected] for file in spec.files]
+    preparation = [] if spec.variant is None and spec.version == 1 else [[spec.variant, spec.version]]
+    return json_hash(["dataset", spec.name, spec.content_sha256, parts, *preparation])
+
+
+def array_hash(*arrays: FloatArray) -> str:
+    """Return the SHA-256 of the arrays' values as little-endian float64, row by row, array after array."""
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array, dtype="<f8").tobytes())
+    return digest.hexdigest()
+
+
+def json_hash(value: Any) -> str:
+    """Return the SHA-256 of the value's compact JSON text."""
+    return hashlib.sha256(json.dumps(value, separators=(",", ":")).encode()).hexdigest()

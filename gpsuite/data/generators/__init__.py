@@ -7,31 +7,36 @@ repetitions, all drawn at once.
 from __future__ import annotations
 
 from gpsuite.data.generators.classes import Classes, lssvm_classes, synthetic2d
-from gpsuite.data.generators.covariances import (
+from gpsuite.data.generators.gp_samples import (
     KERNELS,
+    PROCESSES,
+    ConvolutionParameters,
+    GpSamples,
+    LmcParameters,
+    Sizes,
     convolution_covariance,
+    gp_samples,
     lmc_covariance,
     matern52,
     sample_gaussian,
     squared_exponential,
     squared_exponential_paper,
 )
-from gpsuite.data.generators.gp_samples import (
-    PROCESSES,
-    ConvolutionParameters,
-    GpSamples,
-    LmcParameters,
-    Sizes,
-    gp_samples,
-)
-from gpsuite.data.generators.noises import NOISES, Noise, draw_noise
 from gpsuite.data.generators.regression import (
     FUNCTIONS,
+    NOISES,
+    Noise,
     RegressionSample,
+    draw_noise,
     kernel_regression,
 )
-from gpsuite.data.generators.safe_sample import SafeSample
-from gpsuite.data.generators.sin_sigmoid import STEEPNESS, exploration_grid, initial_inputs, sin_sigmoid
+from gpsuite.data.generators.sin_sigmoid import (
+    STEEPNESS,
+    SafeSample,
+    exploration_grid,
+    initial_inputs,
+    sin_sigmoid,
+)
 
 __all__ = [
     "FUNCTIONS",

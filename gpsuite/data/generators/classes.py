@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpsuite.arrays import FloatArray
-from gpsuite.data.generators.sizes import Size, as_shape
+from gpsuite.data.generators.regression import Size, as_shape
 
 SYNTHETIC2D_SHIFT = 5.0
 

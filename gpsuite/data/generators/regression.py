@@ -1,19 +1,150 @@
 """One-dimensional regression data y_i = f(x_i) + e_i with a choice of functions and noises.
 
-For kernel ridge regression, support vector regression and the kernelised LASSO (Csaji and Kis 2019), whose
-confidence regions are about the values of f at the inputs.
+Confidence regions by gradient perturbation (Csaji and Kis 2019, assumption A3) need noise whose distribution does not
+change under the group they perturb with, given the inputs: sign changes (independent symmetric noises of any scales) or
+permutations (exchangeable noises). Every noise says which of the two hold; some break both.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
 from gpsuite.arrays import FloatArray
-from gpsuite.data.generators.noises import draw_noise
-from gpsuite.data.generators.sizes import Size, as_shape
+
+Size: TypeAlias = int | tuple[int, ...]
+
+
+def as_shape(size: Size) -> tuple[int, ...]:
+    """Return `(..., n)` for `n` or `(..., n)`.
+
+    Raises:
+        ValueError: if there is no number of points, or a number is not positive.
+    """
+    shape = (size,) if isinstance(size, int) else tuple(size)
+    if not shape or min(shape) < 1:
+        raise ValueError(f"size={size}: must be n or (..., n) of positive numbers")
+    return shape
+
+
+Draw = Callable[[np.random.Generator, tuple[int, ...]], FloatArray]
+
+BIAS = 0.75  # of the biased Gaussian noise
+LOGNORMAL_SIGMA = 1.2
+MODE_WIDTH = 0.2  # of the bimodal noise, whose modes are -1 and 1
+
+
+@dataclass(frozen=True)
+class Noise:
+    """A distribution of noise vectors.
+
+    Attributes:
+        draw: (Generator, shape) -> values; the last axis counts the points.
+        signs: invariant under sign changes.
+        permutations: invariant under permutations.
+        input_scale: factor of the noise at a scalar input, where it depends on the input.
+        formula: the distribution.
+    """
+
+    draw: Draw
+    signs: bool
+    permutations: bool
+    formula: str
+    input_scale: Callable[[FloatArray], FloatArray] | None = None
+
+
+def draw_noise(
+    rng: np.random.Generator,
+    name: str,
+    size: Size,
+    *,
+    inputs: FloatArray | None = None,
+    scale: float = 1.0,
+) -> FloatArray:
+    """Return noise of the named distribution (`NOISES`), multiplied by `scale`.
+
+    Args:
+        rng: source of randomness.
+        name: a key of `NOISES`.
+        size: n or (..., n).
+        inputs: scalar inputs, of a shape that broadcasts to `size`; used by input-dependent noise only.
+        scale: factor, in the unit of the targets; not the standard deviation for noises that have none.
+
+    Raises:
+        KeyError: if there is no noise of that name.
+        ValueError: if the noise depends on the inputs and there are none, or `scale` is negative or not finite.
+    """
+    noise = NOISES[name]
+    if not (np.isfinite(scale) and scale >= 0):
+        raise ValueError(f"scale={scale}: must be finite and not negative")
+    shape = as_shape(size)
+    values = scale * noise.draw(rng, shape)
+    if noise.input_scale is None:
+        return values
+    if inputs is None:
+        raise ValueError(f"noise '{name}' depends on the inputs")
+    factors: FloatArray = np.broadcast_to(noise.input_scale(inputs), shape)
+    return factors * values
+
+
+def _scaled_t2(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
+    values: FloatArray = np.linspace(0.5, 1.5, shape[-1]) * rng.standard_t(2, shape)
+    return values
+
+
+def _bimodal(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
+    modes: FloatArray = rng.choice([-1.0, 1.0], shape)
+    values: FloatArray = modes + MODE_WIDTH * rng.standard_normal(shape)
+    return values
+
+
+def _lognormal_centred(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
+    mean = float(np.exp(LOGNORMAL_SIGMA**2 / 2))
+    return rng.lognormal(0.0, LOGNORMAL_SIGMA, shape) - mean
+
+
+def _shared_shift(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
+    shared: FloatArray = rng.standard_normal((*shape[:-1], 1))
+    return shared + rng.standard_normal(shape)
+
+
+NOISES: dict[str, Noise] = {
+    "gaussian": Noise(lambda rng, shape: rng.standard_normal(shape), True, True, "N(0, 1)"),
+    "laplace": Noise(
+        lambda rng, shape: rng.laplace(size=shape), True, True, "density exp(-|e|)/2, variance 2"
+    ),
+    "bimodal": Noise(_bimodal, True, True, "s + 0.2 N(0, 1), s = -1 or 1 with equal probability"),
+    "cauchy": Noise(
+        lambda rng, shape: rng.standard_cauchy(shape), True, True, "standard Cauchy; it has no mean"
+    ),
+    # independent, not identically distributed; permutations are right only if the inputs come in random order
+    "scaled_t2": Noise(
+        _scaled_t2, True, False, "s_i t_2 (no variance), s_i from 0.5 for the first to 1.5 for the last point"
+    ),
+    "heteroscedastic": Noise(
+        lambda rng, shape: rng.standard_normal(shape),
+        True,
+        False,
+        "(0.1 + |x|) N(0, 1)",
+        input_scale=lambda inputs: 0.1 + np.abs(inputs),
+    ),
+    "exponential_centred": Noise(
+        lambda rng, shape: rng.exponential(size=shape) - 1.0, False, True, "Exp(1) - 1"
+    ),
+    "lognormal_centred": Noise(_lognormal_centred, False, True, "exp(N(0, 1.2^2)) - exp(0.72)"),
+    "gaussian_biased": Noise(
+        lambda rng, shape: BIAS + rng.standard_normal(shape), False, True, "N(0.75, 1): not centred"
+    ),
+    # exchangeable without being independent: cov(e_i, e_j) = 1
+    "shared_shift": Noise(
+        _shared_shift, False, True, "u + v_i; u, v_i independent N(0, 1), u common to all points"
+    ),
+    "zero": Noise(lambda rng, shape: np.zeros(shape), True, True, "0: every comparison is a tie"),
+}
+
 
 DOMAIN = (-2.0, 2.0)
 

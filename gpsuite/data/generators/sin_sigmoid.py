@@ -1,17 +1,38 @@
-"""The toy problem of safe active learning: a sine plus and minus a sigmoid, with a bell-shaped safety value.
-
-Li, Rakitsch and Zimmer 2022, section I.3 (simulation with sin and sigmoid).
-"""
+"""The toy problem of safe active learning, a sine plus and minus a sigmoid (Li, Rakitsch and Zimmer 2022, I.3)."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import numpy as np
 
 from gpsuite.arrays import FloatArray
-from gpsuite.data.generators.safe_sample import SafeSample
-from gpsuite.data.generators.sizes import Size, as_shape
+from gpsuite.data.generators.regression import Size, as_shape
+
+
+@dataclass(frozen=True, eq=False)
+class SafeSample:
+    """Outputs to learn and a safety value that must stay above a threshold, with and without noise.
+
+    Leading axes, if any, count independent draws; inputs may be common to all of them.
+
+    Attributes:
+        X: inputs [N, D] or [..., N, D].
+        F: noise-free outputs [..., N, P].
+        Y: noisy outputs [..., N, P].
+        h: noise-free safety values [..., N].
+        z: noisy safety values [..., N].
+        threshold: a point is safe where the safety value is above it.
+    """
+
+    X: FloatArray
+    F: FloatArray
+    Y: FloatArray
+    h: FloatArray
+    z: FloatArray
+    threshold: float
+
 
 Form: TypeAlias = Literal["paper", "code"]
 

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.data.dataset import Dataset, SafetyColumn, Task
-from gpsuite.data.hashing import content_hash
-from gpsuite.data.spec import DatasetSpec
+from gpsuite.data.spec import DatasetSpec, content_hash
 from gpsuite.registry import Registry, import_members
 
 Reader: TypeAlias = Callable[[str], bytes]

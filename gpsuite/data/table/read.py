@@ -10,8 +10,7 @@ import numpy as np
 
 from gpsuite.arrays import BoolArray, FloatArray, IntArray
 from gpsuite.data.dataset import TASKS, Dataset, Task
-from gpsuite.data.hashing import json_hash
-from gpsuite.data.spec import MISSING, CsvSpec
+from gpsuite.data.spec import MISSING, CsvSpec, json_hash
 from gpsuite.data.table.layout import Grid, read_grid, refuse_repeated
 from gpsuite.data.table.measurements import read_measurements
 from gpsuite.data.table.names import choose_columns, csv_error, name_list, other_columns, shorten

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 
 from gpsuite.arrays import FloatArray
-from gpsuite.data.generators.covariances import (
+from gpsuite.data.generators.gp_samples import (
     KERNELS,
     convolution_covariance,
     lmc_covariance,

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gpsuite.data.dataset import Dataset, SafetyColumn
-from gpsuite.data.hashing import json_hash
 from gpsuite.data.loading import PreparedDataset, load
+from gpsuite.data.spec import json_hash
 from gpsuite.errors import UserError
 from gpsuite.experiments.active_learning.exploration import KERNELS, WHEN_NOTHING_IS_SAFE
 from gpsuite.experiments.active_learning.methods import MIXINGS, QUERIES

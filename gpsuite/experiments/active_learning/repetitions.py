@@ -12,8 +12,8 @@ import numpy as np
 
 from gpsuite.arrays import BoolArray, FloatArray, IntArray
 from gpsuite.data.dataset import Dataset
+from gpsuite.data.generators import SafeSample
 from gpsuite.data.generators.gp_samples import GpSamples, Process, Sizes, gp_samples
-from gpsuite.data.generators.safe_sample import SafeSample
 from gpsuite.data.generators.sin_sigmoid import (
     THRESHOLD,
     Form,

@@ -12,7 +12,7 @@ from scipy.special import ndtri
 
 from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
-from gpsuite.data.generators.noises import NOISES, draw_noise
+from gpsuite.data.generators.regression import NOISES, draw_noise
 from gpsuite.errors import missing_package
 from gpsuite.experiments.base import (
     EXPERIMENTS,

@@ -10,7 +10,7 @@ import numpy as np
 
 from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.data.generators.classes import lssvm_classes
-from gpsuite.data.generators.noises import NOISES, draw_noise
+from gpsuite.data.generators.regression import NOISES, draw_noise
 from gpsuite.experiments.base import (
     EXPERIMENTS,
     Experiment,

@@ -24,7 +24,7 @@ def disagreements(spec: CsvSpec, data: Dataset) -> list[str] | None:
     """
     grid = read_grid(spec)
     frame = _frame(grid, Path(spec.path).read_bytes())
-    if frame is None or len(frame) != len(grid.rows):
+    if frame is None or len(frame) != len(grid.cells):
         return None
     lost = data.X.shape[0] != len(frame)
     wrong = []

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpsuite.data.generators.covariances import KERNELS, lmc_covariance
+from gpsuite.data.generators.gp_samples import KERNELS, lmc_covariance
 from gpsuite.methods.active_learning import convergence as c
 from tests.arrays import Array
 

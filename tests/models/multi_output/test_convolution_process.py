@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import multivariate_normal
 
-from gpsuite.data.generators.covariances import (
+from gpsuite.data.generators.gp_samples import (
     convolution_covariance,
     lmc_covariance,
     squared_exponential,

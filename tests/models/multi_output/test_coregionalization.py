@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import multivariate_normal
 
-from gpsuite.data.generators.covariances import KERNELS, lmc_covariance
+from gpsuite.data.generators.gp_samples import KERNELS, lmc_covariance
 from gpsuite.models.multi_output import observations
 from gpsuite.models.multi_output.convolution import ConvolutionProcess
 from gpsuite.models.multi_output.coregionalization import (

@@ -1,3 +1,5 @@
+"""Which columns the user means."""
+
 from __future__ import annotations
 
 from typing import Any

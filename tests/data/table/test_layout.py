@@ -1,3 +1,5 @@
+"""From a file to its cells: what is read, what is said, and what is refused."""
+
 from __future__ import annotations
 
 import gzip

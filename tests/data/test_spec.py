@@ -1,19 +1,95 @@
+"""Descriptions of datasets, the list of them, and the hash of their content."""
+
 from __future__ import annotations
 
+import hashlib
+import json
+import struct
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+from omegaconf import OmegaConf
 
 from gpsuite.config.files import conf_dir
-from gpsuite.data import CsvSpec, DatasetSpec, dataset_names, describe, read_spec
+from gpsuite.data import CsvSpec, DatasetSpec, dataset_names, describe, from_plain, read_spec, to_plain
 from gpsuite.data.catalogue import shipped_conf_dir, with_shared_files
 from gpsuite.data.files import PATH_VARIABLE
-from gpsuite.data.hashing import content_hash
+from gpsuite.data.spec import array_hash, content_hash, json_hash
 from gpsuite.errors import DataError, UserError
 from tests.data.made_up_data import CONF_DIR, made_up
+
+
+@pytest.mark.parametrize("name", dataset_names(CONF_DIR))
+def test_shipped_descriptions_fit_the_structured_schema(name: str) -> None:
+    spec = read_spec(CONF_DIR, name)
+    schema = OmegaConf.structured(type(spec))
+    merged = OmegaConf.merge(schema, OmegaConf.load(CONF_DIR / "dataset" / f"{name}.yaml"))
+    if isinstance(spec, CsvSpec):
+        merged = OmegaConf.merge(merged, {"path": "a b.csv", "target": ["x", "y"]})
+        spec.path, spec.target = "a b.csv", ["x", "y"]
+    found = OmegaConf.to_object(merged)
+    assert (with_shared_files(found, CONF_DIR) if isinstance(found, DatasetSpec) else found) == spec
+
+
+def test_plain_values_are_json_and_come_back() -> None:
+    for spec in (made_up(), CsvSpec(path="a.csv", target=["y"])):
+        assert from_plain(json.loads(json.dumps(to_plain(spec)))) == spec
+
+
+def test_unknown_and_absent_keys_are_named() -> None:
+    plain = to_plain(made_up())
+    with pytest.raises(DataError, match=r"dataset\.licens: unknown key; did you mean 'licence'\?"):
+        from_plain({**plain, "licens": "MIT"})
+    del plain["rows"], plain["citation"]
+    with pytest.raises(DataError, match="dataset: missing rows, citation"):
+        from_plain(plain)
+    with pytest.raises(DataError, match=r"dataset\.files: missing sha256"):
+        from_plain({**to_plain(made_up()), "files": [{"name": "a"}]})
+
+
+def test_a_git_hash_is_enough() -> None:
+    file = {"name": "a", "git_blob_sha1": "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"}
+    spec = from_plain({**to_plain(made_up()), "files": [file]})
+    assert isinstance(spec, DatasetSpec)
+    assert (spec.files[0].hash_kind, spec.files[0].expected) == ("git blob sha1", file["git_blob_sha1"])
+    assert from_plain(to_plain(spec)) == spec
+
+
+def test_csv_is_recognised_by_its_loader() -> None:
+    assert isinstance(from_plain({"loader": "csv"}), CsvSpec)
+    assert isinstance(from_plain(to_plain(made_up())), DatasetSpec)
+
+
+def test_arrays_are_hashed_by_value_not_by_layout() -> None:
+    matrix = np.array([[1.0, 2.0], [3.0, 4.0]])
+    assert array_hash(matrix) == hashlib.sha256(struct.pack("<4d", 1, 2, 3, 4)).hexdigest()
+    assert array_hash(np.asfortranarray(matrix)) == array_hash(matrix)
+    assert array_hash(matrix.astype(">f8")) == array_hash(matrix)
+    assert array_hash(matrix.T) != array_hash(matrix)
+
+
+def test_content_hash_sees_files_and_arrays_but_not_words() -> None:
+    spec = made_up()
+    assert content_hash(replace(spec, title="another title", licence="MIT")) == content_hash(spec)
+    assert content_hash(made_up(b"other content")) != content_hash(spec)
+    assert content_hash(replace(spec, content_sha256="0")) != content_hash(spec)
+    assert content_hash(replace(spec, variant="other")) != content_hash(spec)
+    assert content_hash(replace(spec, version=2)) != content_hash(spec)
+    assert content_hash(replace(spec, files=[])) != content_hash(spec)
+
+
+def test_json_hash_is_that_of_the_compact_text() -> None:
+    assert json_hash(["a", 1]) == hashlib.sha256(b'["a",1]').hexdigest()
+
+
+def test_every_version_and_variant_of_a_preparation_is_other_content() -> None:
+    spec = made_up()
+    ways = [(None, 1), (None, 2), (None, 3), ("small", 1), ("small", 2)]
+    assert len({content_hash(replace(spec, variant=v, version=n)) for v, n in ways}) == len(ways)
 
 
 def test_every_dataset_has_a_first_comment_line_and_its_own_name() -> None:

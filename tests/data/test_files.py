@@ -1,6 +1,9 @@
+"""Files of datasets: where they are looked for, how they are verified and downloaded, which are optional."""
+
 from __future__ import annotations
 
 import gzip
+import json
 import lzma
 import os
 import socket
@@ -14,17 +17,20 @@ from typing import Any
 
 import pytest
 
+from gpsuite.data import DatasetSpec, FileSpec, files, load, prepare
 from gpsuite.data.files import (
     OFFLINE_VARIABLE,
     PATH_VARIABLE,
     VERIFIED_FILE,
-    LocatedFile,
-    Missing,
+    HashMemory,
     check,
     fetch,
+    git_blob_sha1,
+    hash_file,
     locate,
     read_verified,
     require,
+    search_folders,
     verify,
 )
 from gpsuite.errors import DataError
@@ -83,13 +89,13 @@ def left_over(folder: Path) -> list[str]:
 def test_folders_are_searched_in_order(tmp_path: Path) -> None:
     spec = made_up()
     found = locate(spec, spec.files[0], tmp_path / "cache")
-    assert found == Missing(
-        "table.txt", tuple(tmp_path / name / "made_up" for name in ("first", "second", "cache"))
-    )
+    assert found is None
+    folders = search_folders("made_up", tmp_path / "cache")
+    assert folders == tuple(tmp_path / name / "made_up" for name in ("first", "second", "cache"))
     for name in ("cache", "second", "first"):
         path = tmp_path / name / "made_up" / "table.txt"
         path.write_bytes(CONTENT)
-        assert locate(spec, spec.files[0], tmp_path / "cache") == LocatedFile("table.txt", path)
+        assert locate(spec, spec.files[0], tmp_path / "cache") == path
 
 
 @pytest.mark.parametrize(
@@ -175,8 +181,8 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
             done.append(path)
         return read_bytes(path)
 
-    monkeypatch.setattr("gpsuite.data.file_hashes._SETTLED_NS", 0)
-    monkeypatch.setattr("gpsuite.data.file_hashes._known", {})
+    monkeypatch.setattr("gpsuite.data.files._SETTLED_NS", 0)
+    monkeypatch.setattr("gpsuite.data.files._known", {})
     monkeypatch.setattr(Path, "read_bytes", noted)
     return done
 
@@ -201,7 +207,7 @@ def test_hashes_of_a_cached_dataset_are_remembered_for_other_processes(
     spec = replace(made_up(), cache=True)
     for _ in range(3):
         assert require(spec, tmp_path / "cache") == {"table.txt": path}
-        monkeypatch.setattr("gpsuite.data.file_hashes._known", {})  # as in a new process
+        monkeypatch.setattr("gpsuite.data.files._known", {})  # as in a new process
     assert reads == [path]
     (tmp_path / "cache" / VERIFIED_FILE).write_text('{"damaged": [1')
     assert require(spec, tmp_path / "cache") == {"table.txt": path}
@@ -286,3 +292,221 @@ def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path, server: str) ->
     (tmp_path / "plain").write_text("a file where the folder should be")
     with pytest.raises(DataError, match=r"cannot write to .*plain"):
         require(made_up(urls=(f"{server}/good",)), tmp_path / "plain")
+
+
+BY_SHA = FileSpec("file", sha256="0")
+BY_GIT = FileSpec("file", git_blob_sha1="0")
+
+
+def test_git_names_are_those_of_git() -> None:
+    assert git_blob_sha1(b"") == "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
+    assert git_blob_sha1(b"a\n") == "78981922613b2afb6025042ff6bd878ac1994e85"
+    assert git_blob_sha1(b"1 2 3\n" * 50) == "f8a8bca8b1788cb1510dd330791a68ffadfece46"  # git hash-object
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, lzma.compress])
+def test_both_the_stored_bytes_and_their_content_are_hashed(compress: type[bytes]) -> None:
+    stored = compress(b"content")
+    for file, digest in ((BY_SHA, sha256), (BY_GIT, git_blob_sha1)):
+        assert hash_file(file, stored) == ((digest(stored), digest(b"content")), b"content")
+        damaged = stored[: len(stored) // 2]
+        assert hash_file(file, damaged) == ((digest(damaged), digest(damaged)), damaged)
+
+
+@pytest.fixture
+def old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file that counts as settled, in a process that knows none."""
+    monkeypatch.setattr(files, "_SETTLED_NS", 0)
+    monkeypatch.setattr(files, "_known", {})
+    (tmp_path / "file").write_bytes(b"content")
+    return tmp_path / "file"
+
+
+def forbidden() -> bytes:
+    raise AssertionError("the file is read again")
+
+
+def remembered(old_file: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    memory = HashMemory(old_file.parent / "memory" / "verified.json")
+    memory.hashes(BY_SHA, old_file, old_file.read_bytes)
+    memory.save()
+    monkeypatch.setattr(files, "_known", {})  # as in a new process
+    return old_file.parent / "memory" / "verified.json"
+
+
+def test_hashes_come_back_from_disk(old_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = remembered(old_file, monkeypatch)
+    assert HashMemory(store).hashes(BY_SHA, old_file, forbidden)[0] == sha256(b"content")
+    monkeypatch.setattr(files, "_known", {})
+    old_file.write_bytes(b"another")  # the same size
+    assert HashMemory(store).hashes(BY_SHA, old_file, old_file.read_bytes)[0] == sha256(b"another")
+
+
+def test_a_file_in_its_place_is_read(old_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = remembered(old_file, monkeypatch)
+    status = old_file.stat()
+    (old_file.parent / "new").write_bytes(b"another")
+    os.utime(old_file.parent / "new", ns=(status.st_atime_ns, status.st_mtime_ns))
+    os.replace(old_file.parent / "new", old_file)
+    assert HashMemory(store).hashes(BY_SHA, old_file, old_file.read_bytes)[0] == sha256(b"another")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{", '{"a": 1}', '{"a": [[1], ["x"]]}', '{"PATH": [["a"], ["a", "b"]]}']
+)
+def test_a_damaged_memory_is_ignored_and_replaced(
+    old_file: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    store = remembered(old_file, monkeypatch)
+    store.write_text(text.replace("PATH", str(old_file)))
+    memory = HashMemory(store)
+    assert memory.hashes(BY_SHA, old_file, old_file.read_bytes)[0] == sha256(b"content")
+    memory.save()
+    assert str(old_file) in json.loads(store.read_text())
+
+
+def test_entries_of_other_processes_are_kept(old_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = old_file.parent / "verified.json"
+    (old_file.parent / "other").write_bytes(b"other")
+    first, second = HashMemory(store), HashMemory(store)
+    first.hashes(BY_SHA, old_file, old_file.read_bytes)
+    second.hashes(BY_SHA, old_file.parent / "other", (old_file.parent / "other").read_bytes)
+    first.save()
+    second.save()
+    assert set(json.loads(store.read_text())) == {str(old_file), str(old_file.parent / "other")}
+
+
+def test_nothing_is_remembered_of_a_file_just_written(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"content")
+    memory = HashMemory(tmp_path / "verified.json")
+    memory.hashes(BY_SHA, path, path.read_bytes)
+    memory.save()
+    assert not (tmp_path / "verified.json").exists()
+
+
+def test_where_nothing_can_be_written_it_works_without(old_file: Path) -> None:
+    memory = HashMemory(old_file / "below a file" / "verified.json")
+    assert memory.hashes(BY_SHA, old_file, old_file.read_bytes)[0] == sha256(b"content")
+    memory.save()
+    assert memory.hashes(BY_SHA, old_file, forbidden)[0] == sha256(b"content")
+
+
+def test_nothing_is_remembered_of_a_file_just_put_in_place_with_an_old_time(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"content")
+    os.utime(path, (1e9, 1e9))  # as `cp -p` does
+    memory = HashMemory(tmp_path / "verified.json")
+    memory.hashes(BY_SHA, path, path.read_bytes)
+    memory.save()
+    assert not (tmp_path / "verified.json").exists()
+
+
+MAIN, EXTRA = b"1 2\n3 4\n", b"5 6\n"
+
+
+@pytest.fixture
+def spec(monkeypatch: pytest.MonkeyPatch, no_data_path: None) -> DatasetSpec:
+    """A table of two rows and an optional file of one more, known by its git hash."""
+    from gpsuite.data.sources import LOADERS, Reader, make_dataset
+
+    def rows(spec: DatasetSpec, read: Reader) -> Any:
+        import numpy as np
+
+        table = np.array(b"".join(read(file.name) for file in spec.files).split(), float).reshape(-1, 2)
+        return make_dataset(spec, table[:, :1], table[:, 1:], ("a",), ("b",))
+
+    monkeypatch.setitem(LOADERS._items, "rows", rows)
+    monkeypatch.setenv(OFFLINE_VARIABLE, "1")
+    described = replace(made_up(MAIN), loader="rows", rows=2, n_inputs=1, note="Two.")
+    described.files.append(FileSpec("extra.txt", git_blob_sha1=git_blob_sha1(EXTRA), optional=True))
+    return described
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "made_up").mkdir()
+    (tmp_path / "made_up" / "table.txt").write_bytes(MAIN)
+    return tmp_path / "made_up"
+
+
+def test_without_the_optional_file(spec: DatasetSpec, folder: Path) -> None:
+    prepared = prepare(spec, cache_dir=folder.parent)
+    assert (prepared.rows, list(prepared.paths)) == (2, ["table.txt"])
+    dataset = load(prepared)
+    assert dataset.X[:, 0].tolist() == [1.0, 3.0]
+    assert dataset.note == "Two. Not found and not used: extra.txt."
+    assert not prepare(spec, cache_dir=folder.parent, allow_stand_in=True).stand_in
+    assert [(state.state, state.optional) for state in verify(spec, folder.parent)] == [
+        ("ok", False),
+        ("missing", True),
+    ]
+
+
+def test_an_absent_dataset_is_the_one_without_the_optional_file(spec: DatasetSpec, folder: Path) -> None:
+    there = prepare(spec, cache_dir=folder.parent)
+    (folder / "table.txt").unlink()
+    absent = prepare(spec, cache_dir=folder.parent, allow_absent=True)
+    assert (absent.content_hash, absent.rows) == (there.content_hash, there.rows)
+    assert "table.txt" in absent.absent
+
+
+def test_with_the_optional_file(spec: DatasetSpec, folder: Path) -> None:
+    without = prepare(spec, cache_dir=folder.parent)
+    (folder / "extra.txt").write_bytes(EXTRA)
+    prepared = prepare(spec, cache_dir=folder.parent)
+    assert prepared.rows == 3
+    assert prepared.content_hash != without.content_hash
+    dataset = load(prepared)
+    assert dataset.X[:, 0].tolist() == [1.0, 3.0, 5.0]
+    assert dataset.note == "Two."
+    assert read_verified(spec, spec.files[1], folder / "extra.txt") == EXTRA
+
+
+def test_a_changed_optional_file_is_an_error_that_names_the_git_hashes(
+    spec: DatasetSpec, folder: Path
+) -> None:
+    (folder / "extra.txt").write_bytes(b"5 7\n")
+    for allow in (False, True):
+        with pytest.raises(DataError) as caught:
+            prepare(spec, cache_dir=folder.parent, allow_stand_in=allow)
+        message = str(caught.value)
+        assert f"expected git blob sha1 {git_blob_sha1(EXTRA)}" in message
+        assert f"found    git blob sha1 {git_blob_sha1(b'5 7' + bytes([10]))}" in message
+        assert len(message.splitlines()) <= 4
+    with pytest.raises(DataError, match="git blob sha1"):
+        read_verified(spec, spec.files[1], folder / "extra.txt")
+
+
+def test_fetching_leaves_out_what_is_not_to_be_had(spec: DatasetSpec, folder: Path) -> None:
+    assert list(fetch(spec, folder.parent)) == ["table.txt"]
+    (folder / "table.txt").unlink()
+    for get in (fetch, require):
+        with pytest.raises(DataError, match=r"'table\.txt' is missing"):
+            get(spec, folder.parent)
+
+
+def test_a_missing_file_known_by_its_git_hash_is_named(spec: DatasetSpec, folder: Path) -> None:
+    spec.files[1].optional = False
+    with pytest.raises(
+        DataError, match=rf"'extra\.txt' is missing \(expected git blob sha1 {git_blob_sha1(EXTRA)}"
+    ):
+        prepare(spec, cache_dir=folder.parent)
+
+
+def test_a_missing_file_found_where_its_message_wants_it(spec: DatasetSpec, folder: Path) -> None:
+    spec.files[1].optional = False
+    with pytest.raises(DataError, match=rf"put it into {folder} or made_up/ in a folder of") as caught:
+        prepare(spec, cache_dir=folder.parent)
+    assert f"looked in {folder}" in str(caught.value).splitlines()[1]
+    (folder / "extra.txt").write_bytes(EXTRA)
+    assert set(prepare(spec, cache_dir=folder.parent).paths) == {"table.txt", "extra.txt"}
+
+
+def test_a_run_does_not_try_to_download_an_optional_file(
+    spec: DatasetSpec, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(OFFLINE_VARIABLE)
+    spec.files[1].urls = ["http://127.0.0.1:9/never"]
+    monkeypatch.setattr("gpsuite.data.files._try_url", lambda *_: pytest.fail("the network was used"))
+    assert list(require(spec, folder.parent)) == ["table.txt"]
