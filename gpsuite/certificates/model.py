@@ -18,8 +18,7 @@ from scipy.spatial.distance import cdist
 
 from gpsuite.arrays import FloatArray
 from gpsuite.certificates.envelope import hash_array
-from gpsuite.certificates.plain_cubic import UNIT64
-from gpsuite.certificates.plain_kernel import kappa
+from gpsuite.certificates.plain_kernel import UNIT64, kappa
 from gpsuite.certificates.plain_model import (
     Known,
     ModelProducts,

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpsuite.arrays import FloatArray
-from gpsuite.certificates.plain_cubic import cubic_maximum
+from gpsuite.certificates.plain_kernel import cubic_maximum
 from gpsuite.certificates.plain_model import (
     PlainLatent,
     PlainModel,

@@ -17,8 +17,7 @@ from scipy.linalg.blas import dtrmm
 from scipy.spatial.distance import cdist
 
 from gpsuite.arrays import FloatArray
-from gpsuite.certificates.plain_cubic import UNIT64
-from gpsuite.certificates.plain_kernel import CURVATURE, Long, gram, kappa
+from gpsuite.certificates.plain_kernel import CURVATURE, UNIT64, Long, gram, kappa
 
 EXTENDED = 400
 FELT = 1e-7  # rounding of latent moments, relative of the mean's norm, from which extended precision pays

@@ -25,16 +25,20 @@ import numpy as np
 import numpy.typing as npt
 
 from gpsuite.arrays import FloatArray
-from gpsuite.certificates.plain_cubic import EIGENVALUE, UNIT64, quadratic_range
 from gpsuite.certificates.plain_kernel import (
     CURVATURE,
+    EIGENVALUE,
     FEATURES,
+    UNIT64,
+    Remainders,
     derivatives,
     first_order_rest,
+    fourth_order,
     kappa,
+    quadratic_range,
+    remainders,
 )
 from gpsuite.certificates.plain_model import PlainSlice
-from gpsuite.certificates.plain_remainders import Remainders, fourth_order, remainders
 
 MOST_CUBED = 64  # free inputs up to which cubic terms are kept
 ORDERS = (

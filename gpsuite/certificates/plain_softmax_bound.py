@@ -19,11 +19,10 @@ from scipy.spatial.distance import cdist
 from gpsuite.arrays import BoolArray, FloatArray, IntArray
 from gpsuite.certificates.certificate import ClassQuantity
 from gpsuite.certificates.model import JointProducts, Model, Pair
-from gpsuite.certificates.plain_cubic import cubic_maximum
-from gpsuite.certificates.plain_kernel import kappa
-from gpsuite.certificates.plain_link import QUADRATURE, logistic_value
+from gpsuite.certificates.plain_kernel import cubic_maximum, kappa
 from gpsuite.certificates.plain_model import plain_slice
 from gpsuite.certificates.plain_moments import Expander, Expansion, Surroundings
+from gpsuite.certificates.plain_scores import QUADRATURE, logistic_value
 from gpsuite.certificates.plain_softmax import (
     CURVATURE,
     Expectations,

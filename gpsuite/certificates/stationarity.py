@@ -34,8 +34,8 @@ from gpsuite.arrays import FloatArray
 from gpsuite.certificates.certificate import Origin
 from gpsuite.certificates.model import GAUSSIAN, SOFTMAX, Model
 from gpsuite.certificates.plain_kernel import gram, kappa
-from gpsuite.certificates.plain_link import expected_derivatives, logistic_moments
 from gpsuite.certificates.plain_model import PlainLatent, PlainModel
+from gpsuite.certificates.plain_scores import expected_derivatives, logistic_moments
 
 TOLERANCE = 1e-6
 """Largest residual of a posterior that counts as the stated one.

@@ -21,8 +21,7 @@ from gpsuite.certificates.plain_bound import (
     PlainBound,
     class_probability,
 )
-from gpsuite.certificates.plain_cubic import UNIT64
-from gpsuite.certificates.plain_kernel import Long
+from gpsuite.certificates.plain_kernel import UNIT64, Long
 from gpsuite.certificates.plain_model import (
     PlainModel,
     plain_slice,

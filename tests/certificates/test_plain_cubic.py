@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpsuite.certificates import plain_cubic
-from gpsuite.certificates.plain_cubic import UNIT64, quadratic_range
+from gpsuite.certificates import plain_kernel
+from gpsuite.certificates.plain_kernel import UNIT64, quadratic_range
 
 
 def test_the_quadratic_range_encloses_the_form_and_is_exact_in_one_input() -> None:
@@ -36,7 +36,7 @@ def test_diagonals_pay_for_the_error_of_the_eigenvalue(monkeypatch: pytest.Monke
     H = np.array([2.0, 0.5])[:, None, None] * (np.eye(6) - 1.0 / 3.0)
     found = []
     for share in (0.0, 1e-3):
-        monkeypatch.setattr(plain_cubic, "EIGENVALUE", share)
-        found.append(plain_cubic.dominating_diagonal(H).sum(axis=1))
+        monkeypatch.setattr(plain_kernel, "EIGENVALUE", share)
+        found.append(plain_kernel.dominating_diagonal(H).sum(axis=1))
     np.testing.assert_allclose(found[0], [12.0, 3.0])
     np.testing.assert_allclose(found[1] - found[0], 6e-3 * np.sqrt(6.0) * np.array([2.0, 0.5]))

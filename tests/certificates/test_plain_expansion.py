@@ -14,25 +14,24 @@ import pytest
 
 from gpsuite.certificates import plain_moments
 from gpsuite.certificates.plain_bound import PlainBound
-from gpsuite.certificates.plain_cubic import cubic_maximum, dominating_diagonal
 from gpsuite.certificates.plain_kernel import (
     CURVATURE,
     FEATURES,
+    MOST_PAIRED,
     Long,
+    Remainders,
+    cubic_maximum,
     derivative_bound,
     derivatives,
+    dominating_diagonal,
     first_order_rest,
+    fourth_order,
     gram,
     kappa,
+    remainders,
 )
 from gpsuite.certificates.plain_model import PlainModel, plain_slice
 from gpsuite.certificates.plain_moments import Expander, Moment
-from gpsuite.certificates.plain_remainders import (
-    MOST_PAIRED,
-    Remainders,
-    fourth_order,
-    remainders,
-)
 from tests.methods.robustness.certified_point import plain_model
 from tests.methods.robustness.made_up_posteriors import random_posterior
 

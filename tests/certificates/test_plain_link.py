@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from gpsuite.certificates import plain_link
-from gpsuite.certificates.plain_link import (
+from gpsuite.certificates import plain_scores
+from gpsuite.certificates.plain_scores import (
     LOGISTIC,
     QUADRATURE,
     WIDE,
@@ -84,8 +84,8 @@ def test_the_largest_value_on_a_line_pays_for_the_rounding_of_its_argument() -> 
 
 def test_what_lies_between_the_ends_of_a_cell_is_paid_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """The second derivative along the line, times an eighth of the squared width."""
-    monkeypatch.setattr(plain_link, "CELLS", 1)
-    monkeypatch.setattr(plain_link, "LOGISTIC", (0.0962251, 0.0, 0.0))
+    monkeypatch.setattr(plain_scores, "CELLS", 1)
+    monkeypatch.setattr(plain_scores, "LOGISTIC", (0.0962251, 0.0, 0.0))
     low, high, slope = np.zeros(1), np.ones(1), np.array([2.0])
     found = largest_on_line(np.array([-1.0]), slope, low, high)
     ends = logistic_value(np.array([-1.0, 1.0]), np.array([0.0, 1.0])).max()

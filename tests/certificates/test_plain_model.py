@@ -10,8 +10,7 @@ import pytest
 from gpsuite.certificates.plain_bound import (
     PlainBound,
 )
-from gpsuite.certificates.plain_cubic import UNIT64
-from gpsuite.certificates.plain_kernel import Long, gram
+from gpsuite.certificates.plain_kernel import UNIT64, Long, gram
 from gpsuite.certificates.plain_model import (
     Known,
     ModelProducts,

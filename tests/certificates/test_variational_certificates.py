@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from gpsuite.certificates.form import MalformedError, check_form
 from gpsuite.certificates.plain_kernel import CURVATURE
-from gpsuite.certificates.plain_link import expected_derivatives
+from gpsuite.certificates.plain_scores import expected_derivatives
 from gpsuite.certificates.stationarity import TOLERANCE, stationarity_residuals
 from gpsuite.certificates.verification import check_levels
 from gpsuite.methods.robustness.certification import stored_model

@@ -62,7 +62,6 @@ from gpsuite.experiments.robustness.tasks import (
 )
 from gpsuite.experiments.settings import Count, Positive, Rule, at_least
 from gpsuite.experiments.tasks import take
-from gpsuite.methods.robustness.decision import HALF
 from gpsuite.methods.robustness.explain.effects import (
     DOWN,
     UP,
@@ -71,6 +70,7 @@ from gpsuite.methods.robustness.explain.effects import (
     one_sided_ranges,
 )
 from gpsuite.methods.robustness.explain.lines import binary_lines
+from gpsuite.methods.robustness.verdict import HALF
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.palette import BLACK, BLUE, LIMIT, VERMILION
 from gpsuite.rounding import rounded

@@ -22,7 +22,7 @@ from gpsuite.experiments.robustness.safety_tasks import SafetySettings, classes_
 from gpsuite.experiments.robustness.tasks import AGREEMENT, GAUSSIAN_LATENT
 from gpsuite.experiments.sentences import certified
 from gpsuite.methods.pac_bayes.evaluation import cautious_upper_bound
-from gpsuite.methods.robustness.decision import HALF
+from gpsuite.methods.robustness.verdict import HALF
 from gpsuite.reporting.comparison import Statistic, claim
 from gpsuite.reporting.metrics import metric
 from gpsuite.reporting.palette import BLACK, GREEN, GREY, HIGHEST, LIMIT, LOWEST, VERMILION

@@ -24,7 +24,7 @@ from gpsuite.experiments.robustness.safety_curve_tasks import (
     whole_file,
 )
 from gpsuite.experiments.robustness.tasks import AGREEMENT, CLASSIFIER
-from gpsuite.methods.robustness.decision import HALF, binary_contest
+from gpsuite.methods.robustness.verdict import HALF, binary_contest
 from gpsuite.reporting.comparison import Statistic, claim
 from gpsuite.reporting.palette import BLACK, HIGHEST, LIMIT, LOWEST, ORANGE, PURPLE, SKY, VERMILION
 from gpsuite.statistics.estimates import OF_POINTS, corrected_mean, share

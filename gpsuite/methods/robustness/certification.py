@@ -33,10 +33,10 @@ from gpsuite.certificates.form import most_nodes
 from gpsuite.certificates.model import GAUSSIAN, SOFTMAX, Model, model_hash
 from gpsuite.certificates.plain_bound import class_probability
 from gpsuite.certificates.plain_model import EXTENDED, Known, ModelProducts
-from gpsuite.methods.robustness.decision import HALF
 from gpsuite.methods.robustness.level_bound.posterior_slice import posterior_products
 from gpsuite.methods.robustness.search.branch_and_bound import Extremum, choose_cuts
 from gpsuite.methods.robustness.search.regions import Region
+from gpsuite.methods.robustness.verdict import HALF
 from gpsuite.models.classification.approximation import GPCPosterior
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
 from gpsuite.models.latent import LatentPosterior

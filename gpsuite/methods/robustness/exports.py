@@ -15,7 +15,6 @@ from gpsuite.certificates.certificate import (
     write_certificate,
 )
 from gpsuite.methods.robustness.certification import certify
-from gpsuite.methods.robustness.decision import Verdict
 from gpsuite.methods.robustness.explain.effects import lime_weights
 from gpsuite.methods.robustness.multiclass.multiclass_search import ClassRange, MultiClassSearch
 from gpsuite.methods.robustness.regression import QuantileRange, prediction_range
@@ -23,6 +22,7 @@ from gpsuite.methods.robustness.search.regions import Region, box, interval_box,
 from gpsuite.methods.robustness.verdict import (
     PointSearch,
     ProbabilityRange,
+    Verdict,
     certify_class,
     probability_extremum,
     probability_range,

@@ -9,16 +9,19 @@ import pytest
 
 from gpsuite.budget import Budget
 from gpsuite.methods.robustness.class_probability import latent_ranges, score_of
-from gpsuite.methods.robustness.decision import PointProbability, Verdict, binary_contest, judge
 from gpsuite.methods.robustness.level_bound.level_bound import level_bound
 from gpsuite.methods.robustness.search.branch_and_bound import Extremum
 from gpsuite.methods.robustness.search.regions import box, l2_ball, linf_ball
 from gpsuite.methods.robustness.search.tree import SearchTree
 from gpsuite.methods.robustness.verdict import (
+    PointProbability,
     PointSearch,
     ProbabilityRange,
+    Verdict,
+    binary_contest,
     build_bound,
     certify_class,
+    judge,
     point_probability,
     probability_range,
 )

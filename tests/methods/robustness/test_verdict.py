@@ -10,12 +10,13 @@ import pytest
 
 from gpsuite.budget import Budget
 from gpsuite.errors import UserError
-from gpsuite.methods.robustness.decision import PointProbability, judge
 from gpsuite.methods.robustness.search.attacks import strong_attack
 from gpsuite.methods.robustness.search.regions import Region, box, interval_box, l1_ball, l2_ball, linf_ball
 from gpsuite.methods.robustness.verdict import (
+    PointProbability,
     bound_names,
     certify_class,
+    judge,
     probability_range,
 )
 from gpsuite.models.classification.approximation import BinaryProblem, GPCPosterior

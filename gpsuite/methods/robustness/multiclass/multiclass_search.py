@@ -15,13 +15,13 @@ from scipy.special import softmax
 from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.budget import Budget
 from gpsuite.methods.robustness.class_probability import clipped
-from gpsuite.methods.robustness.decision import HALF, Contest, Verdict, judge
 from gpsuite.methods.robustness.multiclass.paper_softmax_bound import PaperSoftmaxBound
 from gpsuite.methods.robustness.multiclass.robust_max_bound import RobustMaxBound
 from gpsuite.methods.robustness.multiclass.softmax_bound import Ends, Proof, SoftmaxBound
 from gpsuite.methods.robustness.search.attacks import climb
 from gpsuite.methods.robustness.search.branch_and_bound import Attack, Extremum, branch_and_bound
 from gpsuite.methods.robustness.search.regions import Region
+from gpsuite.methods.robustness.verdict import HALF, Contest, Verdict, judge
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior, RobustMaxPosterior
 from gpsuite.registry import Registry
 

@@ -10,7 +10,6 @@ from scipy.special import logit, softmax
 
 from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
-from gpsuite.methods.robustness.decision import HALF, Contest
 from gpsuite.methods.robustness.multiclass import multiclass_search as module
 from gpsuite.methods.robustness.multiclass.multiclass_search import (
     MultiClassSearch,
@@ -22,6 +21,7 @@ from gpsuite.methods.robustness.multiclass.multiclass_search import (
 from gpsuite.methods.robustness.multiclass.softmax_bound import SoftmaxBound
 from gpsuite.methods.robustness.search.branch_and_bound import branch_and_bound
 from gpsuite.methods.robustness.search.regions import box, linf_ball
+from gpsuite.methods.robustness.verdict import HALF, Contest
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
 from tests.models.softmax_problems import random_softmax_posterior
 

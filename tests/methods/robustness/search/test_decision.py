@@ -9,20 +9,18 @@ import pytest
 
 from gpsuite.budget import Budget
 from gpsuite.methods.robustness import verdict
-from gpsuite.methods.robustness.decision import (
-    KEEP_NEGATIVE,
-    KEEP_POSITIVE,
-    Contest,
-    PointProbability,
-    binary_contest,
-    judge,
-)
 from gpsuite.methods.robustness.search.branch_and_bound import Extremum
 from gpsuite.methods.robustness.search.regions import linf_ball
 from gpsuite.methods.robustness.search.tree import SearchTree
 from gpsuite.methods.robustness.verdict import (
+    KEEP_NEGATIVE,
+    KEEP_POSITIVE,
+    Contest,
+    PointProbability,
     PointSearch,
+    binary_contest,
     certify_class,
+    judge,
     probability_extremum,
     probability_range,
 )
