@@ -265,11 +265,8 @@ def run_point(task: Task[PointTask], shared: SharedWork) -> Outcome:
     problem, posterior, data = classifier.problem, classes_of(classifier), load(task.require_dataset())
     rows, inputs = data.X, problem.numbers
     x, row = problem.X_test[params.point], int(problem.test_rows[params.point])
-    low, high = own_domain(rows, params.domain)
-    domain = (
-        np.minimum(x, x + (low - rows[row]) / problem.scale),
-        np.maximum(x, x + (high - rows[row]) / problem.scale),
-    )
+    low, high = ((end - rows[row]) / problem.scale for end in own_domain(rows, params.domain))
+    domain = np.minimum(x, x + low), np.maximum(x, x + high)
     at_point = posterior.probabilities(x[None])[0]
     own = int(np.argmax(at_point))
     followed = posterior.followed(own)
