@@ -89,7 +89,8 @@ def _row(grid: Grid, column: Column) -> dict[str, object]:
 def _suspicions(grid: Grid, columns: Sequence[Column]) -> list[str]:
     """Say what often goes wrong: copies, rows in order of time, marks for missing values, gaps."""
     notes = []
-    copies = len(grid.cells) - len(set(map(tuple, grid.cells.tolist())))
+    different = any(len(grid.column(position).texts) == len(grid.cells) for position in range(len(columns)))
+    copies = 0 if different else len(grid.cells) - len(set(map(tuple, grid.cells.tolist())))
     if copies:
         notes.append(
             f"{copies} of {len(grid.cells)} rows are copies of others: guarantees need independent rows"

@@ -150,6 +150,8 @@ def format_of(reading: Mapping[str, str]) -> NumberFormat | None:
 
 
 def _plain_minus(text: str) -> str:
+    if _MINUS[0] not in text and _MINUS[1] not in text:
+        return text
     if text[:1] in _MINUS and (text[1:2].isdigit() or text[1:2] in (".", ",")):
         text = f"-{text[1:]}"
     return re.sub(r"(?<=[0-9.][eE])[\u2212\u2013](?=\d)", "-", text)
@@ -189,7 +191,7 @@ def plain_numbers(texts: Sequence[str]) -> tuple[FloatArray, BoolArray]:
     """Return `plain_number` of each text, NaN where it is none; and whether it is one [K]."""
     try:
         values = np.array(list(map(float, texts)), dtype=np.float64)
-        if not any("_" in text for text in texts):
+        if "_" not in "\n".join(texts):
             return values, np.ones(len(texts), dtype=bool)
     except ValueError:
         pass
@@ -372,9 +374,14 @@ class _Seen:
         kinds = {bare: _mark_kind(bare) for bare in others.values()}
         if others:
             plain = {cells.texts[position] for position in np.flatnonzero(cells.plain & ~cells.missing)}
-            wrong = sum(not kind and plain_number(bare) is None for bare, kind in kinds.items())
-            texts = len(plain | kinds.keys())
-            if texts - wrong < _MOSTLY * texts:
+            # a text that is left as it stands is known to be no plain number
+            changed = {bare for position, bare in others.items() if bare != cells.texts[position]}
+            wrong = sum(
+                not kind and bare not in plain and (bare not in changed or plain_number(bare) is None)
+                for bare, kind in kinds.items()
+            )
+            count = len(plain | kinds.keys())
+            if count - wrong < _MOSTLY * count:
                 return
         for position in np.flatnonzero(~cells.missing).tolist():
             text = others.get(position)

@@ -242,9 +242,11 @@ def date(evidence: Evidence) -> Column | None:
 
 def category(evidence: Evidence) -> Column | None:
     """A column of few texts, some of which recur."""
-    levels = sorted(evidence.texts)
-    if len(levels) > 1 and not _few(evidence, len(levels)):
+    count = int(evidence.given.sum())
+    most = min(evidence.categories, int(evidence.cells.counts[evidence.given].sum()) - 1)
+    if count > max(most, 1):
         return None
+    levels = sorted(evidence.texts)
     notes: tuple[str, ...] = ()
     if len(levels) > 1:
         what = "numbers and texts, all read as" if evidence.known.any() else "texts, read as"
@@ -269,10 +271,6 @@ def text(evidence: Evidence) -> Column | None:
 
 
 ROLES: tuple[Callable[[Evidence], Column | None], ...] = (empty, yes_no, number, date, category, text)
-
-
-def _few(evidence: Evidence, levels: int) -> bool:
-    return levels <= evidence.categories and levels < int(evidence.cells.counts[evidence.given].sum())
 
 
 def _levels_column(

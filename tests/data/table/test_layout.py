@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import gzip
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from gpsuite.data import read_csv
+from gpsuite.data.table.describe import describe_table
 from gpsuite.data.table.layout import decode, parse_separator, read_bytes, read_grid, split_rows
 from gpsuite.errors import DataError
 from gpsuite.text import typed_path
@@ -208,3 +211,24 @@ def test_an_index_that_was_written_with_the_table_is_no_input(
     assert gpsuite("data", "describe", str(tmp_path / "t.csv")) == 0
     [told] = [line for line in capsys.readouterr().out.splitlines() if line.lstrip().startswith(name)]
     assert "it counts the rows" in told
+
+
+def test_a_file_is_split_once_until_its_content_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+
+    def counted(path: str, text: str, separator: str, key: str = "path") -> Iterator[tuple[int, list[str]]]:
+        if path:  # not a sample that decides on the separator
+            calls.append(path)
+        return split_rows(path, text, separator, key)
+
+    monkeypatch.setattr("gpsuite.data.table.layout.split_rows", counted)
+    path = write(tmp_path, [*table(), "4,5,6.25"])
+    for _ in range(2):
+        read_csv(csv_spec(path))
+        describe_table(csv_spec(path))
+    assert len(calls) == 1
+    write(tmp_path, [*table(), "4,5,6.5"])
+    assert read_csv(csv_spec(path)).y[-1, 0] == 6.5
+    assert len(calls) == 2
