@@ -20,6 +20,7 @@ class ModelSpec:
     """Structure of a Gaussian process with zero mean and Gaussian noise; usable with `OmegaConf.structured`.
 
     Attributes:
+        kernel: squared_exponential, matern32 or matern52.
         ard: one lengthscale per input (automatic relevance determination) instead of one for all.
         noise_floor: exclusive lower bound of the noise variance, in squared units of Y (default: GPflow's).
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-ROOMS = ("methods", "models")
+ROOMS = ("certificates", "methods", "models")
 NONE = "none"
 
 _LINE = re.compile(r"^ *Equation: (.+)$", re.MULTILINE)

@@ -376,12 +376,6 @@ def test_a_start_needs_no_results_folder(tmp_path: Path) -> None:
 # What a plan says of how it began, and of candidates for which there was no time.
 
 
-@pytest.fixture(autouse=True)
-def _test_plan_words_in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(plan, "draw_plan", lambda *_: None)
-
-
 def write(path: str, **columns: FloatArray) -> None:
     pd.DataFrame(columns).to_csv(path, index=False)
 

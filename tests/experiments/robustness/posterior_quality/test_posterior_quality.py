@@ -262,8 +262,8 @@ def test_an_exact_approximation_has_no_distance_and_the_other_has() -> None:
 
 
 def records_of(request: Request[Any], converged_: bool, monkeypatch: pytest.MonkeyPatch) -> list[Record]:
-    def sample(problem: Any, posteriors: Any, params: Any) -> Latents:
-        return latents_of(posteriors["ep"], problem.X_test, converged_)
+    def sample(classifier: Any, posteriors: Any, params: Any) -> Latents:
+        return latents_of(posteriors["ep"], classifier.problem.X_test, converged_)
 
     monkeypatch.setattr("gpsuite.experiments.robustness.posterior_quality._sample", sample)
     records, shared = [], {}  # type: ignore[var-annotated]

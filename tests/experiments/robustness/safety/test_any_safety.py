@@ -139,7 +139,7 @@ def test_a_csv_of_the_user(capsys: pytest.CaptureFixture[str]) -> None:
     assert gpsuite("verify", certificate, "dataset.path=my table.csv", "dataset.target=label") == 0
     said = capsys.readouterr().out
     assert "(c) the stored rows and labels are the dataset's\tconfirmed" in said
-    assert "a from " in said and "probability of class 1 against class 0" in said
+    assert "a from " in said and "classes\tclass 0, class 1" in said
     write_table(Path("my table.csv"), rows=71)
     assert gpsuite("verify", certificate, "dataset.path=my table.csv", "dataset.target=label") == 1
     assert "(c) the stored rows and labels are the dataset's\trefuted: the content" in capsys.readouterr().out

@@ -69,7 +69,7 @@ def test_a_table_of_three_classes_is_judged(capsys: pytest.CaptureFixture[str]) 
         row = table.set_index("point").to_dict("index")[int(path.stem[-1])]
         lowest = rounded(row["certified_min"], 10, -1)
         assert f"no probability of {row['predicted']} in the region is below {lowest}" in "".join(said)
-        leads = [line for line in said if f"no lead of {row['predicted']} over" in line]
+        leads = [line for line in said if f"no margin of {row['predicted']} over" in line]
         if row["verdict"] == "safe":
             assert len(leads) == 2 and row["certificate_decides"] == all("below 0." in line for line in leads)
     assert len(list((folder / "certificates").glob("*.npz"))) == 2
