@@ -158,7 +158,7 @@ def distance_of_means(
     return Accuracy(error, f"{1.0 / error:.0f} effective samples" if error > 0.0 else "exact")
 
 
-# Running other libraries beside ours, each in a process of its own environment, in turn, on the same numbers.
+# Running other libraries next to ours, each in a process of its own environment, in turn, on the same numbers.
 #
 # A worker is a script of scripts/peers: it reads one npz file, answers in lines of JSON and times itself in CPU
 # seconds.

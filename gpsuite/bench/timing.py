@@ -1,4 +1,4 @@
-"""What a family offers to `gpsuite bench`: our work beside a reference's."""
+"""What a family offers to `gpsuite bench`: our work next to a reference's."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class BenchCase:
 
     Attributes:
         case: what is computed, with its size.
-        reference: what it is held against.
+        reference: what it is compared with.
         prepare: called once; returns our work and the reference's work.
         goal: largest allowed ratio ours / reference.
         pairs: repetitions of both, where a slow reference allows fewer than usual.
