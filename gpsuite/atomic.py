@@ -29,9 +29,7 @@ def write_atomically(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def write_described(
-    npz: Path, other: Path, description: Mapping[str, Any], arrays: Mapping[str, Any]
-) -> None:
+def write_described(npz: Path, other: Path, description: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
     """Write plain arrays to an .npz file and their description to a JSON file, each whole or not at all.
 
     Raises:

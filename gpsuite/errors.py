@@ -43,9 +43,7 @@ def nearest(name: str, allowed: Iterable[str]) -> str:
 def unknown_name(kind: str, name: str, allowed: Iterable[str]) -> UserError:
     """Build the error for a name that is not in a table, with the nearest valid name and the full list."""
     names = sorted(allowed)
-    return UserError(
-        f"{kind}={name}: unknown {kind}{nearest(name, names)}\nvalid: {', '.join(names)}", key=kind
-    )
+    return UserError(f"{kind}={name}: unknown {kind}{nearest(name, names)}\nvalid: {', '.join(names)}", key=kind)
 
 
 def missing_package(package: str, extra: str, asked: str, instead: str) -> UserError | None:

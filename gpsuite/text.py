@@ -14,8 +14,7 @@ _ACTING = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\
 
 # What the grammar of settings reads as the text itself; digits make a number of the same text.
 _PLAIN = re.compile(
-    r"(?!(?:true|false|null|nan|inf)$)[a-z_][\w.-]*(?: [a-z_\d][\w.-]*)*|0|[1-9]\d{0,17}",
-    re.IGNORECASE | re.ASCII,
+    r"(?!(?:true|false|null|nan|inf)$)[a-z_][\w.-]*(?: [a-z_\d][\w.-]*)*|0|[1-9]\d{0,17}", re.IGNORECASE | re.ASCII
 )
 
 
@@ -38,9 +37,7 @@ def list_word(key: str, texts: Sequence[str]) -> str:
     """Return the word that sets a list of texts, with the quotes that the grammar of settings and a shell need."""
     from hydra.core.override_parser.types import Quote, QuotedString
 
-    shown = [
-        text if _PLAIN.fullmatch(text) else QuotedString(text, Quote.double).with_quotes() for text in texts
-    ]
+    shown = [text if _PLAIN.fullmatch(text) else QuotedString(text, Quote.double).with_quotes() for text in texts]
     word = f"{key}=[{','.join(shown)}]"
     return word if shown == list(texts) and " " not in word else shlex.quote(word)
 

@@ -56,9 +56,7 @@ def read_description(path: Path) -> dict[str, Any]:
     """
     text = _read_bytes(path, LARGEST_TEXT)
     try:
-        found = json.loads(
-            text.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_refuse, parse_float=_finite
-        )
+        found = json.loads(text.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_refuse, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         reason = "nested too deeply" if isinstance(error, RecursionError) else "not JSON"
         raise UnusableFileError(f"{path}: {reason}") from error
@@ -67,9 +65,7 @@ def read_description(path: Path) -> dict[str, Any]:
     return found
 
 
-def read_arrays(
-    path: Path, expected: Mapping[str, tuple[type[np.generic], int]]
-) -> dict[str, npt.NDArray[Any]]:
+def read_arrays(path: Path, expected: Mapping[str, tuple[type[np.generic], int]]) -> dict[str, npt.NDArray[Any]]:
     """Return exactly the `expected` arrays, read-only, of an uncompressed .npz file of at most `LARGEST_ARRAYS` bytes.
 
     `expected` is name -> type and number of axes.

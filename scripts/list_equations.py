@@ -83,9 +83,7 @@ OTHER = re.compile(
 
 _KINDS = {"Eq": "Eq. ({})", "Prop": "Prop. {}", "App": "App. {}"}
 _KINDS |= {kind: f"{kind} {{}}" for kind in ("Theorem", "Lemma", "Definition")}
-_NAMED = re.compile(
-    r"\b(Eqs?|Theorem|Lemma|Prop|App|Definition)s?\.? (\d+|[A-Z](?![.a-z]))((?:, | and |–|/)\d+)*"
-)
+_NAMED = re.compile(r"\b(Eqs?|Theorem|Lemma|Prop|App|Definition)s?\.? (\d+|[A-Z](?![.a-z]))((?:, | and |–|/)\d+)*")
 
 # appendices that describe experiments: what they say is in conf/paper
 EXPERIMENTS = {("Reeb et al. 2018", "App. E")}

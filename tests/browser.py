@@ -85,9 +85,7 @@ class Browser:
     def _note(self, event: str, about: dict[str, Any]) -> None:
         if event == "Network.requestWillBeSent":
             self.requests.append(about["request"]["url"])
-        elif event == "Runtime.exceptionThrown" or (
-            event == "Runtime.consoleAPICalled" and about["type"] == "error"
-        ):
+        elif event == "Runtime.exceptionThrown" or (event == "Runtime.consoleAPICalled" and about["type"] == "error"):
             self.complaints.append(json.dumps(about)[:500])
         elif event == "Log.entryAdded" and about["entry"]["level"] == "error":
             self.complaints.append(about["entry"]["text"])
@@ -98,13 +96,7 @@ def browser(program: str, profile: Path) -> Iterator[Browser]:
     """Start a browser with an empty profile; it ends with the block."""
     theirs_in, ours_out = os.pipe()
     ours_in, theirs_out = os.pipe()
-    options = (
-        "--headless=new",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--remote-debugging-pipe",
-        "--hide-scrollbars",
-    )
+    options = ("--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe", "--hide-scrollbars")
 
     def hand_over() -> None:  # the protocol's pipe is file 3 and 4
         first, second = os.dup(theirs_in), os.dup(theirs_out)

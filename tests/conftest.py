@@ -49,9 +49,7 @@ def drafts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--resume", action="store_true", help="skip what passed before an interruption, same sources"
-    )
+    parser.addoption("--resume", action="store_true", help="skip what passed before an interruption, same sources")
 
 
 def pytest_collection_finish() -> None:

@@ -58,10 +58,7 @@ PROCESSORS: tuple[dict[str, str], ...] = (
     {},
     *(_processor(kernels, "") for kernels in ("Haswell", "SkylakeX")),
     *(_processor(kernels, AVX512) for kernels in ("Haswell", "Zen")),
-    *(
-        _processor(kernels, f"{AVX512} AVX2 FMA3")
-        for kernels in ("Sandybridge", "Nehalem", "Core2", "Prescott")
-    ),
+    *(_processor(kernels, f"{AVX512} AVX2 FMA3") for kernels in ("Sandybridge", "Nehalem", "Core2", "Prescott")),
 )
 
 
@@ -126,9 +123,7 @@ class Numbers:
             kept = slots[slot]
             with np.errstate(all="ignore"):
                 flat = np.ravel(array).astype(np.float64)
-            weights = (
-                0.5 + (0.6180339887498949 * np.arange(1, len(flat) + 1) + 0.7548776662466927 * call) % 1.0
-            )
+            weights = 0.5 + (0.6180339887498949 * np.arange(1, len(flat) + 1) + 0.7548776662466927 * call) % 1.0
             # one that is not finite counts by its kind, and so does what was never written and would overflow a sum
             unusual = [np.isnan(flat), flat == np.inf, flat == -np.inf, np.abs(flat) > _UNWRITTEN]
             kinds = np.select(unusual, [3.0, 5.0, 7.0, 9.0], 0.0)
@@ -181,9 +176,7 @@ def check(file: str, name: str, scenario: Scenario, packages: tuple[str, ...]) -
     stored = _stored(_beside(Path(file)))[name]
     found = noted(scenario, packages)
     changed = [
-        place
-        for place in found.keys() | stored.keys()
-        if not _agree(found.get(place, []), stored.get(place, []))
+        place for place in found.keys() | stored.keys() if not _agree(found.get(place, []), stored.get(place, []))
     ]
     order = {place: index for index, place in enumerate(found)}
     changed.sort(key=lambda place: order.get(place, -1))
@@ -226,9 +219,7 @@ def _merged(runs: list[dict[str, list[list[float]]]]) -> dict[str, list[list[flo
             if wide > _ROUNDING_ALONE:
                 rows.append(None)
             else:
-                rows.append(
-                    [count, float(f"{total:.15g}")] + ([float(f"{wide:.1e}")] if wide > TOLERANCE else [])
-                )
+                rows.append([count, float(f"{total:.15g}")] + ([float(f"{wide:.1e}")] if wide > TOLERANCE else []))
     return merged
 
 

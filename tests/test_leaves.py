@@ -100,9 +100,7 @@ def test_a_rounded_number_is_on_its_side_and_near(value: float, digits: int) -> 
 
 
 @given(moderate, scales, moderate)
-def test_units_are_changed_without_rounding_to_the_wrong_side(
-    value: float, scale: float, offset: float
-) -> None:
+def test_units_are_changed_without_rounding_to_the_wrong_side(value: float, scale: float, offset: float) -> None:
     exact = named(value) * named(scale) + named(offset)
     low, high = (Fraction(rounded_units(value, scale, offset, side)) for side in (-1, 1))
     assert low <= exact <= high
@@ -194,24 +192,7 @@ def test_things_are_counted_in_their_number() -> None:
 
 @given(st.lists(st.text(st.characters(codec="ascii", exclude_categories=["Cc"]), min_size=1), min_size=1))
 @example(
-    [
-        "007",
-        "12",
-        "1e3",
-        "a, b",
-        "true",
-        "NaN",
-        "a  b",
-        "a true",
-        "a 1",
-        "it's",
-        'a\\"b\\',
-        "-1",
-        "0",
-        "[x]",
-        " y",
-        "é",
-    ]
+    ["007", "12", "1e3", "a, b", "true", "NaN", "a  b", "a true", "a 1", "it's", 'a\\"b\\', "-1", "0", "[x]", " y", "é"]
 )
 def test_the_word_of_a_list_is_read_back_as_the_list(texts: list[str]) -> None:
     [word] = shlex.split(list_word("classes", texts))

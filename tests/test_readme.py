@@ -90,9 +90,7 @@ def test_the_run_commands_compose(name: str, tmp_path: Path, monkeypatch: pytest
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GPSUITE_OFFLINE", "1")
     head = "age,dose,hc,o2,y,price,label,temperature"
-    rows = "\n".join(
-        f"{i},{i % 7},{i % 5},{i % 3},{i % 11},{i * 0.5 + i % 7},{i % 2},{i / 80}" for i in range(40)
-    )
+    rows = "\n".join(f"{i},{i % 7},{i % 5},{i % 3},{i % 11},{i * 0.5 + i % 7},{i % 2},{i / 80}" for i in range(40))
     for file in ("my.csv", "measured.csv"):
         Path(file).write_text(f"{head}\n{rows}\n", encoding="utf-8")
     Path("rows.csv").write_text("age,dose,y,label\n1,2,3,1\n", encoding="utf-8")
@@ -117,18 +115,13 @@ class Screen(io.StringIO):
 def test_the_first_two_commands_print_what_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     printed = ""
-    for words in (
-        ["run", "experiment=pac_bayes/kl_inverse", "scale=paper"],
-        ["compare", "pac_bayes/kl_inverse"],
-    ):
+    for words in (["run", "experiment=pac_bayes/kl_inverse", "scale=paper"], ["compare", "pac_bayes/kl_inverse"]):
         assert f"    gpsuite {' '.join(words)}\n" in README
         stdout = Screen()
         monkeypatch.setattr("sys.stdout", stdout)
         assert cli.dispatch(words) == 0
         printed += stdout.getvalue()
-    shown = re.findall(
-        r"^    ( *results/pac_bayes.*|experiment +run.*|pac_bayes/.*)$", README, flags=re.MULTILINE
-    )
+    shown = re.findall(r"^    ( *results/pac_bayes.*|experiment +run.*|pac_bayes/.*)$", README, flags=re.MULTILINE)
     assert len(shown) == 6
     assert [line for line in shown if line not in [each.rstrip() for each in printed.splitlines()]] == []
 

@@ -146,12 +146,7 @@ def test_the_wheel_runs_in_an_empty_folder(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "installed"), "GPSUITE_OFFLINE": "1"}
     where = "import gpsuite.config.files as f; print(f.conf_dir())"
     found = subprocess.run(
-        [sys.executable, "-P", "-c", where],
-        cwd=work,
-        env=environment,
-        check=True,
-        capture_output=True,
-        text=True,
+        [sys.executable, "-P", "-c", where], cwd=work, env=environment, check=True, capture_output=True, text=True
     )
     assert Path(found.stdout.strip()) == tmp_path / "installed" / "gpsuite" / "conf"
     run = [sys.executable, "-P", "-m", "gpsuite.cli", "run", "experiment=pac_bayes/regression", "scale=smoke"]

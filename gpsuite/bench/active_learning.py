@@ -35,13 +35,7 @@ from gpsuite.models.multi_output.pool_predictions import PoolPredictions
 from gpsuite.models.sampling.hamiltonian import HMCSettings, identified_quantities, sample_hmc
 from gpsuite.models.sampling.posterior import HyperPosterior
 from gpsuite.models.sampling.priors import NOISE_FLOOR
-from gpsuite.models.sampling.sequential_monte_carlo import (
-    NewObservations,
-    SMCSettings,
-    SMCState,
-    start,
-    update,
-)
+from gpsuite.models.sampling.sequential_monte_carlo import NewObservations, SMCSettings, SMCState, start, update
 from gpsuite.seeds import stream
 
 PIPELINE = PIPELINES["AL_MOGP"]

@@ -44,10 +44,7 @@ def cases() -> list[LargeCase]:
     """Return the cases: a full GP's certificate, and one evaluation of both sparse objectives."""
     return [
         LargeCase(
-            "full GP certificate, n=20000, D=8, no inducing inputs",
-            partial(full_certificate, 20_000),
-            600.0,
-            8e3,
+            "full GP certificate, n=20000, D=8, no inducing inputs", partial(full_certificate, 20_000), 600.0, 8e3
         ),
         LargeCase(
             "PAC-SGP objective + gradient (VFE), n=1000000, M=500, D=8",

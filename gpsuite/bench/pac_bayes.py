@@ -37,9 +37,7 @@ def _full_cases() -> list[BenchCase]:
     for rows, goal in SIZES.items():
         case = f"full PAC-GP objective + gradient, n={rows}, D={INPUTS}"
         found.append(BenchCase(case, "GPflow GPR loss + gradient", partial(_against, rows, _gpr), goal))
-        found.append(
-            BenchCase(case, "floor: potrf + potri + gemm", partial(_against, rows, _floor), FLOOR_GOAL)
-        )
+        found.append(BenchCase(case, "floor: potrf + potri + gemm", partial(_against, rows, _floor), FLOOR_GOAL))
     return found
 
 
@@ -60,9 +58,7 @@ def _against(rows: int, reference: Callable[[FloatArray, FloatArray], Work]) -> 
     return partial(objective.value_and_gradient, _start(INPUTS).to_log()), reference(X, y)
 
 
-def _sparse(
-    M: int, form: str, reference: Callable[[FloatArray, FloatArray, FloatArray], Work]
-) -> tuple[Work, Work]:
+def _sparse(M: int, form: str, reference: Callable[[FloatArray, FloatArray, FloatArray], Work]) -> tuple[Work, Work]:
     X, y = _data(SPARSE_ROWS, SPARSE_INPUTS)
     Z = X[:M].copy()
     objective = SparseGPObjective(RiskProblem(X, y, BandLoss(0.6), 0.01), ALPHAS[form], M)

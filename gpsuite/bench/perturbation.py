@@ -11,12 +11,7 @@ from scipy.sparse import csc_array
 from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.bench.timing import BenchCase, Work
 from gpsuite.errors import missing_package
-from gpsuite.methods.perturbation.ellipsoid import (
-    PerturbedQuadratic,
-    in_metric,
-    inequality_chunks,
-    outer_radii,
-)
+from gpsuite.methods.perturbation.ellipsoid import PerturbedQuadratic, in_metric, inequality_chunks, outer_radii
 from gpsuite.methods.perturbation.quadratic import (
     EpsilonSVR,
     KernelLasso,
@@ -79,9 +74,7 @@ def _memberships(model: str, vectors: int) -> tuple[Work, Work]:
 def _looped(region: ConfidenceRegion, statistic: Statistic, alphas: FloatArray) -> list[bool]:
     """Return the memberships one by one; without ties, which cost nothing here."""
     signs, design, y = region.perturbations.signs_and_order[0], region.objective.design, region.y
-    return [
-        _rank_by_loop(statistic(alpha), y - design @ alpha, signs) <= region.m - region.q for alpha in alphas
-    ]
+    return [_rank_by_loop(statistic(alpha), y - design @ alpha, signs) <= region.m - region.q for alpha in alphas]
 
 
 def _rank_by_loop(Z: Callable[[FloatArray], float], e: FloatArray, signs: FloatArray) -> int:

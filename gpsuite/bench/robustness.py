@@ -78,11 +78,7 @@ def cases() -> list[BenchCase]:
     pixels = f"{_data_name('mnist38')}, 10 SIFT pixels"
     narrow, wide = f"π max, {pixels}, gamma=.25, eps=.025", f"π max, {pixels}, gamma=.5, eps=.025"
     plane = f"π max, {_data_name('synthetic2d')}, gamma=.4, eps=.02"
-    together, easy, hardest = (
-        f"{POINTS} points together",
-        "the median point",
-        f"the hardest of {POINTS} points",
-    )
+    together, easy, hardest = (f"{POINTS} points together", "the median point", f"the hardest of {POINTS} points")
     return [
         _set_up(),
         _floor(f"{narrow}, {together}", "mnist38", 0.25, 0.025, _all),
@@ -145,9 +141,7 @@ def _floor(case: str, dataset: str, gamma: float, tolerance: float, choice: Choi
         ours = partial(_run, posterior, regions, OURS, tolerance, None)
         return ours, _product(posterior, len(regions[0].free), boxes)
 
-    return BenchCase(
-        case, "floor: the matrix products of its boxes", works, FLOOR_GOAL, pairs=3, count=_boxes
-    )
+    return BenchCase(case, "floor: the matrix products of its boxes", works, FLOOR_GOAL, pairs=3, count=_boxes)
 
 
 def _by_link(case: str) -> BenchCase:
@@ -199,10 +193,7 @@ def _certificates(case: str, problem: Callable[[], Searched]) -> list[BenchCase]
 
         def search() -> list[tuple[Extremum, ...]]:
             return [
-                tuple(
-                    probability_extremum(posterior, region, sign, tolerance, Budget(), OURS)
-                    for sign in (-1, 1)
-                )
+                tuple(probability_extremum(posterior, region, sign, tolerance, Budget(), OURS) for sign in (-1, 1))
                 for region in regions
             ]
 
@@ -257,35 +248,24 @@ def _dataset(name: str) -> PreparedDataset:
     return prepare(read_spec(shipped_conf_dir(), name), cache_dir=Path("data"), allow_stand_in=True)
 
 
-def _searched(
-    posterior: GPCPosterior, regions: list[Region], sign: int, tolerance: float
-) -> list[tuple[int, Region]]:
+def _searched(posterior: GPCPosterior, regions: list[Region], sign: int, tolerance: float) -> list[tuple[int, Region]]:
     """Return regions, each with the boxes that our bound needs."""
     return [
-        (probability_extremum(posterior, region, sign, tolerance, Budget(), OURS).boxes, region)
-        for region in regions
+        (probability_extremum(posterior, region, sign, tolerance, Budget(), OURS).boxes, region) for region in regions
     ]
 
 
 def _regions(dataset: str, gamma: float) -> list[Region]:
     problem, _, choices = _classifier(dataset)
-    return [
-        linf_ball(problem.X_test[point], gamma, choices(point), problem.domain) for point in range(POINTS)
-    ]
+    return [linf_ball(problem.X_test[point], gamma, choices(point), problem.domain) for point in range(POINTS)]
 
 
 def _run(
-    posterior: GPCPosterior,
-    regions: list[Region],
-    bound: str,
-    tolerance: float,
-    seconds: float | None,
-    sign: int = 1,
+    posterior: GPCPosterior, regions: list[Region], bound: str, tolerance: float, seconds: float | None, sign: int = 1
 ) -> list[Extremum]:
     """Search the largest (or smallest) class probability of every region."""
     return [
-        probability_extremum(posterior, region, sign, tolerance, Budget(seconds=seconds), bound)
-        for region in regions
+        probability_extremum(posterior, region, sign, tolerance, Budget(seconds=seconds), bound) for region in regions
     ]
 
 
@@ -335,9 +315,7 @@ def _classifier(dataset: str) -> tuple[Problem, GPCPosterior, Callable[[int], li
     word = "sift10" if pixels else "all"
 
     def choices(point: int) -> list[int]:
-        found: list[int] = choose(
-            word, problem, posterior.lengthscales, problem.X_test[point]
-        ).inputs.tolist()
+        found: list[int] = choose(word, problem, posterior.lengthscales, problem.X_test[point]).inputs.tolist()
         return found
 
     posterior_products(posterior)
@@ -366,11 +344,7 @@ def class_count_case(dataset: PreparedDataset) -> BenchCase:
     points = f"verdicts of {SAFETY_POINTS} points among ten classes"
     case = f"{points}, {dataset.name}, {SAFETY_ROWS} rows, {len(FREE)} pixels"
     return BenchCase(
-        f"{case}, gamma={SAFETY_GAMMA:g}",
-        "two classes, as many rows, pixels and points",
-        works,
-        GOAL,
-        pairs=3,
+        f"{case}, gamma={SAFETY_GAMMA:g}", "two classes, as many rows, pixels and points", works, GOAL, pairs=3
     )
 
 
@@ -380,9 +354,7 @@ def verdicts(found: Classifier) -> list[str]:
     for x in found.problem.X_test[:SAFETY_POINTS]:
         search = MultiClassSearch(found.posterior, x, FREE)
         statuses.append(
-            search.decide(linf_ball(x, SAFETY_GAMMA, FREE.tolist(), (0.0, 1.0)), Budget(boxes=BOXES))[
-                0
-            ].status
+            search.decide(linf_ball(x, SAFETY_GAMMA, FREE.tolist(), (0.0, 1.0)), Budget(boxes=BOXES))[0].status
         )
     return statuses
 
@@ -416,10 +388,7 @@ def _trained_for_safety(dataset: PreparedDataset, classes: list[str]) -> Classif
 MAP_GAMMA, TOLERANCE = 0.5, 0.02
 MAP_ROWS, MAP_EVALUATIONS = 500, 10
 SINGLE = 2  # pixels searched one by one
-MAP_LIMIT, MAP_GOAL = (
-    10.0,
-    0.01,
-)  # seconds of a search by the paper's bound; how much of its time ours may take
+MAP_LIMIT, MAP_GOAL = (10.0, 0.01)  # seconds of a search by the paper's bound; how much of its time ours may take
 DOMAIN = (0.0, 1.0)
 
 
@@ -470,9 +439,7 @@ def whole_map(found: Classifier) -> list[bool]:
     return [bool(each.closed.all()) for each in maps]
 
 
-def single_searches(
-    found: Classifier, bound: str = "rkhs_taylor", seconds: float | None = None
-) -> list[float]:
+def single_searches(found: Classifier, bound: str = "rkhs_taylor", seconds: float | None = None) -> list[float]:
     """Return the gaps of the same ranges by one search per interval, for the brightest pixels.
 
     Args:

@@ -106,9 +106,7 @@ def _read(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
         return [{name: row.get(name) or "" for name in columns} for row in csv.DictReader(stream)]
 
 
-def _interleaved(
-    works: tuple[Work, Work], pairs: int
-) -> tuple[tuple[float, float], tuple[object, object], float]:
+def _interleaved(works: tuple[Work, Work], pairs: int) -> tuple[tuple[float, float], tuple[object, object], float]:
     """Time both works in turn, after a warm-up.
 
     Returns:

@@ -34,13 +34,7 @@ ORIGIN_NAMES = (
 )  # fmt: skip
 ORIGIN_ARRAYS = ("rows", "targets", "offset", "scale", "X", "sites")
 INTEGERS = ("free", "parent", "dim", "leaf", "leaf_proved", "rows")
-AXES = {
-    "model_X": 2,
-    "model_alpha": 2,
-    "model_root": 3,
-    "origin_X": 2,
-    "origin_sites": 2,
-}  # the others have one
+AXES = {"model_X": 2, "model_alpha": 2, "model_root": 3, "origin_X": 2, "origin_sites": 2}  # the others have one
 
 
 @dataclass(frozen=True)

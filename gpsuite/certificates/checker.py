@@ -16,13 +16,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from gpsuite.arrays import BoolArray, FloatArray
-from gpsuite.certificates.certificate import (
-    Certificate,
-    Claim,
-    QuantileQuantity,
-    Quantity,
-    StoredRegion,
-)
+from gpsuite.certificates.certificate import Certificate, Claim, QuantileQuantity, Quantity, StoredRegion
 from gpsuite.certificates.form import MalformedError, check_form, rebuild_boxes
 from gpsuite.certificates.model import GAUSSIAN, LINKS, SOFTMAX, JointProducts, Model, model_hash
 from gpsuite.certificates.plain_bound import PlainBound, ScoreBound
@@ -72,12 +66,7 @@ class TreeBound(Protocol):
         """Return lower and upper bounds [B] of the score at points [B, d]."""
 
     def bound(
-        self,
-        lo: FloatArray,
-        hi: FloatArray,
-        sign: int,
-        threshold: FloatArray,
-        wanted: FloatArray | None = None,
+        self, lo: FloatArray, hi: FloatArray, sign: int, threshold: FloatArray, wanted: FloatArray | None = None
     ) -> tuple[FloatArray, FloatArray]:
         """Return bounds [B] of the score over boxes [B, d], and how much each input loosens them, [B, d]."""
 
@@ -220,9 +209,7 @@ def node_bounds(
     return found, share
 
 
-def shrink_to_ball(
-    region: StoredRegion, lo: FloatArray, hi: FloatArray
-) -> tuple[FloatArray, FloatArray, BoolArray]:
+def shrink_to_ball(region: StoredRegion, lo: FloatArray, hi: FloatArray) -> tuple[FloatArray, FloatArray, BoolArray]:
     """Return what a ball leaves of boxes [B, d], rounded outwards, and which [B] it may leave anything of.
 
     Where it leaves nothing the ends say nothing; elsewhere they are in order, as the reach is at least the gap.
@@ -286,10 +273,7 @@ def _contains(region: StoredRegion, point: FloatArray) -> bool:
         return False
     if region.norm == "box":
         return True
-    steps = [
-        Fraction(float(x)) - Fraction(float(c))
-        for x, c in zip(point, region.centre[region.free], strict=True)
-    ]
+    steps = [Fraction(float(x)) - Fraction(float(c)) for x, c in zip(point, region.centre[region.free], strict=True)]
     if region.norm == "l1":
         return sum(map(abs, steps), Fraction(0)) <= Fraction(region.radius)
     return sum((step * step for step in steps), Fraction(0)) <= Fraction(region.radius) ** 2

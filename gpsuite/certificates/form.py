@@ -13,15 +13,7 @@ from typing import NoReturn
 import numpy as np
 
 from gpsuite.arrays import FloatArray, IntArray
-from gpsuite.certificates.certificate import (
-    POSITIVE,
-    Certificate,
-    Claim,
-    ClassQuantity,
-    Origin,
-    Quantity,
-    StoredRegion,
-)
+from gpsuite.certificates.certificate import POSITIVE, Certificate, Claim, ClassQuantity, Origin, Quantity, StoredRegion
 from gpsuite.certificates.model import GAUSSIAN, LINKS, LOGISTIC, PROBIT, SOFTMAX, Model
 from gpsuite.certificates.plain_kernel import CURVATURE
 
@@ -162,10 +154,7 @@ def _check_claim(region: StoredRegion, claim: Claim, limits: tuple[float, float]
     """Refuse what is not a tree of cuts of the region's box with a claim within the limits."""
     least, most = limits
     leaves, nodes = len(claim.leaf), len(claim.parent)
-    if (
-        not len(claim.leaf_bound) == len(claim.leaf_proved) == len(claim.leaf_threshold) == leaves
-        or not nodes
-    ):
+    if not len(claim.leaf_bound) == len(claim.leaf_proved) == len(claim.leaf_threshold) == leaves or not nodes:
         _refuse("the leaves' entries are incomplete")
     if nodes > most_nodes(len(region.free)):
         _refuse(f"too large to check: {nodes} nodes")

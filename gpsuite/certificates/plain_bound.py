@@ -17,12 +17,7 @@ import numpy.typing as npt
 
 from gpsuite.arrays import FloatArray
 from gpsuite.certificates.plain_kernel import cubic_maximum
-from gpsuite.certificates.plain_model import (
-    PlainLatent,
-    PlainModel,
-    Products,
-    plain_slice,
-)
+from gpsuite.certificates.plain_model import PlainLatent, PlainModel, Products, plain_slice
 from gpsuite.certificates.plain_moments import Expander, Expansion
 from gpsuite.certificates.plain_scores import OUTWARD, LinkScore, PlainScore
 
@@ -86,12 +81,7 @@ class ScoreBound:
             return np.where(known, bottom, -np.inf), np.where(known, top, np.inf)
 
     def bound(
-        self,
-        lo: FloatArray,
-        hi: FloatArray,
-        sign: int,
-        threshold: FloatArray,
-        wanted: FloatArray | None = None,
+        self, lo: FloatArray, hi: FloatArray, sign: int, threshold: FloatArray, wanted: FloatArray | None = None
     ) -> tuple[FloatArray, FloatArray]:
         """Return bounds [B] of the score over boxes [B, d]: upper ones for sign 1, lower ones for -1.
 
@@ -140,9 +130,7 @@ class ScoreBound:
         best, share = self._along(found, sign, threshold, low, high)
         # one line is far below a concave level over a wide range of variances: a line for each part of it
         concave = self.score.slope(threshold, sign, low, high, low) > 0
-        rows = np.flatnonzero(
-            concave & np.isfinite(high) & ~(sign * self.score.own(best, sign) <= sign * wanted)
-        )
+        rows = np.flatnonzero(concave & np.isfinite(high) & ~(sign * self.score.own(best, sign) <= sign * wanted))
         if len(rows):
             parts, level, ends = found.take(rows), threshold[rows], (low[rows], high[rows])
             roots = np.sqrt(1 + ends[0]), np.sqrt(1 + ends[1])
@@ -192,11 +180,7 @@ class PlainBound(ScoreBound):
     """
 
     def __init__(
-        self,
-        model: PlainModel,
-        centre: FloatArray,
-        free: npt.NDArray[np.int64],
-        products: Products | None = None,
+        self, model: PlainModel, centre: FloatArray, free: npt.NDArray[np.int64], products: Products | None = None
     ) -> None:
         super().__init__(model, LinkScore(model.link, model.squeeze), centre, free, products)
 

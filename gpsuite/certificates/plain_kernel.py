@@ -72,13 +72,7 @@ def derivative_bound(kernel: str, order: int, r: Any) -> Any:
     if kernel == "matern32":
         return _bound_of_matern32(order, z) * np.exp(-z)
     if order == 5:
-        return (
-            25
-            / 3
-            * np.sqrt(5)
-            * np.maximum(np.maximum(8 - 2.7 * z, 5.1 + 0.22 * z), z**2 - 7 * z + 8)
-            * np.exp(-z)
-        )
+        return 25 / 3 * np.sqrt(5) * np.maximum(np.maximum(8 - 2.7 * z, 5.1 + 0.22 * z), z**2 - 7 * z + 8) * np.exp(-z)
     if order == 4:
         return 25 * np.maximum(np.maximum(1, z / 2), 1 - 5 * z / 3 + z**2 / 3) * np.exp(-z)
     z = np.maximum(z, 1)
@@ -176,9 +170,7 @@ def dominating_diagonal(H: FloatArray) -> FloatArray:
     """
     diagonal = np.einsum("bjj->bj", H)
     others = np.abs(H).sum(axis=2) - np.abs(diagonal)
-    found: FloatArray = np.maximum(diagonal + others, 0) + UNIT64 * (16 + 4 * H.shape[1]) * (
-        others + np.abs(diagonal)
-    )
+    found: FloatArray = np.maximum(diagonal + others, 0) + UNIT64 * (16 + 4 * H.shape[1]) * (others + np.abs(diagonal))
     norms = np.sqrt(np.sum(H**2, axis=2))
     D = np.maximum(norms, 1e-3 * norms.max(axis=1, keepdims=True))
     for scale in (np.ones_like(D), np.where(D > 0, D, 1)):

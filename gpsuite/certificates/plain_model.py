@@ -167,10 +167,7 @@ class ModelProducts:
 
 
 def plain_slice(
-    model: PlainLatent,
-    centre: FloatArray,
-    free: npt.NDArray[np.int64],
-    products: Products | None = None,
+    model: PlainLatent, centre: FloatArray, free: npt.NDArray[np.int64], products: Products | None = None
 ) -> PlainSlice:
     """Restrict a stored function.
 

@@ -41,9 +41,7 @@ from gpsuite.certificates.plain_kernel import (
 from gpsuite.certificates.plain_model import PlainSlice
 
 MOST_CUBED = 64  # free inputs up to which cubic terms are kept
-ORDERS = (
-    8.0  # at least any entry of the orders 0 to 3 of a kernel, and what the rounding of offsets does to it
-)
+ORDERS = 8.0  # at least any entry of the orders 0 to 3 of a kernel, and what the rounding of offsets does to it
 
 
 @dataclass(frozen=True)
@@ -192,9 +190,7 @@ class Expander:
         below, above = self._variance_rests(constant, block, sums, rounding)
         low, high = _range(linear, square, cubic, r)
         reach = np.sqrt(self.form.above + nu) * _distance(self.form.kernel, rho)
-        nearest, farthest = (
-            np.sqrt(np.maximum(constant + nu + sign * rounding, 0)) + sign * reach for sign in (-1, 1)
-        )
+        nearest, farthest = (np.sqrt(np.maximum(constant + nu + sign * rounding, 0)) + sign * reach for sign in (-1, 1))
         bottom = np.maximum(constant + low - below, np.maximum(nearest, 0) ** 2 - nu)
         top = np.minimum(np.minimum(constant + high + above, farthest**2 - nu), self.form.above)
         slack = 1e-13 * (1 + np.abs(top))
@@ -232,9 +228,7 @@ class Expander:
             cubic[:, j, j, :] += third
         return cubic
 
-    def _projected_rest(
-        self, first: FloatArray, square: FloatArray, r: FloatArray, rho: FloatArray
-    ) -> FloatArray:
+    def _projected_rest(self, first: FloatArray, square: FloatArray, r: FloatArray, rho: FloatArray) -> FloatArray:
         """Bound the mean's orders that are not kept by its degrees up to 2 in the orthonormal basis, [B].
 
         phi = E sum_m x^m / sqrt(m!) e_m, E = exp(-|x|^2/2). Of phi - T_3 phi the degrees 0 and 1 are

@@ -77,9 +77,7 @@ def risk_and_kl(
         else:
             mean, variance, kl = _sparse(predictor, inputs, targets)
         losses = (
-            _band(targets, mean, variance, epsilon)
-            if goal.loss == "band01"
-            else _exp(targets, mean, variance, epsilon)
+            _band(targets, mean, variance, epsilon) if goal.loss == "band01" else _exp(targets, mean, variance, epsilon)
         )
     risks = [float(losses.mean()), float(losses.mean() if first is None else losses[first].mean())]
     if not all(map(math.isfinite, (*risks, kl))):

@@ -175,9 +175,7 @@ class PlainScore(Protocol):
     ) -> FloatArray:
         """Return the slope of a line in place of the level k over variances in [low, high]."""
 
-    def on_line(
-        self, G: FloatArray, slope: FloatArray, low: FloatArray, high: FloatArray, sign: int
-    ) -> FloatArray:
+    def on_line(self, G: FloatArray, slope: FloatArray, low: FloatArray, high: FloatArray, sign: int) -> FloatArray:
         """Return the largest score of (G + slope v, v) over v in [low, high]."""
 
     def own(self, best: FloatArray, sign: int) -> FloatArray:
@@ -251,9 +249,7 @@ class LinkScore:
         slope = np.where(T >= 0, slope * 2 * root / (np.sqrt(1 + a * low) + np.sqrt(1 + a * high)), slope)
         return np.where(np.isfinite(slope), slope, 0.0)
 
-    def on_line(
-        self, G: FloatArray, slope: FloatArray, low: FloatArray, high: FloatArray, sign: int
-    ) -> FloatArray:
+    def on_line(self, G: FloatArray, slope: FloatArray, low: FloatArray, high: FloatArray, sign: int) -> FloatArray:
         """Return the largest score of (G + slope v, v) over v in [low, high], [B]."""
         if self.link == "logistic":
             return largest_on_line(G, slope, low, high)
@@ -326,9 +322,7 @@ class QuantileScore:
         slope = -z * (chord if z < 0 else 0.5 / np.sqrt(middle + self.noise))
         return np.where(np.isfinite(slope), slope, 0.0)
 
-    def on_line(
-        self, G: FloatArray, slope: FloatArray, low: FloatArray, high: FloatArray, sign: int
-    ) -> FloatArray:
+    def on_line(self, G: FloatArray, slope: FloatArray, low: FloatArray, high: FloatArray, sign: int) -> FloatArray:
         """Return the largest quantile of (G + slope v, v) over v in [low, high], [B]."""
         z = sign * self.z
         ends = np.maximum(*(self._value(G + slope * v, v, sign) for v in (low, high)))

@@ -31,9 +31,7 @@ ENTRIES = 1 << 20  # held at once
 COARSE, LEAST_SPREAD = 1.25, 0.05
 SHARE, WIDEST = 0.9, 6.0  # of the strip; beyond 6 the Gaussian's own growth costs more than it gains
 ROUNDING = 1e-10  # of sums of so many terms
-CURVATURE = 1.0 / (
-    12.0 * math.sqrt(3.0)
-)  # half the largest |w'Hw| / (max w - min w)^2 of the softmax's Hessian
+CURVATURE = 1.0 / (12.0 * math.sqrt(3.0))  # half the largest |w'Hw| / (max w - min w)^2 of the softmax's Hessian
 PRODUCTS = 2.0 / 27.0  # largest p_c p_i p_j of three classes, twice
 STRIP = 0.9 * math.pi / 2
 MOST_DEVIATION = 60.0  # of independent values: above it the rule takes too many nodes
@@ -180,15 +178,11 @@ def independent_expectations(mean: FloatArray, variance: FloatArray) -> Expectat
         d = rounded_up(np.sqrt(variance[row]))
         if not d.max() <= MOST_DEVIATION:
             continue
-        found.mean[row], found.product[row], found.error[row] = _independent(
-            mean[row], np.sqrt(variance[row]), d
-        )
+        found.mean[row], found.product[row], found.error[row] = _independent(mean[row], np.sqrt(variance[row]), d)
     return found
 
 
-def _independent(
-    mean: FloatArray, deviation: FloatArray, fine: FloatArray
-) -> tuple[FloatArray, FloatArray, float]:
+def _independent(mean: FloatArray, deviation: FloatArray, fine: FloatArray) -> tuple[FloatArray, FloatArray, float]:
     """Return the expectations of one box; `fine` are deviations that fix the rules, at least the box's."""
     low = float(np.max(mean - REACH * deviation)) - 3.0
     high = float(np.max(mean + np.maximum(REACH * deviation, deviation**2 / 2))) + _BEYOND

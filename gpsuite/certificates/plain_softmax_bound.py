@@ -140,12 +140,7 @@ class SoftmaxPlainBound:
         return self.bound(points, points, -1, none)[0], self.bound(points, points, 1, none)[0]
 
     def bound(
-        self,
-        lo: FloatArray,
-        hi: FloatArray,
-        sign: int,
-        threshold: FloatArray,
-        wanted: FloatArray | None = None,
+        self, lo: FloatArray, hi: FloatArray, sign: int, threshold: FloatArray, wanted: FloatArray | None = None
     ) -> tuple[FloatArray, FloatArray]:
         """Return bounds [B] over boxes [B, d]: upper ones for sign 1, lower ones for -1.
 
@@ -177,9 +172,7 @@ class SoftmaxPlainBound:
             kept = np.sort(order[left, :count], axis=1)
             for classes in np.unique(kept, axis=0):
                 rows = left[(kept == classes).all(axis=1)]
-                best[rows], share[rows] = self._among(
-                    tuple(classes.tolist()), lo[rows], hi[rows], sign, False
-                )
+                best[rows], share[rows] = self._among(tuple(classes.tolist()), lo[rows], hi[rows], sign, False)
             left = left[np.isnan(best[left])]
             if not len(left):
                 break

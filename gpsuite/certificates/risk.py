@@ -168,12 +168,8 @@ def _parse(description: dict[str, Any], path: Path) -> RiskCertificate:
     _require(set(bounds) == set(BOUNDS), f"the bounds are {' and '.join(BOUNDS)}")
     stated = RiskClaim(real(claim["delta"]), real(claim["gibbs_risk"]), real(claim["kl"]), bounds)
     _require(0.0 < stated.delta < 1.0, "delta is not a probability")
-    arrays = read_content(
-        path, description, {name: (np.float64, axes) for name, axes in ARRAYS[posterior].items()}
-    )
-    variance, noise, alpha, jitter = (
-        real(model[name]) for name in ("variance", "noise_variance", "alpha", "jitter")
-    )
+    arrays = read_content(path, description, {name: (np.float64, axes) for name, axes in ARRAYS[posterior].items()})
+    variance, noise, alpha, jitter = (real(model[name]) for name in ("variance", "noise_variance", "alpha", "jitter"))
     predictor = Predictor(posterior, variance, noise, alpha, jitter, arrays)
     _check(predictor, file_pair(path)[0])
     return RiskCertificate(rows, predictor, aim, stated)
@@ -183,9 +179,7 @@ def _check(predictor: Predictor, npz: Path) -> None:
     """Refuse numbers that are no posterior's and arrays that do not fit together."""
     arrays = predictor.arrays
     finite = all(np.isfinite(array).all() for array in arrays.values())
-    positive = (
-        predictor.variance > 0.0 and predictor.noise_variance > 0.0 and (arrays["lengthscales"] > 0.0).all()
-    )
+    positive = predictor.variance > 0.0 and predictor.noise_variance > 0.0 and (arrays["lengthscales"] > 0.0).all()
     inside = 0.0 <= predictor.alpha <= 1.0 and 0.0 <= predictor.jitter <= 1e-3
     M = len(arrays.get("inducing_inputs", [0]))
     fit = M > 0 and len(arrays["lengthscales"]) > 0

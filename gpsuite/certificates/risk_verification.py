@@ -57,9 +57,7 @@ TRUST = (
 )
 
 
-def verify_certificate(
-    path: Path, description: dict[str, Any], dataset: Dataset | None
-) -> tuple[int, list[str]]:
+def verify_certificate(path: Path, description: dict[str, Any], dataset: Dataset | None) -> tuple[int, list[str]]:
     """Check a risk certificate on its dataset.
 
     Args:
@@ -86,10 +84,7 @@ def verify_certificate(
         raise UnusableFileError(f"{path}: its accuracy goal is none in units of this target")
     kernel = np.append(predictor.arrays["lengthscales"], predictor.variance)
     if not on_grid(kernel):
-        return 1, [
-            f"{path}\trefuted",
-            "variance and lengthscales are not on the grid that the bound pays for",
-        ]
+        return 1, [f"{path}\trefuted", "variance and lengthscales are not on the grid that the bound pays for"]
     try:
         risk, least, kl = risk_and_kl(predictor, X, y, goal, epsilon, first)
     except UncheckableError as error:
@@ -115,20 +110,13 @@ def _faults(path: Path, claim: RiskClaim, own: RiskClaim, exact: bool) -> list[s
     Raises:
         UnusableFileError: if float64 alone cannot tell.
     """
-    found = {
-        "risk on the training rows": (claim.gibbs_risk, own.gibbs_risk),
-        "KL": (claim.kl, own.kl),
-    }
-    found |= {
-        NAMES[name]: (sign * claim.bounds[name], sign * own.bounds[name]) for name, sign in BOUNDS.items()
-    }
+    found = {"risk on the training rows": (claim.gibbs_risk, own.gibbs_risk), "KL": (claim.kl, own.kl)}
+    found |= {NAMES[name]: (sign * claim.bounds[name], sign * own.bounds[name]) for name, sign in BOUNDS.items()}
     excess = {name: (true - stated) / (1.0 + abs(true)) for name, (stated, true) in found.items()}
     wrong = [name for name, by in excess.items() if not by <= (LONG_TOLERANCE if exact else DOUBLE_TOLERANCE)]
     if wrong and not exact and max(excess.values()) <= UNDECIDED:
         raise UnusableFileError(f"{path}: too large for extended precision, and float64 does not decide it")
-    return [
-        f"{name}: {abs(found[name][0]):.10g} is stated, {abs(found[name][1]):.10g} is true" for name in wrong
-    ]
+    return [f"{name}: {abs(found[name][0]):.10g} is stated, {abs(found[name][1]):.10g} is true" for name in wrong]
 
 
 def _training_rows(
@@ -153,9 +141,7 @@ def _training_rows(
         )
     left = rows.count - math.ceil(rows.count * rows.test_share)
     if left < LEAST_ROWS:
-        raise UnusableFileError(
-            f"{path}: learns from {max(left, 0)} rows; the bound needs {LEAST_ROWS} or more"
-        )
+        raise UnusableFileError(f"{path}: learns from {max(left, 0)} rows; the bound needs {LEAST_ROWS} or more")
     train, _ = train_test_indices(rows.count, rows.test_share, rows.seed)
     shown = np.arange(len(dataset.X)) if rows.scaling == "all" else train
     X, _ = _standardised(dataset.X, shown)
@@ -207,9 +193,7 @@ def _words(certificate: RiskCertificate, shape: tuple[int, ...], scale: float, f
         SPARSE: f"sparse GP (alpha = {predictor.alpha:g}: 1 is FITC, 0 is VFE)",
         FREE_FORM: "sparse GP with a free-form posterior",
     }
-    inducing = (
-        "" if predictor.posterior == FULL else f", {len(predictor.arrays['inducing_inputs'])} inducing inputs"
-    )
+    inducing = "" if predictor.posterior == FULL else f", {len(predictor.arrays['inducing_inputs'])} inducing inputs"
     jitter = "" if predictor.posterior == FULL else f", jitter {predictor.jitter:g}"
     return [
         f"dataset\t{rows.dataset}, {rows.count} rows, {dimension} inputs, content {rows.content_hash}",

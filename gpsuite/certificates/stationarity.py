@@ -171,9 +171,7 @@ def _log_likelihood_derivatives(link: str, y: FloatArray, f: FloatArray) -> tupl
     return y * ratio, ratio * (ratio + y * f)
 
 
-def _covariance_residual(
-    model: PlainLatent, K: FloatArray, precision: FloatArray, unit: float
-) -> tuple[float, float]:
+def _covariance_residual(model: PlainLatent, K: FloatArray, precision: FloatArray, unit: float) -> tuple[float, float]:
     """Return the Frobenius norm of K^1/2 (R - R') K^1/2, and the size of the terms that cancel in it."""
     root = np.sqrt(precision)  # NaN for what is no precision
     B = np.eye(len(K)) + root[:, None] * K * root

@@ -52,9 +52,7 @@ class Level:
     reason: str
 
 
-def verify_certificate(
-    path: Path, description: dict[str, Any], dataset: Dataset | None
-) -> tuple[int, list[str]]:
+def verify_certificate(path: Path, description: dict[str, Any], dataset: Dataset | None) -> tuple[int, list[str]]:
     """Check a certificate of ranges.
 
     Args:
@@ -201,9 +199,7 @@ def _claim_words(claim: Claim, origin: Origin | None) -> str:
         if origin is not None:
             unit, offset, scale = "the target's units", origin.target_offset, origin.target_scale
         return f"no {name} in the region is {_claimed_ends(claim, scale, offset)} ({unit})"
-    names = [
-        f"class {each}" if origin is None else printable(origin.outputs[each]) for each in quantity.classes
-    ]
+    names = [f"class {each}" if origin is None else printable(origin.outputs[each]) for each in quantity.classes]
     if quantity.rival is None:
         return f"no probability of {names[0]} in the region is {_claimed_ends(claim)}"
     margin = _claimed_ends(claim, 2.0, -1.0)
@@ -249,9 +245,7 @@ def _region_words(region: StoredRegion, origin: Origin | None) -> Iterator[tuple
 
 def _free_inputs(region: StoredRegion, origin: Origin | None) -> list[str]:
     """Return the free inputs with their ends, in the dataset's units if they are known."""
-    names = (
-        [f"input {place}" for place in region.free] if origin is None else [*map(printable, origin.inputs)]
-    )
+    names = [f"input {place}" for place in region.free] if origin is None else [*map(printable, origin.inputs)]
     count = len(region.free)
     offset, scale = np.zeros(count), np.ones(count)
     if origin is not None:

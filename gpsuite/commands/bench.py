@@ -94,9 +94,7 @@ def bench_peers(results_dir: Path) -> int:
             file=sys.stderr,
         )
         rows.append(row)
-    return _finish(
-        results_dir, PEERS, [field.name for field in fields(PeerRow)], [asdict(row) for row in rows]
-    )
+    return _finish(results_dir, PEERS, [field.name for field in fields(PeerRow)], [asdict(row) for row in rows])
 
 
 def bench_large(results_dir: Path) -> int:

@@ -58,12 +58,7 @@ complete -c gpsuite -a '(gpsuite completion words (commandline -cp | string coll
 }
 
 FLAGS = ("force", "wait", "debug", "dataset.strict")
-CHOICES = {
-    "scale": SCALES,
-    "output": OUTPUTS,
-    "on_error": ON_ERROR,
-    **dict.fromkeys(FLAGS, ("true", "false")),
-}
+CHOICES = {"scale": SCALES, "output": OUTPUTS, "on_error": ON_ERROR, **dict.fromkeys(FLAGS, ("true", "false"))}
 OF_EXPERIMENTS = ("status", "compare", "publish", "recheck")
 
 

@@ -92,9 +92,7 @@ def _describe(words: Sequence[str]) -> int:
     reading = {key: text for key, text in settings.items() if key not in ("target", "inputs", "task")}
     tried = found.rows * len(found.columns) <= LARGEST_TRIED
     if not tried:
-        print(
-            "- the table is large: the commands below are not tried on it; a run says at once what it cannot take"
-        )
+        print("- the table is large: the commands below are not tried on it; a run says at once what it cannot take")
     for experiment, run in chosen:
         if run is not None:
             own = [f"dataset.{key}={text}" for key, text in {**run, **reading}.items()]
@@ -140,24 +138,10 @@ def _verify(chosen: Sequence[DatasetSpec], data_dir: Path, *, wanted: bool) -> i
     for spec in chosen:
         for state in verify(spec, data_dir):
             shown = f"{state.state} (optional)" if state.optional else state.state
-            cells: tuple[object, ...] = (
-                state.name,
-                shown,
-                state.path,
-                state.hash_kind,
-                state.expected,
-                state.found,
-            )
+            cells: tuple[object, ...] = (state.name, shown, state.path, state.hash_kind, state.expected, state.found)
             rows.append(dict(zip(COLUMNS, (spec.name, *cells), strict=True)))
         if not spec.files:
-            cells = (
-                "(embedded)",
-                "verified when loaded",
-                "",
-                "sha256 of the arrays",
-                spec.content_sha256,
-                "",
-            )
+            cells = ("(embedded)", "verified when loaded", "", "sha256 of the arrays", spec.content_sha256, "")
             rows.append(dict(zip(COLUMNS, (spec.name, *cells), strict=True)))
     show_table("files", rows)
     return 2 if any(row["state"] in bad or str(row["state"]).startswith("changed") for row in rows) else 0

@@ -81,13 +81,7 @@ def _meant(word: str, named: Collection[str]) -> list[str]:
 
 def dataset_lines(found: Sequence[Description]) -> Rows:
     """Return what a terminal shows of datasets: no addresses."""
-    columns = {
-        "name": "name",
-        "rows x inputs": "shape",
-        "task": "task",
-        "state": "state",
-        "licence": "licence",
-    }
+    columns = {"name": "name", "rows x inputs": "shape", "task": "task", "state": "state", "licence": "licence"}
     return [{column: getattr(row, name) for column, name in columns.items()} for row in found]
 
 
@@ -106,9 +100,7 @@ def _experiment(name: str, note: ExperimentNote, states: Mapping[str, str]) -> d
     }
 
 
-def _experiment_brief(
-    name: str, note: ExperimentNote, states: Mapping[str, str], scale: str
-) -> dict[str, Any]:
+def _experiment_brief(name: str, note: ExperimentNote, states: Mapping[str, str], scale: str) -> dict[str, Any]:
     missing = [each for each in note.data if states.get(each) == "missing"]
     data = f"missing: {', '.join(missing)}" if missing else ", ".join(note.data) or "none"
     cost = note.cost.get(scale, "")

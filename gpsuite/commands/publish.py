@@ -61,10 +61,7 @@ def _warn_of_changes(folder: Path) -> None:
     # nobody else can compute again what no commit holds
     git = (read_mapping(folder / RUN) or {}).get("git")
     if isinstance(git, dict) and git.get("dirty"):
-        print(
-            f"gpsuite: {visible(str(folder))}: computed from files with changes that no commit has",
-            file=sys.stderr,
-        )
+        print(f"gpsuite: {visible(str(folder))}: computed from files with changes that no commit has", file=sys.stderr)
 
 
 def _largest(folders: Sequence[Path]) -> list[Path]:

@@ -167,8 +167,7 @@ def _plain(request: Request[object], report: RunReport) -> dict[str, Any]:
         "answer": list(report.answer),
         "warnings": list(report.warnings),
         "failures": [
-            {"task": label, "reason": reason, "traceback": str(trace)}
-            for label, reason, trace in report.failures
+            {"task": label, "reason": reason, "traceback": str(trace)} for label, reason, trace in report.failures
         ],
         "files": [str(path) for path in _files(report.folder)],
     }

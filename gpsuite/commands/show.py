@@ -58,11 +58,7 @@ def _show(run: Sequence[str], request: Request[object], options: RunOptions) -> 
     missing = 0.0
     for task in plan_tasks(request, options.changed):
         stored = satisfies(store.get(task_key(task)), task.budget_seconds)
-        row: dict[str, Any] = {
-            "task": task.label,
-            "stored": "yes" if stored else "",
-            "seconds": f"{task.cost:.3g}",
-        }
+        row: dict[str, Any] = {"task": task.label, "stored": "yes" if stored else "", "seconds": f"{task.cost:.3g}"}
         rows.append(row)
         missing += 0.0 if stored else task.cost
     show_table("tasks", rows)

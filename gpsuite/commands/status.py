@@ -75,11 +75,7 @@ def _counts(folder: Path, store: RecordStore) -> dict[str, Any]:
         tables = "complete"
     else:
         tables = "run again to complete"
-    return {
-        "tasks": len(plan.tasks),
-        **{each: counts[each] for each in (*STATUSES, "missing")},
-        "tables": tables,
-    }
+    return {"tasks": len(plan.tasks), **{each: counts[each] for each in (*STATUSES, "missing")}, "tables": tables}
 
 
 def _read(read: Callable[[Path], T | None], path: Path) -> T | None:

@@ -13,9 +13,7 @@ SHORTEST = 8  # letters of a column that are never cut
 FOLDABLE = 1.3  # a table this much wider than the terminal is still readable with folded cells
 
 
-def show_table(
-    title: str, rows: Sequence[Mapping[str, Any]], brief: Sequence[Mapping[str, Any]] | None = None
-) -> None:
+def show_table(title: str, rows: Sequence[Mapping[str, Any]], brief: Sequence[Mapping[str, Any]] | None = None) -> None:
     """Print rows with the same columns; on a terminal `brief` instead, one line each, cut to its width."""
     if not rows:
         print(f"{title}: none")

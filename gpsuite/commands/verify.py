@@ -135,6 +135,4 @@ def _dataset(words: Sequence[str], task: Task) -> Dataset | None:
         if "experiment" not in error.fix:
             raise
         fault = str(error).splitlines()[0]
-        raise UserError(
-            f"{fault}\nthe certificate is about a {task}: give its dataset", key=error.key
-        ) from None
+        raise UserError(f"{fault}\nthe certificate is about a {task}: give its dataset", key=error.key) from None

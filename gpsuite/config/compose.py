@@ -128,8 +128,7 @@ def _refuse_model(experiment: str, groups: Mapping[str, str], entry: Experiment[
     key, taken = ("kernel", entry.kernels) if not foreign else (foreign[0], entry.model_keys)
     valid = "".join(f"\nvalid: model={fitting}" for fitting in fitting_models(experiment))
     raise UserError(
-        f"{name}: it says {key}={chosen[key]}, and {experiment} has only {', '.join(taken)}{valid}",
-        key="model",
+        f"{name}: it says {key}={chosen[key]}, and {experiment} has only {', '.join(taken)}{valid}", key="model"
     )
 
 
@@ -139,9 +138,7 @@ def _compose_files(experiment: str, groups: Mapping[str, str], entry: Experiment
     if "dataset" in groups and not entry.dataset_tasks and groups["dataset"] not in entry.variants:
         valid = f"\nvalid: {', '.join(entry.variants)}" if entry.variants else ""
         valid += "\nyour own table: gpsuite data describe FILE names the experiments that take it"
-        raise UserError(
-            f"dataset={groups['dataset']}: {experiment} has a fixed dataset{valid}", key="dataset"
-        )
+        raise UserError(f"dataset={groups['dataset']}: {experiment} has a fixed dataset{valid}", key="dataset")
     chosen = [f"{group}={name}" for group, name in groups.items() if group not in ("experiment", "method")]
     return compose_files(experiment, tuple(chosen))
 
@@ -172,14 +169,10 @@ def _refuse_foreign_methods(experiment: str, names: Sequence[str]) -> None:
         if name not in group_choices()["method"]:
             raise unknown_name("method", name, valid)
         if name not in valid:
-            raise UserError(
-                f"method={name}: not a method of {experiment}\nvalid: {', '.join(valid)}", key="method"
-            )
+            raise UserError(f"method={name}: not a method of {experiment}\nvalid: {', '.join(valid)}", key="method")
 
 
-def _sections(
-    entry: Experiment[Any], plain: Mapping[str, Any], names: Sequence[str]
-) -> dict[str, DictConfig]:
+def _sections(entry: Experiment[Any], plain: Mapping[str, Any], names: Sequence[str]) -> dict[str, DictConfig]:
     """Return typed sections: settings, run, model, dataset, and one per method."""
     run_names = {each.name for each in fields(RunSettings)}
     others = {*run_names, *FILE_ONLY, "method", "methods", "datasets"}
@@ -245,9 +238,7 @@ def valid_keys(sections: Mapping[str, DictConfig], entry: Experiment[Any]) -> li
     """Return every key the user may set for these sections, dotted: the experiment's own first."""
     names = {section: [str(leaf) for leaf in part] for section, part in sections.items()}
     keys = [*names["settings"], "experiment", *(["model"] if entry.model_keys else []), "parallel"]
-    keys += (
-        ["datasets"] if entry.several_datasets else ["dataset"] * bool(entry.dataset_tasks or entry.variants)
-    )
+    keys += ["datasets"] if entry.several_datasets else ["dataset"] * bool(entry.dataset_tasks or entry.variants)
     keys += ["method", "methods"] if entry.method_traits else []
     for name in names["run"]:
         node = sections["run"]._get_node(name)
@@ -322,13 +313,7 @@ def _refuse_dataset(composed: Composed, key: str, dataset: DatasetSpec | CsvSpec
 
 def _read_datasets(listed: Any, experiment: str) -> dict[str, DatasetSpec]:
     """Return name -> spec in the order of a list of datasets, or of a single name."""
-    names = (
-        list(map(str, listed))
-        if isinstance(listed, list | tuple)
-        else []
-        if listed is None
-        else [str(listed)]
-    )
+    names = list(map(str, listed)) if isinstance(listed, list | tuple) else [] if listed is None else [str(listed)]
     if not names:
         raise UserError("datasets=[]: name at least one dataset", key="datasets")
     if len(set(names)) < len(names):
@@ -368,9 +353,7 @@ def prepare_datasets(
     found: dict[str, PreparedDataset] = {}
     for name, spec in specs.items():
         try:
-            prepared = prepare(
-                spec, cache_dir=cache_dir, allow_stand_in=allow_stand_in, allow_absent=allow_absent
-            )
+            prepared = prepare(spec, cache_dir=cache_dir, allow_stand_in=allow_stand_in, allow_absent=allow_absent)
         except DataError as error:
             raise DataError(f"{error}{_without(name, specs)}", key="datasets") from error
         if prepared.absent:

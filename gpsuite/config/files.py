@@ -46,9 +46,7 @@ def _families(root: Path) -> dict[str, str]:
     for path in sorted((root / "method").glob("*/*.yaml")):
         family, name = path.parent.name, path.stem
         if name in found:
-            raise UserError(
-                f"method={name}: named twice, in conf/method/{found[name]} and {family}", key="method"
-            )
+            raise UserError(f"method={name}: named twice, in conf/method/{found[name]} and {family}", key="method")
         found[name] = family
     return found
 

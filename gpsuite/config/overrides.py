@@ -98,9 +98,7 @@ def expand_sweeps(words: Sequence[str], choices: Mapping[str, Sequence[str]]) ->
             columns.append([f"{key}={value}" for value in override.sweep_string_iterator()])
     if math.prod(map(len, columns)) > MOST_RUNS:
         swept = {column[0].partition("=")[0]: len(column) for column in columns if len(column) > 1}
-        raise _too_many(
-            ", ".join(f"{key} ({count} values)" for key, count in swept.items()), next(iter(swept))
-        )
+        raise _too_many(", ".join(f"{key} ({count} values)" for key, count in swept.items()), next(iter(swept)))
     return [list(run) for run in itertools.product(*columns)]
 
 
@@ -120,9 +118,7 @@ def _check_range(key: str, text: str, value: Any) -> None:
 
 
 def _too_many(what: str, key: str) -> UserError:
-    return UserError(
-        f"{what}: more than {MOST_RUNS} runs, the most that -m may start; sweep fewer values", key=key
-    )
+    return UserError(f"{what}: more than {MOST_RUNS} runs, the most that -m may start; sweep fewer values", key=key)
 
 
 def _globbed(key: str, glob: Any, choices: Mapping[str, Sequence[str]]) -> list[str]:
@@ -146,8 +142,7 @@ def _split(word: str) -> tuple[str, str]:
     bare = key.lstrip("+~")
     if word.startswith("~") and bare:
         raise UserError(
-            f"{word}: settings cannot be deleted; leave {bare} out for its default, or write {bare}=VALUE",
-            key=bare,
+            f"{word}: settings cannot be deleted; leave {bare} out for its default, or write {bare}=VALUE", key=bare
         )
     if word.startswith("+") and bare:
         raise UserError(
@@ -212,6 +207,5 @@ def _in_brief(keys: Sequence[str]) -> list[str]:
         head, dot, leaf = key.partition(".")
         parts.setdefault(f"{head}." if dot else key, []).append(leaf)
     return [
-        f"{name}{{{','.join(leaves)}}}" if len(leaves) > 1 else f"{name}{leaves[0]}"
-        for name, leaves in parts.items()
+        f"{name}{{{','.join(leaves)}}}" if len(leaves) > 1 else f"{name}{leaves[0]}" for name, leaves in parts.items()
     ]

@@ -73,9 +73,7 @@ def experiment_name(overrides: Overrides) -> str:
     """Return the experiment's name; a UserError if none was given."""
     if "experiment" not in overrides.groups:
         names = ", ".join(group_choices()["experiment"])
-        raise UserError(
-            f"experiment: missing; say which with experiment=NAME\nvalid: {names}", key="experiment"
-        )
+        raise UserError(f"experiment: missing; say which with experiment=NAME\nvalid: {names}", key="experiment")
     return overrides.groups["experiment"]
 
 
@@ -91,8 +89,7 @@ def _prepare(composed: Composed, where: Mapping[str, Any]) -> PreparedDataset | 
         targets = prepared.spec["target"]
         if len(targets) > 1:
             raise DataError(
-                f"dataset.target=[{', '.join(targets)}]: {composed.experiment} learns one target\n"
-                "name one of them:",
+                f"dataset.target=[{', '.join(targets)}]: {composed.experiment} learns one target\nname one of them:",
                 key="dataset.target",
                 fix={"dataset.target": targets[0]},
             )

@@ -105,19 +105,12 @@ def describe(conf_dir: Path, cache_dir: Path) -> list[Description]:
 
 def _describe(spec: Spec, cache_dir: Path) -> Description:
     if isinstance(spec, CsvSpec):
-        task, shape, state, where = (
-            spec.task or "any",
-            "any",
-            "user file",
-            "dataset.path=FILE dataset.target=COLUMN",
-        )
+        task, shape, state, where = (spec.task or "any", "any", "user file", "dataset.path=FILE dataset.target=COLUMN")
     else:
         task, shape = spec.task, f"{spec.rows} x {spec.n_inputs}"
         found = [locate(spec, file, cache_dir) for file in spec.files]
         present = [path for path in found if path is not None]
-        absent = [
-            file for file, path in zip(spec.files, found, strict=True) if not file.optional and path is None
-        ]
+        absent = [file for file, path in zip(spec.files, found, strict=True) if not file.optional and path is None]
         if spec.embedded:
             state, where = "embedded", "in the installed packages"
         elif not absent:

@@ -36,9 +36,7 @@ _XZ_MAGIC = b"\xfd7zXZ\x00"
 _SETTLED_NS = 2_000_000_000
 
 Hashes: TypeAlias = tuple[str, str]  # of the stored bytes and of their uncompressed content
-Stamp: TypeAlias = tuple[
-    str | int, ...
-]  # kind of hash, size, times of modification and of status change, inode
+Stamp: TypeAlias = tuple[str | int, ...]  # kind of hash, size, times of modification and of status change, inode
 Known: TypeAlias = dict[str, tuple[Stamp, Hashes]]
 
 _known: Known = {}  # absolute path -> what this process has read
@@ -264,9 +262,7 @@ def _unchanged(spec: DatasetSpec, cache_dir: Path) -> list[FileState]:
     return states
 
 
-def _states(
-    spec: DatasetSpec, cache_dir: Path, hashes_of: Callable[[FileSpec, Path], Hashes]
-) -> list[FileState]:
+def _states(spec: DatasetSpec, cache_dir: Path, hashes_of: Callable[[FileSpec, Path], Hashes]) -> list[FileState]:
     found = [(file, locate(spec, file, cache_dir)) for file in spec.files]
     return [_state(file, path, hashes_of(file, path) if path else ()) for file, path in found]
 
@@ -285,9 +281,7 @@ def _read(spec: DatasetSpec, path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise DataError(
-            f"dataset={spec.name}: cannot read {path}: {error.strerror}", key="dataset"
-        ) from error
+        raise DataError(f"dataset={spec.name}: cannot read {path}: {error.strerror}", key="dataset") from error
 
 
 def _download(spec: DatasetSpec, file: FileSpec, cache_dir: Path, timeout: float) -> Path:
@@ -345,9 +339,7 @@ def _try_url(spec: DatasetSpec, file: FileSpec, url: str, folder: Path, timeout:
     except requests.exceptions.RequestException as error:
         return _network_reason(error, timeout)
     except OSError as error:
-        raise DataError(
-            f"dataset={spec.name}: cannot write to {folder}: {error.strerror}", key="dataset"
-        ) from error
+        raise DataError(f"dataset={spec.name}: cannot write to {folder}: {error.strerror}", key="dataset") from error
     return None
 
 

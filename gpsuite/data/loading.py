@@ -20,16 +20,7 @@ from gpsuite.data.catalogue import shipped_conf_dir, with_shared_files
 from gpsuite.data.dataset import Dataset, Task
 from gpsuite.data.files import changed_error, check, read_verified, require
 from gpsuite.data.sources import get_loader
-from gpsuite.data.spec import (
-    STAND_IN_PREFIX,
-    CsvSpec,
-    DatasetSpec,
-    Spec,
-    content_hash,
-    from_plain,
-    json_hash,
-    to_plain,
-)
+from gpsuite.data.spec import STAND_IN_PREFIX, CsvSpec, DatasetSpec, Spec, content_hash, from_plain, json_hash, to_plain
 from gpsuite.data.table.read import read_csv, read_resolved
 from gpsuite.errors import DataError, MissingDataError
 from gpsuite.seeds import stream
@@ -94,9 +85,7 @@ def _labels(scores: FloatArray) -> FloatArray:
 
 
 _FORMAT = 1
-_INDEX = (
-    "parsed.json"  # states the SHA-256 of each array's file and of itself; what does not fit is written again
-)
+_INDEX = "parsed.json"  # states the SHA-256 of each array's file and of itself; what does not fit is written again
 
 
 def parsed_folder(cache_dir: Path, content: str) -> Path:
@@ -290,14 +279,7 @@ def _prepare_csv(spec: CsvSpec, default_task: Task) -> PreparedDataset:
     if dataset.safety is not None and resolved.candidates is not None:
         plain["candidates"] = str(typed_path(resolved.candidates).absolute())
     return PreparedDataset(
-        spec.name,
-        dataset.task,
-        len(dataset.X),
-        dataset.content_hash,
-        False,
-        plain,
-        {},
-        notes=dataset.notes,
+        spec.name, dataset.task, len(dataset.X), dataset.content_hash, False, plain, {}, notes=dataset.notes
     )
 
 
@@ -357,9 +339,7 @@ def _load_files(spec: DatasetSpec, prepared: PreparedDataset) -> Dataset:
     if known is not None:
         return known
     files = {file.name: file for file in spec.files}
-    dataset = get_loader(spec.loader)(
-        spec, lambda name: read_verified(spec, files[name], Path(prepared.paths[name]))
-    )
+    dataset = get_loader(spec.loader)(spec, lambda name: read_verified(spec, files[name], Path(prepared.paths[name])))
     if parsed is not None:
         write_parsed(dataset, parsed)
     return dataset

@@ -223,9 +223,7 @@ def _build(kind: Any, values: Mapping[str, Any], where: str) -> Any:
     allowed = [item.name for item in fields(kind)]
     for key in values:
         if key not in allowed:
-            raise DataError(
-                f"{where}.{key}: unknown key{nearest(key, allowed)}\nvalid: {', '.join(allowed)}", key
-            )
+            raise DataError(f"{where}.{key}: unknown key{nearest(key, allowed)}\nvalid: {', '.join(allowed)}", key)
     spec = kind(**values)
     if kind is not CsvSpec:  # the user's part of a CsvSpec may still be open; its loader asks for it
         absent = [name for name in allowed if getattr(spec, name) == MISSING]

@@ -121,9 +121,7 @@ def run_serial(
         yield from execute_group(tasks, threads, send, states)
 
 
-def run_pool(
-    groups: Sequence[Group], pool: WorkerPool, threads: int, local: Local | None = None
-) -> Iterator[Record]:
+def run_pool(groups: Sequence[Group], pool: WorkerPool, threads: int, local: Local | None = None) -> Iterator[Record]:
     """Run groups in a pool and yield their records, in any order.
 
     Local workers store each record as its task ends; it is yielded then. Other workers return a group's together.
@@ -167,9 +165,7 @@ def _submit(pool: WorkerPool, tasks: Group, threads: int, local: Local | None) -
     return pool.submit(execute_group_here, tasks, threads, *shared)
 
 
-def _after_death(
-    attempt: _Attempt, ended: Collection[str], *, known: bool
-) -> tuple[list[_Attempt], list[Record]]:
+def _after_death(attempt: _Attempt, ended: Collection[str], *, known: bool) -> tuple[list[_Attempt], list[Record]]:
     """Return what of a group runs again after its worker died, and the error record of a task that is given up.
 
     If it is `known` which tasks ended, the first of the others was running. Otherwise each must run without the others.
@@ -186,9 +182,7 @@ def _after_death(
     return [_Attempt(left[1:])] if left[1:] else [], [failure(left[0], reason)]
 
 
-def _next_attempts(
-    queue: deque[_Attempt], suspects: deque[_Attempt], flying: int, workers: int
-) -> Iterator[_Attempt]:
+def _next_attempts(queue: deque[_Attempt], suspects: deque[_Attempt], flying: int, workers: int) -> Iterator[_Attempt]:
     if suspects:
         if not flying:
             yield suspects.popleft()

@@ -122,9 +122,7 @@ class DaskPool:
                 more = f"\n{len(others)} other workers differ too" if others else ""
                 raise UserError(f"{KEY}={self._address}: {first}{more}", key=KEY)
             if time.monotonic() > end:
-                raise UserError(
-                    f"{KEY}={self._address}: the scheduler has no workers; start some first", key=KEY
-                )
+                raise UserError(f"{KEY}={self._address}: the scheduler has no workers; start some first", key=KEY)
             time.sleep(LOOK_SECONDS / 10)
 
     def _serve(self) -> None:
@@ -214,9 +212,7 @@ class DaskPool:
         return error
 
     def _ended(self, why: str) -> str:
-        return (
-            f"{KEY}={self._address}: {why}\nwhat was computed is stored; run the same command again to resume"
-        )
+        return f"{KEY}={self._address}: {why}\nwhat was computed is stored; run the same command again to resume"
 
     def _fail_all(self, failure: BaseException) -> None:
         jobs = [job for job, _ in self._flying.values()]
@@ -232,9 +228,7 @@ def connect(address: str) -> Any:
     try:
         from distributed import Client
     except ImportError as error:
-        raise UserError(
-            "parallel=dask needs the extra: pip install 'gpsuite[cluster]'", key="parallel"
-        ) from error
+        raise UserError("parallel=dask needs the extra: pip install 'gpsuite[cluster]'", key="parallel") from error
     for name in ("distributed", "distributed.client"):  # long on lost connections; we say it in a line
         logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
@@ -270,9 +264,7 @@ def _difference(ours: Mapping[str, str], theirs: Mapping[str, str] | Exception) 
     if isinstance(theirs, Exception):
         return f"no answer: {theirs}"
     return ", ".join(
-        f"{name} {theirs[name]} (here {value})"
-        for name, value in ours.items()
-        if theirs.get(name, value) != value
+        f"{name} {theirs[name]} (here {value})" for name, value in ours.items() if theirs.get(name, value) != value
     )
 
 

@@ -92,8 +92,7 @@ def locked(folder: Path, *, wait: bool) -> Iterator[None]:
         ) from None
     except OSError as error:
         raise ResultsError(
-            f"results_dir: cannot write {folder}: {error.strerror or error}\n"
-            "choose another place with results_dir=DIR",
+            f"results_dir: cannot write {folder}: {error.strerror or error}\nchoose another place with results_dir=DIR",
             key="results_dir",
         ) from error
     try:
@@ -180,9 +179,7 @@ def pack_run(experiment: str, plan: Path, results_dir: Path) -> bytes:
             raise ResultsError(fault, key=str(plan))
         stored[task.key] = found
     import_family(experiment)
-    names = EXPERIMENTS.get(experiment).published(
-        [check_record(*pair, partly=True) for pair in stored.items()]
-    )
+    names = EXPERIMENTS.get(experiment).published([check_record(*pair, partly=True) for pair in stored.items()])
     return pack(
         StoredRecord(each.fields, {name: array for name, array in each.arrays.items() if name in kept})
         for each, kept in zip(stored.values(), names, strict=True)

@@ -73,10 +73,7 @@ class Reporter:
 
 def spending(budget: Budget) -> str:
     """Return in words what a budget has spent, and the best objective value if one is known."""
-    kinds = (
-        ("evaluations", budget.spent_evaluations, budget.evaluations),
-        ("boxes", budget.spent_boxes, budget.boxes),
-    )
+    kinds = (("evaluations", budget.spent_evaluations, budget.evaluations), ("boxes", budget.spent_boxes, budget.boxes))
     parts = [
         f"{spent} {kind}" if allowed is None else f"{spent} of {allowed} {kind}"
         for kind, spent, allowed in kinds
@@ -279,9 +276,7 @@ class BarProgress(Progress):
 
     def _update(self) -> None:
         tally = self._tally
-        self._bar.update(
-            self._task, completed=tally.completed, ended=tally.ended, left=tally.left, last=self._last
-        )
+        self._bar.update(self._task, completed=tally.completed, ended=tally.ended, left=tally.left, last=self._last)
 
     def _shown(self) -> Group:
         from rich.console import Group

@@ -105,12 +105,7 @@ def level(difference: float, tolerance: float) -> str:
 
 def _differences(published: Record, ours: Record, least: float) -> Iterator[tuple[str, int, float, str]]:
     """Yield name, how many numbers, their largest relative difference, and both values of a single one."""
-    yield (
-        "status",
-        1,
-        0.0 if published.status == ours.status else math.inf,
-        f" {published.status} / {ours.status}",
-    )
+    yield ("status", 1, 0.0 if published.status == ours.status else math.inf, f" {published.status} / {ours.status}")
     for name in {**published.metrics, **ours.metrics}:
         if not any(word in name for word in EFFORT):
             value, other = published.metrics.get(name), ours.metrics.get(name)
@@ -251,9 +246,7 @@ def draw(runs: Sequence[PublishedRun], sample: int, seed: int) -> list[tuple[Pub
     return chosen
 
 
-def plan_recheck(
-    chosen: Sequence[tuple[PublishedRun, str]], read: Reader
-) -> tuple[list[Due], list[Rechecked]]:
+def plan_recheck(chosen: Sequence[tuple[PublishedRun, str]], read: Reader) -> tuple[list[Due], list[Rechecked]]:
     """Return the chosen records that can be computed again, and the others with the reason."""
     plans: dict[str, dict[str, Task[object]]] = {}
     due, unchecked = [], []

@@ -258,9 +258,7 @@ def _missing(
 ) -> list[Task[object]]:
     first = dict(zip(reversed(keys), reversed(tasks), strict=True))  # a plan may name a computation twice
     return [
-        task
-        for key, task in reversed(first.items())
-        if force or not satisfies(store.get(key), task.budget_seconds)
+        task for key, task in reversed(first.items()) if force or not satisfies(store.get(key), task.budget_seconds)
     ]
 
 
@@ -406,9 +404,7 @@ def _said(summary: Summary) -> dict[str, Any]:
 
 def _failures(records: Sequence[Record], store: RecordStore) -> list[tuple[str, str, Path]]:
     return [
-        (record.label, record.reason, store.traceback_path(record.key))
-        for record in records
-        if record.status == ERROR
+        (record.label, record.reason, store.traceback_path(record.key)) for record in records if record.status == ERROR
     ]
 
 

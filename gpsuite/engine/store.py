@@ -79,9 +79,7 @@ class Archive:
         fields = self._fields.get(key)
         if fields is None:
             return None
-        return StoredRecord(
-            fields, {name: self._arrays[f"{key}/{name}"] for name in self._names.get(key, ())}
-        )
+        return StoredRecord(fields, {name: self._arrays[f"{key}/{name}"] for name in self._names.get(key, ())})
 
     @property
     def keys(self) -> list[str]:
@@ -141,9 +139,7 @@ def require_storable(outcome: Outcome) -> None:
     """
     for name, value in outcome.metrics.items():
         if not isinstance(value, (bool, int, float, str, type(None))):
-            raise TypeError(
-                f"metric {name}={value!r}: {type(value).__name__} cannot be stored, only plain numbers"
-            )
+            raise TypeError(f"metric {name}={value!r}: {type(value).__name__} cannot be stored, only plain numbers")
     for name, array in outcome.arrays.items():
         if np.asarray(array).dtype.hasobject:
             raise TypeError(f"array {name}: a record's array cannot hold Python objects")
@@ -308,9 +304,7 @@ class RecordStore:
         except DamagedRecordError as error:
             self._tell(key, f"{path}: damaged record, counts as missing: {error}")
         except Exception as error:  # damage raises a dozen kinds, from zlib.error to MemoryError
-            self._tell(
-                key, f"{path}: damaged record, counts as missing: it cannot be read ({_reason(error)})"
-            )
+            self._tell(key, f"{path}: damaged record, counts as missing: it cannot be read ({_reason(error)})")
         return None
 
     def _stored(self, key: str) -> StoredRecord | None:
@@ -339,9 +333,7 @@ class RecordStore:
             with np.load(io.BytesIO(read_bytes(path)), allow_pickle=False) as stored:
                 return {name: stored[name] for name in stored.files}
         except Exception as error:
-            raise DamagedRecordError(
-                f"its arrays in {path.name} cannot be read ({_reason(error)})"
-            ) from error
+            raise DamagedRecordError(f"its arrays in {path.name} cannot be read ({_reason(error)})") from error
 
     def _tell(self, what: str, text: str) -> None:
         if what not in self._told:

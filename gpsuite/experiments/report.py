@@ -23,14 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-DONE, BUDGET, INFEASIBLE, DIVERGED, ERROR, SKIPPED = (
-    "done",
-    "budget",
-    "infeasible",
-    "diverged",
-    "error",
-    "skipped",
-)
+DONE, BUDGET, INFEASIBLE, DIVERGED, ERROR, SKIPPED = ("done", "budget", "infeasible", "diverged", "error", "skipped")
 STATUSES = (DONE, BUDGET, INFEASIBLE, DIVERGED, ERROR, SKIPPED)
 WARNINGS_APART = " | "
 USABLE = (DONE, BUDGET)  # records whose metrics enter tables and figures
@@ -186,9 +179,7 @@ class Report(Generic[S_co]):
         """Return the usable records, in the plan's order: those whose axes have these values."""
         return [record for record in self.planned if record.usable and record.matches(**axes)]
 
-    def table(
-        self, frame: pd.DataFrame, name: str, caption: str, labels: Mapping[str, str] | None = None
-    ) -> None:
+    def table(self, frame: pd.DataFrame, name: str, caption: str, labels: Mapping[str, str] | None = None) -> None:
         """Write a table, the note behind its caption; columns that are metrics get their headings from the registry.
 
         Args:
@@ -231,9 +222,7 @@ class Report(Generic[S_co]):
         shared = ""
         if workers and name.endswith("_timing"):
             count = f"{len(workers)} of {len(self.planned)}"
-            shared = (
-                f"{count} tasks shared the machine among {max(workers):g} processes: no comparable seconds"
-            )
+            shared = f"{count} tasks shared the machine among {max(workers):g} processes: no comparable seconds"
         return "; ".join(text for text in (self.note, shared) if text)
 
     def _note(self, folder: str, name: str) -> None:

@@ -54,9 +54,7 @@ class OneOf:
         """Raise `UserError`, with the nearest valid name, unless the value is one of the names."""
         names = list(self.names() if callable(self.names) else self.names)
         if value not in names:
-            raise UserError(
-                f"{key}={value}: unknown {key}{nearest(value, names)}\nvalid: {', '.join(names)}", key=key
-            )
+            raise UserError(f"{key}={value}: unknown {key}{nearest(value, names)}\nvalid: {', '.join(names)}", key=key)
 
 
 def one_of(names: Iterable[str] | Callable[[], Iterable[str]]) -> OneOf:

@@ -64,12 +64,8 @@ def take(kind: Callable[..., Kind], settings: object, **own: Any) -> Kind:
         TypeError: if a field without a default is neither given nor a setting, or a given name is no field.
     """
     named_fields = [each.name for each in fields(cast("type[Any]", kind)) if each.init]
-    found = {
-        name: getattr(settings, name) for name in named_fields if name not in own and hasattr(settings, name)
-    }
-    return kind(
-        **{name: tuple(value) if isinstance(value, list) else value for name, value in found.items()}, **own
-    )
+    found = {name: getattr(settings, name) for name in named_fields if name not in own and hasattr(settings, name)}
+    return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in found.items()}, **own)
 
 
 def plain(value: object) -> Json:

@@ -38,9 +38,7 @@ def split_radius(errors: FloatArray, coverage: float) -> float:
     return float(ordered[rank - 1]) if rank <= len(ordered) else math.inf
 
 
-def jackknife_plus(
-    errors: FloatArray, predictions: FloatArray, coverage: float
-) -> tuple[FloatArray, FloatArray]:
+def jackknife_plus(errors: FloatArray, predictions: FloatArray, coverage: float) -> tuple[FloatArray, FloatArray]:
     """Return lower and upper ends [B] of intervals that hold a new target with this probability or more.
 
     With a = (1 - coverage) / 2: the floor(a (n + 1))-th smallest of mu_-i(x) - R_i and the
@@ -106,9 +104,7 @@ class LeaveOneOut:
     errors: FloatArray
 
     @classmethod
-    def fit(
-        cls, X: FloatArray, y: FloatArray, rows: IntArray, kernel: str, found: Hyperparameters
-    ) -> LeaveOneOut:
+    def fit(cls, X: FloatArray, y: FloatArray, rows: IntArray, kernel: str, found: Hyperparameters) -> LeaveOneOut:
         """Compute the models without each of some rows.
 
         mu_-i(x) = k(x)'(alpha - (alpha_i / C_ii) C e_i), C = (K + noise)^-1.

@@ -63,11 +63,7 @@ class CholeskyFactor:
         return 2.0 * float(np.sum(np.log(np.diagonal(self.lower))))
 
 
-def stable_cholesky(
-    matrix: FloatArray,
-    *,
-    jitters: Sequence[float] = JITTER_LADDER,
-) -> CholeskyFactor:
+def stable_cholesky(matrix: FloatArray, *, jitters: Sequence[float] = JITTER_LADDER) -> CholeskyFactor:
     """Factorise a symmetric matrix, adding the smallest jitter of the ladder that makes it possible.
 
     Only one triangle is read, as LAPACK does; the other is taken to be its mirror image.

@@ -22,14 +22,7 @@ from scipy.optimize import Bounds
 
 from gpsuite.arrays import BoolArray, FloatArray
 from gpsuite.budget import Budget
-from gpsuite.models.search import (
-    BudgetEndedError,
-    Minimum,
-    Objective,
-    RecordedLoss,
-    StartNotFiniteError,
-    StepRules,
-)
+from gpsuite.models.search import BudgetEndedError, Minimum, Objective, RecordedLoss, StartNotFiniteError, StepRules
 
 HISTORY = 100
 # Pairs from which on a diagonal is learnt.
@@ -195,9 +188,7 @@ def minimise_on_grid(objective: Objective, start: FloatArray, budget: Budget) ->
     try:
         first = evaluated(search.evaluate, grid.point(start), grid)
         assert first is not None, "a recorded loss is finite everywhere but at the start"
-        for at in descend(
-            search.evaluate, first, Bounds(-nowhere, nowhere), InverseHessian(D), lambda _: D, grid
-        ):
+        for at in descend(search.evaluate, first, Bounds(-nowhere, nowhere), InverseHessian(D), lambda _: D, grid):
             search.count_iteration(at.point)
     except BudgetEndedError as ended:
         return search.minimum("budget", str(ended))
@@ -213,12 +204,7 @@ def _free(at: Evaluation, box: Bounds) -> BoolArray:
 
 
 def _step(
-    objective: Objective,
-    at: Evaluation,
-    box: Bounds,
-    inverse: InverseHessian,
-    free: BoolArray,
-    grid: Grid | None,
+    objective: Objective, at: Evaluation, box: Bounds, inverse: InverseHessian, free: BoolArray, grid: Grid | None
 ) -> Evaluation | None:
     """Return the end of a line search, or None if there is no descent."""
     direction = -inverse.product(free * at.gradient) * free
@@ -231,12 +217,7 @@ def _step(
 
 
 def _line_search(
-    objective: Objective,
-    at: Evaluation,
-    box: Bounds,
-    direction: FloatArray,
-    first: float,
-    grid: Grid | None,
+    objective: Objective, at: Evaluation, box: Bounds, direction: FloatArray, first: float, grid: Grid | None
 ) -> Evaluation | None:
     """Return a point of the clipped line that meets the weak Wolfe conditions, or the last one low enough; or None."""
     low, high, length = 0.0, math.inf, first

@@ -77,9 +77,7 @@ def expanded(lengthscales: tuple[float, ...] | FloatArray, input_dim: int) -> Fl
     """
     given = np.asarray(lengthscales, dtype=np.float64).ravel()
     if given.size not in (1, input_dim):
-        raise ValueError(
-            f"{given.size} lengthscales given for D={input_dim} inputs; allowed: 1 or {input_dim}"
-        )
+        raise ValueError(f"{given.size} lengthscales given for D={input_dim} inputs; allowed: 1 or {input_dim}")
     if not all(math.isfinite(value) and value > 0.0 for value in given):
         raise ValueError("lengthscales must be positive and finite")
     return np.array(np.broadcast_to(given, (input_dim,)))

@@ -153,24 +153,12 @@ class RecordedLoss:
         """Return the best so far, and that the search ended in this way."""
         point, loss = (self._start, math.inf) if self.best is None else (self.best.point, self.best.loss)
         return Minimum(
-            point,
-            loss,
-            status,
-            reason,
-            self.evaluations,
-            self.iterations,
-            message,
-            stalled,
-            tuple(self.failures),
+            point, loss, status, reason, self.evaluations, self.iterations, message, stalled, tuple(self.failures)
         )
 
 
 def minimise(
-    objective: Objective,
-    start: FloatArray,
-    budget: Budget,
-    box: Bounds | None = None,
-    rules: StepRules = SCIPY_RULES,
+    objective: Objective, start: FloatArray, budget: Budget, box: Bounds | None = None, rules: StepRules = SCIPY_RULES
 ) -> Minimum:
     """Run L-BFGS-B until it converges or the budget ends; the start is always evaluated."""
     search = RecordedLoss(objective, budget, rules)

@@ -8,14 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gpsuite.errors import ResultsError
-from gpsuite.reporting.comparison import (
-    DECIDED,
-    ComparisonRow,
-    PaperValue,
-    not_run,
-    read_comparison,
-    read_paper_values,
-)
+from gpsuite.reporting.comparison import DECIDED, ComparisonRow, PaperValue, not_run, read_comparison, read_paper_values
 from gpsuite.reporting.files import as_number, list_folder, present, read_mapping
 
 SCALES = ("paper", "quick", "smoke")  # best first

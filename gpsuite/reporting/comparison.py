@@ -90,8 +90,7 @@ class Statistic:
     def of(cls, name: str, estimate: Estimate, unit: str = "", note: str = "") -> Statistic:
         """Return an estimate under a name; an infinite error or end of its interval stays empty."""
         error, low, high = (
-            number if math.isfinite(number) else None
-            for number in (estimate.error, estimate.low, estimate.high)
+            number if math.isfinite(number) else None for number in (estimate.error, estimate.low, estimate.high)
         )
         return cls(name, estimate.value, error, estimate.n, low, high, estimate.interval, unit, note)
 
@@ -157,9 +156,7 @@ class Criterion:
             return f"each of {len(self.values)} within {self.tolerance:.4g}"
         if self.value is not None:
             low, high = self.value - self.tolerance, self.value + self.tolerance
-            return (
-                f"{_digits(low)} to {_digits(high)}" if self.tolerance else f"{_digits(self.value)} exactly"
-            )
+            return f"{_digits(low)} to {_digits(high)}" if self.tolerance else f"{_digits(self.value)} exactly"
         return "in all cells" if self.kind == "all_of" else "no test"
 
 
@@ -270,9 +267,7 @@ def not_run(entry: PaperValue, why: str) -> ComparisonRow:
 
 def _compare_each(entry: PaperValue, ours: Statistic) -> ComparisonRow:
     if len(ours.repetitions) != len(entry.test.values):
-        return _lost(
-            entry, ours, f"ours has {len(ours.repetitions)} repetitions, not {len(entry.test.values)}"
-        )
+        return _lost(entry, ours, f"ours has {len(ours.repetitions)} repetitions, not {len(entry.test.values)}")
     if not all(map(math.isfinite, ours.repetitions)):
         return _lost(entry, ours, "ours could not be computed")
     verdict, difference, counted = judge_each(entry.test, ours.repetitions)
@@ -449,10 +444,7 @@ def _entry(entry: object, paper: str, rules: str) -> PaperValue:
     for key in _TEXTS:
         if not isinstance(entry.get(key), str) or not entry[key].strip():
             raise ValueError(f"{key} must be a text that is not empty (numbers in quotes)")
-    said = {
-        "rules": entry.get("rules", rules),
-        **{key: entry.get(key, "") for key in ("condition", "remark")},
-    }
+    said = {"rules": entry.get("rules", rules), **{key: entry.get(key, "") for key in ("condition", "remark")}}
     for key, text in said.items():
         if not isinstance(text, str):
             raise ValueError(f"{key} must be a text")

@@ -65,11 +65,7 @@ class Drawing:
             ax.set_ylabel(y)
 
     def legend(
-        self,
-        where: Literal["above", "below"] = "above",
-        columns: int = 3,
-        title: str = "",
-        rows: slice = slice(None),
+        self, where: Literal["above", "below"] = "above", columns: int = 3, title: str = "", rows: slice = slice(None)
     ) -> None:
         """Draw one legend outside the axes, for all or some rows of them, each label once."""
         shown: dict[str, Any] = {}

@@ -6,13 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpsuite.reporting.catalogue import (
-    ExperimentNote,
-    PaperNote,
-    method_titles,
-    read_experiments,
-    read_papers,
-)
+from gpsuite.reporting.catalogue import ExperimentNote, PaperNote, method_titles, read_experiments, read_papers
 from gpsuite.reporting.collect import PUBLISHED, collect_comparisons, find_runs
 from gpsuite.reporting.comparison import DECIDED, ComparisonRow, Verdict, read_paper_values
 from gpsuite.reporting.errata import NAME as ERRATA
@@ -69,13 +63,9 @@ class _Experiment:
             return f"`{self.name}` was not run"
         parts = [run for run in self.runs if run.run.tag and run.left_out and not run.study]
         held = [run for run in self.runs if not run.run.tag] or parts
-        left = [
-            text for text in (held[0].left_out if held else ()) if all(text in run.left_out for run in held)
-        ]
+        left = [text for text in (held[0].left_out if held else ()) if all(text in run.left_out for run in held)]
         named = {"partial runs": parts, "with other settings": [run for run in self.runs if run.study]}
-        tags = [
-            f"{what} {', '.join(f'`{run.run.tag}`' for run in runs)}" for what, runs in named.items() if runs
-        ]
+        tags = [f"{what} {', '.join(f'`{run.run.tag}`' for run in runs)}" for what, runs in named.items() if runs]
         told = [*left, *tags]
         return f"`{self.name}`: {'; '.join(told) or 'not finished'}"
 
@@ -102,9 +92,7 @@ def gallery_text(root: Path, conf_dir: Path) -> str:
     known = read_experiments(conf_dir)
     sections = read_sections(root, conf_dir, known)
     best = [item for item in collect_comparisons(root, conf_dir) if not item.problem]
-    cards = paper_cards(
-        read_papers(conf_dir), read_paper_values(conf_dir), best, sections, joint_figures(root), known
-    )
+    cards = paper_cards(read_papers(conf_dir), read_paper_values(conf_dir), best, sections, joint_figures(root), known)
     lines = [_HEAD]
     if present(root / f"{OVERVIEW}.png"):
         lines += [f"![one panel a guarantee]({OVERVIEW}.png)", ""]
@@ -154,10 +142,7 @@ def _paper(gallery: _Gallery, known: Mapping[str, ExperimentNote], root: Path) -
     card = gallery.card
     lines = [f"## {card.note.title}", "", f"{card.note.authors}, {card.note.venue}. {card.note.sentence}", ""]
     if present(root / card.family / NOTES):
-        lines += [
-            f"What was measured, and what was not reproduced and why: [notes]({card.family}/{NOTES}).",
-            "",
-        ]
+        lines += [f"What was measured, and what was not reproduced and why: [notes]({card.family}/{NOTES}).", ""]
     rows = completeness_rows(card.note, gallery.sections, known)
     lines += ["### Figures and tables", "", *markdown_table(HEAD, rows), "", *_costs(gallery, known)]
     lines += _misses(gallery.rows)

@@ -28,11 +28,7 @@ _SOURCES = (
     "active_learning/toy/paper/figures/toy_curves.csv",
 )
 _PANEL_TEXTS = (  # title, horizontal and vertical axis
-    (
-        "certified share of wrong predictions, Boston (PAC-Bayes)",
-        "accuracy goal ε",
-        "bound ± s.e. over splits",
-    ),
+    ("certified share of wrong predictions, Boston (PAC-Bayes)", "accuracy goal ε", "bound ± s.e. over splits"),
     ("proved under moving inputs, Synthetic2D (robustness)", "radius γ", "share of points"),
     ("exact regions, any symmetric noise (perturbation)", "bmi", "progression"),
     ("safe active learning, toy (active learning)", "measured values", "RMSE ± s.e."),
@@ -132,9 +128,7 @@ def _numbers(path: Path) -> pd.DataFrame:
         raise cannot("read", path, error) from error
 
 
-def _draw_inducing(
-    folder: Path, name: str, title: str, parts: Sequence[Part], printed: Mapping[str, float]
-) -> None:
+def _draw_inducing(folder: Path, name: str, title: str, parts: Sequence[Part], printed: Mapping[str, float]) -> None:
     """Draw a row per dataset and a column per metric against the number of inducing inputs."""
     import pandas as pd
 
@@ -154,9 +148,7 @@ def _draw_inducing(
         drawing.data = pd.concat([part.numbers.assign(run=part.heading) for part in parts], ignore_index=True)
 
 
-def _draw_changes(
-    folder: Path, name: str, title: str, parts: Sequence[Part], printed: Mapping[str, float]
-) -> None:
+def _draw_changes(folder: Path, name: str, title: str, parts: Sequence[Part], printed: Mapping[str, float]) -> None:
     """Draw the change of the test MSE under the exponential loss by dataset and M, and the printed ones."""
     import pandas as pd
 
@@ -183,9 +175,7 @@ def _draw_changes(
         drawing.data = changes.assign(printed=values)
 
 
-def _draw_deltas(
-    folder: Path, name: str, title: str, parts: Sequence[Part], printed: Mapping[str, float]
-) -> None:
+def _draw_deltas(folder: Path, name: str, title: str, parts: Sequence[Part], printed: Mapping[str, float]) -> None:
     """Draw box plots of delta by epochs and method, one panel per dataset, on a common logarithmic scale."""
     import pandas as pd
 
@@ -269,18 +259,11 @@ JOINT: Mapping[str, Joint] = {
         _draw_inducing,
     ),
     "reeb2018_table3": Joint(
-        "Table 3 of Reeb et al. 2018: exponential against 0-1 band loss",
-        ("pac_bayes/loss_exp",),
-        True,
-        _draw_changes,
+        "Table 3 of Reeb et al. 2018: exponential against 0-1 band loss", ("pac_bayes/loss_exp",), True, _draw_changes
     ),
     "blaas2020_fig4": Joint(
         "Fig. 4 of Blaas et al. 2020",
-        (
-            "robustness/distribution_synthetic2d",
-            "robustness/distribution_spam",
-            "robustness/distribution_mnist38",
-        ),
+        ("robustness/distribution_synthetic2d", "robustness/distribution_spam", "robustness/distribution_mnist38"),
         False,
         _draw_deltas,
     ),

@@ -56,9 +56,7 @@ class Metric:
 # a name that families use for different things follows its family's name
 METRICS = {
     # PAC-Bayes: risks and bounds, all of them probabilities of an error
-    "bound_kl": Metric(
-        "upper bound B_kl on the Gibbs risk", PROBABILITY, "lower", "upper bound B_kl", possible=SHARE
-    ),
+    "bound_kl": Metric("upper bound B_kl on the Gibbs risk", PROBABILITY, "lower", "upper bound B_kl", possible=SHARE),
     "bound_sqrt": Metric("looser bound B_sqrt", PROBABILITY, "lower", possible=SHARE),
     "bound_bayes": Metric("bound 2 B_kl on the Bayes risk", PROBABILITY, "lower", possible=SHARE),
     "bound_kl_exp": Metric("B_kl under the exponential loss", PROBABILITY, "lower", possible=SHARE),
@@ -66,17 +64,11 @@ METRICS = {
     "bound_change": Metric("change of the bound by rounding alone, same penalty", "10⁻⁶"),
     "bound_against_two_decimals": Metric("bound − bound at 2 decimals"),
     "lower_kl": Metric("lower bound on the Gibbs risk", PROBABILITY, "higher", possible=SHARE),
-    "test_bound_gibbs": Metric(
-        "bound from the test rows on the Gibbs risk", PROBABILITY, "lower", possible=SHARE
-    ),
-    "test_bound_bayes": Metric(
-        "bound from the test rows on the Bayes risk", PROBABILITY, "lower", possible=SHARE
-    ),
+    "test_bound_gibbs": Metric("bound from the test rows on the Gibbs risk", PROBABILITY, "lower", possible=SHARE),
+    "test_bound_bayes": Metric("bound from the test rows on the Bayes risk", PROBABILITY, "lower", possible=SHARE),
     "gibbs_risk_train": Metric("Gibbs training risk", PROBABILITY, "lower", possible=SHARE),
     "gibbs_risk_test": Metric("Gibbs test risk", PROBABILITY, "lower", possible=SHARE),
-    "gibbs_risk_test_exp": Metric(
-        "Gibbs test risk under the exponential loss", PROBABILITY, "lower", possible=SHARE
-    ),
+    "gibbs_risk_test_exp": Metric("Gibbs test risk under the exponential loss", PROBABILITY, "lower", possible=SHARE),
     "bayes_risk_test": Metric("Bayes test risk", PROBABILITY, "lower", possible=SHARE),
     "pac_bayes/gap": Metric("gap: test − training risk", "", "lower"),
     "chosen_m": Metric("M chosen (mean)"),
@@ -107,11 +99,7 @@ METRICS = {
     "log_density": Metric("log density", "nats", "higher"),
     "log_density_mixture": Metric("log density, exact mixture", "nats", "higher"),
     "precision_noisy": Metric(
-        "truly safe by measured z among those marked safe",
-        "",
-        "higher",
-        "precision by measured z",
-        possible=SHARE,
+        "truly safe by measured z among those marked safe", "", "higher", "precision by measured z", possible=SHARE
     ),
     "precision_true": Metric(
         "truly safe by h among those marked safe", "", "higher", "precision by true h", possible=SHARE
@@ -153,9 +141,7 @@ METRICS = {
     "nll_own": Metric("neg. log density in the target's units", "nats", "lower", "NLL"),
     "crps": Metric("CRPS", "units of target", "lower", possible=AMOUNT),
     "interval_coverage": Metric("coverage of 95 % intervals", PROBABILITY, "", "coverage", possible=SHARE),
-    "interval_width": Metric(
-        "mean width of 95 % intervals", "units of target", "lower", "width", possible=AMOUNT
-    ),
+    "interval_width": Metric("mean width of 95 % intervals", "units of target", "lower", "width", possible=AMOUNT),
     "tempering": Metric("tempering factor α_T", possible=AMOUNT),
     "gap_over_data_deviation": Metric("deviation in the gap / at data", possible=AMOUNT),
     # regions and bands of perturbation methods
@@ -193,6 +179,4 @@ def metric(name: str, family: str = "") -> Metric:
 
 def headings(names: Iterable[str], family: str = "") -> dict[str, str]:
     """Return the headings of those names that are metrics."""
-    return {
-        name: metric(name, family).heading for name in names if {name, f"{family}/{name}"} & METRICS.keys()
-    }
+    return {name: metric(name, family).heading for name in names if {name, f"{family}/{name}"} & METRICS.keys()}

@@ -183,9 +183,7 @@ def _read_figures(sections: Sequence[Section], joint: list[Figure]) -> dict[str,
     return {anchor: content for content, anchor in first.items()}
 
 
-def _embed(
-    sections: Sequence[Section], joint: Sequence[Figure], images: Mapping[str, bytes], room: int
-) -> None:
+def _embed(sections: Sequence[Section], joint: Sequence[Figure], images: Mapping[str, bytes], room: int) -> None:
     """Embed figures while there is room: joint ones, then each shipped run's first, each second, ..., then parts."""
     queue = [
         (bool(section.run.tag), position, SCALES.index(section.run.scale), number, figure)

@@ -143,9 +143,7 @@ def read_section(run: RunFolder, results_dir: Path, known: ExperimentNote) -> Se
         answer=[str(line) for line in _list(about.get("answer"))],
         facts=_facts(run, about),
         provenance=_provenance(about),
-        failures=[
-            _failure(item, results_dir / ".records" / run.family) for item in failures[:_FAILURES_SHOWN]
-        ],
+        failures=[_failure(item, results_dir / ".records" / run.family) for item in failures[:_FAILURES_SHOWN]],
         hidden_failures=max(0, len(failures) - _FAILURES_SHOWN),
         notes=[str(note) for note in _list(about.get("notes"))],
         comparison=comparison,
@@ -405,9 +403,7 @@ def read_table(results_dir: Path, titles: Mapping[str, str], path: Path) -> Page
     except (OSError, ValueError, csv.Error) as error:
         raise cannot("read", path, error) from error
     note = f"first {MAX_ROWS} of {MAX_ROWS + hidden} rows" if hidden else ""
-    return PageTable(
-        path.stem, _link(path, results_dir), _caption(path.with_suffix(".md")), header, rows, note
-    )
+    return PageTable(path.stem, _link(path, results_dir), _caption(path.with_suffix(".md")), header, rows, note)
 
 
 def _caption(path: Path) -> str:

@@ -61,15 +61,11 @@ class Estimate:
 
     def within(self, least: float, most: float) -> Estimate:
         """Return the same with the interval cut to the values that the quantity can take."""
-        return replace(
-            self, low=min(max(self.low, least), self.value), high=max(min(self.high, most), self.value)
-        )
+        return replace(self, low=min(max(self.low, least), self.value), high=max(min(self.high, most), self.value))
 
     def moved_to(self, value: float) -> Estimate:
         """Return another value with this error and an interval of the same width."""
-        return replace(
-            self, value=value, low=self.low + value - self.value, high=self.high + value - self.value
-        )
+        return replace(self, value=value, low=self.low + value - self.value, high=self.high + value - self.value)
 
 
 def mean(values: npt.ArrayLike) -> Estimate:

@@ -37,8 +37,7 @@ class Paired:
         self._levels = {name: sorted(set(column)) for name, column in columns.items()}
         places = {name: {level: k for k, level in enumerate(found)} for name, found in self._levels.items()}
         self._index = tuple(
-            np.array([places[name][value] for value in column], dtype=np.intp)
-            for name, column in columns.items()
+            np.array([places[name][value] for value in column], dtype=np.intp) for name, column in columns.items()
         )
         if len(set(zip(*self._index, strict=True))) < len(self._index[0]):
             raise ValueError(f"two rows of the same {', '.join(columns)}")
@@ -58,9 +57,7 @@ class Paired:
 
     def pair(self, metric: str, first: Setting, second: Setting) -> tuple[FloatArray, FloatArray]:
         """Return the metric of two settings over the repetitions where both are finite, [n] each."""
-        a, b = (
-            self(metric, *(each if isinstance(each, tuple) else (each,))).ravel() for each in (first, second)
-        )
+        a, b = (self(metric, *(each if isinstance(each, tuple) else (each,))).ravel() for each in (first, second))
         both = np.isfinite(a) & np.isfinite(b)
         return a[both], b[both]
 

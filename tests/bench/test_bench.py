@@ -71,9 +71,7 @@ def test_families_not_run_now_keep_their_rows(tmp_path: Path) -> None:
 
 def test_what_the_works_did_is_counted(tmp_path: Path) -> None:
     results = itertools.count()
-    case = BenchCase(
-        "c", "d", lambda: (lambda: next(results), lambda: None), 2.0, 1, lambda found: f"{found} boxes"
-    )
+    case = BenchCase("c", "d", lambda: (lambda: next(results), lambda: None), 2.0, 1, lambda found: f"{found} boxes")
     [row] = run_cases("family", [case])
     assert int(row.counted.removesuffix(" boxes")) > 0 and row.reference_counted == "None boxes"
     write_bench(tmp_path, [row])

@@ -78,9 +78,7 @@ def test_a_worker_that_ends_is_named(tmp_path: Path) -> None:
         (1.06, 1.1, "slower"),
     ],
 )
-def test_a_verdict_claims_what_the_interval_and_the_noise_allow(
-    low: float, high: float, verdict: str
-) -> None:
+def test_a_verdict_claims_what_the_interval_and_the_noise_allow(low: float, high: float, verdict: str) -> None:
     assert verdict_of(low, high, goal=0.4, noise=1.05) == verdict
 
 

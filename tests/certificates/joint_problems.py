@@ -67,9 +67,7 @@ def class_certificate(
     for rival in range(C):
         if rival != own:
             margin = Quantity(search.bound, own, rival)
-            found.append(
-                (ClassQuantity(own, rival), branch_and_bound(margin, region, 0.01, Budget(boxes=400), -1))
-            )
+            found.append((ClassQuantity(own, rival), branch_and_bound(margin, region, 0.01, Budget(boxes=400), -1)))
     return certify(posterior, region, found, slack=0.02, most_boxes=300, origin=class_origin(C))
 
 
@@ -127,19 +125,10 @@ def regression_certificate(kernel: str = "squared_exponential", radius: float = 
 
 
 def certify_quantiles(
-    latent: LatentPosterior,
-    noise: float,
-    region: Region,
-    ranges: Iterable[QuantileRange],
-    slack: float,
-    **options: Any,
+    latent: LatentPosterior, noise: float, region: Region, ranges: Iterable[QuantileRange], slack: float, **options: Any
 ) -> Certificate:
     """Return the certificate of both ends of predictive quantiles."""
-    found = [
-        (QuantileQuantity(float(each.level)), side)
-        for each in ranges
-        for side in (each.minimum, each.maximum)
-    ]
+    found = [(QuantileQuantity(float(each.level)), side) for each in ranges for side in (each.minimum, each.maximum)]
     return certify(latent, region, found, slack, noise, **options)
 
 

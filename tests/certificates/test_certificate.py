@@ -13,12 +13,7 @@ import pytest
 
 from gpsuite.budget import Budget
 from gpsuite.certificates import form as certificate_form
-from gpsuite.certificates.certificate import (
-    Certificate,
-    pack,
-    read_certificate,
-    write_certificate,
-)
+from gpsuite.certificates.certificate import Certificate, pack, read_certificate, write_certificate
 from gpsuite.certificates.checker import attained, check_certificate, node_bounds
 from gpsuite.certificates.envelope import checksum
 from gpsuite.certificates.form import rebuild_boxes
@@ -125,9 +120,7 @@ def test_sparse_posteriors_and_balls_are_certified(kernel: str) -> None:
         posterior = random_posterior(rng, kernel, link, 10, 3, sparse=True)
         region = l2_ball(posterior.X[0], 0.05, free=[0, 2])
         found = probability_range(posterior, region, 0.05, Budget(boxes=500))
-        certificate = certify_range(
-            posterior, region, (found.minimum, found.maximum), slack=0.05, most_boxes=500
-        )
+        certificate = certify_range(posterior, region, (found.minimum, found.maximum), slack=0.05, most_boxes=500)
         assert check_certificate(certificate).problems == ()
 
 
@@ -271,9 +264,7 @@ def test_leaves_state_bounds_a_little_looser_than_computed() -> None:
     for claim in certificate.claims:
         lo, hi = rebuild_boxes(certificate.region, claim.parent, claim.dim, claim.cut)
         ends = lo[claim.leaf_proved], hi[claim.leaf_proved]
-        own = node_bounds(
-            plain, certificate.region, claim.sign, *ends, claim.leaf_threshold, claim.leaf_threshold
-        )[0]
+        own = node_bounds(plain, certificate.region, claim.sign, *ends, claim.leaf_threshold, claim.leaf_threshold)[0]
         np.testing.assert_allclose(claim.sign * (claim.leaf_bound - own), 1e-9 * np.abs(own), rtol=1e-4)
 
 
@@ -282,10 +273,7 @@ def test_fewer_leaves_where_the_claim_may_be_loose() -> None:
     posterior, region = fitted_posterior()[0], linf_ball([0.2, 0.1], 0.6)
     found = probability_range(posterior, region, 0.002, Budget(boxes=4000))
     leaves = [
-        [
-            len(claim.leaf)
-            for claim in certify_range(posterior, region, (found.minimum, found.maximum), slack).claims
-        ]
+        [len(claim.leaf) for claim in certify_range(posterior, region, (found.minimum, found.maximum), slack).claims]
         for slack in (0.001, 0.1, 1.0)
     ]
     assert leaves[0] > leaves[1] > leaves[2] == [1, 1]
@@ -294,16 +282,10 @@ def test_fewer_leaves_where_the_claim_may_be_loose() -> None:
 def test_boxes_are_cut_where_the_search_cut_and_then_in_the_middle() -> None:
     posterior, region = fitted_posterior()[0], linf_ball([0.2, 0.1], 0.6)
     found = probability_range(posterior, region, 0.002, Budget(boxes=4000)).maximum
-    parent, dim, cut = (
-        np.array([-1, 0, 0, 2, 2]),
-        np.array([-1, 1, 1, 0, 0]),
-        np.array([0, 0.123, 0.123, 0.3, 0.3]),
-    )
+    parent, dim, cut = (np.array([-1, 0, 0, 2, 2]), np.array([-1, 1, 1, 0, 0]), np.array([0, 0.123, 0.123, 0.3, 0.3]))
     loose = np.full(5, np.inf)
     tree = SearchTree(parent, dim, cut, loose, np.arange(5), np.zeros(5, dtype=bool))
-    claim = certify_range(
-        posterior, region, (dataclasses.replace(found, tree=tree),), 1e-4, most_boxes=41
-    ).claims[0]
+    claim = certify_range(posterior, region, (dataclasses.replace(found, tree=tree),), 1e-4, most_boxes=41).claims[0]
     for part, searched in ((claim.parent, parent), (claim.dim, dim), (claim.cut, cut)):
         assert part[:3].tolist() == searched[:3].tolist()
     rest = zip(claim.dim[3:].tolist(), claim.cut[3:].tolist(), strict=True)

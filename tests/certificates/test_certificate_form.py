@@ -18,9 +18,7 @@ from tests.methods.robustness.certified_point import certified, changed, small_c
 def replaced(part: str, **changes: Any) -> Certificate:
     certificate = certified(norm="l2", radius=0.25)[3] if part == "ball" else small_certificate()
     name = "region" if part == "ball" else part
-    return dataclasses.replace(
-        certificate, **{name: dataclasses.replace(getattr(certificate, name), **changes)}
-    )
+    return dataclasses.replace(certificate, **{name: dataclasses.replace(getattr(certificate, name), **changes)})
 
 
 MODEL = small_certificate().model
@@ -51,11 +49,7 @@ FAULTS: list[tuple[str, str, dict[str, Any]]] = [
     ("box without radius", "ball", {"radius": np.nan}),
     ("box without radius", "ball", {"radius": 1e300}),
     ("do not fit together", "model", {"X": np.zeros((0, 2))}),
-    (
-        "do not fit together",
-        "model",
-        {"X": np.zeros((0, 2)), "alpha": np.zeros((1, 0)), "root": MODEL.root[:, :, :0]},
-    ),
+    ("do not fit together", "model", {"X": np.zeros((0, 2)), "alpha": np.zeros((1, 0)), "root": MODEL.root[:, :, :0]}),
     ("do not fit together", "model", {"X": np.zeros((30, 0))}),
     ("do not fit together", "model", {"X": MODEL.X[:-1]}),
     ("do not fit together", "model", {"lengthscales": np.ones(3)}),

@@ -57,9 +57,7 @@ def test_the_checkers_contraction_loses_no_point() -> None:
         assert meets.all() and (low <= points).all() and (points <= high).all()
         assert (lo <= low).all() and (high <= hi).all() and (high - low < hi - lo).any()
         outwards = points > ball.start  # boxes that touch the ball in one corner, a point of the rim
-        low, high, meets = shrink_to_ball(
-            stored, np.where(outwards, points, lo), np.where(outwards, hi, points)
-        )
+        low, high, meets = shrink_to_ball(stored, np.where(outwards, points, lo), np.where(outwards, hi, points))
         assert meets.all() and (low <= high).all()
         assert not shrink_to_ball(stored, ball.start[None] + 0.79, ball.start[None] + 0.9)[2][0]
 

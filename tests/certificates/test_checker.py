@@ -14,11 +14,7 @@ from scipy.special import ndtr
 import gpsuite
 from gpsuite.certificates import checker
 from gpsuite.certificates.certificate import Certificate
-from gpsuite.certificates.checker import (
-    attained,
-    check_certificate,
-    require_extended_precision,
-)
+from gpsuite.certificates.checker import attained, check_certificate, require_extended_precision
 from gpsuite.certificates.form import MalformedError, rebuild_boxes
 from gpsuite.certificates.model import model_hash
 from gpsuite.certificates.plain_bound import PlainBound
@@ -26,13 +22,7 @@ from gpsuite.certificates.plain_model import Known, ModelProducts, PlainLatent
 from gpsuite.errors import UserError
 from gpsuite.methods.robustness.search.regions import l1_ball, l2_ball
 from tests.arrays import Array
-from tests.methods.robustness.certified_point import (
-    certified,
-    changed,
-    small_certificate,
-    with_claim,
-    worst_leaf,
-)
+from tests.methods.robustness.certified_point import certified, changed, small_certificate, with_claim, worst_leaf
 from tests.methods.robustness.decimal_oracle import exact_score
 
 CHECKERS = (
@@ -58,9 +48,7 @@ def test_the_checker_imports_nothing_of_the_search() -> None:
     while open_:
         file = package.joinpath(*open_.pop().split(".")[1:]).with_suffix(".py")
         tree = ast.parse(file.read_text())
-        assert not any(
-            isinstance(node, ast.Import) and "gpsuite" in ast.dump(node) for node in ast.walk(tree)
-        )
+        assert not any(isinstance(node, ast.Import) and "gpsuite" in ast.dump(node) for node in ast.walk(tree))
         named = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
         new = {name for name in named if name.startswith("gpsuite")} - reached
         reached, open_ = reached | new, open_ + sorted(new)
@@ -71,9 +59,7 @@ def test_the_checker_imports_nothing_of_the_search() -> None:
     }  # fmt: skip
 
 
-def test_products_are_computed_once_for_certificates_of_the_same_floats(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_products_are_computed_once_for_certificates_of_the_same_floats(monkeypatch: pytest.MonkeyPatch) -> None:
     first, made = small_certificate(), list[PlainLatent]()
     compute = ModelProducts._make
 
@@ -113,9 +99,7 @@ def test_a_true_certificate_is_confirmed(kernel: str, link: str, norm: str) -> N
     assert report.problems == ()
     assert report.boxes > 0
     low, high = certificate.claims
-    probability = posterior.probability(
-        region.embed(region.project(np.random.default_rng(0).uniform(-2, 2, (500, 2))))
-    )
+    probability = posterior.probability(region.embed(region.project(np.random.default_rng(0).uniform(-2, 2, (500, 2)))))
     assert low.outer <= probability.min() and probability.max() <= high.outer
     assert low.outer >= found.minimum.outer - 0.0101 and high.outer <= found.maximum.outer + 0.0101
 
@@ -143,9 +127,7 @@ def move_a_cut(c: Certificate) -> Certificate:
     """One part becomes nearly the whole box."""
     claim = c.claims[0]
     axis = claim.dim[1]
-    end = (
-        c.region.upper[axis] if claim.cut[1] < c.region.centre[c.region.free[axis]] else c.region.lower[axis]
-    )
+    end = c.region.upper[axis] if claim.cut[1] < c.region.centre[c.region.free[axis]] else c.region.lower[axis]
     return with_claim(c, 0, cut=changed(claim.cut, [1, 2], end + 1e-3 * (claim.cut[1] - end)))
 
 

@@ -42,10 +42,7 @@ from tests.certificates.joint_problems import (
     with_stated,
 )
 
-CASES = {
-    "classes": (class_certificate, class_dataset),
-    "regression": (regression_certificate, regression_dataset),
-}
+CASES = {"classes": (class_certificate, class_dataset), "regression": (regression_certificate, regression_dataset)}
 
 
 def outcomes(certificate: Certificate, dataset: Dataset | None) -> list[str]:
@@ -170,9 +167,7 @@ def test_a_sparse_regression_is_the_optimum_of_its_bound() -> None:
     found, region = regression_posterior(model), regression_region(0.1)
     ranges = prediction_range(found.latent, found.noise_variance, region, (0.5,), 0.02, Budget(boxes=200))
     origin = dataclasses.replace(origin, inference="sparse", X=np.asarray(X), jitter=found.jitter)
-    certificate = certify_quantiles(
-        found.latent, found.noise_variance, region, ranges, slack=0.01, origin=origin
-    )
+    certificate = certify_quantiles(found.latent, found.noise_variance, region, ranges, slack=0.01, origin=origin)
     assert outcomes(certificate, regression_dataset()) == [CONFIRMED] * 3
     most = MOST_JITTER * certificate.model.variance
     for jitter in (0.0, most):
@@ -191,9 +186,7 @@ def changed_origin(make: Any, **changes: Any) -> Certificate:
 
 
 def with_quantity(certificate: Certificate, quantity: Any) -> Certificate:
-    return dataclasses.replace(
-        certificate, claims=(dataclasses.replace(certificate.claims[0], quantity=quantity),)
-    )
+    return dataclasses.replace(certificate, claims=(dataclasses.replace(certificate.claims[0], quantity=quantity),))
 
 
 @pytest.mark.parametrize(
@@ -260,9 +253,7 @@ def test_words_name_classes_and_units() -> None:
     assert margin == pytest.approx(2.0 * class_certificate().claims[2].outer - 1.0, rel=1e-6)
     said = [text for name, text in describe(regression_certificate(), False) if name == "maximum"]
     claim = regression_certificate().claims[1]
-    assert f"above {claim.outer * 2.5 + 3.0:.10g}" in said[0] and said[0].startswith(
-        "claimed, not proved: no mean"
-    )
+    assert f"above {claim.outer * 2.5 + 3.0:.10g}" in said[0] and said[0].startswith("claimed, not proved: no mean")
     assert "5 % quantile" in said[1] and said[1].endswith("(the target's units)")
 
 

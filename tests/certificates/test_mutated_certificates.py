@@ -21,13 +21,7 @@ from scipy.spatial.distance import cdist
 from scipy.special import ndtr
 
 from gpsuite.budget import Budget
-from gpsuite.certificates.certificate import (
-    LEAF_ARRAYS,
-    NODE_ARRAYS,
-    Certificate,
-    pack,
-    read_certificate,
-)
+from gpsuite.certificates.certificate import LEAF_ARRAYS, NODE_ARRAYS, Certificate, pack, read_certificate
 from gpsuite.certificates.envelope import read_envelope, write_packed
 from gpsuite.certificates.model import Model, model_hash
 from gpsuite.certificates.verification import verify_certificate
@@ -41,14 +35,7 @@ from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.models.radial import kappa
 from gpsuite.untrusted import UnusableFileError
 from tests.arrays import Array
-from tests.methods.robustness.certified_point import (
-    CENTRE,
-    CONTENT,
-    certify_range,
-    its_dataset,
-    origin_of,
-    with_claim,
-)
+from tests.methods.robustness.certified_point import CENTRE, CONTENT, certify_range, its_dataset, origin_of, with_claim
 from tests.models.gpc_problems import two_classes
 
 SETTINGS = (
@@ -69,16 +56,12 @@ def originals() -> list[Certificate]:
     for inference, kernel, link, ball, radius in SETTINGS:
         infer = INFERENCES.get(inference)
         fit = infer(
-            BinaryProblem(X, y, ModelSpec(kernel, ard=True), LINKS.get(link)),
-            Hyperparameters(2.5, (0.8, 1.7)),
-            None,
+            BinaryProblem(X, y, ModelSpec(kernel, ard=True), LINKS.get(link)), Hyperparameters(2.5, (0.8, 1.7)), None
         )
         posterior, region = fit.require_converged(), ball(CENTRE, radius)
         extremes = probability_range(posterior, region, 0.02, Budget(boxes=1000))
         origin = origin_of(y, inference, fit.state if inference == "ep" else None)
-        found.append(
-            certify_range(posterior, region, (extremes.minimum, extremes.maximum), slack=0.01, origin=origin)
-        )
+        found.append(certify_range(posterior, region, (extremes.minimum, extremes.maximum), slack=0.01, origin=origin))
     return found
 
 
@@ -99,9 +82,7 @@ def points_of(certificate: Certificate, rng: np.random.Generator) -> Array:
     share = rng.random((400, len(region.free)))
     share[200:] = np.round(share[200:])
     points = region.lower + share * (region.upper - region.lower)
-    points = np.vstack(
-        [points, *(claim.witness for claim in certificate.claims if claim.witness is not None)]
-    )
+    points = np.vstack([points, *(claim.witness for claim in certificate.claims if claim.witness is not None)])
     start = region.centre[region.free]
     if region.norm != "box":
         step = points - start
@@ -305,13 +286,7 @@ def far(first: Model, second: Model) -> float:
     if (first.kernel, first.likelihood, first.squeeze) != (second.kernel, second.likelihood, second.squeeze):
         return np.inf
     parts = [
-        (
-            m.X,
-            m.alpha,
-            (m.root[:, 0].T * m.weights) @ m.root[:, 0],
-            np.log(m.lengthscales),
-            np.log(m.variance),
-        )
+        (m.X, m.alpha, (m.root[:, 0].T * m.weights) @ m.root[:, 0], np.log(m.lengthscales), np.log(m.variance))
         for m in (first, second)
     ]
     return max(float(np.abs(a - b).max()) for a, b in zip(*parts, strict=True))
@@ -362,10 +337,7 @@ def test_the_oracle_knows_false_claims() -> None:
     rng = np.random.default_rng(1)
     for original in originals():
         for index, claim in enumerate(original.claims):
-            for change in (
-                {"outer": claim.inner - claim.sign * 1e-6},
-                {"inner": claim.inner + claim.sign * 1e-6},
-            ):
+            for change in ({"outer": claim.inner - claim.sign * 1e-6}, {"inner": claim.inner + claim.sign * 1e-6}):
                 assert not is_true(with_claim(original, index, **change), rng)
 
 

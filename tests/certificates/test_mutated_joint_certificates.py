@@ -41,10 +41,7 @@ from tests.certificates.test_mutated_certificates import (
 )
 
 ROUNDING = 1e-8  # of the truth in double precision, relative to its size for a quantile
-ORIGINALS = (
-    (class_certificate, class_dataset),
-    (regression_certificate, regression_dataset),
-)
+ORIGINALS = ((class_certificate, class_dataset), (regression_certificate, regression_dataset))
 Description = dict[str, Any]
 
 
@@ -90,25 +87,14 @@ def a_number_of_the_model(d: Description, a: dict[str, Array], rng: np.random.Ge
 
 
 CHANGES = (
-    *(
-        a_claim,
-        a_stronger_claim,
-        a_stronger_claim,
-        a_float,
-        a_float,
-        an_integer,
-        an_array_scaled,
-        an_array_cut,
-    ),
+    *(a_claim, a_stronger_claim, a_stronger_claim, a_float, a_float, an_integer, an_array_scaled, an_array_cut),
     *(an_array_permuted, the_region, another_quantity, another_side, claims_moved, a_number_of_the_model),
     a_key_dropped,
 )
 
 
 def values_of(model: Model, quantity: Any, X: Array) -> Array:
-    k = model.variance * kappa(
-        model.kernel, squared_distances(X / model.lengthscales, model.X / model.lengthscales)
-    )
+    k = model.variance * kappa(model.kernel, squared_distances(X / model.lengthscales, model.X / model.lengthscales))
     mean = k @ model.alpha.T
     features = np.einsum("bn,rcn->brc", k, model.root)
     covariance = np.einsum("brc,r,brj->bcj", features, model.weights, features)

@@ -17,15 +17,9 @@ from scipy.special import ndtr
 from gpsuite.arrays import FloatArray
 from gpsuite.certificates import plain_bound, plain_moments
 from gpsuite.certificates import plain_model as plain_model_module
-from gpsuite.certificates.plain_bound import (
-    PlainBound,
-    class_probability,
-)
+from gpsuite.certificates.plain_bound import PlainBound, class_probability
 from gpsuite.certificates.plain_kernel import UNIT64, Long
-from gpsuite.certificates.plain_model import (
-    PlainModel,
-    plain_slice,
-)
+from gpsuite.certificates.plain_model import PlainModel, plain_slice
 from gpsuite.certificates.plain_moments import Expander
 from tests.arrays import Array
 from tests.methods.robustness.certified_point import certified, plain_model
@@ -37,9 +31,7 @@ LINKS = ("probit", "logistic", "squeezed_probit")
 LENGTHSCALES, OFFSETS = (1e-8, 1e3), (1.0, 1e8)
 
 
-def random_model(
-    rng: np.random.Generator, kernel: str, link: str, most: int = 12
-) -> tuple[PlainModel, Array]:
+def random_model(rng: np.random.Generator, kernel: str, link: str, most: int = 12) -> tuple[PlainModel, Array]:
     """Return a classifier of a random unit and offset, and a point near its data or anywhere."""
     n, inputs = int(rng.integers(2, most + 1)), int(rng.integers(1, 4))
     model = plain_model(random_posterior(rng, kernel, link, n, inputs, bool(rng.random() < 0.3)))
@@ -98,9 +90,7 @@ def test_the_bound_holds_many_times(kernel: str, link: str) -> None:
 
 @pytest.mark.parametrize("work", [np.float64, Long])
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_zero_width_boxes_enclose_the_score_tightly(
-    kernel: str, work: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_zero_width_boxes_enclose_the_score_tightly(kernel: str, work: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both precisions are sound, and no looser than their rounding: a slack forgotten or doubled often shows."""
     monkeypatch.setattr(plain_model_module, "FELT", np.inf if work is np.float64 else 0.0)
     rng = np.random.default_rng(4)
@@ -185,9 +175,7 @@ def test_the_norm_of_a_boxes_half_widths_is_rounded_up(inputs: int, monkeypatch:
     monkeypatch.setattr(plain_moments, "_distance", distance)
     model = plain_model(random_posterior(rng, "squared_exponential", "probit", 4, inputs))
     half = rng.uniform(0.1, 1.0, (30, inputs)) * model.lengthscales
-    found = Expander(plain_slice(model, model.X[0], np.arange(inputs))).expand(
-        model.X[0] - half, model.X[0] + half
-    )
+    found = Expander(plain_slice(model, model.X[0], np.arange(inputs))).expand(model.X[0] - half, model.X[0] + half)
     exact = np.sqrt(np.sum(found.radius.astype(Long) ** 2, axis=1))
     paid = (seen[0] - exact) / (UNIT64 * exact)
     assert np.all((paid >= 0.5 * inputs + 1) & (paid <= 2 * inputs + 64))
@@ -249,14 +237,7 @@ def test_numbers_too_large_give_no_bound_or_are_refused() -> None:
 def test_a_posterior_without_any_reduction_has_the_prior_variance() -> None:
     """Rank 0, one row, one input: t = k alpha / sqrt(1 + s)."""
     model = PlainModel(
-        np.zeros((1, 1)),
-        "matern32",
-        3.0,
-        np.ones(1),
-        np.array([0.5]),
-        np.zeros((0, 1)),
-        np.zeros(0),
-        "probit",
+        np.zeros((1, 1)), "matern32", 3.0, np.ones(1), np.array([0.5]), np.zeros((0, 1)), np.zeros(0), "probit"
     )
     low, high = both(PlainBound(model, np.zeros(1), np.arange(1)), np.zeros((1, 1)), np.zeros((1, 1)))
     assert low[0] <= 0.75 <= high[0] <= low[0] + 1e-11
@@ -281,7 +262,5 @@ def test_ranges_that_rounding_turned_inside_out_bound_nothing(link: str, sign: i
     lo = np.tile(region.centre[region.free] - 0.1, (2, 1))
     expansion = plain.expander.expand(lo, lo + 0.2)
     turned = replace(expansion.variance, low=expansion.variance.high * np.array([1.0, 1.01]))
-    outer = plain._outer(
-        replace(expansion, variance=turned), sign, np.full(2, 0.4), np.full(2, -sign * np.inf)
-    )[0]
+    outer = plain._outer(replace(expansion, variance=turned), sign, np.full(2, 0.4), np.full(2, -sign * np.inf))[0]
     assert np.isfinite(outer).tolist() == [True, False]

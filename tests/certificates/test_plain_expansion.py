@@ -61,17 +61,13 @@ def test_kernels_and_their_derivatives(kernel: str) -> None:
     h = Long(1e-5) * q
     for order in range(1, len(found)):
         up, down = derivatives(kernel, q + h, order - 1)[-1], derivatives(kernel, q - h, order - 1)[-1]
-        np.testing.assert_allclose(
-            found[order].astype(float), ((up - down) / (2 * h)).astype(float), rtol=1e-6
-        )
+        np.testing.assert_allclose(found[order].astype(float), ((up - down) / (2 * h)).astype(float), rtol=1e-6)
     assert kappa(kernel, np.zeros(1))[0] == 1 and kappa(kernel, np.full(1, np.inf))[0] == 0
     curvature = (2 - 2 * kappa(kernel, np.array([1e-4], dtype=Long))[0]) / Long(1e-8)
     assert float(curvature) == pytest.approx(CURVATURE[kernel], rel=1e-3)
     points = np.array([[1e8, 0.0], [1e8 + 3e-8, 1.0]])
     expected = kappa(kernel, np.array(np.hypot((points[1, 0] - points[0, 0]) / 1e-7, 2.0)))
-    np.testing.assert_allclose(
-        gram(points, np.array([1e-7, 0.5]), kernel), [[1, expected], [expected, 1]], rtol=1e-14
-    )
+    np.testing.assert_allclose(gram(points, np.array([1e-7, 0.5]), kernel), [[1, expected], [expected, 1]], rtol=1e-14)
 
 
 @pytest.mark.parametrize("kernel", MATERN)
@@ -114,15 +110,11 @@ def test_a_datum_stops_where_it_leaves_out_least(kernel: str) -> None:
     kept = np.where(found.fourth, fourth, np.where(found.third, third, second))
     np.testing.assert_allclose(found.value, kept, rtol=1e-9)
     np.testing.assert_allclose(found.slope, second, rtol=1e-9)
-    assert np.all(found.value <= np.minimum(second, third) * (1 + 1e-9)) and np.all(
-        found.third | ~found.fourth
-    )
+    assert np.all(found.value <= np.minimum(second, third) * (1 + 1e-9)) and np.all(found.third | ~found.fourth)
     assert found.fourth.any() and not found.fourth.all()
     low = remainders(kernel, q, rho, 2)
     assert not low.third.any() and not low.fourth.any()
-    np.testing.assert_allclose(
-        low.slope, derivative_bound(kernel, 2, nearest) * rho[:, None] ** 2 / 2, rtol=1e-9
-    )
+    np.testing.assert_allclose(low.slope, derivative_bound(kernel, 2, nearest) * rho[:, None] ** 2 / 2, rtol=1e-9)
 
 
 @pytest.mark.parametrize("d", [1, 2, MOST_PAIRED + 1])
@@ -155,11 +147,7 @@ def test_the_feature_rests_of_the_squared_exponential_are_norms() -> None:
         for rho in (0.03, 0.3, 1.0, 3.0):
             E, tail = np.exp(-(rho**2) / 2), []
             for m in range(60):
-                kept = (
-                    sum((-(rho**2) / 2) ** j / factorial(j) for j in range((k - 1 - m) // 2 + 1))
-                    if m < k
-                    else 0.0
-                )
+                kept = sum((-(rho**2) / 2) ** j / factorial(j) for j in range((k - 1 - m) // 2 + 1)) if m < k else 0.0
                 tail.append((E - kept) ** 2 * rho ** (2 * m) / factorial(m))
             exact = np.sqrt(sum(tail))
             assert exact <= FEATURES[k] * rho**k
@@ -232,9 +220,7 @@ def test_a_datum_beside_the_centre_is_bounded_sharply(kernel: str) -> None:
         np.full((1, 1), 1e-4), kernel, 1.0, np.ones(1), np.ones(1), np.zeros((0, 1)), np.zeros(0), "probit"
     )
     moment = (
-        Expander(plain_slice(model, np.zeros(1), np.arange(1)))
-        .expand(-np.full((1, 1), 0.1), np.full((1, 1), 0.1))
-        .mean
+        Expander(plain_slice(model, np.zeros(1), np.arange(1))).expand(-np.full((1, 1), 0.1), np.full((1, 1), 0.1)).mean
     )
     x = np.linspace(-0.1, 0.1, 201)[:, None]
     gap = (exact_moments(model, x)[0] - polynomial(moment, x)).astype(float)
@@ -283,9 +269,7 @@ def test_the_projected_rest_is_sharper_and_holds(degree: int, monkeypatch: pytes
         ((0.0, 0.0), 0.0, 1.0, lambda rho: rho**4 * np.sqrt((1 + rho**2) / 24)),  # nothing known
     ],
 )
-def test_the_projected_rest_of_each_degree_alone(
-    first: Any, second: float, norm2: float, expected: Any
-) -> None:
+def test_the_projected_rest_of_each_degree_alone(first: Any, second: float, norm2: float, expected: Any) -> None:
     """h = a_0 e_0 + a_1 e_1 + sqrt(2) a_2 e_2 in one input, and what of it is above order 3 up to rho."""
     model = plain_model(random_posterior(np.random.default_rng(1), "squared_exponential", "probit", 3, 1))
     form = dataclasses.replace(plain_slice(model, model.X[0], np.arange(1)), norm2=norm2, slack_mean=0.0)
@@ -367,11 +351,7 @@ def test_any_level_is_sound_and_the_bounds_own_loses_little(link: str) -> None:
     r = 0.1 * model.lengthscales
     truth = np.mean(plain.at(c + rng.uniform(-1, 1, (400, 2)) * r), axis=0)
     for sign in (-1, 1):
-        levels = (
-            np.array([-2.0, -0.3, 0.0, 0.3, 2.0, np.inf, np.nan])
-            if link == "probit"
-            else np.linspace(0, 1, 7)
-        )
+        levels = np.array([-2.0, -0.3, 0.0, 0.3, 2.0, np.inf, np.nan]) if link == "probit" else np.linspace(0, 1, 7)
         boxes = np.repeat(c[None], len(levels), axis=0)
         found = sign * plain.bound(boxes - r, boxes + r, sign, levels)[0]
         assert np.all(np.max(sign * truth) <= found)

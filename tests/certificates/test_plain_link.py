@@ -36,9 +36,7 @@ def test_logistic_expectations_keep_their_error(deviation: float) -> None:
     value, first, second = logistic_moments(mean, variance)
     np.testing.assert_array_equal(value, logistic_value(mean, variance))
     exact = [exact_logistic(m, deviation**2) for m in mean.tolist()]
-    assert all(
-        abs(Decimal(a) - b) <= Decimal(QUADRATURE) / 10 for a, b in zip(value.tolist(), exact, strict=True)
-    )
+    assert all(abs(Decimal(a) - b) <= Decimal(QUADRATURE) / 10 for a, b in zip(value.tolist(), exact, strict=True))
     h = 1e-3
     with many_digits():
         for place, m in enumerate(mean.tolist()):

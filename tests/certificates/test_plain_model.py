@@ -7,17 +7,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from gpsuite.certificates.plain_bound import (
-    PlainBound,
-)
+from gpsuite.certificates.plain_bound import PlainBound
 from gpsuite.certificates.plain_kernel import UNIT64, Long, gram
-from gpsuite.certificates.plain_model import (
-    Known,
-    ModelProducts,
-    PlainModel,
-    largest_eigenvalue,
-    plain_slice,
-)
+from gpsuite.certificates.plain_model import Known, ModelProducts, PlainModel, largest_eigenvalue, plain_slice
 from tests.methods.robustness.certified_point import plain_model
 from tests.methods.robustness.decimal_oracle import exact_latent
 from tests.methods.robustness.made_up_posteriors import random_posterior
@@ -29,9 +21,7 @@ KERNELS = ("squared_exponential", "matern32", "matern52")
 def test_slacks_are_what_errors_of_all_features_at_once_can_do(kernel: str) -> None:
     """A feature of N data and D inputs is off by N + 4 D + 64 units, a folded one by more; all at worst."""
     rng = np.random.default_rng(15)
-    model = dataclasses.replace(
-        plain_model(random_posterior(rng, kernel, "probit", 7, 3, sparse=True)), variance=0.5
-    )
+    model = dataclasses.replace(plain_model(random_posterior(rng, kernel, "probit", 7, 3, sparse=True)), variance=0.5)
     x0 = model.X[0] + 2.0 * model.lengthscales
     form = plain_slice(model, x0, np.array([0, 2]))
     held = (model.X[:, 1] - x0[1]) ** 2 / model.lengthscales[1] ** 2

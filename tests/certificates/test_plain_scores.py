@@ -10,13 +10,9 @@ import pytest
 from gpsuite.certificates.plain_scores import OUTWARD, LinkScore, QuantileScore
 
 
-@pytest.mark.parametrize(
-    "score", [LinkScore("probit", 0.0), LinkScore("logistic", 0.0), QuantileScore(1.0, 0.1)]
-)
+@pytest.mark.parametrize("score", [LinkScore("probit", 0.0), LinkScore("logistic", 0.0), QuantileScore(1.0, 0.1)])
 @pytest.mark.parametrize("sign", [1, -1])
-def test_what_is_stated_of_a_score_is_rounded_outward_for_its_sign(
-    score: LinkScore | QuantileScore, sign: int
-) -> None:
+def test_what_is_stated_of_a_score_is_rounded_outward_for_its_sign(score: LinkScore | QuantileScore, sign: int) -> None:
     logistic = isinstance(score, LinkScore) and score.link == "logistic"
     for best in (0.25, 3.0):
         other_side = 1.0 - best if logistic else -best

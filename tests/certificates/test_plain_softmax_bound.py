@@ -27,12 +27,7 @@ from gpsuite.certificates.plain_softmax import (
 from gpsuite.certificates.plain_softmax_bound import ClassExpansions, SoftmaxPlainBound
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
 from tests.arrays import Array
-from tests.methods.robustness.multiclass.softmax_study import (
-    Claimed,
-    drawn_region,
-    outside,
-    settled_probabilities,
-)
+from tests.methods.robustness.multiclass.softmax_study import Claimed, drawn_region, outside, settled_probabilities
 from tests.models.softmax_oracle import Long, direct_probabilities, utility_probabilities
 from tests.models.softmax_problems import random_softmax_posterior, separable_softmax_posterior
 
@@ -66,9 +61,7 @@ def violations(seed: int, C: int, kernel: str, models: int, regions: int = 3) ->
             claims: list[Claimed] = []
             for quantity in (ClassQuantity(own), ClassQuantity(own, rival)):
                 bound, none = SoftmaxPlainBound(expansions, quantity), np.zeros(1)
-                ends = [
-                    bound.bound(region.lower[None], region.upper[None], sign, none)[0] for sign in (-1, 1)
-                ]
+                ends = [bound.bound(region.lower[None], region.upper[None], sign, none)[0] for sign in (-1, 1)]
                 value = partial(stated_value, quantity)
                 claims += [(value, ends[0], ends[1]), (value, *bound.at(points))]
             p = settled_probabilities(posterior, region.embed(points), claims)[0]
@@ -96,14 +89,10 @@ def test_fewer_and_fewer_classes_are_kept_until_something_is_known(
     rival: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     posterior = separable_softmax_posterior(np.random.default_rng(0), "matern52", 5, 3, 2, (-2.0, 0.8))
-    expansions = ClassExpansions(
-        stored(posterior), np.zeros(2), np.arange(2), JointProducts(stored(posterior))
-    )
+    expansions = ClassExpansions(stored(posterior), np.zeros(2), np.arange(2), JointProducts(stored(posterior)))
     tried = []
 
-    def nothing(
-        bound: SoftmaxPlainBound, kept: tuple[int, ...], lo: Array, *of: object
-    ) -> tuple[Array, Array]:
+    def nothing(bound: SoftmaxPlainBound, kept: tuple[int, ...], lo: Array, *of: object) -> tuple[Array, Array]:
         tried.append(len(kept))
         return np.full(len(lo), np.nan), np.zeros(lo.shape)
 
@@ -117,10 +106,7 @@ def test_fewer_and_fewer_classes_are_kept_until_something_is_known(
 
 @pytest.mark.parametrize("fault", ["moved_by_covariance", "tilted"])
 def test_a_forgotten_term_is_noticed(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    instead = {
-        "moved_by_covariance": lambda p, *of: p,
-        "tilted": lambda p, h: p,
-    }
+    instead = {"moved_by_covariance": lambda p, *of: p, "tilted": lambda p, h: p}
     monkeypatch.setattr(softmax_bound, fault, instead[fault])
     assert any(violations(seed, 3, "squared_exponential", models=3)[0] for seed in range(3, 9))
 
@@ -134,14 +120,7 @@ def steepest_bend() -> tuple[float, float]:
     bend, s = -np.log(2 + np.sqrt(3)), 1e-9
     alpha = np.array([[bend / (s * np.exp(-0.5))], [0.0]])
     model = Model(
-        np.zeros((1, 1)),
-        "squared_exponential",
-        s,
-        np.ones(1),
-        alpha,
-        np.zeros((0, 2, 1)),
-        np.zeros(0),
-        SOFTMAX,
+        np.zeros((1, 1)), "squared_exponential", s, np.ones(1), alpha, np.zeros((0, 2, 1)), np.zeros(0), SOFTMAX
     )
     expansions = ClassExpansions(model, np.ones(1), np.arange(1), JointProducts(model))
     ends = np.array([[0.95]]), np.array([[1.05]])
@@ -149,9 +128,7 @@ def steepest_bend() -> tuple[float, float]:
     return float(found), float(expit(bend * np.exp(0.5 - 0.5 * 1.05**2)))
 
 
-def test_the_curvature_is_all_that_keeps_the_bound_above_the_steepest_bend(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_curvature_is_all_that_keeps_the_bound_above_the_steepest_bend(monkeypatch: pytest.MonkeyPatch) -> None:
     bound, truth = steepest_bend()
     assert truth <= bound <= truth + 1e-5
     monkeypatch.setattr(softmax_bound, "CURVATURE", 0.0)
@@ -238,9 +215,7 @@ def test_a_sure_class_stays_sure_and_an_impossible_one_impossible_however_far_th
 
 def test_what_is_not_finite_of_a_class_left_out_counts_as_all_of_it() -> None:
     low, spread = np.array([-1.0, -np.inf, np.nan, -1.0, -1.0]), np.array([0.5, 0.5, 0.5, np.nan, np.inf])
-    ends = SimpleNamespace(
-        mean=SimpleNamespace(low=low, high=-low), variance=SimpleNamespace(low=spread, high=spread)
-    )
+    ends = SimpleNamespace(mean=SimpleNamespace(low=low, high=-low), variance=SimpleNamespace(low=spread, high=spread))
     expander = SimpleNamespace(expand_in=lambda around: ends)
     expansions = SimpleNamespace(s=1.0, model=SimpleNamespace(functions=2), expander=lambda i, j: expander)
     bound: Any = SimpleNamespace(expansions=expansions)
@@ -260,11 +235,6 @@ def test_a_class_far_ahead_is_sure(apart: float) -> None:
 def test_sums_over_nodes_leave_none_out_at_the_end_of_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
     mean, root = np.array([[0.3, -0.2, 0.1]]), 0.5 * np.eye(3)[None, :, :2]
     whole = expectations(mean, root)
-    for entries in (
-        3,
-        6,
-        12,
-        24,
-    ):  # blocks of 1, 2, 4 and 8 nodes: the last of one node for an odd number of them
+    for entries in (3, 6, 12, 24):  # blocks of 1, 2, 4 and 8 nodes: the last of one node for an odd number of them
         monkeypatch.setattr(plain_softmax, "ENTRIES", entries)
         np.testing.assert_allclose(expectations(mean, root).mean, whole.mean, rtol=0.0, atol=1e-13)

@@ -26,14 +26,7 @@ from gpsuite.methods.pac_bayes.losses import BandLoss
 from gpsuite.untrusted import UnusableFileError
 from tests.arrays import Array
 from tests.certificates.test_certificate import fit_checksum
-from tests.methods.pac_bayes.certified_fit import (
-    KINDS,
-    certified,
-    params,
-    small_dataset,
-    with_copies,
-    written,
-)
+from tests.methods.pac_bayes.certified_fit import KINDS, certified, params, small_dataset, with_copies, written
 
 DATA = small_dataset()
 
@@ -55,9 +48,7 @@ def test_a_true_certificate_is_confirmed_with_the_numbers_it_states(
     text = "\n".join(lines)
     assert code == 0, text
     proved = float(
-        re.findall(r"of at most (0\.\d+) on new|at most a share (0\.\d+)", text)[0][
-            settings.loss.name == "band01"
-        ]
+        re.findall(r"of at most (0\.\d+) on new|at most a share (0\.\d+)", text)[0][settings.loss.name == "band01"]
     )
     assert found.bound_kl <= proved <= found.bound_kl + 2e-6
     assert f"risk {found.gibbs_risk_train:.6f} on the 48 rows" in text
@@ -112,9 +103,7 @@ def _less(name: str, by: float) -> Callable[[dict[str, Any]], None]:
 
 
 def _bound(name: str, by: float) -> Callable[[dict[str, Any]], None]:
-    return lambda description: description["claim"]["bounds"].update(
-        {name: description["claim"]["bounds"][name] - by}
-    )
+    return lambda description: description["claim"]["bounds"].update({name: description["claim"]["bounds"][name] - by})
 
 
 @pytest.mark.parametrize(
@@ -192,9 +181,7 @@ def test_the_dataset_is_asked_for_and_another_one_is_not_accepted(tmp_path: Path
         ("model", "alpha", 1.5), ("model", "jitter", -1e-9),
     ],
 )  # fmt: skip
-def test_fields_that_are_no_certificates_are_refused(
-    tmp_path: Path, part: str, name: str, value: Any
-) -> None:
+def test_fields_that_are_no_certificates_are_refused(tmp_path: Path, part: str, name: str, value: Any) -> None:
     path = written(certified("fitc", params(), DATA)[2], tmp_path)
     _description(path, _set(part, name, value))
     with pytest.raises(UserError, match=r"fit\.|not the content"):
@@ -274,9 +261,7 @@ def test_a_singular_predictor_is_no_refutation(tmp_path: Path) -> None:
 
 def test_the_checkers_bisection_encloses_the_inverse() -> None:
     rng = np.random.default_rng(0)
-    for q, c in zip(
-        [0.0, 1.0, *rng.uniform(size=60)], [0.3, 0.3, *10.0 ** rng.uniform(-6, 1, 60)], strict=True
-    ):
+    for q, c in zip([0.0, 1.0, *rng.uniform(size=60)], [0.3, 0.3, *10.0 ** rng.uniform(-6, 1, 60)], strict=True):
         assert largest_risk(q, c) == pytest.approx(float(kl_inverse(q, c).p), abs=1e-12)
         assert smallest_risk(q, c) == pytest.approx(float(kl_inverse_lower(q, c).p), abs=1e-12)
 
@@ -296,9 +281,7 @@ def test_a_true_certificate_of_a_nearly_singular_kernel_is_confirmed(tmp_path: P
     assert code == 0, lines
 
 
-def test_beyond_extended_precision_float64_decides_what_it_can(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_beyond_extended_precision_float64_decides_what_it_can(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plain_risk, "LONG_WORK", 0.0)
     path = written(certified("fitc", params(), DATA)[2], tmp_path)
     code, lines = _verify(path)
@@ -332,12 +315,8 @@ def test_whole_numbers_end_where_floats_skip_some(tmp_path: Path, name: str) -> 
         _verify(path)
 
 
-@pytest.mark.parametrize(
-    ("name", "by", "reason"), [("kl", 1e-6, "bound: "), ("kl_lower", -1e-6, "lower bound: ")]
-)
-def test_a_bound_that_forgets_its_copies_is_refuted(
-    tmp_path: Path, name: str, by: float, reason: str
-) -> None:
+@pytest.mark.parametrize(("name", "by", "reason"), [("kl", 1e-6, "bound: "), ("kl_lower", -1e-6, "lower bound: ")])
+def test_a_bound_that_forgets_its_copies_is_refuted(tmp_path: Path, name: str, by: float, reason: str) -> None:
     copied = with_copies(DATA, [9, 1, 5, 2, 1, 30])
     settings = replace(params(), loss=Goal("band01", epsilon=0.1))  # a risk at which both ends say something
     path = written(certified("full", settings, copied)[2], tmp_path)
@@ -355,9 +334,7 @@ def test_a_jitter_beyond_rounding_is_no_prior(tmp_path: Path) -> None:
         _verify(path)
 
 
-def test_what_float64_proves_is_looser_by_its_tolerance(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_float64_proves_is_looser_by_its_tolerance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _, found, arrays = certified("full", params(), DATA)
     path = written(arrays, tmp_path)
     monkeypatch.setattr(verification, "extended", lambda *_: False)

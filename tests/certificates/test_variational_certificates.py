@@ -17,13 +17,7 @@ from gpsuite.certificates.stationarity import TOLERANCE, stationarity_residuals
 from gpsuite.certificates.verification import check_levels
 from gpsuite.methods.robustness.certification import stored_model
 from tests.methods.robustness.certified_point import changed
-from tests.methods.robustness.variational_problems import (
-    INDUCING,
-    KINDS,
-    certificate,
-    fitted,
-    variational_model,
-)
+from tests.methods.robustness.variational_problems import INDUCING, KINDS, certificate, fitted, variational_model
 
 LINK_NAMES = ("probit", "logistic", "squeezed_probit")
 CASES = [(kernel, link, 2.5) for kernel in CURVATURE for link in LINK_NAMES]
@@ -84,10 +78,7 @@ def test_a_covariance_that_is_none_is_not_stationary() -> None:
     posterior, where = fitted("svgp")
     model = stored_model(posterior)
     for weights in (model.weights - 1.0, model.weights * np.nan, model.weights * 1e90):
-        assert (
-            not stationarity_residuals(dataclasses.replace(model, weights=weights), where).largest
-            <= TOLERANCE
-        )
+        assert not stationarity_residuals(dataclasses.replace(model, weights=weights), where).largest <= TOLERANCE
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -98,9 +89,7 @@ def test_the_residual_bounds_the_distance_to_the_maximum(kind: str) -> None:
     points = rng.uniform(-3, 3, (500, 2))
     mean, variance = posterior.latent(points)
     for alpha, weights in ((0.98, 1.0), (1.0, 0.999)):
-        early = dataclasses.replace(
-            posterior, alpha=alpha * posterior.alpha, weights=weights * posterior.weights
-        )
+        early = dataclasses.replace(posterior, alpha=alpha * posterior.alpha, weights=weights * posterior.weights)
         found = stationarity_residuals(stored_model(early), where)
         moved = early.latent(points)
         assert np.abs(moved[0] - mean).max() <= np.sqrt(2 * posterior.variance) * found.largest
@@ -124,9 +113,7 @@ def test_expected_derivatives_agree_with_a_finer_rule(link: str, squeeze: float,
     else:
         density = np.exp(-(t**2) / 2) / np.sqrt(2 * np.pi)
         p = squeeze + (1 - 2 * squeeze) * ndtr(t)
-        slope = (1 - 2 * squeeze) * (
-            density / p if squeeze else np.exp(-(t**2) / 2 - log_ndtr(t)) / np.sqrt(2 * np.pi)
-        )
+        slope = (1 - 2 * squeeze) * (density / p if squeeze else np.exp(-(t**2) / 2 - log_ndtr(t)) / np.sqrt(2 * np.pi))
         bend = slope * (slope + t)
     first, second = expected_derivatives(link, squeeze, y, mean, variance)  # type: ignore[arg-type]
     np.testing.assert_allclose(first, y * (slope @ weights), rtol=1e-10, atol=1e-12)
@@ -158,9 +145,7 @@ def test_a_malformed_origin_is_refused(words: str, changes: dict[str, Any]) -> N
         check_form(dataclasses.replace(whole, origin=dataclasses.replace(whole.origin, **changes)))
 
 
-@pytest.mark.parametrize(
-    ("kind", "values"), [("svgp", f"{INDUCING} inducing inputs"), ("vgp", "one value a row")]
-)
+@pytest.mark.parametrize(("kind", "values"), [("svgp", f"{INDUCING} inducing inputs"), ("vgp", "one value a row")])
 def test_the_statement_names_the_values_and_their_jitter(kind: str, values: str) -> None:
     statement = check_levels(certificate(kind), None)[1].statement
     assert statement.endswith(f"variational posterior of the stored rows and labels, {values}, jitter 1e-06")

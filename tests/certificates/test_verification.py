@@ -17,14 +17,7 @@ from gpsuite.certificates.form import MalformedError
 from gpsuite.certificates.model import model_hash
 from gpsuite.certificates.plain_kernel import gram
 from gpsuite.certificates.stationarity import TOLERANCE, stationarity_residuals
-from gpsuite.certificates.verification import (
-    CONFIRMED,
-    OPEN,
-    REFUTED,
-    check_levels,
-    dataset_fault,
-    describe,
-)
+from gpsuite.certificates.verification import CONFIRMED, OPEN, REFUTED, check_levels, dataset_fault, describe
 from gpsuite.methods.robustness.certification import stored_model
 from gpsuite.methods.robustness.verdict import probability_range
 from gpsuite.models.classification.approximation import BinaryProblem
@@ -82,9 +75,7 @@ def test_a_trivial_posterior_with_a_recomputed_hash_is_not_that_of_the_rows() ->
 def residuals(inference: str, kernel: str, link: str, variance: float = 2.5) -> tuple[Any, Any]:
     X, y = two_classes(3)
     fit = INFERENCES.get(inference)(
-        BinaryProblem(X, y, ModelSpec(kernel, ard=True), LINKS.get(link)),
-        Hyperparameters(variance, (0.8, 1.7)),
-        None,
+        BinaryProblem(X, y, ModelSpec(kernel, ard=True), LINKS.get(link)), Hyperparameters(variance, (0.8, 1.7)), None
     )
     origin = origin_of(y, inference, fit.state if inference == "ep" else None)
     return stored_model(fit.require_converged()), origin
@@ -117,13 +108,7 @@ MOVES: list[tuple[str, Callable[[Any, Any], tuple[Any, Any]]]] = [
     ("kernel", lambda m, o: (dataclasses.replace(m, kernel="matern52"), o)),
     ("X", lambda m, o: (dataclasses.replace(m, X=changed(m.X, (7, 1), m.X[7, 1] + 1e-2)), o)),
     ("label", lambda m, o: (m, dataclasses.replace(o, targets=changed(o.targets, 5, 1 - o.targets[5])))),
-    (
-        "link",
-        lambda m, o: (
-            dataclasses.replace(m, likelihood="logistic" if m.likelihood == "probit" else "probit"),
-            o,
-        ),
-    ),
+    ("link", lambda m, o: (dataclasses.replace(m, likelihood="logistic" if m.likelihood == "probit" else "probit"), o)),
 ]
 
 
@@ -146,10 +131,7 @@ def test_what_overflows_is_no_residual_of_zero(inference: str, size: float, link
         assert not stationarity_residuals(huge, origin).largest <= TOLERANCE
     if inference == "ep":
         for sites in (origin.sites * size, -origin.sites, origin.sites * 0):
-            assert (
-                not stationarity_residuals(model, dataclasses.replace(origin, sites=sites)).largest
-                <= TOLERANCE
-            )
+            assert not stationarity_residuals(model, dataclasses.replace(origin, sites=sites)).largest <= TOLERANCE
 
 
 def test_a_residual_within_rounding_is_neither_confirmed_nor_refuted() -> None:
@@ -300,19 +282,14 @@ def test_the_description_is_in_the_datasets_units_and_safe_to_print() -> None:
     assert dict(describe(ball, proved=True))["region"].startswith("L2 ball of radius 0.25")
 
 
-@pytest.mark.parametrize(
-    ("inputs", "end"), [(12, "; l from 0 to 1"), (13, "; and 1 more"), (20, "; and 8 more")]
-)
+@pytest.mark.parametrize(("inputs", "end"), [(12, "; l from 0 to 1"), (13, "; and 1 more"), (20, "; and 8 more")])
 def test_many_free_inputs_are_not_all_listed(inputs: int, end: str) -> None:
     origin = originating(small_certificate(), inputs=tuple("abcdefghijklmnopqrst"[:inputs])).origin
     wide = dataclasses.replace(
         small_certificate(),
         origin=dataclasses.replace(origin, offset=np.zeros(20), scale=np.ones(20)),  # type: ignore[type-var]
         region=dataclasses.replace(
-            small_certificate().region,
-            free=np.arange(inputs),
-            lower=np.zeros(inputs),
-            upper=np.ones(inputs),
+            small_certificate().region, free=np.arange(inputs), lower=np.zeros(inputs), upper=np.ones(inputs)
         ),
     )
     shown = dict(describe(wide, proved=True))["free"]

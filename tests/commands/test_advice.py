@@ -21,12 +21,8 @@ from tests.commands.conftest import Gpsuite
 KL = ("run", "experiment=pac_bayes/kl_inverse", "scale=smoke")
 
 
-@pytest.mark.parametrize(
-    "plan", ['{"tasks": 5}', '{"tasks": null}', '{"tasks": [1]}', '{"tasks": [{"kex": "a"}]}']
-)
-def test_a_plan_that_is_json_but_no_plan_is_written_anew(
-    gpsuite: Gpsuite, workplace: Path, plan: str
-) -> None:
+@pytest.mark.parametrize("plan", ['{"tasks": 5}', '{"tasks": null}', '{"tasks": [1]}', '{"tasks": [{"kex": "a"}]}'])
+def test_a_plan_that_is_json_but_no_plan_is_written_anew(gpsuite: Gpsuite, workplace: Path, plan: str) -> None:
     assert gpsuite(*KL).code == 0
     (workplace / "results/pac_bayes/kl_inverse/smoke/plan.json").write_text(plan, encoding="utf-8")
     assert gpsuite(*KL).code == 0
@@ -101,9 +97,7 @@ def test_a_list_that_does_not_end_is_called_so(gpsuite: Gpsuite) -> None:
     assert ended.code == 2 and "a bracket is missing: c_values=[A,B]" in ended.err
 
 
-def test_the_linear_model_is_no_advice_against_copies_of_whole_rows(
-    gpsuite: Gpsuite, workplace: Path
-) -> None:
+def test_the_linear_model_is_no_advice_against_copies_of_whole_rows(gpsuite: Gpsuite, workplace: Path) -> None:
     X = np.random.default_rng(1).normal(size=(8, 2))[np.arange(200) % 8]
     pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": X[:, 0]}).to_csv(workplace / "table.csv", index=False)
     own = ("dataset=csv", "dataset.path=table.csv", "dataset.target=y")

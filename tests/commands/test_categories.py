@@ -81,9 +81,7 @@ def test_guarantee_ranks_a_category_by_its_levels(gpsuite: Gpsuite, workplace: P
     told = next(line for line in ended.out.splitlines() if line.startswith("Decisive inputs"))
     assert "a category's change to this level" in told
     assert told.index("color=red") < told.index("dose")
-    sizes = pd.read_csv(workplace / "results/guarantee/smoke~r/tables/inputs.csv").set_index("input")[
-        "mean size"
-    ]
+    sizes = pd.read_csv(workplace / "results/guarantee/smoke~r/tables/inputs.csv").set_index("input")["mean size"]
     assert sizes["color=red"] > 2.0 * sizes["sex=m"] > 0.0
 
 
@@ -97,13 +95,7 @@ def test_guarantee_proves_nothing_of_categories_that_are_a_little_off(
     for name in ("r", "s"):
         ended = gpsuite(*words, f"run_name={name}")
         assert ended.code == 0, ended.err
-        told.append(
-            [
-                line
-                for line in ended.out.splitlines()
-                if line.startswith(("Proved", "Certified", "Not proved"))
-            ]
-        )
+        told.append([line for line in ended.out.splitlines() if line.startswith(("Proved", "Certified", "Not proved"))])
         assert ("Decisive inputs" in ended.out) is (task == "classification")
         columns = set(pd.read_csv(workplace / f"results/guarantee/smoke~{name}/predictions.csv").columns)
         assert any(name.startswith("proved_") for name in columns) == bool(told[-1])

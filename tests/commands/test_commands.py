@@ -48,9 +48,7 @@ def test_a_run_prints_its_paths_and_status_counts_its_tasks(gpsuite: Gpsuite, wo
     assert status["tables"] == "complete"
 
 
-def test_a_run_whose_tasks_failed_is_not_called_complete(
-    gpsuite: Gpsuite, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_whose_tasks_failed_is_not_called_complete(gpsuite: Gpsuite, monkeypatch: pytest.MonkeyPatch) -> None:
     gpsuite(*SMOKE)
     monkeypatch.setattr("gpsuite.commands.status._state", lambda *_: "error")
     rows = [line.split("\t") for line in gpsuite("status").out.splitlines()]
@@ -98,9 +96,7 @@ def test_a_multirun_with_a_mistake_runs_nothing(gpsuite: Gpsuite, workplace: Pat
     assert not (workplace / "results").exists()
 
 
-def test_a_run_of_a_multirun_that_cannot_start_does_not_stop_the_others(
-    gpsuite: Gpsuite, workplace: Path
-) -> None:
+def test_a_run_of_a_multirun_that_cannot_start_does_not_stop_the_others(gpsuite: Gpsuite, workplace: Path) -> None:
     gpsuite("run", "-m", *SMOKE[1:], "seed=0,1")
     held, free = sorted((workplace / "results/pac_bayes/regression").iterdir())
     (free / "run.json").unlink()
@@ -115,9 +111,7 @@ def test_a_run_of_a_multirun_that_cannot_start_does_not_stop_the_others(
     ("ends", "code"),
     [([3, 2], 2), ([2, 3], 2), ([1, 3], 1), ([3, 1], 1), ([2, 1], 1), ([0, 3], 3), ([3, 0], 3), ([0, 0], 0)],
 )
-def test_the_worst_end_of_several_runs_is_told(
-    monkeypatch: pytest.MonkeyPatch, ends: list[int], code: int
-) -> None:
+def test_the_worst_end_of_several_runs_is_told(monkeypatch: pytest.MonkeyPatch, ends: list[int], code: int) -> None:
     coming = iter(ends)
 
     def ended(*_: object) -> SimpleNamespace:
@@ -183,9 +177,7 @@ def test_doctor_says_what_to_mend(gpsuite: Gpsuite, monkeypatch: pytest.MonkeyPa
     assert any(line.startswith("problem\tthreads") and "at most" in line for line in ended.out.splitlines())
 
 
-def test_a_changed_file_is_not_fetched(
-    gpsuite: Gpsuite, workplace: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_changed_file_is_not_fetched(gpsuite: Gpsuite, workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (workplace / "stock/boston").mkdir(parents=True)
     (workplace / "stock/boston/housing.data").write_bytes(b"0")
     monkeypatch.setenv("GPSUITE_DATA_PATH", str(workplace / "stock"))
@@ -197,9 +189,7 @@ def test_a_changed_file_is_not_fetched(
     assert gpsuite("data", "fetch", "boston").code == 2  # not to be had
 
 
-def test_doctor_finds_a_data_path_that_is_no_folder(
-    gpsuite: Gpsuite, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_doctor_finds_a_data_path_that_is_no_folder(gpsuite: Gpsuite, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPSUITE_DATA_PATH", f"{Path.home()}:/nowhere")
     lines = gpsuite("doctor").out.splitlines()
     assert "problem\tGPSUITE_DATA_PATH\t/nowhere: no such folder\tcorrect or unset it" in lines
@@ -245,9 +235,7 @@ def test_doctor_finds_two_tensorflows_numpy_two_and_a_full_disk(
         name = "tensorflow-cpu"
 
     monkeypatch.setattr(doctor.importlib.metadata, "distributions", lambda: [*real(), Second()])  # type: ignore[attr-defined]
-    monkeypatch.setattr(
-        doctor, "versions", lambda: {"python": "3.11.7", "numpy": "2.1.0", "gpflow": "not installed"}
-    )
+    monkeypatch.setattr(doctor, "versions", lambda: {"python": "3.11.7", "numpy": "2.1.0", "gpflow": "not installed"})
     monkeypatch.setattr(doctor.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 1e6})())  # type: ignore[attr-defined]
     ended = gpsuite("doctor")
     assert ended.code == 1
@@ -292,9 +280,7 @@ def test_doctor_points_out_slow_blas_kernels(
 
     from gpsuite.commands import doctor
 
-    monkeypatch.setattr(
-        threadpoolctl, "threadpool_info", lambda: [{"user_api": "blas", "architecture": kernels}]
-    )
+    monkeypatch.setattr(threadpoolctl, "threadpool_info", lambda: [{"user_api": "blas", "architecture": kernels}])
     monkeypatch.setattr(doctor, "has_avx512", lambda: avx512)
     [line] = [line for line in gpsuite("doctor").out.splitlines() if line.split("\t")[1] == "BLAS kernels"]
     assert ("OPENBLAS_CORETYPE=SkylakeX" in line) is noted
@@ -303,9 +289,7 @@ def test_doctor_points_out_slow_blas_kernels(
 
 def test_a_family_stands_for_its_experiments(gpsuite: Gpsuite, workplace: Path) -> None:
     names = [
-        line.split("\t")[0]
-        for line in gpsuite("list", "perturbation/").out.splitlines()
-        if "perturbation/" in line
+        line.split("\t")[0] for line in gpsuite("list", "perturbation/").out.splitlines() if "perturbation/" in line
     ]
     assert len(names) == 8 and gpsuite("status", "perturbation/").code == 0
     assert gpsuite("list", "experiments", "methods").code == gpsuite("list", "boston", "kl_pac_gp").code == 0
@@ -342,9 +326,7 @@ def test_a_command_that_would_be_refused_is_not_recommended(
     gpsuite: Gpsuite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("rare.csv").write_text(
-        "a,label\n" + "".join(f"{row},{'B' if row == 7 else 'A'}\n" for row in range(40))
-    )
+    Path("rare.csv").write_text("a,label\n" + "".join(f"{row},{'B' if row == 7 else 'A'}\n" for row in range(40)))
     shown = gpsuite("data", "describe", "rare.csv")
     assert shown.code == 0
     assert "- not for robustness/safety: test_rows=" in shown.out
@@ -393,6 +375,5 @@ def test_a_small_table_is_answered_without_tensorflow_in_three_families(tmp_path
     ended = subprocess.run([sys.executable, "-c", PROGRAM], cwd=tmp_path, capture_output=True, text=True)
     told = [line for line in ended.stdout.splitlines() if line.startswith("experiment=")]
     assert told == [
-        f"experiment={name} 0 []"
-        for name in ("pac_bayes/regression", "perturbation/region", "active_learning/plan")
+        f"experiment={name} 0 []" for name in ("pac_bayes/regression", "perturbation/region", "active_learning/plan")
     ], ended.stderr

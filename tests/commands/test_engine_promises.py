@@ -30,9 +30,7 @@ def record(**metrics: Any) -> Record:
 
 
 @pytest.mark.parametrize("damage", [b"", b"no zip"])
-def test_recheck_names_an_archive_that_cannot_be_read_and_checks_the_others(
-    gpsuite: Gpsuite, damage: bytes
-) -> None:
+def test_recheck_names_an_archive_that_cannot_be_read_and_checks_the_others(gpsuite: Gpsuite, damage: bytes) -> None:
     publish_and_move(gpsuite, LINES)
     good = ZIP.parents[1] / "smoke~good"
     shutil.copytree(ZIP.parent, good)
@@ -79,16 +77,12 @@ def test_no_plan_has_a_task_twice(workplace: Path) -> None:
         ("robustness/regression", "uncertain=[[a]]"),
     ],
 )
-def test_a_value_of_a_wrong_shape_is_a_mistake_said_in_few_lines(
-    gpsuite: Gpsuite, words: tuple[str, str]
-) -> None:
+def test_a_value_of_a_wrong_shape_is_a_mistake_said_in_few_lines(gpsuite: Gpsuite, words: tuple[str, str]) -> None:
     ended = gpsuite(*RUN, f"experiment={words[0]}", words[1])
     assert ended.code == 2 and words[1].partition("=")[0] in ended.err
 
 
-def test_runs_that_would_write_one_folder_are_refused_before_the_first(
-    gpsuite: Gpsuite, workplace: Path
-) -> None:
+def test_runs_that_would_write_one_folder_are_refused_before_the_first(gpsuite: Gpsuite, workplace: Path) -> None:
     ended = gpsuite(*RUN, "-m", f"experiment={LINES}", "seed=0,1", "run_name=abc")
     assert ended.code == 2 and "run_name=abc: several runs with different settings would write" in ended.err
     assert not (workplace / "results").exists()
@@ -148,14 +142,10 @@ def test_a_new_file_of_the_package_is_a_change(tmp_path: Path, monkeypatch: pyte
     assert provenance.git_state.__wrapped__()["dirty"] is True
 
 
-def test_a_full_disk_under_certificates_is_said_in_one_line(
-    gpsuite: Gpsuite, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_under_certificates_is_said_in_one_line(gpsuite: Gpsuite, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: Any, **__: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(
-        "gpsuite.atomic.write_atomically", full
-    )  # that of certificates; results use reporting.atomic's
+    monkeypatch.setattr("gpsuite.atomic.write_atomically", full)  # that of certificates; results use reporting.atomic's
     ended = gpsuite(*RUN, "experiment=pac_bayes/regression")
     assert ended.code == 2 and "No space left" in ended.err

@@ -37,9 +37,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("whole")
     store = RecordStore(root, FAMILY)
     for key in KEYS:
-        store.put(
-            Record(key, NAME, "t", {"split": 0}, "done", "", {"B_kl": 0.3}, {}, arrays={"a": np.ones(3)})
-        )
+        store.put(Record(key, NAME, "t", {"split": 0}, "done", "", {"B_kl": 0.3}, {}, arrays={"a": np.ones(3)}))
     (store.folder / f"{KEYS[0]}.traceback.txt").write_text("Traceback", encoding="utf-8")
     tasks = [{"key": key, "label": "t", "budget_seconds": None} for key in KEYS]
     published = read_paper_values(ROOT / "conf", "pac_bayes/epsilon_boston")[:3]
@@ -77,19 +75,7 @@ def survives(gpsuite: Gpsuite, *words: str) -> str:
     return ended.err
 
 
-SPOILERS = (
-    "empty",
-    "truncated",
-    "binary",
-    "folder",
-    "loop",
-    "dangling",
-    "pipe",
-    "long",
-    "deep",
-    "other",
-    "removed",
-)
+SPOILERS = ("empty", "truncated", "binary", "folder", "loop", "dangling", "pipe", "long", "deep", "other", "removed")
 
 MORE = ("empty", "binary", "long", "deep", "dangling")  # as good as others, for those with time
 
@@ -123,9 +109,7 @@ READERS = {"run.json": "report", "plan.json": "status", "comparison.csv": "compa
 @pytest.mark.parametrize(
     "how", [pytest.param(how, marks=[pytest.mark.slow] if how in MORE else []) for how in SPOILERS[:-2]]
 )
-def test_a_spoilt_file_is_named_by_the_command_that_reads_it(
-    gpsuite: Gpsuite, results: Path, how: str
-) -> None:
+def test_a_spoilt_file_is_named_by_the_command_that_reads_it(gpsuite: Gpsuite, results: Path, how: str) -> None:
     for name, command in READERS.items():
         path = results / NAME / "smoke" / name
         spoil(path, how)
@@ -271,9 +255,7 @@ def test_a_plan_starts_anew_where_the_artifacts_of_earlier_ones_are_spoilt(
     words = ("dataset=csv", "dataset.path=m.csv", "dataset.target=y", "dataset.safety=z", "dataset.limit=<=1")
     for known in (16, 17):
         (workplace / "m.csv").write_text("\n".join(["x,y,z", *rows[:known]]), encoding="utf-8")
-        ended = gpsuite(
-            "run", "experiment=active_learning/plan", "scale=smoke", *words, "dataset.candidates=cand.csv"
-        )
+        ended = gpsuite("run", "experiment=active_learning/plan", "scale=smoke", *words, "dataset.candidates=cand.csv")
         assert ended.code == 0, ended.err
         for path in (workplace / "results").rglob("artifacts/*.npz"):
             spoil(path, how)

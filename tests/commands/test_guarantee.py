@@ -29,13 +29,7 @@ def table(workplace: Path) -> Path:
 def test_answer_page_and_predictions_then_predict(gpsuite: Gpsuite, table: Path) -> None:
     ended = gpsuite(*RUN, "dataset.target=y", "dataset.new=new.csv", "accuracy=6")
     assert ended.code == 0, ended.err
-    for begin in (
-        "Test rows: With probability 99 %",
-        "PAC-Bayes: ",
-        "Split conformal: ",
-        "Band: ",
-        "Proved: ",
-    ):
+    for begin in ("Test rows: With probability 99 %", "PAC-Bayes: ", "Split conformal: ", "Band: ", "Proved: "):
         assert f"\n{begin}" in ended.out
     assert "off by more than 6 (y)" in ended.out
     (folder,) = Path("results/guarantee").iterdir()
@@ -68,12 +62,7 @@ def test_the_command_to_predict_can_be_copied(gpsuite: Gpsuite, table: Path) -> 
     assert ended.code == 0, ended.err
     (hint,) = [line for line in ended.out.splitlines() if line.startswith("gpsuite predict")]
     (folder,) = Path("my results/guarantee").iterdir()
-    assert shlex.split(hint.removesuffix(" predicts further rows")) == [
-        "gpsuite",
-        "predict",
-        str(folder),
-        "NEW.csv",
-    ]
+    assert shlex.split(hint.removesuffix(" predicts further rows")) == ["gpsuite", "predict", str(folder), "NEW.csv"]
 
 
 def test_copied_and_drifting_rows_are_called_violated(gpsuite: Gpsuite, table: Path) -> None:
@@ -82,10 +71,7 @@ def test_copied_and_drifting_rows_are_called_violated(gpsuite: Gpsuite, table: P
     pd.concat([frame, frame[-6:]]).to_csv(table, index=False)
     ended = gpsuite(*RUN, "dataset.target=y")
     assert ended.code == 0, ended.err
-    assert (
-        "Assumption violated: rows are independent: no copies (6 rows repeat an earlier one; the bounds"
-        in ended.out
-    )
+    assert "Assumption violated: rows are independent: no copies (6 rows repeat an earlier one; the bounds" in ended.out
     assert "no drift (first against last third of the file: b differs most" in ended.out
 
 
@@ -146,9 +132,7 @@ def test_rows_of_the_table_are_called_by_their_lines(gpsuite: Gpsuite, table: Pa
     assert pd.read_csv("out.csv")["prediction"].tolist() == own["prediction"].tolist()
 
 
-def test_a_table_stored_three_times_is_answered_and_its_copies_are_told(
-    gpsuite: Gpsuite, table: Path
-) -> None:
+def test_a_table_stored_three_times_is_answered_and_its_copies_are_told(gpsuite: Gpsuite, table: Path) -> None:
     """With this seed one of the test rows is no copy of a row that the model saw."""
     pd.concat([pd.read_csv(table)] * 3).to_csv(table, index=False)
     ended = gpsuite(*RUN, "dataset.target=y", "most_rows=1000", "seed=9")
@@ -170,9 +154,7 @@ def test_a_rare_input_of_huge_values_does_not_make_the_bound_false(gpsuite: Gpsu
     drawn(100).to_csv("table.csv", index=False)
     fresh = drawn(2000)
     fresh.to_csv("new.csv", index=False)
-    ended = gpsuite(
-        "run", "experiment=guarantee", "scale=quick", *RUN[3:], "dataset.target=y", "run_name=far"
-    )
+    ended = gpsuite("run", "experiment=guarantee", "scale=quick", *RUN[3:], "dataset.target=y", "run_name=far")
     assert ended.code == 0, ended.err
     assert gpsuite("predict", "results/guarantee/quick~far", "new.csv", "output=out.csv").code == 0
     errors = np.abs(pd.read_csv("out.csv")["prediction"] - fresh["y"])

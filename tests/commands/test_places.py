@@ -24,12 +24,7 @@ def test_predictions_replace_earlier_ones_and_nothing_else(workplace: Path) -> N
     assert _target("new.csv", rows) == workplace / "new.csv"
     assert _target("earlier.csv", rows) == workplace / "earlier.csv"
     assert _target("link.csv", rows) == workplace / "earlier.csv"  # through the link, which stays
-    wrong = {
-        "rows.csv": "file of the rows",
-        "": "name a file",
-        "nowhere/new.csv": "name a file",
-        ".": "name a file",
-    }
+    wrong = {"rows.csv": "file of the rows", "": "name a file", "nowhere/new.csv": "name a file", ".": "name a file"}
     for text, said in wrong.items():
         with pytest.raises(UserError, match=f"output=.*{said}"):
             _target(text, rows)
@@ -44,18 +39,12 @@ def test_predictions_replace_earlier_ones_and_nothing_else(workplace: Path) -> N
 @pytest.mark.parametrize("command", ["status", "compare", "publish", "recheck"])
 def test_results_that_are_not_there_are_not_none(gpsuite: Gpsuite, workplace: Path, command: str) -> None:
     Path("file").write_text("")
-    for place, said in (
-        ("nowhere", "no such folder"),
-        ("file", "must be a folder"),
-        ("", "must be a folder"),
-    ):
+    for place, said in (("nowhere", "no such folder"), ("file", "must be a folder"), ("", "must be a folder")):
         ended = gpsuite(command, "pac_bayes/regression", f"results_dir={place}")
         assert ended.code == 2 and f"results_dir={place}: {said}" in ended.err
 
 
-def test_a_home_folder_is_meant_by_its_sign(
-    gpsuite: Gpsuite, workplace: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_home_folder_is_meant_by_its_sign(gpsuite: Gpsuite, workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (workplace / "home/mine").mkdir(parents=True)
     monkeypatch.setenv("HOME", str(workplace / "home"))
     words = ("experiment=pac_bayes/kl_inverse", "scale=smoke", "parallel=serial", "results_dir=~/mine")
@@ -83,9 +72,7 @@ def test_an_output_that_takes_nothing_ends_in_a_message(where: str, code: int, s
     assert "Traceback" not in ended.stderr and "Exception" not in ended.stderr and said in ended.stderr
 
 
-def test_another_failure_to_write_is_not_taken_for_the_output(
-    monkeypatch: pytest.MonkeyPatch, workplace: Path
-) -> None:
+def test_another_failure_to_write_is_not_taken_for_the_output(monkeypatch: pytest.MonkeyPatch, workplace: Path) -> None:
     def fail(words: list[str]) -> int:
         raise OSError(28, "No space left on device")
 

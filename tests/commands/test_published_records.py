@@ -107,9 +107,7 @@ def test_recheck_computes_on_one_thread_as_runs_do(gpsuite: Gpsuite, monkeypatch
     assert seen and set(seen) == {1}
 
 
-def test_recheck_computes_with_the_kernels_of_the_record(
-    gpsuite: Gpsuite, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_recheck_computes_with_the_kernels_of_the_record(gpsuite: Gpsuite, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENBLAS_CORETYPE", "Haswell")
     origin.cache_clear()
     publish_wrong(gpsuite, openblas_coretype="Nehalem")
@@ -188,9 +186,7 @@ def test_recheck_names_what_it_cannot_check(gpsuite: Gpsuite, monkeypatch: pytes
     assert "changed since" in ended.out
 
 
-def test_an_interrupted_recheck_shows_what_was_checked(
-    gpsuite: Gpsuite, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_recheck_shows_what_was_checked(gpsuite: Gpsuite, monkeypatch: pytest.MonkeyPatch) -> None:
     publish_and_move(gpsuite, LINES)
     left = iter([None])
 
@@ -231,9 +227,7 @@ def test_a_run_with_a_missing_record_is_not_published(gpsuite: Gpsuite) -> None:
     assert not Path("results/published").exists()
 
 
-def test_more_than_a_repository_should_hold_is_refused(
-    gpsuite: Gpsuite, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_more_than_a_repository_should_hold_is_refused(gpsuite: Gpsuite, monkeypatch: pytest.MonkeyPatch) -> None:
     assert gpsuite(*RUN, f"experiment={LINES}").code == 0
     monkeypatch.setattr("gpsuite.commands.publish.MOST_BYTES", 100)
     ended = gpsuite("publish", LINES)
@@ -257,9 +251,7 @@ def test_every_experiment_is_redrawn_from_what_it_publishes(gpsuite: Gpsuite, ex
     assert gpsuite("recheck", experiment, "sample=1").code == 0
 
 
-def test_only_chaotic_tasks_of_an_experiment_are_excused(
-    gpsuite: Gpsuite, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_chaotic_tasks_of_an_experiment_are_excused(gpsuite: Gpsuite, monkeypatch: pytest.MonkeyPatch) -> None:
     entry = replace(EXPERIMENTS.get(LINES), chaotic=lambda task: "nowhere" in task.label)
     monkeypatch.setitem(EXPERIMENTS._items, LINES, entry)
     publish_wrong(gpsuite, avx512="unknown")
@@ -315,9 +307,7 @@ def test_what_no_commit_has_computed_is_told(gpsuite: Gpsuite, dirty: bool) -> N
     assert ended.code == 0 and ("changes that no commit has" in ended.err) is dirty
 
 
-def test_one_disagreement_is_told_wherever_it_comes(
-    gpsuite: Gpsuite, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_disagreement_is_told_wherever_it_comes(gpsuite: Gpsuite, monkeypatch: pytest.MonkeyPatch) -> None:
     publish_and_move(gpsuite, LINES)
     level = {name: Agreement({**dict.fromkeys(LEVELS, 0), name: 1}, "", 0.0) for name in LEVELS}
     found = [Rechecked("a", "1", agreement=level["not"]), Rechecked("a", "2", agreement=level["bitwise"])]
@@ -330,17 +320,13 @@ def test_a_published_record_that_was_changed_does_not_agree(gpsuite: Gpsuite) ->
     path = Path("results/published", LINES, "smoke", ARCHIVE)
     archive = Archive(path)
     records = [archive.get(key) for key in archive.keys]
-    path.write_bytes(
-        pack(StoredRecord({**each.fields, "reason": "changed"}, each.arrays) for each in records)
-    )
+    path.write_bytes(pack(StoredRecord({**each.fields, "reason": "changed"}, each.arrays) for each in records))
     ended = gpsuite("recheck", LINES, "sample=1")
     assert ended.code == 1 and "\tno\t" in ended.out
     assert "do not match its checksum" in ended.out
 
 
-def test_arrays_that_were_not_published_are_not_compared(
-    gpsuite: Gpsuite, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_arrays_that_were_not_published_are_not_compared(gpsuite: Gpsuite, monkeypatch: pytest.MonkeyPatch) -> None:
     publish_only(monkeypatch, "none")
     publish_and_move(gpsuite, LINES)
     assert gpsuite("recheck", LINES, "sample=1").code == 0
@@ -370,9 +356,7 @@ SCALED = f"{BOSTON}/paper~scaling_train"
 
 
 @pytest.fixture
-def redraw(
-    workplace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Iterator[Redraw]:
+def redraw(workplace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Redraw]:
     """Return a function that runs the script in this process: its exit code and the lines it printed."""
     monkeypatch.syspath_prepend(str(ROOT / "scripts"))
     import redraw as script  # type: ignore[import-not-found]

@@ -10,14 +10,7 @@ import pytest
 
 from tests.commands.conftest import Gpsuite
 
-PAC = (
-    "run",
-    "experiment=pac_bayes/regression",
-    "scale=smoke",
-    "method=kl_pac_gp",
-    "max_evaluations=3",
-    "run_name=r",
-)
+PAC = ("run", "experiment=pac_bayes/regression", "scale=smoke", "method=kl_pac_gp", "max_evaluations=3", "run_name=r")
 FOLDER = "results/pac_bayes/regression/smoke~r"
 CSV = ("dataset=csv", "dataset.path=t.csv", "dataset.target=y")
 
@@ -51,10 +44,7 @@ def test_another_target_of_a_table_is_refused(gpsuite: Gpsuite) -> None:
     [
         ((*PAC, "repetitions=2"), 0),  # the first split can be used
         (("run", "experiment=pac_bayes/rounding", "scale=smoke", "max_evaluations=3", "seed=1"), 0),
-        (
-            ("run", "experiment=wasserstein/regression", "scale=smoke", "methods=[exact_gp]", "used_folds=2"),
-            3,
-        ),
+        (("run", "experiment=wasserstein/regression", "scale=smoke", "methods=[exact_gp]", "used_folds=2"), 3),
     ],
 )
 def test_a_split_of_copies_alone_is_infeasible(gpsuite: Gpsuite, words: tuple[str, ...], code: int) -> None:
@@ -72,10 +62,7 @@ def test_what_copies_count_for_is_said(gpsuite: Gpsuite) -> None:
     assert "trained on the 96 rows of split 0" in ended.out
     shown = float(ended.out.split("off by more than ")[1].split(" (")[0])
     assert 5.1234549 <= shown < 5.1235
-    assert (
-        "which a test row that training has seen counts as lost"
-        in Path(FOLDER, "tables/regression.md").read_text()
-    )
+    assert "which a test row that training has seen counts as lost" in Path(FOLDER, "tables/regression.md").read_text()
     write_copies(120, 1)
     assert gpsuite(*PAC[:-1], "run_name=s", "repetitions=1", *CSV).code == 0
     assert "counts as lost" not in Path(FOLDER[:-1] + "s", "tables/regression.md").read_text()
@@ -83,25 +70,15 @@ def test_what_copies_count_for_is_said(gpsuite: Gpsuite) -> None:
 
 def test_a_caption_names_the_file(gpsuite: Gpsuite) -> None:
     write_copies(40, 1)
-    words = (
-        "experiment=wasserstein/regression",
-        "scale=smoke",
-        "methods=[exact_gp]",
-        "used_folds=2",
-        "run_name=c",
-    )
+    words = ("experiment=wasserstein/regression", "scale=smoke", "methods=[exact_gp]", "used_folds=2", "run_name=c")
     assert gpsuite("run", *words, *CSV).code == 0
-    assert (
-        Path("results/wasserstein/regression/smoke~c/tables/regression.md").read_text().startswith("t.csv:")
-    )
+    assert Path("results/wasserstein/regression/smoke~c/tables/regression.md").read_text().startswith("t.csv:")
 
 
 @pytest.mark.parametrize("experiment", ["rounding", "inducing_pol"])
 def test_a_table_of_ones_own_in_a_study_of_the_paper(gpsuite: Gpsuite, experiment: str) -> None:
     write_copies(60, 1)
-    small = (
-        () if experiment == "rounding" else ("inducing=[4]", "other_kernel=[]", "other_kernel_inducing=[]")
-    )
+    small = () if experiment == "rounding" else ("inducing=[4]", "other_kernel=[]", "other_kernel_inducing=[]")
     words = (f"experiment=pac_bayes/{experiment}", "scale=smoke", "repetitions=1", "max_evaluations=3")
     ended = gpsuite("run", *words, *small, *CSV)
     assert ended.code == 0, ended.err

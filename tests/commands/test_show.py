@@ -37,14 +37,10 @@ def test_settings_of_an_experiment_are_explained(gpsuite: Gpsuite) -> None:
     for command in ("run", "show"):
         ended = gpsuite(command, *REGION, "--help")
         assert ended.code == 0
-        assert (
-            "  m=20  " in ended.out and "number of compared values (a whole number, 2 or more)" in ended.out
-        )
+        assert "  m=20  " in ended.out and "number of compared values (a whole number, 2 or more)" in ended.out
         assert all(len(line) <= 120 for line in ended.out.splitlines()[:-1])
     tour = gpsuite("run", "experiment=tour", "--help").out
-    assert (
-        "gpsuite run experiment=robustness/safety method=laplace" in tour and "stops=N: the first N" in tour
-    )
+    assert "gpsuite run experiment=robustness/safety method=laplace" in tour and "stops=N: the first N" in tour
     longest = gpsuite("run", "experiment=perturbation/krr_region", "--help").out.splitlines()
     assert max(map(len, longest)) <= 120
     assert longest[2].startswith("source: Csáji and Kis 2019")

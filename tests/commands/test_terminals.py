@@ -101,9 +101,7 @@ def in_ascii(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
 
 
 @pytest.mark.parametrize("command", ["compare", "status"])
-def test_a_terminal_of_ascii_is_enough(
-    workplace: Path, monkeypatch: pytest.MonkeyPatch, command: str
-) -> None:
+def test_a_terminal_of_ascii_is_enough(workplace: Path, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
     assert in_ascii(monkeypatch, command) == 0
 
 
@@ -124,9 +122,7 @@ def test_odd_columns_in_a_file_whose_name_is_no_utf8_work_in_ascii(
     assert f"dataset.path={name}" in json.loads((folder / "run.json").read_bytes())["command"]
 
 
-def test_more_tasks_than_a_run_may_have(
-    gpsuite: Gpsuite, workplace: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_more_tasks_than_a_run_may_have(gpsuite: Gpsuite, workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plans, "MOST_TASKS", 100)
     ended = gpsuite("run", "experiment=pac_bayes/regression", "scale=smoke", "repetitions=1000000000")
     assert ended.code == 2 and "repetitions=1000000000: more than 100 tasks" in ended.err
@@ -182,12 +178,7 @@ def published(workplace: Path) -> Path:
     folder = workplace / "results/published" / NAME / "paper"
     rows = [
         replace(
-            ROW,
-            id=f"X{number}",
-            experiment=NAME,
-            verdict=verdict,
-            quantity="a long quantity " * 9,
-            remark="because",
+            ROW, id=f"X{number}", experiment=NAME, verdict=verdict, quantity="a long quantity " * 9, remark="because"
         )
         for number, verdict in enumerate(VERDICTS)
     ]
@@ -219,15 +210,10 @@ def test_list_name_tells_everything_of_it(lines: Callable[..., list[str]], name:
     assert told in found
 
 
-def test_compare_counts_by_experiment_and_names_the_misses(
-    lines: Callable[..., list[str]], published: Path
-) -> None:
+def test_compare_counts_by_experiment_and_names_the_misses(lines: Callable[..., list[str]], published: Path) -> None:
     found = lines("compare")
     [counts] = [line.split() for line in found if line.startswith(NAME)]
-    assert (counts[:5], counts[6:]) == (
-        [NAME, "paper*", *"111"],
-        ["1"],
-    )  # conf/paper has more, which are not run
+    assert (counts[:5], counts[6:]) == ([NAME, "paper*", *"111"], ["1"])  # conf/paper has more, which are not run
     assert [line.split()[0] for line in found if line.startswith("X")] == ["X1", "X2"]
     assert found[-1].startswith("total: reproduced 1, partly 1, not reproduced 1, not run ")
     assert not any("because" in line for line in found)
@@ -260,9 +246,7 @@ def test_a_wrong_scale_is_named(gpsuite: Gpsuite) -> None:
     assert ended.code == 2 and "paper" in ended.err
 
 
-def test_the_first_column_is_never_cut(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_first_column_is_never_cut(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     show_lines([{"name": "n" * 30, "what": "w" * 50, "n": 3}])
     assert capsys.readouterr().out.splitlines() == [f"{'name':30}  what      n", f"{'n' * 30}  wwwwwww…  3"]

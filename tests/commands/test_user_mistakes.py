@@ -109,10 +109,7 @@ WORDS = [
     ((*SEVERAL, "dataset=bostn"), ["did you mean 'boston'"]),
     ((*SEVERAL, "dataset"), ["expected key=value"]),
     ((*SEVERAL, "data_sets=[pol]"), ["data_sets", "did you mean 'datasets'"]),
-    (
-        SEVERAL,
-        ["pol_train_data.asc", "missing", "GPSUITE_DATA_PATH", "leave it out: datasets=[kin40k,sarcos]"],
-    ),
+    (SEVERAL, ["pol_train_data.asc", "missing", "GPSUITE_DATA_PATH", "leave it out: datasets=[kin40k,sarcos]"]),
     ((*SEVERAL, "datasets=[diabetes]", "inducing=[]"), ["inducing=[]", "at least one"]),
     ((*SEVERAL, "datasets=[diabetes]", "inducing=[0,5]"), ["inducing=0", "1 or more"]),
     ((*SEVERAL, "datasets=[diabetes]", "inducing=[5,5]"), ["inducing=[5, 5]", "twice"]),
@@ -179,9 +176,7 @@ WORDS = [
 
 
 @pytest.mark.parametrize(("words", "parts"), WORDS, ids=[" ".join(words)[-60:] for words, _ in WORDS])
-def test_a_wrong_word(
-    gpsuite: Gpsuite, earlier_results: Path, words: tuple[str, ...], parts: list[str]
-) -> None:
+def test_a_wrong_word(gpsuite: Gpsuite, earlier_results: Path, words: tuple[str, ...], parts: list[str]) -> None:
     refused(gpsuite, earlier_results, words, parts)
 
 
@@ -237,9 +232,7 @@ def test_the_corrected_command_is_ready_to_paste_and_works(
     command = gpsuite(*CSV, "dataset.target=Y", "seed=3").err.splitlines()[-1]
     assert command == f"gpsuite {' '.join(CSV)} seed=3 dataset.target=y"
     ended = gpsuite(*shlex.split(command)[1:])
-    assert (
-        "2 faults: line 9 has 4 cells, the header has 3; line 6, column 'b': 'x' is not a number" in ended.err
-    )
+    assert "2 faults: line 9 has 4 cells, the header has 3; line 6, column 'b': 'x' is not a number" in ended.err
     command = ended.err.splitlines()[-1]
     assert command.endswith("dataset.missing=drop_rows")
     request, _ = read_request(shlex.split(command)[2:])
@@ -305,10 +298,7 @@ def test_a_corrupted_dataset_file(
     (workplace / "stock" / "boston").mkdir(parents=True)
     (workplace / "stock" / "boston" / "housing.data").write_bytes(b" 0.1 2 3\n")
     monkeypatch.setenv("GPSUITE_DATA_PATH", str(workplace / "stock"))
-    for scale in (
-        "quick",
-        "smoke",
-    ):  # a changed file is an error even where a stand-in would do for a missing one
+    for scale in ("quick", "smoke"):  # a changed file is an error even where a stand-in would do for a missing one
         words = (*RUN, "dataset=boston", f"scale={scale}")
         refused(gpsuite, earlier_results, words, ["housing.data", "baadf72995", "found"])
 
@@ -456,20 +446,14 @@ PLAN_WORDS = [
 
 
 @pytest.mark.parametrize(("words", "parts"), PLAN_WORDS, ids=[" ".join(words[3:]) for words, _ in PLAN_WORDS])
-def test_a_wrong_word_of_a_plan(
-    gpsuite: Gpsuite, workplace: Path, words: tuple[str, ...], parts: list[str]
-) -> None:
+def test_a_wrong_word_of_a_plan(gpsuite: Gpsuite, workplace: Path, words: tuple[str, ...], parts: list[str]) -> None:
     refused(gpsuite, workplace, words, parts)
 
 
 @pytest.mark.parametrize(
     ("name", "lines", "parts"),
     [
-        (
-            "m.csv",
-            [line.replace(",2,0", ",,0").replace(",3,0", ",,0") for line in GOOD],
-            ["'w' has no value"],
-        ),
+        ("m.csv", [line.replace(",2,0", ",,0").replace(",3,0", ",,0") for line in GOOD], ["'w' has no value"]),
         ("m.csv", [*GOOD, "0.1,high,,0.2"], ["line 6, column 'y'", "'high' is not a number"]),
         ("m.csv", GOOD[:1], ["no rows"]),
         ("c.csv", ["speed", "1"], ["dataset.candidates=c.csv: no column 'x'", "columns: [speed]"]),
@@ -510,9 +494,7 @@ def test_a_limit_that_no_candidate_meets_is_infeasible(gpsuite: Gpsuite, workpla
     ended = gpsuite(*PLAN_CSV)
     assert ended.code == 3, ended.err
     assert "infeasible" in ended.err
-    assert ended.out.startswith(
-        "none of 2 candidates is safe with probability above 95 %; the most probably safe"
-    )
+    assert ended.out.startswith("none of 2 candidates is safe with probability above 95 %; the most probably safe")
 
 
 REGRESSION = ("run", "experiment=pac_bayes/regression", "scale=smoke")
@@ -569,10 +551,7 @@ def write_risk_file(folder: Path, rows: list[tuple[Any, ...]]) -> None:
 
 
 RISK_FILES = {
-    "constant target": (
-        [(i, i % 5, 2) for i in range(40)],
-        ["dataset.target=y", "'y' is constant", "varies"],
-    ),
+    "constant target": ([(i, i % 5, 2) for i in range(40)], ["dataset.target=y", "'y' is constant", "varies"]),
     "not a number": ([(i, i % 5, "3x" if i == 3 else i) for i in range(40)], ["line 5", "y"]),
     "infinite input": ([(i, "-inf" if i == 3 else i % 5, i) for i in range(40)], ["line 5", "b"]),
     "overflow": ([(i, i % 5, f"{i}e300") for i in range(40)], ["column 'y'", "variance", "unit"]),
@@ -611,9 +590,7 @@ def test_duplicate_rows_work(gpsuite: Gpsuite, workplace: Path, method: str) -> 
     for row in records(workplace):
         assert row["status"] in ("done", "budget")
         assert 0.0 < float(row["gibbs_risk_train"]) < float(row["bound_kl"]) < 1.0
-        assert all(
-            math.isfinite(float(row[name])) for name in ("kl", "mse_test", "nll_test", "noise_variance")
-        )
+        assert all(math.isfinite(float(row[name])) for name in ("kl", "mse_test", "nll_test", "noise_variance"))
 
 
 def test_a_vacuous_bound_says_so(gpsuite: Gpsuite, workplace: Path) -> None:
@@ -648,9 +625,7 @@ def test_a_budget_too_short_for_all_is_told_and_is_no_success(
     gpsuite: Gpsuite, workplace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cost, "flops_per_second", lambda: 1e5)
-    ended = gpsuite(
-        "run", "experiment=pac_bayes/regression", "scale=smoke", "budget.seconds=9", "parallel=serial"
-    )
+    ended = gpsuite("run", "experiment=pac_bayes/regression", "scale=smoke", "budget.seconds=9", "parallel=serial")
     assert ended.code == 3
     assert "budget.seconds=9 is too short" in ended.out
 
@@ -660,9 +635,7 @@ def test_a_large_table_is_described_without_planning_runs_on_it(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("gpsuite.commands.data.LARGEST_TRIED", 50)
-    Path("rare.csv").write_text(
-        "a,label\n" + "".join(f"{row},{'B' if row == 7 else 'A'}\n" for row in range(40))
-    )
+    Path("rare.csv").write_text("a,label\n" + "".join(f"{row},{'B' if row == 7 else 'A'}\n" for row in range(40)))
     shown = gpsuite("data", "describe", "rare.csv")
     assert shown.code == 0 and "the commands below are not tried on it" in shown.out
     assert "gpsuite run experiment=robustness/safety" in shown.out

@@ -25,9 +25,7 @@ def certificate(workplace: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", ["point.npz", "point.json", "point"])
-def test_a_true_certificate_is_confirmed_and_described(
-    gpsuite: Gpsuite, certificate: Path, name: str
-) -> None:
+def test_a_true_certificate_is_confirmed_and_described(gpsuite: Gpsuite, certificate: Path, name: str) -> None:
     ended = gpsuite("verify", name)
     assert (ended.code, ended.err) == (0, "")
     lines = [line.split("\t") for line in ended.out.splitlines()]
@@ -41,10 +39,7 @@ def test_a_true_certificate_is_confirmed_and_described(
 
 
 def test_a_changed_claim_is_refuted_with_the_reason(gpsuite: Gpsuite, certificate: Path) -> None:
-    edit(
-        certificate,
-        lambda found: found["claims"][1].update(outer=small_certificate().claims[1].outer - 0.01),
-    )
+    edit(certificate, lambda found: found["claims"][1].update(outer=small_certificate().claims[1].outer - 0.01))
     ended = gpsuite("verify", "point.npz")
     assert (ended.code, ended.err) == (1, "")
     assert ended.out.splitlines()[0] == "point.npz\trefuted"
@@ -57,11 +52,7 @@ def test_a_zeroed_posterior_is_refuted_though_its_bound_may_hold(gpsuite: Gpsuit
     model = dataclasses.replace(whole.model, alpha=0 * whole.model.alpha, root=0 * whole.model.root)
     claims = [
         dataclasses.replace(
-            claim,
-            outer=(claim.sign + 1) / 2,
-            inner=None,
-            witness=None,
-            leaf_bound=np.inf * claim.sign + 0 * claim.leaf,
+            claim, outer=(claim.sign + 1) / 2, inner=None, witness=None, leaf_bound=np.inf * claim.sign + 0 * claim.leaf
         )
         for claim in whole.claims
     ]
@@ -70,10 +61,7 @@ def test_a_zeroed_posterior_is_refuted_though_its_bound_may_hold(gpsuite: Gpsuit
     ended = gpsuite("verify", "zero")
     assert ended.code == 1
     assert "(a) the bound holds for the stored posterior\tconfirmed" in ended.out
-    assert (
-        "(b) the stored posterior is the Laplace posterior of the stored rows and labels\trefuted"
-        in ended.out
-    )
+    assert "(b) the stored posterior is the Laplace posterior of the stored rows and labels\trefuted" in ended.out
 
 
 @pytest.mark.parametrize("how", DAMAGES)
@@ -185,24 +173,18 @@ def test_a_path_may_hold_an_equals_sign(gpsuite: Gpsuite, workplace: Path) -> No
     assert gpsuite("verify", "radius=0.5/point.npz").code == 0
 
 
-def test_another_kind_needs_one_entry(
-    gpsuite: Gpsuite, workplace: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_kind_needs_one_entry(gpsuite: Gpsuite, workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
 
     class Other:
         @staticmethod
-        def verify_certificate(
-            path: Path, description: dict[str, Any], dataset: Any
-        ) -> tuple[int, list[str]]:
+        def verify_certificate(path: Path, description: dict[str, Any], dataset: Any) -> tuple[int, list[str]]:
             seen.append((path, description["answer"], dataset.task))
             return 1, ["one", "two"]
 
     monkeypatch.setitem(verify.KINDS, "other", verify.Kind("tests.other", "regression"))
     monkeypatch.setitem(sys.modules, "tests.other", Other)
-    Path("x.json").write_text(
-        '{"format": "gpsuite-certificate", "version": 4, "kind": "other", "answer": 42}'
-    )
+    Path("x.json").write_text('{"format": "gpsuite-certificate", "version": 4, "kind": "other", "answer": 42}')
     Path("t.csv").write_text("a,y\n" + "".join(f"{k},{k * k}\n" for k in range(30)))
     ended = gpsuite("verify", "x", "dataset.path=t.csv", "dataset.target=y")
     assert (ended.code, ended.out, ended.err) == (1, "one\ntwo\n", "")

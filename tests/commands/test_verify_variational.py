@@ -49,9 +49,7 @@ def test_an_altered_label_or_mean_is_refuted(kind: str, gpsuite: Gpsuite, workpl
     whole = certificate(kind)
     assert whole.origin is not None
     assert [level.outcome for level in check_levels(whole, None)][:2] == [CONFIRMED, CONFIRMED]
-    labels = dataclasses.replace(
-        whole.origin, targets=changed(whole.origin.targets, 3, 1 - whole.origin.targets[3])
-    )
+    labels = dataclasses.replace(whole.origin, targets=changed(whole.origin.targets, 3, 1 - whole.origin.targets[3]))
     assert check_levels(dataclasses.replace(whole, origin=labels), None)[1].outcome == REFUTED
     # a mean moved a little where the claims are as loose as that: only the second level can tell
     model = dataclasses.replace(whole.model, alpha=whole.model.alpha * (1 + 1e-5))

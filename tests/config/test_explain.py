@@ -25,9 +25,7 @@ def schemas() -> dict[str, type]:
     for name in NAMES:
         importlib.import_module(f"gpsuite.experiments.{name.split('/')[0]}")
     found: dict[str, type] = {name: EXPERIMENTS.get(name).settings for name in NAMES}
-    found |= {
-        name: METHODS.get(str(read_method(name)["builder"])).options for name in group_choices()["method"]
-    }
+    found |= {name: METHODS.get(str(read_method(name)["builder"])).options for name in group_choices()["method"]}
     return {**found, "run": RunSettings, "model": ModelSpec, "csv": CsvSpec}
 
 
@@ -49,15 +47,11 @@ def check(schema: Any) -> None:
 
 
 def test_settings_are_told_with_the_values_of_the_words() -> None:
-    words = Overrides(
-        {"experiment": "pac_bayes/regression", "method": "kl_pac_sgp"}, {"epsilon": 0.5, "seed": 3}
-    )
+    words = Overrides({"experiment": "pac_bayes/regression", "method": "kl_pac_sgp"}, {"epsilon": 0.5, "seed": 3})
     sections = explain_settings("pac_bayes/regression", words)
     assert list(sections) == ["settings", "parts", "method kl_pac_sgp", "model", "every run"]
     found = {setting.key: setting for part in sections.values() for setting in part}
-    values = {
-        key: found[key].value for key in ("epsilon", "seed", "scale", "dataset", "methods", "model", "wait")
-    }
+    values = {key: found[key].value for key in ("epsilon", "seed", "scale", "dataset", "methods", "model", "wait")}
     assert values == {
         "epsilon": "0.5", "seed": "3", "scale": "quick", "dataset": "diabetes", "methods": "[kl_pac_sgp]",
         "model": "se", "wait": "false",

@@ -78,9 +78,7 @@ def test_sweeps_expand_to_their_product_in_the_order_typed() -> None:
 
 
 def test_glob_selects_nested_names() -> None:
-    assert expand_sweeps(["experiment=glob(*)"], CHOICES) == [
-        [f"experiment={n}"] for n in CHOICES["experiment"]
-    ]
+    assert expand_sweeps(["experiment=glob(*)"], CHOICES) == [[f"experiment={n}"] for n in CHOICES["experiment"]]
     assert expand_sweeps(["experiment=glob(a/*)"], CHOICES) == [["experiment=a/one"], ["experiment=a/two"]]
     with pytest.raises(UserError, match="no name matches"):
         expand_sweeps(["experiment=glob(c/*)"], CHOICES)

@@ -93,9 +93,7 @@ def test_each_kind_of_variation_gets_a_run_folder_of_its_own(tmp_path: Path) -> 
 
 
 def test_a_file_without_dataset_csv_is_told_what_to_add() -> None:
-    with pytest.raises(
-        UserError, match="diabetes has no settings; for a file of your own add dataset=csv"
-    ) as caught:
+    with pytest.raises(UserError, match="diabetes has no settings; for a file of your own add dataset=csv") as caught:
         read_request([REGRESSION, "dataset=diabetes", "dataset.path=my.csv"])
     assert caught.value.key == "dataset.path"
 
@@ -107,10 +105,7 @@ def test_a_file_without_dataset_csv_is_told_what_to_add() -> None:
         (["repetitions=12"], {}),  # more is not a part
         (["inducing=[5]", "epsilon=0.5"], {"inducing": "M = 10, 15 missing"}),
         (["inducing=[5,20]"], {}),
-        (
-            ["methods=[kl_pac_sgp,vfe]"],
-            {"methods": "methods = sqrt_pac_sgp, vfe_fitc_posterior, fitc missing"},
-        ),
+        (["methods=[kl_pac_sgp,vfe]"], {"methods": "methods = sqrt_pac_sgp, vfe_fitc_posterior, fitc missing"}),
         (["methods=[kl_pac_sgp,sqrt_pac_sgp_restarts]"], {}),  # one that is not among the shipped
         (["method=kl_pac_sgp", "method.objective=quadratic"], {}),  # its options are others
     ],
@@ -138,14 +133,7 @@ def test_the_tag_follows_content_not_place(tmp_path: Path) -> None:
 
 
 def test_comfort_settings_do_not_change_the_tag() -> None:
-    comfort = [
-        "parallel=serial",
-        "threads=2",
-        "force=true",
-        "wait=true",
-        "results_dir=elsewhere",
-        "budget.seconds=5",
-    ]
+    comfort = ["parallel=serial", "threads=2", "force=true", "wait=true", "results_dir=elsewhere", "budget.seconds=5"]
     _, options = read_request([REGRESSION, *comfort])
     assert options.tag is None
     assert options.science == read_request([REGRESSION])[1].science
@@ -169,9 +157,7 @@ def test_methods_are_known_by_name_and_kept_by_family() -> None:
     assert read_file("method", "vfe")["builder"] == "sparse_gp"
 
 
-def test_two_families_cannot_have_a_method_of_one_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_families_cannot_have_a_method_of_one_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for family in ("pac_bayes", "robustness"):
         (tmp_path / "method" / family).mkdir(parents=True)
         (tmp_path / "method" / family / "mine.yaml").write_text("builder: full_gp\n", encoding="utf-8")
@@ -188,9 +174,7 @@ def test_every_method_file_fits_a_method_of_its_family(name: str) -> None:
     options = method.options(**content)
     check_settings(options, "method.")
     assert options.method is method
-    later = {
-        each.name for each in fields(method.options) if each.metadata
-    }  # left out of keys at their default
+    later = {each.name for each in fields(method.options) if each.metadata}  # left out of keys at their default
     expected = {each.name for each in fields(method.options)} - {"title", "reference"} - later
     assert set(options.params) == expected
     family = [each for each in EXPERIMENTS if each.split("/")[0] == method_families()[name]]
@@ -319,22 +303,10 @@ def test_the_keys_that_are_taken_are_read(name: str) -> None:
         ("guarantee", "model=se", "model=se: guarantee builds its own models"),
         ("active_learning/plan", "model=matern32", "builds its own models; it has kernel="),
         ("wasserstein/regression", "model=matern52", "builds its own models; it has prior="),
-        (
-            "wasserstein/regression",
-            "model.noise_floor=1",
-            "model.noise_floor: wasserstein/regression has no such",
-        ),
-        (
-            "robustness/bounds_1d",
-            "model=se_ard",
-            "model=se_ard: it says ard=True, and robustness/bounds_1d has only",
-        ),
+        ("wasserstein/regression", "model.noise_floor=1", "model.noise_floor: wasserstein/regression has no such"),
+        ("robustness/bounds_1d", "model=se_ard", "model=se_ard: it says ard=True, and robustness/bounds_1d has only"),
         ("robustness/bounds_1d", "model.ard=true", "model.ard: robustness/bounds_1d has no such setting"),
-        (
-            "pac_bayes/overfit_fitc",
-            "model=matern32",
-            "it says kernel=matern32, and pac_bayes/overfit_fitc has only",
-        ),
+        ("pac_bayes/overfit_fitc", "model=matern32", "it says kernel=matern32, and pac_bayes/overfit_fitc has only"),
     ],
 )
 def test_a_model_that_would_change_nothing_is_refused(name: str, word: str, message: str) -> None:

@@ -31,14 +31,7 @@ class Settings:
     part: Part
 
 
-GIVEN = {
-    "name": "a",
-    "count": 1,
-    "share": 0.5,
-    "sure": True,
-    "names": ["a"],
-    "part": {"many": 2, "limit": None},
-}
+GIVEN = {"name": "a", "count": 1, "share": 0.5, "sure": True, "names": ["a"], "part": {"many": 2, "limit": None}}
 
 
 def set_one(key: str, value: Any) -> Any:
@@ -50,9 +43,7 @@ def set_one(key: str, value: Any) -> Any:
     return plain
 
 
-@given(
-    st.lists(st.sampled_from(["$", "{", "}", "\\", "oc.env:HOME", "ü", "[", ",", " ", "'", "x"])).map("".join)
-)
+@given(st.lists(st.sampled_from(["$", "{", "}", "\\", "oc.env:HOME", "ü", "[", ",", " ", "'", "x"])).map("".join))
 def test_any_text_comes_back_as_it_is(text: str) -> None:
     assert set_one("name", text) == text
     assert set_one("names", [text, "b"]) == [text, "b"]

@@ -16,9 +16,7 @@ def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def made_up(
-    content: bytes = b"1 2 3\n" * 50, *, file: str = "table.txt", urls: tuple[str, ...] = ()
-) -> DatasetSpec:
+def made_up(content: bytes = b"1 2 3\n" * 50, *, file: str = "table.txt", urls: tuple[str, ...] = ()) -> DatasetSpec:
     """Return the description of a dataset of one file."""
     return DatasetSpec(
         name="made_up",

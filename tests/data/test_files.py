@@ -44,9 +44,7 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two folders on the path and a cache, each with the dataset's sub-folder; no proxy, downloads allowed."""
     for name in ("first", "second", "cache"):
         (tmp_path / name / "made_up").mkdir(parents=True)
-    monkeypatch.setenv(
-        PATH_VARIABLE, os.pathsep.join([str(tmp_path / "first"), "", str(tmp_path / "second")])
-    )
+    monkeypatch.setenv(PATH_VARIABLE, os.pathsep.join([str(tmp_path / "first"), "", str(tmp_path / "second")]))
     monkeypatch.delenv(OFFLINE_VARIABLE, raising=False)
     monkeypatch.setenv("NO_PROXY", "*")
 
@@ -98,9 +96,7 @@ def test_folders_are_searched_in_order(tmp_path: Path) -> None:
         assert locate(spec, spec.files[0], tmp_path / "cache") == path
 
 
-@pytest.mark.parametrize(
-    ("suffix", "compress"), [("", bytes), (".gz", gzip.compress), (".xz", lzma.compress)]
-)
+@pytest.mark.parametrize(("suffix", "compress"), [("", bytes), (".gz", gzip.compress), (".xz", lzma.compress)])
 def test_compressed_copies_are_accepted(tmp_path: Path, suffix: str, compress: type[bytes]) -> None:
     path = tmp_path / "second" / "made_up" / f"table.txt{suffix}"
     path.write_bytes(compress(CONTENT))
@@ -114,11 +110,7 @@ def test_a_canonically_compressed_file_may_be_stored_in_any_form(tmp_path: Path)
     spec = made_up(gzip.compress(CONTENT, mtime=1), file="table.gz")
     spec.files[0].uncompressed_sha256 = sha256(CONTENT)
     folder = tmp_path / "first" / "made_up"
-    forms = {
-        "table.gz": gzip.compress(CONTENT, mtime=1),
-        "table": CONTENT,
-        "table.gz.xz": lzma.compress(CONTENT),
-    }
+    forms = {"table.gz": gzip.compress(CONTENT, mtime=1), "table": CONTENT, "table.gz.xz": lzma.compress(CONTENT)}
     for name, stored in forms.items():
         (folder / name).write_bytes(stored)
         assert [state.state for state in verify(spec, tmp_path / "cache")] == ["ok"], name
@@ -128,9 +120,7 @@ def test_a_canonically_compressed_file_may_be_stored_in_any_form(tmp_path: Path)
     assert [state.state for state in verify(spec, tmp_path / "cache")] == ["ok"]
 
 
-@pytest.mark.parametrize(
-    ("suffix", "compress"), [("", bytes), (".gz", gzip.compress), (".xz", lzma.compress)]
-)
+@pytest.mark.parametrize(("suffix", "compress"), [("", bytes), (".gz", gzip.compress), (".xz", lzma.compress)])
 def test_a_flipped_byte_is_found_and_named(tmp_path: Path, suffix: str, compress: type[bytes]) -> None:
     path = tmp_path / "first" / "made_up" / f"table.txt{suffix}"
     path.write_bytes(compress(CONTENT))
@@ -146,13 +136,7 @@ def test_a_flipped_byte_is_found_and_named(tmp_path: Path, suffix: str, compress
     with pytest.raises(DataError) as caught:
         require(spec, tmp_path / "cache")
     message = str(caught.value)
-    for part in (
-        str(path),
-        sha256(CONTENT),
-        sha256(bytes(stored)),
-        "https://example.org/table.txt",
-        "data fetch",
-    ):
+    for part in (str(path), sha256(CONTENT), sha256(bytes(stored)), "https://example.org/table.txt", "data fetch"):
         assert part in message
     assert len(message.splitlines()) <= 4
     with pytest.raises(DataError, match="not the expected file"):
@@ -247,22 +231,14 @@ def test_a_download_is_stored_and_found_again(tmp_path: Path, server: str) -> No
         ("short", "ChunkedEncodingError|no connection|IncompleteRead"),
     ],
 )
-def test_a_failed_download_says_why_and_leaves_nothing(
-    tmp_path: Path, server: str, page: str, reason: str
-) -> None:
+def test_a_failed_download_says_why_and_leaves_nothing(tmp_path: Path, server: str, page: str, reason: str) -> None:
     spec = made_up(urls=(f"{server}/{page}",))
     began = time.monotonic()
     with pytest.raises(DataError, match=reason) as caught:
         require(spec, tmp_path / "cache", timeout=0.3)
     assert time.monotonic() - began < 5
     message = str(caught.value)
-    for part in (
-        "dataset=made_up",
-        "'table.txt'",
-        sha256(CONTENT),
-        f"{server}/{page}",
-        str(tmp_path / "first"),
-    ):
+    for part in ("dataset=made_up", "'table.txt'", sha256(CONTENT), f"{server}/{page}", str(tmp_path / "first")):
         assert part in message
     assert len(message.splitlines()) <= 4
     assert not (tmp_path / "cache" / "made_up").exists()
@@ -351,12 +327,8 @@ def test_a_file_in_its_place_is_read(old_file: Path, monkeypatch: pytest.MonkeyP
     assert HashMemory(store).hashes(BY_SHA, old_file, old_file.read_bytes)[0] == sha256(b"another")
 
 
-@pytest.mark.parametrize(
-    "text", ["", "[]", "{", '{"a": 1}', '{"a": [[1], ["x"]]}', '{"PATH": [["a"], ["a", "b"]]}']
-)
-def test_a_damaged_memory_is_ignored_and_replaced(
-    old_file: Path, monkeypatch: pytest.MonkeyPatch, text: str
-) -> None:
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"a": 1}', '{"a": [[1], ["x"]]}', '{"PATH": [["a"], ["a", "b"]]}'])
+def test_a_damaged_memory_is_ignored_and_replaced(old_file: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     store = remembered(old_file, monkeypatch)
     store.write_text(text.replace("PATH", str(old_file)))
     memory = HashMemory(store)
@@ -463,9 +435,7 @@ def test_with_the_optional_file(spec: DatasetSpec, folder: Path) -> None:
     assert read_verified(spec, spec.files[1], folder / "extra.txt") == EXTRA
 
 
-def test_a_changed_optional_file_is_an_error_that_names_the_git_hashes(
-    spec: DatasetSpec, folder: Path
-) -> None:
+def test_a_changed_optional_file_is_an_error_that_names_the_git_hashes(spec: DatasetSpec, folder: Path) -> None:
     (folder / "extra.txt").write_bytes(b"5 7\n")
     for allow in (False, True):
         with pytest.raises(DataError) as caught:
@@ -488,9 +458,7 @@ def test_fetching_leaves_out_what_is_not_to_be_had(spec: DatasetSpec, folder: Pa
 
 def test_a_missing_file_known_by_its_git_hash_is_named(spec: DatasetSpec, folder: Path) -> None:
     spec.files[1].optional = False
-    with pytest.raises(
-        DataError, match=rf"'extra\.txt' is missing \(expected git blob sha1 {git_blob_sha1(EXTRA)}"
-    ):
+    with pytest.raises(DataError, match=rf"'extra\.txt' is missing \(expected git blob sha1 {git_blob_sha1(EXTRA)}"):
         prepare(spec, cache_dir=folder.parent)
 
 

@@ -386,9 +386,7 @@ def test_bimodal_noise_avoids_zero_and_shared_shift_correlates() -> None:
 @given(scale=st.floats(0, 1e6))
 def test_scale_is_a_factor(scale: float) -> None:
     one = draw_noise(np.random.default_rng(4), "laplace", (2, 3))
-    np.testing.assert_array_equal(
-        draw_noise(np.random.default_rng(4), "laplace", (2, 3), scale=scale), scale * one
-    )
+    np.testing.assert_array_equal(draw_noise(np.random.default_rng(4), "laplace", (2, 3), scale=scale), scale * one)
 
 
 def test_wrong_scales_of_noise_are_refused() -> None:

@@ -161,10 +161,7 @@ def test_initial_sets_of_the_public_code(engine: Dataset) -> None:
     _, outputs, _, _ = parts(engine)
     safe = np.flatnonzero(outputs[:, OUTPUTS.index("T_EXM")] <= 1.0)
     random = np.random.RandomState(123)
-    for first, total in (
-        ([132463, 21389, 66885, 23156, 231692, 135769], 5366022),
-        ([127977, 50046, 133045], 6553021),
-    ):
+    for first, total in (([132463, 21389, 66885, 23156, 231692, 135769], 5366022), ([127977, 50046, 133045], 6553021)):
         drawn = random.choice(safe, 48, replace=False)
         assert drawn[: len(first)].tolist() == first
         assert drawn.sum() == total

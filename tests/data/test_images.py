@@ -136,10 +136,7 @@ def test_fashion_mnist(real_dataset: RealDataset) -> None:
     dataset = real_dataset("fashion_mnist")
     assert dataset.X.shape == (70000, 784)
     assert counts(dataset) == [[6000] * 10, [1000] * 10]
-    for part, mean, deviation in (
-        (dataset.X[:60000], 0.286041, 0.353024),
-        (dataset.X[60000:], 0.286849, 0.352444),
-    ):
+    for part, mean, deviation in ((dataset.X[:60000], 0.286041, 0.353024), (dataset.X[60000:], 0.286849, 0.352444)):
         assert part.mean() / 255 == pytest.approx(mean, abs=1e-6)
         assert part.std() / 255 == pytest.approx(deviation, abs=1e-6)
 

@@ -16,23 +16,14 @@ import pytest
 from gpsuite.data import Dataset, DatasetSpec, PreparedDataset, dataset_names, load, prepare, read_spec
 from gpsuite.data import loading as data_loading
 from gpsuite.data.files import OFFLINE_VARIABLE, PATH_VARIABLE
-from gpsuite.data.loading import (
-    MAX_ROWS,
-    generate_stand_in,
-    parsed_folder,
-    read_parsed,
-    stand_in_hash,
-    write_parsed,
-)
+from gpsuite.data.loading import MAX_ROWS, generate_stand_in, parsed_folder, read_parsed, stand_in_hash, write_parsed
 from gpsuite.data.sources import LOADERS, Reader, make_dataset
 from gpsuite.data.spec import content_hash
 from gpsuite.errors import DataError
 from gpsuite.experiments.guarantee.plan import new_rows
 from tests.data.made_up_data import CONF_DIR, csv_spec, made_up, sha256, table, write
 
-HOUSING = "\n".join(
-    " ".join(f"{(row * 7 + column) % 11}.5" for column in range(14)) for row in range(20)
-).encode()
+HOUSING = "\n".join(" ".join(f"{(row * 7 + column) % 11}.5" for column in range(14)) for row in range(20)).encode()
 
 
 def housing(content: bytes = HOUSING) -> DatasetSpec:
@@ -68,9 +59,7 @@ def test_one_process_parses_once(cache: Path) -> None:
     assert prepared.content_hash == content_hash(housing())
 
 
-def test_relative_paths_hold_in_another_folder(
-    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_relative_paths_hold_in_another_folder(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     write(tmp_path, table())
     prepared = [prepare(csv_spec("t.csv"), cache_dir=cache), prepare(housing(), cache_dir=Path("cache"))]
@@ -147,9 +136,7 @@ def test_another_process_reads_the_same(cache: Path, tmp_path: Path) -> None:
         "print(json.dumps(load(PreparedDataset.from_dict(json.load(sys.stdin))).y.tolist()))"
     )
     text = json.dumps(prepared.to_dict())
-    done = subprocess.run(
-        [sys.executable, "-c", code], input=text, capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", code], input=text, capture_output=True, text=True, check=True)
     np.testing.assert_array_equal(np.array(json.loads(done.stdout)), load(prepared).y)
 
 
@@ -166,8 +153,7 @@ def test_new_rows_are_found_from_another_folder(tmp_path: Path, monkeypatch: pyt
 
 def test_new_rows_that_are_all_empty_are_none(tmp_path: Path) -> None:
     prepared = prepare(
-        csv_spec(write(tmp_path, table()), new=write(tmp_path, ["a,b", ",", ","], "new.csv")),
-        cache_dir=tmp_path,
+        csv_spec(write(tmp_path, table()), new=write(tmp_path, ["a,b", ",", ","], "new.csv")), cache_dir=tmp_path
     )
     with pytest.raises(DataError, match="every row is empty"):
         new_rows(prepared)
@@ -217,11 +203,7 @@ def check_content(dataset: Dataset) -> None:
     assert dataset.X.dtype == dataset.y.dtype == np.float64
     assert dataset.fixed_split is not None
     assert [part.tolist() for part in dataset.fixed_split] == [[1], [0]]
-    assert (dataset.input_names, dataset.target_names, dict(dataset.units)) == (
-        ("a", "b"),
-        ("y",),
-        {"a": "m"},
-    )
+    assert (dataset.input_names, dataset.target_names, dict(dataset.units)) == (("a", "b"), ("y",), {"a": "m"})
     assert not dataset.X.flags.writeable
 
 
@@ -240,9 +222,7 @@ def test_a_dataset_is_parsed_once(spec: DatasetSpec, parsed_cache: Path, parses:
     assert np.load(folder / "y.npy").dtype == np.float64
 
 
-def test_only_datasets_that_ask_for_it_are_kept(
-    spec: DatasetSpec, parsed_cache: Path, parses: list[str]
-) -> None:
+def test_only_datasets_that_ask_for_it_are_kept(spec: DatasetSpec, parsed_cache: Path, parses: list[str]) -> None:
     for _ in range(2):
         check_content(load_anew(replace(spec, cache=False), parsed_cache))
     assert len(parses) == 2
@@ -256,9 +236,7 @@ def test_words_come_from_the_description(spec: DatasetSpec, parsed_cache: Path, 
     assert len(parses) == 1
 
 
-def test_another_version_of_the_loader_parses_again(
-    spec: DatasetSpec, parsed_cache: Path, parses: list[str]
-) -> None:
+def test_another_version_of_the_loader_parses_again(spec: DatasetSpec, parsed_cache: Path, parses: list[str]) -> None:
     load_anew(spec, parsed_cache)
     load_anew(replace(spec, version=2), parsed_cache)
     assert len(parses) == 2
@@ -281,9 +259,7 @@ def flip_last(path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["X.npy", "y.npy", "train.npy", "test.npy", "parsed.json"])
-@pytest.mark.parametrize(
-    "damage", [cut, flip_first, flip_last, Path.unlink, lambda path: path.write_bytes(b"")]
-)
+@pytest.mark.parametrize("damage", [cut, flip_first, flip_last, Path.unlink, lambda path: path.write_bytes(b"")])
 def test_damage_is_noticed_and_mended(
     spec: DatasetSpec, parsed_cache: Path, parses: list[str], name: str, damage: Callable[[Path], None]
 ) -> None:
@@ -294,9 +270,7 @@ def test_damage_is_noticed_and_mended(
     assert len(parses) == 2
 
 
-def test_arrays_of_other_content_are_not_believed(
-    spec: DatasetSpec, parsed_cache: Path, parses: list[str]
-) -> None:
+def test_arrays_of_other_content_are_not_believed(spec: DatasetSpec, parsed_cache: Path, parses: list[str]) -> None:
     load_anew(spec, parsed_cache)
     folder = parsed_folder(parsed_cache, content_hash(spec))
     other = replace(spec, version=2)
@@ -351,9 +325,7 @@ def test_another_process_uses_the_arrays(spec: DatasetSpec, parsed_cache: Path, 
         "print(load(PreparedDataset.from_dict(json.load(sys.stdin))).X.tolist())"
     )
     text = json.dumps(prepared.to_dict())
-    done = subprocess.run(
-        [sys.executable, "-c", code], input=text, capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", code], input=text, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[[0.0, 1.0], [250.0, 4.0]]"
 
 

@@ -16,9 +16,7 @@ from gpsuite.data.files import PATH_VARIABLE, locate, read_verified
 from tests.data.made_up_data import CONF_DIR
 
 NAMES = sorted(
-    path.stem
-    for path in (CONF_DIR / "dataset").glob("*.yaml")
-    if "\nfiles:" in path.read_text(encoding="utf-8")
+    path.stem for path in (CONF_DIR / "dataset").glob("*.yaml") if "\nfiles:" in path.read_text(encoding="utf-8")
 )
 
 OF_THE_PAPERS = {

@@ -240,9 +240,7 @@ def test_kin40k(real_dataset: RealDataset) -> None:
     assert (dataset.y.min(), dataset.y.max()) == pytest.approx((-3.945, 3.241), abs=5e-4)
     training = np.hstack([dataset.X[:10000], dataset.y[:10000]])
     np.testing.assert_allclose(training.std(axis=0, ddof=1), 1.0, atol=1e-6)
-    np.testing.assert_allclose(
-        training.mean(axis=0), 0.0, atol=0.02
-    )  # of the target exactly, of the inputs about
+    np.testing.assert_allclose(training.mean(axis=0), 0.0, atol=0.02)  # of the target exactly, of the inputs about
     assert training[:, -1].mean() == pytest.approx(0.0, abs=1e-8)
     assert len(np.unique(dataset.X, axis=0)) == 40000
 
@@ -255,10 +253,7 @@ def mat(variable: str, rows: int, start: int) -> bytes:
 
 
 def test_training_and_test_rows_are_stacked_and_the_first_torque_taken() -> None:
-    content = {
-        "sarcos_inv.mat": mat("sarcos_inv", 3, 0),
-        "sarcos_inv_test.mat": mat("sarcos_inv_test", 2, 1000),
-    }
+    content = {"sarcos_inv.mat": mat("sarcos_inv", 3, 0), "sarcos_inv_test.mat": mat("sarcos_inv_test", 2, 1000)}
     for name, rows in (("sarcos", 5), ("sarcos_test", 2)):
         spec = read_spec(CONF_DIR, name)
         assert isinstance(spec, DatasetSpec)

@@ -96,9 +96,7 @@ def test_every_dataset_has_a_first_comment_line_and_its_own_name() -> None:
     names = dataset_names(CONF_DIR)
     assert {"snelson", "boston", "diabetes", "breast_cancer", "digits", "csv"} <= set(names)
     assert {"pol", "kin40k", "sarcos", "sarcos_test", "spambase", "spambase11"} <= set(names)
-    assert {"mnist", "mnist38", "mnist358", "fashion_mnist", "kmnist", "gengine1", "gengine1_co2_hc"} <= set(
-        names
-    )
+    assert {"mnist", "mnist38", "mnist358", "fashion_mnist", "kmnist", "gengine1", "gengine1_co2_hc"} <= set(names)
     for name in names:
         assert (CONF_DIR / "dataset" / f"{name}.yaml").read_text(encoding="utf-8").startswith("# ")
         assert read_spec(CONF_DIR, name).name == name

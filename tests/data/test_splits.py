@@ -52,9 +52,7 @@ def test_indices_split_as_scikit_learn_splits_the_rows(n: int, share: float, ran
     inputs, targets = rng.normal(size=(n, 3)), rng.normal(size=(n, 1))
     expected = train_test_split(inputs, targets, test_size=share, random_state=random_state)
     train, test = train_test_indices(n, share, random_state)
-    for found, wanted in zip(
-        (inputs[train], inputs[test], targets[train], targets[test]), expected, strict=True
-    ):
+    for found, wanted in zip((inputs[train], inputs[test], targets[train], targets[test]), expected, strict=True):
         np.testing.assert_array_equal(found, wanted)
     assert sorted([*train, *test]) == list(range(n))
 
@@ -71,9 +69,7 @@ def test_no_training_row_is_refused() -> None:
         train_test_indices(3, 0.9, 0)
 
 
-MATRICES = hnp.arrays(
-    np.float64, (20, 3), elements=st.integers(-1_000_000, 1_000_000).map(lambda k: k / 1000)
-)
+MATRICES = hnp.arrays(np.float64, (20, 3), elements=st.integers(-1_000_000, 1_000_000).map(lambda k: k / 1000))
 
 
 @given(MATRICES)

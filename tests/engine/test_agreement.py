@@ -15,8 +15,7 @@ from tests.engine import tiny
 
 RECORD = execute(tiny.task(3), SharedWork())
 RECORD = replace(
-    RECORD,
-    metrics={"square": 9.1, "word": "safe", "nothing": None, "search_seconds": 1.0, "evaluations_used": 40},
+    RECORD, metrics={"square": 9.1, "word": "safe", "nothing": None, "search_seconds": 1.0, "evaluations_used": 40}
 )
 
 
@@ -98,23 +97,17 @@ def test_one_lost_number_is_a_disagreement_whoever_lost_it(lost: float, turned: 
     powers = RECORD.arrays["powers"].astype(np.float64)
     other = np.append(powers[:-1], lost)
     first, second = (other, powers) if turned else (powers, other)
-    found = compare_records(
-        replace(RECORD, arrays={"powers": first}), replace(RECORD, arrays={"powers": second}), 1e-3
-    )
+    found = compare_records(replace(RECORD, arrays={"powers": first}), replace(RECORD, arrays={"powers": second}), 1e-3)
     assert not found.agrees
 
 
 def test_another_shape_of_as_many_numbers_is_a_disagreement() -> None:
-    one, other = (
-        replace(RECORD, arrays={"table": np.arange(6.0).reshape(shape)}) for shape in ((2, 3), (6, 1))
-    )
+    one, other = (replace(RECORD, arrays={"table": np.arange(6.0).reshape(shape)}) for shape in ((2, 3), (6, 1)))
     assert not compare_records(one, other, 1e-3).agrees
 
 
 @pytest.mark.parametrize(("tolerance", "agrees"), [(ROUNDING, False), (1e-3, True)])
-def test_small_numbers_are_measured_by_themselves_unless_a_search_found_them(
-    tolerance: float, agrees: bool
-) -> None:
+def test_small_numbers_are_measured_by_themselves_unless_a_search_found_them(tolerance: float, agrees: bool) -> None:
     small, other = (replace(RECORD, metrics={"share": share}) for share in (1e-4, 1.00000005e-4))
     assert compare_records(small, other, tolerance).agrees == agrees
 

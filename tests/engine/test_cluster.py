@@ -60,12 +60,7 @@ class Cluster:
         self.address: str = json.loads(note.read_text())["address"]
 
     def start(self, *words: str) -> subprocess.Popen[bytes]:
-        threads = (
-            "OMP_NUM_THREADS",
-            "OPENBLAS_NUM_THREADS",
-            "TF_NUM_INTRAOP_THREADS",
-            "TF_NUM_INTEROP_THREADS",
-        )
+        threads = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
         environment = {name: value for name, value in os.environ.items() if name not in threads}
         with (self.folder / f"log{len(self.processes)}.txt").open("wb") as log:
             process = subprocess.Popen(
@@ -112,9 +107,7 @@ def start(folder: Path, *words: str) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "gpsuite.cli", "run", *words]
     environment = {**os.environ, "GPSUITE_OFFLINE": "1"}
     folder.mkdir(exist_ok=True)
-    return subprocess.Popen(
-        command, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-    )
+    return subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
 
 def finish(process: subprocess.Popen[bytes]) -> str:
@@ -193,9 +186,7 @@ def test_an_address_nobody_listens_at_is_named_within_seconds(
     assert len(said.splitlines()) <= 4
 
 
-def test_a_scheduler_without_workers_is_refused(
-    own_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_scheduler_without_workers_is_refused(own_cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(room, "CONNECT_SECONDS", 1.0)
     with pytest.raises(UserError, match="has no workers"):
         DaskPool(own_cluster.address, 1)
@@ -304,9 +295,7 @@ def test_a_group_that_keeps_killing_workers_kills_three_and_becomes_an_error(
     assert sum(worker.poll() is None for worker in workers) == 1
 
 
-def test_a_run_left_without_workers_gives_up_in_the_end(
-    own_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_left_without_workers_gives_up_in_the_end(own_cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(room, "WORKERLESS_SECONDS", 1.0)
     worker = own_cluster.worker()
     with closing(DaskPool(own_cluster.address, 1)) as pool:
@@ -343,9 +332,7 @@ def test_a_lost_scheduler_fails_what_is_in_flight_and_what_follows(own_cluster: 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_tables_equal_those_of_serial(
-    cluster: Cluster, tmp_path: Path, undisturbed: dict[str, bytes]
-) -> None:
+def test_tables_equal_those_of_serial(cluster: Cluster, tmp_path: Path, undisturbed: dict[str, bytes]) -> None:
     finish(start(tmp_path, *LONGER, *on_dask(cluster)))
     assert tables(tmp_path) == undisturbed
 

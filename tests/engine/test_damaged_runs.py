@@ -50,10 +50,7 @@ DAMAGES: dict[str, Callable[[RecordStore, str], Any]] = {
     "empty json": lambda store, key: store.path(key).write_bytes(b""),
     "binary json": lambda store, key: store.path(key).write_bytes(b"\xff\x00" * 40),
     "deep json": lambda store, key: store.path(key).write_text("[" * 200_000),
-    "link to itself": lambda store, key: (
-        store.path(key).unlink(),
-        store.path(key).symlink_to(f"{key}.json"),
-    ),
+    "link to itself": lambda store, key: (store.path(key).unlink(), store.path(key).symlink_to(f"{key}.json")),
 }
 
 

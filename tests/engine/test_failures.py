@@ -30,14 +30,10 @@ from tests.engine import slow_group, tiny
 
 
 def options(tmp_path: Path, **changes: Any) -> RunOptions:
-    return replace(
-        RunOptions(results_dir=tmp_path, conf_dir=conf_dir(), science="s", mode="serial"), **changes
-    )
+    return replace(RunOptions(results_dir=tmp_path, conf_dir=conf_dir(), science="s", mode="serial"), **changes)
 
 
-def test_a_failure_does_not_replace_what_was_computed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failure_does_not_replace_what_was_computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run_experiment(tiny.request(), options(tmp_path))
     entry = EXPERIMENTS.get(tiny.NAME)
 
@@ -53,12 +49,8 @@ def test_a_failure_does_not_replace_what_was_computed(
     assert {record.status for record in kept if record} == {"done"}
 
 
-def test_a_failure_here_does_not_hide_the_published_answer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(
-        EXPERIMENTS._items, tiny.NAME, replace(EXPERIMENTS.get(tiny.NAME), published=every_array)
-    )
+def test_a_failure_here_does_not_hide_the_published_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(EXPERIMENTS._items, tiny.NAME, replace(EXPERIMENTS.get(tiny.NAME), published=every_array))
     run_experiment(tiny.request(), options(tmp_path / "there"))
     packed = pack_run(tiny.NAME, tmp_path / "there/tiny/squares/quick/plan.json", tmp_path / "there")
     target = tmp_path / "here/published/tiny/squares/quick/records.zip"
@@ -99,11 +91,7 @@ def old_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_what_is_published_is_one_run(old_tables: Path, tmp_path: Path) -> None:
     with pytest.raises(ResultsError, match=r"run\.json is missing"):
-        publish(
-            old_tables,
-            tmp_path,
-            lambda: {"records.zip": pack_run(tiny.NAME, old_tables / "plan.json", tmp_path)},
-        )
+        publish(old_tables, tmp_path, lambda: {"records.zip": pack_run(tiny.NAME, old_tables / "plan.json", tmp_path)})
 
 
 def test_status_does_not_call_old_tables_complete(old_tables: Path, tmp_path: Path) -> None:
@@ -112,9 +100,7 @@ def test_status_does_not_call_old_tables_complete(old_tables: Path, tmp_path: Pa
 
 def test_tasks_of_a_group_are_stored_as_they_end(tmp_path: Path) -> None:
     """A killed run finds again the tasks that had ended, although their group had not."""
-    program = (
-        "import sys, pathlib; from tests.engine import slow_group; slow_group.main(pathlib.Path(sys.argv[1]))"
-    )
+    program = "import sys, pathlib; from tests.engine import slow_group; slow_group.main(pathlib.Path(sys.argv[1]))"
     process = subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], cwd=Path(__file__).parents[2])
     try:
         end = time.monotonic() + 60

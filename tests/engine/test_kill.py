@@ -20,19 +20,8 @@ DEADLINE = 300.0  # seconds until the awaited number of records must exist
 
 def start(folder: Path, mode: str, *words: str) -> subprocess.Popen[bytes]:
     environment = {**os.environ, "GPSUITE_OFFLINE": "1"}
-    command = [
-        sys.executable,
-        "-m",
-        "gpsuite.cli",
-        "run",
-        *WORDS,
-        f"parallel={mode}",
-        "parallel.workers=2",
-        *words,
-    ]
-    return subprocess.Popen(
-        command, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-    )
+    command = [sys.executable, "-m", "gpsuite.cli", "run", *WORDS, f"parallel={mode}", "parallel.workers=2", *words]
+    return subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
 
 def finish(process: subprocess.Popen[bytes]) -> str:
@@ -55,9 +44,7 @@ def wait_until(condition: Callable[[], bool], process: subprocess.Popen[bytes]) 
 
 def tables(folder: Path) -> dict[str, bytes]:
     run = folder / "results" / "pac_bayes" / "regression"
-    found = {
-        path.name: path.read_bytes() for path in run.rglob("tables/*") if not path.stem.endswith("_timing")
-    }
+    found = {path.name: path.read_bytes() for path in run.rglob("tables/*") if not path.stem.endswith("_timing")}
     assert found
     return found
 

@@ -16,9 +16,7 @@ def record() -> Record:
     return replace(made, timing={"wall_seconds": 1.25}, headline="bound 0.3")
 
 
-def test_plain_lines_show_both_ends_failures_and_time_left(
-    record: Record, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_plain_lines_show_both_ends_failures_and_time_left(record: Record, capsys: pytest.CaptureFixture[str]) -> None:
     with LineProgress("run", 4) as shown:
         shown.advance(record)
         shown.advance(record)
@@ -34,9 +32,7 @@ def test_off_a_terminal_there_is_no_bar() -> None:
     assert isinstance(progress("run", 1), LineProgress)
 
 
-def test_a_bar_keeps_a_line_for_what_did_not_simply_succeed(
-    record: Record, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_bar_keeps_a_line_for_what_did_not_simply_succeed(record: Record, capsys: pytest.CaptureFixture[str]) -> None:
     with BarProgress("run", 2) as shown:
         shown.advance(record)
         shown.advance(replace(record, status="budget", reason="time is up"))
@@ -56,9 +52,7 @@ class Clock:
 
 
 def report(number: int, share: float) -> TaskProgress:
-    return TaskProgress(
-        f"number {number}", share, f"{share * 1000:.0f} of 1000 evaluations, objective 0.2341"
-    )
+    return TaskProgress(f"number {number}", share, f"{share * 1000:.0f} of 1000 evaluations, objective 0.2341")
 
 
 def test_off_a_terminal_a_running_task_gets_a_line_a_minute(

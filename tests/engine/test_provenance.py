@@ -36,9 +36,7 @@ def test_the_commit_is_gits() -> None:
 
 
 def test_an_installed_package_has_no_commit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(
-        provenance, "__file__", str(tmp_path / "site-packages" / "gpsuite" / "engine" / "x.py")
-    )
+    monkeypatch.setattr(provenance, "__file__", str(tmp_path / "site-packages" / "gpsuite" / "engine" / "x.py"))
     assert provenance.git_state.__wrapped__() == {"commit": None, "dirty": None}
 
 
@@ -71,31 +69,22 @@ WITHOUT = {"NPY_DISABLE_CPU_FEATURES": provenance.AVX512}
     ],
 )
 def test_a_record_without_avx512_or_of_named_kernels_can_be_had(
-    monkeypatch: pytest.MonkeyPatch,
-    here: tuple[str, str],
-    record: tuple[str, str],
-    environment: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch, here: tuple[str, str], record: tuple[str, str], environment: dict[str, str]
 ) -> None:
     keys = ("avx512", "openblas_coretype")
     own = {"processor": AMD, **dict(zip(keys, here, strict=True))}
     monkeypatch.setattr(provenance, "origin", lambda: own)
-    assert (
-        provenance.environment_of({"processor": AMD, **dict(zip(keys, record, strict=True))}) == environment
-    )
+    assert provenance.environment_of({"processor": AMD, **dict(zip(keys, record, strict=True))}) == environment
 
 
-def test_intels_processors_choose_other_kernels_and_an_old_record_does_not_say(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_intels_processors_choose_other_kernels_and_an_old_record_does_not_say(monkeypatch: pytest.MonkeyPatch) -> None:
     own = {"processor": INTEL, "avx512": "yes", "openblas_coretype": ""}
     monkeypatch.setattr(provenance, "origin", lambda: own)
     found = provenance.environment_of({**own, "avx512": "no"})
     assert found == {**WITHOUT, "OPENBLAS_CORETYPE": "Haswell"}
     assert provenance.environment_of({"processor": INTEL, "openblas_coretype": ""}) == {}
     monkeypatch.setattr(provenance, "origin", lambda: {**own, "openblas_coretype": "Haswell"})
-    assert provenance.environment_of({"processor": INTEL, "openblas_coretype": ""}) == {
-        "OPENBLAS_CORETYPE": ""
-    }
+    assert provenance.environment_of({"processor": INTEL, "openblas_coretype": ""}) == {"OPENBLAS_CORETYPE": ""}
 
 
 def test_a_record_that_names_no_processor_may_come_from_another() -> None:

@@ -45,21 +45,12 @@ def test_a_run_writes_everything_the_contract_names(tmp_path: Path) -> None:
     assert rows[2]["square"] == "4.1"
     run = json.loads((folder / "run.json").read_text(encoding="utf-8"))
     assert run["status"] == "done"
-    assert {
-        "versions",
-        "git",
-        "machine",
-        "threads",
-        "seed",
-        "wall_seconds",
-        "cpu_seconds",
-        "peak_memory_mb",
-    } <= set(run)
+    assert {"versions", "git", "machine", "threads", "seed", "wall_seconds", "cpu_seconds", "peak_memory_mb"} <= set(
+        run
+    )
 
 
-def test_a_second_run_computes_nothing_and_says_so(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_second_run_computes_nothing_and_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run_experiment(tiny.request(), options(tmp_path))
     before = (tmp_path / "tiny/squares/quick/run.json").read_bytes()
     stored = {path: path.stat().st_mtime_ns for path in (tmp_path / ".records").rglob("*.json")}
@@ -69,9 +60,7 @@ def test_a_second_run_computes_nothing_and_says_so(
     assert (tmp_path / "tiny/squares/quick/run.json").read_bytes() == before
 
 
-def test_a_sentence_that_was_mended_replaces_the_old_one_and_keeps_where_its_numbers_come_from(
-    tmp_path: Path,
-) -> None:
+def test_a_sentence_that_was_mended_replaces_the_old_one_and_keeps_where_its_numbers_come_from(tmp_path: Path) -> None:
     run_experiment(tiny.request(), options(tmp_path))
     path = tmp_path / "tiny/squares/quick/run.json"
     told = json.loads(path.read_text(encoding="utf-8"))
@@ -80,9 +69,7 @@ def test_a_sentence_that_was_mended_replaces_the_old_one_and_keeps_where_its_num
     assert json.loads(path.read_text(encoding="utf-8")) == {**told, "finished": "then"}
 
 
-def test_a_table_of_another_name_now_leaves_none_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_table_of_another_name_now_leaves_none_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tables = tmp_path / "tiny/squares/quick/tables"
     run_experiment(tiny.request(), options(tmp_path))
     (tables / "own.csv").write_text("mine", encoding="utf-8")
@@ -170,9 +157,7 @@ def test_a_named_run_may_grow_but_neither_shrink_nor_turn_into_another(tmp_path:
         run_experiment(tiny.request(**behaviours), options(tmp_path, tag="mine", named=True, science=science))
 
     def rows() -> int:
-        return len(
-            (tmp_path / "tiny/squares/quick~mine/records.csv").read_text(encoding="utf-8").splitlines()
-        )
+        return len((tmp_path / "tiny/squares/quick~mine/records.csv").read_text(encoding="utf-8").splitlines())
 
     run("one", n4="absent", n5="absent")
     assert rows() == 5
@@ -187,9 +172,7 @@ def test_a_named_run_may_grow_but_neither_shrink_nor_turn_into_another(tmp_path:
             run(science, **behaviours)
 
 
-def test_figures_know_whether_their_run_may_be_compared(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_figures_know_whether_their_run_may_be_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     known: dict[str, bool] = {}
     printed: dict[str, dict[str, float]] = {}
     entry_of_paper = published(experiment=tiny.NAME, statistic="mean_square")
@@ -300,9 +283,7 @@ def test_force_begins_anew_what_an_ended_budget_left(tmp_path: Path) -> None:
     assert (report.exit_code, report.counts) == (0, {"done": 5, "budget": 1})
 
 
-def test_a_shared_record_stands_under_the_names_of_this_plan(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_shared_record_stands_under_the_names_of_this_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run_experiment(tiny.request(), options(tmp_path))
     renamed = replace(
         EXPERIMENTS.get(tiny.NAME),

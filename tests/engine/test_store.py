@@ -260,14 +260,7 @@ def test_the_digest_is_of_the_values_not_of_their_packing() -> None:
         save(buffer, array=np.asfortranarray(array))
         buffer.seek(0)
         assert array_digest(np.load(buffer)["array"]) == array_digest(array)
-    others = [
-        array.T,
-        array.ravel(),
-        array.astype(">f8"),
-        array.astype("f4"),
-        array + 1e-12,
-        array.view("i8"),
-    ]
+    others = [array.T, array.ravel(), array.astype(">f8"), array.astype("f4"), array + 1e-12, array.view("i8")]
     assert len({array_digest(other) for other in (array, *others)}) == 7
     with pytest.raises(TypeError):
         array_digest(np.array([{}], dtype=object))
@@ -279,10 +272,7 @@ def test_a_copy_without_its_arrays_still_tells_whether_its_fields_are_right() ->
     assert set(stored["arrays"]) == {"powers"}
     with pytest.raises(DamagedRecordError, match="arrays"):
         check_record(record.key, StoredRecord(stored, {}))
-    assert (
-        check_record(record.key, StoredRecord(stored, {}), partly=True).metrics["square"]
-        == record.metrics["square"]
-    )
+    assert check_record(record.key, StoredRecord(stored, {}), partly=True).metrics["square"] == record.metrics["square"]
     with pytest.raises(DamagedRecordError, match="checksum"):
         check_record(record.key, StoredRecord({**stored, "status": "budget"}, {}), partly=True)
 
@@ -378,14 +368,10 @@ def test_a_changed_array_or_field_is_damage_also_in_a_part(partly: bool) -> None
     other = {**record.arrays, "rows": record.arrays["rows"] + 1e-16 * 3}
     with pytest.raises(DamagedRecordError, match="arrays do not match"):
         check_record(
-            record.key,
-            StoredRecord(add_checksum(record), {**other, "rows": np.full((2, 3), 2.0)}),
-            partly=partly,
+            record.key, StoredRecord(add_checksum(record), {**other, "rows": np.full((2, 3), 2.0)}), partly=partly
         )
     with pytest.raises(DamagedRecordError, match="arrays do not match"):
-        check_record(
-            record.key, StoredRecord(add_checksum(record), {**record.arrays, "more": np.ones(1)}), partly=True
-        )
+        check_record(record.key, StoredRecord(add_checksum(record), {**record.arrays, "more": np.ones(1)}), partly=True)
     fields = {**add_checksum(record), "status": "done!"}
     with pytest.raises(DamagedRecordError, match="checksum"):
         check_record(record.key, StoredRecord(fields, record.arrays), partly=partly)

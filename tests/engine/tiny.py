@@ -8,16 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpsuite.budget import Budget
-from gpsuite.experiments.base import (
-    BUDGET,
-    EXPERIMENTS,
-    Experiment,
-    Outcome,
-    Report,
-    Request,
-    SharedWork,
-    Task,
-)
+from gpsuite.experiments.base import BUDGET, EXPERIMENTS, Experiment, Outcome, Report, Request, SharedWork, Task
 from gpsuite.models.config import ModelSpec
 from gpsuite.reporting.comparison import Statistic
 
@@ -36,9 +27,7 @@ class Square:
     behaviour: str
 
 
-def task(
-    number: int, behaviour: str = "square", group: str = "", budget_seconds: float | None = None
-) -> Task[Square]:
+def task(number: int, behaviour: str = "square", group: str = "", budget_seconds: float | None = None) -> Task[Square]:
     return Task(
         experiment=NAME,
         label=f"number {number}",
@@ -76,10 +65,7 @@ def run(task: Task[Square], shared: SharedWork) -> Outcome:
     metrics = {"square": number**2 + 0.1, "nth_of_group": count[0], "nothing": float("nan")}
     status = BUDGET if behaviour.endswith("budget") else "done"
     return Outcome(
-        metrics,
-        status,
-        "time is up" if behaviour.endswith("budget") else "",
-        {"powers": np.arange(3.0) ** number},
+        metrics, status, "time is up" if behaviour.endswith("budget") else "", {"powers": np.arange(3.0) ** number}
     )
 
 

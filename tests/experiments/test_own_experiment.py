@@ -62,12 +62,8 @@ def test_they_are_found_listed_run_resumed_and_shown(
     for module in (files, loading):
         monkeypatch.setattr(module, "shipped_conf_dir", lambda: tmp_path / "conf")
     # modules in these folders stand where a method author puts them: in the family, and among the sources
-    monkeypatch.setattr(
-        perturbation, "__path__", [*perturbation.__path__, str(TESTS / "experiments/own_experiment")]
-    )
-    import_members(
-        sources.__name__, sources.__path__
-    )  # what registers only now would be undone with the copy
+    monkeypatch.setattr(perturbation, "__path__", [*perturbation.__path__, str(TESTS / "experiments/own_experiment")])
+    import_members(sources.__name__, sources.__path__)  # what registers only now would be undone with the copy
     monkeypatch.setattr(sources, "__path__", [*sources.__path__, str(TESTS / "data/own_source")])
     for registry in (EXPERIMENTS, sources.LOADERS):
         monkeypatch.setattr(registry, "_items", dict(registry._items))

@@ -16,14 +16,7 @@ from gpsuite.budget import Budget
 from gpsuite.config import files
 from gpsuite.experiments.base import METHODS, MethodOptions
 from gpsuite.experiments.guarantee import classification
-from gpsuite.experiments.pac_bayes.methods import (
-    FULL,
-    REGRESSION,
-    RISK_BOUND,
-    RiskMethod,
-    exact_posterior,
-    full_cost,
-)
+from gpsuite.experiments.pac_bayes.methods import FULL, REGRESSION, RISK_BOUND, RiskMethod, exact_posterior, full_cost
 from gpsuite.experiments.pac_bayes.training import Trained, Training
 from gpsuite.experiments.robustness.classifiers import ClassifierMethod, Problem
 from gpsuite.experiments.robustness.classifiers import Trained as TrainedClassifier
@@ -44,9 +37,7 @@ class SpreadOptions(MethodOptions):
 
 def by_spread(work: Training[SpreadOptions], loss: Loss) -> Trained:
     width = 2.0 * float(np.sqrt(work.X.var(axis=0).sum()))  # nothing is searched
-    return Trained(
-        Hyperparameters(1.0, (width,) * work.n_lengthscales, work.options.noise), "done", "", 1, 0.0
-    )
+    return Trained(Hyperparameters(1.0, (width,) * work.n_lengthscales, work.options.noise), "done", "", 1, 0.0)
 
 
 METHODS.register("spread_gp")(
@@ -129,9 +120,7 @@ def test_a_classifier_gets_safety_and_certificates(
     assert "least squares: " in out
     table = pd.read_csv(folder / "tables/safety_points.csv")
     assert set(table["method"]) == {"least squares"} and set(table["verdict"]) <= {"safe", "unsafe"}
-    assert (
-        (table["certified_min"] <= table["probability"]) & (table["probability"] <= table["certified_max"])
-    ).all()
+    assert ((table["certified_min"] <= table["probability"]) & (table["probability"] <= table["certified_max"])).all()
     assert (folder / "figures/safety.png").exists() and (folder / "comparison.csv").exists()
     certificate = folder / "certificates/least_squares_point_0.npz"
     monkeypatch.setattr("sys.argv", ["gpsuite", "verify", str(certificate)])

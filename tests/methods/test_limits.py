@@ -54,9 +54,7 @@ from tests.methods.robustness.search.test_branch_and_bound import wave_bound
 
 ONE = np.ones(1)
 X = np.array([[0.0, 0.0], [1.0, 1.0]])
-LATENT = LatentPosterior(
-    X, "squared_exponential", 1.0, np.ones(2), np.ones(2), 0.1 * np.eye(2), -np.ones(2), 1.0
-)
+LATENT = LatentPosterior(X, "squared_exponential", 1.0, np.ones(2), np.ones(2), 0.1 * np.eye(2), -np.ones(2), 1.0)
 BELOW_ONE = 1 - 2**-53
 SEARCHES = (("tolerance", (0.0, 1.0), (-TINY, nan)), ("sign", (1, -1), (0, 2)), ("batch", (2,), (1,)))
 
@@ -155,18 +153,8 @@ LIMITS = [
     Limit("perturbations", lambda m: SignChanges().draw(2, m, rng()), (2,), (1,)),
     Limit("residuals", lambda n: SignChanges().draw(n, 2, rng()), (2,), (1,)),
     Limit("input of a line", lambda i: line_slices(LATENT, X, np.array([i])), (0, 1), (-1, 2)),
-    Limit(
-        "inputs of lines",
-        lambda i: line_slices(LATENT, X, np.array(i, dtype=int)),
-        ([0, 1], [1]),
-        ([], [1, 1]),
-    ),
-    Limit(
-        "points of lines",
-        lambda v: line_slices(LATENT, np.array([[0.0, v]]), np.array([0])),
-        (0.0,),
-        (inf, nan),
-    ),
+    Limit("inputs of lines", lambda i: line_slices(LATENT, X, np.array(i, dtype=int)), ([0, 1], [1]), ([], [1, 1])),
+    Limit("points of lines", lambda v: line_slices(LATENT, np.array([[0.0, v]]), np.array([0])), (0.0,), (inf, nan)),
     Limit("cells", lambda n: cell_probability_bounds(PROBIT, (ONE, ONE), (ONE, ONE), n), (2,), (1,)),
     Limit("latent cells", latent_cells, (3,), (2,)),
     Limit("quantile", lambda q: quantiles(level=q), (1e-300, 0.5, BELOW_ONE), (0.0, 1.0, nan)),
@@ -177,10 +165,7 @@ LIMITS = [
     Limit("free input", lambda i: linf_ball(np.zeros(2), 0.1, free=[i]), (0, 1), (-1, 2)),
     Limit("free inputs", lambda f: linf_ball(np.zeros(2), 0.1, free=f), ([0], [0, 1]), ([], [0, 0])),
     Limit(
-        "dropout",
-        lambda d: build_network(NetworkSpec(widths=(2,)), 1, 2, 3, rng(), d),
-        (0.0, 0.99),
-        (-TINY, 1.0, nan),
+        "dropout", lambda d: build_network(NetworkSpec(widths=(2,)), 1, 2, 3, rng(), d), (0.0, 0.99), (-TINY, 1.0, nan)
     ),
     Limit("rows to split", lambda n: split_rows(np.zeros((n, 1)), np.zeros(n), 0.5, rng()), (2,), (1,)),
     Limit(
@@ -198,9 +183,7 @@ LIMITS = [
         (1 + 1.1e-6, 1 - 1.1e-6),
     ),
     Limit("level", lambda p: interval_half_widths(ONE, p), (1e-300, BELOW_ONE), (0.0, 1.0, nan)),
-    Limit(
-        "predictive variance", lambda v: checked_gaussians(ONE, ONE, np.array([v])), (TINY,), (0.0, -1.0, nan)
-    ),
+    Limit("predictive variance", lambda v: checked_gaussians(ONE, ONE, np.array([v])), (TINY,), (0.0, -1.0, nan)),
     Limit("error to temper", lambda e: variance_factor(ONE, ONE + e, ONE), (1e-8,), (0.0,)),
     Limit("GWI inducing", lambda m: GWIOptions(inducing=m), (TINY,), (0.0, nan)),
     Limit("GWI evaluations", lambda n: GWIOptions(prior_evaluations=n), (1,), (0,)),
@@ -211,10 +194,7 @@ LIMITS = [
     ),
     Limit("batches", lambda n: TrainingOptions(batches=n), ((1,), (1, 2)), ((), (0,), (5, 0))),
     Limit(
-        "learning rates",
-        lambda r: TrainingOptions(learning_rates=r),
-        ((TINY,), (1.0, 0.1)),
-        ((), (0.0,), (1.0, 0.0)),
+        "learning rates", lambda r: TrainingOptions(learning_rates=r), ((TINY,), (1.0, 0.1)), ((), (0.0,), (1.0, 0.0))
     ),
     Limit("delta of a problem", lambda d: problem(delta=d), (TINY, 1.0), (0.0, 1 + 2**-52, nan)),
     Limit("output", lambda p: problem(output=p), (0, 1), (-1, 2)),

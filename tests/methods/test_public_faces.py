@@ -112,9 +112,7 @@ def test_rows_of_a_series_keep_their_places() -> None:
         ("box", np.inf, -np.inf),
     ],
 )
-def test_a_region_is_one_of_the_kinds_there_are_and_holds_its_centre(
-    norm: str, radius: float, lower: float
-) -> None:
+def test_a_region_is_one_of_the_kinds_there_are_and_holds_its_centre(norm: str, radius: float, lower: float) -> None:
     centre, free = np.full(2, 0.3), np.arange(2)
     robustness.Region(centre, free, centre - 0.5, centre + 0.5)
     with pytest.raises(ValueError, match=r"norm|centre"):
@@ -215,9 +213,7 @@ INPUTS, y = np.arange(12.0).reshape(6, 2) ** 0.5, np.array([1.0, -1.0, 1.0, 1.0,
 
 FACES: dict[str, Callable[[Any], object]] = {
     "planner": lambda rng: MeasurementPlanner(SafetyLimit(1.0, "below"), rng),
-    "region": lambda rng: confidence_region(
-        INPUTS, y, ModelClass(partial(LinearLSSVM, C=1.0)), q=1, m=4, rng=rng
-    ),
+    "region": lambda rng: confidence_region(INPUTS, y, ModelClass(partial(LinearLSSVM, C=1.0)), q=1, m=4, rng=rng),
     "rows": lambda rng: split_rows(INPUTS, y, 0.2, rng),
 }
 

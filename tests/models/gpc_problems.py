@@ -32,19 +32,12 @@ def fitted_posterior(
     """Return a converged posterior over `two_classes` and the labels."""
     X, y = two_classes(seed)
     hyperparameters = hyperparameters or Hyperparameters(2.5, (0.8, 1.7))
-    fit = INFERENCES.get(inference)(
-        BinaryProblem(X, y, ModelSpec(kernel, ard=True), link), hyperparameters, None
-    )
+    fit = INFERENCES.get(inference)(BinaryProblem(X, y, ModelSpec(kernel, ard=True), link), hyperparameters, None)
     return fit.require_converged(), y
 
 
 def build_svgp(
-    Z: Array,
-    num_data: int,
-    spec: ModelSpec,
-    hyperparameters: Hyperparameters,
-    link: Link,
-    whiten: bool = True,
+    Z: Array, num_data: int, spec: ModelSpec, hyperparameters: Hyperparameters, link: Link, whiten: bool = True
 ) -> gpflow.models.SVGP:
     """Build GPflow's sparse variational classifier with inducing inputs Z [M, D]; it is not trained."""
     kernel = build_kernel(spec, hyperparameters, Z.shape[1])

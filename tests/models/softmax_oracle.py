@@ -61,9 +61,7 @@ def direct_probabilities(mean: Any, covariance: Any, real: Any = Long) -> Any:
         root[1, 1] = np.sqrt(max(D[1, 1] - root[1, 0] ** 2, Long(0)))
     root, offset = root.astype(real), (mean[1:] - mean[0]).astype(real)
     columns = [np.append(root[:, k], real(0)) for k in range(len(D))]
-    rules = [
-        _rule(real("2.8") / max(column.max() - column.min(), real("0.4"))) for column in columns
-    ]  # 2.8 < pi
+    rules = [_rule(real("2.8") / max(column.max() - column.min(), real("0.4"))) for column in columns]  # 2.8 < pi
     nodes = np.stack(np.meshgrid(*[nodes for nodes, _ in rules], indexing="ij")).reshape(len(D), -1)
     weights = np.prod(np.meshgrid(*[weights for _, weights in rules], indexing="ij"), axis=0).ravel()
     f = np.vstack([np.zeros(nodes.shape[1], real), offset[:, None] + root @ nodes])

@@ -21,9 +21,7 @@ def reference_fit(case: dict[str, Any]) -> MultiClassFit:
     return softmax_laplace(problem, Hyperparameters(kernel["variance"], tuple(kernel["lengthscales"])))
 
 
-def drawn_problem(
-    C: int, n: int = 24, inputs: int = 2, kernel: str = "squared_exponential"
-) -> MultiClassProblem:
+def drawn_problem(C: int, n: int = 24, inputs: int = 2, kernel: str = "squared_exponential") -> MultiClassProblem:
     """Return rows in C overlapping groups on a circle; every class has one."""
     rng = np.random.default_rng(C)
     labels = np.arange(n) % C

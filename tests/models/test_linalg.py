@@ -34,9 +34,7 @@ def test_reconstructs_positive_definite_matrices_without_jitter(seed: int, size:
     factor = stable_cholesky(matrix)
     assert factor.jitter == 0.0
     assert np.array_equal(factor.lower, np.tril(factor.lower))
-    np.testing.assert_allclose(
-        factor.lower @ factor.lower.T, matrix, rtol=0, atol=ROUNDING * np.trace(matrix)
-    )
+    np.testing.assert_allclose(factor.lower @ factor.lower.T, matrix, rtol=0, atol=ROUNDING * np.trace(matrix))
 
 
 @given(seeds, st.integers(2, 12), log_scales)
@@ -45,9 +43,7 @@ def test_reconstructs_singular_matrices_up_to_the_reported_jitter(seed: int, siz
     factor = stable_cholesky(matrix)
     expected = matrix + factor.jitter * np.eye(size)
     assert factor.jitter <= JITTER_LADDER[2] * np.trace(matrix) / size
-    np.testing.assert_allclose(
-        factor.lower @ factor.lower.T, expected, rtol=0, atol=ROUNDING * np.trace(matrix)
-    )
+    np.testing.assert_allclose(factor.lower @ factor.lower.T, expected, rtol=0, atol=ROUNDING * np.trace(matrix))
 
 
 @given(seeds, sizes)

@@ -65,9 +65,7 @@ def test_hyperparameters_survive_json() -> None:
     assert Hyperparameters.from_dict(json.loads(json.dumps(values.to_dict()))) == values
 
 
-@pytest.mark.parametrize(
-    "change", [{"variance": 0.0}, {"noise_variance": -1.0}, {"lengthscales": (1.0, float("nan"))}]
-)
+@pytest.mark.parametrize("change", [{"variance": 0.0}, {"noise_variance": -1.0}, {"lengthscales": (1.0, float("nan"))}])
 def test_hyperparameters_must_be_positive(change: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(change))):
         dataclasses.replace(Hyperparameters(), **change)
@@ -117,9 +115,7 @@ def test_kernel_equals_closed_form(name: str, ard: bool) -> None:
     kernel = build_kernel(ModelSpec(name, ard=ard), values, 2)
     assert kernel_name(kernel) == name
     assert kernel.ard == ard
-    np.testing.assert_allclose(
-        kernel(X).numpy(), closed_form_kernel(name, X, X, values), atol=EXPANDED_DISTANCE
-    )
+    np.testing.assert_allclose(kernel(X).numpy(), closed_form_kernel(name, X, X, values), atol=EXPANDED_DISTANCE)
 
 
 @pytest.mark.parametrize("name", KERNEL_NAMES)

@@ -32,9 +32,7 @@ from tests.limits import TINY, Limit, check, sides
 
 X = np.array([[0.0], [1.0], [2.0]])
 LATENT = LatentPosterior(X, "matern52", 1.0, np.ones(1), np.ones(3), np.eye(3), -np.ones(3), 1.0)
-CLASSES = MultiClassPosterior(
-    X, "matern52", 1.0, np.ones(1), np.ones((3, 3)), np.zeros((1, 3, 3)), -np.ones(1), 1.0
-)
+CLASSES = MultiClassPosterior(X, "matern52", 1.0, np.ones(1), np.ones((3, 3)), np.zeros((1, 3, 3)), -np.ones(1), 1.0)
 
 
 def robust(**changed: object) -> RobustMaxPosterior:
@@ -65,12 +63,8 @@ LIMITS = [
     Limit("latent lengthscale", lambda v: replace(LATENT, lengthscales=np.array([v])), (TINY,), (0.0, -1.0)),
     Limit("latent operator", lambda g: replace(LATENT, operator_bound=g), (1.0, 2.0), (1 - 2**-53, inf, nan)),
     Limit("classes variance", lambda s: replace(CLASSES, variance=s), (TINY, 1.0), (0.0, -1.0, inf, nan)),
-    Limit(
-        "classes lengthscale", lambda v: replace(CLASSES, lengthscales=np.array([v])), (TINY,), (0.0, -1.0)
-    ),
-    Limit(
-        "classes operator", lambda g: replace(CLASSES, operator_bound=g), (1.0, 2.0), (1 - 2**-53, inf, nan)
-    ),
+    Limit("classes lengthscale", lambda v: replace(CLASSES, lengthscales=np.array([v])), (TINY,), (0.0, -1.0)),
+    Limit("classes operator", lambda g: replace(CLASSES, operator_bound=g), (1.0, 2.0), (1 - 2**-53, inf, nan)),
     Limit("classes", with_classes, (2, 3), (1,)),
     Limit("first class", lambda c: CLASSES.difference(c, 1), (0, 2), (-1, 1, 3)),
     Limit("second class", lambda c: CLASSES.difference(1, c), (0, 2), (-1, 1, 3)),
@@ -80,12 +74,7 @@ LIMITS = [
     Limit("levels classes", lambda C: log_levels(C, 0.1), (2,), (1,)),
     Limit("levels epsilon", lambda e: log_levels(3, e), (1e-300, 1 - 2**-53), (0.0, 1.0, nan)),
     Limit("label", lambda y: checked_labels(np.array([0, y]), 2, 3), (0, 2), (-1, 3, 0.5)),
-    Limit(
-        "largest variance",
-        lambda v: largest_probabilities(np.zeros((1, 2)), np.full((1, 2), v)),
-        (1e-300,),
-        (0.0,),
-    ),
+    Limit("largest variance", lambda v: largest_probabilities(np.zeros((1, 2)), np.full((1, 2), v)), (1e-300,), (0.0,)),
     Limit("moments classes", moments, (2, 3), (1,)),
     Limit("noise floor", lambda f: ModelSpec(noise_floor=f), (0.0, 1.0), (-TINY, inf, nan)),
     Limit("hyperparameter", lambda v: Hyperparameters(variance=v), (TINY,), (0.0, inf, nan)),
@@ -137,9 +126,7 @@ LIMITS = [
     *(
         Limit(
             f"convolution {name}",
-            lambda n, name=name: ConvolutionProcess(
-                **{"n_outputs": 2, "n_inputs": 2, "n_latent": 1, name: n}
-            ),
+            lambda n, name=name: ConvolutionProcess(**{"n_outputs": 2, "n_inputs": 2, "n_latent": 1, name: n}),
             (1,),
             (-1,),
         )

@@ -17,11 +17,7 @@ from gpsuite.models.classification.approximation import (
     wasserstein_to_draws,
 )
 from gpsuite.models.classification.links import LINKS
-from gpsuite.models.classification.multiclass_posterior import (
-    RobustMaxPosterior,
-    centred_root,
-    softmax_moments,
-)
+from gpsuite.models.classification.multiclass_posterior import RobustMaxPosterior, centred_root, softmax_moments
 from gpsuite.models.classification.softmax_laplace import softmax_laplace
 from gpsuite.models.classification.training import INFERENCES, train_gpc, train_multiclass_gpc
 from gpsuite.models.config import Hyperparameters, ModelSpec
@@ -72,10 +68,7 @@ def classifier(inference: str, kernel: str, link: str) -> list[object]:
 def links(name: str) -> list[object]:
     """Expectations, tilted moments and derivatives, of little and of much variance, in the middle and in the tails."""
     link = LINKS.get(name)
-    mean, variance = (
-        np.array([0.0, 0.3, -2.0, 9.0, -40.0, 1.0]),
-        np.array([1.0, 1e-10, 0.3, 20.0, 2.0, 400.0]),
-    )
+    mean, variance = (np.array([0.0, 0.3, -2.0, 9.0, -40.0, 1.0]), np.array([1.0, 1e-10, 0.3, 20.0, 2.0, 400.0]))
     y = np.array([1.0, -1.0, 1.0, 1.0, -1.0, 1.0])
     found: list[object] = [link.sigma(mean), link.log_likelihood(y, mean), link.derivatives(y, mean)]
     found += [link.probability(mean, variance), link.probability_gradient(mean, variance)]
@@ -96,17 +89,9 @@ def trained() -> list[object]:
 
 def several_classes(C: int, kernel: str) -> list[object]:
     fit = softmax_laplace(drawn_problem(C, 4 * C, kernel=kernel), Hyperparameters(3.0, (1.1, 0.8)))
-    again = softmax_laplace(
-        drawn_problem(C, 4 * C, kernel=kernel), Hyperparameters(2.5, (1.1, 0.8)), fit.state
-    )
+    again = softmax_laplace(drawn_problem(C, 4 * C, kernel=kernel), Hyperparameters(2.5, (1.1, 0.8)), fit.state)
     p = fit.require_converged()
-    found: list[object] = [
-        fit,
-        again.log_marginal_likelihood,
-        again.gradient,
-        p.latent(POINTS),
-        p.moments(POINTS),
-    ]
+    found: list[object] = [fit, again.log_marginal_likelihood, again.gradient, p.latent(POINTS), p.moments(POINTS)]
     found += [p.mean_with_gradient(POINTS), p.difference(0, 1).latent(POINTS)]
     return [*found, p.function(1).latent(POINTS)]
 
@@ -138,12 +123,7 @@ def kernels() -> list[object]:
     found: list[object] = [part for k in KERNELS for part in (kappa(k, q), kappa_and_slope(k, q))]
     wide = np.random.default_rng(1).standard_normal((4, 30))
     X = np.array([[0.0], [1.0], [1.0], [3.5]])
-    return [
-        *found,
-        squared_distances(POINTS, POINTS + 0.1),
-        squared_distances(wide, wide),
-        _typical_distance(X),
-    ]
+    return [*found, squared_distances(POINTS, POINTS + 0.1), squared_distances(wide, wide), _typical_distance(X)]
 
 
 def outputs(kind: str) -> list[object]:
@@ -187,9 +167,7 @@ def clouds() -> list[object]:
     found: list[object] = [state]
     for before, after in ((4, 11), (11, 12)):
         old, new = (model.likelihood(first(data, count)) for count in (before, after))
-        state = update(
-            state, model, NewObservations(old, new, new.value(state.u) - old.value(state.u)), rng, settings
-        )
+        state = update(state, model, NewObservations(old, new, new.value(state.u) - old.value(state.u)), rng, settings)
         found += [state, state.posterior.weights]
     return [*found, systematic_resample(np.array([0.1, 0.5, 0.0, 0.4]), np.random.default_rng(4))]
 
@@ -198,15 +176,10 @@ def optima() -> list[object]:
     model, data = LinearGaussianModel(), linear_data(0, 10)
     likelihood = model.likelihood(data)
     found: list[object] = [
-        find_optimum(model, likelihood, np.random.default_rng(0), OptimumSettings(kind, 2, 4))
-        for kind in ("map", "ml")
+        find_optimum(model, likelihood, np.random.default_rng(0), OptimumSettings(kind, 2, 4)) for kind in ("map", "ml")
     ]
     rng, priors = np.random.default_rng(5), HyperPriors()
-    mean, variance, weights = (
-        rng.standard_normal((3, 4)),
-        rng.uniform(0.1, 1.0, (3, 4)),
-        np.array([0.2, 0.5, 0.3]),
-    )
+    mean, variance, weights = (rng.standard_normal((3, 4)), rng.uniform(0.1, 1.0, (3, 4)), np.array([0.2, 0.5, 0.3]))
     A = rng.standard_normal((3, 4, 2, 2))
     found += [mixture_moments(mean, variance, weights)]
     found += [mixture_covariance(rng.standard_normal((3, 4, 2)), A @ A.transpose(0, 1, 3, 2), weights)]
@@ -242,10 +215,7 @@ SCENARIOS: dict[str, golden.Scenario] = {
     },
     "expectations": expectations,
     "kernels": kernels,
-    **{
-        f"outputs, {kind}": partial(outputs, kind)
-        for kind in ("coregionalization", "independent", "convolution")
-    },
+    **{f"outputs, {kind}": partial(outputs, kind) for kind in ("coregionalization", "independent", "convolution")},
     "chains": chains,
     "clouds": clouds,
     "optima": optima,

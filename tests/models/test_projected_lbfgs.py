@@ -35,11 +35,7 @@ def begin(objective: Objective, point: Array) -> Evaluation:
 
 
 def run(
-    objective: Objective,
-    point: Array,
-    inverse: InverseHessian | None = None,
-    box: Bounds = FREE,
-    most: int = 200,
+    objective: Objective, point: Array, inverse: InverseHessian | None = None, box: Bounds = FREE, most: int = 200
 ) -> list[Evaluation]:
     inverse = InverseHessian(np.ones_like(point)) if inverse is None else inverse
     return list(islice(descend(objective, begin(objective, point), box, inverse, np.ones_like), most))
@@ -104,9 +100,7 @@ def test_what_the_objective_raises_leaves_the_last_point_standing() -> None:
 
     seen = []
     with pytest.raises(InterruptedError):
-        for at in descend(
-            objective, begin(whole, np.zeros(2)), FREE, InverseHessian(np.ones(2)), np.ones_like
-        ):
+        for at in descend(objective, begin(whole, np.zeros(2)), FREE, InverseHessian(np.ones(2)), np.ones_like):
             seen.append(at.loss)
     assert seen
     assert seen[-1] < whole(np.zeros(2))[0]
@@ -185,9 +179,7 @@ def test_last_bits_do_not_move_the_end_of_a_search_on_the_grid(monkeypatch: pyte
     sharp = minimise_on_grid(rosenbrock, START, Budget(evaluations=100))
     rng, exact = np.random.default_rng(5), InverseHessian.product
     monkeypatch.setattr(
-        InverseHessian,
-        "product",
-        lambda inverse, v: exact(inverse, v) * (1.0 + 1e-14 * rng.standard_normal(len(v))),
+        InverseHessian, "product", lambda inverse, v: exact(inverse, v) * (1.0 + 1e-14 * rng.standard_normal(len(v)))
     )
     other = minimise_on_grid(blurred(rosenbrock, 1e-10), START, Budget(evaluations=100))
     assert sharp.status == other.status == "budget"

@@ -7,14 +7,7 @@ import pytest
 from scipy.optimize import Bounds, OptimizeResult
 
 from gpsuite.budget import Budget
-from gpsuite.models.search import (
-    Objective,
-    RecordedLoss,
-    StepRules,
-    _conclude,
-    _projected_slope,
-    minimise,
-)
+from gpsuite.models.search import Objective, RecordedLoss, StepRules, _conclude, _projected_slope, minimise
 from tests.arrays import Array
 
 

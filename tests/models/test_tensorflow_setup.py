@@ -27,9 +27,7 @@ except RuntimeError as error:
 
 def test_threads_precision_and_silence_in_a_fresh_process() -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TF_")}
-    run = subprocess.run(
-        [sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, check=False
-    )
+    run = subprocess.run([sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
     assert run.stderr == ""
     assert "cannot change to 1 threads" in run.stdout
@@ -55,11 +53,7 @@ except RuntimeError as error:
 def test_a_tensorflow_that_its_user_started_is_taken_as_it_is() -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TF_")}
     run = subprocess.run(
-        [sys.executable, "-c", STARTED_BY_ITS_USER],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
+        [sys.executable, "-c", STARTED_BY_ITS_USER], env=environment, capture_output=True, text=True, check=False
     )
     assert run.returncode == 0, run.stderr
     assert run.stdout.startswith("(1, 2) 2\n") and "cannot change to 1 threads" in run.stdout
@@ -78,9 +72,7 @@ def test_threads_must_be_positive() -> None:
         configure(0)
 
 
-def test_what_is_written_while_importing_is_shown_only_if_that_fails(
-    capfd: pytest.CaptureFixture[str],
-) -> None:
+def test_what_is_written_while_importing_is_shown_only_if_that_fails(capfd: pytest.CaptureFixture[str]) -> None:
     with _without_start_messages():
         os.write(2, b"held back\n")
     os.write(2, b"after\n")

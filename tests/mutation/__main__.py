@@ -92,9 +92,7 @@ class Planted(importlib.abc.MetaPathFinder):
                 linecache.cache[self.path] = (len(text), None, text.splitlines(keepends=True), self.path)
                 return compile(text, self.path, "exec", dont_inherit=True)
 
-        return importlib.util.spec_from_file_location(
-            fullname, found.origin, loader=Loader(fullname, found.origin)
-        )
+        return importlib.util.spec_from_file_location(fullname, found.origin, loader=Loader(fullname, found.origin))
 
 
 class Noticed:
@@ -115,9 +113,7 @@ def sample(paths: list[str], seed: int, size: int) -> Iterator[tuple[Fault, str]
     """Yield faults and their changes in random order; the order of the others does not depend on an edit elsewhere."""
     with Path(__file__).with_name("equivalent.toml").open("rb") as stream:
         equivalent = tomllib.load(stream)["equivalent"]
-    files = sorted(
-        {file for name in paths for file in [ROOT / name, *(ROOT / name).rglob("*.py")] if file.is_file()}
-    )
+    files = sorted({file for name in paths for file in [ROOT / name, *(ROOT / name).rglob("*.py")] if file.is_file()})
     seen: Counter[tuple[str, str]] = Counter()
     order = []
     for fault in (fault for file in files for fault in faults(ROOT, file)):
@@ -198,12 +194,7 @@ def measure(todo: list[Trial], processes: int, stored: Path) -> None:
 def _store(stored: Path, trial: Trial, outcome: str) -> None:
     """Append an outcome; it holds as long as the test that noticed does not change, or all of them if none did."""
     test = outcome.split(" ", 1)[1].split("::")[0]
-    row = {
-        "key": trial.key,
-        "tests": trial.tests.get(test, _all(trial)),
-        "fault": str(trial),
-        "outcome": outcome,
-    }
+    row = {"key": trial.key, "tests": trial.tests.get(test, _all(trial)), "fault": str(trial), "outcome": outcome}
     with stored.open("a", encoding="utf-8") as stream:
         stream.write(json.dumps(row) + "\n")
 
@@ -238,9 +229,7 @@ def summary(trials: list[Trial], found: dict[str, str]) -> str:
     for name, count in [*sorted(rooms.items()), ("all", len(trials))]:
         noticed = count - sum(name in ("all", _room(trial)) for trial in missed)
         low, high = binomtest(noticed, count).proportion_ci(0.95, "exact")
-        lines.append(
-            f"{name:24s} {noticed:4d} of {count:4d} noticed: {noticed / count:.3f} [{low:.3f}, {high:.3f}]"
-        )
+        lines.append(f"{name:24s} {noticed:4d} of {count:4d} noticed: {noticed / count:.3f} [{low:.3f}, {high:.3f}]")
     return "\n".join(lines)
 
 
@@ -253,14 +242,9 @@ def main() -> None:
     parser.add_argument("paths", nargs="*", default=SOURCES, help="folders or files to plant faults in")
     parser.add_argument("--sample", type=int, default=150, help="number of faults (default %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="seed of the sample (default %(default)s)")
+    parser.add_argument("--processes", type=int, default=2, help="faults tried at a time (default %(default)s)")
     parser.add_argument(
-        "--processes", type=int, default=2, help="faults tried at a time (default %(default)s)"
-    )
-    parser.add_argument(
-        "--seconds",
-        type=float,
-        default=30.0,
-        help="at most so many seconds of tests a fault (default %(default)s)",
+        "--seconds", type=float, default=30.0, help="at most so many seconds of tests a fault (default %(default)s)"
     )
     arguments = parser.parse_args()
     for name, value in (
@@ -276,9 +260,7 @@ def main() -> None:
     sys.dont_write_bytecode, sys.pycache_prefix = False, str(CACHE / "bytecode")
     for name in PRELOADED:
         importlib.import_module(name)
-    assert not any(name.startswith("gpsuite") for name in sys.modules), (
-        "the fork must import it with its fault"
-    )
+    assert not any(name.startswith("gpsuite") for name in sys.modules), "the fork must import it with its fault"
     gc.freeze()  # TensorFlow's objects: a collection in a fork would copy and walk them all
     files = record(ROOT, CACHE, functools.partial(print, flush=True))
     stored = CACHE / "outcomes.jsonl"

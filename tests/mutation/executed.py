@@ -83,9 +83,7 @@ def record(root: Path, cache: Path, say: Callable[[str], None]) -> list[TestFile
 def _record_file(root: Path, path: Path, stored: Path) -> None:
     import coverage
 
-    data = coverage.Coverage(
-        data_file=None, config_file=False, source=[str(root / folder) for folder in SOURCES]
-    )
+    data = coverage.Coverage(data_file=None, config_file=False, source=[str(root / folder) for folder in SOURCES])
     data.start()
     data.switch_context(_IMPORT)
     watch = _Recorder(data)

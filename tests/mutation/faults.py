@@ -31,16 +31,7 @@ _SYMMETRIC = {
     "namedtuple", "partial", "einsum",
 }  # fmt: skip
 """Calls whose first two arguments can be swapped without a change, or that fail at once when they are."""
-_DEFENSIVE = {
-    "strict",
-    "stacklevel",
-    "copy",
-    "check_finite",
-    "overwrite_a",
-    "overwrite_b",
-    "autograph",
-    "name",
-}
+_DEFENSIVE = {"strict", "stacklevel", "copy", "check_finite", "overwrite_a", "overwrite_b", "autograph", "name"}
 """Keywords that guard against a programming error, or only save work."""
 TINY, MANY = 1e-5, 32
 
@@ -120,11 +111,7 @@ def _edits(node: ast.AST, statement: ast.stmt | None, scope: str) -> Iterator[_E
 
 
 def _children(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
-    if (
-        isinstance(node, ast.UnaryOp)
-        and isinstance(node.op, ast.USub)
-        and isinstance(node.operand, ast.Constant)
-    ):
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
         return  # a negative number, changed as one
     for name, value in ast.iter_fields(node):
         if name in ("annotation", "returns", "decorator_list", "bases", "type_params"):
@@ -207,11 +194,7 @@ def _calls(node: ast.Call) -> Iterator[Callable[[], None]]:
     name = getattr(function, field, "")
     if name in _OPPOSITES:
         yield partial(setattr, function, field, _OPPOSITES[name])
-    if (
-        name == "range"
-        and (end := min(len(node.args), 2) - 1) >= 0
-        and not isinstance(node.args[end], ast.Constant)
-    ):
+    if name == "range" and (end := min(len(node.args), 2) - 1) >= 0 and not isinstance(node.args[end], ast.Constant):
         yield partial(node.args.__setitem__, end, ast.BinOp(node.args[end], ast.Sub(), ast.Constant(1)))
     two = node.args[:2]
     if len(two) == 2 and name not in _SYMMETRIC and not any(isinstance(a, ast.Starred) for a in two):

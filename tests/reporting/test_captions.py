@@ -39,9 +39,7 @@ def test_a_caption_says_what_how_many_and_what_was_found(tmp_path: Path) -> None
         "Risk by method. n = 3 to 10; the CSV has each mean's 95 % t interval. "
         "Corresponds to Fig. 2 of the paper: 1 of 2 values and claims reproduced, 1 not reproduced."
     )
-    alone = caption(
-        FigureNote("Fig. 2", "", values=("X3",)), path, [*rows, replace(ROW, id="X3", where="Sec. 1")]
-    )
+    alone = caption(FigureNote("Fig. 2", "", values=("X3",)), path, [*rows, replace(ROW, id="X3", where="Sec. 1")])
     assert alone.endswith("Corresponds to Fig. 2 of the paper: its one value or claim is reproduced.")
     others = [replace(ROW, where="Fig. 2", basis=basis) for basis in ("measurement", "dataset")]
     assert caption(FigureNote("Fig. 2"), path, others).endswith("Corresponds to Fig. 2 of the paper.")
@@ -51,17 +49,13 @@ def test_a_caption_says_what_how_many_and_what_was_found(tmp_path: Path) -> None
     assert "study" not in caption(FigureNote(), path, rows, study=True)
     path.write_text("x,n\n1,5\n")  # n of a curve is no count of repetitions
     assert caption(FigureNote("", "Curve."), path, rows) == "Curve."
-    assert (
-        caption(FigureNote("Fig. 9", ""), tmp_path / "none.csv", rows)
-        == "Corresponds to Fig. 9 of the paper."
-    )
+    assert caption(FigureNote("Fig. 9", ""), tmp_path / "none.csv", rows) == "Corresponds to Fig. 9 of the paper."
 
 
 def test_every_published_figure_says_what_it_shows() -> None:
     known = read_experiments(ROOT / "conf")
     published = {
-        ("/".join(path.parts[-5:-3]), path.stem)
-        for path in (ROOT / "results/published").glob("*/*/*/figures/*.png")
+        ("/".join(path.parts[-5:-3]), path.stem) for path in (ROOT / "results/published").glob("*/*/*/figures/*.png")
     }
     assert len(published) > 50
     assert [each for each in published if not known[each[0]].figures[each[1]].shows.endswith(".")] == []

@@ -35,9 +35,7 @@ def places(tmp_path: Path) -> tuple[Path, Path]:
     return results, conf
 
 
-def summary(
-    places: tuple[Path, Path], *experiments: str
-) -> list[tuple[str, str | None, list[tuple[str, str]]]]:
+def summary(places: tuple[Path, Path], *experiments: str) -> list[tuple[str, str | None, list[tuple[str, str]]]]:
     return [
         (found.experiment, found.run and found.run.path.name, [(row.id, row.verdict) for row in found.rows])
         for found in collect_comparisons(*places, experiments=experiments or None)
@@ -52,9 +50,7 @@ def test_collect_shows_the_best_shipped_run_and_what_has_none(places: tuple[Path
 
 
 def test_a_remark_is_the_papers_of_today_whatever_the_run_was_told(places: tuple[Path, Path]) -> None:
-    row = only(
-        published(experiment="family/one", remark="An older one."), Statistic("risk", 5.2, note="n = 3")
-    )
+    row = only(published(experiment="family/one", remark="An older one."), Statistic("risk", 5.2, note="n = 3"))
     write_comparison(places[0] / "family/one" / "quick", [row, replace(row, id="X2"), replace(row, id="X9")])
     (found, _) = collect_comparisons(*places)
     assert [row.why for row in found.rows] == ["n = 3", "n = 3. Another kernel.", "n = 3. An older one."]
@@ -99,8 +95,7 @@ def part(results: Path, tag: str, cpu_seconds: float, **ours: float) -> None:
     """Write a part of the paper's run of family/one, with its rows X1 and X2 and what it computed of them."""
     entries = [published(id=name, experiment="family/one") for name in ("X1", "X2")]
     rows = [
-        only(entry, Statistic("risk" if entry.id in ours else "another", ours.get(entry.id, 0.0)))
-        for entry in entries
+        only(entry, Statistic("risk" if entry.id in ours else "another", ours.get(entry.id, 0.0))) for entry in entries
     ]
     folder = results / "family/one" / f"paper~{tag}"
     write_comparison(folder, rows)
@@ -147,9 +142,7 @@ def test_a_run_that_is_not_held_against_the_paper_says_why(places: tuple[Path, P
     write_comparison(folder, [])
     write_run(folder, "stand-in data")
     (found,) = collect_comparisons(*places, experiments=["family/two"])
-    assert [(row.verdict, row.ours, row.note) for row in found.rows] == [
-        ("not run", None, "smoke: stand-in data")
-    ]
+    assert [(row.verdict, row.ours, row.note) for row in found.rows] == [("not run", None, "smoke: stand-in data")]
 
 
 def test_collect_without_any_result(places: tuple[Path, Path], tmp_path: Path) -> None:
@@ -182,13 +175,7 @@ def test_a_comparison_that_cannot_be_read_is_passed_over_and_said_once(
 
 def test_finds_run_folders_in_the_order_shown(tmp_path: Path) -> None:
     for name in (
-        *(
-            "robustness/a/quick",
-            "pac_bayes/b/smoke",
-            "pac_bayes/b/paper",
-            "pac_bayes/b/paper~t",
-            "tour/quick",
-        ),
+        *("robustness/a/quick", "pac_bayes/b/smoke", "pac_bayes/b/paper", "pac_bayes/b/paper~t", "tour/quick"),
         *(
             "published/pac_bayes/b/paper",
             "published/pac_bayes/b/paper~u",

@@ -63,11 +63,7 @@ def test_context_is_shown_beside_ours_without_a_verdict() -> None:
         ((1.0, 2.0, 3.0, 4.0, 5.00009), "reproduced", 9e-5),
         ((1.0, 2.0, 2.9, 4.0, 5.0), "partly", -0.1),  # one split in five
         ((1.0, 2.0, 2.9, 4.2, 5.0), "not reproduced", 0.2),
-        (
-            (0.9, 1.8, 2.7, 3.6, 4.5),
-            "not reproduced",
-            -0.5,
-        ),  # the means of such a fault may be close all the same
+        ((0.9, 1.8, 2.7, 3.6, 4.5), "not reproduced", -0.5),  # the means of such a fault may be close all the same
     ],
 )
 def test_repetitions_are_held_against_their_own_values(
@@ -126,9 +122,7 @@ BETWEEN_ENDS = Estimate(1.0, 0.2, 7, 0.5, 1.5, "95 % t interval")
         (Criterion("at_most", value=1.2), "reproduced", -0.2),
     ],
 )
-def test_a_criterion_may_judge_an_end_of_the_interval(
-    test: Criterion, verdict: str, difference: float
-) -> None:
+def test_a_criterion_may_judge_an_end_of_the_interval(test: Criterion, verdict: str, difference: float) -> None:
     row = only(published(test), Statistic.of("risk", BETWEEN_ENDS, note="ours"))
     assert row.verdict == verdict
     assert row.difference == pytest.approx(difference)
@@ -138,9 +132,7 @@ def test_a_criterion_may_judge_an_end_of_the_interval(
 
 
 def test_without_an_interval_its_end_is_not_judged() -> None:
-    row = only(
-        published(Criterion("at_least", value=0.0, of="low")), Statistic.of("risk", Estimate(1.0, n=1))
-    )
+    row = only(published(Criterion("at_least", value=0.0, of="low")), Statistic.of("risk", Estimate(1.0, n=1)))
     assert (row.verdict, row.ours) == ("not comparable", None)
     assert row.note == "ours has no low end of an interval"
 
@@ -149,15 +141,12 @@ def test_without_an_interval_its_end_is_not_judged() -> None:
 def test_wider_tolerance_never_worsens_the_verdict(value: float, tolerance: float, ours: float) -> None:
     order = ["not reproduced", "partly", "reproduced"]
     narrow, wide = (
-        judge(Criterion("equality", value=value, tolerance=width), ours)[0]
-        for width in (tolerance, 2 * tolerance)
+        judge(Criterion("equality", value=value, tolerance=width), ours)[0] for width in (tolerance, 2 * tolerance)
     )
     assert order.index(wide) >= order.index(narrow)
 
 
-@pytest.mark.parametrize(
-    "test", [EQUALITY, BETWEEN, Criterion("at_least", value=0.0), Criterion("all_of", partly=0.5)]
-)
+@pytest.mark.parametrize("test", [EQUALITY, BETWEEN, Criterion("at_least", value=0.0), Criterion("all_of", partly=0.5)])
 def test_value_that_could_not_be_computed_is_never_compared(test: Criterion) -> None:
     row = only(published(test), Statistic("risk", math.nan, note="no pairs"))
     assert (row.verdict, row.ours, row.difference) == ("not comparable", None, None)
@@ -224,27 +213,13 @@ def test_difference_without_our_error_counts_published_errors(own: float | None)
 
 
 def test_statistic_name() -> None:
-    assert (
-        statistic_name("bound_kl", method="kl_pac_gp", epsilon=1.0)
-        == "bound_kl[method=kl_pac_gp,epsilon=1.0]"
-    )
+    assert statistic_name("bound_kl", method="kl_pac_gp", epsilon=1.0) == "bound_kl[method=kl_pac_gp,epsilon=1.0]"
     assert statistic_name("rows") == "rows"
 
 
 def test_statistics_survive_writing_byte_for_byte(tmp_path: Path) -> None:
     statistics = [
-        Statistic(
-            "a",
-            0.1 + 0.2,
-            1e-17,
-            10,
-            -1 / 3,
-            1 / 3,
-            "95 % t interval",
-            "risk",
-            'says "x", y\nz',
-            (0.1, 1 / 3),
-        ),
+        Statistic("a", 0.1 + 0.2, 1e-17, 10, -1 / 3, 1 / 3, "95 % t interval", "risk", 'says "x", y\nz', (0.1, 1 / 3)),
         Statistic("b[x=1]", 1.0),
     ]
     write_statistics(tmp_path, statistics)
@@ -267,30 +242,8 @@ def test_comparison_columns_and_round_trip(tmp_path: Path) -> None:
     with (tmp_path / "comparison.csv").open(newline="") as stream:
         header = next(csv.reader(stream))
     assert header == [
-        *(
-            "id",
-            "paper",
-            "where",
-            "experiment",
-            "dataset",
-            "method",
-            "basis",
-            "quantity",
-            "unit",
-            "condition",
-        ),
-        *(
-            "published",
-            "asked",
-            "ours",
-            "standard_error",
-            "n",
-            "interval",
-            "difference",
-            "verdict",
-            "cause",
-            "note",
-        ),
+        *("id", "paper", "where", "experiment", "dataset", "method", "basis", "quantity", "unit", "condition"),
+        *("published", "asked", "ours", "standard_error", "n", "interval", "difference", "verdict", "cause", "note"),
         *("remark", "rules"),
     ]
     assert read_comparison(tmp_path) == rows

@@ -14,9 +14,7 @@ import pytest
 from gpsuite.reporting.equations import NONE, module_equations, package_equations
 
 ROOT = Path(__file__).resolve().parents[2]
-LISTED = [
-    (e["reference"], e["locator"]) for e in json.loads((ROOT / "tests" / "equations.json").read_text("utf-8"))
-]
+LISTED = [(e["reference"], e["locator"]) for e in json.loads((ROOT / "tests" / "equations.json").read_text("utf-8"))]
 NOT_HERE = {
     ("derived", "sums and products of kernels"): "the models have single kernels",
     ("derived", "mean over a box"): "the models of degree 3 are sharper",
@@ -49,9 +47,7 @@ def test_equations_are_written_in_one_way() -> None:
             assert WORK.fullmatch(each.reference), each
             assert not each.locator or LOCATOR.fullmatch(each.locator), each
     sources = [*(ROOT / "gpsuite").rglob("*.py")]
-    assert not [
-        path for path in sources if re.search(r"^ *Equations?: *$|^ *Eqs?: ", path.read_text("utf-8"), re.M)
-    ]
+    assert not [path for path in sources if re.search(r"^ *Equations?: *$|^ *Eqs?: ", path.read_text("utf-8"), re.M)]
 
 
 def test_every_listed_equation_is_in_the_code() -> None:

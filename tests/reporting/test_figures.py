@@ -34,8 +34,7 @@ def test_three_files_byte_reproducible_and_figure_closed(tmp_path: Path) -> None
         assert (tmp_path / f"a/bound.{ending}").read_bytes() == (tmp_path / f"b/bound.{ending}").read_bytes()
     assert b"CreationDate" not in (tmp_path / "a/bound.pdf").read_bytes()
     assert (
-        pd.read_csv(tmp_path / "a/bound.csv", float_precision="round_trip")["bound"].tolist()
-        == DATA["bound"].tolist()
+        pd.read_csv(tmp_path / "a/bound.csv", float_precision="round_trip")["bound"].tolist() == DATA["bound"].tolist()
     )
     assert plt.get_fignums() == []
 
@@ -51,10 +50,7 @@ def test_note_is_drawn_below_the_axes(tmp_path: Path) -> None:
 
 
 def test_the_source_and_the_number_of_values_stand_above_the_note(tmp_path: Path) -> None:
-    for data, expected in (
-        (DATA, "boston, 506 rows"),
-        (DATA.assign(n=[10] * len(DATA)), "boston, 506 rows, n = 10"),
-    ):
+    for data, expected in ((DATA, "boston, 506 rows"), (DATA.assign(n=[10] * len(DATA)), "boston, 506 rows, n = 10")):
         with figure(tmp_path, "bound", "stand-in data", source="boston, 506 rows") as drawing:
             drawing.data = data
             drawing.ax.plot([0, 1])
@@ -137,10 +133,7 @@ def test_style_is_legible_and_left_behind(tmp_path: Path) -> None:
     before = mpl.rcParams["font.size"], mpl.rcParams["axes.grid"]
     with figure(tmp_path, "bound") as drawing:
         drawing.data = DATA
-        sizes = [
-            mpl.rcParams[f"{part}size"]
-            for part in ("xtick.label", "ytick.label", "legend.font", "axes.label")
-        ]
+        sizes = [mpl.rcParams[f"{part}size"] for part in ("xtick.label", "ytick.label", "legend.font", "axes.label")]
         assert min(sizes) >= 9 and mpl.rcParams["savefig.dpi"] == 150
     assert (mpl.rcParams["font.size"], mpl.rcParams["axes.grid"]) == before
 
@@ -156,9 +149,7 @@ def test_texts_of_the_users_are_not_read_as_mathematics(tmp_path: Path) -> None:
             axes.annotate(text, (1, 1))
         axes.set(title=MISREAD[0], xlabel=MISREAD[1], ylabel=MISREAD[-1])
         bars.barh(range(len(MISREAD)), 1.0)
-        bars.set_yticks(
-            range(len(MISREAD)), [visible(text) for text in MISREAD]
-        )  # names are so from the door on
+        bars.set_yticks(range(len(MISREAD)), [visible(text) for text in MISREAD])  # names are so from the door on
         drawing.fig.legend(title=MISREAD[1])
         drawing.fig.suptitle(MISREAD[1])
     assert (tmp_path / "odd.png").is_file()

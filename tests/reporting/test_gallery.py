@@ -27,18 +27,12 @@ VERDICTS: tuple[Verdict, ...] = ("reproduced", "not reproduced", "not comparable
 def test_the_page_of_published_runs(tmp_path: Path) -> None:
     data = {"name": "toy", "licence": "free", "citation": "Somebody 2001"}
     folder = make_run(
-        tmp_path,
-        f"published/{EXPERIMENT}/paper",
-        dataset=data,
-        cpu_seconds=600.0,
-        left_out=["3 of 10 repetitions"],
+        tmp_path, f"published/{EXPERIMENT}/paper", dataset=data, cpu_seconds=600.0, left_out=["3 of 10 repetitions"]
     )
     (folder / "figures/rounding.png").write_bytes(PNG)
     (folder / "figures/same.png").write_bytes(PNG)
     rows = [
-        replace(
-            ROW, id=f"X{number}", paper="reeb2018", experiment=EXPERIMENT, verdict=verdict, remark="why | not"
-        )
+        replace(ROW, id=f"X{number}", paper="reeb2018", experiment=EXPERIMENT, verdict=verdict, remark="why | not")
         for number, verdict in enumerate(VERDICTS)
     ]
     write_comparison(folder, [rows[0], rows[1], replace(rows[2], cause="data lost")])
@@ -61,13 +55,9 @@ def test_the_page_of_published_runs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("interval", "counted"), [("95 % interval [0.99, 1]", True), ("", False)])
-def test_a_share_is_shown_in_cells_and_a_decision_is_not(
-    tmp_path: Path, interval: str, counted: bool
-) -> None:
+def test_a_share_is_shown_in_cells_and_a_decision_is_not(tmp_path: Path, interval: str, counted: bool) -> None:
     folder = make_run(tmp_path, f"published/{EXPERIMENT}/paper")
-    row = replace(
-        ROW, id="X1", paper="reeb2018", experiment=EXPERIMENT, verdict="not reproduced", remark="why"
-    )
+    row = replace(ROW, id="X1", paper="reeb2018", experiment=EXPERIMENT, verdict="not reproduced", remark="why")
     write_comparison(folder, [replace(row, asked="in all cells", ours=1.0, n=617, interval=interval)])
     path = write_gallery(tmp_path, ROOT / "conf")
     assert path is not None
@@ -85,9 +75,7 @@ def test_what_is_committed_is_what_the_published_runs_give() -> None:
     if any(item.problem for item in collect_comparisons(published, ROOT / "conf")):
         pytest.skip("published comparisons are of another version: publish them again")
     text = gallery_text(published, ROOT / "conf")
-    assert json.dumps(text) == json.dumps((published / "README.md").read_text(encoding="utf-8")), (
-        "gpsuite report"
-    )
+    assert json.dumps(text) == json.dumps((published / "README.md").read_text(encoding="utf-8")), "gpsuite report"
     table = text.split("## Verdicts\n\n")[1].split("\n\n")[0].replace("](#", "](results/published/README.md#")
     assert table in (ROOT / "README.md").read_text(encoding="utf-8")
 
@@ -106,9 +94,7 @@ PARTS = {"left_out": ["3 of 10 repetitions", "M = 200 missing"]}
 
 
 def table(root: Path) -> list[list[str]]:
-    return completeness_rows(
-        PAPER, [read_section(run, root, ExperimentNote()) for run in find_runs(root)], KNOWN
-    )
+    return completeness_rows(PAPER, [read_section(run, root, ExperimentNote()) for run in find_runs(root)], KNOWN)
 
 
 def test_what_was_run_whole_is_complete_and_what_was_not_says_what_is_missing(tmp_path: Path) -> None:
@@ -198,10 +184,7 @@ def test_the_html_page_shows_them(tmp_path: Path) -> None:
 
 
 def test_a_misspelt_entry_is_refused(tmp_path: Path) -> None:
-    for text in (
-        "- {paper: a, kind: typo, where: b, found: c, holds: d, test: e}",
-        "- {paper: a, kind: text}",
-    ):
+    for text in ("- {paper: a, kind: typo, where: b, found: c, holds: d, test: e}", "- {paper: a, kind: text}"):
         (tmp_path / "errata.yaml").write_text(f"errata:\n{text}\n", encoding="utf-8")
         with pytest.raises(ValueError, match="kind one of"):
             read_errata(tmp_path)

@@ -16,12 +16,7 @@ CONF = Path(__file__).parents[2] / "conf"
 
 
 def make(
-    results: Path,
-    run: str,
-    numbers: pd.DataFrame,
-    dataset: str | None,
-    notes: list[str] | None = None,
-    study: str = "",
+    results: Path, run: str, numbers: pd.DataFrame, dataset: str | None, notes: list[str] | None = None, study: str = ""
 ) -> None:
     """Write what a run leaves of its figure."""
     folder = results / run
@@ -68,9 +63,7 @@ def test_the_changes_of_all_runs_stand_beside_the_printed_ones(tmp_path: Path) -
     assert shown["mean"].to_dict() == {"pol": 19.0, "kin40k": 7.0}  # the run of most splits
 
 
-def test_deltas_of_the_datasets_share_a_scale_and_a_radius(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_deltas_of_the_datasets_share_a_scale_and_a_radius(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[list[float]] = []
     boxplot = Axes.boxplot
 

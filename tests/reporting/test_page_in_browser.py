@@ -81,9 +81,7 @@ def test_the_page_is_as_wide_as_the_window(chromium: Browser, page: Path, width:
     assert chromium.value("document.documentElement.scrollWidth") == width
     colours = chromium.value("getComputedStyle(document.body).backgroundColor.match(/[0-9]+/g).map(Number)")
     assert (max(colours) < 80) == dark
-    inverted = chromium.value("getComputedStyle(document.querySelector('figure img')).filter").startswith(
-        "invert"
-    )
+    inverted = chromium.value("getComputedStyle(document.querySelector('figure img')).filter").startswith("invert")
     assert inverted == dark
 
 
@@ -105,9 +103,7 @@ def test_the_page_of_what_is_published(chromium: Browser, tmp_path: Path) -> Non
         chromium.value("all('details').forEach((part) => { part.open = true; })")
         assert chromium.value("document.documentElement.scrollWidth") == width
         assert chromium.value("all('img').filter((image) => image.src && !image.naturalWidth).length") == 0
-    dead = (
-        "all('nav a').filter((link) => !document.getElementById(link.hash.slice(1))).map((link) => link.hash)"
-    )
+    dead = "all('nav a').filter((link) => !document.getElementById(link.hash.slice(1))).map((link) => link.hash)"
     assert chromium.value(dead) == []
     assert {address.split(":")[0] for address in chromium.requests} <= {"file", "data", "about"}
     assert chromium.complaints == []

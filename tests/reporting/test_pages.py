@@ -16,14 +16,7 @@ from PIL import Image
 
 from gpsuite.reporting import sections
 from gpsuite.reporting.collect import RunComparison, RunFolder
-from gpsuite.reporting.comparison import (
-    ComparisonRow,
-    Criterion,
-    PaperValue,
-    Statistic,
-    compare,
-    write_comparison,
-)
+from gpsuite.reporting.comparison import ComparisonRow, Criterion, PaperValue, Statistic, compare, write_comparison
 from gpsuite.reporting.pages import group_by_verdict, write_report
 from gpsuite.reporting.sections import MAX_ROWS
 from gpsuite.reporting.tables import write_table
@@ -114,24 +107,8 @@ def full(tmp_path: Path) -> tuple[Path, Path]:
 def test_page_shows_the_run(full: tuple[Path, Path]) -> None:
     text = report(*full)
     for expected in (
-        *(
-            "reeb2018",
-            "done 9, error 1",
-            "stand-in data",
-            "failed tasks",
-            "changed code",
-            "deadbeef with uncommitted",
-        ),
-        *(
-            "numpy 1.26.4",
-            "20.0 min",
-            "10.0 min",
-            "512 MB",
-            "abc123",
-            "a note",
-            "last line",
-            "PAC-Bayes bounds",
-        ),
+        *("reeb2018", "done 9, error 1", "stand-in data", "failed tasks", "changed code", "deadbeef with uncommitted"),
+        *("numpy 1.26.4", "20.0 min", "10.0 min", "512 MB", "abc123", "a note", "last line", "PAC-Bayes bounds"),
         *(
             "not reproduced",
             "5.50 ± 0.20",
@@ -155,11 +132,7 @@ def test_page_is_well_formed_self_contained_and_escaped(full: tuple[Path, Path])
     assert page.open == []
     assert text.count("<script") == 1 and text.count("&lt;script&gt;") >= 4  # the page's own
     (image,) = page.attributes("img")
-    assert (
-        image["src"]
-        and image["src"].startswith("data:image/png;base64,")
-        and "bound kl" in (image["alt"] or "")
-    )
+    assert image["src"] and image["src"].startswith("data:image/png;base64,") and "bound kl" in (image["alt"] or "")
     assert not page.attributes("link")
     assert not re.search(r"(https?:)?//[a-z]|@import|url\(", text)
     ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
@@ -186,9 +159,7 @@ def test_smoke_scale_is_marked_and_unreadable_or_missing_run_json_is_said(tmp_pa
 
 
 def test_run_json_of_wrong_types_does_not_break_the_page(tmp_path: Path) -> None:
-    wrong = dict.fromkeys(
-        ("command", "dataset", "tasks", "failures", "versions", "git", "machine", "notes"), "text"
-    )
+    wrong = dict.fromkeys(("command", "dataset", "tasks", "failures", "versions", "git", "machine", "notes"), "text")
     make_run(tmp_path / "results", wall_seconds="long", **wrong)
     assert "pac_bayes/one" in report(tmp_path / "results", tmp_path)
 
@@ -275,9 +246,7 @@ def test_values_without_a_run_and_bench_are_listed(tmp_path: Path) -> None:
     assert 'id="bench"' in text and "objective" in text
 
 
-def test_a_page_without_a_verdict_does_not_open_with_what_was_not_run(
-    tmp_path: Path, full: tuple[Path, Path]
-) -> None:
+def test_a_page_without_a_verdict_does_not_open_with_what_was_not_run(tmp_path: Path, full: tuple[Path, Path]) -> None:
     opening = "each experiment's best run"
     make_run(tmp_path / "own", "pac_bayes/regression/quick")
     assert opening not in report(tmp_path / "own", Path(__file__).parents[2] / "conf")
@@ -369,20 +338,7 @@ def test_trainings_that_diverged_count_as_failed(tmp_path: Path, tasks: dict[str
 
 
 ROW = ComparisonRow(
-    *(
-        "X1",
-        "p1",
-        "Table 1",
-        "pac_bayes/one",
-        "toy",
-        "m",
-        "result",
-        "risk",
-        "risk",
-        "eps = 0.2",
-        "0.5",
-        "0.4 to 0.6",
-    ),
+    *("X1", "p1", "Table 1", "pac_bayes/one", "toy", "m", "result", "risk", "risk", "eps = 0.2", "0.5", "0.4 to 0.6"),
     *(0.5, None, 3, "", 0.0, "reproduced", None, "", "", ""),
 )
 RUN = RunFolder(Path("results/pac_bayes/one/quick"), "pac_bayes/one", "quick", "")

@@ -68,25 +68,16 @@ def test_intervals_may_be_one_sided_and_series_stand_apart(ax: Axes) -> None:
 def test_ticks_give_names_in_their_order(ax: Axes) -> None:
     panel(ax, FRAME, "x", TITLES, kind="bars", ticks={4: "four", 1: "one", 2: "two"})
     assert [label.get_text() for label in ax.get_xticklabels()] == ["four", "one", "two"]
-    heights = [
-        [bar.get_height() for bar in series] for series in ax.containers if isinstance(series, BarContainer)
-    ]
+    heights = [[bar.get_height() for bar in series] for series in ax.containers if isinstance(series, BarContainer)]
     np.testing.assert_array_equal(heights[0], [40, 10, 20])
     np.testing.assert_array_equal(heights[-1], [4, 1, np.nan])
-    centres = [
-        [bar.get_center()[0] for bar in series]
-        for series in ax.containers
-        if isinstance(series, BarContainer)
-    ]
+    centres = [[bar.get_center()[0] for bar in series] for series in ax.containers if isinstance(series, BarContainer)]
     np.testing.assert_allclose(centres, [[-0.2, 0.8, 1.8], [0.2, 1.2, np.nan]])  # nothing was measured at two
 
 
 def test_a_band_is_shaded_and_styles_replace_the_methods(ax: Axes) -> None:
     panel(ax, FRAME, "x", TITLES, kind="band", styles={"ep": {"color": "red", "ls": "--"}})
-    low, high = (
-        ax.collections[0].get_datalim(ax.transData).y0,
-        ax.collections[0].get_datalim(ax.transData).y1,
-    )
+    low, high = (ax.collections[0].get_datalim(ax.transData).y0, ax.collections[0].get_datalim(ax.transData).y1)
     assert (low, high) == (9, 44)
     assert [line.get_color() for line in ax.lines] == [palette.BLUE, "red"]
     assert ax.lines[1].get_linestyle() == "--" and ax.lines[1].get_marker() == "s"
@@ -106,11 +97,7 @@ def test_every_shipped_method_has_a_style_of_its_own_in_its_family() -> None:
         for one, other in combinations(names, 2):
             full = one.removesuffix("_full") == other.removesuffix("_full")  # told apart by their lines
             many = len(names) > len(palette.COLOURS)  # told apart by their markers too, see below
-            assert full or many or method_style(one)["color"] != method_style(other)["color"], (
-                experiment,
-                one,
-                other,
-            )
+            assert full or many or method_style(one)["color"] != method_style(other)["color"], (experiment, one, other)
     assert set(group_choices()["method"]) == set(palette.METHODS)
     for names in families.values():
         pairs = [tuple(method_style(name).values()) for name in names]
@@ -127,9 +114,7 @@ def test_an_unlisted_method_keeps_a_style_that_no_listed_one_has() -> None:
 def test_datasets_and_numbered_lines_differ() -> None:
     assert len({dataset_style(name)["color"] for name in DATASETS}) == len(DATASETS)
     styles = [numbered_style(number) for number in range(len(palette.COLOURS))]
-    assert (
-        len({style["color"] for style in styles}) == len({style["marker"] for style in styles}) == len(styles)
-    )
+    assert len({style["color"] for style in styles}) == len({style["marker"] for style in styles}) == len(styles)
 
 
 def test_the_palette_is_the_style_file_s() -> None:
@@ -155,10 +140,7 @@ def test_headings_name_units_and_axes_also_where_it_is_better() -> None:
 
 def test_a_name_with_two_meanings_belongs_to_its_family() -> None:
     assert metric("gap", "pac_bayes") != metric("gap", "robustness") and metric("gap").label == "gap"
-    assert headings(["gap", "rmse", "splits"], "pac_bayes") == {
-        "gap": "gap: test − training risk",
-        "rmse": "RMSE",
-    }
+    assert headings(["gap", "rmse", "splits"], "pac_bayes") == {"gap": "gap: test − training risk", "rmse": "RMSE"}
 
 
 def test_which_way_is_better_follows_from_what_is_measured() -> None:
@@ -178,9 +160,7 @@ def test_which_way_is_better_follows_from_what_is_measured() -> None:
 
 def test_kinds_of_inference_have_styles_of_their_own() -> None:
     assert len(set(palette.INFERENCES.values())) == len(palette.INFERENCES)
-    assert len({palette.inference_style(name)["color"] for name in palette.INFERENCES}) == len(
-        palette.INFERENCES
-    )
+    assert len({palette.inference_style(name)["color"] for name in palette.INFERENCES}) == len(palette.INFERENCES)
 
 
 def test_classifiers_of_one_colour_have_lines_of_their_own() -> None:
@@ -191,8 +171,4 @@ def test_classifiers_of_one_colour_have_lines_of_their_own() -> None:
 
 
 def test_a_tint_is_opaque_and_the_more_white_the_smaller_its_share() -> None:
-    assert [palette.tint(palette.BLUE, share) for share in (0.0, 0.5, 1.0)] == [
-        "#ffffff",
-        "#80b8d8",
-        "#0072b2",
-    ]
+    assert [palette.tint(palette.BLUE, share) for share in (0.0, 0.5, 1.0)] == ["#ffffff", "#80b8d8", "#0072b2"]

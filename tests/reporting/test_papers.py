@@ -64,11 +64,7 @@ def test_each_figure_of_the_paper_has_ours_and_the_verdicts_on_what_is_printed_t
 def test_differences_are_in_combined_standard_errors_and_only_of_equalities() -> None:
     equal = Criterion("equality", value=0.5, tolerance=0.1)
     entries = [
-        *(
-            published("X1", equal, 0.03),
-            published("X2", equal),
-            published("X3", Criterion("at_least", value=0.5)),
-        ),
+        *(published("X1", equal, 0.03), published("X2", equal), published("X3", Criterion("at_least", value=0.5))),
         published("X4", equal, 0.01),
     ]
     rows = [
@@ -88,8 +84,7 @@ def test_differences_are_in_combined_standard_errors_and_only_of_equalities() ->
 @pytest.mark.parametrize("paper", read_papers(ROOT / "conf"), ids=lambda paper: paper.name)
 def test_the_entry_to_cite_is_of_the_paper_that_the_card_shows(paper: PaperNote) -> None:
     fields = {
-        key: re.sub(r"\\'|[{}]", "", text)
-        for key, text in re.findall(r"^\s*(\w+) = \{(.*)\},?$", paper.bibtex, re.M)
+        key: re.sub(r"\\'|[{}]", "", text) for key, text in re.findall(r"^\s*(\w+) = \{(.*)\},?$", paper.bibtex, re.M)
     }
     assert fields["title"].casefold() == paper.title.casefold()
     surnames = [name.split(",")[0] for name in fields["author"].split(" and ")]

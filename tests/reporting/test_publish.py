@@ -49,9 +49,7 @@ def test_second_copy_replaces_the_first_whole(run_folder: Path, tmp_path: Path) 
     assert [path.name for path in target.parent.iterdir()] == ["quick~tag"]
 
 
-def test_full_disk_keeps_the_earlier_copy(
-    run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_full_disk_keeps_the_earlier_copy(run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = publish(run_folder, tmp_path / "results", dict)
     before = contents(target)
     real = module.write_bytes  # type: ignore[attr-defined]

@@ -14,15 +14,7 @@ import pytest
 import yaml
 
 from gpsuite.config.files import group_choices
-from gpsuite.reporting.comparison import (
-    Basis,
-    Criterion,
-    PaperValue,
-    TestKind,
-    judge,
-    judge_each,
-    read_paper_values,
-)
+from gpsuite.reporting.comparison import Basis, Criterion, PaperValue, TestKind, judge, judge_each, read_paper_values
 
 CONF = Path(__file__).parents[2] / "conf"
 REFERENCE = Path(os.environ.get("GPSUITE_REFERENCE_DIR") or Path(__file__).parents[1] / "reference")
@@ -116,13 +108,8 @@ def test_a_printed_number_is_asked_for_within_three_standard_errors_of_a_differe
         assert entry.standard_error == error, row["id"]
         test, whole = entry.test, {"percent": 100.0, "fraction": 1.0}[entry.unit]
         allowed = pytest.approx(3 * 2**0.5 * error, rel=5e-3)
-        if (
-            value + float(f"{3 * 2**0.5 * error:.3g}") >= whole
-        ):  # nothing could lie above: one-sided, and says so
-            assert (test.kind, test.value) == (
-                "at_least",
-                pytest.approx(value - 3 * 2**0.5 * error, rel=1e-4),
-            )
+        if value + float(f"{3 * 2**0.5 * error:.3g}") >= whole:  # nothing could lie above: one-sided, and says so
+            assert (test.kind, test.value) == ("at_least", pytest.approx(value - 3 * 2**0.5 * error, rel=1e-4))
         else:
             assert (test.kind, test.value, test.tolerance) == ("equality", value, allowed), row["id"]
         compared += 1
@@ -131,31 +118,15 @@ def test_a_printed_number_is_asked_for_within_three_standard_errors_of_a_differe
 
 WHOLE = {"percent": 100.0, "fraction": 1.0, "probability": 1.0, "confidence": 1.0, "p value": 1.0}
 CHANGE = re.compile(r"\bminus\b|change of|drop of| - accuracy")  # may have either sign
-COUNTS = (
-    "violations",
-    "points",
-    "contradictions",
-    "rows",
-    "inputs",
-    "boxes",
-    "count",
-    "cells",
-    "pixels",
-    "LPs",
-)
+COUNTS = ("violations", "points", "contradictions", "rows", "inputs", "boxes", "count", "cells", "pixels", "LPs")
 
 
-@pytest.mark.parametrize(
-    "entry", [e for e in read_paper_values(CONF) if e.test.kind != "context"], ids=lambda e: e.id
-)
+@pytest.mark.parametrize("entry", [e for e in read_paper_values(CONF) if e.test.kind != "context"], ids=lambda e: e.id)
 def test_every_rule_can_say_no(entry: PaperValue) -> None:
     """Some value of the quantity's range is not reproduced; of a two-sided rule, on either side."""
     test, unit = entry.test, entry.unit
     if test.kind == "each":
-        for wrong in (
-            0.9,
-            1.1,
-        ):  # a tenth too small or too large in every split is no success, nor partly one
+        for wrong in (0.9, 1.1):  # a tenth too small or too large in every split is no success, nor partly one
             assert judge_each(test, [wrong * value for value in test.values])[0] == "not reproduced"
         return
     whole = 1.0 if "share" in unit or unit == "0 or 1" else WHOLE.get(unit)
@@ -230,20 +201,7 @@ def test_measurements_hold_every_split_of_the_means_that_they_show() -> None:
 
 def test_what_is_chosen_by_the_property_it_shows_decides_nothing() -> None:
     by_id = {entry.id: entry.test for entry in read_paper_values(CONF)}
-    chosen = (
-        "B008a",
-        "B008b",
-        "B008c",
-        "B009a",
-        "B009b",
-        "B009c",
-        "BF03a",
-        "BF03b",
-        "BF03c",
-        "B011",
-        "BF05",
-        "BF06",
-    )
+    chosen = ("B008a", "B008b", "B008c", "B009a", "B009b", "B009c", "BF03a", "BF03b", "BF03c", "B011", "BF05", "BF06")
     assert {by_id[each].cause for each in (*chosen, "R001", "R002", "R003", "RF01a")} == {"context"}
 
 
@@ -282,9 +240,7 @@ def test_a_misspelled_statistic_would_be_found() -> None:
         for path in folder.glob("*/*/*/tables/statistics.csv")
         for row in csv.DictReader(path.read_text(encoding="utf-8").splitlines())
     }
-    missing = {
-        each.id for each in read_paper_values(CONF) if (each.experiment, each.statistic) not in computed
-    }
+    missing = {each.id for each in read_paper_values(CONF) if (each.experiment, each.statistic) not in computed}
     # facts without a statistic, and what needs the whole of sarcos
     assert missing <= {"B043", "GF06", "GF11", "GF12", "LF28", "RF37"} | {"R022", "RF28", "RF29"}
 
@@ -294,9 +250,7 @@ def test_a_misspelled_statistic_would_be_found() -> None:
     [("96.24 ± 0.47", "result", 96.24), ("-25", "result", -25.0), ("24", "result", 24.0), ("1.3 to 2", "result", None),
      ("96 % against 27 %", "claim", None), ("0.5", "claim", None)],
 )  # fmt: skip
-def test_only_a_printed_number_is_marked_in_figures(
-    published: str, basis: Basis, number: float | None
-) -> None:
+def test_only_a_printed_number_is_marked_in_figures(published: str, basis: Basis, number: float | None) -> None:
     entry = replace(read_paper_values(CONF)[0], published=published, basis=basis)
     assert entry.number == number
 
@@ -315,10 +269,7 @@ def test_no_papers_is_no_error(tmp_path: Path) -> None:
     ("change", "message"),
     [
         ({"colour": "red"}, "unknown key colour"),
-        (
-            {"test": {"kind": "at_least", "value": 1, "of": "middle"}},
-            "of=middle: must be one of value, low, high",
-        ),
+        ({"test": {"kind": "at_least", "value": 1, "of": "middle"}}, "of=middle: must be one of value, low, high"),
         ({"test": {"kind": "all_of", "partly": 0.5, "of": "low"}}, "unknown key of"),
         ({"published": 0.5}, "published must be a text"),
         ({"unit": " "}, "unit must be a text"),
@@ -328,10 +279,7 @@ def test_no_papers_is_no_error(tmp_path: Path) -> None:
         ({"test": {"kind": "context", "cause": "bad luck"}}, "cause=bad luck: must be one of value lost"),
         ({"test": {"kind": "context"}}, "needs cause"),
         ({"test": {"kind": "each", "values": [], "tolerance": 1, "partly": 0.5}}, "values must not be empty"),
-        (
-            {"test": {"kind": "each", "values": ["a"], "tolerance": 1, "partly": 0.5}},
-            "values must be a finite",
-        ),
+        ({"test": {"kind": "each", "values": ["a"], "tolerance": 1, "partly": 0.5}}, "values must be a finite"),
         ({"test": {"kind": "each", "values": 1, "tolerance": 1, "partly": 0.5}}, "values must be a list"),
         ({"test": {"kind": "at_least", "value": 1, "tolerance": 1}}, "unknown key tolerance"),
         ({"statistic": "Risk [x]"}, "statistic=Risk"),
@@ -344,10 +292,7 @@ def test_no_papers_is_no_error(tmp_path: Path) -> None:
         ({"test": {"kind": "equality", "value": True, "tolerance": 0.1}}, "value must be a finite number"),
         ({"test": {"kind": "equality", "value": float("nan"), "tolerance": 0.1}}, "value must be a finite"),
         ({"test": {"kind": "equality", "value": 1.0, "tolerance": -0.1}}, "tolerance must not be negative"),
-        (
-            {"test": {"kind": "equality", "value": 1.0, "tolerance": float("inf")}},
-            "tolerance must be a finite",
-        ),
+        ({"test": {"kind": "equality", "value": 1.0, "tolerance": float("inf")}}, "tolerance must be a finite"),
         ({"test": {"kind": "equality", "value": 1, "tolerance": 1, "partly": 0.5}}, "unknown key partly"),
         ({"test": {"kind": "between", "low": 2.0, "high": 1.0}}, "low must not exceed high"),
         ({"test": {"kind": "between", "low": 2.0}}, "needs high"),

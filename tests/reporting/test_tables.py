@@ -74,9 +74,7 @@ def test_intervals_end_where_their_metric_does() -> None:
     table = summarise_groups(frame, ["method"], ["accuracy", "mse_test", "log_density"]).set_index("metric")
     reach = stats.t.ppf(0.975, 1)
     ends = table[["interval_low", "interval_high"]].to_numpy()
-    assert ends == pytest.approx(
-        np.array([[0.95 - 0.05 * reach, 1.0], [0.0, 1.0 + reach], [1.0 - reach, 1.0 + reach]])
-    )
+    assert ends == pytest.approx(np.array([[0.95 - 0.05 * reach, 1.0], [0.0, 1.0 + reach], [1.0 - reach, 1.0 + reach]]))
 
 
 def test_infinite_values_give_no_mean() -> None:
@@ -91,11 +89,7 @@ def test_columns_and_order_for_several_keys_and_metrics() -> None:
         *("method", "epsilon", "metric", "mean", "standard_error"),
         *("n", "interval_low", "interval_high", "interval"),
     ]
-    assert list(zip(table["method"], table["metric"], strict=True))[:3] == [
-        ("a", "risk"),
-        ("a", "mse"),
-        ("b", "risk"),
-    ]
+    assert list(zip(table["method"], table["metric"], strict=True))[:3] == [("a", "risk"), ("a", "mse"), ("b", "risk")]
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=12), st.randoms(use_true_random=False))
@@ -133,9 +127,7 @@ def test_markdown_and_latex_are_rounded_labelled_and_escaped(tmp_path: Path) -> 
     assert "| name | risk ± s.e. |\n| :--- | ---: |" in markdown
 
 
-def test_a_latex_line_never_begins_with_what_the_line_before_would_take_as_an_argument(
-    tmp_path: Path,
-) -> None:
+def test_a_latex_line_never_begins_with_what_the_line_before_would_take_as_an_argument(tmp_path: Path) -> None:
     frame = pd.DataFrame({"[a]": ["[1cm]", "*", "b"], "v": ["[x]", "*", "y"]})
     write_table(frame, tmp_path, "t", "caption")
     lines = (tmp_path / "t.tex").read_text().splitlines()

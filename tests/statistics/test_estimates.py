@@ -41,9 +41,7 @@ def test_the_mean_and_its_interval_are_scipys(values: list[float]) -> None:
     assert found.value == pytest.approx(np.mean(values), abs=slack)
     assert found.error == pytest.approx(error, abs=slack)
     reach = stats.t.ppf(0.975, len(values) - 1) * error
-    assert (found.high - found.value, found.value - found.low) == pytest.approx(
-        (reach, reach), abs=30 * slack
-    )
+    assert (found.high - found.value, found.value - found.low) == pytest.approx((reach, reach), abs=30 * slack)
 
 
 @given(SAMPLES, st.randoms(use_true_random=False))
@@ -57,9 +55,7 @@ def test_the_mean_is_rounded_twice_only_whatever_the_order(values: list[float], 
 
 
 @given(SAMPLES, NUMBERS, st.floats(0.1, 10.0))
-def test_the_interval_moves_and_scales_with_the_values(
-    values: list[float], shift: float, scale: float
-) -> None:
+def test_the_interval_moves_and_scales_with_the_values(values: list[float], shift: float, scale: float) -> None:
     plain, moved = mean(values), mean([scale * value + shift for value in values])
     slack = 1e-7 * (1.0 + abs(shift) + max(map(abs, values)) * scale)
     for end in ("value", "low", "high"):
@@ -152,9 +148,7 @@ def test_medians_of_rows_leave_out_what_is_missing() -> None:
 
 
 @given(
-    st.integers(2, 6).flatmap(
-        lambda n: st.tuples(st.lists(NUMBERS, min_size=n, max_size=n), st.integers(0, 2**n - 1))
-    )
+    st.integers(2, 6).flatmap(lambda n: st.tuples(st.lists(NUMBERS, min_size=n, max_size=n), st.integers(0, 2**n - 1)))
 )
 def test_slopes_are_numpys_over_the_known_levels(case: tuple[list[float], int]) -> None:
     line, hidden = case

@@ -40,9 +40,7 @@ def test_values_that_are_all_the_same_prove_what_their_signs_do_and_one_proves_n
     assert corrected_t_p(np.full(3, 2.0), 0.25) == 0.5**3
     assert corrected_t_p([0.1, 0.1]) == 0.25  # of -.1, 0 and .1 at random two are .1 in every ninth pair
     assert corrected_t_p(np.full(3, -2.0), 0.25) == corrected_t_p(np.zeros(3), 0.25) == 1.0
-    assert (
-        corrected_t_p(np.array([1.1, 2.1, 0.3]) - np.array([1.0, 2.0, 0.2]), 0.25) == 0.5**3
-    )  # up to rounding
+    assert corrected_t_p(np.array([1.1, 2.1, 0.3]) - np.array([1.0, 2.0, 0.2]), 0.25) == 0.5**3  # up to rounding
     for too_few in ([], [3.0], [1.0, math.nan], [1.0, math.inf]):
         assert corrected_t_p(too_few, 0.25) == 1.0
 
@@ -102,9 +100,7 @@ def test_the_binomial_test_agrees_with_scipys_tails_and_with_the_interval(
     count: int, probability: float, data: st.DataObject
 ) -> None:
     held = data.draw(st.integers(0, count))
-    less, greater = (
-        stats.binomtest(held, count, probability, alternative=side).pvalue for side in ("less", "greater")
-    )
+    less, greater = (stats.binomtest(held, count, probability, alternative=side).pvalue for side in ("less", "greater"))
     assert binomial_p(held, count, probability, "less") == pytest.approx(less, rel=1e-9)
     p = binomial_p(held, count, probability)
     assert p == pytest.approx(min(1.0, 2.0 * min(less, greater)), rel=1e-9)

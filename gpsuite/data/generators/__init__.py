@@ -22,21 +22,8 @@ from gpsuite.data.generators.gp_samples import (
     squared_exponential,
     squared_exponential_paper,
 )
-from gpsuite.data.generators.regression import (
-    FUNCTIONS,
-    NOISES,
-    Noise,
-    RegressionSample,
-    draw_noise,
-    kernel_regression,
-)
-from gpsuite.data.generators.sin_sigmoid import (
-    STEEPNESS,
-    SafeSample,
-    exploration_grid,
-    initial_inputs,
-    sin_sigmoid,
-)
+from gpsuite.data.generators.regression import FUNCTIONS, NOISES, Noise, RegressionSample, draw_noise, kernel_regression
+from gpsuite.data.generators.sin_sigmoid import STEEPNESS, SafeSample, exploration_grid, initial_inputs, sin_sigmoid
 
 __all__ = [
     "FUNCTIONS",

@@ -55,11 +55,7 @@ def synthetic2d(rng: np.random.Generator, size: Size = 1200, *, standardise: boo
 
 
 def lssvm_classes(
-    rng: np.random.Generator,
-    size: Size = 100,
-    *,
-    location: Sequence[float] = (1.0, 0.5),
-    scale: float = 1.0,
+    rng: np.random.Generator, size: Size = 100, *, location: Sequence[float] = (1.0, 0.5), scale: float = 1.0
 ) -> Classes:
     """Return two Laplace classes: x = y * location + scale * e, e with independent coordinates of density exp(-|e|)/2.
 

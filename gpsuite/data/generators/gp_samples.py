@@ -24,9 +24,7 @@ def squared_exponential(X: FloatArray, X2: FloatArray, variance: float, lengthsc
     return covariance
 
 
-def squared_exponential_paper(
-    X: FloatArray, X2: FloatArray, variance: float, lengthscale: float
-) -> FloatArray:
+def squared_exponential_paper(X: FloatArray, X2: FloatArray, variance: float, lengthscale: float) -> FloatArray:
     """Return variance * exp(-r^2 / l), [N, M]: as printed in Li et al. 2022, supplement A (l is their rho)."""
     covariance: FloatArray = variance * np.exp(-_squared_distances(X, X2) / lengthscale)
     return covariance
@@ -280,20 +278,14 @@ def _smoothed(rng: np.random.Generator, lmc: LmcParameters, n_inputs: int) -> Co
 
 
 def _outputs(
-    rng: np.random.Generator,
-    X: FloatArray,
-    parameters: LmcParameters | ConvolutionParameters,
-    kernel: str,
-    draws: int,
+    rng: np.random.Generator, X: FloatArray, parameters: LmcParameters | ConvolutionParameters, kernel: str, draws: int
 ) -> FloatArray:
     """Return draws of the noise-free outputs, [draws, N, P]; every latent process has its own stream."""
     W = parameters.W
     if isinstance(parameters, LmcParameters):
         latent = [
             sample_gaussian(child, KERNELS[kernel](X, X, 1.0, lengthscale), draws)
-            for child, lengthscale in zip(
-                rng.spawn(W.shape[1]), parameters.lengthscales.tolist(), strict=True
-            )
+            for child, lengthscale in zip(rng.spawn(W.shape[1]), parameters.lengthscales.tolist(), strict=True)
         ]
         mixed: FloatArray = np.stack(latent, axis=-1) @ W.T
         return mixed

@@ -57,12 +57,7 @@ class Noise:
 
 
 def draw_noise(
-    rng: np.random.Generator,
-    name: str,
-    size: Size,
-    *,
-    inputs: FloatArray | None = None,
-    scale: float = 1.0,
+    rng: np.random.Generator, name: str, size: Size, *, inputs: FloatArray | None = None, scale: float = 1.0
 ) -> FloatArray:
     """Return noise of the named distribution (`NOISES`), multiplied by `scale`.
 
@@ -113,13 +108,9 @@ def _shared_shift(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArra
 
 NOISES: dict[str, Noise] = {
     "gaussian": Noise(lambda rng, shape: rng.standard_normal(shape), True, True, "N(0, 1)"),
-    "laplace": Noise(
-        lambda rng, shape: rng.laplace(size=shape), True, True, "density exp(-|e|)/2, variance 2"
-    ),
+    "laplace": Noise(lambda rng, shape: rng.laplace(size=shape), True, True, "density exp(-|e|)/2, variance 2"),
     "bimodal": Noise(_bimodal, True, True, "s + 0.2 N(0, 1), s = -1 or 1 with equal probability"),
-    "cauchy": Noise(
-        lambda rng, shape: rng.standard_cauchy(shape), True, True, "standard Cauchy; it has no mean"
-    ),
+    "cauchy": Noise(lambda rng, shape: rng.standard_cauchy(shape), True, True, "standard Cauchy; it has no mean"),
     # independent, not identically distributed; permutations are right only if the inputs come in random order
     "scaled_t2": Noise(
         _scaled_t2, True, False, "s_i t_2 (no variance), s_i from 0.5 for the first to 1.5 for the last point"
@@ -131,17 +122,13 @@ NOISES: dict[str, Noise] = {
         "(0.1 + |x|) N(0, 1)",
         input_scale=lambda inputs: 0.1 + np.abs(inputs),
     ),
-    "exponential_centred": Noise(
-        lambda rng, shape: rng.exponential(size=shape) - 1.0, False, True, "Exp(1) - 1"
-    ),
+    "exponential_centred": Noise(lambda rng, shape: rng.exponential(size=shape) - 1.0, False, True, "Exp(1) - 1"),
     "lognormal_centred": Noise(_lognormal_centred, False, True, "exp(N(0, 1.2^2)) - exp(0.72)"),
     "gaussian_biased": Noise(
         lambda rng, shape: BIAS + rng.standard_normal(shape), False, True, "N(0.75, 1): not centred"
     ),
     # exchangeable without being independent: cov(e_i, e_j) = 1
-    "shared_shift": Noise(
-        _shared_shift, False, True, "u + v_i; u, v_i independent N(0, 1), u common to all points"
-    ),
+    "shared_shift": Noise(_shared_shift, False, True, "u + v_i; u, v_i independent N(0, 1), u common to all points"),
     "zero": Noise(lambda rng, shape: np.zeros(shape), True, True, "0: every comparison is a tie"),
 }
 

@@ -11,13 +11,7 @@ from gpsuite.data.dataset import Dataset, SafetyColumn
 from gpsuite.data.generators.classes import Classes, lssvm_classes, synthetic2d
 from gpsuite.data.generators.gp_samples import Sizes, gp_samples
 from gpsuite.data.generators.regression import kernel_regression
-from gpsuite.data.generators.sin_sigmoid import (
-    Form,
-    SafeSample,
-    exploration_grid,
-    initial_inputs,
-    sin_sigmoid,
-)
+from gpsuite.data.generators.sin_sigmoid import Form, SafeSample, exploration_grid, initial_inputs, sin_sigmoid
 from gpsuite.data.sources import LOADERS, Reader, make_dataset, train_then_test
 from gpsuite.data.spec import DatasetSpec, array_hash
 from gpsuite.errors import DataError, unknown_name

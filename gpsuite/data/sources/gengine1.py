@@ -67,12 +67,7 @@ def load_gengine1(spec: DatasetSpec, read: Reader) -> Dataset:
     outputs = np.vstack([table[history.longest :, len(CHANNELS) :] for table in tables.values()])
     n_train = sum(len(table) - history.longest for name, table in tables.items() if _is_training(name))
     return make_dataset(
-        spec,
-        inputs,
-        outputs,
-        input_names(history),
-        OUTPUTS,
-        fixed_split=train_then_test(n_train, len(inputs)),
+        spec, inputs, outputs, input_names(history), OUTPUTS, fixed_split=train_then_test(n_train, len(inputs))
     )
 
 
@@ -80,9 +75,7 @@ def with_history(channels: FloatArray, history: History) -> FloatArray:
     """Return the inputs of one file: [n, 5] channels -> [n - K, D] filtered and lagged columns."""
     filtered = low_pass(channels, history.time_constants)
     n, first = len(channels), history.longest
-    columns = [
-        filtered[first - lag : n - lag, channel] for channel, lags in enumerate(history.lags) for lag in lags
-    ]
+    columns = [filtered[first - lag : n - lag, channel] for channel, lags in enumerate(history.lags) for lag in lags]
     return np.column_stack(columns)
 
 
@@ -90,9 +83,7 @@ def low_pass(channels: FloatArray, time_constants: tuple[float, ...]) -> FloatAr
     """Return f[t] = x[t] / p + (1 - 1/p) f[t-1] with f[-1] = 0, for each column x and its p (a PT1 filter)."""
     from scipy.signal import lfilter
 
-    columns = [
-        lfilter([1.0 / p], [1.0, 1.0 / p - 1.0], x) for x, p in zip(channels.T, time_constants, strict=True)
-    ]
+    columns = [lfilter([1.0 / p], [1.0, 1.0 / p - 1.0], x) for x, p in zip(channels.T, time_constants, strict=True)]
     return np.column_stack(columns)
 
 

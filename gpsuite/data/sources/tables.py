@@ -12,10 +12,7 @@ from gpsuite.data.dataset import Dataset
 from gpsuite.data.sources import LOADERS, Reader, make_dataset
 from gpsuite.data.spec import DatasetSpec
 
-BOSTON_INPUTS = (
-    *("CRIM", "ZN", "INDUS", "CHAS", "NOX", "RM", "AGE"),
-    *("DIS", "RAD", "TAX", "PTRATIO", "B", "LSTAT"),
-)
+BOSTON_INPUTS = (*("CRIM", "ZN", "INDUS", "CHAS", "NOX", "RM", "AGE"), *("DIS", "RAD", "TAX", "PTRATIO", "B", "LSTAT"))
 # Harrison and Rubinfeld 1978, table IV; columns without a unit are left out
 BOSTON_UNITS = {
     "CRIM": "crimes per person and year",
@@ -59,9 +56,7 @@ def load_merged_text(spec: DatasetSpec, read: Reader) -> Dataset:
 
 JOINTS = 7
 SARCOS_INPUTS = tuple(
-    f"{quantity}_{joint}"
-    for quantity in ("position", "velocity", "acceleration")
-    for joint in range(1, JOINTS + 1)
+    f"{quantity}_{joint}" for quantity in ("position", "velocity", "acceleration") for joint in range(1, JOINTS + 1)
 )
 
 
@@ -93,36 +88,9 @@ def load_snelson(spec: DatasetSpec, read: Reader) -> Dataset:
 
 
 _SPAMBASE_WORDS = (
-    *(
-        "make",
-        "address",
-        "all",
-        "3d",
-        "our",
-        "over",
-        "remove",
-        "internet",
-        "order",
-        "mail",
-        "receive",
-        "will",
-    ),
+    *("make", "address", "all", "3d", "our", "over", "remove", "internet", "order", "mail", "receive", "will"),
     *("people", "report", "addresses", "free", "business", "email", "you", "credit", "your", "font", "000"),
-    *(
-        "money",
-        "hp",
-        "hpl",
-        "george",
-        "650",
-        "lab",
-        "labs",
-        "telnet",
-        "857",
-        "data",
-        "415",
-        "85",
-        "technology",
-    ),
+    *("money", "hp", "hpl", "george", "650", "lab", "labs", "telnet", "857", "data", "415", "85", "technology"),
     *("1999", "parts", "pm", "direct", "cs", "meeting", "original", "project", "re", "edu", "table"),
     "conference",
 )
@@ -140,11 +108,7 @@ SPAMBASE_UNITS = {name: "%" for name in SPAMBASE_INPUTS if "_freq_" in name}
 def load_spambase(spec: DatasetSpec, read: Reader) -> Dataset:
     """Return the inputs as published, all 57 or the 11 of Blaas et al. 2020 (variant `11`); not standardised."""
     table = np.loadtxt(io.BytesIO(read("spambase.data")), delimiter=",", ndmin=2)
-    columns = (
-        [column - 1 for column in SPAMBASE_COLUMNS_11]
-        if spec.variant == "11"
-        else range(len(SPAMBASE_INPUTS))
-    )
+    columns = [column - 1 for column in SPAMBASE_COLUMNS_11] if spec.variant == "11" else range(len(SPAMBASE_INPUTS))
     names = [SPAMBASE_INPUTS[column] for column in columns]
     return make_dataset(
         spec,

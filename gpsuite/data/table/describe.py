@@ -92,20 +92,14 @@ def _suspicions(grid: Grid, columns: Sequence[Column]) -> list[str]:
     different = any(len(grid.column(position).texts) == len(grid.cells) for position in range(len(columns)))
     copies = 0 if different else len(grid.cells) - len(set(map(tuple, grid.cells.tolist())))
     if copies:
-        notes.append(
-            f"{copies} of {len(grid.cells)} rows are copies of others: guarantees need independent rows"
-        )
+        notes.append(f"{copies} of {len(grid.cells)} rows are copies of others: guarantees need independent rows")
     for column in columns:
         given = column.values[~np.isnan(column.values)]
         steps = np.diff(given)
         if column.kind == "date" and len(given) > 2 and ((steps >= 0).all() or (steps <= 0).all()):
-            notes.append(
-                f"the rows are in the order of {shorten(column.name)!r}: a random split mixes past and future"
-            )
+            notes.append(f"the rows are in the order of {shorten(column.name)!r}: a random split mixes past and future")
         if column.kind == "number" and (mark := _missing_mark(given)) is not None:
-            notes.append(
-                f"{mark:g} in column {shorten(column.name)!r} may stand for a missing value: empty such cells"
-            )
+            notes.append(f"{mark:g} in column {shorten(column.name)!r} may stand for a missing value: empty such cells")
     used = [column.unread for column in columns if not column.useless]
     rows = np.any(used, axis=0) if used else np.zeros(0, dtype=bool)
     if rows.any():
@@ -126,9 +120,7 @@ def _is_classes(column: Column) -> bool:
     if column.kind in ("category", "yes/no"):
         return True
     given = np.unique(column.values[~np.isnan(column.values)])
-    return (
-        column.kind == "number" and 2 <= len(given) <= _FEW_CLASSES and bool((given == np.floor(given)).all())
-    )
+    return column.kind == "number" and 2 <= len(given) <= _FEW_CLASSES and bool((given == np.floor(given)).all())
 
 
 def _last(columns: Sequence[Column], others: Sequence[Column]) -> Column | None:
@@ -144,11 +136,7 @@ def _settings(spec: CsvSpec, columns: Sequence[Column], target: Column | None) -
     if target is None or all(column.useless for column in others):
         return None
     settings = {"path": spec.path, "target": target.name}
-    ignored = [
-        column.name
-        for column in others
-        if column.unread.sum() > 0.2 * len(column.gaps) and not column.useless
-    ]
+    ignored = [column.name for column in others if column.unread.sum() > 0.2 * len(column.gaps) and not column.useless]
     if ignored and len(ignored) < len(others):
         settings["ignore"] = name_list(ignored)
     return settings

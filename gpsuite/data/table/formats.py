@@ -17,9 +17,7 @@ from gpsuite.errors import DataError
 
 MISSING_WORDS = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "?"})
 # further marks, taken as gaps where they are the only text in a column of numbers
-MISSING_MARKS = frozenset(
-    {"-", "--", "---", ".", "..", "*", "none", "nil", "unknown", "missing", "n.a.", "nd", "n/d"}
-)
+MISSING_MARKS = frozenset({"-", "--", "---", ".", "..", "*", "none", "nil", "unknown", "missing", "n.a.", "nd", "n/d"})
 
 TRUE_WORDS = frozenset({"true", "t", "yes", "y", "1"})
 FALSE_WORDS = frozenset({"false", "f", "no", "n", "0"})
@@ -129,9 +127,7 @@ class NumberFormat:
         values, known = cells.numbers.copy(), cells.plain.copy()
         if self.decimal == ",":
             for position in np.flatnonzero(known & ~cells.missing):
-                number = (
-                    self.number(cells.texts[position]) if "." in cells.texts[position] else values[position]
-                )
+                number = self.number(cells.texts[position]) if "." in cells.texts[position] else values[position]
                 values[position], known[position] = np.nan if number is None else number, number is not None
         for position, (bare, _) in cells.signed.items():
             text = bare if without_signs else cells.texts[position]
@@ -279,9 +275,7 @@ def _decided(seen: _Seen, separator: str, fault: Callable[..., DataError]) -> tu
     return NumberFormat(), ""
 
 
-def as_the_table(
-    table: NumberFormat | None, columns: Sequence[Cells], alike: bool
-) -> tuple[NumberFormat, str] | None:
+def as_the_table(table: NumberFormat | None, columns: Sequence[Cells], alike: bool) -> tuple[NumberFormat, str] | None:
     """Return the table's format for a file that belongs to it, and a sentence; None where it has no marks or others.
 
     Args:
@@ -335,10 +329,7 @@ def _marked(columns: Sequence[Cells]) -> list[tuple[str, str]]:
 
 def _stated_format(decimal: str | None, thousands: str | None) -> NumberFormat:
     """Return the format of the marks that the user says."""
-    for key, mark, allowed in (
-        ("decimal", decimal, (".", ",")),
-        ("thousands", thousands, (",", ".", "", " ", "'")),
-    ):
+    for key, mark, allowed in (("decimal", decimal, (".", ",")), ("thousands", thousands, (",", ".", "", " ", "'"))):
         if mark is not None and mark not in allowed:
             raise csv_error(
                 key, mark, "is no such mark", "it is " + " or ".join(repr(each) for each in allowed if each)
@@ -437,9 +428,7 @@ def date_days(texts: Sequence[str]) -> FloatArray | None:
     if not texts or any(len(text) > _LONGEST_DATE or not re.search(r"\d", text) for text in texts):
         return None
     if all(map(_QUARTER.fullmatch, texts)):
-        starts = [
-            _QUARTER.sub(lambda found: f"{found[1]}-{3 * int(found[2]) - 2:02d}-01", text) for text in texts
-        ]
+        starts = [_QUARTER.sub(lambda found: f"{found[1]}-{3 * int(found[2]) - 2:02d}-01", text) for text in texts]
         return _days(starts, "%Y-%m-%d")
     if all(map(_ISO.fullmatch, texts)):
         return _days(texts, "ISO8601")

@@ -89,9 +89,7 @@ def decode(path: str, data: bytes, key: str = "path", *, strict: bool = False) -
         line = data.count(b"\n", 0, error.start) + 1
         if not strict and not _BINARY.search(data[:4096]):
             with contextlib.suppress(UnicodeDecodeError):
-                return data.decode("cp1252"), [
-                    f"the file is not UTF-8 (line {line}) and read as Windows-1252"
-                ]
+                return data.decode("cp1252"), [f"the file is not UTF-8 (line {line}) and read as Windows-1252"]
             return data.decode("latin-1"), [f"the file is not UTF-8 (line {line}) and read as Latin-1"]
         raise csv_error(key, path, f"is not a text CSV in UTF-8 (line {line})", fix) from error
 
@@ -99,9 +97,7 @@ def decode(path: str, data: bytes, key: str = "path", *, strict: bool = False) -
 def _no_such_file(text: str, path: Path, key: str) -> DataError:
     folder = path.parent
     if not os.path.isdir(folder):
-        return csv_error(
-            key, text, f"there is no folder '{shorten(str(folder), 300)}'", f"check dataset.{key}"
-        )
+        return csv_error(key, text, f"there is no folder '{shorten(str(folder), 300)}'", f"check dataset.{key}")
     try:
         names = sorted(os.listdir(folder))
     except OSError:
@@ -186,9 +182,7 @@ class Grid:
         return replace(self, lines=self.lines[kept], cells=self.cells[kept], notes=(*self.notes, note))
 
 
-def read_grid(
-    spec: CsvSpec, key: str = "path", least: int = 2, table_units: Mapping[str, str] | None = None
-) -> Grid:
+def read_grid(spec: CsvSpec, key: str = "path", least: int = 2, table_units: Mapping[str, str] | None = None) -> Grid:
     """Read the file `dataset.KEY` into cells.
 
     Without `strict`, what loses nothing is guessed and said: the encoding, the separator, a first line `sep=;`, lines
@@ -410,9 +404,7 @@ def _header(
     return _distinct(names, notes), raw[1:], ()
 
 
-def _refuse_decimal_comma(
-    path: str, header: Sequence[str], raw: Sequence[Row], separator: str, key: str
-) -> None:
+def _refuse_decimal_comma(path: str, header: Sequence[str], raw: Sequence[Row], separator: str, key: str) -> None:
     """Refuse one name above lines such as 1,5: a number with a decimal comma, or a row's name and a number."""
     if separator != "," or len(header) != 1:
         return
@@ -450,9 +442,7 @@ def _distinct(names: Sequence[str], notes: list[str]) -> list[str]:
     return result
 
 
-def _even(
-    header: list[str], raw: Sequence[Row], notes: list[str], *, strict: bool
-) -> tuple[list[Row], list[str]]:
+def _even(header: list[str], raw: Sequence[Row], notes: list[str], *, strict: bool) -> tuple[list[Row], list[str]]:
     """Return the rows of the header's length, and a sentence for each other; empty cells at the end do not count.
 
     A table with row names has one name less than cells: such a column is called `row`. Lines that repeat the names
@@ -479,9 +469,7 @@ def _even(
         else:
             faults.append(f"line {line} has {len(wide)} cells, the header has {len(header)}")
     if padded:
-        notes.append(
-            f"{counted(padded, 'row')} with fewer cells, the last of them empty: the others are empty, too"
-        )
+        notes.append(f"{counted(padded, 'row')} with fewer cells, the last of them empty: the others are empty, too")
     return rows, faults
 
 
@@ -524,9 +512,7 @@ def _units_line(way: _Way, header: Sequence[str], rows: Sequence[Sequence[str]])
     if not shared or not _units_in(header, rows):
         return {}
     name = next(name for name in shared if found[name] != table[name])
-    fault = (
-        f"column {shorten(name)!r} is in {shorten(found[name])!r}, in the table in {shorten(table[name])!r}"
-    )
+    fault = f"column {shorten(name)!r} is in {shorten(found[name])!r}, in the table in {shorten(table[name])!r}"
     raise csv_error(way.key, way.path, fault, "convert it, and write the table's unit")
 
 
@@ -552,9 +538,7 @@ def _units_in(header: Sequence[str], rows: Sequence[Sequence[str]]) -> dict[str,
     return {header[position]: visible(cell) for position, cell in enumerate(first) if cell}
 
 
-def read_second(
-    spec: CsvSpec, key: str, reading: Mapping[str, str], wanted: Callable[[Sequence[str]], bool]
-) -> Grid:
+def read_second(spec: CsvSpec, key: str, reading: Mapping[str, str], wanted: Callable[[Sequence[str]], bool]) -> Grid:
     """Read the file `dataset.KEY`: with the separator that is stated, else the table's, else the one that is found.
 
     Lines above the names are the file's own: those of the table, `dataset.skip_rows`, are skipped only where the names

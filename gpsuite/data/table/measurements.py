@@ -48,14 +48,10 @@ def read_measurements(spec: CsvSpec) -> Dataset:
     positions = _choose(spec, grid)
     limit, side = parse_limit(spec.limit)
     notes = list(grid.notes)
-    found, written = read_columns(
-        spec, grid, [each for group in positions for each in group], notes, numbers_only=True
-    )
+    found, written = read_columns(spec, grid, [each for group in positions for each in group], notes, numbers_only=True)
     targets, (safe_by,), inputs = ([found[position] for position in group] for group in positions)
     rows = _rows(spec, grid, [*targets, safe_by], inputs, notes)
-    X, Y, z = (
-        np.column_stack([each.values[rows] for each in group]) for group in (inputs, targets, [safe_by])
-    )
+    X, Y, z = (np.column_stack([each.values[rows] for each in group]) for group in (inputs, targets, [safe_by]))
     names, target_names = [each.name for each in inputs], [each.name for each in targets]
     _check_measured(spec, np.column_stack([Y, z]), [*target_names, safe_by.name])
     column = SafetyColumn(safe_by.name, z[:, 0], limit, side)
@@ -76,9 +72,7 @@ def read_measurements(spec: CsvSpec) -> Dataset:
         content_hash=_content_hash(spec, grid, candidates, choices, notes),
         grid=points,
         safety=column,
-        units={
-            name: unit for name, unit in grid.units.items() if name in {*names, *target_names, column.name}
-        },
+        units={name: unit for name, unit in grid.units.items() if name in {*names, *target_names, column.name}},
         licence=spec.licence,
         citation=spec.citation,
         reading=reading,
@@ -86,9 +80,7 @@ def read_measurements(spec: CsvSpec) -> Dataset:
     )
 
 
-def _content_hash(
-    spec: CsvSpec, grid: Grid, candidates: Grid, choices: list[Any], notes: Sequence[str]
-) -> str:
+def _content_hash(spec: CsvSpec, grid: Grid, candidates: Grid, choices: list[Any], notes: Sequence[str]) -> str:
     """Return the hash of both files and how they were read; settings of reading count where they decided something."""
     others = [candidates.separator] if candidates.separator != grid.separator else []
     more = [*others, *reading_of(spec, [*notes, *candidates.notes])]
@@ -111,9 +103,7 @@ def parse_limit(value: object) -> tuple[float, Side]:
     if match is None or not math.isfinite(number):
         raise csv_error("limit", text, "no limit named" if not text else "is not a limit", fix)
     if abs(number) > _MOST:
-        raise csv_error(
-            "limit", text, f"beyond {_MOST:g} squares leave float64", "write the column in a larger unit"
-        )
+        raise csv_error("limit", text, f"beyond {_MOST:g} squares leave float64", "write the column in a larger unit")
     if match[1] is None:
         raise csv_error("limit", text, "which side is safe?", fix)
     return number, "below" if match[1] in ("<", "<=", "≤") else "above"

@@ -13,9 +13,7 @@ _SHOWN_CHARACTERS = 80
 _SHOWN_VALUE = 300  # a path must keep its file name
 
 
-def csv_error(
-    key: str, value: object, text: str, *more: str, fix: Mapping[str, str] | None = None
-) -> DataError:
+def csv_error(key: str, value: object, text: str, *more: str, fix: Mapping[str, str] | None = None) -> DataError:
     """Build the error for a wrong `dataset.KEY=VALUE`.
 
     Args:
@@ -96,9 +94,7 @@ def other_columns(path: str, target: Any, used: Sequence[int], header: Sequence[
     inputs = [column for column in range(len(header)) if column not in used]
     if not inputs:
         text = "no input is left: every other column is a target or left out"
-        raise csv_error(
-            "target", target, text, "name fewer targets, or ignore fewer columns (dataset.ignore)"
-        )
+        raise csv_error("target", target, text, "name fewer targets, or ignore fewer columns (dataset.ignore)")
     unnamed = [column for column in inputs if not header[column]]
     if unnamed:
         named = [header[column] for column in inputs if header[column]]

@@ -124,9 +124,7 @@ def _numbers(
 def _texts(grid: Grid, position: int, written: NumberFormat) -> list[str]:
     """Return a sentence for each cell of a column that is neither a number nor missing, or one if all are texts."""
     name, cells = shorten(grid.header[position]), grid.cells[:, position].tolist()
-    if all(is_missing(cell) or written.number(cell) is None for cell in cells) and not _DATE.fullmatch(
-        cells[0]
-    ):
+    if all(is_missing(cell) or written.number(cell) is None for cell in cells) and not _DATE.fullmatch(cells[0]):
         return [f"column {name!r} holds texts, as {shorten(cells[0])!r}: numbers are needed"]
     return [
         f"line {line}, column {name!r}: {shorten(cell)!r} is not a number{_DAY_FIRST if _DATE.fullmatch(cell) else ''}"
@@ -149,9 +147,7 @@ def _levels(
             if is_missing(cell):
                 faults.append(f"line {grid.lines[row]}, column {shorten(column)!r}: a value is missing")
             elif cell in others and (len(known) > 1 or len(others) > 1):
-                faults.append(
-                    f"line {grid.lines[row]}, column {shorten(column)!r}: {shorten(cell)!r} is a new level"
-                )
+                faults.append(f"line {grid.lines[row]}, column {shorten(column)!r}: {shorten(cell)!r} is a new level")
         for name, (own, level) in categories.items():
             if own == column:
                 found[name] = np.array([float(cell == level) for cell in cells])

@@ -14,15 +14,7 @@ from gpsuite.data.spec import MISSING, CsvSpec, json_hash
 from gpsuite.data.table.layout import Grid, read_grid, refuse_repeated
 from gpsuite.data.table.measurements import read_measurements
 from gpsuite.data.table.names import choose_columns, csv_error, name_list, other_columns, shorten
-from gpsuite.data.table.roles import (
-    Column,
-    encode,
-    label_column,
-    levels_in,
-    read_columns,
-    reading_of,
-    reading_of_table,
-)
+from gpsuite.data.table.roles import Column, encode, label_column, levels_in, read_columns, reading_of, reading_of_table
 from gpsuite.data.table.rows import LARGEST_LOSS, all_others, check_spread, complete_rows, leaving_out
 from gpsuite.errors import DataError, unknown_name
 from gpsuite.text import counted
@@ -96,9 +88,7 @@ def _refuse_unused(spec: CsvSpec, task: Task) -> None:
     for key in ("safety", "limit", "candidates"):
         value = getattr(spec, key)
         if value is not None:
-            raise csv_error(
-                key, value, f"a {task} table has none", "it belongs to active_learning/plan; leave it out"
-            )
+            raise csv_error(key, value, f"a {task} table has none", "it belongs to active_learning/plan; leave it out")
 
 
 def choose(spec: CsvSpec, task: Task, header: Sequence[str]) -> Choice:
@@ -180,14 +170,10 @@ def _content_hash(spec: CsvSpec, grid: Grid, choices: list[Any], notes: Sequence
 
 def _refuse_too_few(spec: CsvSpec, rows: int) -> None:
     if rows < MIN_ROWS:
-        raise csv_error(
-            "path", spec.path, f"{counted(rows, 'row')}; at least {MIN_ROWS} are needed", "add rows"
-        )
+        raise csv_error("path", spec.path, f"{counted(rows, 'row')}; at least {MIN_ROWS} are needed", "add rows")
 
 
-def _present_labels(
-    spec: CsvSpec, y: FloatArray, levels: Sequence[str]
-) -> tuple[FloatArray, tuple[str, ...]]:
+def _present_labels(spec: CsvSpec, y: FloatArray, levels: Sequence[str]) -> tuple[FloatArray, tuple[str, ...]]:
     """Return labels and names without the classes that no row used has."""
     present, numbers = np.unique(y, return_inverse=True)
     if len(present) < 2:
@@ -232,9 +218,7 @@ def _useful(spec: CsvSpec, grid: Grid, columns: list[Column], notes: list[str]) 
     if useless and not others:
         names = [column.name for column in useless]
         fix = leaving_out(spec, grid.header, columns, names)
-        raise csv_error(
-            "path", spec.path, why, "leave it out:" if len(names) == 1 else "leave them out:", fix=fix
-        )
+        raise csv_error("path", spec.path, why, "leave it out:" if len(names) == 1 else "leave them out:", fix=fix)
     notes += [f"column {shorten(column.name)!r} left out: {column.useless}" for column in useless]
     return kept
 
@@ -250,12 +234,8 @@ def _still_useful(spec: CsvSpec, columns: list[Column], kept: BoolArray, notes: 
     fixed = [column for column in columns if column.values[kept].min() == column.values[kept].max()]
     if len(fixed) == len(columns):
         text = "no input varies over the rows without gaps"
-        raise csv_error(
-            "path", spec.path, text, "leave out columns with gaps:", fix={"missing": "drop_columns"}
-        )
-    notes += [
-        f"column {shorten(column.name)!r} left out: it is constant in the rows used" for column in fixed
-    ]
+        raise csv_error("path", spec.path, text, "leave out columns with gaps:", fix={"missing": "drop_columns"})
+    notes += [f"column {shorten(column.name)!r} left out: it is constant in the rows used" for column in fixed]
     return [column for column in columns if column not in fixed]
 
 
@@ -276,9 +256,7 @@ def _copies(X: FloatArray, y: FloatArray, notes: list[str]) -> IntArray | None:
     """Return for each row the number of the first row that equals it, [N]; None if all differ."""
     first: dict[bytes, int] = {}
     rows = np.column_stack([X, y]) + 0.0  # -0 is 0
-    groups = np.array(
-        [first.setdefault(row.tobytes(), number) for number, row in enumerate(rows)], dtype=np.int64
-    )
+    groups = np.array([first.setdefault(row.tobytes(), number) for number, row in enumerate(rows)], dtype=np.int64)
     repeated = len(groups) - len(first)
     if not repeated:
         return None

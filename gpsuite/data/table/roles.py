@@ -42,8 +42,7 @@ _LARGEST_WHOLE = 2.0**53  # float64 does not tell larger whole numbers apart
 _LONGEST_DIGITS = 400  # a number of more digits leaves float64
 _ID_NAME = re.compile(r"(?:.*[ _.-])?(?:id|uid|uuid|index|idx|key)|(?-i:.*[a-z]I[Dd])", re.IGNORECASE)
 _COUNTER_NAME = re.compile(
-    r"(?:.*[ _.-])?(?:nr|no|num|number|row|rows|rownames?|column_\d+|obs|case|#|unnamed: \d+(?:\.\d+)*)",
-    re.IGNORECASE,
+    r"(?:.*[ _.-])?(?:nr|no|num|number|row|rows|rownames?|column_\d+|obs|case|#|unnamed: \d+(?:\.\d+)*)", re.IGNORECASE
 )
 _YEAR_FIRST = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}(?!\d)")
 _DATE_LIKE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}(?: .*)?")
@@ -198,18 +197,14 @@ def empty(evidence: Evidence) -> Column | None:
 def yes_no(evidence: Evidence) -> Column | None:
     """A column of words for yes and no, in any of their spellings."""
     unknown = bool((evidence.given & ~evidence.known).any())
-    return (
-        _yes_no_column(evidence) if unknown and not evidence.strict and yes_and_no(evidence.texts) else None
-    )
+    return _yes_no_column(evidence) if unknown and not evidence.strict and yes_and_no(evidence.texts) else None
 
 
 def number(evidence: Evidence) -> Column | None:
     """A column of numbers: nothing else stands there, or so little that it is a mistake."""
     counts, other = evidence.cells.counts, evidence.given & ~evidence.known
     numeric, total = int(counts[evidence.known].sum()), int(counts[evidence.given].sum())
-    if not (
-        evidence.strict or not other.any() or (numeric >= _MOSTLY * total and not _recur(evidence, other))
-    ):
+    if not (evidence.strict or not other.any() or (numeric >= _MOSTLY * total and not _recur(evidence, other))):
         return None
     finite = evidence.known & np.isfinite(evidence.numbers)
     wrong = (evidence.given & ~finite)[evidence.cells.codes]
@@ -393,10 +388,7 @@ def _plain_pair(evidence: Evidence) -> bool:
     if evidence.known[evidence.given].all():
         return True
     folded = [text.casefold() for text in evidence.texts]
-    return (
-        len(folded) == 2
-        and len(TRUE_WORDS.intersection(folded)) == len(FALSE_WORDS.intersection(folded)) == 1
-    )
+    return len(folded) == 2 and len(TRUE_WORDS.intersection(folded)) == len(FALSE_WORDS.intersection(folded)) == 1
 
 
 def reading_of(spec: CsvSpec, notes: Sequence[str]) -> list[object]:
@@ -496,7 +488,6 @@ def otherwise_written(grid: Grid, columns: Sequence[Column], reading: Mapping[st
         cell = grid.cells[0, grid.header.index(column.name)]
         what = f"holds {_NAMES.get(column.written, f'numbers with {column.written}')}, as {shorten(cell)!r}"
         faults.append(
-            f"column {shorten(column.name)!r} {what}; in the table "
-            f"{_NAMES.get(theirs, f'numbers with {theirs}')}"
+            f"column {shorten(column.name)!r} {what}; in the table {_NAMES.get(theirs, f'numbers with {theirs}')}"
         )
     return faults

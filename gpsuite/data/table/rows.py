@@ -48,9 +48,7 @@ def complete_rows(
         raise _too_many(spec, grid, targets, inputs, lost, len(kept))
     if lost:
         where = [f"{shorten(each.name)!r} {int(each.gaps.sum())}" for each in columns if each.gaps.any()]
-        where += [
-            f"{shorten(each.name)!r} {len(each.bad)} that cannot be read" for each in columns if each.bad
-        ]
+        where += [f"{shorten(each.name)!r} {len(each.bad)} that cannot be read" for each in columns if each.bad]
         notes.append(f"{lost} of {len(kept)} rows left out, a value is missing: {', '.join(where)}")
     if ragged:
         notes.append(f"{ragged} of {ragged + len(kept)} rows left out: {'; '.join(grid.faults[:3])}")
@@ -91,10 +89,7 @@ def bad_cells(grid: Grid, columns: Sequence[Column]) -> list[str]:
         if column.kind != "category" and len(texts) > max(len(grid.cells) // 2, 1):
             faults.append(f"column {name!r} holds texts, as {shorten(texts[0])!r}: numbers are needed")
             continue
-        faults += [
-            f"line {grid.lines[row]}, column {name!r}: {_why(column, text)}"
-            for row, text in column.bad.items()
-        ]
+        faults += [f"line {grid.lines[row]}, column {name!r}: {_why(column, text)}" for row, text in column.bad.items()]
     return faults
 
 
@@ -114,11 +109,7 @@ def _why(column: Column, text: str) -> str:
         float(text)
     except ValueError:
         return f"{shorten(text)!r} is not a number"
-    return (
-        f"{shorten(text)!r} is not a finite number"
-        if "_" not in text
-        else f"{shorten(text)!r} is not a number"
-    )
+    return f"{shorten(text)!r} is not a finite number" if "_" not in text else f"{shorten(text)!r} is not a number"
 
 
 def _gap(grid: Grid, column: Column, row: int) -> str:
@@ -130,9 +121,7 @@ def _them(faults: Sequence[str]) -> str:
     return "it" if len(faults) == 1 else "them"
 
 
-def leaving_out(
-    spec: CsvSpec, header: Sequence[str], inputs: Sequence[Column], names: Sequence[str]
-) -> dict[str, str]:
+def leaving_out(spec: CsvSpec, header: Sequence[str], inputs: Sequence[Column], names: Sequence[str]) -> dict[str, str]:
     """Return the setting that leaves out inputs: fewer `inputs` where they were named, else more to `ignore`."""
     if not all_others(spec, header):
         return {"inputs": name_list([column.name for column in inputs if column.name not in names])}
@@ -169,9 +158,7 @@ def _too_many(
     """Build the question: leave out the emptiest columns, or the rows."""
     text = f"{lost} of {rows} rows have a missing value: more than a fifth, so it is yours to choose"
     all_rows = f"dataset.missing=drop_rows keeps {rows - lost} rows with all columns"
-    worst = sorted(
-        (column for column in inputs if column.gaps.any()), key=lambda column: -int(column.gaps.sum())
-    )
+    worst = sorted((column for column in inputs if column.gaps.any()), key=lambda column: -int(column.gaps.sum()))
     for count in range(1, min(len(worst), len(inputs) - 1) + 1):
         others = [*targets, *(column for column in inputs if column not in worst[:count])]
         left = int((~np.any([column.gaps for column in others], axis=0)).sum())
@@ -200,8 +187,7 @@ def check_spread(path: str, numbers: FloatArray, names: Sequence[str], key: str 
     wrong = np.flatnonzero((low < high) & (~np.isfinite(deviation) | (deviation == 0.0)))
     if len(wrong):
         text = "; ".join(
-            f"column {shorten(names[column])!r} goes from {low[column]:g} to {high[column]:g}"
-            for column in wrong[:20]
+            f"column {shorten(names[column])!r} goes from {low[column]:g} to {high[column]:g}" for column in wrong[:20]
         )
         fix = "write it in a larger or smaller unit"
         raise csv_error(key, path, f"{text}: its variance cannot be computed", fix)

@@ -72,8 +72,7 @@ SAFETY_STARTS = 3  # inputs of largest h, measured beforehand
 Range = Annotated[
     list[float],
     Rule(
-        lambda ends: len(ends) == 2 and 0.0 < ends[0] <= ends[1] < math.inf,
-        "must be [lowest, highest], both above 0",
+        lambda ends: len(ends) == 2 and 0.0 < ends[0] <= ends[1] < math.inf, "must be [lowest, highest], both above 0"
     ),
 ]
 
@@ -158,9 +157,7 @@ class ConvergenceTask:
 def plan(request: Request[ConvergenceSettings]) -> list[Task[ConvergenceTask]]:
     """Return one task per kernel, D, region, kind of outputs and run."""
     settings = request.settings
-    cells = product(
-        settings.kernels, settings.dimensions, settings.regions, settings.outputs, range(settings.runs)
-    )
+    cells = product(settings.kernels, settings.dimensions, settings.regions, settings.outputs, range(settings.runs))
     return [_task(request, *cell) for cell in cells]
 
 
@@ -234,9 +231,7 @@ def run(task: Task[ConvergenceTask], shared: SharedWork) -> Outcome:
         "gain": gain,
     }
     arrays = {"n": at, **{name: values[at - 1] for name, values in shown.items()}}
-    headline = (
-        f"slope {slopes['slope']:.2f}, rate's {slopes['rate_slope']:.2f}, {metrics['violations']} violations"
-    )
+    headline = f"slope {slopes['slope']:.2f}, rate's {slopes['rate_slope']:.2f}, {metrics['violations']} violations"
     return Outcome(metrics, arrays=arrays, headline=headline)
 
 
@@ -276,9 +271,7 @@ def _convolution(
     inputs, unit = X.shape[1], np.eye(X.shape[1])
     factors = (np.sqrt(2.0 * np.pi) * lengthscales) ** inputs  # c_l: k_l = c_l N(. | 0, l^2 I) is 1 at 0
     smoothing = widths[:, None, None] ** -2.0 * unit
-    covariance = convolution_covariance(
-        X, X, smoothing, lengthscales[:, None, None] ** -2.0 * unit, W, factors
-    )
+    covariance = convolution_covariance(X, X, smoothing, lengthscales[:, None, None] ** -2.0 * unit, W, factors)
     # the integral of |G_pl(x - z) G_pl(x' - z')| is W_pl^2, smoothing being by normal densities
     return covariance, variance_bound(W, np.ones(W.shape[1]))
 
@@ -399,11 +392,7 @@ def _largest_excess(name: str, cells: Sequence[ProcessRuns]) -> list[Statistic]:
         return []
     parts = [(cell.inputs, cell.mean("excess")) for cell in cells]
     note = "; ".join(f"D={inputs}: {estimate_text(each)}" for inputs, each in parts)
-    return [
-        Statistic(
-            name, max(cell.excess for cell in cells), n=sum(len(cell.records) for cell in cells), note=note
-        )
-    ]
+    return [Statistic(name, max(cell.excess for cell in cells), n=sum(len(cell.records) for cell in cells), note=note)]
 
 
 def _violations(outputs: str, cells: Sequence[ProcessRuns]) -> list[Statistic]:
@@ -542,16 +531,7 @@ def _panel(ax: Axes, cells: Sequence[ProcessRuns], kernel: Kernel, what: str) ->
     for name, region, label, colour, line in CURVES:
         titles[f"{name} {region}"] = label.format(what=what)
         styles[f"{name} {region}"] = {"color": colour, "linestyle": line, "marker": ""}
-    panel(
-        ax,
-        drawn.assign(series=series),
-        "n",
-        titles,
-        by="series",
-        kind="band",
-        error="interval",
-        styles=styles,
-    )
+    panel(ax, drawn.assign(series=series), "n", titles, by="series", kind="band", error="interval", styles=styles)
     ax.set_xscale("log")
     ax.set_yscale("log")
     return shown
@@ -578,9 +558,7 @@ def _frames(cells: Sequence[ProcessRuns], kernel: Kernel) -> list[pd.DataFrame]:
 
 def _quartiles(cell: ProcessRuns, name: str) -> FloatArray:
     """Return the quartiles of a curve over the runs, [3, k]."""
-    quartiles: FloatArray = np.quantile(
-        [record.arrays[name] for record in cell.records], [0.25, 0.5, 0.75], axis=0
-    )
+    quartiles: FloatArray = np.quantile([record.arrays[name] for record in cell.records], [0.25, 0.5, 0.75], axis=0)
     return quartiles
 
 

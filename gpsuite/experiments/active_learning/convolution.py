@@ -24,23 +24,12 @@ from gpsuite.experiments.active_learning.exploration import (
     run_repetition,
 )
 from gpsuite.experiments.active_learning.methods import PIPELINE
-from gpsuite.experiments.base import (
-    EXPERIMENTS,
-    Experiment,
-    Report,
-    Request,
-    Task,
-    every_array,
-    every_task,
-    require,
-)
+from gpsuite.experiments.base import EXPERIMENTS, Experiment, Report, Request, Task, every_array, every_task, require
 from gpsuite.experiments.settings import one_of
 from gpsuite.experiments.tasks import choice
 from gpsuite.reporting.comparison import Statistic
 
-LARGEST = (
-    10_000  # rows times outputs of a draw from a convolution process: a matrix of its square is factorised
-)
+LARGEST = 10_000  # rows times outputs of a draw from a convolution process: a matrix of its square is factorised
 
 
 @dataclass
@@ -75,9 +64,7 @@ def summarise(report: Report[ConvolutionSettings]) -> list[Statistic]:
     drawn = {"lmc": "an LMC", "convolution": "a convolution process"}[settings.process]
     report_curves(report, curves, "convolution", f"Draws from {drawn}")
     heading = f"draws from {drawn}: safe test rows, noisy targets"
-    draw_curves(
-        report, curves, "convolution_curves", heading, errors("output units"), thresholds=settings.thresholds
-    )
+    draw_curves(report, curves, "convolution_curves", heading, errors("output units"), thresholds=settings.thresholds)
     draw_safety(report, curves, "convolution_safety", f"draws from {drawn}: safety")
     found = [*safety_statistics(curves), *error_statistics(curves, settings.points(curves.last))]
     for threshold in settings.thresholds:

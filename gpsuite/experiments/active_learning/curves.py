@@ -21,12 +21,7 @@ from gpsuite.reporting.tables import estimate_text, summarise_groups
 from gpsuite.seeds import stream
 from gpsuite.statistics.estimates import Estimate, finite, mean
 from gpsuite.statistics.paired import Paired
-from gpsuite.statistics.resampling import (
-    BOOTSTRAP_INTERVAL,
-    FEWEST_RUNS,
-    percentile_interval,
-    resampled_means,
-)
+from gpsuite.statistics.resampling import BOOTSTRAP_INTERVAL, FEWEST_RUNS, percentile_interval, resampled_means
 from gpsuite.statistics.significance import LEVEL, least_wilcoxon_p, wilcoxon_p
 
 if TYPE_CHECKING:
@@ -98,10 +93,7 @@ def paired_curves(first: Curve, second: Curve) -> tuple[Curve, Curve]:
     a = first.lines[[first.repetitions.index(r) for r in shared]][:, left]
     b = second.lines[[second.repetitions.index(r) for r in shared]][:, right]
     known = np.isfinite(a) & np.isfinite(b)
-    return (
-        Curve(n_sum, np.where(known, a, np.nan), shared),
-        Curve(n_sum, np.where(known, b, np.nan), shared),
-    )
+    return (Curve(n_sum, np.where(known, a, np.nan), shared), Curve(n_sum, np.where(known, b, np.nan), shared))
 
 
 @dataclass(frozen=True)
@@ -412,14 +404,10 @@ Mark = tuple[str, float, float]
 def printed_errors(printed: Mapping[str, float]) -> list[Mark]:
     """Return the printed errors, and the thresholds at the printed numbers of values that reach them."""
     errors = [
-        (found[1], float(found[2]), value)
-        for name, value in printed.items()
-        if (found := _ERROR.fullmatch(name))
+        (found[1], float(found[2]), value) for name, value in printed.items() if (found := _ERROR.fullmatch(name))
     ]
     points = [
-        (found[1], value, float(found[2]))
-        for name, value in printed.items()
-        if (found := _POINTS.fullmatch(name))
+        (found[1], value, float(found[2])) for name, value in printed.items() if (found := _POINTS.fullmatch(name))
     ]
     return errors + points
 
@@ -427,9 +415,7 @@ def printed_errors(printed: Mapping[str, float]) -> list[Mark]:
 def printed_precisions(printed: Mapping[str, float]) -> list[Mark]:
     """Return the printed precisions of the safety model."""
     return [
-        (found[1], float(found[2]), value)
-        for name, value in printed.items()
-        if (found := _PRECISION.fullmatch(name))
+        (found[1], float(found[2]), value) for name, value in printed.items() if (found := _PRECISION.fullmatch(name))
     ]
 
 
@@ -441,9 +427,7 @@ def with_marks(frame: pd.DataFrame, metric: str, marks: Sequence[Mark]) -> pd.Da
     """Return the drawn numbers with the paper's among them, in a column of their own."""
     import pandas as pd
 
-    rows = [
-        {"method": name, "n_sum": n_sum, "metric": metric, "printed": value} for name, n_sum, value in marks
-    ]
+    rows = [{"method": name, "n_sum": n_sum, "metric": metric, "printed": value} for name, n_sum, value in marks]
     return pd.concat([frame, pd.DataFrame(rows)], ignore_index=True) if rows else frame
 
 
@@ -511,9 +495,7 @@ def _draw_shares(ax: Axes, curves: Curves, frame: pd.DataFrame, report: Report[o
             found = frame[(frame["method"] == method) & (frame["metric"] == metric)]
             if len(found):
                 line = found.iloc[0]
-                unsafe = np.array(
-                    [line["mean"], line["interval_high"], line["interval_low"]], dtype=np.float64
-                )
+                unsafe = np.array([line["mean"], line["interval_high"], line["interval_low"]], dtype=np.float64)
                 value, low, high = np.clip(100.0 - unsafe, FEWEST, 100.0)
                 face = style["color"] if metric == "safe_noisy" else "white"
                 ax.errorbar([number + place], [value], yerr=[[value - low], [high - value]], fmt=style["marker"],
@@ -701,9 +683,7 @@ def best_statistics(curves: Curves) -> list[Statistic]:
     shown = ", ".join(f"{name} {np.nanmean(values):.3f}" for name, values in densities.items())
     return [
         wilcoxon_claim("share_smallest_rmse_and_safe", pairs, LEVEL, safe),
-        wilcoxon_claim(
-            "share_highest_log_density", higher, LEVEL, note=f"mean log density at {last}: {shown}"
-        ),
+        wilcoxon_claim("share_highest_log_density", higher, LEVEL, note=f"mean log density at {last}: {shown}"),
     ]
 
 

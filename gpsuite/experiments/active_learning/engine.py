@@ -180,11 +180,7 @@ def plan(request: Request[EngineSettings]) -> list[Task[object]]:
         version=VERSION,
         cost=10.0,
     )
-    return [
-        *repetition_tasks(request, settings, settings.source(request.seed)),
-        described,
-        *_saturation_tasks(request),
-    ]
+    return [*repetition_tasks(request, settings, settings.source(request.seed)), described, *_saturation_tasks(request)]
 
 
 def _saturation_tasks(request: Request[EngineSettings]) -> Iterator[Task[SaturationTask]]:
@@ -221,16 +217,13 @@ def standardised_errors(task: Task[RepetitionTask], outcome: Outcome) -> dict[st
     test, safe = repetition.test, repetition.test_safe
     deviation = test.Y[safe].std(axis=0)
     found = {
-        f"standardised_output_{p + 1}": float(outcome.arrays[f"rmse_output_{p + 1}"][-1])
-        / float(deviation[p])
+        f"standardised_output_{p + 1}": float(outcome.arrays[f"rmse_output_{p + 1}"][-1]) / float(deviation[p])
         for p in range(repetition.n_outputs)
     }
     rows = np.unique(outcome.arrays["row"][:-1].astype(np.int64))  # the last query is answered, not learnt
     X, z = np.vstack([repetition.start.X, repetition.pool.X[rows]]), repetition.pool.z[rows]
     known = Observations(X, np.zeros(len(X), dtype=np.int64), np.concatenate([repetition.start.z, z]))
-    learner = Learner(
-        pipeline.safety_model(), known, test.X[safe], task.params.inference.settings, capacity=len(X)
-    )
+    learner = Learner(pipeline.safety_model(), known, test.X[safe], task.params.inference.settings, capacity=len(X))
     learner.start(np.random.default_rng(task.params.sampler_seed))
     learner.predict()
     predictions = learner.predictions
@@ -278,9 +271,7 @@ def training_channels(prepared: PreparedDataset, data: Dataset) -> FloatArray:
     if not isinstance(spec, DatasetSpec):
         raise TypeError(f"{prepared.name} is a table of the user's")
     tables = [
-        np.loadtxt(
-            io.BytesIO(read_verified(spec, file, Path(prepared.paths[file.name]))), delimiter=",", ndmin=2
-        )
+        np.loadtxt(io.BytesIO(read_verified(spec, file, Path(prepared.paths[file.name]))), delimiter=",", ndmin=2)
         for file in spec.files
         if int(file.name.split("_")[1]) in TRAINING_FILES
     ]
@@ -325,9 +316,7 @@ def run_saturation(task: Task[SaturationTask], shared: SharedWork) -> Outcome:
     unseen = engine_table(data, rows)
     predicted, safe = sparse.mean(unseen.X), unseen.z <= LIMIT
     found = {"rmse": rmse(predicted[safe], unseen.Y[safe]), "rmse_all": rmse(predicted, unseen.Y)}
-    return Outcome(
-        {**found, "inducing": count}, headline=f"RMSE {found['rmse']:.3f} from {len(table.X)} rows"
-    )
+    return Outcome({**found, "inducing": count}, headline=f"RMSE {found['rmse']:.3f} from {len(table.X)} rows")
 
 
 def _observations(X: FloatArray, Y: FloatArray) -> Observations:
@@ -461,9 +450,7 @@ def report_data(report: Report[EngineSettings]) -> None:
         caption = "Sparse multi-output GP on random training rows, safe or not; mean ± standard error"
         shown = sparse.assign(
             **{
-                label: [
-                    mean_and_error(m, e) for m, e in zip(sparse[name], sparse[f"{name}_error"], strict=True)
-                ]
+                label: [mean_and_error(m, e) for m, e in zip(sparse[name], sparse[f"{name}_error"], strict=True)]
                 for name, label in (("rmse", "RMSE, safe test rows"), ("rmse_all", "RMSE, all test rows"))
             }
         )
@@ -495,14 +482,7 @@ def _draw(report: Report[EngineSettings], frame: pd.DataFrame) -> None:
         saturated = report.printed.get("saturated_rmse")
         if saturated is not None:
             ax.plot(
-                frame["rows"].iloc[[-1]],
-                [saturated],
-                "o",
-                ms=11,
-                mfc="none",
-                color=LIMIT_COLOUR,
-                mew=1.8,
-                label=PAPER,
+                frame["rows"].iloc[[-1]], [saturated], "o", ms=11, mfc="none", color=LIMIT_COLOUR, mew=1.8, label=PAPER
             )
         ax.set_xscale("log")
         ax.minorticks_off()
@@ -533,11 +513,7 @@ EXPERIMENTS.register("active_learning/engine")(
     Experiment(
         EngineSettings,
         plan,
-        {
-            RepetitionTask: run_and_standardise,
-            DataTask: describe,
-            SaturationTask: run_saturation,
-        },
+        {RepetitionTask: run_and_standardise, DataTask: describe, SaturationTask: run_saturation},
         summarise,
         chaotic=every_task,
         method_traits=(PIPELINE,),

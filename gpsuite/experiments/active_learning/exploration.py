@@ -16,14 +16,7 @@ from gpsuite.data.generators.gp_samples import Process
 from gpsuite.data.loading import load
 from gpsuite.errors import unknown_name
 from gpsuite.experiments.active_learning.methods import PipelineParams, pipeline_params
-from gpsuite.experiments.active_learning.repetitions import (
-    OFFERS,
-    EngineData,
-    GpData,
-    Repetition,
-    Samples,
-    ToyData,
-)
+from gpsuite.experiments.active_learning.repetitions import OFFERS, EngineData, GpData, Repetition, Samples, ToyData
 from gpsuite.experiments.base import (
     BUDGET,
     DONE,
@@ -127,9 +120,7 @@ class InferenceParams:
         """How hyperparameters are inferred."""
         if self.particles is None:
             return InferenceSettings(self.kind, pool_members=self.pool_members)
-        return InferenceSettings(
-            self.kind, smc=SMCSettings(particles=self.particles), pool_members=self.pool_members
-        )
+        return InferenceSettings(self.kind, smc=SMCSettings(particles=self.particles), pool_members=self.pool_members)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -377,10 +368,7 @@ class GpSamplesSettings(GpRepetitions, ActiveSettings):
 # Running one repetition of one pipeline, and measuring every model on the way.
 
 
-SAFE, UNSAFE = (
-    "safe",
-    "unsafe",
-)  # test rows, judged separately: the published errors are those of the safe ones
+SAFE, UNSAFE = ("safe", "unsafe")  # test rows, judged separately: the published errors are those of the safe ones
 
 
 MODELS = {"main": "outputs", "safety": "safety"}
@@ -490,10 +478,7 @@ def measure(step: Step, repetition: Repetition, delta: float) -> dict[str, float
 
 def _precisions(marked: BoolArray, repetition: Repetition) -> dict[str, float]:
     pool, limit = repetition.pool, repetition.limit
-    found = {
-        "marked_safe": float(marked.mean()),
-        "precision_noisy": safety_precision(marked, limit.holds(pool.z)),
-    }
+    found = {"marked_safe": float(marked.mean()), "precision_noisy": safety_precision(marked, limit.holds(pool.z))}
     if pool.h is not None:
         found["precision_true"] = safety_precision(marked, limit.holds(pool.h))
     return found
@@ -535,9 +520,7 @@ def _log_density(monitors: Mapping[str, Judgement], name: str) -> float:
     return float("nan") if values is None else float(values.mean())
 
 
-def state_of(
-    step: Step, steps: list[Step], repetition: Repetition, pipeline: Pipeline, delta: float
-) -> Arrays:
+def state_of(step: Step, steps: list[Step], repetition: Repetition, pipeline: Pipeline, delta: float) -> Arrays:
     """Return the models at the test grid, the data they know, and the query they ask for."""
     variance = on_all_rows(step.monitors, repetition.test_safe, "variance")
     row, p = np.nonzero(repetition.start_outputs)
@@ -562,9 +545,7 @@ def state_of(
         allowed = _safe_pairs(step, steps, repetition, delta)
         if allowed.any():  # else it is the safest one
             largest = state["entropy"][allowed].max()
-            state["query_at_maximum"] = np.isclose(
-                state["entropy"][step.row, step.p], largest, rtol=0.0, atol=1e-9
-            )
+            state["query_at_maximum"] = np.isclose(state["entropy"][step.row, step.p], largest, rtol=0.0, atol=1e-9)
     return {f"state_{name}": value for name, value in state.items()}
 
 

@@ -91,9 +91,7 @@ def summarise(report: Report[GpSamplesSettings]) -> list[Statistic]:
         return found
     report_curves(report, curves, "gp_samples", WHAT)
     heading = f"{settings.outputs} outputs drawn from a GP: safe test rows, noisy targets"
-    draw_curves(
-        report, curves, "gp_samples_curves", heading, errors("output units"), thresholds=settings.thresholds
-    )
+    draw_curves(report, curves, "gp_samples_curves", heading, errors("output units"), thresholds=settings.thresholds)
     draw_safety(report, curves, "gp_samples_safety", "draws from a multi-output GP: safety")
     return [*found, *gp_statistics(curves, settings.points(curves.last), settings.thresholds)]
 

@@ -9,15 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 
 from gpsuite.arrays import FloatArray
-from gpsuite.experiments.active_learning.curves import (
-    AL,
-    VALUE,
-    Curves,
-    draw_curves,
-    errors,
-    extreme,
-    wilcoxon_claim,
-)
+from gpsuite.experiments.active_learning.curves import AL, VALUE, Curves, draw_curves, errors, extreme, wilcoxon_claim
 from gpsuite.experiments.active_learning.exploration import (
     KERNELS,
     GpRepetitions,
@@ -188,9 +180,7 @@ def ablation_statistics(
         found.append(claim("share_partial_most_efficient", cells))
     if unequal:
         shares = {which: [mean(output) for output in query_shares(each).T] for which, each in unequal.items()}
-        shown = ", ".join(
-            f"{which} {max(one.value, other.value):.2f}" for which, (one, other) in shares.items()
-        )
+        shown = ", ".join(f"{which} {max(one.value, other.value):.2f}" for which, (one, other) in shares.items())
         outputs = [output for both in shares.values() for output in both]
         found.append(extreme("max_query_share_of_one_output", outputs, max, shown))
     return found

@@ -73,9 +73,7 @@ def _draw_curves(report: Report[PlanSettings], record: Record, data: Dataset) ->
         *panels, last = drawing.axes
         for p, (ax, name) in enumerate(zip(panels, outputs, strict=True)):
             mean, sd = frame[f"mean {name}"].to_numpy(), frame[f"sd {name}"].to_numpy()
-            ax.fill_between(
-                x, mean - 2 * sd, mean + 2 * sd, color=MODEL, alpha=0.2, lw=0, label="2 sd, without noise"
-            )
+            ax.fill_between(x, mean - 2 * sd, mean + 2 * sd, color=MODEL, alpha=0.2, lw=0, label="2 sd, without noise")
             ax.plot(x, mean, color=MODEL, label="prediction")
             ax.plot(data.X[:, 0], data.y[:, p], "k.", label="measured")
             ax.set_ylabel(name)
@@ -92,12 +90,7 @@ def _draw_curves(report: Report[PlanSettings], record: Record, data: Dataset) ->
 
 
 def _draw_probability(
-    ax: Axes,
-    x: npt.NDArray[Any],
-    probability: npt.NDArray[Any],
-    safe: npt.NDArray[Any],
-    data: Dataset,
-    delta: float,
+    ax: Axes, x: npt.NDArray[Any], probability: npt.NDArray[Any], safe: npt.NDArray[Any], data: Dataset, delta: float
 ) -> None:
     ax.plot(x, probability, color=SAFE, label="probability of being safe")
     ax.fill_between(x, 0.0, 1.0, where=safe, color=SAFE, alpha=0.12, lw=0, label="may be proposed")
@@ -203,15 +196,7 @@ UNITS = (
 )
 
 
-OWN_COLUMNS = (
-    "order",
-    "candidate",
-    "measure",
-    "entropy",
-    "probability_safe",
-    "expected value",
-    "expected sd",
-)
+OWN_COLUMNS = ("order", "candidate", "measure", "entropy", "probability_safe", "expected value", "expected sd")
 
 
 def proposal_table(record: Record, data: Dataset) -> pd.DataFrame:
@@ -268,10 +253,7 @@ def safe_text(record: Record, data: Dataset, settings: PlanSettings) -> str:
     beyond = record.number("beyond_step")
     verb = "is" if beyond == 1 else "are"
     farther = f"; {beyond:g} more {verb} too far from what was measured to be proposed yet" if beyond else ""
-    count, judged = (
-        int(record.number("candidates")),
-        int(np.isfinite(record.arrays["probability_safe"]).sum()),
-    )
+    count, judged = (int(record.number("candidates")), int(np.isfinite(record.arrays["probability_safe"]).sum()))
     of = f"{count} candidates" if judged == count else f"{judged} judged of {count} candidates"
     return (
         f"{column.name}, without its noise, is {sign} {column.limit:.15g} with probability above {sure} at "
@@ -308,11 +290,7 @@ def run(task: Task[PlanTask], shared: SharedWork) -> Outcome:
         metrics,
         status=found.status,
         reason=found.reason if found.status != "done" else "",
-        arrays={
-            **arrays,
-            **_arrays(found),
-            ABOUT: about(data, task.params, task.label),
-        },
+        arrays={**arrays, **_arrays(found), ABOUT: about(data, task.params, task.label)},
         headline=f"{counted(len(found.proposals), 'proposal')}, "
         f"{found.n_safe} of {metrics['candidates']} candidates safe",
     )
@@ -361,9 +339,7 @@ EXPERIMENTS.register("active_learning/plan")(
         run,
         summarise,
         dataset_tasks=("measurements",),
-        published=only_arrays(
-            "row", "output", "p*", "mean", "sd", "entropy", "safe"
-        ),  # not the state: it holds data
+        published=only_arrays("row", "output", "p*", "mean", "sd", "entropy", "safe"),  # not the state: it holds data
         model_keys=(),
     )
 )

@@ -193,9 +193,7 @@ def find_start(results_dir: Path, dataset: PreparedDataset, params: PlannerParam
     if known:
         best = max(known, key=lambda plan: (plan.planner.n_values, plan.key))
         new = table.n_values - best.planner.n_values
-        return _start(
-            [best], f"{table.n_values} values, continues an earlier plan, {new} of them new{unread}"
-        )
+        return _start([best], f"{table.n_values} values, continues an earlier plan, {new} of them new{unread}")
     if earlier:
         nearest = min(earlier, key=lambda plan: (lost[plan.key], plan.key))
         told = f"starts cold: {lost[nearest.key]} of the {nearest.planner.n_values} values of an earlier plan"
@@ -245,9 +243,7 @@ def _differing(entry: Mapping[str, Any], asked: Mapping[str, Any]) -> tuple[str,
     columns = [each.get("columns", []) for each in (theirs, asked)]
     if columns[0] != columns[1]:
         # inputs and outputs are lists of names
-        ordered = [
-            [sorted(map(str, part)) if isinstance(part, list) else part for part in each] for each in columns
-        ]
+        ordered = [[sorted(map(str, part)) if isinstance(part, list) else part for part in each] for each in columns]
         return ("order of columns",) if ordered[0] == ordered[1] else ()
     return tuple(name for name, value in asked.items() if theirs.get(name) != value)
 
@@ -266,9 +262,7 @@ def _start(plans: Sequence[_Earlier], told: str) -> Start:
     return Start(base64.b64encode(buffer.getvalue()).decode(), plans[0].key, told)
 
 
-def _earlier_plans(
-    results_dir: Path, data: Dataset, params: PlannerParams
-) -> tuple[list[_Earlier], str, str]:
+def _earlier_plans(results_dir: Path, data: Dataset, params: PlannerParams) -> tuple[list[_Earlier], str, str]:
     """Return the plans of the same columns, limit and posterior settings, and what is said of those that are left.
 
     Each record is returned once. Said are what the nearest other plan was asked otherwise, and which files cannot be

@@ -283,9 +283,7 @@ def gp_repetition(data: GpData, queries: str) -> Repetition:
 def drawn_samples(samples: Samples) -> GpSamples:
     """Return all draws; the tasks of one worker share them."""
     n_latent = max(1, samples.n_outputs - 1)
-    sizes = Sizes(
-        samples.draws, samples.n_train, samples.n_test, n_outputs=samples.n_outputs, n_latent=n_latent
-    )
+    sizes = Sizes(samples.draws, samples.n_train, samples.n_test, n_outputs=samples.n_outputs, n_latent=n_latent)
     rng = np.random.default_rng(samples.seed)
     return gp_samples(rng, sizes, kernel=GP_KERNELS[samples.form], process=samples.process)
 

@@ -96,9 +96,7 @@ def _longest(curves: Curves, method: str) -> int:
     return max(len(run.arrays[MEASURE]) for run in curves.runs[method].values())
 
 
-def _repetitions(
-    curves: Curves, method: str, counted: int, inference: str
-) -> Iterator[dict[str, str | int | float]]:
+def _repetitions(curves: Curves, method: str, counted: int, inference: str) -> Iterator[dict[str, str | int | float]]:
     for repetition, run in curves.runs[method].items():
         safe = run.arrays[MEASURE][:counted]
         unsafe = int(np.count_nonzero(safe == 0.0))
@@ -170,9 +168,7 @@ def draw_state(report: Report[ToySettings], records: Mapping[str, Record]) -> No
     form, delta = choice(report.settings.form, STEEPNESS), report.settings.delta
     n_sum = len(next(iter(records.values())).arrays["state_measured_y"])
     size = (max(7.0, 3.7 * len(records) + 0.6), 8.2)
-    with report.figure(
-        "toy_state", rows=3, columns=len(records), size=size, sharex=True, sharey="row"
-    ) as drawing:
+    with report.figure("toy_state", rows=3, columns=len(records), size=size, sharex=True, sharey="row") as drawing:
         for (outputs, entropy, safety), (method, record) in zip(drawing.grid.T, records.items(), strict=True):
             state = state_arrays(record)
             _draw_outputs(outputs, state, form)
@@ -200,9 +196,7 @@ def _training(record: Record) -> str:
 def state_arrays(record: Record) -> dict[str, Any]:
     """Return a record's arrays of the state, by their names without `state_`."""
     prefix = "state_"
-    return {
-        name.removeprefix(prefix): value for name, value in record.arrays.items() if name.startswith(prefix)
-    }
+    return {name.removeprefix(prefix): value for name, value in record.arrays.items() if name.startswith(prefix)}
 
 
 def _draw_outputs(ax: Axes, state: Mapping[str, Any], form: Form) -> None:
@@ -249,9 +243,7 @@ def _draw_safety(ax: Axes, state: Mapping[str, Any], delta: float) -> None:
 def _mark_query(ax: Axes, state: Mapping[str, Any]) -> None:
     p = int(state["query_p"])
     colour = COLOURS[p] if p >= 0 else "k"
-    ax.axvline(
-        float(state["query_x"][0]), color=colour, lw=1.0, ls=(0, (4, 2)), label="next query (output's colour)"
-    )
+    ax.axvline(float(state["query_x"][0]), color=colour, lw=1.0, ls=(0, (4, 2)), label="next query (output's colour)")
 
 
 def state_frame(records: Mapping[str, Record]) -> pd.DataFrame:
@@ -290,9 +282,7 @@ def summarise(report: Report[ToySettings]) -> list[Statistic]:
 
 def _draw_state(report: Report[ToySettings], curves: Curves) -> None:
     """Draw the state of every pipeline's models in the first repetition that all of them have."""
-    kept = {
-        method: [r for r in runs.values() if "state_x" in r.arrays] for method, runs in curves.runs.items()
-    }
+    kept = {method: [r for r in runs.values() if "state_x" in r.arrays] for method, runs in curves.runs.items()}
     shared = set.intersection(*({int(r.axes["repetition"]) for r in found} for found in kept.values()))
     if shared:
         draw_state(report, {method: curves.runs[method][min(shared)] for method in curves.methods})

@@ -147,9 +147,7 @@ def _draw_differences(report: Report[object], frame: pd.DataFrame) -> None:
             ax.set_xlabel(N_LABEL)
             ax.locator_params(axis="x", integer=True)
         runs = int(frame["n"].max())
-        drawing.fig.suptitle(
-            f"sine and sigmoid: HMC and SMC in the\nsame {runs} repetitions, mean and 95 % interval"
-        )
+        drawing.fig.suptitle(f"sine and sigmoid: HMC and SMC in the\nsame {runs} repetitions, mean and 95 % interval")
         drawing.data = frame
 
 
@@ -240,9 +238,7 @@ def state_statistics(curves: Curves, n_sum: int) -> list[Statistic]:
 def acceptance_statistics(hmc: Curves) -> list[Statistic]:
     """Return the acceptance rate of the paper's HMC, and whether each pipeline's lies in the stated range."""
     rates = {
-        method: np.array(
-            [float(np.mean(run.arrays["outputs_acceptance"])) for run in hmc.runs[method].values()]
-        )
+        method: np.array([float(np.mean(run.arrays["outputs_acceptance"])) for run in hmc.runs[method].values()])
         for method in hmc.methods
         if hmc.has(method, "outputs_acceptance")
     }
@@ -285,9 +281,7 @@ def bayes_statistics(inferences: Mapping[str, Curves], points: Sequence[int]) ->
                 except KeyError:
                     continue
                 pairs.append((sign * a, sign * b))
-                shown.append(
-                    f"{kind} {metric.split('_')[0]} at {n_sum}: {a.mean():.3f} against {b.mean():.3f}"
-                )
+                shown.append(f"{kind} {metric.split('_')[0]} at {n_sum}: {a.mean():.3f} against {b.mean():.3f}")
     if not pairs:
         return []
     note = "; ".join((f"full Bayes by {kinds[0]}", *shown))
@@ -359,10 +353,7 @@ def _draw_kinds(report: Report[ToySettings], kinds: Mapping[str, Curves], title:
     titles = {kind: f"{KINDS[kind]}, {len(joined.runs[kind])} repetitions" for kind in kinds}
     styles = {kind: inference_style(kind) for kind in kinds}
     heading = f"sine and sigmoid: {title} by kind of inference"
-    metrics = {
-        "rmse": "RMSE (output units)",
-        "precision_noisy": "precision of the safety model\n(by measured z)",
-    }
+    metrics = {"rmse": "RMSE (output units)", "precision_noisy": "precision of the safety model\n(by measured z)"}
     draw_curves(report, joined, "toy_kinds_of_inference", heading, metrics, titles=titles, styles=styles)
 
 

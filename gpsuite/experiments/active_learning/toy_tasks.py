@@ -38,8 +38,7 @@ SECONDS = 0.045  # of one iteration
 
 
 factor_of_priors = Rule(
-    lambda factor: 0 < factor < math.inf and factor != 1.0,
-    "must be above 0, and not 1: that is the published prior",
+    lambda factor: 0 < factor < math.inf and factor != 1.0, "must be above 0, and not 1: that is the published prior"
 )
 
 
@@ -139,9 +138,7 @@ class Parts:
 
         main = curves(PARTS.main)
         kinds = dict.fromkeys(str(r.axes["inference"]) for r in records if r.axes["part"] == PARTS.inference)
-        factors = dict.fromkeys(
-            float(r.axes["prior_factor"]) for r in records if r.axes["part"] == PARTS.prior
-        )
+        factors = dict.fromkeys(float(r.axes["prior_factor"]) for r in records if r.axes["part"] == PARTS.prior)
         inferences = {inference: main} | {kind: curves(PARTS.inference, inference=kind) for kind in kinds}
         priors = {1.0: main} | {factor: curves(PARTS.prior, prior_factor=factor) for factor in factors}
         parts = (PARTS.main, PARTS.inference, PARTS.hmc, PARTS.prior)
@@ -253,9 +250,7 @@ def identity_error(rng: np.random.Generator, n_outputs: int) -> float:
     for p in range(n_outputs):
         own = observations.p == p
         part = Observations(observations.X[own], np.zeros(own.sum(), dtype=np.int64), observations.y[own])
-        each = Parameters(
-            values.variance[:, [p]], values.lengthscale[:, [p]], values.noise[:, [p]], np.ones((1, 1, 1))
-        )
+        each = Parameters(values.variance[:, [p]], values.lengthscale[:, [p]], values.noise[:, [p]], np.ones((1, 1, 1)))
         alone = _predict(single, single.unconstrain(each), part, X)
         for all_outputs, one in zip(together, alone, strict=True):
             errors.append(np.abs(all_outputs[:, p] - one[:, 0]).max() / np.abs(one).max())
@@ -277,9 +272,7 @@ def likelihood_seconds(rng: np.random.Generator, size: int, n_outputs: int, mixi
 
 def _observations(rng: np.random.Generator, size: int, n_outputs: int) -> Observations:
     X = rng.uniform(-2.0, 2.0, (size, 1))
-    return Observations(
-        X, np.arange(size) % n_outputs, np.sin(3.0 * X[:, 0]) + 0.3 * rng.standard_normal(size)
-    )
+    return Observations(X, np.arange(size) % n_outputs, np.sin(3.0 * X[:, 0]) + 0.3 * rng.standard_normal(size))
 
 
 def _predict(

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from gpsuite.experiments.base import EXPERIMENTS, Experiment, only_arrays
 from gpsuite.experiments.guarantee import plan, run, summary, tasks
-from gpsuite.experiments.guarantee.tasks import (
-    BoundedTask,
-    ClassRowsTask,
-    JudgedClassesTask,
-    JudgedTask,
-    RowsTask,
-)
+from gpsuite.experiments.guarantee.tasks import BoundedTask, ClassRowsTask, JudgedClassesTask, JudgedTask, RowsTask
 from gpsuite.experiments.perturbation.region import run as run_region
 from gpsuite.experiments.perturbation.region_problem import RegionTask
 

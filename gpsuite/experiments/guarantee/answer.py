@@ -105,9 +105,7 @@ def tell(report: Report[GuaranteeSettings], said: Sequence[str], checks: Sequenc
     report.answer.append(f"predictions.csv, answer.md, page.html and the model are in {report.folder};")
     report.answer.append(f"gpsuite predict {shlex.quote(str(report.folder))} NEW.csv predicts further rows")
     if checks:
-        report.table(
-            assumption_table(checks), "assumptions", "What the guarantees assume, and what the data say"
-        )
+        report.table(assumption_table(checks), "assumptions", "What the guarantees assume, and what the data say")
     write_answer(report.folder, f"{report.request.require_dataset().shown_name}, answered", report.answer)
     violated = sum(check.verdict == VIOLATED for check in checks)
     return [Statistic("violated", violated, n=len(checks) or None)]

@@ -99,9 +99,7 @@ def order_pattern(residuals: FloatArray, rng: np.random.Generator) -> float:
     return _permutation_p(centred, lambda values: float(values[:-1] @ values[1:]), rng)
 
 
-def input_pattern(
-    X: FloatArray, residuals: FloatArray, rng: np.random.Generator, neighbours: int = 5
-) -> float:
+def input_pattern(X: FloatArray, residuals: FloatArray, rng: np.random.Generator, neighbours: int = 5) -> float:
     """Return the p-value that residuals [N] have no correlation with those of the rows of nearest inputs [N, D]."""
     if len(X) > MOST_ROWS:
         chosen = rng.choice(len(X), MOST_ROWS, replace=False)
@@ -140,9 +138,7 @@ def coverage_p(inside: int, count: int, coverage: float) -> float:
     return float(binom.cdf(inside, count, coverage))
 
 
-def _permutation_p(
-    values: FloatArray, statistic: Callable[[FloatArray], float], rng: np.random.Generator
-) -> float:
+def _permutation_p(values: FloatArray, statistic: Callable[[FloatArray], float], rng: np.random.Generator) -> float:
     """Return the one-sided p-value of a statistic under random orders of the values."""
     observed = statistic(values)
     reached = sum(statistic(rng.permutation(values)) >= observed for _ in range(PERMUTATIONS))
@@ -235,9 +231,7 @@ def row_checks(
             f"correlation of residuals with the next row's, p = {order_p:.2g}",
             order_p < LEVEL,
         ),
-        Check(
-            "new rows come from the same distribution", samples, "cannot be seen from the table", UNCHECKED
-        ),
+        Check("new rows come from the same distribution", samples, "cannot be seen from the table", UNCHECKED),
     ]
 
 
@@ -272,8 +266,7 @@ def band_checks(bands: Sequence[Record], excluded: int) -> list[Check]:
     found = []
     if len(bands) == 2:
         first, second = (
-            (each.arrays[f"pointwise_lower_{excluded}"], each.arrays[f"pointwise_upper_{excluded}"])
-            for each in bands
+            (each.arrays[f"pointwise_lower_{excluded}"], each.arrays[f"pointwise_upper_{excluded}"]) for each in bands
         )
         apart = int(np.count_nonzero((first[0] > second[1]) | (second[0] > first[1])))
         found.append(

@@ -74,9 +74,7 @@ def check_classes(dataset: PreparedDataset, learning: Learning) -> None:
             raise few_different(dataset.name, data.groups) from error
         counts = np.unique(data.y[:, 0], return_counts=True)[1]
         rare = names[int(np.argmin(counts))]
-        fault = (
-            f"{counts.min()} of {len(data.y)} rows are of class {rare}: too few to learn it and to judge it"
-        )
+        fault = f"{counts.min()} of {len(data.y)} rows are of class {rare}: too few to learn it and to judge it"
         more = ", take more rows (most_rows=)" if len(data.y) > params.train_rows else ""
         advice = f"add rows of it{more}, or leave its rows out of the file"
         raise UserError(f"dataset.target: {fault}\n{advice}", key="dataset.target") from error
@@ -113,9 +111,7 @@ def class_probabilities(model: Classifier, scaled: FloatArray) -> FloatArray:
     return classes_of(model).probabilities(scaled)
 
 
-def proved_safe(
-    model: Classifier, scaled: FloatArray, tolerances: Sequence[float], searches: Searches
-) -> int:
+def proved_safe(model: Classifier, scaled: FloatArray, tolerances: Sequence[float], searches: Searches) -> int:
     """Return up to how many of the increasing tolerances [K] the class at a scaled point [D] provably stays.
 
     Levels of categories stay. Not where the cubature of more than two classes states its error but does not prove it:

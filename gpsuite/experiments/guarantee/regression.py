@@ -263,18 +263,10 @@ def _rounding(models: LeaveOneOut, target: Standardiser) -> float:
     """
     sizes = np.abs(models.alpha).sum() + np.abs(models.changes).sum(axis=0).max(initial=0.0)
     offset = 4.0 * abs(float(target.mean[0] / target.scale[0]))
-    return float(
-        4.0 * np.finfo(float).eps * ((len(models.X) + 50) * (1.0 + models.variance * sizes) + offset)
-    )
+    return float(4.0 * np.finfo(float).eps * ((len(models.X) + 50) * (1.0 + models.variance * sizes) + offset))
 
 
-def _fit(
-    dataset: PreparedDataset,
-    learning: Learning,
-    scales: Scales,
-    rows: IntArray,
-    shared: SharedWork,
-) -> Fitted:
+def _fit(dataset: PreparedDataset, learning: Learning, scales: Scales, rows: IntArray, shared: SharedWork) -> Fitted:
     data, inputs, target = load(dataset), scales.inputs, scales.target
     X, y = inputs.transform(data.X[rows]), target.transform(data.y[rows, :1])[:, 0]
     width = learning.goal / float(target.scale[0]) if learning.own else learning.goal
@@ -314,9 +306,7 @@ def mean_bounds(fitted: Fitted, learning: Learning, widths: FloatArray, copies: 
     The union bound over the errors is paid as `n_settings`; `bound_bayes` bounds the posterior mean's share.
     """
     return [
-        certify_posterior(
-            fitted.posterior, BandLoss(float(width)), learning.delta, PAPER_GRID, len(widths), copies
-        )
+        certify_posterior(fitted.posterior, BandLoss(float(width)), learning.delta, PAPER_GRID, len(widths), copies)
         for width in widths
     ]
 
@@ -347,9 +337,7 @@ def latent_posterior(posterior: FullGPPosterior) -> LatentPosterior:
     prior = posterior.hyperparameters
     lengthscales = np.broadcast_to(np.array(prior.lengthscales), (inputs,)).copy()
     root = np.tril(np.linalg.inv(posterior.factor))
-    return LatentPosterior(
-        posterior.X, KERNEL, prior.variance, lengthscales, posterior.alpha, root, -np.ones(n), 1.0
-    )
+    return LatentPosterior(posterior.X, KERNEL, prior.variance, lengthscales, posterior.alpha, root, -np.ones(n), 1.0)
 
 
 def proved_ranges(

@@ -36,13 +36,7 @@ from gpsuite.experiments.guarantee.regression import (
     proved_ranges,
 )
 from gpsuite.experiments.guarantee.saved import SavedClassifier, SavedRegression, packed
-from gpsuite.experiments.guarantee.tasks import (
-    BoundedTask,
-    ClassRowsTask,
-    JudgedClassesTask,
-    JudgedTask,
-    RowsTask,
-)
+from gpsuite.experiments.guarantee.tasks import BoundedTask, ClassRowsTask, JudgedClassesTask, JudgedTask, RowsTask
 from gpsuite.experiments.robustness.classifiers import Classifier, numbers_of, unconverged_is_diverged
 from gpsuite.methods.pac_bayes.evaluation import cautious_upper_bound
 from gpsuite.seeds import stream
@@ -185,11 +179,7 @@ def run_judged_classes(task: Task[JudgedClassesTask], shared: SharedWork) -> Out
 
 
 def _certified(
-    model: Classifier,
-    params: JudgedClassesTask,
-    right: BoolArray,
-    groups: IntArray | None,
-    searches: Searches,
+    model: Classifier, params: JudgedClassesTask, right: BoolArray, groups: IntArray | None, searches: Searches
 ) -> tuple[Metrics, dict[str, FloatArray]]:
     """Return what was searched, and the arrays of the share that provably stays right.
 
@@ -237,8 +227,7 @@ def run_class_rows(task: Task[ClassRowsTask], shared: SharedWork) -> Outcome:
         "probabilities": found.probabilities,
         "outside": found.outside,
         "ranges": probability_ranges(model, chosen, params.tolerances, searches, params.tolerance),
-        "effects": input_effects(model, chosen, searches, params.tolerance)
-        + level_effects(model, data, chosen),
+        "effects": input_effects(model, chosen, searches, params.tolerance) + level_effects(model, data, chosen),
         "examples": examples if rows is None else np.empty(0, dtype=np.int64),
         **packed(saved),
     }

@@ -138,16 +138,9 @@ class Predictions:
         """Return the columns of a table, by name."""
         pairs = {"gp": self.gp, "conformal": self.conformal, "jackknife": self.jackknife}
         ends = {
-            f"{name}_{end}": pair[:, place]
-            for name, pair in pairs.items()
-            for place, end in enumerate(("low", "high"))
+            f"{name}_{end}": pair[:, place] for name, pair in pairs.items() for place, end in enumerate(("low", "high"))
         }
-        return {
-            "prediction": self.prediction,
-            "prediction_judged": self.judged,
-            **ends,
-            "outside": self.outside,
-        }
+        return {"prediction": self.prediction, "prediction_judged": self.judged, **ends, "outside": self.outside}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -504,7 +497,4 @@ def _plain(value: Any) -> Any:
 
 def _description(saved: Saved) -> dict[str, Any]:
     values = {each.name: getattr(saved, each.name) for each in fields(saved) if each.name != "arrays"}
-    return {
-        "task": saved.task,
-        **{name: _plain(value) for name, value in values.items()},
-    }
+    return {"task": saved.task, **{name: _plain(value) for name, value in values.items()}}

@@ -128,9 +128,7 @@ def _summarise_regression(report: Report[GuaranteeSettings]) -> list[Statistic]:
     if {"bounded", "judged"} <= parts.keys():
         curve = curve_table(parts["bounded"], parts["judged"])
         report.table(
-            curve,
-            "guarantee",
-            f"{report.request.require_dataset().shown_name}: bounds on the share of larger errors",
+            curve, "guarantee", f"{report.request.require_dataset().shown_name}: bounds on the share of larger errors"
         )
         draw_bounds(report, curve)
     if bands:
@@ -237,9 +235,7 @@ def probability_sentences(record: Record, data: Dataset, tolerances: Sequence[fl
         lows = record.arrays["ranges"][:, place, 0]
         proved = lows[lows >= 0.001]  # false for NaN
         vain = int(np.count_nonzero(lows < 0.001))
-        why = " and ".join(
-            [f"the bound of {vain} is 0"] * (vain > 0) + [unknown] * (len(proved) + vain < len(lows))
-        )
+        why = " and ".join([f"the bound of {vain} is 0"] * (vain > 0) + [unknown] * (len(proved) + vain < len(lows)))
         change = f"if {off_by(data, tolerance)}"
         many = f"of the {len(lows)} {bounded_rows(record)}"
         if not len(proved):
@@ -309,9 +305,7 @@ def _draw_certified(report: Report[GuaranteeSettings], record: Record) -> None:
     with report.figure("certified", size=(6.0, 4.2)) as drawing:
         ax = drawing.ax
         ax.plot(frame["tolerances"], frame["certified"], "o--", color=BLUE, label="share of the test rows")
-        ax.plot(
-            frame["tolerances"], frame["certified_bounds"], "s-", color=VERMILION, label="proved for new rows"
-        )
+        ax.plot(frame["tolerances"], frame["certified_bounds"], "s-", color=VERMILION, label="proved for new rows")
         ax.set_xlabel("each number off by up to (standard deviations)")
         ax.set_ylabel("right, and provably so")
         ax.set_ylim(0.0, 1.02)

@@ -139,9 +139,7 @@ def _tasks(request: Request[CoverageSettings]) -> Iterator[Task[CoverageTask]]:
 ROWS = (8, 12, 20, 30)
 DELTAS = (0.5, 0.1, 0.01)
 NOISE_DELTA = 0.5  # at which the GP that fits noise is certified
-PRIOR = Hyperparameters(
-    1.0, (0.1,), 0.1
-)  # fits noise: without the KL its bound holds in 1 to 5 % of the data sets
+PRIOR = Hyperparameters(1.0, (0.1,), 0.1)  # fits noise: without the KL its bound holds in 1 to 5 % of the data sets
 
 
 EPSILON, HALF_WIDTH = 1.0, 2.0  # of the loss, and of the inputs' uniform distribution
@@ -245,9 +243,7 @@ def least_share(n: int, delta: float) -> float:
     return float(np.max(binary_kl(np.arange(n) / n, exact)) / c)
 
 
-def fitted_noise(
-    n: int, simulations: int, rng: np.random.Generator
-) -> list[tuple[float, float, float, float, float]]:
+def fitted_noise(n: int, simulations: int, rng: np.random.Generator) -> list[tuple[float, float, float, float, float]]:
     """Return bound, bound without the KL, training risk, true risk and KL of a GP that fits noise, per data set."""
     nodes, weights = roots_legendre(POWER_NODES)
     grid, loss = HALF_WIDTH * nodes[:, None], BandLoss(EPSILON)
@@ -275,12 +271,7 @@ def power_table(records: Sequence[Record]) -> pd.DataFrame:
             failure = record.number(f"failure_{delta:g}")
             lines.append(
                 {
-                    **{
-                        "setting": "prior = posterior, exact",
-                        "rows": n,
-                        "delta": delta,
-                        "promised": 1.0 - delta,
-                    },
+                    **{"setting": "prior = posterior, exact", "rows": n, "delta": delta, "promised": 1.0 - delta},
                     **{"share": 1.0 - failure, "detects": record.number(f"share_{delta:g}")},
                     "contradicted": not failure <= delta + _ROUNDING,
                 }
@@ -289,12 +280,7 @@ def power_table(records: Sequence[Record]) -> pd.DataFrame:
         chance = binomial_p(held, count, 1.0 - NOISE_DELTA, "less")
         lines.append(
             {
-                **{
-                    "setting": "GP that fits noise",
-                    "rows": n,
-                    "delta": NOISE_DELTA,
-                    "promised": 1.0 - NOISE_DELTA,
-                },
+                **{"setting": "GP that fits noise", "rows": n, "delta": NOISE_DELTA, "promised": 1.0 - NOISE_DELTA},
                 **{"share": held / count, "detects": record.number("share_kl")},
                 **{"contradicted": chance < LEVEL, "without_kl": record.number("held_without_kl") / count},
                 "count": count,
@@ -393,9 +379,7 @@ def draw(report: Report[CoverageSettings], points: pd.DataFrame) -> None:
     """Draw each data set's bound against its true risk, one panel per method; the bound holds above the diagonal."""
     delta, edge = report.settings.deltas[0], 1.05 * float(max(points["bound"].max(), points["risk"].max()))
     size = (4.2 * len(report.titles), 4.8)
-    with report.figure(
-        "coverage", columns=len(report.titles), size=size, sharey=True, sharex=True
-    ) as drawing:
+    with report.figure("coverage", columns=len(report.titles), size=size, sharey=True, sharex=True) as drawing:
         for ax, (name, title) in zip(drawing.axes, report.titles.items(), strict=True):
             part = points[points["method"] == name]
             held = int((part["bound"] >= part["risk"]).sum())
@@ -428,8 +412,7 @@ def summarise(report: Report[CoverageSettings]) -> list[Statistic]:
     }
     data = f"y = sin(2x) + N(0, {settings.noise_scale:g}²), {settings.rows} rows"
     caption = (
-        f"{data}, ε = {settings.epsilon:g}; {CLOPPER_PEARSON}. Bounds this loose hold even without their KL: "
-        f"{POWER}"
+        f"{data}, ε = {settings.epsilon:g}; {CLOPPER_PEARSON}. Bounds this loose hold even without their KL: {POWER}"
     )
     shown = table.assign(method=table["method"].map(titles))
     report.table(shown, "coverage", caption, labels)

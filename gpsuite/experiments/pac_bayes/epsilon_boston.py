@@ -123,10 +123,7 @@ def _underfits(goal: Paired) -> bool:
     """Whether kl-PAC-GP has higher risks, MSE and noise, and a lower KL, than the full GP on average."""
     higher = ("gibbs_risk_train", "gibbs_risk_test", "mse_test", "noise_variance")
     means = {name: [one.mean() for one in goal.pair(name, KL, FULL_GP)] for name in (*higher, "kl_over_n")}
-    return (
-        all(means[name][0] > means[name][1] for name in higher)
-        and means["kl_over_n"][0] < means["kl_over_n"][1]
-    )
+    return all(means[name][0] > means[name][1] for name in higher) and means["kl_over_n"][0] < means["kl_over_n"][1]
 
 
 def _kl_preferable(goal: Paired) -> bool:
@@ -227,9 +224,7 @@ EXPERIMENTS.register("pac_bayes/epsilon_boston")(
         method_traits=(RISK_BOUND, FULL),
         model_keys=("ard",),
         parts=("repetitions",),
-        published=only_arrays(
-            "lengthscales"
-        ),  # all that is drawn; the other arrays are the model, for a certificate
+        published=only_arrays("lengthscales"),  # all that is drawn; the other arrays are the model, for a certificate
         agreement=AGREEMENT,
     )
 )

@@ -28,25 +28,12 @@ from gpsuite.experiments.base import (
 )
 from gpsuite.experiments.pac_bayes.certificates import stored_certificate
 from gpsuite.experiments.pac_bayes.methods import LIKELIHOOD, PUBLISHED, FitSize, risk_method, sparse_options
-from gpsuite.experiments.pac_bayes.tasks import (
-    LEAST_TRAINING_ROWS,
-    FitTask,
-    Goal,
-    SplitSettings,
-    TrainingTask,
-    loss_of,
-)
+from gpsuite.experiments.pac_bayes.tasks import LEAST_TRAINING_ROWS, FitTask, Goal, SplitSettings, TrainingTask, loss_of
 from gpsuite.experiments.pac_bayes.training import Trained, Training
 from gpsuite.experiments.tasks import take
 from gpsuite.methods.pac_bayes.bounds import PAPER_GRID, binomial_upper_bound, mean_loss_upper_bound
 from gpsuite.methods.pac_bayes.cost import Cost
-from gpsuite.methods.pac_bayes.evaluation import (
-    ALL_DIFFERENT,
-    Copies,
-    Evaluation,
-    FewDifferentError,
-    evaluate,
-)
+from gpsuite.methods.pac_bayes.evaluation import ALL_DIFFERENT, Copies, Evaluation, FewDifferentError, evaluate
 from gpsuite.methods.pac_bayes.losses import Loss
 from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior
 from gpsuite.seeds import derived_seed
@@ -82,9 +69,7 @@ def paired_p(smaller: FloatArray, larger: FloatArray) -> float:
 # Tasks of fits on splits of a dataset: what is trained, on what, at which cost.
 
 
-AGREEMENT = (
-    1e-2  # long searches over objectives with flat directions: hyperparameters differ more than bounds
-)
+AGREEMENT = 1e-2  # long searches over objectives with flat directions: hyperparameters differ more than bounds
 
 
 KERNELS = {False: "se", True: "se_ard"}  # by whether every input has its own lengthscale
@@ -133,9 +118,7 @@ def fit_tasks(request: Request[SplitSettings], goals: Sequence[Goal]) -> list[Ta
     """
     dataset, ard = request.require_dataset(), request.model.ard
     fits = [
-        Fit(name, options, dataset, ard, goal, goal.axes)
-        for name, options in request.methods.items()
-        for goal in goals
+        Fit(name, options, dataset, ard, goal, goal.axes) for name, options in request.methods.items() for goal in goals
     ]
     return split_tasks(request, fits)
 
@@ -326,10 +309,7 @@ def _too_short(split: Split, params: FitTask, seconds: float, cost: Cost) -> str
     sparse = sparse_options(params.method)
     model, advice = "full GP", "take a sparse one (method=kl_pac_sgp)"
     if sparse is not None:
-        model, advice = (
-            f"sparse GP with M = {sparse.inducing}",
-            "take fewer inducing inputs (method.inducing)",
-        )
+        model, advice = (f"sparse GP with M = {sparse.inducing}", "take fewer inducing inputs (method.inducing)")
     return (
         f"budget.seconds={seconds:g} is too short: one evaluation and the certificate of a {model} with "
         f"{len(split.y)} rows take about {math.ceil(cost.least)} seconds; {advice} "
@@ -363,9 +343,7 @@ def train(work: Training[MethodOptions], loss: Loss, shared: SharedWork) -> Trai
     return method.train(work, loss)
 
 
-def _evaluate(
-    data: PreparedDataset, split: Split, params: FitTask, epsilon: float, trained: Trained
-) -> Outcome:
+def _evaluate(data: PreparedDataset, split: Split, params: FitTask, epsilon: float, trained: Trained) -> Outcome:
     rounded = PAPER_GRID.rounded(trained.hyperparameters)
     posterior = risk_method(params.method).certify(params.method, rounded, split.X, split.y, trained)
     loss, delta = loss_of(params.loss.name, epsilon), params.delta
@@ -380,9 +358,7 @@ def _evaluate(
         **_spread(trained),
     }
     for name in params.also:
-        other = evaluate(
-            posterior, split.X_test, split.y_test, loss_of(name, epsilon), delta, copies=split.copies
-        )
+        other = evaluate(posterior, split.X_test, split.y_test, loss_of(name, epsilon), delta, copies=split.copies)
         chosen = ("bound_kl", "gibbs_risk_train", "gibbs_risk_test")
         numbers |= {f"{metric}_{name}": getattr(other, metric) for metric in chosen}
     limited = trained.status == BUDGET

@@ -170,10 +170,7 @@ def _against_baselines(grid: Paired) -> Iterator[Statistic]:
     columns = range(len(grid.levels("inducing")))
     cells = list(product(columns, BASELINES))
     for risk in ("train", "test"):
-        gaps = {
-            name: grid.mean("bound_kl", name) - grid.mean(f"gibbs_risk_{risk}", name)
-            for name in (KL, *BASELINES)
-        }
+        gaps = {name: grid.mean("bound_kl", name) - grid.mean(f"gibbs_risk_{risk}", name) for name in (KL, *BASELINES)}
         factors = [float(gaps[name][k] / gaps[KL][k]) for k, name in cells]
         yield claim(
             statistic_name("share_gap_factor_above_3", risk=risk),
@@ -191,9 +188,7 @@ def _against_baselines(grid: Paired) -> Iterator[Statistic]:
     ]
     yield claim("share_bound_lowest", lowest)
     errors = ("gibbs_risk_test", "mse_test")
-    excess = {
-        (k, name): [grid.mean(e, KL)[k] / grid.mean(e, name)[k] - 1 for e in errors] for k, name in cells
-    }
+    excess = {(k, name): [grid.mean(e, KL)[k] / grid.mean(e, name)[k] - 1 for e in errors] for k, name in cells}
     largest = max(max(values) for values in excess.values())
     yield claim(
         "share_test_errors_above_baselines",
@@ -312,9 +307,7 @@ def _draw_factors(ax: Axes, factors: pd.DataFrame, printed: tuple[float, float] 
     ax.plot(factors["inducing"], factors["mean"], color=BLACK, marker="o")
     if printed:
         for value in dict.fromkeys(printed):
-            ax.plot(
-                factors["inducing"], [value] * len(factors), "o:", ms=9, mfc="none", color=LIMIT, label=PAPER
-            )
+            ax.plot(factors["inducing"], [value] * len(factors), "o:", ms=9, mfc="none", color=LIMIT, label=PAPER)
     ax.set_xticks(sorted(factors["inducing"].unique()))
     ax.set_xlabel("inducing inputs M")
     ax.set_ylim(0.0, 1.06 * ax.dataLim.y1)  # as above
@@ -343,9 +336,7 @@ def summarise(report: Report[InducingSettings]) -> list[Statistic]:
     report.table(tidy, f"{name}_tidy", caption)
     report.table(timing_table(records, by, titles), f"{name}_timing", COST)
     kernel = KERNELS[request.model.ard]
-    chosen = summarise_splits(
-        selected(frame[frame["kernel"] == kernel], settings.delta), ["method"], list(SELECTED)
-    )
+    chosen = summarise_splits(selected(frame[frame["kernel"] == kernel], settings.delta), ["method"], list(SELECTED))
     report.table(wide_table(chosen, ["method"], titles), f"{name}_selected", f"{caption}; {CHOICE}")
     heading = f"{request.require_dataset().name}, {KERNEL_TITLES[kernel]}: {shown}"
     draw(report, tidy[tidy["kernel"] == kernel], name, heading)

@@ -9,16 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 
 from gpsuite.arrays import FloatArray
-from gpsuite.experiments.base import (
-    EXPERIMENTS,
-    Experiment,
-    Outcome,
-    Report,
-    Request,
-    SharedWork,
-    Task,
-    every_array,
-)
+from gpsuite.experiments.base import EXPERIMENTS, Experiment, Outcome, Report, Request, SharedWork, Task, every_array
 from gpsuite.experiments.settings import at_least, filled, not_negative, unique
 from gpsuite.methods.pac_bayes.kl_inverse import kl_inverse
 from gpsuite.reporting.comparison import Statistic
@@ -128,18 +119,11 @@ def summarise(report: Report[KLInverseSettings]) -> list[Statistic]:
     caption = f"Inverse binary KL divergence on {report.settings.grid_points} values of q"
     report.table(pd.DataFrame(rows), "kl_inverse", caption, labels)
     curves = [
-        pd.DataFrame({"c": record.axes["c"], "q": record.arrays["q"], "p": record.arrays["p"]})
-        for record in records
+        pd.DataFrame({"c": record.axes["c"], "q": record.arrays["q"], "p": record.arrays["p"]}) for record in records
     ]
     _draw(report, pd.concat(curves, ignore_index=True))
-    broken = sum(
-        record.number(name) for record in records for name in ("above_pinsker", "above_one", "off_edges")
-    )
-    errors = [
-        record.number("derivative_error")
-        for record in records
-        if record.metrics["derivative_error"] is not None
-    ]
+    broken = sum(record.number(name) for record in records for name in ("above_pinsker", "above_one", "off_edges"))
+    errors = [record.number("derivative_error") for record in records if record.metrics["derivative_error"] is not None]
     points = len(records) * report.settings.grid_points
     found = [Statistic("violations_of_pinsker", broken, n=points)]
     if errors:
@@ -166,12 +150,5 @@ def _draw(report: Report[KLInverseSettings], curves: pd.DataFrame) -> None:
 
 
 EXPERIMENTS.register("pac_bayes/kl_inverse")(
-    Experiment(
-        KLInverseSettings,
-        plan,
-        run,
-        summarise,
-        model_keys=(),
-        published=every_array,
-    )
+    Experiment(KLInverseSettings, plan, run, summarise, model_keys=(), published=every_array)
 )

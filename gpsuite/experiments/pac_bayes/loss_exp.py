@@ -9,23 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 
 from gpsuite.data.catalogue import dataset_names, shipped_conf_dir
-from gpsuite.experiments.base import (
-    EXPERIMENTS,
-    Experiment,
-    MethodOptions,
-    Report,
-    Request,
-    Task,
-    only_arrays,
-)
-from gpsuite.experiments.pac_bayes.fits import (
-    AGREEMENT,
-    paired_p,
-    run_fit,
-    sparse_fit,
-    split_mean,
-    split_tasks,
-)
+from gpsuite.experiments.base import EXPERIMENTS, Experiment, MethodOptions, Report, Request, Task, only_arrays
+from gpsuite.experiments.pac_bayes.fits import AGREEMENT, paired_p, run_fit, sparse_fit, split_mean, split_tasks
 from gpsuite.experiments.pac_bayes.inducing import COST
 from gpsuite.experiments.pac_bayes.methods import BOUND, RISK_BOUND, SPARSE
 from gpsuite.experiments.pac_bayes.tables import records_frame, summarise_splits, timing_table, wide_table
@@ -145,9 +130,7 @@ def _changes(last: pd.DataFrame, largest: int) -> Iterator[Statistic]:
     found = {dataset: change for (dataset, _), change in mse_changes(last).items()}
     for dataset, change in found.items():
         if dataset not in TOGETHER or found.keys() >= TOGETHER:
-            yield replace(
-                change, name=statistic_name("mse_change_percent", dataset=dataset), note=f"M={largest}"
-            )
+            yield replace(change, name=statistic_name("mse_change_percent", dataset=dataset), note=f"M={largest}")
     holds = {name: bool(CLAIMED[name](change.value)) for name, change in found.items() if name in CLAIMED}
     if holds:
         yield claim(_over("share_mse_changes_as_claimed", list(holds)), holds.values())
@@ -192,9 +175,7 @@ SHAPES = {
 }
 
 
-def draw(
-    report: Report[ExponentialSettings], tidy: pd.DataFrame, changes: Mapping[tuple[str, int], Statistic]
-) -> None:
+def draw(report: Report[ExponentialSettings], tidy: pd.DataFrame, changes: Mapping[tuple[str, int], Statistic]) -> None:
     """Draw the change of the MSE, and every bound under the exponential loss, by dataset and M."""
     import pandas as pd
 
@@ -205,9 +186,7 @@ def draw(
     trained = set(zip(bounds["method"], bounds["trained_on"], strict=True))
     pairs = [(name, loss) for name in report.titles for loss in TRAINED_ON if (name, loss) in trained]
     lines = {f"{name} {loss}": (name, loss) for name, loss in pairs}
-    titles = {
-        line: f"{report.titles[name]}, trained on {TRAINED_ON[loss]}" for line, (name, loss) in lines.items()
-    }
+    titles = {line: f"{report.titles[name]}, trained on {TRAINED_ON[loss]}" for line, (name, loss) in lines.items()}
     styles = {line: {**method_style(name), "fillstyle": FILLED[loss]} for line, (name, loss) in lines.items()}
     with report.figure("loss_exp", columns=2, size=(max(9.0, 1.6 * len(groups) + 5.0), 4.6)) as drawing:
         left, right = drawing.axes
@@ -216,9 +195,7 @@ def draw(
         marks = _printed(report.printed, groups)
         paper_marks(left, [(KL, float(place), value) for place, _, value in marks])
         left.set_ylabel("change of the test MSE (%)")
-        left.set_title(
-            "kl-PAC-SGP: exponential against 0-1 band loss\n(mean and 95 % t interval of paired splits)"
-        )
+        left.set_title("kl-PAC-SGP: exponential against 0-1 band loss\n(mean and 95 % t interval of paired splits)")
         panel(
             right, _cells(bounds), "cell", titles, by="line", kind="points", ticks=ticks,
             apart=0.6 / max(len(lines), 1), styles=styles,
@@ -229,9 +206,7 @@ def draw(
         epsilon = f"ε = {report.settings.epsilon:g}"
         drawing.legend("above", columns=2, title=f"{epsilon}; right: mean ± standard error over splits")
         drawing.data = pd.concat([changed, bounds]) if len(changed) else bounds
-        rows = [
-            {"dataset": name, "metric": "mse_change_percent", "printed": value} for _, name, value in marks
-        ]
+        rows = [{"dataset": name, "metric": "mse_change_percent", "printed": value} for _, name, value in marks]
         drawing.data = pd.concat([drawing.data, pd.DataFrame(rows)]) if rows else drawing.data
 
 
@@ -246,9 +221,7 @@ def _printed(printed: Mapping[str, float], groups: Sequence[tuple[str, int]]) ->
 
 def _cells(tidy: pd.DataFrame) -> pd.DataFrame:
     """Return the rows with the tick (dataset and M) and the line (method and training) that each belongs to."""
-    cells = [
-        f"{dataset} {inducing}" for dataset, inducing in zip(tidy["dataset"], tidy["inducing"], strict=True)
-    ]
+    cells = [f"{dataset} {inducing}" for dataset, inducing in zip(tidy["dataset"], tidy["inducing"], strict=True)]
     lines = [f"{name} {loss}" for name, loss in zip(tidy["method"], tidy["trained_on"], strict=True)]
     return tidy.assign(cell=cells, line=lines)
 
@@ -362,9 +335,7 @@ EXPERIMENTS.register("pac_bayes/loss_exp")(
         dataset_tasks=("regression",),
         several_datasets=True,
         parts=("repetitions", "inducing", "methods"),
-        published=only_arrays(
-            "lengthscales"
-        ),  # all that is drawn; the other arrays are the model, for a certificate
+        published=only_arrays("lengthscales"),  # all that is drawn; the other arrays are the model, for a certificate
         agreement=AGREEMENT,
     )
 )

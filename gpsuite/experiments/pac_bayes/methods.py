@@ -79,9 +79,7 @@ class SparseOptions(MethodOptions):
     """
 
     inducing: Count = 100
-    search: Annotated[str, one_of((PUBLISHED, STAGED))] = field(
-        default=PUBLISHED, metadata=left_out_as(PUBLISHED)
-    )
+    search: Annotated[str, one_of((PUBLISHED, STAGED))] = field(default=PUBLISHED, metadata=left_out_as(PUBLISHED))
 
     @property
     def heading(self) -> str:
@@ -199,9 +197,7 @@ def minimise_bound(work: Training[PacGPOptions], loss: Loss) -> Trained:
 
     def train(start: Hyperparameters | None, number: int, clock: Budget) -> Trained:
         budget = work.budget(clock.left, number, options.starts)
-        return trained(
-            train_full_gp(bound_problem(work, loss), Search(budget, start, options.parametrisation))
-        )
+        return trained(train_full_gp(bound_problem(work, loss), Search(budget, start, options.parametrisation)))
 
     return best_start(train, work, options.starts)
 
@@ -290,10 +286,7 @@ def maximise_from(work: Training[SparseGPOptions], loss: Loss, Z: FloatArray) ->
 
 def _search(work: Training[SparseGPOptions], Z: FloatArray, budget: Budget) -> Trained:
     options = work.options
-    form, search = (
-        cast(Form, options.likelihood),
-        options.search_within(budget, None, options.parametrisation),
-    )
+    form, search = (cast(Form, options.likelihood), options.search_within(budget, None, options.parametrisation))
     fit = train_sparse_likelihood(work.X, work.y, Z, form, work.ard, search)
     return trained_sparse(fit)
 
@@ -356,11 +349,7 @@ def minimise_from(work: Training[PacSGPOptions], loss: Loss, Z: FloatArray) -> T
 
 
 def search_sparse_bound(
-    work: Training[SparseBoundOptions],
-    loss: Loss,
-    Z: FloatArray,
-    start: Hyperparameters | None,
-    budget: Budget,
+    work: Training[SparseBoundOptions], loss: Loss, Z: FloatArray, start: Hyperparameters | None, budget: Budget
 ) -> Trained:
     """Minimise the bound of the FITC form from a start (None: the published one) within a budget of its own."""
     search = work.options.search_within(budget, start, work.options.parametrisation)

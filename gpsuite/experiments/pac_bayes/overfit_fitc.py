@@ -236,9 +236,7 @@ def claims(frame: pd.DataFrame) -> list[Statistic]:
         "share_fitc_has_larger_test_risk": risk > 0,
     }
     return [
-        Statistic.of(
-            name, proportion(int(held.sum()), len(held)), note=f"{held.sum()} of {len(held)} data sets"
-        )
+        Statistic.of(name, proportion(int(held.sum()), len(held)), note=f"{held.sum()} of {len(held)} data sets")
         for name, held in shares.items()
     ]
 
@@ -281,13 +279,7 @@ def _draw_fit(ax: Axes, title: str, name: str, record: Record, split: Split) -> 
     ax.plot(split.X[:, 0], split.y, "k.", markersize=3, label="training data")
     ax.plot(x, mean, color=colour, label="mean")
     ax.fill_between(
-        x,
-        mean - deviation,
-        mean + deviation,
-        color=colour,
-        alpha=0.3,
-        linewidth=0,
-        label="± std., with noise",
+        x, mean - deviation, mean + deviation, color=colour, alpha=0.3, linewidth=0, label="± std., with noise"
     )
     low, high = float(split.y.min()), float(split.y.max())
     Z = record.arrays["Z"]
@@ -309,14 +301,7 @@ def _draw_metric(ax: Axes, titles: Mapping[str, str], frame: pd.DataFrame, shown
         ax.plot(places, row, color="0.75", linewidth=0.7, zorder=1)
     for place, name in zip(places, names, strict=True):
         style = method_style(name)
-        ax.plot(
-            np.full(len(wide), place),
-            wide[name],
-            style["marker"],
-            color=style["color"],
-            markersize=3.5,
-            alpha=0.7,
-        )
+        ax.plot(np.full(len(wide), place), wide[name], style["marker"], color=style["color"], markersize=3.5, alpha=0.7)
         ax.plot([place - 0.2, place + 0.2], [wide[name].median()] * 2, color="k", linewidth=2.5)
     ax.set_xticks(places, [titles[name] for name in names])
     ax.set_xlim(-0.5, len(names) - 0.5)
@@ -331,9 +316,7 @@ def summarise(report: Report[OverfitSettings]) -> list[Statistic]:
     request, settings, records = report.request, report.settings, report.records()
     import pandas as pd
 
-    frame = pd.DataFrame(
-        [{**record.axes, **{name: record.number(name) for name in METRICS}} for record in records]
-    )
+    frame = pd.DataFrame([{**record.axes, **{name: record.number(name) for name in METRICS}} for record in records])
     tidy = summarise_groups(frame, ["method"], METRICS)
     count = frame.groupby("method").size().min()
     caption = (

@@ -146,9 +146,7 @@ def _tasks(request: Request[PredictiveSettings]) -> Iterator[Task[PredictiveTask
             yield _task(request, PAC, inducing, epsilon)
 
 
-def _task(
-    request: Request[PredictiveSettings], name: str, inducing: int, epsilon: float
-) -> Task[PredictiveTask]:
+def _task(request: Request[PredictiveSettings], name: str, inducing: int, epsilon: float) -> Task[PredictiveTask]:
     """Return one fit; `inducing` is 0 for a full GP."""
     settings, options = request.settings, request.methods[name]
     shown = f"  M {inducing}" if inducing else ""
@@ -197,9 +195,7 @@ def run(task: Task[PredictiveTask], shared: SharedWork) -> Outcome:
     data, params = load(task.require_dataset()), task.params
     X, y = data.X, data.y[:, 0]
     options, loss = params.method, BandLoss(params.epsilon)
-    work = Training(
-        X, y, options, params.ard, params.delta, params.max_evaluations, params.seed, task.budget_seconds
-    )
+    work = Training(X, y, options, params.ard, params.delta, params.max_evaluations, params.seed, task.budget_seconds)
     fitted = shared.once("fitted", lambda: _fit(work, loss, params.starts))
     trained = fitted.trained
     if trained.status == DIVERGED:
@@ -234,10 +230,7 @@ def run(task: Task[PredictiveTask], shared: SharedWork) -> Outcome:
 
 
 def roughness(
-    predict: Callable[[FloatArray], tuple[FloatArray, FloatArray]],
-    low: float,
-    high: float,
-    points: int = 2001,
+    predict: Callable[[FloatArray], tuple[FloatArray, FloatArray]], low: float, high: float, points: int = 2001
 ) -> float:
     """Return the integral of the squared second derivative of the predictive mean from `low` to `high`.
 
@@ -303,8 +296,7 @@ def claims(pac: Mapping[str, Record], elsewhere: str = "") -> list[Statistic]:
     if set(pac) != set(GOALS):
         return []
     kl, rough, way = (
-        {goal: pac[goal].number(metric) for goal in GOALS}
-        for metric in ("kl_over_n", "roughness", "displacement")
+        {goal: pac[goal].number(metric) for goal in GOALS} for metric in ("kl_over_n", "roughness", "displacement")
     )
     steps = [kl["middle"] > kl["small"], kl["small"] > kl["large"]]
     return [
@@ -389,9 +381,7 @@ def scan_table(records: Sequence[Record], settings: PredictiveSettings) -> pd.Da
     return pd.DataFrame(lines)
 
 
-def closest_triple(
-    found: Mapping[float, float], printed: tuple[float, ...]
-) -> tuple[tuple[float, ...], float]:
+def closest_triple(found: Mapping[float, float], printed: tuple[float, ...]) -> tuple[tuple[float, ...], float]:
     """Return the rising epsilons whose KL/n come closest to the printed ones, and the largest relative difference.
 
     Args:
@@ -439,9 +429,7 @@ def draw(report: Report[PredictiveSettings], plots: Mapping[tuple[str, str], Rec
     panels = max(len(goals), len(others), 1)
     rows = bool(goals) + bool(others)
     size = (4.6 * panels, 3.3 * rows + 0.8)
-    with report.figure(
-        "predictive_snelson", rows=rows, columns=panels, size=size, sharex=True, sharey=True
-    ) as drawing:
+    with report.figure("predictive_snelson", rows=rows, columns=panels, size=size, sharex=True, sharey=True) as drawing:
         for ax, goal in zip(drawing.axes, goals, strict=False):
             _draw_goal(ax, data, plots[KL_PAC_SGP, goal], goal, first.get(FULL))
         for ax, name in zip(drawing.axes[panels * bool(goals) :], others, strict=False):
@@ -489,10 +477,7 @@ def _data_and_inducing(ax: Axes, data: Dataset, record: Record) -> None:
     ax.plot(data.X[:, 0], y, "k.", markersize=2.5, rasterized=True, label="data")
     low, high = float(y.min()), float(y.max())
     room = 0.3 * (high - low)
-    for part, height, colour, when in (
-        ("start", high + room, "0.45", "before"),
-        ("end", low - room, "k", "after"),
-    ):
+    for part, height, colour, when in (("start", high + room, "0.45", "before"), ("end", low - room, "k", "after")):
         inputs = record.arrays[part]
         if len(inputs):
             marks = np.full(len(inputs), height)
@@ -542,9 +527,7 @@ def summarise(report: Report[PredictiveSettings]) -> list[Statistic]:
     scan = scan_table(records, settings)
     if len(scan):
         printed = ", ".join(f"{value:g}" for value in asdict(settings.published_kl_over_n).values())
-        heading = (
-            f"kl-PAC-SGP: KL/n (nats) at every ε and M of the scan, and the rising ε closest to {printed}"
-        )
+        heading = f"kl-PAC-SGP: KL/n (nats) at every ε and M of the scan, and the rising ε closest to {printed}"
         report.table(scan, "predictive_snelson_scan", heading)
     draw(report, plots)
     numbers = [

@@ -11,14 +11,7 @@ from gpsuite.experiments.base import EXPERIMENTS, Experiment, Report, Request, T
 from gpsuite.experiments.pac_bayes.certificates import write_certificates
 from gpsuite.experiments.pac_bayes.fits import AGREEMENT, fit_tasks, run_fit, shown_over
 from gpsuite.experiments.pac_bayes.methods import RISK_BOUND
-from gpsuite.experiments.pac_bayes.tables import (
-    METRICS,
-    OWN_UNITS,
-    PENALTY,
-    records_frame,
-    summarise_fits,
-    wide_table,
-)
+from gpsuite.experiments.pac_bayes.tables import METRICS, OWN_UNITS, PENALTY, records_frame, summarise_fits, wide_table
 from gpsuite.experiments.pac_bayes.tasks import FitTask, Goal, SplitSettings
 from gpsuite.experiments.sentences import errors_bounded, percent_up
 from gpsuite.experiments.settings import Positive
@@ -30,11 +23,7 @@ from gpsuite.rounding import rounded
 if TYPE_CHECKING:
     import pandas as pd
 
-SHOWN = {
-    "bound_kl": "certified bound",
-    "gibbs_risk_test": "Gibbs test risk",
-    "gibbs_risk_train": "Gibbs training risk",
-}
+SHOWN = {"bound_kl": "certified bound", "gibbs_risk_test": "Gibbs test risk", "gibbs_risk_train": "Gibbs training risk"}
 
 A_CONSTANT = 1.0  # nats: a posterior so near its prior predicts next to nothing
 MORE_STARTS = 10
@@ -105,9 +94,7 @@ def _sentences(report: Report[RegressionSettings]) -> Iterator[str]:
         if len(bounds) > 1:
             low, high = percent_up(min(bounds)), percent_up(max(bounds))
             yield f"  (Models of {len(bounds)} splits have bounds from {low} to {high}, each its own.)"
-        constant = sum(
-            record.number("kl_over_n") * record.number("n_train") < A_CONSTANT for record in records
-        )
+        constant = sum(record.number("kl_over_n") * record.number("n_train") < A_CONSTANT for record in records)
         if constant and getattr(report.request.methods[method], "starts", 0) == 1:
             where = "other lengthscales, and keeps the best"
             advice = f"method={method} method.starts={MORE_STARTS} begins at {where}"
@@ -133,16 +120,7 @@ def _draw(report: Report[RegressionSettings], tidy: pd.DataFrame, heading: str) 
     """Draw bound, test and training risk of every method, with 95 % intervals over splits."""
     shown = tidy[tidy["metric"].isin(SHOWN)]
     with report.figure("regression", size=(7, 4.4)) as drawing:
-        panel(
-            drawing.ax,
-            shown,
-            "metric",
-            report.titles,
-            kind="points",
-            error="interval",
-            ticks=SHOWN,
-            apart=0.22,
-        )
+        panel(drawing.ax, shown, "metric", report.titles, kind="points", error="interval", ticks=SHOWN, apart=0.22)
         drawing.ax.set_ylim(0.0, 1.02)
         drawing.ax.set_ylabel("probability of an error above the goal")
         drawing.ax.set_title(heading)
@@ -159,9 +137,7 @@ EXPERIMENTS.register("pac_bayes/regression")(
         method_traits=(RISK_BOUND,),
         model_keys=("ard",),
         dataset_tasks=("regression",),
-        published=only_arrays(
-            "lengthscales"
-        ),  # all that is drawn; the other arrays are the model, for a certificate
+        published=only_arrays("lengthscales"),  # all that is drawn; the other arrays are the model, for a certificate
         agreement=AGREEMENT,
     )
 )

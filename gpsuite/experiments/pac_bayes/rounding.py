@@ -24,15 +24,7 @@ from gpsuite.experiments.base import (
     every_array,
     finite_or_none,
 )
-from gpsuite.experiments.pac_bayes.fits import (
-    AGREEMENT,
-    Fit,
-    Split,
-    read_split,
-    shown_over,
-    split_tasks,
-    training_of,
-)
+from gpsuite.experiments.pac_bayes.fits import AGREEMENT, Fit, Split, read_split, shown_over, split_tasks, training_of
 from gpsuite.experiments.pac_bayes.methods import BOUND, FULL, RISK_BOUND, risk_method
 from gpsuite.experiments.pac_bayes.tables import dataset_statistics, summarise_splits
 from gpsuite.experiments.pac_bayes.tasks import FitTask, Goal, SplitSettings, loss_of
@@ -97,9 +89,7 @@ def plan(request: Request[RoundingSettings]) -> list[Task[RoundingTask]]:
     ]
     return [
         request.task(
-            RoundingTask(
-                **(vars(task.params) | {"decimals": int(task.axes["decimals"]), "kind": "rounding"})
-            ),
+            RoundingTask(**(vars(task.params) | {"decimals": int(task.axes["decimals"]), "kind": "rounding"})),
             label=task.label,
             axes=task.axes,
             version=task.version,
@@ -201,9 +191,7 @@ def _coarser(frame: pd.DataFrame) -> Iterator[Statistic]:
     if not len(means):
         return
     cells = means.to_dict("records")
-    listed = (
-        f"{cell['decimals']:g} decimals, ε {cell['epsilon']:g}: {cell[AGAINST_PAPER]:+.4f}" for cell in cells
-    )
+    listed = (f"{cell['decimals']:g} decimals, ε {cell['epsilon']:g}: {cell[AGAINST_PAPER]:+.4f}" for cell in cells)
     lowest = float(means[AGAINST_PAPER].min())
     yield Statistic("min_bound_change_coarser_rounding", lowest, n=len(coarse), note="; ".join(listed))
 
@@ -215,10 +203,7 @@ def _coarser(frame: pd.DataFrame) -> Iterator[Statistic]:
 PANELS = {
     "bound_kl": ("upper bound B_kl (probability)", "the bound, its grid paid for"),
     AGAINST_PAPER: ("difference of B_kl, paired by split", "the bound against 2 decimals"),
-    "bound_change": (
-        "|B_kl after − before rounding|",
-        "rounding alone, same penalty:\nmedian and range over splits",
-    ),
+    "bound_change": ("|B_kl after − before rounding|", "rounding alone, same penalty:\nmedian and range over splits"),
 }
 
 
@@ -230,9 +215,7 @@ def draw(report: Report[RoundingSettings], frame: pd.DataFrame) -> None:
     sizes = frame.assign(bound_change=frame["bound_change"].abs())
     by = ["method", "epsilon", "decimals"]
     tidy = _with_range(summarise_splits(sizes, by, list(PANELS)), sizes, by)
-    lines = tidy.assign(
-        line=[f"{name} {goal}" for name, goal in zip(tidy["method"], tidy["epsilon"], strict=True)]
-    )
+    lines = tidy.assign(line=[f"{name} {goal}" for name, goal in zip(tidy["method"], tidy["epsilon"], strict=True)])
     named = lines[["line", "method", "epsilon"]].drop_duplicates().itertuples(index=False, name=None)
     titles = {line: f"{report.titles[method]}, ε = {goal:g}" for line, method, goal in named}
     styles = {line: numbered_style(number) for number, line in enumerate(titles)}

@@ -76,11 +76,7 @@ def summarise_fits(frame: pd.DataFrame, by: Sequence[str], metrics: Sequence[str
     tidy = summarise_splits(frame, by, metrics)
     present = [name for name in STARTS if name in frame]
     several = frame.dropna(subset=present, how="any") if present else frame.iloc[:0]
-    return (
-        tidy
-        if several.empty
-        else pd.concat([tidy, summarise_splits(several, by, present)], ignore_index=True)
-    )
+    return tidy if several.empty else pd.concat([tidy, summarise_splits(several, by, present)], ignore_index=True)
 
 
 def wide_table(tidy: pd.DataFrame, by: Sequence[str], titles: Mapping[str, str]) -> pd.DataFrame:

@@ -90,18 +90,14 @@ class Training(Generic[Options_co]):
     def budget(self, left: float | None, number: int = 0, starts: int = 1) -> Budget:
         """Return the limits of one start's training, which may take the seconds that are left."""
         after = 0.0 if self.cost is None else self.cost.after
-        return Budget(
-            left, self.max_evaluations, run=number + 1, runs=starts, observer=self.observer, after=after
-        )
+        return Budget(left, self.max_evaluations, run=number + 1, runs=starts, observer=self.observer, after=after)
 
     def fits(self, clock: Budget) -> bool:
         """Return whether another training of one evaluation, and the certificate, end within the limit."""
         return self.cost is None or clock.seconds is None or clock.elapsed + self.cost.least <= clock.seconds
 
 
-def first_inducing(
-    work: Training[MethodOptions], inducing: int, number: int, clock: Budget
-) -> tuple[FloatArray, bool]:
+def first_inducing(work: Training[MethodOptions], inducing: int, number: int, clock: Budget) -> tuple[FloatArray, bool]:
     """Return k-means centres, as many as M or the different rows, and whether the seconds left cut them short.
 
     Args:
@@ -114,15 +110,11 @@ def first_inducing(
     left = clock.left
     if left is not None and work.cost is not None:
         left = min(KMEANS_SHARE * left, left - work.cost.least)
-    return limited_inducing(
-        work.X, min(inducing, len(np.unique(work.X, axis=0))), stream(work.seed, *names), left
-    )
+    return limited_inducing(work.X, min(inducing, len(np.unique(work.X, axis=0))), stream(work.seed, *names), left)
 
 
 def best_start(
-    train: Callable[[Hyperparameters | None, int, Budget], Trained],
-    work: Training[MethodOptions],
-    starts: int,
+    train: Callable[[Hyperparameters | None, int, Budget], Trained], work: Training[MethodOptions], starts: int
 ) -> Trained:
     """Train from the published start, then from drawn ones; return the best with every start's objective.
 
@@ -143,9 +135,7 @@ def best_start(
     usable = [run for run in runs if run.status != DIVERGED]
     best = min(usable or runs, key=lambda run: run.objective)
     whole = replace(
-        best,
-        evaluations=sum(run.evaluations for run in runs),
-        objectives=tuple(run.objective for run in runs),
+        best, evaluations=sum(run.evaluations for run in runs), objectives=tuple(run.objective for run in runs)
     )
     if cut and best.status != DIVERGED:
         reason = clock.reason or "the seconds left have no room for another start"

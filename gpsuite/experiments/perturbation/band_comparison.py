@@ -161,9 +161,7 @@ def _simulated(params: BandTask, number: int, target: str) -> tuple[Sample, Floa
     X = rng.uniform(-DOMAIN, DOMAIN, (params.rows, 1))
     grid = np.linspace(-DOMAIN, DOMAIN, params.points)[:, None]
     truth = rng.standard_normal(len(CENTRES))
-    noise, new = (
-        draw_noise(rng, params.noise, len(x), inputs=x[:, 0], scale=params.noise_scale) for x in (X, grid)
-    )
+    noise, new = (draw_noise(rng, params.noise, len(x), inputs=x[:, 0], scale=params.noise_scale) for x in (X, grid))
     y, f = features(X) @ truth + noise, features(grid) @ truth
     sample = Sample(X, y, grid, params.q, params.m, params.draws, params.evaluations)
     return sample, f + new if target == RESPONSE else f
@@ -234,9 +232,7 @@ def features(X: FloatArray) -> FloatArray:
 
 
 def _region(sample: Sample, rng: np.random.Generator) -> ConfidenceRegion:
-    return ConfidenceRegion(
-        sample.ridge, sample.y, SignChanges().draw(len(sample.y), sample.m, rng), sample.q
-    )
+    return ConfidenceRegion(sample.ridge, sample.y, SignChanges().draw(len(sample.y), sample.m, rng), sample.q)
 
 
 def region_ellipsoid(sample: Sample, rng: np.random.Generator) -> Ends:
@@ -284,12 +280,7 @@ def wild_bootstrap(sample: Sample, rng: np.random.Generator, simultaneous: bool)
 
 def gaussian_process(sample: Sample, rng: np.random.Generator, response: bool) -> Ends:
     """Return the central interval of a GP trained by maximum likelihood: of f, or of a new response."""
-    from gpsuite.models.regression.gpflow_models import (
-        build_gpr,
-        hyperparameters_of,
-        maximise_likelihood,
-        predict,
-    )
+    from gpsuite.models.regression.gpflow_models import build_gpr, hyperparameters_of, maximise_likelihood, predict
 
     start = Hyperparameters(float(np.var(sample.y)), (LENGTHSCALE,), 0.2 * float(np.var(sample.y)))
     model = build_gpr(sample.X, sample.y, ModelSpec(), start)
@@ -351,9 +342,7 @@ PEERS: dict[str, Peer] = {
     "region_ellipsoid": Peer("region, ellipsoid", FUNCTION, SIMULTANEOUS, region_ellipsoid),
     "region_pointwise": Peer("region, extremes of each x (outer)", FUNCTION, SIMULTANEOUS, region_pointwise),
     "region_members": Peer("region, members along rays (inner)", FUNCTION, SIMULTANEOUS, region_members),
-    "bootstrap_sup": Peer(
-        "wild bootstrap, sup-t", FUNCTION, SIMULTANEOUS, partial(wild_bootstrap, simultaneous=True)
-    ),
+    "bootstrap_sup": Peer("wild bootstrap, sup-t", FUNCTION, SIMULTANEOUS, partial(wild_bootstrap, simultaneous=True)),
     "bootstrap": Peer("wild bootstrap", FUNCTION, POINTWISE, partial(wild_bootstrap, simultaneous=False)),
     "gp_credible": Peer("GP credible", FUNCTION, POINTWISE, partial(gaussian_process, response=False)),
     "gp_predictive": Peer("GP predictive", RESPONSE, POINTWISE, partial(gaussian_process, response=True)),
@@ -467,12 +456,6 @@ def band_table(records: Sequence[Record]) -> pd.DataFrame:
 
 EXPERIMENTS.register("perturbation/band_comparison")(
     Experiment(
-        BandSettings,
-        plan,
-        run,
-        summarise,
-        parts=("data_sets", "bands", "noises"),
-        model_keys=(),
-        published=every_array,
+        BandSettings, plan, run, summarise, parts=("data_sets", "bands", "noises"), model_keys=(), published=every_array
     )
 )

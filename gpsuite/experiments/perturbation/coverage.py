@@ -251,9 +251,7 @@ def run_coverage(task: Task[CoverageTask], shared: SharedWork) -> Outcome:
     first = next(iter(counts.values()))
     mean = float(first @ np.arange(1, len(first) + 1)) / float(first.sum())
     expected = (len(first) + 1) / 2
-    return Outcome(
-        {"repetitions": cell.repetitions}, arrays=counts, headline=f"mean rank {mean:.2f} ({expected:g})"
-    )
+    return Outcome({"repetitions": cell.repetitions}, arrays=counts, headline=f"mean rank {mean:.2f} ({expected:g})")
 
 
 def _fixed_ranks(cell: CoverageTask, m: int, rng: np.random.Generator) -> IntArray:
@@ -287,11 +285,7 @@ def labelled(
 
     The coefficients are E[xx']^-1 E[xy] of the whole distribution; the clouds have twice the scale.
     """
-    drawn, centre, spread = (
-        lssvm_classes(rng, (repetitions, rows), scale=2.0 * scale),
-        CLASS_CENTRE,
-        2.0 * scale,
-    )
+    drawn, centre, spread = (lssvm_classes(rng, (repetitions, rows), scale=2.0 * scale), CLASS_CENTRE, 2.0 * scale)
     best = np.linalg.solve(np.outer(centre, centre) + 2.0 * spread**2 * np.eye(2), centre)
     return drawn.X, drawn.y - drawn.X @ best, best
 
@@ -406,9 +400,7 @@ def departs(cells: Sequence[RankCounts]) -> bool:
     return _together(cells) < STRICT
 
 
-def statistics(
-    cells: Sequence[RankCounts], needed: Mapping[str, str], accepted: int, tried: int
-) -> list[Statistic]:
+def statistics(cells: Sequence[RankCounts], needed: Mapping[str, str], accepted: int, tried: int) -> list[Statistic]:
     """Return the statistics that conf/paper names.
 
     Args:
@@ -457,11 +449,7 @@ def _grouped(cells: Sequence[RankCounts], by: Sequence[str] = ("broken", "model"
 # The figure of perturbation/coverage: stated against observed coverage.
 
 
-TITLES = {
-    "signs": "sign changes",
-    "permutations": "permutations",
-    "signed_permutations": "signed permutations",
-}
+TITLES = {"signs": "sign changes", "permutations": "permutations", "signed_permutations": "signed permutations"}
 
 
 def draw(report: Report[CoverageSettings], exact: pd.DataFrame, broken: pd.DataFrame) -> None:
@@ -490,12 +478,7 @@ def _pooled(ax: Axes, frame: pd.DataFrame) -> None:
     for number, (kind, part) in enumerate(frame.groupby("kind", sort=False)):
         colour = COLOURS[number]
         ax.plot(
-            part["nominal"] + places[number],
-            part["coverage"] - part["nominal"],
-            ".",
-            ms=2,
-            color=colour,
-            alpha=0.4,
+            part["nominal"] + places[number], part["coverage"] - part["nominal"], ".", ms=2, color=colour, alpha=0.4
         )
         for nominal, level in part.groupby("nominal"):
             total = int(level["n"].sum())
@@ -504,14 +487,7 @@ def _pooled(ax: Axes, frame: pd.DataFrame) -> None:
             label = str(kind) if nominal == part["nominal"].min() else "_"
             ends = [[found.value - found.low], [found.high - found.value]]
             ax.errorbar(
-                [place],
-                [found.value - float(str(nominal))],
-                ends,
-                fmt="D",
-                ms=4,
-                color=colour,
-                label=label,
-                capsize=4,
+                [place], [found.value - float(str(nominal))], ends, fmt="D", ms=4, color=colour, label=label, capsize=4
             )
     ax.axhline(0.0, color="0.3", lw=1.0)
 

@@ -15,13 +15,7 @@ from gpsuite.experiments.base import Outcome, Record, Report, Request, SharedWor
 from gpsuite.experiments.perturbation.linear_models import check_levels, confidence_text, drawn_together
 from gpsuite.experiments.settings import Positive, at_least, filled, one_of, unique
 from gpsuite.experiments.tasks import INLINE, OPTIONAL, take
-from gpsuite.methods.perturbation.quadratic import (
-    EpsilonSVR,
-    KernelLasso,
-    KernelLSSVM,
-    KernelRidge,
-    Objective,
-)
+from gpsuite.methods.perturbation.quadratic import EpsilonSVR, KernelLasso, KernelLSSVM, KernelRidge, Objective
 from gpsuite.methods.perturbation.ranks import SignChanges, simulated_ranks
 from gpsuite.methods.perturbation.rays import KernelMetric
 from gpsuite.methods.perturbation.region import ConfidenceRegion, ModelClass, confidence_region
@@ -105,9 +99,7 @@ class KernelModel:
     def objective(self, gram: FloatArray) -> Objective:
         """Return the objective on a Gram matrix [n, n]."""
         numbers = {"C": self.C, "epsilon": self.epsilon, "penalty": self.penalty}
-        return FAMILIES[self.family](
-            gram, **{name: value for name, value in numbers.items() if value is not None}
-        )
+        return FAMILIES[self.family](gram, **{name: value for name, value in numbers.items() if value is not None})
 
 
 @dataclass(frozen=True)
@@ -167,9 +159,7 @@ def kernel_problem(request: Request[KernelSettings], model: KernelModel) -> Kern
     )
 
 
-def coverage_tasks(
-    request: Request[KernelSettings], models: Sequence[KernelModel]
-) -> Iterator[Task[CoverageTask]]:
+def coverage_tasks(request: Request[KernelSettings], models: Sequence[KernelModel]) -> Iterator[Task[CoverageTask]]:
     """Yield one task per model: how often its regions hold the ideal coefficients."""
     settings = request.settings
     for model in models:

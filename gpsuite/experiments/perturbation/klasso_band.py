@@ -47,9 +47,7 @@ def summarise(report: Report[KlassoSettings]) -> list[Statistic]:
     return statements(covered, bands, settings.q_values, settings.m)
 
 
-def statements(
-    covered: Sequence[Record], bands: Sequence[Record], q_values: Sequence[int], m: int
-) -> list[Statistic]:
+def statements(covered: Sequence[Record], bands: Sequence[Record], q_values: Sequence[int], m: int) -> list[Statistic]:
     """Return 1 if the binomial tests do not reject the stated coverage, else 0; the unbounded rays in the note."""
     shares = [record.number("unbounded_share") for record in bands if not record.axes["norm_bound"]]
     text = f"unbounded rays {min(shares):.1%} to {max(shares):.1%} by sampler and q" if shares else ""

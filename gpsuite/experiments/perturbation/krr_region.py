@@ -112,9 +112,7 @@ def summarise(report: Report[KrrSettings]) -> list[Statistic]:
     rays = report.records(part="rays")
     about = f"kernel ridge, a coefficient for each datum, sign changes, m = {report.settings.m}"
     report_bands(report, "krr_region", about, endless_text(rays))
-    far = (
-        f"Z_i not below Z_0 at distance {STEPS[-1]:g} in the values at the data; rays that leave every region"
-    )
+    far = f"Z_i not below Z_0 at distance {STEPS[-1]:g} in the values at the data; rays that leave every region"
     report.table(ray_table(rays), "rays", f"{far}: {about}")
     report_coverage(report, about)
     if rays:
@@ -172,15 +170,12 @@ def _draw_ranks(report: Report[KrrSettings], records: Sequence[Record]) -> None:
         for record, style in zip(records, ("-", "--", "-.", ":")[-len(records) :], strict=True):
             ax.semilogx(record.arrays["steps"], record.arrays["above"], style, label=_title(record))
         drawing.name_axes(
-            "distance from the estimate: |change of the values at the data| (unit of y)",
-            "share of Z_i not below Z_0",
+            "distance from the estimate: |change of the values at the data| (unit of y)", "share of Z_i not below Z_0"
         )
         ax.set_ylim(-0.02, 1.02)
         ax.legend(title="directions")
         drawing.data = pd.concat(
-            pd.DataFrame({name: r.arrays[name] for name in ("steps", "above")}).assign(
-                metric=r.axes["metric"]
-            )
+            pd.DataFrame({name: r.arrays[name] for name in ("steps", "above")}).assign(metric=r.axes["metric"])
             for r in records
         )
 

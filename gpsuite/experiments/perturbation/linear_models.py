@@ -24,8 +24,7 @@ LABELS_NOTE = "±1 labels: coverage not exact"
 MOST_REPETITIONS = 1_000_000
 
 drawn_together = Rule(
-    lambda repetitions: repetitions <= MOST_REPETITIONS,
-    f"must be {MOST_REPETITIONS} or fewer: one task holds them all",
+    lambda repetitions: repetitions <= MOST_REPETITIONS, f"must be {MOST_REPETITIONS} or fewer: one task holds them all"
 )
 
 
@@ -107,9 +106,7 @@ def two_classes(dataset: PreparedDataset) -> tuple[FloatArray, FloatArray]:
     data = load(dataset)
     values, index = np.unique(data.y[:, 0], return_inverse=True)
     if data.X.shape[1] != 2 or len(values) != 2:
-        raise ValueError(
-            f"two classes in the plane are needed, got {len(values)} in {data.X.shape[1]} inputs"
-        )
+        raise ValueError(f"two classes in the plane are needed, got {len(values)} in {data.X.shape[1]} inputs")
     return data.X, 2.0 * index - 1.0
 
 
@@ -141,8 +138,6 @@ def confidence_panels(
     unbounded = max(record.number("unbounded_share") for record in records)
     text = f"{LABELS_NOTE}; {report.settings.rays} rays, exact ends, {unbounded:.0%} unbounded"
     size = (panel[0] * columns + 0.5, panel[1] * rows + 1.0)
-    with report.figure(
-        name, remark=text, rows=rows, columns=columns, size=size, sharex=True, sharey=True
-    ) as drawing:
+    with report.figure(name, remark=text, rows=rows, columns=columns, size=size, sharex=True, sharey=True) as drawing:
         yield drawing
         drawing.legend(columns=2)

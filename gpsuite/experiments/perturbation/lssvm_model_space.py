@@ -187,13 +187,5 @@ def _panel(ax: Axes, record: Record, m: int) -> pd.DataFrame:
 
 
 EXPERIMENTS.register("perturbation/lssvm_model_space")(
-    Experiment(
-        LinearSettings,
-        plan,
-        run,
-        summarise,
-        parts=("draws", "q_values"),
-        model_keys=(),
-        published=every_array,
-    )
+    Experiment(LinearSettings, plan, run, summarise, parts=("draws", "q_values"), model_keys=(), published=every_array)
 )

@@ -163,9 +163,7 @@ def run_ridge(task: Task[RidgeTask], shared: SharedWork) -> Outcome:
     norm = float(NormBall(K, 1.0).norms(region.estimate[None])[0])
     rays = kernel_directions(min(segments, 1000), K, "values", stream(seed, "rays", q))
     boundary = region.boundary(rays, NormBall(K, RIDGE_REACH * norm))
-    violations, members = star_violations(
-        region, rays, boundary.inside, segments, stream(seed, "segments", q)
-    )
+    violations, members = star_violations(region, rays, boundary.inside, segments, stream(seed, "segments", q))
     metrics = {
         "segments": len(members),
         "star_violations": violations,
@@ -259,16 +257,12 @@ def statements(records: Sequence[Record]) -> list[Statistic]:
     if not ours:
         return []
     order = [all(bool(r.metrics[name]) for r in ours) for name in ("holds_estimate", "excludes_far")]
-    printed = [
-        sum(bool(r.metrics[f"printed_{name}"]) for r in ours) for name in ("holds_estimate", "excludes_far")
-    ]
+    printed = [sum(bool(r.metrics[f"printed_{name}"]) for r in ours) for name in ("holds_estimate", "excludes_far")]
     text = f"printed rule: holds the estimate in {printed[0]}, excludes the far point in {printed[1]} of {len(ours)}"
     ratios = finite([r.number("ellipsoid_area") / r.number("region_area") for r in ours])
     return [
         Statistic.of("share_corrected_rule_sensible", share(order), note=text),
-        Statistic(
-            "violations_of_star_convexity", total(records, "star_violations"), n=total(records, "segments")
-        ),
+        Statistic("violations_of_star_convexity", total(records, "star_violations"), n=total(records, "segments")),
         Statistic("members_outside_ellipsoid", total(ours, "outside_ellipsoid"), n=total(ours, "segments")),
         claim("share_radius_nested", nested(ours)),
         Statistic.of("ellipsoid_area_over_region_area", mean(ratios)),
@@ -323,9 +317,7 @@ def check_table(records: Sequence[Record], m: int) -> pd.DataFrame:
                 "p": confidence_text(q, m),
                 "segments": total(own, "segments"),
                 "segments that leave": total(own, "star_violations"),
-                "members outside the ellipsoid": total(own, "outside_ellipsoid")
-                if model == "lssvm"
-                else None,
+                "members outside the ellipsoid": total(own, "outside_ellipsoid") if model == "lssvm" else None,
                 "share of unbounded rays": float(np.mean([r.number("unbounded_share") for r in own])),
                 "share of returning rays": float(np.mean([r.number("returning_share") for r in own])),
             }
@@ -360,9 +352,7 @@ def _panel(ax: Axes, record: Record, m: int) -> None:
             ax.plot(closed[:, 0], closed[:, 1], style, color=colour, label=label)
     ax.plot(*record.arrays["estimate"], "+", color="black", markersize=8, label="estimate")
     ratio = record.number("ellipsoid_area") / record.number("region_area")
-    ax.set_title(
-        f"{confidence_text(int(record.axes['q']), m)}\nellipsoid / region area {ratio:.2f}", fontsize=10
-    )
+    ax.set_title(f"{confidence_text(int(record.axes['q']), m)}\nellipsoid / region area {ratio:.2f}", fontsize=10)
     ax.set_aspect("equal", adjustable="box")
 
 

@@ -76,13 +76,7 @@ def band_tasks(request: Request[KernelSettings], model: KernelModel) -> Iterator
                 yield request.task(
                     BandTask(problem, q, metric, bound, settings.rays, settings.grid_points),
                     label=f"{model.title}  q {q} of {settings.m}  {metric}  {ball}",
-                    axes={
-                        "part": "band",
-                        "model": model.family,
-                        "q": q,
-                        "metric": metric,
-                        "norm_bound": bound,
-                    },
+                    axes={"part": "band", "model": model.family, "q": q, "metric": metric, "norm_bound": bound},
                     cost=2e-3 * settings.rays,
                 )
 
@@ -127,9 +121,7 @@ def run_band(task: Task[BandTask], shared: SharedWork) -> Outcome:
 def report_bands(report: Report[KernelSettings], name: str, about: str, remark: str = "") -> None:
     """Write the table of the bands and draw them as figure `name`; `about` says of which model they are."""
     bands, settings = report.records(part="band"), report.settings
-    caption = (
-        f"Bands of sampled members (inner bands, {settings.rays} rays, unbounded rays left out): {about}"
-    )
+    caption = f"Bands of sampled members (inner bands, {settings.rays} rays, unbounded rays left out): {about}"
     report.table(band_table(bands, settings.m), "bands", f"{caption}. {UNBOUNDED}")
     if bands:
         _draw(report, bands, name, remark)
@@ -196,29 +188,19 @@ def _panel(ax: Axes, records: Sequence[Record], m: int) -> None:
     bottom, top = arrays["y"].min() - span, arrays["y"].max() + span
     lowest = np.min([record.arrays["lower"] for record in records], axis=0)
     highest = np.max([record.arrays["upper"] for record in records], axis=0)
-    ax.fill_between(
-        arrays["x"], lowest, highest, color=SKY, alpha=0.3, lw=0, label="range of all members found"
-    )
+    ax.fill_between(arrays["x"], lowest, highest, color=SKY, alpha=0.3, lw=0, label="range of all members found")
     for record in records:
         style, colour = styles[str(record.axes["metric"])]
         for end in ("lower", "upper"):
             label = f"of those by {record.axes['metric']}" if end == "lower" else None
-            seen = np.where(
-                (record.arrays[end] > bottom) & (record.arrays[end] < top), record.arrays[end], np.nan
-            )
+            seen = np.where((record.arrays[end] > bottom) & (record.arrays[end] < top), record.arrays[end], np.nan)
             ax.plot(arrays["x"], seen, style, color=colour, linewidth=1.0, alpha=0.8, label=label)
     ax.plot(arrays["x"], FUNCTIONS[TRUTH](arrays["x"]), color="black", linewidth=1.1, label="true f*")
     ax.plot(arrays["x"], arrays["centre"], color=BLUE, label="estimate")
     ax.plot(arrays["X"], arrays["y"], "o", color="black", markersize=3.5, label="data")
-    shares = ", ".join(
-        f"{record.axes['metric']} {record.number('unbounded_share'):.0%}" for record in records
-    )
+    shares = ", ".join(f"{record.axes['metric']} {record.number('unbounded_share'):.0%}" for record in records)
     ball = ball_text(records[0])
-    where = (
-        f"rays without end: {shares}"
-        if ball == "none"
-        else f"only members with {ball}: not the region's band"
-    )
+    where = f"rays without end: {shares}" if ball == "none" else f"only members with {ball}: not the region's band"
     ax.set_title(f"{confidence_text(int(records[0].axes['q']), m)}\n{where}", fontsize=9)
     ax.set_ylim(bottom, top)
 

@@ -36,17 +36,7 @@ from gpsuite.experiments.perturbation.region_problem import (
     split_rows,
 )
 from gpsuite.experiments.sentences import band_holds
-from gpsuite.experiments.settings import (
-    Count,
-    Positive,
-    Rule,
-    Share,
-    at_least,
-    between,
-    filled,
-    one_of,
-    unique,
-)
+from gpsuite.experiments.settings import Count, Positive, Rule, Share, at_least, between, filled, one_of, unique
 from gpsuite.experiments.tasks import take
 from gpsuite.methods.perturbation.bands import Band, ellipsoid_band, pointwise_band
 from gpsuite.methods.perturbation.rays import isotropic_directions, sample_members
@@ -279,14 +269,10 @@ def draw(report: Report[RegionSettings]) -> None:
         for ax, record in zip(drawing.axes, records, strict=True):
             _draw_bands(ax, record, settings)
             ax.set_title(MODELS[str(record.axes["model"])])
-        drawing.name_axes(
-            _named(data.input_names[column], data.units), _named(data.target_names[0], data.units)
-        )
+        drawing.name_axes(_named(data.input_names[column], data.units), _named(data.target_names[0], data.units))
         drawing.legend("below", columns=2)
         frames = [
-            pd.DataFrame(
-                {"model": record.axes["model"]} | {k: v for k, v in record.arrays.items() if k != "ranks"}
-            )
+            pd.DataFrame({"model": record.axes["model"]} | {k: v for k, v in record.arrays.items() if k != "ranks"})
             for record in records
         ]
         drawing.data = pd.concat(frames, ignore_index=True)
@@ -328,9 +314,7 @@ def _draw_bands(ax: Axes, record: Record, settings: RegionSettings) -> None:
     ends = [arrays[f"ellipsoid_{end}_{levels[0]}"] for end in ("lower", "upper")]
     if np.isfinite(ends).any():
         for values, named in zip(ends, (label, "_"), strict=True):
-            ax.plot(
-                arrays["x"], np.where(np.isfinite(values), values, np.nan), "--", color="0.3", label=named
-            )
+            ax.plot(arrays["x"], np.where(np.isfinite(values), values, np.nan), "--", color="0.3", label=named)
     else:
         unbounded.append(label)
     ax.plot(arrays["x"], arrays["estimate"], color=VERMILION, label="estimate")
@@ -383,11 +367,7 @@ def _sentences(report: Report[RegionSettings]) -> Iterator[str]:
     for params in region_tasks(report.request):
         merged = split_rows(data, params).merged
         if merged:
-            how = (
-                "copies of others"
-                if params.model == "lssvm_linear"
-                else "of an input that others have: averaged"
-            )
+            how = "copies of others" if params.model == "lssvm_linear" else "of an input that others have: averaged"
             yield f"{MODELS[params.model]}: {merged} of {len(data.X)} rows are {how}."
     for record in report.records():
         confidence, width = 1.0 - q / report.settings.m, mean_width(record, q)
@@ -430,9 +410,7 @@ def candidate_table(records: Sequence[Record], settings: RegionSettings) -> pd.D
                 f"member at {1.0 - q / settings.m:g}": "yes" if rank <= settings.m - q else "no"
                 for q in settings.excluded
             }
-            rows.append(
-                {"model": MODELS[str(record.axes["model"])], "function": name, "rank": int(rank), **member}
-            )
+            rows.append({"model": MODELS[str(record.axes["model"])], "function": name, "rank": int(rank), **member})
     return pd.DataFrame(rows)
 
 
@@ -448,12 +426,6 @@ def _caption(request: Request[RegionSettings]) -> str:
 
 EXPERIMENTS.register("perturbation/region")(
     Experiment(
-        RegionSettings,
-        plan,
-        run,
-        summarise,
-        dataset_tasks=("regression",),
-        model_keys=(),
-        published=every_array,
+        RegionSettings, plan, run, summarise, dataset_tasks=("regression",), model_keys=(), published=every_array
     )
 )

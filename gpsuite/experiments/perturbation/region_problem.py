@@ -132,9 +132,7 @@ def read_problem(prepared: PreparedDataset, params: RegionTask) -> RegionProblem
         repeat = "repeat their inputs and are averaged with them" if sparse else "are copies of them"
         equal = f" ({rows.merged} more {repeat})" if rows.merged else ""
         fault = f"{count + kept} rows{equal} leave {count} for preparation (at least {least}) and {kept} for the region"
-        advice = (
-            f"preparation={params.preparation:g} of them prepare: more rows, another share or fewer centres"
-        )
+        advice = f"preparation={params.preparation:g} of them prepare: more rows, another share or fewer centres"
         told = f"{key}={value}: {fault} (at least {LEAST_ROWS})\n{advice}"
         if rows.merged and params.group == "signs" and _enough_for_linear(data, params):
             fix = {"models": "[lssvm_linear]"}
@@ -215,9 +213,7 @@ def split_rows(data: Dataset, params: RegionTask) -> Rows:
         if len(own) < len(X):
             _refuse_copies(data, params)
     else:
-        _, first, inverse, sizes = np.unique(
-            X[own], axis=0, return_index=True, return_inverse=True, return_counts=True
-        )
+        _, first, inverse, sizes = np.unique(X[own], axis=0, return_index=True, return_inverse=True, return_counts=True)
         if len(first) < len(own):
             twins = own[np.flatnonzero(np.ravel(inverse) == int(np.argmax(sizes > 1)))]
             _refuse_means(data, params, twins)

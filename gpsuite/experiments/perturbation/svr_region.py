@@ -6,15 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from gpsuite.experiments.base import (
-    EXPERIMENTS,
-    Experiment,
-    Record,
-    Report,
-    Request,
-    Task,
-    every_array,
-)
+from gpsuite.experiments.base import EXPERIMENTS, Experiment, Record, Report, Request, Task, every_array
 from gpsuite.experiments.perturbation.kernel_models import (
     TITLES,
     CoverageTask,
@@ -30,11 +22,7 @@ from gpsuite.experiments.settings import Positive, filled, not_negative, one_of,
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.statistics.estimates import share
 
-OTHERS = (
-    KernelModel("lssvm", C=2.0),
-    KernelModel("krr", penalty=0.05),
-    KernelModel("klasso", penalty=0.15),
-)
+OTHERS = (KernelModel("lssvm", C=2.0), KernelModel("krr", penalty=0.05), KernelModel("klasso", penalty=0.15))
 """The other families, whose coverage is measured on the same data."""
 # Only the sign of a residual moves Z_i: along directions isotropic in the values K^-1 makes alpha'K alpha so large
 # that all Z_i tie with Z_0 by rounding.

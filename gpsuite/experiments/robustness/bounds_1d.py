@@ -174,9 +174,7 @@ def run(task: Task[BoundsTask], shared: SharedWork) -> Outcome:
         "gap_after": float(gaps[1]),
         "true_minimum": float(truth.min()),
     }
-    named = zip(
-        ("whole_low", "whole_high", "halves_low", "halves_high"), [*curves[0], *curves[1]], strict=True
-    )
+    named = zip(("whole_low", "whole_high", "halves_low", "halves_high"), [*curves[0], *curves[1]], strict=True)
     arrays = {"x": x, "probability": truth, **dict(named), "levels": levels}
     return Outcome(metrics, arrays=arrays, headline=f"gap {gaps[0]:.3f}, after one split {gaps[1]:.3f}")
 
@@ -219,9 +217,7 @@ def draw(report: Report[object], records: Sequence[Record]) -> None:
     import pandas as pd
 
     size = (11, 1.2 + 2.9 * len(records))
-    with report.figure(
-        "bounds_1d", rows=len(records), columns=2, size=size, sharex=True, sharey=True
-    ) as drawing:
+    with report.figure("bounds_1d", rows=len(records), columns=2, size=size, sharex=True, sharey=True) as drawing:
         for row, record in zip(drawing.grid, records, strict=True):
             who = f"{report.titles[str(record.axes['method'])]}, {BOUNDS[str(record.axes['bound'])]}"
             for level, (ax, (part, words)) in enumerate(zip(row, PARTS.items(), strict=True)):
@@ -239,9 +235,7 @@ def _draw_panel(ax: Axes, record: Record, part: str, level: int) -> None:
     ax.plot(x, arrays[f"{part}_low"], color=VERMILION, linestyle="--", label="lower bound function")
     ax.plot(x, arrays[f"{part}_high"], color=GREEN, linestyle=":", label="upper bound function")
     ax.axhline(proved, color=VERMILION, linewidth=1, label=math_label(r"$\pi_{\min}^L(T)$: proved"))
-    ax.axhline(
-        attained, color=BLACK, linewidth=1, linestyle="-.", label=math_label(r"$\pi_{\min}^U(T)$: attained")
-    )
+    ax.axhline(attained, color=BLACK, linewidth=1, linestyle="-.", label=math_label(r"$\pi_{\min}^U(T)$: attained"))
     if level:
         ax.axvline(0.5 * (x[0] + x[-1]), color="0.5", linewidth=1, label="split")
     ax.set_ylim(-0.02, 1.02)

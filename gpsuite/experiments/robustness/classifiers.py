@@ -19,22 +19,8 @@ from gpsuite.data.dataset import Dataset
 from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.data.splits import without_copies
 from gpsuite.errors import UserError
-from gpsuite.experiments.base import (
-    DIVERGED,
-    METHODS,
-    Method,
-    MethodOptions,
-    Outcome,
-    Request,
-    SharedWork,
-    Task,
-)
-from gpsuite.experiments.robustness.tasks import (
-    ClassifierParams,
-    ClassifierSettings,
-    ClassifierTask,
-    MethodParams,
-)
+from gpsuite.experiments.base import DIVERGED, METHODS, Method, MethodOptions, Outcome, Request, SharedWork, Task
+from gpsuite.experiments.robustness.tasks import ClassifierParams, ClassifierSettings, ClassifierTask, MethodParams
 from gpsuite.experiments.tasks import take
 from gpsuite.models.classification.approximation import GPCFit, NotConvergedError
 from gpsuite.models.config import Hyperparameters
@@ -187,9 +173,7 @@ def drawn_rows(
 
 def numbers_of(input_names: Sequence[str], level_inputs: Collection[str]) -> IntArray:
     """Return the indices of the inputs that are no levels of a category."""
-    return np.array(
-        [place for place, name in enumerate(input_names) if name not in level_inputs], dtype=np.int64
-    )
+    return np.array([place for place, name in enumerate(input_names) if name not in level_inputs], dtype=np.int64)
 
 
 def _two_classes(data: Dataset, classes: Sequence[str]) -> tuple[IntArray, FloatArray, tuple[str, str]]:
@@ -494,9 +478,7 @@ def task_classifier(task: Task[ClassifierTask], shared: SharedWork) -> Classifie
     Raises:
         NotConvergedError: if there is no converged approximation at the start.
     """
-    return trained_classifier(
-        task.require_dataset(), task.params.model, shared, task.budget_seconds, read_problem
-    )
+    return trained_classifier(task.require_dataset(), task.params.model, shared, task.budget_seconds, read_problem)
 
 
 def unconverged_is_diverged(
@@ -523,7 +505,5 @@ def model_metrics(classifier: Classifier) -> dict[str, float | int | None]:
         "longest_lengthscale": float(np.max(posterior.lengthscales)),
         "log_marginal_likelihood": trained.evidence,
         "evaluations_used": trained.evaluations,
-        "test_accuracy": float(
-            np.mean((posterior.probability(problem.X_test) > 0.5) == (problem.y_test > 0))
-        ),
+        "test_accuracy": float(np.mean((posterior.probability(problem.X_test) > 0.5) == (problem.y_test > 0))),
     }

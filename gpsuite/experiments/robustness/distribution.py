@@ -138,9 +138,7 @@ def training_table(frame: pd.DataFrame, titles: dict[str, str]) -> pd.DataFrame:
 
 def _readable(table: pd.DataFrame, titles: dict[str, str]) -> pd.DataFrame:
     ends = {True: "yes", False: "no"}
-    return table.assign(
-        method=table["method"].map(titles), variance_at_end=table["variance_at_end"].map(ends)
-    )
+    return table.assign(method=table["method"].map(titles), variance_at_end=table["variance_at_end"].map(ends))
 
 
 def draw(report: Report[DistributionSettings], frame: pd.DataFrame, heading: str, name: str) -> None:
@@ -169,9 +167,7 @@ def _draw_panel(ax: Axes, part: pd.DataFrame, titles: Mapping[str, str]) -> None
     numbers = sorted(part["evaluations"].unique())
     for place, method in enumerate(titles):
         own = part[part["method"] == method]
-        values = [
-            own.loc[own["evaluations"] == number, "delta"].dropna().clip(lower=FLOOR) for number in numbers
-        ]
+        values = [own.loc[own["evaluations"] == number, "delta"].dropna().clip(lower=FLOOR) for number in numbers]
         offset = (place - (len(titles) - 1) / 2) * 1.15 * WIDTH
         style = method_style(method)
         ax.boxplot(
@@ -206,9 +202,7 @@ def summarise(report: Report[DistributionSettings]) -> list[Statistic]:
     report.table(tidy, f"{name}_tidy", caption)
     if {"laplace", "ep"} <= set(request.methods):
         report.table(
-            ratio_table(frame, shared_rows(settings)),
-            f"{name}_ratio",
-            f"Median δ of Laplace over EP; {caption}",
+            ratio_table(frame, shared_rows(settings)), f"{name}_ratio", f"Median δ of Laplace over EP; {caption}"
         )
     report.table(model_table(frame, titles), f"{name}_models", f"Trained classifiers; {caption}")
     first = everything[(everything["draw"] == 0) & (everything["radius"] == settings.radii[0])]

@@ -62,13 +62,7 @@ from gpsuite.experiments.robustness.tasks import (
 )
 from gpsuite.experiments.settings import Count, Positive, Rule, at_least
 from gpsuite.experiments.tasks import take
-from gpsuite.methods.robustness.explain.effects import (
-    DOWN,
-    UP,
-    OneSidedRanges,
-    lime_weights,
-    one_sided_ranges,
-)
+from gpsuite.methods.robustness.explain.effects import DOWN, UP, OneSidedRanges, lime_weights, one_sided_ranges
 from gpsuite.methods.robustness.explain.lines import binary_lines
 from gpsuite.methods.robustness.verdict import HALF
 from gpsuite.reporting.comparison import Statistic
@@ -92,16 +86,12 @@ NAMED, NAMED_CATEGORIES = 3, 3  # inputs and categories in the answer's sentence
 ENDS = ("lowest proved", "lowest", "highest", "highest proved")
 MOST_POINTS, MOST_INPUTS = 6, 10  # drawn
 PREDICTED = "the predicted class"
-END_STYLES = {
-    "interval": (LIMIT, 1.0, "95 % t interval over points"),
-    "proved": (BLACK, 2.5, "mean of proved ends"),
-}
+END_STYLES = {"interval": (LIMIT, 1.0, "95 % t interval over points"), "proved": (BLACK, 2.5, "mean of proved ends")}
 SIDES = {DOWN: ("lowered", BLUE), UP: ("raised", VERMILION)}
 SCALED = {"none": "", "pixels": " (pixels from 0 to 1)"}
 
 falling = Rule(
-    lambda values: len(values) >= 2 and all(low < high for high, low in pairwise(values)),
-    "two or more falling numbers",
+    lambda values: len(values) >= 2 and all(low < high for high, low in pairwise(values)), "two or more falling numbers"
 )
 
 
@@ -191,9 +181,7 @@ def plan(request: Request[ExplainSettings]) -> list[Task[object]]:
             if rank < settings.check_points and not several:
                 check = GradientTask(model, point, settings.check_radii, settings.boxes)
                 title, axes = f"{options.title}  gradient at point {point}", {**axes, "part": "gradient"}
-                tasks.append(
-                    request.task(check, label=title, axes=axes, version=check_version, cost=cost, group=group)
-                )
+                tasks.append(request.task(check, label=title, axes=axes, version=check_version, cost=cost, group=group))
     return tasks
 
 
@@ -346,9 +334,7 @@ def unproved(records: Sequence[Record]) -> str:
     return STATED.format(count=count) if count else ""
 
 
-def point_table(
-    records: Sequence[Record], titles: Mapping[str, str], input_names: Sequence[str]
-) -> pd.DataFrame:
+def point_table(records: Sequence[Record], titles: Mapping[str, str], input_names: Sequence[str]) -> pd.DataFrame:
     """Return one row per method, point and input, the strongest effects of a point first."""
     import pandas as pd
 
@@ -384,9 +370,7 @@ def point_table(
     return pd.concat(parts, ignore_index=True)
 
 
-def mean_table(
-    records: Sequence[Record], titles: Mapping[str, str], input_names: Sequence[str]
-) -> pd.DataFrame:
+def mean_table(records: Sequence[Record], titles: Mapping[str, str], input_names: Sequence[str]) -> pd.DataFrame:
     """Return one row per method and input: means over the points, the strongest first."""
     import pandas as pd
 
@@ -395,9 +379,7 @@ def mean_table(
         own = [record for record in records if record.axes["method"] == method]
         if not own:
             continue
-        effects = [
-            mean([record.arrays["delta"][place] for record in own]) for place in range(len(input_names))
-        ]
+        effects = [mean([record.arrays["delta"][place] for record in own]) for place in range(len(input_names))]
         frame = pd.DataFrame(
             {
                 "method": title,
@@ -566,9 +548,7 @@ def draw_means(report: Report[Any], table: pd.DataFrame, stated: str) -> None:
             places = np.arange(len(own))
             ax.barh(places, own["mean"], color=BLUE, height=0.7, label="mean effect")
             for ends, (colour, width, label) in END_STYLES.items():
-                ax.hlines(
-                    places, own[f"{ends}_low"], own[f"{ends}_high"], color=colour, lw=width, label=label
-                )
+                ax.hlines(places, own[f"{ends}_low"], own[f"{ends}_high"], color=colour, lw=width, label=label)
             ax.axvline(0.0, color=LIMIT, lw=0.8)
             ax.set_yticks(places, own["input"], fontsize=8)
             inputs = table.loc[table["method"] == title, "input"].nunique()
@@ -581,9 +561,7 @@ def summarise(report: Report[ExplainSettings]) -> list[Statistic]:
     """Write the effects of every input, at each point and on average; draw both; return the check of the gradient."""
     settings, dataset = report.settings, report.request.require_dataset()
     points, checks = report.records(part="point"), report.records(part="gradient")
-    slopes = [
-        record.number("smallest_slope") for record in checks if record.metrics["smallest_slope"] is not None
-    ]
+    slopes = [record.number("smallest_slope") for record in checks if record.metrics["smallest_slope"] is not None]
     note = f"points with a difference above rounding; radii {settings.check_radii}"
     value = min(slopes, default=float("nan"))
     statistics = [Statistic("min_gradient_error_slope", value, n=len(slopes), note=note)]
@@ -632,10 +610,7 @@ EXPERIMENTS.register("robustness/explain")(
     Experiment(
         ExplainSettings,
         plan,
-        {
-            PointTask: run_point,
-            GradientTask: run_gradient,
-        },
+        {PointTask: run_point, GradientTask: run_gradient},
         summarise,
         method_traits=(CLASSIFIER,),
         dataset_tasks=("classification",),

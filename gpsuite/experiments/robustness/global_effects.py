@@ -33,12 +33,7 @@ from gpsuite.experiments.robustness.classifiers import (
     unconverged_is_diverged,
 )
 from gpsuite.experiments.robustness.records import timing_table
-from gpsuite.experiments.robustness.tasks import (
-    AGREEMENT,
-    CLASSIFIER,
-    ClassifierParams,
-    ClassifierSettings,
-)
+from gpsuite.experiments.robustness.tasks import AGREEMENT, CLASSIFIER, ClassifierParams, ClassifierSettings
 from gpsuite.experiments.settings import Count, Positive, at_least, filled, increasing, unique
 from gpsuite.experiments.tasks import take
 from gpsuite.methods.robustness.explain.effects import lime_weights, one_sided_ranges
@@ -139,10 +134,7 @@ def run(task: Task[GlobalEffectsTask], shared: SharedWork) -> Outcome:
         found.append(one_sided_ranges(lines, points, inputs, gamma, problem.domain, params.tolerance, budget))
     ends = [each.delta_range for each in found]
     seed = params.model.draw_seed
-    lime = [
-        lime_weights(posterior.probability, x, stream(seed, "lime", number))
-        for number, x in enumerate(points)
-    ]
+    lime = [lime_weights(posterior.probability, x, stream(seed, "lime", number)) for number, x in enumerate(points)]
     arrays = {
         "delta": np.array([each.delta for each in found]),
         "delta_low": np.array([low for low, _ in ends]),
@@ -151,11 +143,7 @@ def run(task: Task[GlobalEffectsTask], shared: SharedWork) -> Outcome:
         "direction": class_direction(problem),
     }
     still_open = sum(int(np.count_nonzero(~each.closed)) for each in found)
-    metrics = {
-        **model_metrics(classifier),
-        "boxes": sum(each.boxes for each in found),
-        "open_intervals": still_open,
-    }
+    metrics = {**model_metrics(classifier), "boxes": sum(each.boxes for each in found), "open_intervals": still_open}
     status, reason = (BUDGET, f"{still_open} intervals are open") if still_open else (DONE, "")
     largest = " ".join(f"{each:+.3f}" for each in arrays["delta"][-1].mean(axis=0)[:4])
     return Outcome(metrics, status, reason, arrays, f"mean effect at γ={params.gammas[-1]:g}: {largest}")
@@ -167,9 +155,7 @@ def class_direction(problem: Problem) -> FloatArray:
     return np.asarray(problem.X[positive].mean(axis=0) - problem.X[~positive].mean(axis=0))
 
 
-def global_claims(
-    records: Sequence[Record], gammas: Sequence[float], test_over_training: float
-) -> list[Statistic]:
+def global_claims(records: Sequence[Record], gammas: Sequence[float], test_over_training: float) -> list[Statistic]:
     """Return the statistics of conf/paper/blaas2020.yaml on Fig. 6.
 
     Args:
@@ -346,9 +332,7 @@ def _normed_errors(rows: pd.DataFrame) -> FloatArray:
 
 
 def _draw_bars(ax: Axes, own: pd.DataFrame, inputs: Sequence[str]) -> None:
-    shown = {
-        measure: colour for measure, colour in measure_colours(own).items() if measure != "class direction"
-    }
+    shown = {measure: colour for measure, colour in measure_colours(own).items() if measure != "class direction"}
     width = 0.8 / len(shown)
     for number, (measure, colour) in enumerate(shown.items()):
         rows = own[own["measure"] == measure].set_index("input").loc[list(inputs)]

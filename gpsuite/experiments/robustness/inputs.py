@@ -15,11 +15,7 @@ from gpsuite.errors import UserError
 from gpsuite.experiments.base import require
 from gpsuite.experiments.robustness.classifiers import Problem
 from gpsuite.experiments.settings import Rule
-from gpsuite.methods.robustness.input_choice import (
-    gradient_patch,
-    shortest_lengthscales,
-    sift_patch,
-)
+from gpsuite.methods.robustness.input_choice import gradient_patch, shortest_lengthscales, sift_patch
 from gpsuite.models.config import ModelSpec
 
 WORD = re.compile(r"(all)|(first|shortest|sift|gradient)([1-9]\d*)")

@@ -25,23 +25,14 @@ from gpsuite.methods.robustness.multiclass.multiclass_search import MultiClassSe
 from gpsuite.methods.robustness.search.attacks import strong_attack
 from gpsuite.methods.robustness.search.branch_and_bound import Extremum
 from gpsuite.methods.robustness.search.regions import Region
-from gpsuite.methods.robustness.verdict import (
-    HALF,
-    PointSearch,
-    ProbabilityRange,
-    Verdict,
-    binary_contest,
-    judge,
-)
+from gpsuite.methods.robustness.verdict import HALF, PointSearch, ProbabilityRange, Verdict, binary_contest, judge
 from gpsuite.models.classification.approximation import GPCPosterior
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
 from gpsuite.seeds import stream
 
 BOUND = "rkhs_taylor"
 # a class' number in the reasons of `MultiClassSearch`
-_NUMBER = re.compile(
-    r"(?<=class )\d+(?= is ahead)|(?<=between classes )\d+(?= and \d)|(?<= and )\d+(?= at the point)"
-)
+_NUMBER = re.compile(r"(?<=class )\d+(?= is ahead)|(?<=between classes )\d+(?= and \d)|(?<= and )\d+(?= at the point)")
 
 
 @dataclass(frozen=True)
@@ -120,9 +111,7 @@ class Point(Protocol):
     def stays(self, region: Region, budget: Budget) -> tuple[str, bool, list[str]]:
         """Return the verdict on the class over a region, whether it is proved, and why the searches ended."""
 
-    def bounds(
-        self, own: int, region: Region, tolerance: float, budget: Budget
-    ) -> tuple[float, float, list[str]]:
+    def bounds(self, own: int, region: Region, tolerance: float, budget: Budget) -> tuple[float, float, list[str]]:
         """Return the proved range of a class' probability, NaN where it is only stated, and why searches ended."""
 
     def judge(self, region: Region, limits: Limits, budget: Budget) -> Judged:
@@ -167,9 +156,7 @@ def classes_of(classifier: Classifier) -> View:
     return view(classifier.posterior, len(classifier.labels))
 
 
-def certificate_origin(
-    dataset: PreparedDataset, classifier: Classifier, point: int, region: Region
-) -> Origin:
+def certificate_origin(dataset: PreparedDataset, classifier: Classifier, point: int, region: Region) -> Origin:
     """Return where a point's model and region come from, as a certificate states it."""
     problem, two = classifier.problem, len(classifier.labels) == 2
     return Origin(
@@ -227,9 +214,7 @@ class _BinaryPoint:
         verdict, extremum = self.search.decide(region, budget)
         return verdict.status, True, [extremum.reason]
 
-    def bounds(
-        self, own: int, region: Region, tolerance: float, budget: Budget
-    ) -> tuple[float, float, list[str]]:
+    def bounds(self, own: int, region: Region, tolerance: float, budget: Budget) -> tuple[float, float, list[str]]:
         found = self.search.range(region, tolerance, budget)
         low, high = found.minimum.outer, found.maximum.outer
         if own == 0:
@@ -363,9 +348,7 @@ class _SeveralPoint:
         verdict, leads = self.search.decide(region, budget)
         return verdict.status, self.search.proves(leads.values()), [each.reason for each in leads.values()]
 
-    def bounds(
-        self, own: int, region: Region, tolerance: float, budget: Budget
-    ) -> tuple[float, float, list[str]]:
+    def bounds(self, own: int, region: Region, tolerance: float, budget: Budget) -> tuple[float, float, list[str]]:
         found = self.search.range(own, region, tolerance, budget)
         sides = found.minimum, found.maximum
         low, high = (each.outer if self.search.proves(sides) else np.nan for each in sides)
@@ -387,9 +370,7 @@ class _SeveralPoint:
         margin = 2.0 * min(each.outer for each in leads.values()) - 1.0 if whole else None
         return replace(judged, leads=leads, known={**judged.known, "margin_proved": margin})
 
-    def _attacked(
-        self, region: Region, verdict: Verdict, limits: Limits
-    ) -> tuple[Verdict, dict[str, Any], bool]:
+    def _attacked(self, region: Region, verdict: Verdict, limits: Limits) -> tuple[Verdict, dict[str, Any], bool]:
         """Set an attack against the verdict; `attacked` is the least margin that it surely reached.
 
         Its success decides where the search left the class open. The last says whether that margin is proved.
@@ -438,8 +419,7 @@ class _SeveralPoint:
         minimum = judged.minimum.informed(proved[0], float(centre.high[self.own]))
         maximum = judged.maximum.informed(proved[1], float(centre.low[self.own]))
         leads = {
-            rival: each.informed(bound)
-            for (rival, each), bound in zip(judged.leads.items(), proved[2:], strict=True)
+            rival: each.informed(bound) for (rival, each), bound in zip(judged.leads.items(), proved[2:], strict=True)
         }
         if verdict.status == "unknown" and len(leads) == len(centre.contests):
             verdict = judge(centre, list(leads.values()), region)

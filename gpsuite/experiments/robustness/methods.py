@@ -23,24 +23,14 @@ from gpsuite.experiments.robustness.classifiers import (
     missing_class,
     too_few_of_a_class,
 )
-from gpsuite.experiments.robustness.tasks import (
-    AT_HYPERPARAMETERS,
-    CLASSIFIER,
-    GAUSSIAN_LATENT,
-    ClassifierParams,
-)
+from gpsuite.experiments.robustness.tasks import AT_HYPERPARAMETERS, CLASSIFIER, GAUSSIAN_LATENT, ClassifierParams
 from gpsuite.experiments.settings import Count, Positive, Share, at_least, one_of
 from gpsuite.experiments.tasks import take
 from gpsuite.methods.wasserstein.fitting import TrainingRows, split_rows
 from gpsuite.models.classification.approximation import BinaryProblem, GPCFit, NotConvergedError
 from gpsuite.models.classification.links import LINKS
 from gpsuite.models.classification.softmax_laplace import MultiClassProblem
-from gpsuite.models.classification.training import (
-    INFERENCES,
-    StartOutsideBoxError,
-    train_gpc,
-    train_multiclass_gpc,
-)
+from gpsuite.models.classification.training import INFERENCES, StartOutsideBoxError, train_gpc, train_multiclass_gpc
 from gpsuite.models.classification.training import Trained as Searched
 from gpsuite.models.config import Hyperparameters
 from gpsuite.seeds import derived_seed, stream
@@ -82,9 +72,7 @@ def train_by_likelihood(problem: Problem, model: ClassifierParams, budget: Budge
         if C > 2:
             data = MultiClassProblem(problem.X, problem.classes, C, model.spec)
             return _as_trained(train_multiclass_gpc(data, start, budget, most), "laplace", model)
-        return _as_trained(
-            train_gpc(_binary(problem, model), inference, start, budget, most), inference, model
-        )
+        return _as_trained(train_gpc(_binary(problem, model), inference, start, budget, most), inference, model)
 
 
 def _gpc(model: ClassifierParams) -> Any:

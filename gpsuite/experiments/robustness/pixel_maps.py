@@ -44,12 +44,7 @@ from gpsuite.experiments.robustness.classifiers import (
 from gpsuite.experiments.robustness.explain import heat_map
 from gpsuite.experiments.robustness.inputs import image_order
 from gpsuite.experiments.robustness.records import dataset_statistics
-from gpsuite.experiments.robustness.tasks import (
-    CLASSIFIER,
-    ClassifierParams,
-    ClassifierSettings,
-    Metrics,
-)
+from gpsuite.experiments.robustness.tasks import CLASSIFIER, ClassifierParams, ClassifierSettings, Metrics
 from gpsuite.experiments.settings import Count, Positive, Share, at_least, filled, unique
 from gpsuite.experiments.tasks import take
 from gpsuite.methods.robustness.explain.effects import lime_weights, one_sided_ranges
@@ -81,16 +76,7 @@ IMAGES = (
     "most when the patch is white, and median and middle 95 % of drop and patch size"
 )
 COLUMNS = (
-    *(
-        "row",
-        "probability",
-        "whitened_probability",
-        "drop",
-        "p_value",
-        "gains_most",
-        "patch_size",
-        "patch_row",
-    ),
+    *("row", "probability", "whitened_probability", "drop", "p_value", "gains_most", "patch_size", "patch_row"),
     *("patch_column", "top_left_size", "boxes"),
 )
 # LIME's slopes are 1e-4 of a probability a pixel: the sixth digit of the probabilities is their second
@@ -193,9 +179,7 @@ def plan(request: Request[PixelMapSettings]) -> list[Task[object]]:
     return tasks
 
 
-def _map(
-    request: Request[PixelMapSettings], model: ClassifierParams, digit: str, rank: int
-) -> Task[PixelMapTask]:
+def _map(request: Request[PixelMapSettings], model: ClassifierParams, digit: str, rank: int) -> Task[PixelMapTask]:
     settings, dataset = request.settings, request.require_dataset()
     return request.task(
         take(PixelMapTask, settings, model=model, digit=digit, rank=rank),
@@ -367,13 +351,9 @@ def run_integrals(task: Task[IntegralTask], shared: SharedWork) -> Outcome:
             counts[name] += bool((true < least - ROUNDING).any() or (true > most + ROUNDING).any())
             if sign > 0.0:
                 widths.append((most - least) / max(float(true.max()), 1e-300))
-    correlation = np.abs(
-        covariance[0] / np.sqrt(np.outer(*[np.diag(covariance[0])] * 2)) - np.eye(CLASSES)
-    ).max()
+    correlation = np.abs(covariance[0] / np.sqrt(np.outer(*[np.diag(covariance[0])] * 2)) - np.eye(CLASSES)).max()
     metrics = {"rectangles": RECTANGLES, **counts, "median_relative_width": float(np.median(widths))}
-    headline = (
-        f"{counts['violations']} outside the corrected, {counts['printed_violations']} the printed bounds"
-    )
+    headline = f"{counts['violations']} outside the corrected, {counts['printed_violations']} the printed bounds"
     return Outcome({**metrics, "largest_correlation": float(correlation)}, headline=headline)
 
 
@@ -406,10 +386,7 @@ def summarise(report: Report[PixelMapSettings]) -> list[Statistic]:
         return statistics
     import pandas as pd
 
-    rows = [
-        {"digit": record.axes["digit"], **{name: record.metrics[name] for name in COLUMNS}}
-        for record in records
-    ]
+    rows = [{"digit": record.axes["digit"], **{name: record.metrics[name] for name in COLUMNS}} for record in records]
     caption = (
         f"{dataset.name}: largest connected patch of pixels whose effect at γ = {settings.gamma:g} is below "
         f"−{settings.negative:g} of the largest, and the class probability with the patch white; p value against "
@@ -473,9 +450,7 @@ def images_statistics(records: Sequence[Record]) -> list[Statistic]:
     if towards := TOWARDS.get(digit):
         holds[f"share_gains_most_is_{towards}"] = [r.metrics["gains_most"] == towards for r in records]
     return [
-        Statistic.of(
-            statistic_name(name, digit=digit), share(found), note=f"{sum(found)} of {len(found)} images"
-        )
+        Statistic.of(statistic_name(name, digit=digit), share(found), note=f"{sum(found)} of {len(found)} images")
         for name, found in holds.items()
     ]
 
@@ -505,13 +480,9 @@ def image_statistics(record: Record) -> list[Statistic]:
         return statistic_name(name, digit=digit)
 
     drop = record.number("drop")
-    found = [
-        Statistic(named("patch_pixels"), record.number("top_left_size"), note="in the top left quadrant"),
-    ]
+    found = [Statistic(named("patch_pixels"), record.number("top_left_size"), note="in the top left quadrant")]
     if towards := TOWARDS.get(digit):
-        found.append(
-            Statistic(named(f"gains_most_is_{towards}"), float(record.metrics["gains_most"] == towards))
-        )
+        found.append(Statistic(named(f"gains_most_is_{towards}"), float(record.metrics["gains_most"] == towards)))
     if digit == "3":
         found.append(Statistic("class3_probability_before", record.number("probability")))
         found.append(Statistic("class3_probability_drop", drop))

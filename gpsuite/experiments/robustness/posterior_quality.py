@@ -118,17 +118,12 @@ class PosteriorQualitySettings(DeltaSettings):
     def check(self) -> None:
         """Refuse HMC for classifiers that are not trained."""
         super().check()
-        known, allowed = (
-            self.hmc_evaluations in self.evaluations,
-            f"must be one of evaluations={self.evaluations}",
-        )
+        known, allowed = (self.hmc_evaluations in self.evaluations, f"must be one of evaluations={self.evaluations}")
         require(known, "hmc_evaluations", self.hmc_evaluations, allowed)
 
     def on(self, study: Study) -> SearchSettings:
         """Return how delta is searched on one dataset."""
-        return take(
-            SearchSettings, self, scaling=study.scaling, features=study.features, tolerance=study.tolerance
-        )
+        return take(SearchSettings, self, scaling=study.scaling, features=study.features, tolerance=study.tolerance)
 
 
 @dataclass(frozen=True)
@@ -172,8 +167,7 @@ def _hmc_tasks(
 ) -> Iterator[Task[HMCTask]]:
     settings, searched = request.settings, request.settings.on(study)
     inferences = {
-        name: classifier_method(options).decides(options).inference
-        for name, options in request.methods.items()
+        name: classifier_method(options).decides(options).inference for name, options in request.methods.items()
     }
     rows = min(settings.train_rows, dataset.rows) / 1000
     transitions = settings.burn_in + settings.samples
@@ -234,9 +228,7 @@ def run_hmc_distance(task: Task[HMCTask], shared: SharedWork) -> Outcome:
         for distance, values in distances(posterior, problem.X_test, gold).items():
             metrics[f"{distance}_{name}"] = finite_or_none(float(values.mean()))
             arrays[f"{distance}_{name}"] = values
-    state = (
-        "" if latents.converged else f"HMC not converged: R-hat {latents.r_hat:.3f}, ESS {latents.ess:.0f}"
-    )
+    state = "" if latents.converged else f"HMC not converged: R-hat {latents.r_hat:.3f}, ESS {latents.ess:.0f}"
     shown = ", ".join(f"{name} {metrics[f'wasserstein_{name}']:.3g}" for name in posteriors)
     return Outcome(metrics, reason=state, arrays=arrays, headline=f"distance {shown}")
 
@@ -323,10 +315,7 @@ class Quality:
 
 
 def quality_claims(
-    by_training: Sequence[Sequence[Quality]],
-    deltas: Mapping[str, pd.DataFrame],
-    at: int,
-    test_over_training: float,
+    by_training: Sequence[Sequence[Quality]], deltas: Mapping[str, pd.DataFrame], at: int, test_over_training: float
 ) -> list[Statistic]:
     """Return the statistics of conf/paper/blaas2020.yaml over datasets.
 
@@ -374,9 +363,7 @@ def ep_closer(
     for found, dataset, distance in product(by_training, datasets, PAIRED):
         laplace, ep = (_draw_means(found, dataset, f"{distance}_{method}") for method in (LAPLACE, EP))
         if len(ep) < 2 or len(laplace) != len(ep):
-            return Statistic(
-                name, float("nan"), note=f"{dataset} has fewer than two draws whose chains converged"
-            )
+            return Statistic(name, float("nan"), note=f"{dataset} has fewer than two draws whose chains converged")
         cells.append(corrected_t_p(laplace - ep, test_over_training) < LEVEL / 2.0)
     return claim(name, cells)
 
@@ -413,9 +400,7 @@ def smallest_delta(deltas: Mapping[str, pd.DataFrame], dataset: str, ranks: int 
             tables = {title: by_classifier(frame[frame["rank"] == rank]) for title, frame in deltas.items()}
             for method in (LAPLACE, EP):
                 for evaluations in tables[dataset].levels("evaluations"):
-                    medians = {
-                        title: _median(each("delta", method, evaluations)) for title, each in tables.items()
-                    }
+                    medians = {title: _median(each("delta", method, evaluations)) for title, each in tables.items()}
                     if np.isfinite(list(medians.values())).all():
                         own = medians.pop(dataset)
                         cells.append(own < min(medians.values()))
@@ -429,9 +414,7 @@ def same_order(found: Sequence[Quality], deltas: Mapping[str, Paired], at: int) 
     for title, each in deltas.items():
         laplace, ep = (_draw_means(found, title, f"wasserstein_{method}") for method in (LAPLACE, EP))
         if len(laplace) and len(ep):
-            pairs.append(
-                (float(laplace.mean() / ep.mean()), _ratio(each("delta", LAPLACE, at), each("delta", EP, at)))
-            )
+            pairs.append((float(laplace.mean() / ep.mean()), _ratio(each("delta", LAPLACE, at), each("delta", EP, at))))
     if len(pairs) < 2 or not np.isfinite(pairs).all():
         return Statistic(name, float("nan"), n=0)
     quality, robustness = np.array(pairs).T
@@ -439,9 +422,7 @@ def same_order(found: Sequence[Quality], deltas: Mapping[str, Paired], at: int) 
     return Statistic(name, float(same), n=1, note=f"{len(pairs)} datasets")
 
 
-def quality_pairs(
-    found: Sequence[Quality], deltas: Mapping[str, Paired], at: int
-) -> list[tuple[str, float, float]]:
+def quality_pairs(found: Sequence[Quality], deltas: Mapping[str, Paired], at: int) -> list[tuple[str, float, float]]:
     """Return, per dataset and draw, its title and the ratios Laplace / EP of distance to HMC and of median delta."""
     pairs = []
     for each in found:
@@ -461,9 +442,7 @@ def rank_correlation(found: Sequence[Quality], deltas: Mapping[str, Paired], at:
     name = "quality_robustness_spearman"
     quality, robustness = [pair[1] for pair in pairs], [pair[2] for pair in pairs]
     correlation = spearman(quality, robustness)
-    return Statistic(
-        name, correlation, n=len(pairs), note="" if np.isnan(correlation) else "dataset and draw"
-    )
+    return Statistic(name, correlation, n=len(pairs), note="" if np.isnan(correlation) else "dataset and draw")
 
 
 def _median(values: FloatArray) -> float:
@@ -475,9 +454,7 @@ def _ratio(laplace: FloatArray, ep: FloatArray) -> float:
     return _median(laplace) / below if below > 0.0 else float("nan")
 
 
-def distance_table(
-    records: Sequence[Record], titles: dict[str, str], test_over_training: float
-) -> pd.DataFrame:
+def distance_table(records: Sequence[Record], titles: dict[str, str], test_over_training: float) -> pd.DataFrame:
     """Return one row per dataset, training method and approximation: mean distances over converged draws.
 
     Args:
@@ -493,11 +470,7 @@ def distance_table(
             own = [r for r in records if (r.axes["dataset"], r.axes["method"]) == (dataset, trained_by)]
             kept = [record for record in own if record.metrics.get("hmc_converged")]
             for method, title in titles.items():
-                row: dict[str, Any] = {
-                    "dataset": dataset,
-                    "hyperparameters by": titles[trained_by],
-                    "method": title,
-                }
+                row: dict[str, Any] = {"dataset": dataset, "hyperparameters by": titles[trained_by], "method": title}
                 for distance in DISTANCES:
                     heading = metric(distance, "robustness").heading
                     of_draws = [float(r.arrays[f"{distance}_{method}"].mean()) for r in kept]
@@ -566,24 +539,18 @@ def draw(
         drawing.data = pd.DataFrame([*means, *ratios])
 
 
-def _means(
-    statistics: Sequence[Statistic], dataset: str, titles: Mapping[str, str]
-) -> list[dict[str, object]]:
+def _means(statistics: Sequence[Statistic], dataset: str, titles: Mapping[str, str]) -> list[dict[str, object]]:
     known = {each.name: each for each in statistics}
     rows: list[dict[str, object]] = []
     for method in titles:
         mean = known.get(statistic_name("hmc_distance", dataset=dataset, method=method))
         if mean is not None:
             interval = {"low": mean.interval_low, "high": mean.interval_high}
-            rows.append(
-                {"panel": "distance", "dataset": dataset, "method": method, "mean": mean.value, **interval}
-            )
+            rows.append({"panel": "distance", "dataset": dataset, "method": method, "mean": mean.value, **interval})
     return rows
 
 
-def _draw_quality_means(
-    ax: PlotAxes, rows: pd.DataFrame, titles: Mapping[str, str], datasets: Sequence[str]
-) -> None:
+def _draw_quality_means(ax: PlotAxes, rows: pd.DataFrame, titles: Mapping[str, str], datasets: Sequence[str]) -> None:
     tidy = rows.rename(columns={"low": "interval_low", "high": "interval_high"})
     ticks = {dataset: dataset for dataset in datasets}
     panel(ax, tidy, "dataset", titles, kind="points", error="interval", ticks=ticks, apart=APART)

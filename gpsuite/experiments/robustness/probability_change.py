@@ -11,16 +11,7 @@ import numpy as np
 from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.data.loading import PreparedDataset, load
-from gpsuite.experiments.base import (
-    BUDGET,
-    DONE,
-    Outcome,
-    Request,
-    SharedWork,
-    Task,
-    finite_or_none,
-    require,
-)
+from gpsuite.experiments.base import BUDGET, DONE, Outcome, Request, SharedWork, Task, finite_or_none, require
 from gpsuite.experiments.robustness.classifiers import (
     classifier_method,
     classifier_params,
@@ -29,13 +20,7 @@ from gpsuite.experiments.robustness.classifiers import (
     unconverged_is_diverged,
 )
 from gpsuite.experiments.robustness.inputs import check_images, check_words, choice_of_inputs, choose
-from gpsuite.experiments.robustness.tasks import (
-    Axes,
-    ClassifierParams,
-    ClassifierSettings,
-    Metrics,
-    TrainingSettings,
-)
+from gpsuite.experiments.robustness.tasks import Axes, ClassifierParams, ClassifierSettings, Metrics, TrainingSettings
 from gpsuite.experiments.settings import Count, Positive, filled, one_of, unique
 from gpsuite.experiments.tasks import take
 from gpsuite.methods.robustness.search.regions import linf_ball
@@ -149,11 +134,7 @@ class DeltaTask:
 
 
 def delta_tasks(
-    request: Request[object],
-    settings: SearchSettings,
-    dataset: PreparedDataset,
-    radii: Sequence[float],
-    axes: Axes,
+    request: Request[object], settings: SearchSettings, dataset: PreparedDataset, radii: Sequence[float], axes: Axes
 ) -> Iterator[Task[DeltaTask]]:
     """Yield one task per training, draw, number of evaluations, method, radius and test point.
 
@@ -173,13 +154,7 @@ def delta_tasks(
             for evaluations in settings.evaluations:
                 for method, options in request.methods.items():
                     model = classifier_params(request, changed, options, draw, evaluations)
-                    own = {
-                        **axes,
-                        "method": method,
-                        "evaluations": evaluations,
-                        "draw": draw,
-                        "training": name,
-                    }
+                    own = {**axes, "method": method, "evaluations": evaluations, "draw": draw, "training": name}
                     for radius in radii if main else radii[:1]:
                         yield from _point_tasks(request, settings, dataset, model, radius, own)
 
@@ -289,9 +264,7 @@ def ratio_of_medians(deltas: Paired, evaluations: int, test_over_training: float
         return Estimate(float("nan"))
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = float(np.median(laplace) / np.median(ep))
-        found = corrected_mean(log_ratios(deltas, evaluations), test_over_training).moved_to(
-            float(np.log(ratio))
-        )
+        found = corrected_mean(log_ratios(deltas, evaluations), test_over_training).moved_to(float(np.log(ratio)))
     low, high = float(np.exp(found.low)), float(np.exp(found.high))
     return Estimate(ratio, n=found.n, low=low, high=high, interval=found.interval)
 
@@ -331,9 +304,7 @@ def ep_more_robust(tables: Sequence[Paired], test_over_training: float) -> Stati
 def about_five(ratios: Sequence[Estimate]) -> list[bool]:
     """Return which ratios are "about 5": the whole interval lies in the range; those without one are left out."""
     low, high = ABOUT_FIVE
-    return [
-        low <= each.low and each.high <= high for each in ratios if np.isfinite([each.low, each.high]).all()
-    ]
+    return [low <= each.low and each.high <= high for each in ratios if np.isfinite([each.low, each.high]).all()]
 
 
 def falls_with_evaluations(deltas: Paired, methods: Sequence[str], test_over_training: float) -> Statistic:

@@ -47,9 +47,7 @@ def dataset_statistics(dataset: PreparedDataset) -> list[Statistic]:
     names = data.label_names or tuple(f"{number}" for number in range(data.n_classes))
     counts = np.bincount(data.y[:, 0].astype(np.int64), minlength=len(names))
     shares = [
-        Statistic(
-            statistic_name("class_percent", label=name), 100.0 * float(count) / len(data.X), n=len(data.X)
-        )
+        Statistic(statistic_name("class_percent", label=name), 100.0 * float(count) / len(data.X), n=len(data.X))
         for name, count in zip(names, counts, strict=True)
     ]
     sizes = [Statistic("dataset_rows", len(data.X)), Statistic("dataset_inputs", data.X.shape[1])]
@@ -106,9 +104,7 @@ class Certified:
     out_of_time: bool = False
 
 
-def stored(
-    description: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]
-) -> dict[str, npt.NDArray[Any]]:
+def stored(description: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
     """Return a packed certificate as arrays of the record."""
     found = {f"{PREFIX}{name}": array for name, array in arrays.items()}
     found[DESCRIPTION] = np.array(json.dumps(description))

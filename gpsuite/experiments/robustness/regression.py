@@ -212,9 +212,7 @@ def read_regression(dataset: PreparedDataset, params: RegressionParams) -> Regre
     if 2 * params.inducing > len(data.X) and len(data.X) < n_test + least:
         left = max(len(data.X) - n_test, 0)
         fault = f"more inducing inputs than the {left} rows that test_rows={n_test} of {len(data.X)} leave to training"
-        raise UserError(
-            f"method.inducing={params.inducing}: {fault}\ntake fewer of one or both", key="method.inducing"
-        )
+        raise UserError(f"method.inducing={params.inducing}: {fault}\ntake fewer of one or both", key="method.inducing")
     if len(data.X) < n_test + least:
         fault = f"{data.name} has {len(data.X)} rows; {least} or more must be left for training"
         raise UserError(f"test_rows={n_test}: {fault}", key="test_rows")
@@ -262,13 +260,9 @@ def trained_regression(
         Z = np.zeros((0, D))
         if params.inducing:
             different = len(np.unique(problem.X, axis=0))
-            Z = kmeans_inducing(
-                problem.X, min(params.inducing, different), stream(params.draw_seed, "inducing")
-            )
+            Z = kmeans_inducing(problem.X, min(params.inducing, different), stream(params.draw_seed, "inducing"))
         model = build(problem, params.spec, start, Z)
-        maximise_likelihood(
-            model, Budget(seconds=seconds, evaluations=params.evaluations, observer=shared.observer)
-        )
+        maximise_likelihood(model, Budget(seconds=seconds, evaluations=params.evaluations, observer=shared.observer))
         if hasattr(model, "inducing_variable"):
             Z = np.asarray(model.inducing_variable.Z.numpy(), dtype=np.float64)
         return problem, _above_floor(hyperparameters_of(model), params.spec.noise_floor), Z
@@ -281,9 +275,7 @@ def _above_floor(found: Hyperparameters, floor: float) -> Hyperparameters:
     return replace(found, noise_variance=max(found.noise_variance, float(np.nextafter(floor, np.inf))))
 
 
-def build(
-    problem: RegressionProblem, spec: ModelSpec, hyperparameters: Hyperparameters, Z: FloatArray
-) -> GPR | SGPR:
+def build(problem: RegressionProblem, spec: ModelSpec, hyperparameters: Hyperparameters, Z: FloatArray) -> GPR | SGPR:
     """Return GPflow's model: sparse with inducing inputs, else exact."""
     from gpsuite.models.regression.gpflow_models import build_gpr, build_sgpr
 
@@ -382,11 +374,7 @@ def certify_ranges(
     certificate = certify(
         posterior.latent,
         region,
-        [
-            (QuantileQuantity(float(each.level)), end)
-            for each in ranges
-            for end in (each.minimum, each.maximum)
-        ],
+        [(QuantileQuantity(float(each.level)), end) for each in ranges for end in (each.minimum, each.maximum)],
         slack=1e-2,
         noise=posterior.noise_variance,
         most_boxes=params.certificate_boxes,
@@ -394,10 +382,7 @@ def certify_ranges(
         origin=origin,
     )
     claimed = {(claim.quantity, claim.sign): claim.outer for claim in certificate.claims}
-    ends = [
-        [claimed.get((QuantileQuantity(float(each.level)), sign), np.nan) for sign in (-1, 1)]
-        for each in ranges
-    ]
+    ends = [[claimed.get((QuantileQuantity(float(each.level)), sign), np.nan) for sign in (-1, 1)] for each in ranges]
     certified = problem.own_units(np.array(ends), outward=np.array([-1.0, 1.0]))
     arrays = {"certified": certified, **stored(*pack(certificate))}
     return Certified({}, arrays, bool(certificate.search["out_of_time"]))
@@ -449,9 +434,7 @@ def run(task: Task[RangeTask], shared: SharedWork) -> Outcome:
     region = uncertain_box(problem, params)
     levels = [MEAN, *params.quantiles]
     budget = clock.rest(boxes=params.boxes, observer=shared.observer)
-    ranges = prediction_range(
-        posterior.latent, posterior.noise_variance, region, levels, params.tolerance, budget
-    )
+    ranges = prediction_range(posterior.latent, posterior.noise_variance, region, levels, params.tolerance, budget)
     own = np.array([own_units(problem, each) for each in ranges])
     certified = Certified({})
     if params.certificate_boxes:
@@ -560,15 +543,11 @@ def summarise(report: Report[RegressionSettings]) -> list[Statistic]:
         for each, amount in zip(data.input_names, moved, strict=True)
         if amount > 0.0
     )
-    caption = (
-        f"{name}: {data.target_names[0]} predicted where inputs are known within so much only ({known}); "
-    )
+    caption = f"{name}: {data.target_names[0]} predicted where inputs are known within so much only ({known}); "
     caption += f"proved up to {settings.tolerance:g} deviations of the target"
     table = range_table(records, report.titles, settings.quantiles)
     report.table(table, "regression", caption)
-    report.table(
-        timing_table(records, ["method"], report.titles), "regression_timing", "CPU seconds per point"
-    )
+    report.table(timing_table(records, ["method"], report.titles), "regression_timing", "CPU seconds per point")
     draw(report, records, data.target_names[0], table)
     report.answer.extend(moved_sentences(records, report.titles, data.target_names[0]))
     found = []
@@ -598,9 +577,7 @@ def moved_sentences(records: Sequence[Record], titles: Mapping[str, str], target
             yield f"Not proved: how far {inputs} move {of} any of {counted(len(ranges), 'row')}."
 
 
-def range_table(
-    records: Sequence[Record], titles: Mapping[str, str], quantiles: Sequence[float]
-) -> pd.DataFrame:
+def range_table(records: Sequence[Record], titles: Mapping[str, str], quantiles: Sequence[float]) -> pd.DataFrame:
     """Return one row per method, point and predicted quantity, in the target's own units."""
     import pandas as pd
 
@@ -625,16 +602,13 @@ def range_table(
     return pd.DataFrame(rows).drop(columns=[] if made else [*CERTIFIED])
 
 
-def draw(
-    report: Report[RegressionSettings], records: Sequence[Record], target: str, table: pd.DataFrame
-) -> None:
+def draw(report: Report[RegressionSettings], records: Sequence[Record], target: str, table: pd.DataFrame) -> None:
     """Draw, per method, every point's proved range of the mean and, wide, from the lowest to the highest quantile."""
     present = [method for method in report.titles if any(each.axes["method"] == method for each in records)]
     with report.figure("regression", rows=len(present), size=(7.5, 0.6 + 3.4 * len(present))) as drawing:
         for ax, method in zip(drawing.axes, present, strict=True):
             own = sorted(
-                (each for each in records if each.axes["method"] == method),
-                key=lambda each: each.number("prediction"),
+                (each for each in records if each.axes["method"] == method), key=lambda each: each.number("prediction")
             )
             ranges, places = np.array([each.arrays["ranges"] for each in own]), np.arange(len(own))
             low, high = ranges[:, 1:, 1].min(axis=1), ranges[:, 1:, 4].max(axis=1)

@@ -29,11 +29,7 @@ from gpsuite.experiments.base import (
     frame_of,
     require,
 )
-from gpsuite.experiments.robustness.classifiers import (
-    classifier_params,
-    task_classifier,
-    unconverged_is_diverged,
-)
+from gpsuite.experiments.robustness.classifiers import classifier_params, task_classifier, unconverged_is_diverged
 from gpsuite.experiments.robustness.inputs import check_words, choose
 from gpsuite.experiments.robustness.safety_curves import dataset_statistics, of_points
 from gpsuite.experiments.robustness.tasks import (
@@ -59,9 +55,7 @@ if TYPE_CHECKING:
 
 OURS = "rkhs_taylor"
 VERSION = 4  # raised when the numbers of a point change, its seconds among them
-MEASURED = (
-    "seconds include the bound's set-up and the incumbent search; the classifier's training is not in them"
-)
+MEASURED = "seconds include the bound's set-up and the incumbent search; the classifier's training is not in them"
 CELL = ["bound", "gamma", "d", "eps"]
 EXPLOSION = 10.0  # times the mean number of boxes of the low dimensions
 LOW_DIMENSIONS = 5
@@ -163,9 +157,7 @@ def plan(request: Request[RuntimeSettings]) -> list[Task[object]]:
                 label = f"{options.title}  {bound}  gamma {gamma:g}  d {d}  eps {epsilon:g}"
                 tasks += [
                     request.task(
-                        RuntimeTask(
-                            model, point, gamma, f"{settings.features}{d}", epsilon, bound, boxes, seconds
-                        ),
+                        RuntimeTask(model, point, gamma, f"{settings.features}{d}", epsilon, bound, boxes, seconds),
                         label=f"{label}  point {point}",
                         axes={**axes, "point": point},
                         version=VERSION,
@@ -273,9 +265,7 @@ def _mean_seconds(name: str, frame: pd.DataFrame, limit: float) -> Statistic:
     means = frame.groupby("d")["search_seconds"].mean()
     largest = float(means.max()) if len(means) else float("nan")
     decided = _closed(frame) or largest > limit
-    return Statistic(
-        name, largest if decided else float("nan"), n=len(frame), unit="s", note=_unclosed(frame)
-    )
+    return Statistic(name, largest if decided else float("nan"), n=len(frame), unit="s", note=_unclosed(frame))
 
 
 def _exponential(wide: pd.DataFrame, axes: str) -> Statistic:
@@ -324,9 +314,7 @@ def _by_tolerance(own: pd.DataFrame, bound: str) -> list[Statistic]:
         residual = float(np.sum((logs - np.log(np.maximum(straight, 1.0))) ** 2))
         rises.append(slope < 0.0 and exponential < residual)
     return [
-        _mean_seconds(
-            f"mean_seconds[bound={bound},gamma={largest},d={d},eps={TOLERANCE_UNDER_2:g}]", named, UNDER_2
-        ),
+        _mean_seconds(f"mean_seconds[bound={bound},gamma={largest},d={d},eps={TOLERANCE_UNDER_2:g}]", named, UNDER_2),
         claim(f"share_exponential_in_tolerance[bound={bound},d={d}]", rises, _unclosed(part)),
     ]
 
@@ -417,11 +405,7 @@ def draw_runtime(report: Report[RuntimeSettings], frame: pd.DataFrame) -> None:
         if limit is not None:
             for ax in (left, right):
                 ax.axhline(
-                    limit,
-                    color=LIMIT,
-                    ls=":",
-                    lw=1.2,
-                    label=f"limit of a search with bound {reference}: {limit:g} s",
+                    limit, color=LIMIT, ls=":", lw=1.2, label=f"limit of a search with bound {reference}: {limit:g} s"
                 )
         how = "mean; dots: single points; arrow: some searches ended unclosed, the mean is a lower bound"
         drawing.legend(columns=2, title=how)
@@ -433,10 +417,7 @@ def _draw_printed(left: PlotAxes, right: PlotAxes, dimensions: Sequence[int]) ->
     mark: dict[str, Any] = {"color": COLOURS[1], "lw": 1.0, "marker": "o", "mfc": "none", "ms": 9}
     beyond = [d for d in dimensions if d > PRINTED_BEYOND]
     low = [d for d in dimensions if d <= PRINTED_UP_TO]
-    said = [
-        f"below {PRINTED_LIMIT:g} s, then almost {PRINTED_SECONDS:g} s",
-        f"right: below {PRINTED_FINEST[1]:g} s",
-    ]
+    said = [f"below {PRINTED_LIMIT:g} s, then almost {PRINTED_SECONDS:g} s", f"right: below {PRINTED_FINEST[1]:g} s"]
     label = f"printed in the paper (γ = 0.25): {'; '.join(said)}"
     for group, seconds in ((low, PRINTED_LIMIT), (beyond, PRINTED_SECONDS)):
         if group:
@@ -455,12 +436,7 @@ def _panel(ax: PlotAxes, frame: pd.DataFrame, means: pd.DataFrame, axis: str) ->
             ax.plot(own[axis], own["mean_seconds"], label=f"bound {bound}, γ = {gamma:g}", **style)
             unclosed = own[own["closed"] < own["points"]]
             ax.plot(
-                unclosed[axis],
-                unclosed["mean_seconds"] * 1.35,
-                marker=r"$\uparrow$",
-                ms=8,
-                ls="",
-                color=style["color"],
+                unclosed[axis], unclosed["mean_seconds"] * 1.35, marker=r"$\uparrow$", ms=8, ls="", color=style["color"]
             )
 
 
@@ -469,10 +445,7 @@ def summarise(report: Report[RuntimeSettings]) -> list[Statistic]:
     settings, dataset = report.settings, report.request.require_dataset()
     frame = frame_of(report.records())
     rules = ", ".join(sorted(set(frame["chosen_by"])))
-    caption = (
-        f"{dataset.name}: π max over L-infinity balls of radius γ, d free pixels "
-        f"(chosen by {rules}); {MEASURED}"
-    )
+    caption = f"{dataset.name}: π max over L-infinity balls of radius γ, d free pixels (chosen by {rules}); {MEASURED}"
     report.table(boxes_table(frame[frame["bound"] == OURS]), "runtime_mnist38", caption)
     report.table(seconds_table(frame), "runtime_mnist38_timing", caption)
     ratios = (

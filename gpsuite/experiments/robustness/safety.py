@@ -38,11 +38,7 @@ UNBUDGETED = "runs that ended with their budget are not counted"
 GAP = re.compile(r"gap\[(eps=(.+))\]")
 SMALLEST_GAP = 1e-4  # drawn; smaller ones lie on the edge
 # share of the searches -> line and label
-QUANTILES = {
-    0.5: ("-", "half of the searches at most"),
-    0.9: ("--", "nine in ten at most"),
-    1.0: (":", "all at most"),
-}
+QUANTILES = {0.5: ("-", "half of the searches at most"), 0.9: ("--", "nine in ten at most"), 1.0: (":", "all at most")}
 COLOURS = {"safe": GREEN, "unsafe": VERMILION, "unknown": GREY, "timeout": GREY}
 DELTA = 0.01  # allowed probability that a sentence on new rows is wrong
 NORMS = {"linf": "L-infinity", "l2": "L2", "l1": "L1"}
@@ -128,9 +124,7 @@ def summary_table(records: Sequence[Record], titles: Mapping[str, str]) -> pd.Da
     return pd.DataFrame(rows)
 
 
-def change_table(
-    records: Sequence[Record], titles: Mapping[str, str], input_names: Sequence[str]
-) -> pd.DataFrame:
+def change_table(records: Sequence[Record], titles: Mapping[str, str], input_names: Sequence[str]) -> pd.DataFrame:
     """Return the counterexamples as changes of the point's inputs, in the dataset's own units."""
     import pandas as pd
 
@@ -169,10 +163,7 @@ def _gaps(record: Record) -> Iterator[tuple[float, float | None, float | None, b
     """Yield tolerance, final gap, gap of Prop. 1 at the point (ceil(2 / eps) cells), whether no budget ended it."""
     for name, gap in record.metrics.items():
         if asked := GAP.fullmatch(name):
-            cell_gap, unbudgeted = (
-                record.metrics.get(f"prop1_{name}"),
-                record.metrics[f"unbudgeted[{asked[1]}]"],
-            )
+            cell_gap, unbudgeted = (record.metrics.get(f"prop1_{name}"), record.metrics[f"unbudgeted[{asked[1]}]"])
             known = [each if isinstance(each, float) else None for each in (gap, cell_gap)]
             yield float(asked[2]), known[0], known[1], bool(unbudgeted)
 
@@ -284,9 +275,7 @@ def draw_ranges(report: Report[object], table: pd.DataFrame, shown: str, binary:
             for verdict, rows in own.groupby("verdict", sort=False):
                 at, color = places[own["verdict"] == verdict], COLOURS[str(verdict)]
                 ax.vlines(at, rows["min_proved"], rows["max_proved"], color=color, alpha=0.3, lw=5)
-                ax.vlines(
-                    at, rows["min_attained"], rows["max_attained"], color=color, lw=2, label=str(verdict)
-                )
+                ax.vlines(at, rows["min_attained"], rows["max_attained"], color=color, lw=2, label=str(verdict))
             ax.plot(places, own["probability"], ".", color=BLACK, ms=5, label="at the point")
             if binary:  # where the class changes
                 ax.axhline(HALF, color=LIMIT, lw=1, label="decided here")
@@ -322,21 +311,11 @@ def _draw_quantiles(report: Report[SafetySettings], rows: Sequence[dict[str, obj
     frame = pd.DataFrame(rows)
     quantiles = gap_quantiles(frame)
     with report.figure("safety_trace", columns=2, size=(10.0, 4.4), sharey=True) as drawing:
-        for ax, (side, colour) in zip(
-            drawing.axes, {"maximum": HIGHEST, "minimum": LOWEST}.items(), strict=True
-        ):
+        for ax, (side, colour) in zip(drawing.axes, {"maximum": HIGHEST, "minimum": LOWEST}.items(), strict=True):
             own = quantiles[quantiles["side"] == side].sort_values("boxes")
             for share, (style, label) in QUANTILES.items():
                 gap = own[f"{100 * share:g} %"].clip(lower=SMALLEST_GAP)
-                ax.step(
-                    own["boxes"],
-                    gap,
-                    style,
-                    where="post",
-                    color=colour,
-                    marker=".",
-                    label=label,
-                )
+                ax.step(own["boxes"], gap, style, where="post", color=colour, marker=".", label=label)
             ax.axhline(report.settings.tolerance, color=LIMIT, lw=1, label="tolerance")
             ax.set_xscale("log")
             ax.set_yscale("log")
@@ -499,10 +478,7 @@ EXPERIMENTS.register("robustness/safety")(
     Experiment(
         safety_tasks.SafetySettings,
         safety_tasks.plan,
-        {
-            safety_tasks.PointTask: safety_runs.run_point,
-            safety_tasks.CheckTask: safety_runs.run_check,
-        },
+        {safety_tasks.PointTask: safety_runs.run_point, safety_tasks.CheckTask: safety_runs.run_check},
         summarise,
         method_traits=(GAUSSIAN_LATENT,),
         dataset_tasks=("classification",),

@@ -14,16 +14,7 @@ from gpsuite.arrays import BoolArray, FloatArray, IntArray
 from gpsuite.budget import Budget
 from gpsuite.data.catalogue import read_spec, shipped_conf_dir
 from gpsuite.data.loading import PreparedDataset, prepare
-from gpsuite.experiments.base import (
-    BUDGET,
-    DONE,
-    Outcome,
-    Request,
-    SharedWork,
-    Task,
-    finite_or_none,
-    require,
-)
+from gpsuite.experiments.base import BUDGET, DONE, Outcome, Request, SharedWork, Task, finite_or_none, require
 from gpsuite.experiments.robustness.classifiers import (
     Problem,
     classifier_params,
@@ -32,13 +23,7 @@ from gpsuite.experiments.robustness.classifiers import (
     unconverged_is_diverged,
 )
 from gpsuite.experiments.robustness.inputs import check_images, check_words, choose, split_word
-from gpsuite.experiments.robustness.tasks import (
-    Axes,
-    ClassifierParams,
-    ClassifierSettings,
-    Metrics,
-    Radius,
-)
+from gpsuite.experiments.robustness.tasks import Axes, ClassifierParams, ClassifierSettings, Metrics, Radius
 from gpsuite.experiments.settings import Count, Positive, at_least, filled, increasing, one_of, unique
 from gpsuite.experiments.tasks import take
 from gpsuite.methods.robustness.search.attacks import gpfgs, gpjm, strong_attack

@@ -127,9 +127,7 @@ def choose_shown(records: Sequence[Record], rule: str, label: str) -> DisplayedP
         return DisplayedPoint(max(unsafe, key=_linearity), RULES[rule], True)
     failing = [record for record in unsafe if record.metrics["gpfgs_gamma"] is None]
     if failing:
-        return DisplayedPoint(
-            min(failing, key=lambda record: record.number("cross_gamma")), RULES[rule], True
-        )
+        return DisplayedPoint(min(failing, key=lambda record: record.number("cross_gamma")), RULES[rule], True)
     return DisplayedPoint(max(unsafe, key=lambda record: record.number("attack_fails_radii")), SECOND, False)
 
 
@@ -175,9 +173,7 @@ def accuracy_table(records: Sequence[Record], titles: Mapping[str, str]) -> pd.D
                     "gamma": float(gamma),
                     "certified": float(np.mean(correct & (verdict[:, step] == VERDICTS.index("safe")))),
                     **{f"under {name}": float(values.mean()) for name, values in right.items()},
-                    "not proved unsafe": float(
-                        np.mean(correct & (verdict[:, step] != VERDICTS.index("unsafe")))
-                    ),
+                    "not proved unsafe": float(np.mean(correct & (verdict[:, step] != VERDICTS.index("unsafe")))),
                     **{name: int(np.sum(verdict[:, step] == code)) for code, name in enumerate(VERDICTS)},
                     "points": len(members),
                 }
@@ -220,9 +216,7 @@ def timing_table(records: Sequence[Record], titles: Mapping[str, str]) -> pd.Dat
             "boxes": int(boxes),
         }
         for record in records
-        for gamma, seconds, boxes in zip(
-            *(record.arrays[name] for name in ("gamma", "seconds", "boxes")), strict=True
-        )
+        for gamma, seconds, boxes in zip(*(record.arrays[name] for name in ("gamma", "seconds", "boxes")), strict=True)
     ]
     grouped = pd.DataFrame(rows).groupby(["features", "method", "gamma"], sort=False)
     table = grouped.agg(
@@ -253,8 +247,7 @@ def point_statistics(shown: Sequence[DisplayedPoint], records: Sequence[Record])
     """
     points = [each.record for each in shown]
     rules = "; ".join(
-        f"features {each.record.axes['features']}: point {each.record.axes['point']} ({each.rule})"
-        for each in shown
+        f"features {each.record.axes['features']}: point {each.record.axes['point']} ({each.rule})" for each in shown
     )
     both = [crosses(record, "cross") for record in points]
     attacked = [crosses(record, "gpfgs") for record in points]
@@ -297,13 +290,9 @@ def gpfgs_statistics(shown: Sequence[DisplayedPoint], records: Sequence[Record] 
     whole = [_fails_at_the_end(record) for record in points]
     linear = ", ".join(f"{record.number('linear_r2'):.3f}" for record in points)
     return [
-        Statistic(
-            "max_attack_probability", float("nan") if undecided else largest, n=len(points), note=undecided
-        ),
+        Statistic("max_attack_probability", float("nan") if undecided else largest, n=len(points), note=undecided),
         claim("attack_fails_although_adversarial", [] if undecided else failing, undecided),
-        Statistic.of(
-            "share_attack_crosses_with_bounds", share(with_bounds), note=f"R² of the linear fit: {linear}"
-        ),
+        Statistic.of("share_attack_crosses_with_bounds", share(with_bounds), note=f"R² of the linear fit: {linear}"),
         Statistic("largest_gamma_attack_fails", min(map(_last_failure, points)), n=len(points)),
         Statistic.of("share_attack_fails_at_whole_range", share(whole)),
     ]
@@ -323,11 +312,7 @@ def never_attacked(points: Sequence[Record], records: Sequence[Record]) -> list[
         and not binary_contest(int(point.number("sign"))).crossed(attacked(point, records)).any()
         for point in points
     ]
-    return [
-        of_points(
-            "share_attack_never_crosses", never, "all test points, up to the largest radius of the attack"
-        )
-    ]
+    return [of_points("share_attack_never_crosses", never, "all test points, up to the largest radius of the attack")]
 
 
 def _still_rising(record: Record, curve: FloatArray) -> bool:
@@ -364,10 +349,7 @@ def dataset_statistics(data: Dataset) -> list[Statistic]:
     """Return the dataset's size and the share of every class, under the names the paper's rows use."""
     labels = data.y[:, 0].astype(np.int64)
     names = data.label_names or tuple(str(number) for number in range(data.n_classes))
-    found = [
-        Statistic("dataset_rows", float(len(data.X))),
-        Statistic("dataset_inputs", float(data.X.shape[1])),
-    ]
+    found = [Statistic("dataset_rows", float(len(data.X))), Statistic("dataset_inputs", float(data.X.shape[1]))]
     for number, name in enumerate(names):
         if np.any(labels == number):
             percent = 100 * float(np.mean(labels == number))
@@ -377,9 +359,7 @@ def dataset_statistics(data: Dataset) -> list[Statistic]:
     return found
 
 
-def accuracy_gain(
-    records: Sequence[Record], ours: str, other: str, test_over_training: float
-) -> list[Statistic]:
+def accuracy_gain(records: Sequence[Record], ours: str, other: str, test_over_training: float) -> list[Statistic]:
     """Return the paired difference of test accuracy over splits, which share rows; nothing with fewer than two.
 
     Args:
@@ -421,9 +401,7 @@ def draw_safety(
         credit: of an image, drawn at the bottom.
     """
     size = (max(6.4, 4.9 * len(shown)), 7.6)
-    with report.figure(
-        name, remark=credit, rows=2, columns=len(shown), size=size, height_ratios=(1.15, 1)
-    ) as drawing:
+    with report.figure(name, remark=credit, rows=2, columns=len(shown), size=size, height_ratios=(1.15, 1)) as drawing:
         for column, each in enumerate(shown):
             above, below = drawing.grid[:, column]
             if contour is None:
@@ -477,14 +455,7 @@ def _draw_contour(ax: Axes, record: Record, contour: Record) -> None:
     filled = ax.contourf(
         arrays["axis_first"], arrays["axis_second"], arrays["map"], levels=levels, cmap="cividis", alpha=0.75
     )
-    ax.contour(
-        arrays["axis_first"],
-        arrays["axis_second"],
-        arrays["map"],
-        levels=[HALF],
-        colors=BLACK,
-        linewidths=1.5,
-    )
+    ax.contour(arrays["axis_first"], arrays["axis_second"], arrays["map"], levels=[HALF], colors=BLACK, linewidths=1.5)
     ax.plot([], [], color=BLACK, lw=1.5, label="probability one half")
     for positive, color in enumerate(CLASSES):
         points = arrays["points"][(arrays["labels"] > 0) == bool(positive)]

@@ -20,22 +20,12 @@ from gpsuite.experiments.robustness.classifiers import (
     trained_classifier,
     unconverged_is_diverged,
 )
-from gpsuite.experiments.robustness.judging import (
-    Judged,
-    Limits,
-    Point,
-    certificate_origin,
-    classes_of,
-    named,
-)
+from gpsuite.experiments.robustness.judging import Judged, Limits, Point, certificate_origin, classes_of, named
 from gpsuite.experiments.robustness.records import Certified, stored, too_large
 from gpsuite.experiments.robustness.safety_tasks import CheckTask, PointTask, point_region
 from gpsuite.experiments.robustness.tasks import Metrics
 from gpsuite.methods.robustness.class_probability import probability_bounds
-from gpsuite.methods.robustness.multiclass.paper_softmax_bound import (
-    cell_mass_bounds,
-    cell_probability_bounds,
-)
+from gpsuite.methods.robustness.multiclass.paper_softmax_bound import cell_mass_bounds, cell_probability_bounds
 from gpsuite.methods.robustness.paper_bound import paper_bound
 from gpsuite.methods.robustness.search.attacks import strong_attack
 from gpsuite.methods.robustness.search.branch_and_bound import branch_and_bound
@@ -142,9 +132,7 @@ def _range_metrics(judged: Judged) -> dict[str, float]:
     }
 
 
-def _arrays(
-    judged: Judged, region: Region, row: FloatArray, scale: FloatArray
-) -> dict[str, npt.NDArray[Any]]:
+def _arrays(judged: Judged, region: Region, row: FloatArray, scale: FloatArray) -> dict[str, npt.NDArray[Any]]:
     """Return traces, free inputs and the counterexample of a point, a row [D] of the dataset."""
     arrays: dict[str, npt.NDArray[Any]] = {
         "minimum_trace": judged.minimum.trace[:, UNTIMED],
@@ -250,11 +238,7 @@ def compare_closed_form(
         violations += int(np.sum((low < cell_low - ROUNDING) | (high > cell_high + ROUNDING)))
         distances.append(np.maximum(low - cell_low, 0.0) + np.maximum(cell_high - high, 0.0))
     falls = np.all(np.diff(np.array(distances), axis=0) <= ROUNDING, axis=0)
-    return {
-        "closed_form_boxes": len(low),
-        "closed_form_violations": violations,
-        "prop1_approaches": int(np.sum(falls)),
-    }
+    return {"closed_form_boxes": len(low), "closed_form_violations": violations, "prop1_approaches": int(np.sum(falls))}
 
 
 def _mixture(classifier: Classifier, params: CheckTask, region: Region, points: FloatArray) -> int:
@@ -310,9 +294,7 @@ def candidate_boxes(classifier: Classifier, region: Region) -> dict[str, int | N
         for variant, candidates in (("with", bounding.candidates), ("without", None)):
             budget = Budget(boxes=CANDIDATE_BOXES)
             # One box cut at a time, as in Algorithm 1: a larger batch would hide small differences.
-            search = branch_and_bound(
-                bounding, region, CANDIDATE_EPS, budget, sign, batch=2, candidates=candidates
-            )
+            search = branch_and_bound(bounding, region, CANDIDATE_EPS, budget, sign, batch=2, candidates=candidates)
             closed = search.status == "closed"
             found[f"boxes_{variant}_candidates[side={side}]"] = search.boxes if closed else None
     return found

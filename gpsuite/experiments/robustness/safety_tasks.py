@@ -105,9 +105,7 @@ class SafetySettings(ClassifierSettings, ChosenPoints):
             check_images([self.features], self.scaling)
         fits = len(self.within) in (0, len(self.uncertain))
         require(fits, "within", self.within, f"one amount per input of uncertain={self.uncertain} is needed")
-        require(
-            not self.within or self.norm == "linf", "norm", self.norm, "amounts of `within` are a box's: linf"
-        )
+        require(not self.within or self.norm == "linf", "norm", self.norm, "amounts of `within` are a box's: linf")
         self.refuse_absent_points(self.test_rows)
 
 
@@ -183,9 +181,7 @@ def plan(request: Request[SafetySettings]) -> list[Task[object]]:
             judged, version = _judged(settings, model, point, several)
             own.append(_task(request, judged, f"{options.title}  point {point}", name, "point", version))
             if rank < settings.check_points and method.refit is not None and not several:
-                check = take(
-                    CheckTask, settings, model=model, point=point, tolerances=settings.check_tolerances
-                )
+                check = take(CheckTask, settings, model=model, point=point, tolerances=settings.check_tolerances)
                 title = f"{options.title}  checks at point {point}"
                 own.append(_task(request, check, title, name, "check", CHECK_VERSION))
         tasks += _priced(own, problem)
@@ -202,9 +198,7 @@ def _three_classes(request: Request[SafetySettings], chosen: SafetySettings) -> 
     dataset, settings = request.require_dataset(), request.settings
     present = present_classes(load(dataset))[2]
     others = [name for name in present if name not in chosen.classes]
-    methods = {
-        name: each for name, each in _for_several(request.methods).items() if classifier_method(each).refit
-    }
+    methods = {name: each for name, each in _for_several(request.methods).items() if classifier_method(each).refit}
     if len(present) < 3 or len(chosen.classes) != 2 or not methods or settings.bound not in BOUNDS:
         return []
     method, options = next(iter(methods.items()))
@@ -226,9 +220,7 @@ def _three_classes(request: Request[SafetySettings], chosen: SafetySettings) -> 
     return _priced(found, problem)
 
 
-def _judged(
-    settings: SafetySettings, model: ClassifierParams, point: int, several: bool
-) -> tuple[PointTask, int]:
+def _judged(settings: SafetySettings, model: ClassifierParams, point: int, several: bool) -> tuple[PointTask, int]:
     kind, version = ("safety_classes", CLASSES_VERSION) if several else ("safety_any", POINT_VERSION)
     boxes = settings.certificate_boxes if settings.certificates else 0
     params = take(PointTask, settings, model=model, point=point, certificate_boxes=boxes)
@@ -269,9 +261,7 @@ def methods_of_several(methods: Mapping[str, MethodOptions]) -> dict[str, Method
     found = _for_several(methods)
     if not found:
         fault = f"{', '.join(each.title for each in methods.values())} is for two classes"
-        raise UserError(
-            f"methods={list(methods)}: {fault}; use method=laplace, or name two classes", key="methods"
-        )
+        raise UserError(f"methods={list(methods)}: {fault}; use method=laplace, or name two classes", key="methods")
     return found
 
 
@@ -293,9 +283,7 @@ def point_region(
     low, high = own_domain(data_rows, params.domain)
     domain = (x + (low - own) / problem.scale, x + (high - own) / problem.scale)
     places = np.array([problem.input_names.index(name) for name in params.uncertain], dtype=np.int64)
-    chosen = (
-        Chosen(np.sort(places), BY_NAME) if len(places) else choose(params.features, problem, lengthscales, x)
-    )
+    chosen = Chosen(np.sort(places), BY_NAME) if len(places) else choose(params.features, problem, lengthscales, x)
     if params.within:
         radii = np.zeros(len(x))
         radii[places] = np.array(params.within) / problem.scale[places]
@@ -323,9 +311,7 @@ def _check_free(problem: Problem, request: Request[SafetySettings]) -> None:
         check_images([settings.features], settings.scaling, problem.input_names)
 
 
-def check_domain(
-    problem: Problem, dataset: PreparedDataset, domain: Sequence[float], points: Sequence[int]
-) -> None:
+def check_domain(problem: Problem, dataset: PreparedDataset, domain: Sequence[float], points: Sequence[int]) -> None:
     """Raise UserError if a test point lies outside the domain."""
     rows = load(dataset).X
     low, high = own_domain(rows, domain)
@@ -339,12 +325,7 @@ def check_domain(
 
 
 def _task(
-    request: Request[SafetySettings],
-    params: RegionTask,
-    label: str,
-    method: str,
-    part: str,
-    version: int,
+    request: Request[SafetySettings], params: RegionTask, label: str, method: str, part: str, version: int
 ) -> Task[RegionTask]:
     dataset = request.require_dataset()
     return request.task(

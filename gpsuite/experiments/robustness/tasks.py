@@ -16,9 +16,7 @@ from gpsuite.models.classification.training import SEARCH_RANGE
 from gpsuite.models.config import ModelSpec
 
 CLASSIFIER = "classifier"  # trait: class probabilities from a latent Gaussian process
-GAUSSIAN_LATENT = (
-    "gaussian latent posterior"  # trait: all that a certified range needs, however it was trained
-)
+GAUSSIAN_LATENT = "gaussian latent posterior"  # trait: all that a certified range needs, however it was trained
 AT_HYPERPARAMETERS = "approximates at given hyperparameters"  # trait: `inference` names the approximation
 AGREEMENT = 1e-3  # trained for some steps only, then searched up to a tolerance: last bits grow
 SCALINGS = ("none", "all", "train", "pixels")

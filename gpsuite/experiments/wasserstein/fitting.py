@@ -115,9 +115,7 @@ class TrainingParams:
     @property
     def training(self) -> TrainingOptions:
         """The same as a training's options."""
-        return TrainingOptions(
-            self.epochs, self.batches, self.learning_rates, self.patience, self.trial_epochs
-        )
+        return TrainingOptions(self.epochs, self.batches, self.learning_rates, self.patience, self.trial_epochs)
 
 
 # Training a regression of the family on rows in their own units, and its scores in those.

@@ -152,9 +152,7 @@ def plan(request: Request[ImageSettings]) -> list[Task[ImageTask]]:
         require(name in request.methods or len(settings.label_noise) == 1, "noise_methods", name, allowed)
     tasks = list(_tasks(request))
     data, *others = request.prepared
-    check_images(
-        data, others, list({(t.params.seed, t.params.label_noise): t.params for t in tasks}.values())
-    )
+    check_images(data, others, list({(t.params.seed, t.params.label_noise): t.params for t in tasks}.values()))
     rows = round((1.0 - settings.test_share) * data.rows)
     settings.check_inducing(min(settings.train_rows or rows, rows))
     return tasks
@@ -187,8 +185,7 @@ def _tasks(request: Request[ImageSettings]) -> Iterator[Task[ImageTask]]:
                     + (f"  {100 * noise:g} % noisy labels" if noise else ""),
                     axes={"method": name, "label_noise": noise, "repetition": repetition},
                     version=options.method.version + added,
-                    cost=2.0
-                    + 1e-4 * rows * settings.epochs * seconds * _SECONDS_PER_ROW.get(options.classifier, 1.0),
+                    cost=2.0 + 1e-4 * rows * settings.epochs * seconds * _SECONDS_PER_ROW.get(options.classifier, 1.0),
                     dataset=data,
                 )
 
@@ -272,9 +269,7 @@ def keeps_images(data: PreparedDataset) -> bool:
     return bool(data.spec.get("embedded"))
 
 
-def check_images(
-    data: PreparedDataset, others: Iterable[PreparedDataset], tasks: Sequence[ImageTask]
-) -> None:
+def check_images(data: PreparedDataset, others: Iterable[PreparedDataset], tasks: Sequence[ImageTask]) -> None:
     """Refuse images that are not square or of different sizes, and repetitions that never see a class.
 
     Only data whose description leaves it open, or few rows, are loaded.
@@ -358,10 +353,7 @@ def run(task: Task[ImageTask], shared: SharedWork) -> Outcome:
             metrics[f"{name} shift {shift:g}"] = test_scores(moved, images.y_test, params.bins)[name]
     if keeps_images(task.require_dataset()):
         kept = most_and_least_certain(prediction.total_uncertainty)
-        arrays |= {
-            "certain images": images.X_test[kept],
-            "certain entropies": prediction.total_uncertainty[kept],
-        }
+        arrays |= {"certain images": images.X_test[kept], "certain entropies": prediction.total_uncertainty[kept]}
     metrics |= {f"chosen {name}": value for name, value in found.chosen.items()}
     metrics |= member_scores(found, images) | formula_errors(found, images, params)
     state = found.report.state

@@ -13,13 +13,7 @@ from gpsuite.arrays import FloatArray
 from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.experiments.base import EXPERIMENTS, Experiment, Record, Report, Task, every_array, frame_of
 from gpsuite.experiments.wasserstein import image_tasks
-from gpsuite.experiments.wasserstein.image_tasks import (
-    COVERAGES,
-    ENTROPY_BINS,
-    SHOWN,
-    ImageSettings,
-    ImageTask,
-)
+from gpsuite.experiments.wasserstein.image_tasks import COVERAGES, ENTROPY_BINS, SHOWN, ImageSettings, ImageTask
 from gpsuite.experiments.wasserstein.methods import LABELS, NetworkClassifierMethod
 from gpsuite.reporting.comparison import Statistic, claim
 from gpsuite.reporting.comparison import Statistic as Row
@@ -172,10 +166,7 @@ def draw_reliability(report: Report[ImageSettings], records: Sequence[Record]) -
         for b, count in enumerate(counts.sum(axis=0)):
             if count > 0:
                 means = {
-                    part: sum(
-                        c * record.arrays[f"bin {part}"][b]
-                        for c, record in zip(counts[:, b], own, strict=True)
-                    )
+                    part: sum(c * record.arrays[f"bin {part}"][b] for c, record in zip(counts[:, b], own, strict=True))
                     / count
                     for part in ("confidence", "accuracy")
                 }
@@ -204,9 +195,7 @@ def draw_entropies(report: Report[ImageSettings], records: Sequence[Record]) -> 
     columns = 4
     rows = -(-len(names) // columns)
     lines = []
-    with report.figure(
-        "entropies", rows=rows, columns=columns, size=(12.0, 2.4 * rows + 0.8), sharex=True
-    ) as drawing:
+    with report.figure("entropies", rows=rows, columns=columns, size=(12.0, 2.4 * rows + 0.8), sharex=True) as drawing:
         for ax, name in zip(drawing.axes, names, strict=False):
             own = [record for record in records if record.axes["method"] == name]
             for part in [key for key in own[0].arrays if key.startswith("entropy ")]:
@@ -235,9 +224,7 @@ def draw_risk_coverage(report: Report[ImageSettings], records: Sequence[Record])
             if own:
                 risk = np.mean(own, axis=0)
                 drawing.ax.plot(COVERAGES, risk, label=title, markevery=10, **styles[name])
-                lines += [
-                    {"method": name, "coverage": c, "risk": r} for c, r in zip(COVERAGES, risk, strict=True)
-                ]
+                lines += [{"method": name, "coverage": c, "risk": r} for c, r in zip(COVERAGES, risk, strict=True)]
         # rates of a thousandth are told apart; a method without an error has none to take the logarithm of
         drawing.ax.set_yscale("symlog", linthresh=RARE)
         drawing.ax.set_ylim(bottom=0.0)
@@ -256,9 +243,7 @@ def draw_curves(report: Report[ImageSettings], tidy: pd.DataFrame, x: str, label
             ax.set_xticks(list(levels), list(levels.values()))
             ax.set_ylabel(find_metric(one, FAMILY).axis)
             ax.set_xlabel(label)
-        drawing.legend(
-            "below", columns=4, title="mean ± standard error; no mean where a repetition's is infinite"
-        )
+        drawing.legend("below", columns=4, title="mean ± standard error; no mean where a repetition's is infinite")
         drawing.data = tidy
 
 
@@ -307,12 +292,7 @@ def claims(clean: pd.DataFrame, every: pd.DataFrame, test_over_training: float) 
         test_over_training: test rows over training rows of a split; 0 where repetitions do not split the same rows.
     """
     estimate = partial(corrected_mean, test_over_training=test_over_training)
-    found = [
-        *_formulas(clean),
-        *_ensemble(clean, estimate),
-        *_knowledge(clean, estimate),
-        _all_measures(clean),
-    ]
+    found = [*_formulas(clean), *_ensemble(clean, estimate), *_knowledge(clean, estimate), _all_measures(clean)]
     if every["label_noise"].max() > 0.0:
         found.append(_label_noise(every, test_over_training))
     return found
@@ -322,9 +302,7 @@ def _formulas(frame: pd.DataFrame) -> list[Statistic]:
     ours = frame[frame["method"] == ROBUST_MAX]
     if ours.empty or "prediction_is_argmax" not in ours:
         return []
-    largest = [
-        Row.of(name, Estimate(float(ours[column].max()), n=len(ours))) for name, column in _ERRORS.items()
-    ]
+    largest = [Row.of(name, Estimate(float(ours[column].max()), n=len(ours))) for name, column in _ERRORS.items()]
     share = float(ours["prediction_is_argmax"].min())
     return [*largest, Row.of("share_prediction_is_argmax", Estimate(share, n=len(ours)))]
 
@@ -469,9 +447,7 @@ def _named_labels(data: PreparedDataset) -> list[str]:
 
 def _shifts(report: Report[ImageSettings], frame: pd.DataFrame, name: str) -> None:
     """Write and draw accuracy, NLL and ECE against the noise added to the test images."""
-    shifts = summarise_groups(
-        shift_rows(frame), ["method", "shift"], COMPARED, _estimate(split_ratio(report))
-    )
+    shifts = summarise_groups(shift_rows(frame), ["method", "shift"], COMPARED, _estimate(split_ratio(report)))
     report.table(shifts, "shifts", f"{name}: test images with normal noise added")
     noise_label = "deviation of the added noise, largest grey level 1"
     draw_curves(report, shifts, "shift", noise_label, "shifts")

@@ -49,12 +49,6 @@ class RegressorMethod(MethodOptions):
     regressor: Annotated[str, one_of(REGRESSOR_NAMES)]
 
 
-METHODS.register("minibatch_classifier")(
-    Method(NetworkClassifierMethod, ("classification",), frozenset({LABELS}))
-)
-METHODS.register("minibatch_gp_classifier")(
-    Method(GPClassifierMethod, ("classification",), frozenset({LABELS}))
-)
-METHODS.register("minibatch_regressor")(
-    Method(RegressorMethod, ("regression",), frozenset({NUMBERS}), version=2)
-)
+METHODS.register("minibatch_classifier")(Method(NetworkClassifierMethod, ("classification",), frozenset({LABELS})))
+METHODS.register("minibatch_gp_classifier")(Method(GPClassifierMethod, ("classification",), frozenset({LABELS})))
+METHODS.register("minibatch_regressor")(Method(RegressorMethod, ("regression",), frozenset({NUMBERS}), version=2))

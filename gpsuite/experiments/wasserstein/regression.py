@@ -126,9 +126,7 @@ def run(task: Task[FoldTask], shared: SharedWork) -> Outcome:
     train, test = fold_rows(len(data.X), params.folds, params.fold, params.seed)
     train = without_copies(train, test, data.groups)
     if not len(train):
-        return Outcome(
-            {}, INFEASIBLE, "dataset: every training row of the fold repeats a test row: add different rows"
-        )
+        return Outcome({}, INFEASIBLE, "dataset: every training row of the fold repeats a test row: add different rows")
     y = data.y[:, 0]
     budget = Budget(task.budget_seconds, observer=shared.observer)
     seed = derived_seed(params.seed, "fold", params.fold)

@@ -27,12 +27,7 @@ from gpsuite.experiments.base import (
     frame_of,
 )
 from gpsuite.experiments.settings import Count, Positive, at_least, filled, increasing
-from gpsuite.experiments.wasserstein.fitting import (
-    TrainingParams,
-    TrainingSettings,
-    fit_regression,
-    regression_scores,
-)
+from gpsuite.experiments.wasserstein.fitting import TrainingParams, TrainingSettings, fit_regression, regression_scores
 from gpsuite.experiments.wasserstein.images import wide
 from gpsuite.experiments.wasserstein.methods import NUMBERS
 from gpsuite.methods.wasserstein.distance import wasserstein_by_eigenvalues, wasserstein_on_points
@@ -200,9 +195,7 @@ def run_band(task: Task[BandTask], shared: SharedWork) -> Outcome:
     metrics = regression_scores(model, X_test, y_test)
     inside = (GRID[:, 0] > GAP[0]) & (GRID[:, 0] < GAP[1])
     near = (np.abs(GRID[:, 0]) > GAP[1]) & (np.abs(GRID[:, 0]) < REACH)
-    metrics["gap_over_data_deviation"] = float(
-        np.sqrt(variance[inside]).mean() / np.sqrt(variance[near]).mean()
-    )
+    metrics["gap_over_data_deviation"] = float(np.sqrt(variance[inside]).mean() / np.sqrt(variance[near]).mean())
     arrays = {"mean": mean, "deviation": np.sqrt(variance), "x": X[:, 0], "y": y}
     reason = "" if model.status == DONE else model.found.reason
     return Outcome(metrics, model.status, reason, arrays, f"NLL {metrics['nll_own']:.3f}")
@@ -333,8 +326,7 @@ def _draw_bands(report: Report[ToySettings], records: Sequence[Record]) -> None:
             ax.set_title(report.titles[name])
             ax.set_ylim(-4.0, 4.0)
             lines += [
-                {"method": name, "x": a, "mean": m, "half_width": h}
-                for a, m, h in zip(x, centre, half, strict=True)
+                {"method": name, "x": a, "mean": m, "half_width": h} for a, m, h in zip(x, centre, half, strict=True)
             ]
         drawing.name_axes("x", "y")
         drawing.legend("below", columns=4)
@@ -355,13 +347,7 @@ def _distances(report: Report[ToySettings], record: Record) -> list[Statistic]:
         frame,
         "distance",
         f"relative bias of the squared distance from N_S of {rows} points, {draws} pairs of kernels, 95 % t intervals",
-        {
-            "rule": "estimate",
-            "chosen": "N_S",
-            "bias": "mean relative error",
-            "low": "from",
-            "high": "to",
-        },
+        {"rule": "estimate", "chosen": "N_S", "bias": "mean relative error", "low": "from", "high": "to"},
     )
     with report.figure("distance", size=(6.0, 4.4)) as drawing:
         for named, part in frame.groupby("rule"):
@@ -392,8 +378,7 @@ def _widths(report: Report[ToySettings], records: Sequence[Record]) -> list[Stat
             notes.append(f"{name}: {own.value:.3f} [{own.low:.3f}, {own.high:.3f}]")
             drawing.ax.loglog(widths, errors.mean(axis=1), marker="o", label=f"{name}, slope {own.value:.2f}")
             lines += [
-                {"activation": name, "width": w, "error": e}
-                for w, e in zip(widths, errors.mean(axis=1), strict=True)
+                {"activation": name, "width": w, "error": e} for w, e in zip(widths, errors.mean(axis=1), strict=True)
             ]
         drawing.name_axes("width of the hidden layer", "relative error of the covariance")
         drawing.legend("below")

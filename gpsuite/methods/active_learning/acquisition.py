@@ -142,9 +142,7 @@ def rmse(mean: FloatArray, Y: FloatArray) -> float:
         ValueError: if the shapes differ or there is nothing to compare.
     """
     if mean.shape != Y.shape or not Y.size:
-        raise ValueError(
-            f"predictions {mean.shape} and targets {Y.shape}: must have the same shape, not empty"
-        )
+        raise ValueError(f"predictions {mean.shape} and targets {Y.shape}: must have the same shape, not empty")
     return float(np.sqrt(((mean - Y) ** 2).mean(axis=0)).mean())
 
 

@@ -15,14 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpsuite.arrays import BoolArray, FloatArray
-from gpsuite.methods.active_learning.acquisition import (
-    Pipeline,
-    choose,
-    draw,
-    entropy,
-    joint_entropy,
-    log_densities,
-)
+from gpsuite.methods.active_learning.acquisition import Pipeline, choose, draw, entropy, joint_entropy, log_densities
 from gpsuite.methods.active_learning.inference import InferenceSettings, Learner
 from gpsuite.methods.active_learning.problem import (
     ExplorationProblem,
@@ -149,9 +142,7 @@ class Planner:
         chosen = draw(allowed, self._rng) if self._random else choose(scores, allowed)
         if chosen is None:
             raise FloatingPointError("the entropy of no allowed query is a number")
-        n_safe = (
-            len(allowed) if probabilities is None else int(safe_set(probabilities, self._problem.delta).sum())
-        )
+        n_safe = len(allowed) if probabilities is None else int(safe_set(probabilities, self._problem.delta).sum())
         self._proposal = Proposal(
             index=self.index,
             n_sum=len(self._outputs.observations),
@@ -329,9 +320,7 @@ class Planner:
         if self._when_nothing_is_safe == "safest":
             return _at_rows(candidates, chances == chances.max())
         demanded = 1.0 - self._problem.delta
-        self._stop(
-            f"no query left is safe with probability above {demanded:g}; the safest has {chances.max():.3g}"
-        )
+        self._stop(f"no query left is safe with probability above {demanded:g}; the safest has {chances.max():.3g}")
         return allowed
 
     def _stop(self, reason: str) -> None:
@@ -360,12 +349,7 @@ class _Measured:
 
     def arrays(self) -> SavedState:
         p = -1 if self.p is None else self.p
-        return {
-            "last_row": np.array(self.row),
-            "last_p": np.array(p),
-            "last_y": self.y,
-            "last_z": np.array(self.z),
-        }
+        return {"last_row": np.array(self.row), "last_p": np.array(p), "last_y": self.y, "last_z": np.array(self.z)}
 
     @classmethod
     def from_arrays(cls, saved: SavedState) -> _Measured:

@@ -19,13 +19,7 @@ from gpsuite.models.multi_output.observations import MultiOutputModel, Observati
 from gpsuite.models.multi_output.pool_predictions import PoolPredictions
 from gpsuite.models.sampling.hamiltonian import HMCSettings, sample_hmc
 from gpsuite.models.sampling.posterior import HyperPosterior, OptimumSettings, find_optimum
-from gpsuite.models.sampling.sequential_monte_carlo import (
-    NewObservations,
-    SMCSettings,
-    SMCState,
-    start,
-    update,
-)
+from gpsuite.models.sampling.sequential_monte_carlo import NewObservations, SMCSettings, SMCState, start, update
 
 Kind = Literal["smc", "hmc", "map", "ml"]
 

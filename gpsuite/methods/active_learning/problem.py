@@ -31,9 +31,7 @@ SAME = 1e-14
 def checked_choice(word: WhenNothingIsSafe) -> WhenNothingIsSafe:
     """Return the choice; ValueError if the word is unknown."""
     if word not in get_args(WhenNothingIsSafe):
-        raise ValueError(
-            f"when_nothing_is_safe={word!r}: must be one of {', '.join(get_args(WhenNothingIsSafe))}"
-        )
+        raise ValueError(f"when_nothing_is_safe={word!r}: must be one of {', '.join(get_args(WhenNothingIsSafe))}")
     return word
 
 
@@ -61,9 +59,7 @@ class SafetyLimit:
 
     def holds(self, z: npt.ArrayLike) -> BoolArray:
         """Return which safety values are safe, of the shape of z; NaN is not."""
-        return np.asarray(
-            np.asarray(z) >= self.value if self.side == "above" else np.asarray(z) <= self.value
-        )
+        return np.asarray(np.asarray(z) >= self.value if self.side == "above" else np.asarray(z) <= self.value)
 
     def probability(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
         """Return the probability that h, normally distributed, is safe, Eq. (8), elementwise.
@@ -85,9 +81,7 @@ def moment_matched_probability(
     return limit.probability(*mixture_moments(mean, variance, weights))
 
 
-def mixture_probability(
-    limit: SafetyLimit, mean: FloatArray, variance: FloatArray, weights: FloatArray
-) -> FloatArray:
+def mixture_probability(limit: SafetyLimit, mean: FloatArray, variance: FloatArray, weights: FloatArray) -> FloatArray:
     """Return the probability of being safe by the mixture itself, [...]; arguments of `moment_matched_probability`."""
     return np.tensordot(weights, limit.probability(mean, variance), axes=1)
 
@@ -213,9 +207,7 @@ class ExplorationProblem:
         for name, monitor in self.monitors.items():
             width = self.n_outputs if monitor.Y is None else monitor.Y.shape[1]
             if (monitor.X.shape[1], width) != (self.n_inputs, self.n_outputs):
-                raise ValueError(
-                    f"monitor {name}: {self.n_inputs} inputs and {self.n_outputs} outputs expected"
-                )
+                raise ValueError(f"monitor {name}: {self.n_inputs} inputs and {self.n_outputs} outputs expected")
 
     @property
     def n_inputs(self) -> int:

@@ -83,9 +83,7 @@ class HyperparameterGrid:
 
     def rounded(self, hyperparameters: Hyperparameters) -> Hyperparameters:
         """Return these with variance and lengthscales rounded to the grid; the noise variance stays."""
-        kernel = [
-            float(value) for value in self.round([hyperparameters.variance, *hyperparameters.lengthscales])
-        ]
+        kernel = [float(value) for value in self.round([hyperparameters.variance, *hyperparameters.lengthscales])]
         return Hyperparameters(kernel[0], tuple(kernel[1:]), hyperparameters.noise_variance)
 
     def holds(self, hyperparameters: Hyperparameters) -> bool:
@@ -300,8 +298,7 @@ class Terms:
         n, T, delta, size = self.n, self.n_hyperparameters, self.delta, self.n_settings
         if n < 1 or T < 0 or size < 1 or not 0.0 < delta < 1.0:
             raise ValueError(
-                "need n >= 1, n_hyperparameters >= 0, n_settings >= 1 and 0 < delta < 1, "
-                f"got {n}, {T}, {size}, {delta}"
+                f"need n >= 1, n_hyperparameters >= 0, n_settings >= 1 and 0 < delta < 1, got {n}, {T}, {size}, {delta}"
             )
 
 

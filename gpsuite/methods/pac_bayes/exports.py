@@ -9,22 +9,12 @@ from gpsuite.budget import Budget
 from gpsuite.methods.pac_bayes.bounds import PAPER_GRID, Certificate, HyperparameterGrid, Terms, certify
 from gpsuite.methods.pac_bayes.evaluation import Copies, Evaluation, evaluate
 from gpsuite.methods.pac_bayes.full_gp import train_full_gp
-from gpsuite.methods.pac_bayes.losses import (
-    BandLoss,
-    CappedAbsoluteLoss,
-    CappedSquareLoss,
-    ExponentialLoss,
-    Loss,
-)
+from gpsuite.methods.pac_bayes.losses import BandLoss, CappedAbsoluteLoss, CappedSquareLoss, ExponentialLoss, Loss
 from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior, Posterior, RiskAndKL
 from gpsuite.methods.pac_bayes.problem import RiskProblem, Search, TrainedGP
 from gpsuite.methods.pac_bayes.sparse.free_form import FreeFormPosterior, TrainedFreeForm, train_free_form
 from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior
-from gpsuite.methods.pac_bayes.sparse.training import (
-    TrainedSparseGP,
-    train_sparse_gp,
-    train_sparse_likelihood,
-)
+from gpsuite.methods.pac_bayes.sparse.training import TrainedSparseGP, train_sparse_gp, train_sparse_likelihood
 from gpsuite.models.config import Hyperparameters
 
 __all__ = [

@@ -119,12 +119,7 @@ class _Algebra:
         return _Inverse(alpha, h, 0.5 * kl, log_determinant)
 
     def _contract(
-        self,
-        alpha: FloatArray,
-        d_alpha: FloatArray,
-        d_h: FloatArray | None,
-        d_kl: float,
-        scaled: FloatArray,
+        self, alpha: FloatArray, d_alpha: FloatArray, d_h: FloatArray | None, d_kl: float, scaled: FloatArray
     ) -> tuple[float, FloatArray, float]:
         """Return the derivatives in ln variance and ln lengthscales, and the trace of G.
 
@@ -156,9 +151,7 @@ class _Algebra:
             G *= self._kernel[i:e, :e]
             G[:, :i] *= 2.0
             total += float(G[diagonal].sum())
-            G[diagonal] = (
-                0.0  # no distance, no slope in a lengthscale: what squares of inputs leave is rounding
-            )
+            G[diagonal] = 0.0  # no distance, no slope in a lengthscale: what squares of inputs leave is rounding
             HX = G @ features[:e]
             column_sums[:e] += G.sum(axis=0)
             row_part += HX[:, D] @ scaled[i:e] ** 2
@@ -195,9 +188,7 @@ class FullGPObjective(_Algebra):
         d_alpha = -s * gm + 0.5 * d_kl * (y - 2.0 * s * alpha)
         d_h = -s * s * gv + 0.5 * d_kl * s
         d_log_variance, d_log_lengthscales, trace = self._contract(alpha, d_alpha, d_h, d_kl, scaled)
-        explicit = (
-            -gm @ alpha + gv @ (1.0 - 2.0 * s * h) + 0.5 * d_kl * (-self.n / s + h.sum() - alpha @ alpha)
-        )
+        explicit = -gm @ alpha + gv @ (1.0 - 2.0 * s * h) + 0.5 * d_kl * (-self.n / s + h.sum() - alpha @ alpha)
         gradient = np.concatenate([[d_log_variance], d_log_lengthscales, [s * (explicit + trace)]])
         return value, gradient, RiskAndKL(risk, state.kl)
 
@@ -224,13 +215,9 @@ class FullGPLikelihood(_Algebra):
         s = math.exp(theta[-1])
         scaled = self._fill_kernel(theta)
         state = self._invert(s)
-        value = 0.5 * (
-            float(self._y @ state.alpha) + state.log_determinant + self.n * math.log(2.0 * math.pi)
-        )
+        value = 0.5 * (float(self._y @ state.alpha) + state.log_determinant + self.n * math.log(2.0 * math.pi))
         # its derivative in K is (A - alpha alpha')/2: that of a KL of weight 1 with A d_alpha = alpha/2, without risk
-        d_log_variance, d_log_lengthscales, trace = self._contract(
-            state.alpha, 0.5 * self._y, None, 1.0, scaled
-        )
+        d_log_variance, d_log_lengthscales, trace = self._contract(state.alpha, 0.5 * self._y, None, 1.0, scaled)
         return value, np.concatenate([[d_log_variance], d_log_lengthscales, [s * trace]])
 
 

@@ -100,9 +100,7 @@ def _inverse(q: FloatArray, one_minus_q: FloatArray, c: npt.ArrayLike) -> KLInve
         r_, c_ = one_minus_q[inner], np.clip(level[inner], *_LEVEL_RANGE)
         distance = _newton(q_, np.maximum(r_, _MIN_COMPLEMENT), c_)
         for target, values in zip(
-            (result.p, result.one_minus_p, result.dp_dq, result.dp_dc),
-            _from_logit(q_, r_, distance),
-            strict=True,
+            (result.p, result.one_minus_p, result.dp_dq, result.dp_dc), _from_logit(q_, r_, distance), strict=True
         ):
             target[inner] = values
     return result
@@ -181,9 +179,7 @@ def _kl_of_logit(q: FloatArray, r: FloatArray, d: FloatArray) -> tuple[FloatArra
     return value, q * shrink / w
 
 
-def _from_logit(
-    q: FloatArray, r: FloatArray, d: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+def _from_logit(q: FloatArray, r: FloatArray, d: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Return p, 1 - p, dp/dq, dp/dc at the logit distance d, without cancellation."""
     decay = np.exp(-d)
     w = q + r * decay

@@ -95,9 +95,7 @@ class BandLoss(_WidthLoss):
     def pointwise(self, y: FloatArray, f: FloatArray) -> FloatArray:
         return np.asarray(np.abs(f - y) > self.epsilon, dtype=np.float64)
 
-    def _standardised(
-        self, y: FloatArray, m: FloatArray, v: FloatArray
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def _standardised(self, y: FloatArray, m: FloatArray, v: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         variance = np.maximum(v, _MIN_VARIANCE)
         deviation, offset = np.sqrt(variance), y - m
         return (offset - self.epsilon) / deviation, (offset + self.epsilon) / deviation, variance
@@ -129,9 +127,7 @@ class ExponentialLoss(_WidthLoss):
     def pointwise(self, y: FloatArray, f: FloatArray) -> FloatArray:
         return np.asarray(-np.expm1(-(((f - y) / self.epsilon) ** 2)), dtype=np.float64)
 
-    def _log_complement(
-        self, y: FloatArray, m: FloatArray, v: FloatArray
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def _log_complement(self, y: FloatArray, m: FloatArray, v: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the expected loss, its complement to 1 (from the complement's logarithm) and eps^2 + 2v."""
         variance = np.maximum(v, _MIN_VARIANCE)
         t = self.epsilon**2 + 2.0 * variance

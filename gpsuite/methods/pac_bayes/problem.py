@@ -184,11 +184,5 @@ class TrainedGP:
     def at(cls, theta: FloatArray, found: Minimum) -> TrainedGP:
         h = Hyperparameters.from_log(theta)
         return cls(
-            h,
-            PAPER_GRID.rounded(h),
-            found.loss,
-            found.evaluations,
-            found.iterations,
-            found.status,
-            found.reason,
+            h, PAPER_GRID.rounded(h), found.loss, found.evaluations, found.iterations, found.status, found.reason
         )

@@ -160,9 +160,7 @@ def pointwise_band(quadratic: PerturbedQuadratic, q: int, features: FloatArray) 
     return Band(centre, lower, upper, "pointwise", "ideal representation")
 
 
-def _fill_supports(
-    quadratic: PerturbedQuadratic, features: FloatArray, highs: FloatArray, lows: FloatArray
-) -> None:
+def _fill_supports(quadratic: PerturbedQuadratic, features: FloatArray, highs: FloatArray, lows: FloatArray) -> None:
     """Write the maxima of +-phi'(alpha - alpha_hat), shape [I, J], where A is safely positive definite."""
     scaled, rounding = in_metric(quadratic)
     turned = np.asarray(solve_triangular(quadratic.triangle.T, features.T, lower=True)).T
@@ -194,9 +192,7 @@ def norm_ball_band(
     turned, powers = features @ ball.basis, ball.powers(features, variances)
     start = ball.basis[ball.free :].T @ ball.gram @ quadratic.estimate[ball.free :]
     # lowering the eigenvalues covers ties and rounding, as in the ellipsoid
-    rounding = (quadratic.tie_width + 2e-15 * inner.estimate.size) * float(
-        np.linalg.norm(inner.slope, 2)
-    ) ** 2
+    rounding = (quadratic.tie_width + 2e-15 * inner.estimate.size) * float(np.linalg.norm(inner.slope, 2)) ** 2
     highs, lows = np.empty((2, quadratic.count, len(features)))
     for part, inequalities in inequality_chunks(inner):
         for sign, target in ((1.0, highs), (-1.0, lows)):
@@ -212,9 +208,7 @@ def members_band(members: Members, estimate: FloatArray, features: FloatArray) -
     """Return the range over sampled members and the estimate of phi(x)'alpha, rows phi(x) [J, p]: an inner band."""
     centre = features @ estimate
     values = np.vstack([centre[None], members.alphas @ features.T])
-    return Band(
-        centre, values.min(axis=0), values.max(axis=0), "members", "ideal representation", members.sampler
-    )
+    return Band(centre, values.min(axis=0), values.max(axis=0), "members", "ideal representation", members.sampler)
 
 
 def _supports(
@@ -261,12 +255,7 @@ def _ball_supports(
         b = inequalities.b + weight * start
         c = inequalities.c + weight * (start @ start - ball.bound**2)
         found = _supports(
-            (tilted - rounding)[bounded],
-            vectors[bounded],
-            b[bounded],
-            c[bounded],
-            targets,
-            powers**2 / weight,
+            (tilted - rounding)[bounded], vectors[bounded], b[bounded], c[bounded], targets, powers**2 / weight
         )
         best[bounded] = np.minimum(best[bounded], found)
     return best

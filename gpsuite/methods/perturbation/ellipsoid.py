@@ -66,12 +66,7 @@ class PerturbedQuadratic:
 
     def __post_init__(self) -> None:
         (rows, width), points = self.penalty.shape, len(self.residuals)
-        expected = {
-            "response": (rows, points),
-            "design": (points, width),
-            "estimate": (width,),
-            "residuals": (points,),
-        }
+        expected = {"response": (rows, points), "design": (points, width), "estimate": (width,), "residuals": (points,)}
         for name, shape in expected.items():
             if getattr(self, name).shape != shape:
                 raise ValueError(f"{name} must have shape {shape}, got {getattr(self, name).shape}")
@@ -82,9 +77,7 @@ class PerturbedQuadratic:
                 raise ValueError(f"{name} must be finite")
 
     @classmethod
-    def of(
-        cls, objective: QuadraticObjective, y: FloatArray, perturbations: Perturbations
-    ) -> PerturbedQuadratic:
+    def of(cls, objective: QuadraticObjective, y: FloatArray, perturbations: Perturbations) -> PerturbedQuadratic:
         """Return the quadratic of an objective with outputs y [N], in the objective's own weighting."""
         form, alpha = objective.form, objective.fit(y).alpha
         still = np.zeros((len(form.rest), form.pull.shape[1]))

@@ -251,8 +251,6 @@ def small_form(P: FloatArray, T: FloatArray, metric: FloatArray | None) -> Form:
     try:
         factor = cholesky(metric, lower=True)
     except LinAlgError as error:
-        raise ValueError(
-            "the weighting's matrix is not positive definite: coefficients are not identified"
-        ) from error
+        raise ValueError("the weighting's matrix is not positive definite: coefficients are not identified") from error
     whiten = [np.asarray(solve_triangular(factor, part, lower=True)) for part in (P, T)]
     return Form(whiten[0], whiten[1], rest)

@@ -96,11 +96,9 @@ class KernelRidge(_Ridge):
         """Z = |F z|^2 with z = 2 lambda alpha - (2/n) e."""
         n = len(self.gram)
         values, vectors = spectrum(self.gram)
-        scale = {
-            "hessian": values / (2.0 / n * values + 2.0 * self.penalty),
-            "rkhs": values,
-            "identity": values**2,
-        }[self.weighting]
+        scale = {"hessian": values / (2.0 / n * values + 2.0 * self.penalty), "rkhs": values, "identity": values**2}[
+            self.weighting
+        ]
         root = np.sqrt(scale)[:, None] * vectors
         return Form(2.0 * self.penalty * root, 2.0 / n * root, np.empty((0, n)))
 
@@ -134,9 +132,7 @@ class SparseKernelRidge(_Ridge):
         object.__setattr__(self, "centres_gram", objectives.finite("centres_gram", self.centres_gram, 2))
         objectives.enough_rows(len(self.cross))
         if self.centres_gram.shape != (self.cross.shape[1],) * 2:
-            raise ValueError(
-                f"centres_gram has shape {self.centres_gram.shape} for {self.cross.shape[1]} centres"
-            )
+            raise ValueError(f"centres_gram has shape {self.centres_gram.shape} for {self.cross.shape[1]} centres")
         objectives.positive("penalty", self.penalty)
         objectives.full_column_rank("the design of the centres", self.cross)
         self.refuse_weighting("hessian", "rkhs", "identity")

@@ -66,9 +66,7 @@ class Perturbations:
             raise ValueError("signs must be -1 or +1")
         if self.order is not None and not _permutations(self.order):
             raise ValueError("each row of order must be a permutation of 0..n-1")
-        if self.priority is not None and not (
-            self.priority.shape[-1] == self.m and _permutations(self.priority)
-        ):
+        if self.priority is not None and not (self.priority.shape[-1] == self.m and _permutations(self.priority)):
             raise ValueError(f"priority must be a permutation of 0..{self.m - 1}")
 
     @property
@@ -105,9 +103,7 @@ class Perturbations:
         if self.order is not None:
             leading = np.broadcast_shapes(moved.shape[:-2], self.order.shape[:-2])
             shape = (*leading, *self.order.shape[-2:])
-            moved = np.take_along_axis(
-                np.broadcast_to(moved, shape), np.broadcast_to(self.order, shape), axis=-1
-            )
+            moved = np.take_along_axis(np.broadcast_to(moved, shape), np.broadcast_to(self.order, shape), axis=-1)
         return np.asarray(moved if self.signs is None else moved * self.signs)
 
     def pull_back(self, B: FloatArray, rows: slice = slice(None)) -> FloatArray:
@@ -129,9 +125,7 @@ class Perturbations:
 class Group(Protocol):
     """A group of transformations to draw from."""
 
-    def draw(
-        self, n: int, m: int, rng: np.random.Generator, repetitions: tuple[int, ...] = ()
-    ) -> Perturbations: ...
+    def draw(self, n: int, m: int, rng: np.random.Generator, repetitions: tuple[int, ...] = ()) -> Perturbations: ...
 
 
 class _Drawn:
@@ -141,9 +135,7 @@ class _Drawn:
     has_signs: ClassVar[bool]
     has_orders: ClassVar[bool]
 
-    def draw(
-        self, n: int, m: int, rng: np.random.Generator, repetitions: tuple[int, ...] = ()
-    ) -> Perturbations:
+    def draw(self, n: int, m: int, rng: np.random.Generator, repetitions: tuple[int, ...] = ()) -> Perturbations:
         """Return m - 1 uniform transformations of n residuals and a tie-breaking permutation.
 
         Raises:
@@ -328,8 +320,7 @@ class RankTest:
         if np.count_nonzero(kept) > _WORTH_LEADING * len(sizes):
             return None
         head, tail = (
-            Form(form.slope[rows], form.pull[rows], np.empty((0, form.slope.shape[1])))
-            for rows in (kept, ~kept)
+            Form(form.slope[rows], form.pull[rows], np.empty((0, form.slope.shape[1]))) for rows in (kept, ~kept)
         )
         return PerturbedNorms(head, self.perturbations), tail
 
@@ -355,11 +346,7 @@ class RankTest:
         p = len(self.alpha_hat)
         worth = p <= _FEW_COEFFICIENTS and (p + 1) * (p + 2) <= r * n
         objective = self.objective
-        return (
-            QuadraticForms.of(self, objective)
-            if worth and isinstance(objective, QuadraticObjective)
-            else None
-        )
+        return QuadraticForms.of(self, objective) if worth and isinstance(objective, QuadraticObjective) else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -394,11 +381,7 @@ class QuadraticForms:
         Q = whitened.reshape(slopes.shape)
         gradient = form.slope @ test.alpha_hat - form.pull @ residuals
         w = np.concatenate([gradient[None], gradient + (form.pull - pulls) @ residuals])
-        second, products, constants = (
-            Q.transpose(0, 2, 1) @ Q,
-            2.0 * np.einsum("krp,kr->kp", Q, w),
-            squares(w),
-        )
+        second, products, constants = (Q.transpose(0, 2, 1) @ Q, 2.0 * np.einsum("krp,kr->kp", Q, w), squares(w))
         upper = np.triu_indices(len(root))
         second[:, *upper] *= np.where(upper[0] == upper[1], 1.0, 2.0)
         parts = [second[:, *upper], products, constants[:, None]]
@@ -423,9 +406,7 @@ class QuadraticForms:
             difference = self.coefficients @ terms
             below = np.signbit(difference).view(np.uint8)
             ranks[rows] = np.add.reduce(below, axis=0, dtype=counter)
-            undecided[rows] = (
-                np.min(np.abs(difference, out=difference), axis=0, initial=np.inf) <= slack[rows]
-            )
+            undecided[rows] = np.min(np.abs(difference, out=difference), axis=0, initial=np.inf) <= slack[rows]
         ranks += 1 + self.identities_before
         return ranks, undecided
 

@@ -140,9 +140,7 @@ def _directions(directions: npt.ArrayLike) -> FloatArray:
     return rays
 
 
-def _roots(
-    quadratic: PerturbedQuadratic, rays: FloatArray, added: float
-) -> list[tuple[FloatArray, FloatArray]]:
+def _roots(quadratic: PerturbedQuadratic, rays: FloatArray, added: float) -> list[tuple[FloatArray, FloatArray]]:
     """Return where each inequality first ends and where it holds again, [I, J], infinite if never.
 
     Twice: as computed, and with Z_i larger by a share of Z_0, which `added` is.
@@ -167,9 +165,7 @@ def _roots(
     return found
 
 
-def _quadratic_steps(
-    a: FloatArray, b: FloatArray, c: FloatArray, flat: FloatArray
-) -> tuple[FloatArray, FloatArray]:
+def _quadratic_steps(a: FloatArray, b: FloatArray, c: FloatArray, flat: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return first and second ends of {t >= 0 : a t^2 + 2 b t + c <= 0}, c <= 0; no end where |a| <= flat, outward."""
     discriminant = b**2 - a * c
     root = np.sqrt(np.maximum(discriminant, 0.0))
@@ -273,9 +269,7 @@ def sample_members(
     """
     ends = boundary.members
     share = rng.uniform(size=(inner, len(ends), 1)) ** (1.0 / len(boundary.centre))
-    points = np.concatenate(
-        [ends, (boundary.centre + share * (ends - boundary.centre)).reshape(-1, ends.shape[1])]
-    )
+    points = np.concatenate([ends, (boundary.centre + share * (ends - boundary.centre)).reshape(-1, ends.shape[1])])
     kept = contains(points) if len(points) else np.zeros(0, dtype=np.bool_)
     name = f"rays, {metric} directions, {boundary.method} ends"
     refused = int(np.count_nonzero(~kept))

@@ -61,9 +61,7 @@ class ConfidenceRegion:
         if 0.0 < size < SMALLEST:
             raise ValueError(f"y is below {SMALLEST:g} in size: squares vanish; give it in smaller units")
         if self.perturbations.shape != (self.m - 1, len(self.y)):
-            raise ValueError(
-                f"perturbations of shape {self.perturbations.shape} do not fit n={len(self.y)} data"
-            )
+            raise ValueError(f"perturbations of shape {self.perturbations.shape} do not fit n={len(self.y)} data")
         objectives.valid_level(self.q, self.m)
 
     @property
@@ -163,9 +161,7 @@ class ConfidenceRegion:
         if array.ndim != 2 or array.shape[1] != width:
             raise ValueError(f"alphas must have shape [J, {width}], got {array.shape}")
         if not np.all(np.abs(array) <= LARGEST):
-            raise ValueError(
-                f"alphas must be finite, and at most {LARGEST:g} in size: squares of larger ones overflow"
-            )
+            raise ValueError(f"alphas must be finite, and at most {LARGEST:g} in size: squares of larger ones overflow")
         return array
 
 

@@ -23,9 +23,7 @@ from gpsuite.models.classification.links import Link
 Range = tuple[FloatArray, FloatArray]
 
 
-def bounding_curves(
-    bounding: BoundingFunction, link: Link, lo: FloatArray, hi: FloatArray, x: FloatArray
-) -> Range:
+def bounding_curves(bounding: BoundingFunction, link: Link, lo: FloatArray, hi: FloatArray, x: FloatArray) -> Range:
     """Return bounds of the class probability at points of one box that hold there and follow the box's bound.
 
     RKHS-Taylor: the cubic models of mean and variance with their rests; paper: the sum of tangents and chords
@@ -75,13 +73,7 @@ def _envelope(form: OperatorForm, boxes: Boxes, x: FloatArray) -> Range:
     q = form.squared_distances(x)
     below, above = (constant + slope * q for constant, slope in (tangent, chord))
     rising, falling = np.maximum(form.alpha, 0.0), np.minimum(form.alpha, 0.0)
-    slack = (
-        8.0
-        * len(form.alpha)
-        * np.finfo(np.float64).eps
-        * (np.abs(below) + np.abs(above))
-        @ np.abs(form.alpha)
-    )
+    slack = 8.0 * len(form.alpha) * np.finfo(np.float64).eps * (np.abs(below) + np.abs(above)) @ np.abs(form.alpha)
     low = form.variance * (below @ rising + above @ falling - slack)
     high = form.variance * (above @ rising + below @ falling + slack)
     return np.asarray(low), np.asarray(high)

@@ -20,14 +20,7 @@ import numpy as np
 
 from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
-from gpsuite.certificates.certificate import (
-    Certificate,
-    Claim,
-    ClassQuantity,
-    Origin,
-    Quantity,
-    StoredRegion,
-)
+from gpsuite.certificates.certificate import Certificate, Claim, ClassQuantity, Origin, Quantity, StoredRegion
 from gpsuite.certificates.checker import PlainBounds, TreeBound, attained, node_bounds, shrink_to_ball
 from gpsuite.certificates.form import most_nodes
 from gpsuite.certificates.model import GAUSSIAN, SOFTMAX, Model, model_hash
@@ -47,10 +40,7 @@ LEAST_BOXES = 1000
 BOXES_EACH = 20  # for a box of the search; few are used
 BATCH = 16  # boxes cut at once
 LEAST_SHARE = 1e-3  # of what loosens a bound, that every input has at least
-SET_UP = (
-    5e-10,
-    4e-9,
-)  # seconds per N^3 (products, a factorisation) and N^2 D (distances) before the first bound
+SET_UP = (5e-10, 4e-9)  # seconds per N^3 (products, a factorisation) and N^2 D (distances) before the first bound
 
 Posterior = GPCPosterior | MultiClassPosterior | LatentPosterior
 Found = tuple[Quantity, Extremum]

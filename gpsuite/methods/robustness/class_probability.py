@@ -103,9 +103,7 @@ class ProbabilityScore:
         The sign of the mean decides on which side of one half they lie, whatever the quadrature's error.
         """
         low, high = _extreme_variances(ranges)
-        finite = (
-            np.isfinite(ranges.mean_low) & np.isfinite(ranges.mean_high) & np.isfinite(ranges.variance_high)
-        )
+        finite = np.isfinite(ranges.mean_low) & np.isfinite(ranges.mean_high) & np.isfinite(ranges.variance_high)
         p_low, p_high = np.zeros(finite.shape), np.ones(finite.shape)
         p_low[finite] = self.value(ranges.mean_low[finite], low[finite]) - QUADRATURE
         p_high[finite] = self.value(ranges.mean_high[finite], high[finite]) + QUADRATURE

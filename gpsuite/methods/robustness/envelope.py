@@ -23,9 +23,7 @@ Line = tuple[FloatArray, FloatArray]
 _THIN = 1e-12
 
 
-def envelope_mean(
-    form: OperatorForm, centre: FloatArray, radius: FloatArray
-) -> tuple[FloatArray, FloatArray]:
+def envelope_mean(form: OperatorForm, centre: FloatArray, radius: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Bound the latent mean over B boxes, O(n d) each.
 
     Args:

@@ -22,14 +22,7 @@ from scipy.spatial.distance import cdist
 from scipy.special import gammainc
 
 from gpsuite.arrays import FloatArray, IntArray
-from gpsuite.methods.robustness.rounding import (
-    UNDERFLOW,
-    UNIT,
-    Slack,
-    dot_product_unit,
-    rounding_slack,
-    spread_unit,
-)
+from gpsuite.methods.robustness.rounding import UNDERFLOW, UNIT, Slack, dot_product_unit, rounding_slack, spread_unit
 from gpsuite.models.classification.approximation import GPCPosterior
 from gpsuite.models.latent import LatentPosterior
 from gpsuite.models.radial import kappa
@@ -250,9 +243,7 @@ def _computed(posterior: LatentPosterior) -> OperatorRange:
     up = float(np.max(posterior.weights, initial=0.0))
     outward = 1.0 + 8.0 * UNIT
     below = max(0.0, down * largest * outward - 1.0)
-    return OperatorRange(
-        below, (1.0 + up * largest) * outward, max(1.0, down, up) * max(1.0, largest) * outward
-    )
+    return OperatorRange(below, (1.0 + up * largest) * outward, max(1.0, down, up) * max(1.0, largest) * outward)
 
 
 def _largest_eigenvalue(posterior: LatentPosterior) -> float:

@@ -112,9 +112,7 @@ class _RowSums:
     far: FloatArray
 
 
-def line_sums(
-    U: FloatArray, weights: FloatArray, unit: FloatArray, centre: FloatArray, radius: FloatArray
-) -> LineSums:
+def line_sums(U: FloatArray, weights: FloatArray, unit: FloatArray, centre: FloatArray, radius: FloatArray) -> LineSums:
     """Sum the lines over B boxes; time O(B n^2 d), memory O(n^2 + _BLOCK d).
 
     A datum's slopes and a row's values are sums of at most n terms, and so is the sum of the rows' values. With
@@ -165,9 +163,7 @@ def _blocks(U: FloatArray, weights: FloatArray) -> Iterator[_Block]:
         start = stop
 
 
-def _range(
-    block: _Block, centre: FloatArray, radius: FloatArray, half: FloatArray
-) -> tuple[FloatArray, FloatArray]:
+def _range(block: _Block, centre: FloatArray, radius: FloatArray, half: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return minus the smallest Q of the block's pairs over one box and minus the width of its range, [k, L] each.
 
     Both ends are sums of terms that are not negative, so that each has a small relative error.
@@ -211,13 +207,7 @@ def _lines(block: _Block, start: FloatArray, width: FloatArray) -> tuple[FloatAr
 
 
 def _add(
-    sums: _RowSums,
-    b: int,
-    block: _Block,
-    start: FloatArray,
-    width: FloatArray,
-    unit: FloatArray,
-    far: FloatArray,
+    sums: _RowSums, b: int, block: _Block, start: FloatArray, width: FloatArray, unit: FloatArray, far: FloatArray
 ) -> None:
     """Add the lines of a block's pairs over box b; `start` and `width` as `_range` returns them.
 
@@ -317,9 +307,7 @@ def pair_variance(
     return 1.0 - largest - SHORT_SUM, 1.0 - smallest + SHORT_SUM
 
 
-def pair_variance_extrema(
-    form: OperatorForm, pairs: Pairs, centre: FloatArray, radius: FloatArray
-) -> FloatArray:
+def pair_variance_extrema(form: OperatorForm, pairs: Pairs, centre: FloatArray, radius: FloatArray) -> FloatArray:
     """Return the points of the boxes at which the lines of `pair_variance` give the bounds.
 
     Returns:
@@ -439,19 +427,14 @@ def relaxation_of(form: OperatorForm, centre: FloatArray, radius: FloatArray) ->
     _, nearest, farthest = distance_ranges(form, centre[None], radius[None])
     tangent, chord = (
         (line[0][0], line[1][0])
-        for line in (
-            tangent_line(form.kernel, nearest, farthest),
-            chord_line(form.kernel, nearest, farthest),
-        )
+        for line in (tangent_line(form.kernel, nearest, farthest), chord_line(form.kernel, nearest, farthest))
     )
     offset = form.offsets(centre[None])[:, :, 0]
     # (x - D)^2 lies between its tangent D^2 - 2 D x at x = 0 and its chord, r^2 above that; slopes are negative.
     at_centre = np.einsum("ij,ij->i", offset, offset) + form.fixed
     square = float(radius @ radius)
     n = len(offset)
-    rows = np.block(
-        [[-np.eye(n), -2.0 * tangent[1][:, None] * offset], [np.eye(n), 2.0 * chord[1][:, None] * offset]]
-    )
+    rows = np.block([[-np.eye(n), -2.0 * tangent[1][:, None] * offset], [np.eye(n), 2.0 * chord[1][:, None] * offset]])
     below = -(tangent[0] + tangent[1] * (at_centre + square))
     above = chord[0] + chord[1] * at_centre
     slack = 4.0 * form.slack.unit * (1.0 + np.abs(np.stack([tangent[1], chord[1]])) * farthest)
@@ -610,9 +593,7 @@ class PaperBound:
         low, high = np.empty(len(boxes.centre)), np.empty(len(boxes.centre))
         if isinstance(self.covariance, Pairs):
             for part in _pieces(self.covariance, len(low)):
-                low[part], high[part] = pair_variance(
-                    form, self.covariance, boxes.centre[part], boxes.radius[part]
-                )
+                low[part], high[part] = pair_variance(form, self.covariance, boxes.centre[part], boxes.radius[part])
         else:
             for b in range(len(low)):
                 low[b], high[b] = program_variance(form, self.covariance, boxes.centre[b], boxes.radius[b])
@@ -633,9 +614,7 @@ def _pieces(pairs: Pairs, boxes: int) -> Iterator[slice]:
     return (slice(start, start + piece) for start in range(0, boxes, piece))
 
 
-def paper_bound(
-    posterior: GPCPosterior, x0: FloatArray, free: IntArray, variant: Variant = "quick"
-) -> PaperBound:
+def paper_bound(posterior: GPCPosterior, x0: FloatArray, free: IntArray, variant: Variant = "quick") -> PaperBound:
     """Build the baseline bound with the inputs outside `free` fixed at x0.
 
     Args:

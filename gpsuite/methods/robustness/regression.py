@@ -72,9 +72,7 @@ class QuantileLevel:
         """Return the quantile."""
         return probability
 
-    def slope(
-        self, threshold: FloatArray, low: FloatArray, high: FloatArray, centre: FloatArray
-    ) -> FloatArray:
+    def slope(self, threshold: FloatArray, low: FloatArray, high: FloatArray, centre: FloatArray) -> FloatArray:
         """Return the slope of -z sqrt(v + noise): its chord if z < 0, its tangent at the centre else."""
         z, noise = self.score.z, self.score.noise
         tangent = 0.5 / np.sqrt(centre + noise)
@@ -166,12 +164,7 @@ class QuantileRange:
 
 
 def prediction_range(
-    latent: LatentPosterior,
-    noise: float,
-    region: Region,
-    levels: Sequence[float],
-    tolerance: float,
-    budget: Budget,
+    latent: LatentPosterior, noise: float, region: Region, levels: Sequence[float], tolerance: float, budget: Budget
 ) -> list[QuantileRange]:
     """Bound predictive quantiles mean + z sqrt(variance + noise) over a region from both sides.
 
@@ -205,9 +198,7 @@ def prediction_range(
             budget.spend(boxes=ends[sign].boxes)
             left -= 1
         mean, variance = form.moments(region.start[None])
-        centre = QuantileScore(z, noise).value(
-            form.variance * mean, form.variance * np.maximum(variance, 0.0)
-        )
+        centre = QuantileScore(z, noise).value(form.variance * mean, form.variance * np.maximum(variance, 0.0))
         found.append(_joined(level, float(centre[0]), ends[-1], ends[1]))
     return found
 

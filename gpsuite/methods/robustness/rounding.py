@@ -72,9 +72,7 @@ def spread_unit(unit: FloatArray, n_inputs: int, largest: float) -> FloatArray:
     return unit + UNIT * 4.0 * float(np.sqrt(n_inputs)) * largest
 
 
-def rounding_slack(
-    unit: FloatArray, spread: FloatArray, alpha: FloatArray, root: FloatArray, gamma: float
-) -> Slack:
+def rounding_slack(unit: FloatArray, spread: FloatArray, alpha: FloatArray, root: FloatArray, gamma: float) -> Slack:
     """Return the slack of mean coefficients and Gram entries.
 
     Args:
@@ -89,9 +87,7 @@ def rounding_slack(
     return Slack(unit, spread, float(np.abs(alpha) @ unit), float(gram))
 
 
-def outward_radius(
-    low: FloatArray, high: FloatArray, centre: FloatArray, lengthscales: FloatArray
-) -> FloatArray:
+def outward_radius(low: FloatArray, high: FloatArray, centre: FloatArray, lengthscales: FloatArray) -> FloatArray:
     """Return half-widths in lengthscales around a float centre that cover [low, high]; exactly zero for points.
 
     The 8 u also make up for the rounding of a datum's distance, so that a box never seems nearer than it is.

@@ -160,8 +160,7 @@ def judge(centre: Standing, extrema: Sequence[Extremum], region: Region) -> Verd
     if centre.undecided:
         return Verdict("unknown", centre.undecided)
     verdicts = [
-        _of_contest(contest, extremum, region)
-        for contest, extremum in zip(centre.contests, extrema, strict=True)
+        _of_contest(contest, extremum, region) for contest, extremum in zip(centre.contests, extrema, strict=True)
     ]
     for status in ("unsafe", "unknown"):
         for verdict in verdicts:
@@ -181,9 +180,7 @@ def _of_contest(contest: Contest, extremum: Extremum, region: Region) -> Verdict
         return Verdict("unsafe", f"class probability {attained} at the counterexample", point)
     if extremum.witness is not None and contest.crossed(extremum.inner + extremum.sign * extremum.rounding):
         known = f"known to {rounded(extremum.rounding, 2, 1)} only"
-        return Verdict(
-            "unknown", f"tie within rounding: class probability {extremum.inner:.17g} attained, {known}"
-        )
+        return Verdict("unknown", f"tie within rounding: class probability {extremum.inner:.17g} attained, {known}")
     return Verdict("unknown", f"attained {attained}, proved {proved}: {extremum.reason}")
 
 
@@ -236,9 +233,7 @@ class ProbabilityRange:
     @property
     def status(self) -> str:
         """The searches' status: closed if both are, else that of one that is not."""
-        return next(
-            (each.status for each in (self.minimum, self.maximum) if each.status != "closed"), "closed"
-        )
+        return next((each.status for each in (self.minimum, self.maximum) if each.status != "closed"), "closed")
 
     @property
     def spread(self) -> tuple[float, float]:
@@ -298,11 +293,7 @@ class PointSearch:
     """
 
     def __init__(
-        self,
-        posterior: GPCPosterior,
-        centre: FloatArray,
-        free: IntArray,
-        bound: str | BoundBuilder = "rkhs_taylor",
+        self, posterior: GPCPosterior, centre: FloatArray, free: IntArray, bound: str | BoundBuilder = "rkhs_taylor"
     ) -> None:
         self.posterior, self.point, self.free = posterior, np.asarray(centre, dtype=np.float64), free
         self.bounding = _builder(bound)(posterior, self.point, free)
@@ -370,31 +361,20 @@ class PointSearch:
             raise ValueError("the region is around another point, or has other free inputs")
         attack = local_search(self.posterior, region, sign)
         if isinstance(self.bounding, LevelBound):
-            return level_search(
-                self.bounding, region, tolerance, budget, sign, decide, root=root, attack=attack
-            )
+            return level_search(self.bounding, region, tolerance, budget, sign, decide, root=root, attack=attack)
         incumbent = None if budget.exhausted else gpfgs(self.posterior, region)[None, region.free]
-        return branch_and_bound(
-            self.bounding, region, tolerance, budget, sign, incumbent, attack, decide=decide
-        )
+        return branch_and_bound(self.bounding, region, tolerance, budget, sign, incumbent, attack, decide=decide)
 
 
 def probability_range(
-    posterior: GPCPosterior,
-    region: Region,
-    tolerance: float,
-    budget: Budget,
-    bound: str | BoundBuilder = "rkhs_taylor",
+    posterior: GPCPosterior, region: Region, tolerance: float, budget: Budget, bound: str | BoundBuilder = "rkhs_taylor"
 ) -> ProbabilityRange:
     """Return `PointSearch.range` around the region's centre, for a single region."""
     return PointSearch(posterior, region.centre, region.free, bound).range(region, tolerance, budget)
 
 
 def certify_class(
-    posterior: GPCPosterior,
-    region: Region,
-    budget: Budget,
-    bound: str | BoundBuilder = "rkhs_taylor",
+    posterior: GPCPosterior, region: Region, budget: Budget, bound: str | BoundBuilder = "rkhs_taylor"
 ) -> tuple[Verdict, Extremum]:
     """Return `PointSearch.decide` around the region's centre, for a single region."""
     return PointSearch(posterior, region.centre, region.free, bound).decide(region, budget)
@@ -451,8 +431,4 @@ def _paper_slow(posterior: GPCPosterior, centre: FloatArray, free: IntArray) -> 
     return paper_bound(posterior, centre, free, variant="slow")
 
 
-_BOUNDS: dict[str, BoundBuilder] = {
-    "rkhs_taylor": level_bound,
-    "paper": _paper_quick,
-    "paper_slow": _paper_slow,
-}
+_BOUNDS: dict[str, BoundBuilder] = {"rkhs_taylor": level_bound, "paper": _paper_quick, "paper_slow": _paper_slow}

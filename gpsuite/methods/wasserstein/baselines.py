@@ -26,12 +26,7 @@ from gpsuite.methods.wasserstein.scoring import negative_log_density, negative_l
 from gpsuite.models.network_spec import NetworkSpec
 from gpsuite.models.networks import Network
 from gpsuite.models.random_elements.elements import checked_inputs, fit_prior
-from gpsuite.models.random_elements.likelihoods import (
-    ClassLikelihood,
-    ClassPrediction,
-    GaussianNoise,
-    normal_points,
-)
+from gpsuite.models.random_elements.likelihoods import ClassLikelihood, ClassPrediction, GaussianNoise, normal_points
 from gpsuite.models.regression.inducing import kmeans_inducing
 
 WEIGHT_PRECISION = 1.0  # of the normal prior of every weight
@@ -117,8 +112,7 @@ class MeanFieldNetwork:
     def prior(self) -> list[Any]:
         dtype = self.network.dtype.as_numpy_dtype
         deviations = [
-            dtype(1.0 if len(shape) == 1 else math.sqrt(2.0 / math.prod(shape[:-1])))
-            for shape in self.network.shapes
+            dtype(1.0 if len(shape) == 1 else math.sqrt(2.0 / math.prod(shape[:-1]))) for shape in self.network.shapes
         ]
         return [tfp.distributions.Normal(dtype(0.0), deviation) for deviation in deviations]
 
@@ -135,12 +129,7 @@ class MeanFieldNetwork:
 
 
 def build_network(
-    spec: NetworkSpec,
-    inputs: int,
-    n_classes: int,
-    n_data: int,
-    rng: np.random.Generator,
-    dropout: float = 0.0,
+    spec: NetworkSpec, inputs: int, n_classes: int, n_data: int, rng: np.random.Generator, dropout: float = 0.0
 ) -> SoftmaxNetwork:
     """Build an untrained softmax network.
 

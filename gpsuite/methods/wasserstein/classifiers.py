@@ -27,13 +27,7 @@ from gpsuite.methods.wasserstein.scoring import temperature, tempered
 from gpsuite.methods.wasserstein.training import Trainable, TrainingReport, TrainingState, train
 from gpsuite.models.classification.links import PROBIT
 from gpsuite.models.classification.robust_max import checked_labels
-from gpsuite.models.random_elements.likelihoods import (
-    Bernoulli,
-    ClassLikelihood,
-    ClassPrediction,
-    RobustMax,
-    Softmax,
-)
+from gpsuite.models.random_elements.likelihoods import Bernoulli, ClassLikelihood, ClassPrediction, RobustMax, Softmax
 from gpsuite.registry import Registry
 from gpsuite.seeds import derived_seed, stream
 
@@ -86,9 +80,7 @@ class ClassifierFit:
     keeper: StateKeeper = field(default_factory=NoKeeper)
 
     def __post_init__(self) -> None:
-        train, validation = (
-            checked_labels(y, len(y), self.n_classes) for y in (self.rows.y, self.rows.y_validation)
-        )
+        train, validation = (checked_labels(y, len(y), self.n_classes) for y in (self.rows.y, self.rows.y_validation))
         object.__setattr__(self, "rows", replace(self.rows, y=train, y_validation=validation))
         missing = np.setdiff1d(np.arange(self.n_classes), self.rows.y)
         if missing.size:
@@ -159,9 +151,7 @@ def _temperature(fit: ClassifierFit) -> FittedClassifier:
     """The same network, its logits divided by a temperature chosen on validation rows (Guo et al. 2017)."""
     model, report = _network(fit)
     T = temperature(model.logits(fit.rows.X_validation), fit.rows.y_validation)
-    return FittedClassifier(
-        lambda X: from_members([tempered(model.logits(X), T)]), report, model, {"temperature": T}
-    )
+    return FittedClassifier(lambda X: from_members([tempered(model.logits(X), T)]), report, model, {"temperature": T})
 
 
 @CLASSIFIERS.register("mc_dropout")
@@ -178,18 +168,14 @@ def _ensemble(fit: ClassifierFit) -> FittedClassifier:
     fits = [_network(fit, f"member-{member}") for member in range(fit.options.members)]
     models, reports = [model for model, _ in fits], [report for _, report in fits]
     worst = min(reports, key=lambda report: ("diverged", "budget", "done").index(report.status))
-    return FittedClassifier(
-        lambda X: from_members(model.predict(X).probabilities for model in models), worst, models
-    )
+    return FittedClassifier(lambda X: from_members(model.predict(X).probabilities for model in models), worst, models)
 
 
 @CLASSIFIERS.register("mean_field")
 def _mean_field(fit: ClassifierFit) -> FittedClassifier:
     """Network with independent normal weights (Blundell et al. 2015)."""
     rows = fit.rows
-    model = build_mean_field(
-        fit.options.network, rows.X.shape[1], fit.n_classes, len(rows.X), fit.rng("start")
-    )
+    model = build_mean_field(fit.options.network, rows.X.shape[1], fit.n_classes, len(rows.X), fit.rng("start"))
     report = fit.trained(model)
     seed = derived_seed(fit.seed, "weights")
     return FittedClassifier(lambda X: model.predict(X, fit.options.draws, seed), report, model)
@@ -214,9 +200,7 @@ def _gwi_with(fit: ClassifierFit, likelihood: ClassLikelihood, **changes: Any) -
         network=o.network,
         chosen=o.chosen,
     )
-    model = build_gwi_classifier(
-        fit.rows.X, fit.rows.y, likelihood, replace(shared, **changes), fit.rng("start")
-    )
+    model = build_gwi_classifier(fit.rows.X, fit.rows.y, likelihood, replace(shared, **changes), fit.rng("start"))
     return FittedClassifier(model.predict, fit.trained(model), model)
 
 
@@ -235,9 +219,7 @@ def _sparse_gp(fit: ClassifierFit, likelihood: ClassLikelihood) -> FittedClassif
     return FittedClassifier(model.predict, fit.trained(model), model)
 
 
-def _network(
-    fit: ClassifierFit, part: str = "model", dropout: float = 0.0
-) -> tuple[SoftmaxNetwork, TrainingReport]:
+def _network(fit: ClassifierFit, part: str = "model", dropout: float = 0.0) -> tuple[SoftmaxNetwork, TrainingReport]:
     rows = fit.rows
     model = build_network(
         fit.options.network, rows.X.shape[1], fit.n_classes, len(rows.X), fit.rng("start", part), dropout

@@ -66,9 +66,7 @@ def wasserstein_by_eigenvalues(
     return _terms(*vectors, cross)
 
 
-def wasserstein_on_points(
-    prior_mean: FloatArray, mean: FloatArray, K: FloatArray, R: FloatArray
-) -> WassersteinTerms:
+def wasserstein_on_points(prior_mean: FloatArray, mean: FloatArray, K: FloatArray, R: FloatArray) -> WassersteinTerms:
     """Return W2^2 exactly for rho the empirical measure of N points: means [N], kernel matrices K and R [N, N].
 
     Raises:

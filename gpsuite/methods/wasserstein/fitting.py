@@ -24,15 +24,7 @@ if TYPE_CHECKING:
     from gpsuite.methods.wasserstein.classifiers import FittedClassifier
     from gpsuite.methods.wasserstein.regressors import FittedRegressor
 
-GP_CLASSIFIER_NAMES = (
-    "gwi",
-    "gwi_kernel",
-    "gwi_softmax",
-    "gwi_nngp",
-    "gwi_bernoulli",
-    "svgp",
-    "svgp_softmax",
-)
+GP_CLASSIFIER_NAMES = ("gwi", "gwi_kernel", "gwi_softmax", "gwi_nngp", "gwi_bernoulli", "svgp", "svgp_softmax")
 NETWORK_CLASSIFIER_NAMES = ("map", "temperature", "mc_dropout", "ensemble", "mean_field", "laplace")
 REGRESSOR_NAMES = ("gwi", "gwi_kernel", "gwi_nngp", "svgp", "exact_gp")
 CHOSEN = 100  # |X_S| of Wild et al. 2022
@@ -67,9 +59,7 @@ class TrainingOptions:
 
     def steps(self, rows: int) -> int:
         trials = sum(math.ceil(rows / batch) for batch in self.batches) * len(self.learning_rates)
-        return self.epochs * math.ceil(rows / min(self.batches)) + trials * min(
-            self.trial_epochs, self.epochs
-        )
+        return self.epochs * math.ceil(rows / min(self.batches)) + trials * min(self.trial_epochs, self.epochs)
 
 
 @dataclass(frozen=True)
@@ -167,11 +157,7 @@ class FewDifferentRowsError(ValueError):
 
 
 def split_rows(
-    X: FloatArray,
-    y: npt.NDArray[Any],
-    share: float,
-    rng: np.random.Generator,
-    groups: IntArray | None = None,
+    X: FloatArray, y: npt.NDArray[Any], share: float, rng: np.random.Generator, groups: IntArray | None = None
 ) -> TrainingRows:
     """Return a random split with about `share` of the rows for validation, at least one of both.
 
@@ -249,7 +235,5 @@ def fit_regressor(
     configure()
     from gpsuite.methods.wasserstein.regressors import REGRESSORS, RegressionFit
 
-    fit = RegressionFit(
-        rows, options or GWIOptions(), training or TrainingOptions(), seed, budget or Budget()
-    )
+    fit = RegressionFit(rows, options or GWIOptions(), training or TrainingOptions(), seed, budget or Budget())
     return REGRESSORS.get(name)(fit)

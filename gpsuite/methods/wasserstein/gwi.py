@@ -157,11 +157,7 @@ class GWIRegressor:
 
 
 def build_gwi_classifier(
-    X: FloatArray,
-    y: npt.NDArray[Any],
-    likelihood: ClassLikelihood,
-    options: GWIOptions,
-    rng: np.random.Generator,
+    X: FloatArray, y: npt.NDArray[Any], likelihood: ClassLikelihood, options: GWIOptions, rng: np.random.Generator
 ) -> GWIClassifier:
     """Build a classifier ready for training: prior fitted, variational kernel at the sparse posterior of the labels.
 
@@ -171,19 +167,13 @@ def build_gwi_classifier(
         ValueError: if data or options do not fit.
     """
     y = np.asarray(y, dtype=np.int64)
-    targets = (
-        2.0 * y[:, None] - 1.0
-        if likelihood.n_latent == 1
-        else np.eye(likelihood.n_latent)[y].astype(np.float64)
-    )
+    targets = 2.0 * y[:, None] - 1.0 if likelihood.n_latent == 1 else np.eye(likelihood.n_latent)[y].astype(np.float64)
     element, _ = _build_element(X, targets, options, rng)
     objective = WassersteinObjective(element, likelihood.expected_log, len(X), options.chosen)
     return GWIClassifier(element, likelihood, objective)
 
 
-def build_gwi_regressor(
-    X: FloatArray, y: FloatArray, options: GWIOptions, rng: np.random.Generator
-) -> GWIRegressor:
+def build_gwi_regressor(X: FloatArray, y: FloatArray, options: GWIOptions, rng: np.random.Generator) -> GWIRegressor:
     """Build a regression ready for training; arguments as `build_gwi_classifier`, targets [N]."""
     element, noise_variance = _build_element(X, np.asarray(y, np.float64)[:, None], options, rng)
     likelihood = GaussianNoise(noise_variance)

@@ -20,12 +20,7 @@ from gpsuite.methods.wasserstein.gwi import build_gwi_regressor, inducing_count
 from gpsuite.methods.wasserstein.scoring import variance_factor
 from gpsuite.methods.wasserstein.training import Trainable, train
 from gpsuite.models.config import Hyperparameters, ModelSpec
-from gpsuite.models.regression.gpflow_models import (
-    build_gpr,
-    hyperparameters_of,
-    maximise_likelihood,
-    predict,
-)
+from gpsuite.models.regression.gpflow_models import build_gpr, hyperparameters_of, maximise_likelihood, predict
 from gpsuite.registry import Registry
 from gpsuite.seeds import derived_seed, stream
 
@@ -83,11 +78,7 @@ class RegressionFit:
         return self.fitted(model, predictions, report.status, report.reason)
 
     def fitted(
-        self,
-        model: Any,
-        predictions: Callable[[FloatArray], tuple[FloatArray, FloatArray]],
-        status: str,
-        reason: str,
+        self, model: Any, predictions: Callable[[FloatArray], tuple[FloatArray, FloatArray]], status: str, reason: str
     ) -> FittedRegressor:
         alpha = variance_factor(self.rows.y_validation, *predictions(self.rows.X_validation))
         return FittedRegressor(predictions, status, reason, model, alpha)

@@ -198,9 +198,7 @@ class AdamStep:
     def __init__(self, model: Trainable, learning_rate: float = 1e-2) -> None:
         self._model = model
         self._rate = tf.Variable(learning_rate, dtype=tf.float64)
-        self._first, self._second = (
-            [tf.Variable(tf.zeros_like(v)) for v in model.variables] for _ in range(2)
-        )
+        self._first, self._second = ([tf.Variable(tf.zeros_like(v)) for v in model.variables] for _ in range(2))
         self._count = tf.Variable(0.0, dtype=tf.float64)
         self._compiled: Any = None
 
@@ -283,14 +281,10 @@ class StateFolder:
     def load(self, part: str) -> TrainingState | None:
         """Return the last state of a training, or None when there is none that can be read."""
         try:
-            with (
-                self._path(part).open("rb") as stream,
-                np.load(stream, allow_pickle=False) as stored,
-            ):
+            with self._path(part).open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
                 epoch, batch, evaluations = (int(number) for number in stored["counts"])
                 values, first, second, best = [
-                    tuple(stored[f"{name}{index}"] for index in range(int(stored["variables"])))
-                    for name in _ARRAYS
+                    tuple(stored[f"{name}{index}"] for index in range(int(stored["variables"]))) for name in _ARRAYS
                 ]
                 scores = tuple(float(score) for score in stored["scores"])
                 rate = float(stored["learning_rate"])
@@ -301,9 +295,7 @@ class StateFolder:
     def save(self, part: str, state: TrainingState) -> None:
         if time.monotonic() - self._saved < self._seconds:
             return
-        arrays = {
-            f"{name}{index}": value for name in _ARRAYS for index, value in enumerate(getattr(state, name))
-        }
+        arrays = {f"{name}{index}": value for name in _ARRAYS for index, value in enumerate(getattr(state, name))}
         numbers = {
             "counts": np.array([state.epoch, state.batch, state.evaluations]),
             "variables": np.array(len(state.values)),

@@ -97,9 +97,7 @@ class GPCFit:
             NotConvergedError: if the iteration did not converge or gave non-finite numbers.
         """
         if not self.converged:
-            raise NotConvergedError(
-                f"no convergence in {self.iterations} iterations, residual {self.residual:.1e}"
-            )
+            raise NotConvergedError(f"no convergence in {self.iterations} iterations, residual {self.residual:.1e}")
         return self.posterior
 
 
@@ -183,9 +181,7 @@ class KernelSystem:
     def posterior(self, alpha: FloatArray, root: FloatArray, link: Link) -> GPCPosterior:
         """Return the posterior with mean weights alpha [N] and (K + W^-1)^-1 = root' root."""
         minus = np.full(len(root), -1.0)
-        return GPCPosterior(
-            self.X, self.spec.kernel, self.variance, self.lengthscales, alpha, root, minus, 1.0, link
-        )
+        return GPCPosterior(self.X, self.spec.kernel, self.variance, self.lengthscales, alpha, root, minus, 1.0, link)
 
 
 def classification_data(X: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -216,9 +212,7 @@ def gaussian_wasserstein(
     return np.hypot(mean_a - mean_b, np.sqrt(variance_a) - np.sqrt(variance_b))
 
 
-def gaussian_kl(
-    mean_a: FloatArray, variance_a: FloatArray, mean_b: FloatArray, variance_b: FloatArray
-) -> FloatArray:
+def gaussian_kl(mean_a: FloatArray, variance_a: FloatArray, mean_b: FloatArray, variance_b: FloatArray) -> FloatArray:
     """Return KL(a | b) of one-dimensional normals, in nats."""
     ratio = variance_a / variance_b
     return np.asarray(0.5 * (ratio - 1.0 - np.log(ratio) + (mean_a - mean_b) ** 2 / variance_b))

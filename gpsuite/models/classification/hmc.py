@@ -137,10 +137,7 @@ def _run_chains(
     # leapfrog steps of constant acceptance shrink with this power of the dimension
     size, steps = dimension**-0.25, _PILOT_STEPS
     # The best step depends on the number of steps, which follows from it: adapt twice.
-    for half, part in (
-        (settings.burn_in // 2, seeds[1]),
-        (settings.burn_in - settings.burn_in // 2, seeds[2]),
-    ):
+    for half, part in ((settings.burn_in // 2, seeds[1]), (settings.burn_in - settings.burn_in // 2, seeds[2])):
         adaptive = tfp.mcmc.DualAveragingStepSizeAdaptation(
             tfp.mcmc.HamiltonianMonteCarlo(target, np.float64(size), steps),
             int(0.8 * half),
@@ -150,9 +147,7 @@ def _run_chains(
         state, size = states[-1], float(sizes[-1])
         steps = min(math.ceil(_QUARTER_PERIOD / size), _MOST_STEPS) if size > 0.0 else _MOST_STEPS
     fixed = tfp.mcmc.HamiltonianMonteCarlo(target, np.float64(size), steps)
-    states, ratios = _chain(
-        fixed, state, settings.draws, seeds[3], lambda _, results: results.log_accept_ratio
-    )
+    states, ratios = _chain(fixed, state, settings.draws, seeds[3], lambda _, results: results.log_accept_ratio)
     return states, np.exp(np.minimum(ratios, 0.0))
 
 
@@ -174,16 +169,12 @@ def _summary(
     settings: LatentHMCSettings,
 ) -> HMCLatents:
     r_hat = float(np.max(tfp.mcmc.potential_scale_reduction(means, split_chains=True).numpy()))
-    sizes = tfp.mcmc.effective_sample_size(
-        means, cross_chain_dims=1, filter_beyond_positive_pairs=True
-    ).numpy()
+    sizes = tfp.mcmc.effective_sample_size(means, cross_chain_dims=1, filter_beyond_positive_pairs=True).numpy()
     ess = float(np.min(sizes))
     flat = means.reshape(-1, means.shape[-1])
     # at a training input the difference is rounding
     conditional = np.maximum(prior - np.einsum("ij,ij->j", cross, cross), 0.0)
-    converged = bool(
-        np.isfinite(flat).all() and r_hat <= settings.largest_r_hat and ess >= settings.smallest_ess
-    )
+    converged = bool(np.isfinite(flat).all() and r_hat <= settings.largest_r_hat and ess >= settings.smallest_ess)
     return HMCLatents(
         mean=flat.mean(axis=0),
         variance=flat.var(axis=0) + conditional,

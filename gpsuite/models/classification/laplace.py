@@ -33,9 +33,7 @@ class _Mode:
     iterations: int
 
 
-def laplace(
-    problem: BinaryProblem, hyperparameters: Hyperparameters, start: FloatArray | None = None
-) -> GPCFit:
+def laplace(problem: BinaryProblem, hyperparameters: Hyperparameters, start: FloatArray | None = None) -> GPCFit:
     """Return the Gaussian approximation at the posterior mode, log q(y|X) (Eq. 3.32) and its gradient.
 
     Newton's method on a = K^-1 f with the step halved until the posterior density does not fall. Converged
@@ -89,11 +87,7 @@ def _find_mode(K: FloatArray, y: FloatArray, link: Link, start: FloatArray) -> _
 
 
 def _accepted_step(
-    y: FloatArray,
-    link: Link,
-    density: float,
-    old: tuple[FloatArray, FloatArray],
-    full: tuple[FloatArray, FloatArray],
+    y: FloatArray, link: Link, density: float, old: tuple[FloatArray, FloatArray], full: tuple[FloatArray, FloatArray]
 ) -> tuple[FloatArray, FloatArray, float] | None:
     """Return the longest halved step that does not lower the log density, or None if there is none."""
     # at the mode the density is flat to rounding, which must not refuse the step
@@ -112,9 +106,7 @@ def _log_density(y: FloatArray, a: FloatArray, f: FloatArray, link: Link) -> flo
     return float(link.log_likelihood(y, f).sum() - 0.5 * (a @ f))
 
 
-def _slope_matrix(
-    system: WeightedSystem, a: FloatArray, weights: FloatArray, third: FloatArray
-) -> FloatArray:
+def _slope_matrix(system: WeightedSystem, a: FloatArray, weights: FloatArray, third: FloatArray) -> FloatArray:
     """Return M with d log q = sum M_ik dK_ik: half of a a' - R, and the mode's own movement (Eq. 5.22-5.24).
 
     The posterior variance (1 - B^-1_ii) / W_i appears only multiplied by d^3 log p, which vanishes with W.

@@ -31,9 +31,7 @@ _TAIL, _TERMS = 3.0, 60
 LINKS: Registry[Link] = Registry("link")
 
 
-def logistic_moments(
-    mean: FloatArray, variance: FloatArray, reach: float
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+def logistic_moments(mean: FloatArray, variance: FloatArray, reach: float) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return E sigma(f), E sigma'(f), E sigma''(f) for f ~ N(mean, variance), elementwise, sigma logistic.
 
     Absolute error below 1e-12. Up to a standard deviation of `WIDE`: trapezoidal rule, exponentially accurate
@@ -67,19 +65,14 @@ def _trapezoid(mean: FloatArray, sd: FloatArray, reach: float) -> FloatArray:
 
 def _step_and_rest(mean: FloatArray, sd: FloatArray) -> FloatArray:
     left, right = (
-        np.exp(-0.5 * ((sign * _F - mean[:, None]) / sd[:, None]) ** 2)
-        / (math.sqrt(2.0 * math.pi) * sd[:, None])
+        np.exp(-0.5 * ((sign * _F - mean[:, None]) / sd[:, None]) ** 2) / (math.sqrt(2.0 * math.pi) * sd[:, None])
         for sign in (-1.0, 1.0)
     )
     low, high = expit(-_F), expit(_F)
     first = low * high
     second = first * (low - high)
     return np.stack(
-        [
-            ndtr(mean / sd) + (left - right) @ (low * _W),
-            (left + right) @ (first * _W),
-            (right - left) @ (second * _W),
-        ]
+        [ndtr(mean / sd) + (left - right) @ (low * _W), (left + right) @ (first * _W), (right - left) @ (second * _W)]
     )
 
 

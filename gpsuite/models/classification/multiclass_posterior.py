@@ -170,11 +170,7 @@ def _scrambled(mean: FloatArray, root: FloatArray) -> tuple[FloatArray, FloatArr
     for index, nodes in enumerate(_sobol_nodes(C - 1)):
         first[index], second[index], _ = _sums(mean, root, _Rule(nodes, weights, 0.0))
     spread = np.maximum(first.std(axis=0, ddof=1).max(axis=1), second.std(axis=0, ddof=1).max(axis=(1, 2)))
-    return (
-        first.mean(axis=0),
-        second.mean(axis=0),
-        DEVIATIONS * spread / math.sqrt(REPETITIONS) + ROUNDING,
-    )
+    return (first.mean(axis=0), second.mean(axis=0), DEVIATIONS * spread / math.sqrt(REPETITIONS) + ROUNDING)
 
 
 @lru_cache(maxsize=16)

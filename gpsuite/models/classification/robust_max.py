@@ -191,9 +191,7 @@ def _label_block(m: FloatArray, s: FloatArray, y: IntArray) -> tuple[FloatArray,
     return value, d_mean, d_variance
 
 
-def _rule(
-    m: FloatArray, s: FloatArray, low: FloatArray, high: FloatArray
-) -> tuple[IntArray, FloatArray, FloatArray]:
+def _rule(m: FloatArray, s: FloatArray, low: FloatArray, high: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:
     """Return panels on [low, high] of each point: their owners [T], nodes [T, Q] and weights [T, Q]."""
     begin, end = m - REACH * s, m + REACH * s
     panel = PANEL * 0.5 ** max(math.ceil(math.log10(m.shape[1])) - 1, 0)
@@ -233,9 +231,7 @@ def _blocks(count: int) -> Iterator[slice]:
 def _checked(mean: FloatArray, variance: FloatArray) -> tuple[FloatArray, FloatArray]:
     mean, variance = np.asarray(mean, dtype=np.float64), np.asarray(variance, dtype=np.float64)
     if mean.ndim != 2 or mean.shape != variance.shape or mean.shape[1] < 2:
-        raise ValueError(
-            f"mean and variance [N, C], C >= 2, are needed, got {mean.shape} and {variance.shape}"
-        )
+        raise ValueError(f"mean and variance [N, C], C >= 2, are needed, got {mean.shape} and {variance.shape}")
     if not (np.isfinite(mean).all() and np.isfinite(variance).all() and (variance > 0.0).all()):
         raise ValueError("means must be finite, variances finite and positive")
     return mean, variance

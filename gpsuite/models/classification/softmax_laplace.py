@@ -89,9 +89,7 @@ class MultiClassFit:
             NotConvergedError: if the iteration did not converge or gave non-finite numbers.
         """
         if not self.converged:
-            raise NotConvergedError(
-                f"no convergence in {self.iterations} iterations, residual {self.residual:.1e}"
-            )
+            raise NotConvergedError(f"no convergence in {self.iterations} iterations, residual {self.residual:.1e}")
         prior = KernelSystem(self.problem.X, self.problem.spec, self.hyperparameters)
         factors = _weight_roots(softmax(self.mode, axis=0))
         C, columns, n = factors.shape
@@ -157,9 +155,7 @@ def softmax_laplace(
     value = _log_density(Y, a, f) - 0.5 * system.logdet
     gradient = prior.gradient(_slope_matrix(system, a, Y - system.pi))
     finite = bool(np.isfinite(value) and np.isfinite(gradient).all())
-    return MultiClassFit(
-        problem, hyperparameters, value, gradient, converged and finite, iteration, residual, a, f
-    )
+    return MultiClassFit(problem, hyperparameters, value, gradient, converged and finite, iteration, residual, a, f)
 
 
 class _SoftmaxSystem:
@@ -233,10 +229,7 @@ def _weight_roots(pi: FloatArray) -> FloatArray:
 
 
 def _accepted_step(
-    Y: FloatArray,
-    density: float,
-    old: tuple[FloatArray, FloatArray],
-    full: tuple[FloatArray, FloatArray],
+    Y: FloatArray, density: float, old: tuple[FloatArray, FloatArray], full: tuple[FloatArray, FloatArray]
 ) -> tuple[FloatArray, FloatArray, float] | None:
     """Return the longest halved step that does not lower the log density, or None if there is none."""
     # at the mode the density is flat to rounding, which must not refuse the step

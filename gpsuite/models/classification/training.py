@@ -14,11 +14,7 @@ from gpsuite.budget import Budget
 from gpsuite.models.classification.approximation import BinaryProblem, GPCFit, NotConvergedError
 from gpsuite.models.classification.expectation_propagation import expectation_propagation
 from gpsuite.models.classification.laplace import laplace
-from gpsuite.models.classification.softmax_laplace import (
-    MultiClassFit,
-    MultiClassProblem,
-    softmax_laplace,
-)
+from gpsuite.models.classification.softmax_laplace import MultiClassFit, MultiClassProblem, softmax_laplace
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.models.linalg import NonFiniteMatrixError, NotPositiveDefiniteError
 from gpsuite.models.search import Status, minimise
@@ -107,10 +103,7 @@ def train_gpc(
 
 
 def train_multiclass_gpc(
-    problem: MultiClassProblem,
-    start: Hyperparameters,
-    budget: Budget,
-    largest_variance: float = SEARCH_RANGE[1],
+    problem: MultiClassProblem, start: Hyperparameters, budget: Budget, largest_variance: float = SEARCH_RANGE[1]
 ) -> TrainedMultiClass:
     """Maximise Laplace's log marginal likelihood of a softmax classifier, as `train_gpc` does.
 

@@ -28,9 +28,7 @@ VariationalModel: TypeAlias = gpflow.models.VGP | gpflow.models.SVGP
 def log_sigma(link: Link) -> Callable[[tf.Tensor], tf.Tensor]:
     """Return log p(y=1|f) as a TensorFlow function; ValueError unless the link is probit or logistic."""
     if link == PROBIT:
-        log_cdf: Callable[[tf.Tensor], tf.Tensor] = tfp.distributions.Normal(
-            np.float64(0.0), np.float64(1.0)
-        ).log_cdf
+        log_cdf: Callable[[tf.Tensor], tf.Tensor] = tfp.distributions.Normal(np.float64(0.0), np.float64(1.0)).log_cdf
         return log_cdf
     if link == LOGISTIC:
         log_sigmoid: Callable[[tf.Tensor], tf.Tensor] = tf.math.log_sigmoid
@@ -87,9 +85,7 @@ def link_of(likelihood: gpflow.likelihoods.Likelihood) -> Link:
         ):
             if likelihood.invlink is inverse:
                 return link
-    raise TypeError(
-        f"likelihood {type(likelihood).__name__}: only Bernoulli with a known link can be converted"
-    )
+    raise TypeError(f"likelihood {type(likelihood).__name__}: only Bernoulli with a known link can be converted")
 
 
 def build_vgp(
@@ -175,9 +171,7 @@ def _inducing(model: VariationalModel) -> tuple[FloatArray, CholeskyFactor]:
     return Z, stable_cholesky(K, jitters=(0.0,))
 
 
-def _features(
-    model: VariationalModel, factor: CholeskyFactor, c: int
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _features(model: VariationalModel, factor: CholeskyFactor, c: int) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return alpha [M], root F [M, M] and eigenvalues [M] of the whitened covariance of latent function c."""
     mean, roots = model.q_mu.numpy()[:, c], model.q_sqrt.numpy()
     own = np.tril(roots[c]) if roots.ndim == 3 else np.diag(roots[:, c])
@@ -203,9 +197,7 @@ def multiclass_posterior(model: gpflow.models.SVGP) -> MultiClassPosterior:
     likelihood = model.likelihood
     robust = type(likelihood) is gpflow.likelihoods.MultiClass
     if not (type(likelihood) is gpflow.likelihoods.Softmax or robust):
-        raise TypeError(
-            f"likelihood {type(likelihood).__name__}: only the softmax and the robust maximum are known"
-        )
+        raise TypeError(f"likelihood {type(likelihood).__name__}: only the softmax and the robust maximum are known")
     if robust and type(likelihood.invlink) is not gpflow.likelihoods.RobustMax:
         raise TypeError(f"link {type(likelihood.invlink).__name__}: only the robust maximum is known")
     softmax = softmax_posterior(model)

@@ -87,9 +87,7 @@ class ConvolutionLikelihood(BatchedLikelihood[ConvolutionParameters]):
         self._moments = np.column_stack([np.ones(len(pairs.r2)), pairs.r2])
         super().__init__(pairs, max(1, CHUNK // max(1, n_latent * len(pairs.r2))))
 
-    def value_and_gradient(
-        self, parameters: ConvolutionParameters
-    ) -> tuple[FloatArray, ConvolutionParameters]:
+    def value_and_gradient(self, parameters: ConvolutionParameters) -> tuple[FloatArray, ConvolutionParameters]:
         count = len(parameters)
         value = np.empty(count)
         sums = np.empty((count, len(self._pairs.classes), self._n_latent, 2))
@@ -213,9 +211,7 @@ class ConvolutionProcess:
     def prior(self) -> UnconstrainedPrior:
         latent = [(self.priors.variance, 0.0)] * self.n_latent
         latent += [(self.priors.lengthscale, 0.0)] * self.n_latent
-        outputs = [(self.priors.noise, NOISE_FLOOR)] * self.n_outputs + [
-            (self.smoothing, 0.0)
-        ] * self.n_outputs
+        outputs = [(self.priors.noise, NOISE_FLOOR)] * self.n_outputs + [(self.smoothing, 0.0)] * self.n_outputs
         return UnconstrainedPrior(latent + outputs, [self.priors.mixing] * (self.n_outputs * self.n_latent))
 
     def draw_prior(self, rng: np.random.Generator, n: int) -> FloatArray:
@@ -246,9 +242,7 @@ class ConvolutionProcess:
         found = ConvolutionLikelihood(observations, self.n_outputs, self.n_latent)
         return UnconstrainedLikelihood(self, found)
 
-    def covariance(
-        self, u: FloatArray, X: FloatArray, p: IntArray, X2: FloatArray, p2: IntArray
-    ) -> FloatArray:
+    def covariance(self, u: FloatArray, X: FloatArray, p: IntArray, X2: FloatArray, p2: IntArray) -> FloatArray:
         found = np.empty((len(u), len(X), len(X2)))
         for q in np.unique(p2):
             here = np.flatnonzero(p2 == q)

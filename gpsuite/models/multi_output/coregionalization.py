@@ -155,11 +155,7 @@ class IndependentLikelihood:
             own = slice(p, p + 1)
             added, slopes = part.value_and_gradient(_single(parameters, p))
             value += added
-            variance[:, own], lengthscale[:, own], noise[:, own] = (
-                slopes.variance,
-                slopes.lengthscale,
-                slopes.noise,
-            )
+            variance[:, own], lengthscale[:, own], noise[:, own] = (slopes.variance, slopes.lengthscale, slopes.noise)
         failed = np.isneginf(value)
         for each in (variance, lengthscale, noise):
             each[failed] = 0.0
@@ -169,9 +165,7 @@ class IndependentLikelihood:
 def _single(parameters: Parameters, p: int) -> Parameters:
     own = slice(p, p + 1)
     W = np.ones((len(parameters), 1, 1))
-    return Parameters(
-        parameters.variance[:, own], parameters.lengthscale[:, own], parameters.noise[:, own], W
-    )
+    return Parameters(parameters.variance[:, own], parameters.lengthscale[:, own], parameters.noise[:, own], W)
 
 
 def _chain_rule(parameters: Parameters, sums: FloatArray, diagonal: FloatArray) -> Parameters:
@@ -217,17 +211,13 @@ class LinearCoregionalization:
     def __post_init__(self) -> None:
         object.__setattr__(self, "n_latent", self.n_latent or self.n_outputs)
         if self.n_outputs < 1 or self.n_latent < 1:
-            raise ValueError(
-                f"{self.n_outputs} outputs, {self.n_latent} latent processes: both must be positive"
-            )
+            raise ValueError(f"{self.n_outputs} outputs, {self.n_latent} latent processes: both must be positive")
         if self.mixing not in MIXINGS:
             raise ValueError(f"mixing={self.mixing}: must be one of {', '.join(MIXINGS)}")
         if self.kernel not in LATENT_KERNELS:
             raise ValueError(f"kernel={self.kernel}: must be one of {', '.join(LATENT_KERNELS)}")
         if self.mixing == "identity" and self.n_latent != self.n_outputs:
-            raise ValueError(
-                f"identity mixing needs as many latent processes as outputs, not {self.n_latent}"
-            )
+            raise ValueError(f"identity mixing needs as many latent processes as outputs, not {self.n_latent}")
 
     @property
     def n_weights(self) -> int:
@@ -246,9 +236,7 @@ class LinearCoregionalization:
 
     @cached_property
     def prior(self) -> UnconstrainedPrior:
-        latent = [(self.priors.variance, 0.0)] * self.n_latent + [
-            (self.priors.lengthscale, 0.0)
-        ] * self.n_latent
+        latent = [(self.priors.variance, 0.0)] * self.n_latent + [(self.priors.lengthscale, 0.0)] * self.n_latent
         noise = [(self.priors.noise, NOISE_FLOOR)] * self.n_outputs
         return UnconstrainedPrior(latent + noise, [self.priors.mixing] * self.n_weights)
 
@@ -281,9 +269,7 @@ class LinearCoregionalization:
     def likelihood(self, observations: Observations) -> Likelihood:
         return UnconstrainedLikelihood(self, self.constrained_likelihood(observations))
 
-    def constrained_likelihood(
-        self, observations: Observations
-    ) -> CoregionalizationLikelihood | IndependentLikelihood:
+    def constrained_likelihood(self, observations: Observations) -> CoregionalizationLikelihood | IndependentLikelihood:
         p = observations.p
         if len(p) and not (p.min() >= 0 and p.max() < self.n_outputs):
             raise ValueError(f"outputs {p.min()} to {p.max()} observed; the model has {self.n_outputs}")
@@ -291,9 +277,7 @@ class LinearCoregionalization:
             return IndependentLikelihood(observations, self.n_outputs, self.kernel)
         return CoregionalizationLikelihood(observations, self.n_outputs, self.n_latent, self.kernel)
 
-    def covariance(
-        self, u: FloatArray, X: FloatArray, p: IntArray, X2: FloatArray, p2: IntArray
-    ) -> FloatArray:
+    def covariance(self, u: FloatArray, X: FloatArray, p: IntArray, X2: FloatArray, p2: IntArray) -> FloatArray:
         distinct, where = _distinct(X2)
         return self.cross_covariance(u, X, p, distinct)[:, :, where, p2]
 

@@ -92,9 +92,7 @@ class Observations:
 
     def __post_init__(self) -> None:
         if self.X.ndim != 2 or self.p.shape != (len(self.X),) or self.y.shape != (len(self.X),):
-            raise ValueError(
-                f"X {self.X.shape}, p {self.p.shape}, y {self.y.shape}: must be [N, D], [N] and [N]"
-            )
+            raise ValueError(f"X {self.X.shape}, p {self.p.shape}, y {self.y.shape}: must be [N, D], [N] and [N]")
         if not (np.isfinite(self.X).all() and np.isfinite(self.y).all()):
             raise ValueError("X and y must be finite; leave out what was not observed")
 
@@ -117,9 +115,7 @@ class Observations:
         return found
 
     def extended(self, X: FloatArray, p: IntArray, y: FloatArray) -> Observations:
-        return Observations(
-            np.concatenate([self.X, X]), np.concatenate([self.p, p]), np.concatenate([self.y, y])
-        )
+        return Observations(np.concatenate([self.X, X]), np.concatenate([self.p, p]), np.concatenate([self.y, y]))
 
     def check_consistent(self) -> None:
         """Raise `ContradictionError` if one (x, p) has two different values."""
@@ -179,9 +175,7 @@ class MultiOutputModel(HyperparameterModel, Protocol):
     def names(self) -> tuple[str, ...]:
         """Names of the d constrained parameters, in the order of u."""
 
-    def covariance(
-        self, u: FloatArray, X: FloatArray, p: IntArray, X2: FloatArray, p2: IntArray
-    ) -> FloatArray:
+    def covariance(self, u: FloatArray, X: FloatArray, p: IntArray, X2: FloatArray, p2: IntArray) -> FloatArray:
         """Return cov(f_p(x), f_p2(x2)) between listed pairs, [S, N, N2]."""
 
     def cross_covariance(self, u: FloatArray, X: FloatArray, p: IntArray, X2: FloatArray) -> FloatArray:
@@ -349,9 +343,7 @@ class UnconstrainedLikelihood(Generic[Unconstrained]):
     """The log marginal likelihood as a function of u; -inf and zero where not finite, zero without observations."""
 
     def __init__(
-        self,
-        model: ConstrainedModel[Unconstrained],
-        of_parameters: ConstrainedLikelihood[Unconstrained] | None,
+        self, model: ConstrainedModel[Unconstrained], of_parameters: ConstrainedLikelihood[Unconstrained] | None
     ) -> None:
         self._model, self._of_parameters = model, of_parameters
 

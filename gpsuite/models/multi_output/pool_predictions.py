@@ -112,9 +112,7 @@ class PoolPredictions:
         self.mean = np.empty((S, n, P))
         self.covariance = np.empty((S, n, P, P)) if covariances else None
         # One memory for both: the variances are the diagonals.
-        self.variance = (
-            np.empty((S, n, P)) if self.covariance is None else np.einsum("snpp->snp", self.covariance)
-        )
+        self.variance = np.empty((S, n, P)) if self.covariance is None else np.einsum("snpp->snp", self.covariance)
         # filled, so that all its memory is taken now and none later, row by row
         self._V = np.full((S, kept, n * P), 0.0, dtype=dtype)
         self._lower = np.zeros((S, kept, kept))

@@ -180,9 +180,7 @@ class InducingBasis:
             moment += features @ Y[rows]
         return total, moment
 
-    def regression(
-        self, X: FloatArray, Y: FloatArray, noise_variance: float
-    ) -> tuple[FloatArray, FloatArray]:
+    def regression(self, X: FloatArray, Y: FloatArray, noise_variance: float) -> tuple[FloatArray, FloatArray]:
         """Return weights b [M, P] and whitened covariance S [M, M] of sparse regression on Y [N, P].
 
         S = (I + A A' / sigma^2)^-1, b = S A Y / sigma^2 (Titsias 2009 in whitened form); in the kernel's own terms
@@ -348,10 +346,7 @@ class GaussianElement:
             ArithmeticError: if a prediction is not finite.
         """
         X = checked_inputs(X, self.inputs)
-        parts = [
-            self.moments(tf.constant(X[at : at + _ELEMENT_ROWS]))[:2]
-            for at in range(0, len(X), _ELEMENT_ROWS)
-        ]
+        parts = [self.moments(tf.constant(X[at : at + _ELEMENT_ROWS]))[:2] for at in range(0, len(X), _ELEMENT_ROWS)]
         mean, variance = (np.concatenate([part[i].numpy() for part in parts]) for i in (0, 1))
         if not (np.isfinite(mean).all() and np.isfinite(variance).all()):
             raise ArithmeticError("the latent prediction is not finite")

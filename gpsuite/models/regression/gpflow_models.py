@@ -38,9 +38,7 @@ MAX_KEPT = 16
 HyperparameterBounds = Mapping[str, tuple[float, float]]
 
 
-def build_gpr(
-    X: FloatArray, Y: FloatArray, spec: ModelSpec, hyperparameters: Hyperparameters
-) -> gpflow.models.GPR:
+def build_gpr(X: FloatArray, Y: FloatArray, spec: ModelSpec, hyperparameters: Hyperparameters) -> gpflow.models.GPR:
     """Build exact GP regression with zero mean for X [N, D], Y [N] or [N, P]; R&W 2006, Eqs. (2.25), (2.26), (2.30).
 
     Raises:
@@ -48,9 +46,7 @@ def build_gpr(
     """
     X, Y = regression_data(X, Y)
     return gpflow.models.GPR(
-        (X, Y),
-        build_kernel(spec, hyperparameters, X.shape[1]),
-        likelihood=build_likelihood(spec, hyperparameters),
+        (X, Y), build_kernel(spec, hyperparameters, X.shape[1]), likelihood=build_likelihood(spec, hyperparameters)
     )
 
 
@@ -58,8 +54,7 @@ def build_likelihood(spec: ModelSpec, hyperparameters: Hyperparameters) -> gpflo
     """Build the Gaussian likelihood; ValueError if the noise variance is not above `spec.noise_floor`."""
     if not hyperparameters.noise_variance > spec.noise_floor:
         raise ValueError(
-            f"noise_variance={hyperparameters.noise_variance:g} must be above "
-            f"noise_floor={spec.noise_floor:g}"
+            f"noise_variance={hyperparameters.noise_variance:g} must be above noise_floor={spec.noise_floor:g}"
         )
     return gpflow.likelihoods.Gaussian(hyperparameters.noise_variance, variance_lower_bound=spec.noise_floor)
 
@@ -115,10 +110,7 @@ def _build(
     if Z.ndim != 2 or Z.shape[0] == 0 or Z.shape[1] != X.shape[1] or not np.isfinite(Z).all():
         raise ValueError(f"finite inducing inputs [M, {X.shape[1]}] are needed, got shape {Z.shape}")
     return kind(
-        (X, Y),
-        build_kernel(spec, hyperparameters, X.shape[1]),
-        Z,
-        likelihood=build_likelihood(spec, hyperparameters),
+        (X, Y), build_kernel(spec, hyperparameters, X.shape[1]), Z, likelihood=build_likelihood(spec, hyperparameters)
     )
 
 
@@ -258,9 +250,7 @@ def assign(variables: list[Any], flat: Any) -> None:
         start += size
 
 
-def maximise_likelihood(
-    model: RegressionModel, budget: Budget, bounds: HyperparameterBounds | None = None
-) -> Minimum:
+def maximise_likelihood(model: RegressionModel, budget: Budget, bounds: HyperparameterBounds | None = None) -> Minimum:
     """Train a model from its present parameters by L-BFGS-B with scipy's default tolerances.
 
     The search runs over GPflow's unconstrained parameters. The start is always evaluated, even without any
@@ -380,9 +370,7 @@ def regression_posterior(model: gpflow.models.GPR | gpflow.models.SGPR) -> Regre
     sparse = isinstance(model, gpflow.models.SGPR)
     X, Y = (np.asarray(part.numpy(), dtype=np.float64) for part in model.data)
     if not (sparse or isinstance(model, gpflow.models.GPR)) or Y.shape[1] != 1:
-        raise TypeError(
-            f"GPR or SGPR with one output is needed, not {type(model).__name__} with {Y.shape[1]}"
-        )
+        raise TypeError(f"GPR or SGPR with one output is needed, not {type(model).__name__} with {Y.shape[1]}")
     found, kernel = hyperparameters_of(model), kernel_name(model.kernel)
     noise, lengthscales = found.noise_variance, np.asarray(expanded(found.lengthscales, X.shape[1]))
 

@@ -20,9 +20,7 @@ def kmeans_inducing(X: FloatArray, M: int, rng: np.random.Generator) -> FloatArr
     return limited_inducing(X, M, rng, None)[0]
 
 
-def limited_inducing(
-    X: FloatArray, M: int, rng: np.random.Generator, seconds: float | None
-) -> tuple[FloatArray, bool]:
+def limited_inducing(X: FloatArray, M: int, rng: np.random.Generator, seconds: float | None) -> tuple[FloatArray, bool]:
     """Return M inducing inputs [M, D] within about so many seconds, and whether the limit changed them.
 
     k-means with as many iterations as fit; where not even the first centres do, M different rows of X.

@@ -190,10 +190,7 @@ def chain_diagnostics(draws: FloatArray) -> dict[str, float]:
     varying = [x for x in np.moveaxis(draws, 2, 0) if np.ptp(x) > 0.0]
     if not varying:
         return {"r_hat": float("inf"), "ess": 0.0}
-    return {
-        "r_hat": max(split_r_hat(x) for x in varying),
-        "ess": min(effective_sample_size(x) for x in varying),
-    }
+    return {"r_hat": max(split_r_hat(x) for x in varying), "ess": min(effective_sample_size(x) for x in varying)}
 
 
 def split_r_hat(x: FloatArray) -> float:

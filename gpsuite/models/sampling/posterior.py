@@ -109,18 +109,14 @@ def finite_prior_draws(target: Target, rng: np.random.Generator, n: int) -> Floa
 # A prediction under S weighted hyperparameter vectors is the mixture of S normal distributions. The
 # acquisition and the safety rule replace it by the normal distribution of the same moments (Li, Rakitsch and
 # Zimmer 2022, App. I.2).
-def mixture_moments(
-    mean: FloatArray, variance: FloatArray, weights: FloatArray
-) -> tuple[FloatArray, FloatArray]:
+def mixture_moments(mean: FloatArray, variance: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return mean and variance of mixtures, [S, ...] -> [...]: sum w μ and sum w (σ² + (μ − mean)²)."""
     centre = np.tensordot(weights, mean, axes=1)
     # Deviations from the mean: the difference of the raw moments cancels where the components agree.
     return centre, np.tensordot(weights, variance + (mean - centre) ** 2, axes=1)
 
 
-def mixture_covariance(
-    mean: FloatArray, covariance: FloatArray, weights: FloatArray
-) -> tuple[FloatArray, FloatArray]:
+def mixture_covariance(mean: FloatArray, covariance: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return mean [..., P] and covariance [..., P, P] of mixtures of S multivariate normal distributions."""
     centre = np.tensordot(weights, mean, axes=1)
     away = mean - centre

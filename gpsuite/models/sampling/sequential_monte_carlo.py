@@ -235,9 +235,7 @@ class _Annealing:
             chosen = systematic_resample(np.exp(weights), self._rng)
             cloud.log_weights, beta = np.full(len(chosen), -np.log(len(chosen))), following
             target = Target(self._model, self._likelihood, beta, self._previous)
-            cloud.u, cloud.lml, cloud.log_ratio = (
-                each[chosen] for each in (cloud.u, cloud.lml, cloud.log_ratio)
-            )
+            cloud.u, cloud.lml, cloud.log_ratio = (each[chosen] for each in (cloud.u, cloud.lml, cloud.log_ratio))
             self._move(cloud, target)
         diagnostics = {
             "ess": ess,
@@ -251,9 +249,7 @@ class _Annealing:
         }
         if not self._moved_last:
             diagnostics["beta"] = beta
-        return SMCState(
-            cloud.u, cloud.log_weights, cloud.lml, cloud.step_size, cloud.log_evidence, True, diagnostics
-        )
+        return SMCState(cloud.u, cloud.log_weights, cloud.lml, cloud.step_size, cloud.log_evidence, True, diagnostics)
 
     def _next_beta(self, cloud: _Cloud, beta: float, direct: float) -> float:
         """Return 1 if that is near enough, else the beta whose effective sample size is the goal, by bisection."""

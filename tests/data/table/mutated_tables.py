@@ -39,10 +39,7 @@ def written_table(rng: np.random.Generator) -> Written:
     rows, inputs = int(rng.integers(12, 41)), int(rng.integers(1, 5))
     digits = int(rng.integers(1, 7))
     values = np.round(rng.normal(0.0, 10.0 ** rng.integers(-1, 4), (rows, inputs + 1)), digits)
-    names = [
-        str(name)
-        for name in rng.choice(["x", "Größe", "a b", "T [K]", "p,q", "weight"], inputs, replace=False)
-    ]
+    names = [str(name) for name in rng.choice(["x", "Größe", "a b", "T [K]", "p,q", "weight"], inputs, replace=False)]
     warts = {name for name in WARTS if rng.random() < 0.15}
     if "decimal comma" in warts:
         values += (np.abs(values) == np.floor(np.abs(values))) * 0.5  # every cell shows its comma
@@ -59,9 +56,7 @@ def written_table(rng: np.random.Generator) -> Written:
         table.insert(1, ["[mm]"] * len(table[0]))
     kept = [row for row in range(rows) if row not in lost]
     content = _text(table, separator, rng, warts)
-    return Written(
-        content, values[kept, :-1], values[kept, -1], tuple(names), len(lost), tuple(sorted(warts))
-    )
+    return Written(content, values[kept, :-1], values[kept, -1], tuple(names), len(lost), tuple(sorted(warts)))
 
 
 WARTS = (
@@ -122,9 +117,7 @@ def damaged(content: bytes, rng: np.random.Generator) -> bytes:
         line = lines[at]
         spot = int(rng.integers(len(line) + 1))
         if kind == 0:
-            junk = rng.choice(
-                [b'"', b",", b";", b"\t", b"x", b"NA", b"-", b".", b"\xe9", b"\r", b"e5", b"1_0", b"inf"]
-            )
+            junk = rng.choice([b'"', b",", b";", b"\t", b"x", b"NA", b"-", b".", b"\xe9", b"\r", b"e5", b"1_0", b"inf"])
             lines[at] = line[:spot] + bytes(junk) + line[spot:]
         elif kind == 1:
             lines[at] = line[:spot] + line[spot + int(rng.integers(1, 5)) :]

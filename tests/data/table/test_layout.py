@@ -31,9 +31,7 @@ def test_a_missing_file_gives_the_nearest_name(tmp_path: Path) -> None:
     write(tmp_path, table(), "measurements.csv")
     with pytest.raises(DataError) as caught:
         read_bytes(str(tmp_path / "measurement.csv"))
-    refused(
-        caught, "path", "no such file; did you mean 'measurements.csv'?", str(tmp_path / "measurement.csv")
-    )
+    refused(caught, "path", "no such file; did you mean 'measurements.csv'?", str(tmp_path / "measurement.csv"))
     with pytest.raises(DataError) as caught:
         read_bytes(str(tmp_path / "no" / "t.csv"))
     refused(caught, "path", f"there is no folder '{tmp_path / 'no'}'")
@@ -42,9 +40,7 @@ def test_a_missing_file_gives_the_nearest_name(tmp_path: Path) -> None:
     refused(caught, "path", "there is no folder")
 
 
-def test_a_folder_that_cannot_be_listed_still_gives_an_answer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_cannot_be_listed_still_gives_an_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(path: Path) -> list[str]:
         raise PermissionError(13, "Permission denied")
 
@@ -84,9 +80,7 @@ def test_an_unreadable_file_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
     refused(caught, "path", "cannot be read: Permission denied", "permissions")
 
 
-def test_a_tilde_is_a_name_first_and_the_home_folder_second(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_tilde_is_a_name_first_and_the_home_folder_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
     assert typed_path("~/t.csv") == tmp_path / "home" / "t.csv"
@@ -138,9 +132,7 @@ def test_rows_carry_the_line_they_begin_in() -> None:
     assert [cells for _, cells in split_rows("t.csv", "a;b\r1; 2\r", ";")] == [["a", "b"], ["1", "2"]]
 
 
-@pytest.mark.parametrize(
-    "text", ['a,b\n1,2\n3,"4\n5,6\n', 'a,b\n1,2\n3,"4"5\n', "a,b\n1,2\n3," + "4" * 200_000]
-)
+@pytest.mark.parametrize("text", ['a,b\n1,2\n3,"4\n5,6\n', 'a,b\n1,2\n3,"4"5\n', "a,b\n1,2\n3," + "4" * 200_000])
 def test_broken_quoting_names_the_line(text: str) -> None:
     with pytest.raises(DataError) as caught:
         list(split_rows("t.csv", text, ","))
@@ -157,9 +149,7 @@ def test_broken_quoting_names_the_line(text: str) -> None:
         ("alone", None, "a target and one input at least"),
     ],
 )
-def test_a_wrong_separator_gives_the_right_one(
-    tmp_path: Path, line: str, separator: str | None, what: str
-) -> None:
+def test_a_wrong_separator_gives_the_right_one(tmp_path: Path, line: str, separator: str | None, what: str) -> None:
     with pytest.raises(DataError) as caught:
         read_grid(csv_spec(write(tmp_path, [line, line]), separator=separator))
     refused(caught, "separator", "only one column found", what)
@@ -167,14 +157,7 @@ def test_a_wrong_separator_gives_the_right_one(
 
 
 def test_separators() -> None:
-    assert [parse_separator(text) for text in (",", ";", "\\t", "\t", "|", " ")] == [
-        ",",
-        ";",
-        "\t",
-        "\t",
-        "|",
-        " ",
-    ]
+    assert [parse_separator(text) for text in (",", ";", "\\t", "\t", "|", " ")] == [",", ";", "\t", "\t", "|", " "]
     for text in ("", ";;", '"', "\n"):
         with pytest.raises(DataError) as caught:
             parse_separator(text)
@@ -213,9 +196,7 @@ def test_an_index_that_was_written_with_the_table_is_no_input(
     assert "it counts the rows" in told
 
 
-def test_a_file_is_split_once_until_its_content_changes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_is_split_once_until_its_content_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
 
     def counted(path: str, text: str, separator: str, key: str = "path") -> Iterator[tuple[int, list[str]]]:

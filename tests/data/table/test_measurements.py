@@ -178,15 +178,11 @@ def test_the_hash_covers_both_files_and_every_choice(tmp_path: Path) -> None:
     assert read_csv(spec_of(tmp_path, inputs="[a, b]", limit="<1.0")).content_hash == reference
 
 
-def test_what_was_prepared_can_be_loaded_in_another_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_prepared_can_be_loaded_in_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     write(tmp_path, MEASURED)
     write(tmp_path, CANDIDATES, "c.csv")
-    spec = csv_spec(
-        "t.csv", "[y, w]", task="measurements", safety="z", limit="<=1", candidates="c.csv", inputs="b, a"
-    )
+    spec = csv_spec("t.csv", "[y, w]", task="measurements", safety="z", limit="<=1", candidates="c.csv", inputs="b, a")
     prepared = prepare(spec, cache_dir=Path("nowhere"))
     assert (prepared.task, prepared.rows) == ("measurements", 4)
     (tmp_path / "elsewhere").mkdir()
@@ -240,9 +236,7 @@ def test_the_embedded_example_measures_outputs_in_turn() -> None:
 
 
 @pytest.mark.parametrize(("limit", "noted"), [("<1.4", True), ("<=1.4", False), ("<1.41", False)])
-def test_a_strict_limit_that_a_value_equals_is_said_to_count_as_safe(
-    tmp_path: Path, limit: str, noted: bool
-) -> None:
+def test_a_strict_limit_that_a_value_equals_is_said_to_count_as_safe(tmp_path: Path, limit: str, noted: bool) -> None:
     notes = read_csv(spec_of(tmp_path, limit=limit)).notes
     assert (f"dataset.limit={limit}: 1.4 itself counts as safe" in notes) is noted
 

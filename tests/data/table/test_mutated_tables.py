@@ -39,9 +39,7 @@ def check_damaged(folder: Path, number: int) -> bool | None:
     """Read a damaged file; return whether pandas agrees with its numbers, None where one of them does not read it."""
     rng = stream(19, "damaged", number)
     source = REAL[int(rng.integers(len(REAL)))] if rng.random() < 0.3 else None
-    content = (
-        written_table(rng).content if source is None else b"\n".join(source.read_bytes().split(b"\n")[:60])
-    )
+    content = written_table(rng).content if source is None else b"\n".join(source.read_bytes().split(b"\n")[:60])
     path = folder / "d.csv"
     path.write_bytes(damaged(content, rng))
     try:
@@ -84,8 +82,6 @@ def test_damaged_files_are_read_as_pandas_reads_them_or_refused(tmp_path: Path) 
 def test_twelve_thousand_mutated_files(tmp_path: Path) -> None:
     read = [check_written(tmp_path, number) for number in range(1000, 6000)]
     agreed = [check_damaged(tmp_path, number) for number in range(1000, 8000)]
-    print(
-        f"\n{sum(read)} of {len(read)} with warts read, {sum(each is True for each in agreed)} damaged compared"
-    )
+    print(f"\n{sum(read)} of {len(read)} with warts read, {sum(each is True for each in agreed)} damaged compared")
     assert np.mean(read) > 0.9
     assert sum(each is True for each in agreed) > 1800

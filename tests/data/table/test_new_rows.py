@@ -49,9 +49,7 @@ def test_new_rows_are_encoded_as_the_rows_learned_from(tmp_path: Path) -> None:
     ]
     table, new = tmp_path / "t.csv", tmp_path / "new.csv"
     table.write_text("\n".join(["colour;side;day;on;size;y", *lines]) + "\n")
-    new.write_text(
-        "\n".join(["colour;side;day;on;size", *(line.rpartition(";")[0] for line in lines)]) + "\n"
-    )
+    new.write_text("\n".join(["colour;side;day;on;size", *(line.rpartition(";")[0] for line in lines)]) + "\n")
     spec = CsvSpec(path=str(table), target="y", new=str(new))
     learned = read_csv(spec)
     assert len(learned.input_names) == 7  # three colours, one of two sides, day, on, size
@@ -78,10 +76,7 @@ def test_levels_that_nobody_learned_are_refused(tmp_path: Path, cells: list[str]
 def test_of_two_levels_no_third_is_taken_for_the_other(tmp_path: Path) -> None:
     path = tmp_path / "new.csv"
     path.write_text("side,size\na,1\nb,2\n")
-    assert inputs_of_file(str(path), ("side=b", "size"), {"separator": ","}).X.tolist() == [
-        [0.0, 1.0],
-        [1.0, 2.0],
-    ]
+    assert inputs_of_file(str(path), ("side=b", "size"), {"separator": ","}).X.tolist() == [[0.0, 1.0], [1.0, 2.0]]
     path.write_text("side,size\na,1\nb,2\nc,3\n")
     with pytest.raises(DataError, match="'a' is a new level"):
         inputs_of_file(str(path), ("side=b", "size"), {"separator": ","})
@@ -100,10 +95,7 @@ def test_of_two_learned_levels_a_third_is_refused_even_alone(tmp_path: Path) -> 
     data = read_csv(CsvSpec(path=str(table), target="y"))
     assert data.categories == {"side": ("a", "b")}
     new.write_text("side,size\na,1\nb,2\n")
-    assert inputs_of_file(str(new), data.input_names, {}, data.categories).X.tolist() == [
-        [0.0, 1.0],
-        [1.0, 2.0],
-    ]
+    assert inputs_of_file(str(new), data.input_names, {}, data.categories).X.tolist() == [[0.0, 1.0], [1.0, 2.0]]
     new.write_text("side,size\nb,1\nc,2\n")
     with pytest.raises(DataError, match="line 3, column 'side': 'c' is a new level"):
         inputs_of_file(str(new), data.input_names, {}, data.categories)
@@ -121,9 +113,7 @@ def test_marks_of_the_run_are_used_for_new_rows(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("separator", "asks"), [(";", True), ("\t", True), (",", False)])
-def test_a_point_that_may_stand_between_thousands_is_asked_about(
-    tmp_path: Path, separator: str, asks: bool
-) -> None:
+def test_a_point_that_may_stand_between_thousands_is_asked_about(tmp_path: Path, separator: str, asks: bool) -> None:
     """1.032 beside 948, and nothing in the file that tells."""
     rows = [f"{i}{separator}{value}" for i, value in enumerate(["948", "1.032", "1.107", "871"] * 5)]
     path = tmp_path / "t.csv"
@@ -180,10 +170,7 @@ def test_a_table_says_how_it_is_written(tmp_path: Path) -> None:
     lines = ["a,b,c,d,y", "cm,%,,,m", *rows]
     units = {"unit a": "cm", "unit b": "%", "unit y": "m"}
     written = {"written a": "number", "written b": "%", "written c": "date", "written d": "yes/no"}
-    assert (
-        read_csv(CsvSpec(path=write(tmp_path, lines, "u.csv"), target="y")).reading
-        == ENGLISH | units | written
-    )
+    assert read_csv(CsvSpec(path=write(tmp_path, lines, "u.csv"), target="y")).reading == ENGLISH | units | written
 
 
 @pytest.mark.parametrize(
@@ -216,11 +203,7 @@ def test_how_numbers_were_read_is_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "reading", "told"),
     [
-        (
-            "x\n12.500\n12.5\n",
-            GERMAN,
-            r"'12\.500' in column 'x' is 12500 as the table writes numbers, here 12\.5",
-        ),
+        ("x\n12.500\n12.5\n", GERMAN, r"'12\.500' in column 'x' is 12500 as the table writes numbers, here 12\.5"),
         (
             "x,z\n1.123,2.4\n2.123,2.5\n",
             GERMAN,
@@ -231,11 +214,7 @@ def test_how_numbers_were_read_is_said(tmp_path: Path) -> None:
         ("x,z\n1.0,0.5\n,\n2.0,0.5\n", ENGLISH, "line 3, column 'x': the cell is empty"),
         ("x,z\n-,-\n1,2\n3,4\n5,6\n7,8\n", ENGLISH, "line 2, column 'x': '-' stands for a missing value"),
         ("x,z\n1.0,0.5\nabc,0.5\n3.0,0.2\n", ENGLISH, "line 3, column 'x': 'abc' is not a number"),
-        (
-            "x,z\n03/04/2020,0\n05/06/2020,0\n",
-            ENGLISH,
-            "'03/04/2020' is not a number, nor a date of which day",
-        ),
+        ("x,z\n03/04/2020,0\n05/06/2020,0\n", ENGLISH, "'03/04/2020' is not a number, nor a date of which day"),
     ],
 )
 def test_what_could_be_read_twofold_or_not_at_all_is_refused(
@@ -267,9 +246,7 @@ def test_the_tables_line_of_units_is_said_to_be_one(tmp_path: Path, text: str) -
         ("m,kg\n1,2\n3,4\n5,6\n", ENGLISH, "line 2, column 'x': 'm' is not a number"),
     ],
 )
-def test_no_row_to_predict_is_taken_for_units(
-    tmp_path: Path, lines: str, reading: dict[str, str], told: str
-) -> None:
+def test_no_row_to_predict_is_taken_for_units(tmp_path: Path, lines: str, reading: dict[str, str], told: str) -> None:
     with pytest.raises(DataError, match=told):
         new_rows(tmp_path, f"x,z\n{lines}", reading, "x", "z")
 
@@ -320,8 +297,7 @@ def test_the_hash_of_a_table_covers_what_is_stated_of_its_reading(tmp_path: Path
     """The same names and bytes, and nothing that a note would tell."""
     path = write(tmp_path, ["a;b;y", *(f"{i};{i}.500;{i}.250" for i in range(1, 15))])
     point, groups = (
-        read_csv(csv_spec(path, target="y", separator=";", **{mark: "."}))
-        for mark in ("decimal", "thousands")
+        read_csv(csv_spec(path, target="y", separator=";", **{mark: "."})) for mark in ("decimal", "thousands")
     )
     assert not point.notes and not groups.notes and point.X[0, 1] == 1.5 and groups.X[0, 1] == 1500.0
     assert point.content_hash != groups.content_hash
@@ -354,17 +330,13 @@ def test_repeated_names_are_numbered_as_in_the_table(tmp_path: Path) -> None:
         (["speed;note", "1000,5;a", "1900,5;b"], [1000.5, 1900.5]),
     ],
 )
-def test_candidates_are_read_as_the_measurements(
-    tmp_path: Path, candidates: list[str], values: list[float]
-) -> None:
+def test_candidates_are_read_as_the_measurements(tmp_path: Path, candidates: list[str], values: list[float]) -> None:
     lines = ["speed;hc;temp", *(f"{1000 + 50 * i};{i},5;{400 + 5 * i},25" for i in range(12))]
     path, other = write(tmp_path, lines), write(tmp_path, candidates, "c.csv")
     spec = csv_spec(path, task="measurements", target="hc", safety="temp", limit="<=600", candidates=other)
     data = read_csv(spec)
     assert data.grid is not None and data.grid[:, 0].tolist() == values
-    assert any(
-        note.startswith("dataset.candidates: numbers are read as the table's are") for note in data.notes
-    )
+    assert any(note.startswith("dataset.candidates: numbers are read as the table's are") for note in data.notes)
 
 
 def test_a_stated_decimal_mark_leaves_the_other_for_thousands(tmp_path: Path) -> None:

@@ -39,16 +39,12 @@ def test_several_targets_and_chosen_inputs_in_the_order_asked(tmp_path: Path) ->
     assert dataset.y[3].tolist() == [0.8, 3.0]
 
 
-@pytest.mark.parametrize(
-    "name", ["my table.csv", "a,b.csv", "[x].csv", "k=v.csv", "~t.csv", "it's.csv", "größe.csv"]
-)
+@pytest.mark.parametrize("name", ["my table.csv", "a,b.csv", "[x].csv", "k=v.csv", "~t.csv", "it's.csv", "größe.csv"])
 def test_odd_file_names(tmp_path: Path, name: str) -> None:
     assert read_csv(csv_spec(write(tmp_path, table(), name))).X.shape == (12, 2)
 
 
-@pytest.mark.parametrize(
-    "name", ["my y", "y,1", "[y]", "y=1", "~y", "it's", '"y"', "größe", "y;", "a.b", "???x"]
-)
+@pytest.mark.parametrize("name", ["my y", "y,1", "[y]", "y=1", "~y", "it's", '"y"', "größe", "y;", "a.b", "???x"])
 def test_odd_column_names(tmp_path: Path, name: str) -> None:
     stream = io.StringIO()
     csv.writer(stream).writerow(["a", "b", name])
@@ -153,19 +149,14 @@ def test_an_unnamed_column_may_be_left_out(tmp_path: Path) -> None:
     assert read_csv(csv_spec(write(tmp_path, lines), inputs="[a]")).input_names == ("a",)
 
 
-NAMES = st.text(st.characters(exclude_categories=("Cs", "Cc", "Zl", "Zp")), min_size=1, max_size=8).map(
-    str.strip
-)
+NAMES = st.text(st.characters(exclude_categories=("Cs", "Cc", "Zl", "Zp")), min_size=1, max_size=8).map(str.strip)
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False, width=64)
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data(), names=st.lists(NAMES.filter(bool), min_size=2, max_size=5, unique=True))
 def test_any_names_and_numbers_come_back(tmp_path: Path, data: st.DataObject, names: list[str]) -> None:
-    columns = [
-        data.draw(st.lists(NUMBERS, min_size=10, max_size=12).filter(lambda c: len(set(c)) > 1))
-        for _ in names
-    ]
+    columns = [data.draw(st.lists(NUMBERS, min_size=10, max_size=12).filter(lambda c: len(set(c)) > 1)) for _ in names]
     rows = [list(row) for row in zip(*columns, strict=False)]
     varied = all(len({row[column] for row in rows}) > 1 for column in range(len(names)))
     target = data.draw(st.sampled_from(names))
@@ -197,23 +188,17 @@ def test_names_and_labels_that_would_act_on_a_terminal_are_written_out_at_the_do
     with path.open("w", encoding="utf-8", newline="") as stream:
         csv.writer(stream).writerows([[escape, "two\nlines", "label\u2066"], *rows])
     for target in ("label\u2066", "label\\u2066"):  # as the file has it, or as it is shown
-        dataset = read_csv(
-            csv_spec(str(path), target=target, inputs=[escape, "two\nlines"], task="classification")
-        )
+        dataset = read_csv(csv_spec(str(path), target=target, inputs=[escape, "two\nlines"], task="classification"))
         assert dataset.input_names == ("\\x1b[31mred", "two\\nlines")
         assert dataset.target_names == ("label\\u2066",)
         assert dataset.label_names == ("a\\u202e", "b\\x07")
 
 
 @pytest.mark.parametrize(("times", "largest", "read"), [(3, 5, True), (2, 5, False), (3, 18, False)])
-def test_a_text_that_recurs_among_few_numbers_is_a_level(
-    tmp_path: Path, times: int, largest: int, read: bool
-) -> None:
+def test_a_text_that_recurs_among_few_numbers_is_a_level(tmp_path: Path, times: int, largest: int, read: bool) -> None:
     """`X` after the 1, 2, ... of a code; one that hardly recurs, or stands among many numbers, is a mistake."""
     cells = [str(row % largest) for row in range(54 - times)] + ["X"] * times
-    path = write(
-        tmp_path, ["code,a,y", *(f"{cell},{row * 0.37},{row % 7}" for row, cell in enumerate(cells))]
-    )
+    path = write(tmp_path, ["code,a,y", *(f"{cell},{row * 0.37},{row % 7}" for row, cell in enumerate(cells))])
     if not read:
         assert "column 'code': 'X' is not a number" in message_of(path)
         return

@@ -19,11 +19,7 @@ NAN = float("nan")
 
 
 def column(
-    *cells: str,
-    name: str = "x",
-    written: NumberFormat | None = None,
-    categories: int = 20,
-    strict: bool = False,
+    *cells: str, name: str = "x", written: NumberFormat | None = None, categories: int = 20, strict: bool = False
 ) -> Column:
     return read_column(Cells.of(name, cells), written or NumberFormat(), categories=categories, strict=strict)
 
@@ -66,12 +62,7 @@ ROLES: list[tuple[str, list[str], str, str]] = [
     ("x", ["a", "a"], "category", "it is constant ('a')"),
     ("x", ["1", "2", "X"] * 3, "category", "column 'x' holds numbers and texts, all read as 3 categories"),
     ("x", ["a", "b", "c"], "text", "every row has another text, as 'a'"),
-    (
-        "x",
-        [f"t{row // 2}" for row in range(60)],
-        "text",
-        "30 different texts, more than dataset.categories=20",
-    ),
+    ("x", [f"t{row // 2}" for row in range(60)], "text", "30 different texts, more than dataset.categories=20"),
     ("x", [f"{day} 00:15:00 CEST" for day in DAYS], "text", "write 2024-03-01T00:15:00+02:00"),
 ]
 
@@ -133,9 +124,7 @@ def test_single_letters_are_yes_and_no_in_pairs_only(texts: set[str], pairs: boo
         (["1.2573D-01", "-.5D+02"], [0.12573, -50.0], ""),
     ],
 )
-def test_numbers_are_read_with_their_sign_and_symbol(
-    cells: list[str], values: list[float], symbol: str
-) -> None:
+def test_numbers_are_read_with_their_sign_and_symbol(cells: list[str], values: list[float], symbol: str) -> None:
     marks = NumberFormat(",", ".") if "€" in cells[0] else NumberFormat(".", ",")
     found = column(*cells, written=marks)
     np.testing.assert_allclose(found.values, values)
@@ -179,9 +168,7 @@ def test_dates_that_may_begin_with_day_or_month_are_said_to() -> None:
         (",", ["403.000", "466.500", "98.700"], False),
     ],
 )
-def test_round_thousands_are_asked_about(
-    tmp_path: Path, separator: str, values: list[str], asks: bool
-) -> None:
+def test_round_thousands_are_asked_about(tmp_path: Path, separator: str, values: list[str], asks: bool) -> None:
     lines = [f"a{separator}y", *(f"{row}{separator}{values[row % 3]}" for row in range(12))]
     spec = CsvSpec(path=write(tmp_path, lines), target="y")
     if asks:
@@ -207,9 +194,7 @@ def test_an_empty_column_is_no_gap_of_the_rows(tmp_path: Path) -> None:
         (["no", "Yes"], ("Yes", "no"), [1, 0]),
     ],
 )
-def test_labels_are_numbered_in_sorted_order(
-    texts: list[str], names: tuple[str, ...], codes: list[int]
-) -> None:
+def test_labels_are_numbered_in_sorted_order(texts: list[str], names: tuple[str, ...], codes: list[int]) -> None:
     column = labels(*texts)
     assert column.levels == names
     np.testing.assert_array_equal(column.values, codes)

@@ -97,9 +97,7 @@ def test_the_stretch_both_keeps_and_moves_the_cloud() -> None:
 
 
 @pytest.mark.parametrize("rows", [6, 15])
-def test_tensorflow_and_the_floor_run_on_the_same_particles(
-    monkeypatch: pytest.MonkeyPatch, rows: int
-) -> None:
+def test_tensorflow_and_the_floor_run_on_the_same_particles(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
     monkeypatch.setattr(active_learning, "PARTICLES", 7)
     ours, compiled = active_learning._against(rows, active_learning._compiled)
     (value, gradient), (their_value, their_gradient) = (arrays(work) for work in (ours, compiled))

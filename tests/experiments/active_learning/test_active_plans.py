@@ -13,17 +13,7 @@ from gpsuite.engine.keys import task_key
 from gpsuite.errors import UserError
 from gpsuite.experiments.active_learning.engine import DataTask
 from gpsuite.experiments.active_learning.exploration import RepetitionTask, read_repetition, run_repetition
-from gpsuite.experiments.base import (
-    BUDGET,
-    EXPERIMENTS,
-    INFEASIBLE,
-    Outcome,
-    Record,
-    Report,
-    Request,
-    SharedWork,
-    Task,
-)
+from gpsuite.experiments.base import BUDGET, EXPERIMENTS, INFEASIBLE, Outcome, Record, Report, Request, SharedWork, Task
 from tests.experiments.composed_settings import composed_settings
 
 NAMES = ("toy", "gp_samples", "engine", "observation_ablation", "convolution")
@@ -68,11 +58,7 @@ def test_the_published_sizes() -> None:
     sizes = {}
     for name in ("toy", "gp_samples", "observation_ablation"):
         tasks = tasks_of(name, scale="paper")
-        own = [
-            t
-            for t in tasks
-            if t.axes["method"] == "al_mogp" and t.axes.get("part", "pipelines") == "pipelines"
-        ]
+        own = [t for t in tasks if t.axes["method"] == "al_mogp" and t.axes.get("part", "pipelines") == "pipelines"]
         sizes[name] = {(t.params.data.initial, t.params.iterations) for t in own}
         assert max(int(t.axes["repetition"]) for t in own) == 29
     assert sizes["toy"] == {(12, 31)}
@@ -184,9 +170,7 @@ def test_a_record_holds_every_measure_of_every_model() -> None:
     assert (arrays["rmse"] == arrays["rmse_true"]).all()
     per_output = np.stack([arrays["rmse_output_1"], arrays["rmse_output_2"]])
     np.testing.assert_allclose(per_output.mean(axis=0), arrays["rmse"])
-    state = {
-        name.removeprefix("state_"): value for name, value in arrays.items() if name.startswith("state_")
-    }
+    state = {name.removeprefix("state_"): value for name, value in arrays.items() if name.startswith("state_")}
     assert state["mean"].shape == repetition.test.F.shape
     assert len(state["measured_y"]) == 13
     assert outcome.metrics["query_at_maximum"] is True
@@ -209,10 +193,7 @@ def test_no_safe_candidate_is_an_outcome() -> None:
     assert outcome.status == INFEASIBLE
     assert "safe" in outcome.reason
     going_on = tasks_of("toy", "delta=1e-300", "when_nothing_is_safe=safest")
-    assert (
-        run_repetition(next(t for t in going_on if t.axes["method"] == "al_mogp"), SharedWork()).status
-        == "done"
-    )
+    assert run_repetition(next(t for t in going_on if t.axes["method"] == "al_mogp"), SharedWork()).status == "done"
 
 
 def test_a_budget_ends_a_repetition_with_what_it_has() -> None:

@@ -30,12 +30,7 @@ from gpsuite.statistics.resampling import FEWEST_RUNS
 from tests.experiments.active_learning.made_up_repetition_records import record, toy_report
 from tests.experiments.drawn import drawn
 
-TITLES = {
-    "al_mogp": "AL_MOGP",
-    "rs_mogp": "RS_MOGP",
-    "al_indgps": "AL_indGPs",
-    "al_mogp_nosafe": "AL_MOGP_nosafe",
-}
+TITLES = {"al_mogp": "AL_MOGP", "rs_mogp": "RS_MOGP", "al_indgps": "AL_indGPs", "al_mogp_nosafe": "AL_MOGP_nosafe"}
 RUNS = 12
 
 
@@ -72,9 +67,7 @@ def test_curves_keep_pairs_together_and_leave_out_what_is_not_usable() -> None:
 
 
 def test_a_shorter_repetition_counts_where_it_has_values() -> None:
-    curve = Curves.from_records([record("a", 0, [1.0, 2.0, 3.0]), record("a", 1, [3.0])], ("a",)).curve(
-        "a", "rmse"
-    )
+    curve = Curves.from_records([record("a", 0, [1.0, 2.0, 3.0]), record("a", 1, [3.0])], ("a",)).curve("a", "rmse")
     np.testing.assert_array_equal(curve.mean, [2.0, 2.0, 3.0])
     np.testing.assert_allclose(curve.standard_error, [1.0, np.nan, np.nan])  # one value has no error
 
@@ -120,9 +113,7 @@ def test_claims_hold_for_the_better_method_and_not_for_the_worse() -> None:
     assert good["share_highest_log_density"].value == good["share_smallest_rmse_area"].value == 1.0
     swapped = Curves({"al_mogp": curves.runs["rs_mogp"], "rs_mogp": curves.runs["al_mogp"],
                       "al_indgps": curves.runs["al_indgps"]})  # fmt: skip
-    bad = by_name(
-        [*learning_curves.best_statistics(swapped), *learning_curves.area_statistics(swapped, 0.01)]
-    )
+    bad = by_name([*learning_curves.best_statistics(swapped), *learning_curves.area_statistics(swapped, 0.01)])
     assert bad["share_smallest_rmse_and_safe"].value == pytest.approx(1 / 3)  # safe, but not better
     assert bad["share_highest_log_density"].value == bad["share_smallest_rmse_area"].value == 0.0
 
@@ -154,8 +145,7 @@ def test_pairs_of_curves_are_of_the_repetitions_that_both_have() -> None:
 
 def test_safe_queries_are_counted_both_ways_with_intervals() -> None:
     runs = [
-        record("al_mogp_nosafe", r, [1.0] * 4, safe_noisy=[1, 0, 0, r % 2], safe_true=[1, 1, 0, 0])
-        for r in range(6)
+        record("al_mogp_nosafe", r, [1.0] * 4, safe_noisy=[1, 0, 0, r % 2], safe_true=[1, 1, 0, 0]) for r in range(6)
     ]
     curves = Curves.from_records(runs, tuple(TITLES))
     found = by_name(learning_curves.safety_statistics(curves))
@@ -179,9 +169,7 @@ def test_intervals_of_shares_end_at_all() -> None:
 
 def test_precision_is_judged_in_every_cell() -> None:
     good = [record("al_mogp", r, [1.0] * 11, precision_noisy=[0.96 + 0.001 * r] * 11) for r in range(5)]
-    bad = [
-        record("rs_mogp", r, [1.0] * 11, precision_noisy=[0.94 + 0.02 * r] * 10 + [0.90]) for r in range(2)
-    ]
+    bad = [record("rs_mogp", r, [1.0] * 11, precision_noisy=[0.94 + 0.02 * r] * 10 + [0.90]) for r in range(2)]
     found = by_name(
         learning_curves.precision_statistics(Curves.from_records([*good, *bad], tuple(TITLES)), [12, 22, 32])
     )
@@ -209,20 +197,13 @@ def test_the_order_of_points_is_a_share_of_paired_bootstrap_samples() -> None:
     wrong = by_name(order_statistics(curves, 0.7))[name]  # indgps before rs
     right = Curves({**curves.runs, "rs_mogp": curves.runs["al_indgps"], "al_indgps": curves.runs["rs_mogp"]})
     assert (wrong.value, by_name(order_statistics(right, 0.7))[name].value) == (0.0, 1.0)
-    assert (
-        by_name(order_statistics(right, 0.1))["points_to_rmse_order_probability[threshold=0.1]"].value == 0.0
-    )
+    assert by_name(order_statistics(right, 0.1))["points_to_rmse_order_probability[threshold=0.1]"].value == 0.0
 
 
 def test_slopes_of_precision() -> None:
     n = np.arange(12, 22)
-    rising = [
-        record("rs_mogp", r, [1.0] * 10, precision_noisy=0.9 + (0.002 + 0.0001 * r) * (n - 12))
-        for r in range(5)
-    ]
-    flat = [
-        record("al_mogp", r, [1.0] * 10, precision_noisy=0.9 + 0.001 * (r - 2) * (n - 12)) for r in range(5)
-    ]
+    rising = [record("rs_mogp", r, [1.0] * 10, precision_noisy=0.9 + (0.002 + 0.0001 * r) * (n - 12)) for r in range(5)]
+    flat = [record("al_mogp", r, [1.0] * 10, precision_noisy=0.9 + 0.001 * (r - 2) * (n - 12)) for r in range(5)]
     curves = Curves.from_records([*rising, *flat], tuple(TITLES))
     found = by_name(slope_statistics(curves))
     slope = found["precision_slope[method=rs_mogp]"]
@@ -245,9 +226,7 @@ def test_ablation_compares_areas_over_the_common_range() -> None:
     assert found["share_partial_most_efficient"].value == 1.0
     assert found["max_query_share_of_one_output"].value == 0.75
     swapped = Curves({"al_mogp": curves.runs["al_mogp_full"], "al_mogp_full": curves.runs["al_mogp"]})
-    assert (
-        by_name(ablation_statistics({"toy": swapped}, kinds, {}))["share_partial_most_efficient"].value == 0.0
-    )
+    assert by_name(ablation_statistics({"toy": swapped}, kinds, {}))["share_partial_most_efficient"].value == 0.0
 
 
 def test_tables_and_figures_come_from_records_alone(tmp_path: Path) -> None:

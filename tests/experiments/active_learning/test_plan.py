@@ -37,9 +37,7 @@ def figures() -> None:
 
 
 @pytest.fixture(autouse=True)
-def _in_an_empty_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> None:
+def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     monkeypatch.chdir(tmp_path)
     if "figures" not in request.fixturenames:
         monkeypatch.setattr(plan, "draw_plan", lambda *_: None)
@@ -130,9 +128,7 @@ def test_figures_and_tables_for_one_input_and_for_several(inputs: int, queries: 
     shown = list(csv.DictReader((folder / "figures" / "plan.csv").read_text().splitlines()))
     assert len(shown) == 60
     if inputs == 1:
-        assert all(
-            0.0 <= float(row["probability_safe"]) <= 1.0 and float(row["sd first"]) > 0.0 for row in shown
-        )
+        assert all(0.0 <= float(row["probability_safe"]) <= 1.0 and float(row["sd first"]) > 0.0 for row in shown)
     measured = {row["measure"] for row in table(folder)}
     assert measured == {"all outputs"} if queries == "full" else measured <= {"first", "second"}
     assert [row["model"] for row in table(folder, "plan_inference")] == ["outputs", "safety"]
@@ -172,9 +168,7 @@ def test_continuing_by_files_is_continuing_in_memory() -> None:
     assert [float(row["entropy"]) for row in rows] == [each.entropy for each in plan.proposals]
 
 
-def test_the_same_command_again_finds_its_record_and_computing_anew_changes_nothing(
-    figures: None,
-) -> None:
+def test_the_same_command_again_finds_its_record_and_computing_anew_changes_nothing(figures: None) -> None:
     write_rows(12)
     run()
     write_rows(14)
@@ -289,9 +283,7 @@ def test_warnings_and_what_a_probability_is_are_told(capsys: pytest.CaptureFixtu
     write_rows(12)
     text = Path("m.csv").read_text().splitlines()
     rows = [line.split(",") for line in text[1:]]
-    Path("m.csv").write_text(
-        "\n".join([text[0], *(",".join([a, "0.5", *rest]) for a, _, *rest in rows)]) + "\n"
-    )
+    Path("m.csv").write_text("\n".join([text[0], *(",".join([a, "0.5", *rest]) for a, _, *rest in rows)]) + "\n")
     with open("c.csv", "a") as stream:
         stream.write("0.1,0.5\n")
     folder = run()

@@ -31,9 +31,7 @@ from gpsuite.experiments.active_learning.repetitions import (
 TOY = ToyData(seed=5, form="paper", pool_rows=200, unequal="equal", initial=12, offers="pairs")
 SAMPLES = Samples(seed=1, draws=3, n_train=60, n_test=20, n_outputs=4, form="code", process="lmc")
 GP = GpData(seed=7, draw=1, initial=12, offers="pairs", samples=SAMPLES)
-ENGINE = EngineData(
-    seed=3, repetition=1, start_seed=123, initial=6, pool_rows=40, test_rows=10, offers="pairs"
-)
+ENGINE = EngineData(seed=3, repetition=1, start_seed=123, initial=6, pool_rows=40, test_rows=10, offers="pairs")
 
 
 def engine_data(rows: int = 90) -> Dataset:
@@ -87,10 +85,7 @@ def test_the_toy_is_the_same_for_every_pipeline_and_new_in_every_repetition() ->
 
 @pytest.mark.parametrize(("which", "noise", "variance"), [("noise", 10.0, 1.0), ("variance", 1.0, 10.0)])
 def test_unequal_outputs_differ_by_the_stated_variance(which: str, noise: float, variance: float) -> None:
-    plain, changed = (
-        toy_repetition(TOY, "partial").pool,
-        toy_repetition(replace(TOY, unequal=which), "partial").pool,
-    )
+    plain, changed = (toy_repetition(TOY, "partial").pool, toy_repetition(replace(TOY, unequal=which), "partial").pool)
     np.testing.assert_array_equal(plain.Y[:, 1], changed.Y[:, 1])
     np.testing.assert_allclose(changed.F[:, 0] ** 2, variance * plain.F[:, 0] ** 2)
     np.testing.assert_allclose((changed.Y - changed.F)[:, 0] ** 2, noise * (plain.Y - plain.F)[:, 0] ** 2)

@@ -19,12 +19,7 @@ from gpsuite.experiments.active_learning.engine import engine_statistics
 from gpsuite.experiments.active_learning.gp_samples import gp_statistics
 from gpsuite.experiments.active_learning.observation_ablation import ablation_statistics
 from gpsuite.experiments.active_learning.toy import report_unsafe, unsafe_by_seed, unsafe_table
-from gpsuite.experiments.active_learning.toy_tasks import (
-    Parts,
-    draw_priors,
-    identity_error,
-    likelihood_seconds,
-)
+from gpsuite.experiments.active_learning.toy_tasks import Parts, draw_priors, identity_error, likelihood_seconds
 from gpsuite.experiments.base import Record
 from gpsuite.reporting.comparison import Statistic, read_paper_values
 from tests.arrays import Array
@@ -100,20 +95,14 @@ def test_every_published_statistic_of_draws_engine_and_ablation_is_computed() ->
     ]
     found = values(
         engine_statistics(
-            Curves.from_records(engine, METHODS),
-            [facts, *sparse],
-            composed_settings("active_learning/engine"),
+            Curves.from_records(engine, METHODS), [facts, *sparse], composed_settings("active_learning/engine")
         )
     )
     assert published("engine") <= set(found)
     assert found["saturated_rmse"] == pytest.approx(0.6)
     assert found["saturated_rmse_drop"] == pytest.approx(1.5 - 0.59 + 0.0015 - 0.6)
     assert found["share_temperature_easiest"] == 0.5
-    sets = {
-        "toy": Curves.from_records(
-            [record(m, 0, [1.0, 0.5]) for m in ("al_mogp", "full")], ("al_mogp", "full")
-        )
-    }
+    sets = {"toy": Curves.from_records([record(m, 0, [1.0, 0.5]) for m in ("al_mogp", "full")], ("al_mogp", "full"))}
     kinds = {"al_mogp": True, "full": False}
     assert published("observation_ablation") <= set(values(ablation_statistics(sets, kinds, sets)))
 
@@ -200,9 +189,7 @@ def test_samplers_are_compared_on_the_same_number_of_queries() -> None:
     one = rows.loc[(4, "smc", "al_mogp", 0)]
     expected = binomtest(2, 4).proportion_ci(method="exact")
     assert one["share_percent"] == 50.0
-    assert (one["low_percent"], one["high_percent"]) == pytest.approx(
-        (100 * expected.low, 100 * expected.high)
-    )
+    assert (one["low_percent"], one["high_percent"]) == pytest.approx((100 * expected.low, 100 * expected.high))
 
 
 def test_the_interval_of_the_mean_is_over_repetitions() -> None:
@@ -214,9 +201,7 @@ def test_the_interval_of_the_mean_is_over_repetitions() -> None:
     assert line["high_percent"] == pytest.approx(expected[1])
     assert (line["share_percent"], line["queries"], line["unsafe"], line["repetitions"]) == (25.0, 12, 3, 3)
     some = binomtest(2, 3).proportion_ci(method="exact")
-    assert (line["any_low_percent"], line["any_high_percent"]) == pytest.approx(
-        (100 * some.low, 100 * some.high)
-    )
+    assert (line["any_low_percent"], line["any_high_percent"]) == pytest.approx((100 * some.low, 100 * some.high))
     # no unsafe query in three repetitions: that few say little, which only the binomial interval shows
     never = rows.loc[(4, "smc", "rs_mogp")]
     assert (never["high_percent"], round(never["any_high_percent"], 2)) == (0.0, 70.76)
@@ -245,10 +230,7 @@ def smc() -> Curves:
 
 def hmc(shift: Array, steps: int = 4) -> Curves:
     """As many repetitions as shifts, of AL_MOGP alone and with fewer models."""
-    made = [
-        record("al_mogp", r, [1.0 - 0.1 * k + 0.05 * r + s for k in range(steps)])
-        for r, s in enumerate(shift)
-    ]
+    made = [record("al_mogp", r, [1.0 - 0.1 * k + 0.05 * r + s for k in range(steps)]) for r, s in enumerate(shift)]
     return Curves.from_records(made, tuple(NAMES))
 
 
@@ -260,9 +242,7 @@ def test_pairs_are_the_shared_repetitions_and_sizes() -> None:
 
 
 def test_a_value_missing_in_one_sampler_is_missing_in_the_pair() -> None:
-    short = Curves.from_records(
-        [record("al_mogp", 0, [1.0, 0.5, 0.4]), record("al_mogp", 1, [1.0])], ("al_mogp",)
-    )
+    short = Curves.from_records([record("al_mogp", 0, [1.0, 0.5, 0.4]), record("al_mogp", 1, [1.0])], ("al_mogp",))
     first, second = paired_curves(smc().curve("al_mogp", "rmse"), short.curve("al_mogp", "rmse"))
     np.testing.assert_array_equal(np.isfinite(first.lines), [[True] * 3, [True, False, False]])
     np.testing.assert_array_equal(np.isfinite(first.lines), np.isfinite(second.lines))

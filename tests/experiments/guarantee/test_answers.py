@@ -11,12 +11,7 @@ import pytest
 
 from gpsuite.experiments.base import Record
 from gpsuite.experiments.guarantee import answer, summary
-from gpsuite.experiments.guarantee.answer import (
-    _band_sentences,
-    _interval_sentences,
-    _needed,
-    range_sentences,
-)
+from gpsuite.experiments.guarantee.answer import _band_sentences, _interval_sentences, _needed, range_sentences
 from gpsuite.experiments.guarantee.checks import HOLDS, row_checks
 from gpsuite.experiments.guarantee.summary import _judged_sentences, _row_sentences
 from gpsuite.methods.conformal import jackknife_plus
@@ -24,9 +19,7 @@ from gpsuite.methods.pac_bayes.kl_inverse import kl_inverse
 
 
 def made_up(metrics: dict[str, Any], **arrays: Any) -> Record:
-    found: Any = SimpleNamespace(
-        metrics=metrics, arrays=arrays, axes={}, number=lambda name: float(metrics[name])
-    )
+    found: Any = SimpleNamespace(metrics=metrics, arrays=arrays, axes={}, number=lambda name: float(metrics[name]))
     return found
 
 
@@ -64,9 +57,7 @@ def test_few_test_rows_are_not_blamed_for_what_copies_cost() -> None:
     assert "20 test rows, with 10 more that repeat others and count as lost, are too few" in copies
 
 
-@pytest.mark.parametrize(
-    ("rows", "lost", "bounded"), [(18, 0, False), (19, 0, True), (58, 2, False), (59, 2, True)]
-)
+@pytest.mark.parametrize(("rows", "lost", "bounded"), [(18, 0, False), (19, 0, True), (58, 2, False), (59, 2, True)])
 def test_unbounded_jackknife_intervals_are_not_promised(rows: int, lost: int, bounded: bool) -> None:
     """Of many test rows only some have models of their own, and these must be enough."""
     metrics = {"n_test": 500, "gp_inside": 11, "conformal_radius": 2.0, "n_copies": 0}
@@ -82,15 +73,7 @@ def test_unbounded_jackknife_intervals_are_not_promised(rows: int, lost: int, bo
 
 
 def test_classes_that_no_test_row_has_are_named() -> None:
-    metrics = {
-        "wrong": 1,
-        "n_test": 20,
-        "n_copies": 0,
-        "n_train": 80,
-        "majority": 0.0,
-        "bound": 0.2,
-        "points": 0,
-    }
+    metrics = {"wrong": 1, "n_test": 20, "n_copies": 0, "n_train": 80, "majority": 0.0, "bound": 0.2, "points": 0}
     arrays: dict[str, Any] = {"tolerances": [], "certified_bounds": [], "certified": np.empty(0)}
     none = list(_judged_sentences(made_up({**metrics, "untested": ""}, **arrays), settings(), DATA))
     rare = list(_judged_sentences(made_up({**metrics, "untested": "bad\nworse"}, **arrays), settings(), DATA))
@@ -134,9 +117,7 @@ def test_a_reason_that_holds_at_every_row_is_given_once() -> None:
 
 
 @pytest.mark.parametrize(("share", "drawn"), [(0.0, []), (0.1, ["certified"])])
-def test_a_figure_of_nothing_is_not_drawn(
-    monkeypatch: pytest.MonkeyPatch, share: float, drawn: list[str]
-) -> None:
+def test_a_figure_of_nothing_is_not_drawn(monkeypatch: pytest.MonkeyPatch, share: float, drawn: list[str]) -> None:
     record = made_up({}, certified=np.array([share, 0.0]))
     record.axes = {"part": "judged"}
     found: list[str] = []
@@ -151,17 +132,9 @@ def test_a_figure_of_nothing_is_not_drawn(
     assert found == drawn
 
 
-@pytest.mark.parametrize(
-    ("repeated", "finding"), [(0, "no row repeats another"), (3, "3 rows repeat an earlier one")]
-)
+@pytest.mark.parametrize(("repeated", "finding"), [(0, "no row repeats another"), (3, "3 rows repeat an earlier one")])
 def test_copies_are_spoken_of_where_there_are_some(repeated: int, finding: str) -> None:
-    metrics = {
-        "repeated_rows": repeated,
-        "repeated": False,
-        "drift_p": 1.0,
-        "order_p": 1.0,
-        "drift_column": "a",
-    }
+    metrics = {"repeated_rows": repeated, "repeated": False, "drift_p": 1.0, "order_p": 1.0, "drift_column": "a"}
     check = row_checks(made_up(metrics), copies="jackknife+")[0]
     assert check.finding.startswith(finding)
     assert (check.verdict == HOLDS) == (repeated == 0)
@@ -170,9 +143,7 @@ def test_copies_are_spoken_of_where_there_are_some(repeated: int, finding: str) 
 
 def test_ranges_are_told_of_the_row_that_moves_most(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = {"outside": np.array([False, False]), "examples": np.array([0, 1])}
-    moved = made_up(
-        {}, ranges=np.array([[[0.9, 1.2]], [[1.0, 5.0]]]), prediction=np.array([1.0, 2.0]), **rows
-    )
+    moved = made_up({}, ranges=np.array([[[0.9, 1.2]], [[1.0, 5.0]]]), prediction=np.array([1.0, 2.0]), **rows)
     tolerant = settings(tolerances=[0.1])
     assert "move by at most 3 (y)" in " ".join(range_sentences(moved, tolerant, DATA))
     ranges, effects = np.array([[[0.9, 1.0]], [[0.4567, 1.0]]]), np.array([[0.1], [0.2]])
@@ -203,9 +174,7 @@ def test_rows_that_the_seconds_left_out_are_said_not_to_be_proved() -> None:
 
 def test_the_bands_confidence_is_the_regions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answer, "mean_width", lambda *_: 1.5)
-    band: Any = SimpleNamespace(
-        axes={"model": "lssvm_linear"}, metrics={}, arrays={}, status="done", reason=""
-    )
+    band: Any = SimpleNamespace(axes={"model": "lssvm_linear"}, metrics={}, arrays={}, status="done", reason="")
     held, missing = _band_sentences([band], settings(excluded=5, m=100), "y")
     assert "with probability 95 %" in held
     assert missing.startswith("Band: none for a function that is the preparation rows' mean target plus")

@@ -77,9 +77,7 @@ def test_predictions_are_proved_of_moved_numbers_only(tmp_path: Path) -> None:
         line[:, dose] += np.linspace(-0.7, 0.7, 201) * data.X[:, dose].std()
         reached = fitted.predict(line)[0]
         margin = 0.03 * fitted.scale
-        assert (
-            reached.min() - margin < low <= reached.min() and reached.max() <= high < reached.max() + margin
-        )
+        assert reached.min() - margin < low <= reached.min() and reached.max() <= high < reached.max() + margin
 
 
 @pytest.mark.parametrize("classes", [2, 3])

@@ -87,9 +87,7 @@ def test_a_table_of_few_different_rows_is_refused_before_any_work(
 ) -> None:
     path = tmp_path / "few.csv"
     path.write_text("\n".join(["a,kind", *(f"{row % 3},{row % 2}" for row in range(60))]) + "\n")
-    task: Literal["classification", "regression"] = (
-        "classification" if check is check_classes else "regression"
-    )
+    task: Literal["classification", "regression"] = "classification" if check is check_classes else "regression"
     few = prepare(CsvSpec(path=str(path), target="kind", task=task), cache_dir=tmp_path)
     with pytest.raises(UserError, match="60 rows are only 6 different ones"):
         check(few, LEARNING)
@@ -157,17 +155,11 @@ def test_what_is_called_safe_keeps_its_class(kept: Classifier) -> None:
     surest, least = (kept.problem.X[pick(probabilities.max(axis=1))] for pick in (np.argmax, np.argmin))
     tolerances = [0.01, 0.1, 50.0]
     assert proved_safe(kept, surest, tolerances, searches()) >= 1
-    assert (
-        proved_safe(kept, surest, tolerances, searches()) < 3
-    )  # everything is near enough to some other class at 50
-    assert proved_safe(kept, least, tolerances, searches()) <= proved_safe(
-        kept, surest, tolerances, searches()
-    )
+    assert proved_safe(kept, surest, tolerances, searches()) < 3  # everything is near enough to some other class at 50
+    assert proved_safe(kept, least, tolerances, searches()) <= proved_safe(kept, surest, tolerances, searches())
 
 
-def test_a_cubature_whose_error_is_stated_proves_nothing(
-    kept: Classifier, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cubature_whose_error_is_stated_proves_nothing(kept: Classifier, monkeypatch: pytest.MonkeyPatch) -> None:
     probabilities = class_probabilities(kept, kept.problem.X)
     surest = kept.problem.X[np.argmax(probabilities.max(axis=1))]
     build = MultiClassSearch.__init__
@@ -180,9 +172,7 @@ def test_a_cubature_whose_error_is_stated_proves_nothing(
     several = len(kept.labels) > 2  # two classes need no cubature
     assert only_stated(kept, surest) is several
     assert (proved_safe(kept, surest, [0.01], searches()) == 0) is several
-    assert np.isnan(probability_ranges(kept, surest[None], [0.01], searches(), 0.1)).all() is np.bool_(
-        several
-    )
+    assert np.isnan(probability_ranges(kept, surest[None], [0.01], searches(), 0.1)).all() is np.bool_(several)
 
 
 @pytest.mark.parametrize(

@@ -27,9 +27,7 @@ def keys(folder: Path, classes: bool, rows: list[float], *words: str) -> dict[st
 
 
 @pytest.mark.parametrize("classes", [False, True])
-def test_other_rows_to_predict_are_another_record_and_other_seeds_all_others(
-    tmp_path: Path, classes: bool
-) -> None:
+def test_other_rows_to_predict_are_another_record_and_other_seeds_all_others(tmp_path: Path, classes: bool) -> None:
     first, again = keys(tmp_path, classes, [0.5, 1.0]), keys(tmp_path, classes, [0.5, 1.0])
     assert first == again
     others = keys(tmp_path, classes, [0.5, 1.5])

@@ -12,13 +12,7 @@ from gpsuite.data.loading import load, prepare
 from gpsuite.data.spec import CsvSpec
 from gpsuite.data.splits import Standardiser
 from gpsuite.experiments.base import SharedWork
-from gpsuite.experiments.guarantee.regression import (
-    KERNEL,
-    _rounding,
-    judged_model,
-    kept_model,
-    latent_posterior,
-)
+from gpsuite.experiments.guarantee.regression import KERNEL, _rounding, judged_model, kept_model, latent_posterior
 from gpsuite.experiments.guarantee.saved import SavedRegression
 from gpsuite.experiments.guarantee.tasks import Learning
 from gpsuite.methods.conformal import LeaveOneOut
@@ -45,9 +39,7 @@ def kept(folder: Path, seed: int, offset: int = 0) -> SavedRegression:
     dataset = prepare(CsvSpec(path=str(path), target="y", task="regression"), cache_dir=folder)
     shared = SharedWork()
     fitted, judged = kept_model(dataset, LEARNING, shared), judged_model(dataset, LEARNING, shared)
-    return SavedRegression.of(
-        load(dataset), fitted, judged, latent_posterior(fitted.posterior), LEARNING.coverage
-    )
+    return SavedRegression.of(load(dataset), fitted, judged, latent_posterior(fitted.posterior), LEARNING.coverage)
 
 
 @pytest.mark.parametrize("name", ["conformal", "jackknife"])
@@ -68,9 +60,7 @@ def test_a_test_row_as_far_off_as_the_radius_is_inside(tmp_path: Path, offset: i
         (low, high), middle = found.conformal[0], float(found.judged[0])
         far = offset + (-3.0 if middle > offset else 3.0)
         near = 1e-9 + 1e-14 * offset
-        if (
-            saved.radius is not None and abs(saved.radius - abs(far - middle)) < near
-        ):  # this row is the radius
+        if saved.radius is not None and abs(saved.radius - abs(far - middle)) < near:  # this row is the radius
             met += 1
             assert low <= far <= high, (seed, low, high)
     assert met
@@ -100,8 +90,6 @@ def test_rows_that_one_draw_filled_are_lost(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("mean", "scale"), [(1e9, 1.0), (-3e5, 1e-6), (1e12, 2e3)])
 def test_what_a_far_mean_rounds_is_counted(mean: float, scale: float) -> None:
     """In own units the target's mean is added, which rounds by half a unit in its last place, at errors and at ends."""
-    models = LeaveOneOut(
-        np.zeros((1, 1)), KERNEL, 1.0, np.ones(1), np.zeros(1), np.zeros((1, 1)), np.zeros(1)
-    )
+    models = LeaveOneOut(np.zeros((1, 1)), KERNEL, 1.0, np.ones(1), np.zeros(1), np.zeros((1, 1)), np.zeros(1))
     target = Standardiser(np.array([mean]), np.array([scale]))
     assert _rounding(models, target) * scale >= 2.0 * np.spacing(abs(mean))

@@ -107,9 +107,7 @@ def test_the_rows_that_choose_the_scale_hold_two_targets(tmp_path: Path, first: 
 
 
 @pytest.mark.parametrize(("first", "count"), [(3, 10), (14, 15), (60, 20)])
-def test_they_hold_two_values_of_each_number_or_are_twice_as_many(
-    tmp_path: Path, first: int, count: int
-) -> None:
+def test_they_hold_two_values_of_each_number_or_are_twice_as_many(tmp_path: Path, first: int, count: int) -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(100, 2))
     X[:, 1] = np.where(np.arange(100) < first, 5.0, rng.normal(size=100))

@@ -30,14 +30,7 @@ from gpsuite.experiments.guarantee.regression import (
     mean_bounds,
     proved_ranges,
 )
-from gpsuite.experiments.guarantee.saved import (
-    ARRAYS,
-    FOLDER,
-    TEXT,
-    ModelFileError,
-    SavedRegression,
-    write_model,
-)
+from gpsuite.experiments.guarantee.saved import ARRAYS, FOLDER, TEXT, ModelFileError, SavedRegression, write_model
 from gpsuite.experiments.guarantee.tasks import Learning
 from gpsuite.methods.pac_bayes.bounds import binomial_upper_bound
 from gpsuite.methods.pac_bayes.evaluation import ALL_DIFFERENT
@@ -69,9 +62,7 @@ def saved(dataset: PreparedDataset) -> SavedRegression:
     """What is kept of the table's models."""
     shared = SharedWork()
     fitted, judged = kept_model(dataset, LEARNING, shared), judged_model(dataset, LEARNING, shared)
-    return SavedRegression.of(
-        load(dataset), fitted, judged, latent_posterior(fitted.posterior), LEARNING.coverage
-    )
+    return SavedRegression.of(load(dataset), fitted, judged, latent_posterior(fitted.posterior), LEARNING.coverage)
 
 
 def test_no_row_has_two_parts(dataset: PreparedDataset) -> None:
@@ -118,9 +109,7 @@ def copied_noise(folder: Path, different: int = 60) -> PreparedDataset:
     rng = np.random.default_rng(6)
     rows = np.column_stack([rng.normal(size=(different, 2)), rng.integers(0, 4, different)])
     path = folder / "copies.csv"
-    np.savetxt(
-        path, np.tile(rows, (720 // different, 1)), delimiter=",", header="a,b,y", comments="", fmt="%.17g"
-    )
+    np.savetxt(path, np.tile(rows, (720 // different, 1)), delimiter=",", header="a,b,y", comments="", fmt="%.17g")
     return prepare(CsvSpec(path=str(path), target="y", task="regression"), cache_dir=folder)
 
 
@@ -218,9 +207,7 @@ def test_round_trip_is_bitwise(saved: SavedRegression, tmp_path: Path) -> None:
 
 def test_a_table_of_other_order_is_read_by_its_names(saved: SavedRegression) -> None:
     rows = np.array([[99.0, 5.001], [104.0, 4.99]])
-    frame = pd.DataFrame(rows, columns=list(saved.inputs)).assign(other=0.0)[
-        ["other", *reversed(saved.inputs)]
-    ]
+    frame = pd.DataFrame(rows, columns=list(saved.inputs)).assign(other=0.0)[["other", *reversed(saved.inputs)]]
     asked = saved.predict(frame)  # type: ignore[arg-type]
     assert np.array_equal(asked.columns()["prediction"], saved.predict(rows).columns()["prediction"])
     with pytest.raises(ValueError, match="no column"):
@@ -241,9 +228,7 @@ def test_what_is_no_model_of_a_run_is_refused(saved: SavedRegression, tmp_path: 
     if fault != "absent":
         write_model(saved, tmp_path / FOLDER)
         (tmp_path / FOLDER / {"mixed": ARRAYS, "text": TEXT}[fault]).write_bytes(b"[]")
-    with pytest.raises(
-        ModelFileError, match="no model of a run" if fault == "absent" else "not a usable model"
-    ):
+    with pytest.raises(ModelFileError, match="no model of a run" if fault == "absent" else "not a usable model"):
         gpsuite.load(tmp_path)
 
 
@@ -265,9 +250,7 @@ def test_conformal_intervals_are_around_the_judged_models_prediction(saved: Save
 
 
 @pytest.mark.parametrize("fault", ["another run's arrays", "version", "format"])
-def test_files_that_do_not_belong_together_are_refused(
-    saved: SavedRegression, tmp_path: Path, fault: str
-) -> None:
+def test_files_that_do_not_belong_together_are_refused(saved: SavedRegression, tmp_path: Path, fault: str) -> None:
     write_model(saved, tmp_path / FOLDER)
     if fault == "another run's arrays":
         other = replace(saved, arrays={**saved.arrays, "alpha": 2.0 * saved.arrays["alpha"]})

@@ -16,12 +16,7 @@ from gpsuite.data.loading import load
 from gpsuite.experiments.base import BUDGET, DONE, SharedWork
 from gpsuite.experiments.guarantee.answer import SECONDS
 from gpsuite.experiments.guarantee.checks import Searches
-from gpsuite.experiments.guarantee.classification import (
-    input_effects,
-    kept_classifier,
-    probability_ranges,
-    proved_safe,
-)
+from gpsuite.experiments.guarantee.classification import input_effects, kept_classifier, probability_ranges, proved_safe
 from gpsuite.experiments.guarantee.regression import kept_model, latent_posterior, proved_ranges
 from tests.experiments.guarantee import test_classification_guarantee as classes
 from tests.experiments.guarantee import test_regression_guarantee as regression
@@ -98,9 +93,7 @@ def test_classes_that_were_not_reached_are_not_certified(tmp_path: Path, count: 
 
 
 @pytest.mark.parametrize("task", ["regression", "classification"])
-def test_a_run_that_the_seconds_end_says_so(
-    tmp_path: Path, task: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_that_the_seconds_end_says_so(tmp_path: Path, task: str, capsys: pytest.CaptureFixture[str]) -> None:
     rng = np.random.default_rng(1)
     X = rng.normal(size=(60, 20))
     y = 3.0 * X[:, 0] + X[:, 1]

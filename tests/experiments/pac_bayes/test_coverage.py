@@ -145,9 +145,7 @@ def _fault(name: str) -> tuple[str, Callable[..., Any]]:
         ("lower inverse", EXACT),
     ],
 )  # fmt: skip
-def test_the_verdict_says_no_to_a_wrong_bound(
-    monkeypatch: pytest.MonkeyPatch, name: str, setting: str
-) -> None:
+def test_the_verdict_says_no_to_a_wrong_bound(monkeypatch: pytest.MonkeyPatch, name: str, setting: str) -> None:
     target, fault = _fault(name)
     monkeypatch.setattr(bounds, target, fault)
     assert _contradicted()[setting] > 0
@@ -161,8 +159,7 @@ def test_the_largest_failure_is_that_over_all_risks(delta: float) -> None:
     risks = np.concatenate([np.linspace(0.0, 1.0, 2001), ends + 1e-12, ends - 1e-12])
     risks = risks[(risks > 0.0) & (risks < 1.0)]
     chance = [
-        sum(binom.pmf(k, n, r) for k in range(n + 1) if not found[k].lower_kl <= r <= found[k].bound_kl)
-        for r in risks
+        sum(binom.pmf(k, n, r) for k in range(n + 1) if not found[k].lower_kl <= r <= found[k].bound_kl) for r in risks
     ]
     assert largest_failure(n, delta) == pytest.approx(max(chance), abs=1e-9)
 

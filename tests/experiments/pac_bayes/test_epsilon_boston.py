@@ -27,9 +27,7 @@ def frame(**changes: Any) -> pd.DataFrame:
     rows = []
     for method, epsilon, split in itertools.product(ORDER, EPSILONS, range(10)):
         row = {"method": method, "epsilon": epsilon, "split": split}
-        row |= {
-            name: value + 0.001 * rng.standard_normal() for name, value in numbers(method, epsilon).items()
-        }
+        row |= {name: value + 0.001 * rng.standard_normal() for name, value in numbers(method, epsilon).items()}
         rows.append(row)
     table = pd.DataFrame(rows)
     table["n_train"], table["n_hyperparameters"] = 404.0, 2.0
@@ -69,9 +67,7 @@ def test_all_claims_hold_where_they_were_put_in() -> None:
     assert found["bound_ratio_increases_with_epsilon"] == 1.0
     assert found["mse_increases_with_epsilon"] == 1.0
     assert (found["collapsed_share_kl"], found["collapsed_share_sqrt"]) == (0.0, 0.0)
-    assert found["bound_factor_above_two_share"] == pytest.approx(
-        2 / 5
-    )  # .74/.32 and .7/.2; not .78/.44 = 1.8
+    assert found["bound_factor_above_two_share"] == pytest.approx(2 / 5)  # .74/.32 and .7/.2; not .78/.44 = 1.8
 
 
 @pytest.mark.parametrize(
@@ -119,10 +115,7 @@ def test_the_paired_test_is_scipys_for_splits_that_share_rows(seed: int) -> None
 
 def test_the_change_with_delta_is_from_end_to_end_of_the_worst_model() -> None:
     table = frame().query("method == 'kl_pac_gp'")
-    table.loc[table.index[7], ["gibbs_risk_train", "kl"]] = (
-        0.2,
-        404.0,
-    )  # steepest in c at small risks and penalties
+    table.loc[table.index[7], ["gibbs_risk_train", "kl"]] = (0.2, 404.0)  # steepest in c at small risks and penalties
     table.loc[table.index[8], ["gibbs_risk_train", "kl"]] = 0.0, 0.0
     risks, kls = table["gibbs_risk_train"].tolist(), table["kl"].tolist()
     ends = [
@@ -135,11 +128,7 @@ def test_the_change_with_delta_is_from_end_to_end_of_the_worst_model() -> None:
 
 def test_missing_methods_leave_their_claims_out() -> None:
     only = frame().query("method == 'kl_pac_gp'")
-    assert set(claims(only)) == {
-        "mse_increases_with_epsilon",
-        "collapsed_share_kl",
-        "bound_change_with_delta",
-    }
+    assert set(claims(only)) == {"mse_increases_with_epsilon", "collapsed_share_kl", "bound_change_with_delta"}
 
 
 def test_a_failed_run_drops_its_pair_not_the_cell() -> None:

@@ -39,13 +39,7 @@ from gpsuite.experiments.pac_bayes.fits import (
     split_seed,
 )
 from gpsuite.experiments.pac_bayes.regression import _sentences
-from gpsuite.experiments.pac_bayes.tables import (
-    METRICS,
-    records_frame,
-    summarise_fits,
-    summarise_splits,
-    wide_table,
-)
+from gpsuite.experiments.pac_bayes.tables import METRICS, records_frame, summarise_fits, summarise_splits, wide_table
 from gpsuite.methods.pac_bayes import cost
 from gpsuite.methods.pac_bayes.bounds import binomial_upper_bound
 from gpsuite.methods.pac_bayes.cost import Cost, full_gp_cost, sparse_gp_cost
@@ -108,15 +102,7 @@ def test_the_same_fit_of_two_experiments_is_computed_once(monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize(
     "word",
-    [
-        "delta=0.05",
-        "scaling=all",
-        "test_share=0.3",
-        "model=se_ard",
-        "epsilon=0.5",
-        "accuracy=5",
-        "max_evaluations=9",
-    ],
+    ["delta=0.05", "scaling=all", "test_share=0.3", "model=se_ard", "epsilon=0.5", "accuracy=5", "max_evaluations=9"],
 )
 def test_science_changes_the_keys(word: str) -> None:
     before, after = plan(REGRESSION, "repetitions=1"), plan(REGRESSION, "repetitions=1", word)
@@ -146,9 +132,7 @@ def test_the_published_search_is_no_part_of_a_key_and_the_staged_one_is_named(me
 
 
 def test_an_unknown_search_names_the_valid_ones() -> None:
-    with pytest.raises(
-        UserError, match=r"method.search=stage.*did you mean 'staged'.*\nvalid: published, staged"
-    ):
+    with pytest.raises(UserError, match=r"method.search=stage.*did you mean 'staged'.*\nvalid: published, staged"):
         plan(REGRESSION, "method=kl_pac_sgp", "method.search=stage")
 
 
@@ -173,9 +157,7 @@ def test_a_method_is_not_called_by_a_bound_that_it_does_not_minimise() -> None:
 
 
 def task(*words: str, **params: Any) -> Task[Any]:
-    request, _ = read_request(
-        ["experiment=pac_bayes/regression", "repetitions=1", "max_evaluations=12", *words]
-    )
+    request, _ = read_request(["experiment=pac_bayes/regression", "repetitions=1", "max_evaluations=12", *words])
     made = EXPERIMENTS.get(request.experiment).plan(request)[0]
     return replace(made, params=replace(made.params, **params))
 
@@ -232,9 +214,7 @@ def test_a_row_that_is_drawn_often_is_on_both_sides_of_every_split(tmp_path: Pat
 def test_the_bound_covers_the_training_risk_and_its_parts_add_up() -> None:
     made = task("method=kl_pac_gp")
     outcome = run(made)
-    numbers = {
-        name: float(value) for name, value in outcome.metrics.items() if isinstance(value, int | float)
-    }
+    numbers = {name: float(value) for name, value in outcome.metrics.items() if isinstance(value, int | float)}
     # the certificate states the risk and the KL with what rounding can have hidden of them
     claim = json.loads(str(outcome.arrays[DESCRIPTION]))["claim"]
     assert numbers["gibbs_risk_train"] <= claim["gibbs_risk"] <= numbers["gibbs_risk_train"] + 1e-9
@@ -264,9 +244,7 @@ def test_training_that_runs_out_of_evaluations_says_so() -> None:
 
 def test_training_that_diverged_is_not_certified(monkeypatch: pytest.MonkeyPatch) -> None:
     train = fitting.train
-    monkeypatch.setattr(
-        fitting, "train", lambda *given: replace(train(*given), status=DIVERGED, reason="not a number")
-    )
+    monkeypatch.setattr(fitting, "train", lambda *given: replace(train(*given), status=DIVERGED, reason="not a number"))
     outcome = run(task("method=kl_pac_gp"))
     assert (outcome.status, outcome.reason) == (DIVERGED, "not a number")
     assert not outcome.metrics and not outcome.arrays
@@ -354,9 +332,7 @@ def test_a_useless_bound_is_reported_as_vacuous(tmp_path: Path) -> None:
     assert "(vacuous)" in outcome.headline
 
 
-def test_too_many_rows_for_a_full_gp_name_the_sparse_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_many_rows_for_a_full_gp_name_the_sparse_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fits, "FULL_GP_ROWS", 100)
     with pytest.raises(UserError, match="method=kl_pac_sgp"):
         task("method=kl_pac_gp")
@@ -401,19 +377,14 @@ def test_a_budget_without_room_for_one_evaluation_is_refused_before_it(
     begin = time.monotonic()
     outcome = _fit(f"method={method}", "budget.seconds=9")
     assert time.monotonic() - begin < 5.0
-    assert (outcome.status, outcome.metrics) == (
-        "skipped",
-        {},
-    )  # never stored as an answer: a longer budget asks again
+    assert (outcome.status, outcome.metrics) == ("skipped", {})  # never stored as an answer: a longer budget asks again
     assert outcome.reason.startswith("budget.seconds=9 is too short")
     assert model in outcome.reason
     assert advice in outcome.reason
 
 
 @pytest.mark.parametrize("method", ["kl_pac_gp", "kl_pac_sgp_restarts", "vfe", "kl_pac_free_form"])
-def test_a_budget_for_one_evaluation_gives_a_certificate(
-    monkeypatch: pytest.MonkeyPatch, method: str
-) -> None:
+def test_a_budget_for_one_evaluation_gives_a_certificate(monkeypatch: pytest.MonkeyPatch, method: str) -> None:
     # evaluations seem so long that nothing fits beside the first one
     for name in ("full_gp_cost", "sparse_gp_cost"):
         monkeypatch.setattr(costs, name, lambda *_, **__: Cost(4.0, 50000.0))
@@ -582,10 +553,7 @@ def record_regression_sentences(split: int, bound: float, twice: float, kl_over_
 
 def test_a_draw_has_the_bound_and_the_posterior_mean_twice_as_much(tmp_path: Path) -> None:
     request: Any = read_request(["experiment=pac_bayes/regression", f"method={METHOD}", "repetitions=2"])[0]
-    records = [
-        record_regression_sentences(0, 0.2, 0.4),
-        record_regression_sentences(1, 0.3, 0.6, kl_over_n=1e-6),
-    ]
+    records = [record_regression_sentences(0, 0.2, 0.4), record_regression_sentences(1, 0.3, 0.6, kl_over_n=1e-6)]
     drawn, mean, others, constant = _sentences(Report(request, records, tmp_path))
     assert "at most 20 % of the predictions of a random draw of" in drawn
     assert "at most 40 % of the predictions of the posterior mean of" in mean

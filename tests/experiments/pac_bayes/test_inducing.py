@@ -107,9 +107,7 @@ def test_a_run_writes_tables_figure_and_costs(tmp_path: Path, monkeypatch: pytes
     cost = pd.read_csv(folder / "tables" / "inducing_pol_timing.csv")
     assert (cost["evaluations"] == 2).all()
     shown = drawn(folder, "inducing_pol")
-    bounds = shown[shown["metric"] == "bound_kl"].pivot_table(
-        index="inducing", columns="method", values="mean"
-    )
+    bounds = shown[shown["metric"] == "bound_kl"].pivot_table(index="inducing", columns="method", values="mean")
     factors = shown[shown["metric"] == "bound_factor"].set_index("inducing")["mean"]
     better = bounds[["vfe", "fitc"]].min(axis=1) / bounds["kl_pac_sgp"]
     assert factors.to_dict() == pytest.approx(better.to_dict())
@@ -118,14 +116,7 @@ def test_a_run_writes_tables_figure_and_costs(tmp_path: Path, monkeypatch: pytes
 
 def test_the_bound_of_the_chosen_number_pays_for_the_choice() -> None:
     rows = [
-        {
-            "method": "kl_pac_sgp",
-            "inducing": m,
-            "split": split,
-            "gibbs_risk_train": risk,
-            "kl": 30.0,
-            "n_train": 1000,
-        }
+        {"method": "kl_pac_sgp", "inducing": m, "split": split, "gibbs_risk_train": risk, "kl": 30.0, "n_train": 1000}
         for split, risks in enumerate([(0.2, 0.1, 0.15), (0.1, 0.2, 0.15)])
         for m, risk in zip((10, 20, 30), risks, strict=True)
     ]
@@ -270,9 +261,7 @@ def test_the_worse_baseline_does_not_widen_the_factors_interval() -> None:
     table, names = frame(), ("mean_bound_factor", "min_bound_factor", "max_bound_factor")
     spread = np.where(table["method"] == "fitc", 1.0 + 0.05 * table["split"], 1.0)
     moved = found(table.assign(bound_kl=table["bound_kl"] * spread))
-    assert [moved[name].interval_high for name in names] == [
-        found(table)[name].interval_high for name in names
-    ]
+    assert [moved[name].interval_high for name in names] == [found(table)[name].interval_high for name in names]
 
 
 # What the paper's text says of its curves is drawn beside ours, where the run may be held against it.

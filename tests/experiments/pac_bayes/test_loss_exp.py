@@ -174,9 +174,7 @@ def frame(datasets: tuple[str, ...] = tuple(CHANGES), numbers: tuple[int, ...] =
     """Return records in which every claim of the paper holds."""
     rng = np.random.default_rng(3)
     rows = []
-    for dataset, inducing, (method, trained_on), split in itertools.product(
-        datasets, numbers, MODELS, range(10)
-    ):
+    for dataset, inducing, (method, trained_on), split in itertools.product(datasets, numbers, MODELS, range(10)):
         band = 0.2 + 0.05 * split / inducing  # the splits differ more than the losses
         better = 1.0 + CHANGES.get(dataset, 0.0) / 100 if trained_on == "exp" else 1.0
         rows.append(
@@ -204,9 +202,7 @@ def test_all_claims_hold_where_they_were_put_in() -> None:
         assert found[f"mse_change_percent[dataset={dataset}]"].value == pytest.approx(change)
     assert (found["share_mse_changes_as_claimed"].value, found["share_mse_changes_as_claimed"].n) == (1.0, 3)
     assert (found["share_bound_lowest"].value, found["share_bound_lowest"].n) == (1.0, 6)
-    assert (
-        "pol vfe 1.6" in found["share_bound_lowest"].note or "pol vfe 1.7" in found["share_bound_lowest"].note
-    )
+    assert "pol vfe 1.6" in found["share_bound_lowest"].note or "pol vfe 1.7" in found["share_bound_lowest"].note
 
 
 def test_without_a_baseline_the_change_is_decided_and_the_lowest_bound_is_not() -> None:
@@ -231,9 +227,7 @@ def test_the_change_is_the_mean_of_paired_changes_with_their_interval() -> None:
     percent = 100 * (table.loc[trained, "mse_test"].to_numpy() / band - 1)
     [change] = mse_changes(table).values()
     assert change.value == pytest.approx(percent.mean())
-    assert change.standard_error == pytest.approx(
-        percent.std(ddof=1) * (0.1 + 0.25) ** 0.5
-    )  # splits share rows
+    assert change.standard_error == pytest.approx(percent.std(ddof=1) * (0.1 + 0.25) ** 0.5)  # splits share rows
     assert change.interval_low is not None and change.interval_low < change.value
     assert change.unit == "percent"
 

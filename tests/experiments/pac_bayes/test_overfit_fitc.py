@@ -38,9 +38,7 @@ def test_methods_share_data_and_start_and_repetitions_do_not() -> None:
 
 
 def test_the_training_rows_are_standardised_and_the_noise_is_the_asked_one() -> None:
-    quiet, loud = (
-        draw_split(tasks_of(f"noise_std={noise}", "test_rows=500")[0].params, None) for noise in (1e-9, 0.5)
-    )
+    quiet, loud = (draw_split(tasks_of(f"noise_std={noise}", "test_rows=500")[0].params, None) for noise in (1e-9, 0.5))
     for split in (quiet, loud):
         assert split.y.mean() == pytest.approx(0.0, abs=1e-12)
         assert split.y.std() == pytest.approx(1.0, rel=1e-12)
@@ -58,9 +56,7 @@ def test_rows_of_a_dataset_are_split_without_loss() -> None:
         tasks_of("dataset=diabetes", "rows=442")
 
 
-@pytest.mark.parametrize(
-    "word", ["rows=4", "inducing=101", "epsilon=0", "noise_std=-1", "delta=0", "repetitions=0"]
-)
+@pytest.mark.parametrize("word", ["rows=4", "inducing=101", "epsilon=0", "noise_std=-1", "delta=0", "repetitions=0"])
 def test_impossible_settings_are_refused(word: str) -> None:
     with pytest.raises(UserError, match="rows" if word.startswith("inducing") else word.split("=")[0]):
         request_of(word)
@@ -77,9 +73,7 @@ def test_fitc_learns_too_little_noise_and_vfe_does_not() -> None:
 
 def test_the_gap_is_the_difference_of_the_risks() -> None:
     (outcome,) = outcomes(tasks_of("methods=[kl_pac_sgp]", "repetitions=1"))  # type: ignore[arg-type]
-    numbers = {
-        name: float(value) for name, value in outcome.metrics.items() if isinstance(value, int | float)
-    }
+    numbers = {name: float(value) for name, value in outcome.metrics.items() if isinstance(value, int | float)}
     assert numbers["gap"] == pytest.approx(numbers["gibbs_risk_test"] - numbers["gibbs_risk_train"])
     assert numbers["gibbs_risk_train"] < numbers["bound_kl"]
     assert outcome.arrays["Z"].shape == (8,)

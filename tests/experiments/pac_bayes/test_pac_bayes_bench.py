@@ -8,9 +8,7 @@ from gpsuite.bench import pac_bayes
 
 def test_every_sparse_size_and_form_is_held_against_sgpr_and_the_floor() -> None:
     cases = [case for case in pac_bayes.cases() if "PAC-SGP" in case.case]
-    goals = {
-        (case.case.split()[0], "M=100" in case.case, case.reference.split()[0]): case.goal for case in cases
-    }
+    goals = {(case.case.split()[0], "M=100" in case.case, case.reference.split()[0]): case.goal for case in cases}
     assert len(goals) == len(cases) == 8
     assert [goals["FITC", small, "GPflow"] for small in (True, False)] == [1.05, 0.95]
     assert [goals["VFE", small, "GPflow"] for small in (True, False)] == [0.75, 0.75]

@@ -14,13 +14,7 @@ from gpsuite.config.request import read_request
 from gpsuite.engine.keys import task_key
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import EXPERIMENTS, Outcome, Record, Report, Request, SharedWork, Task
-from gpsuite.experiments.pac_bayes.predictive_snelson import (
-    claims,
-    closest_triple,
-    roughness,
-    run,
-    scan_table,
-)
+from gpsuite.experiments.pac_bayes.predictive_snelson import claims, closest_triple, roughness, run, scan_table
 from tests.arrays import Array
 from tests.experiments.drawn import drawn
 
@@ -60,8 +54,7 @@ def test_the_plan_has_every_panel_and_every_further_cell_of_the_scan_once() -> N
 
 
 @pytest.mark.parametrize(
-    "word",
-    ["epsilons.middle=0.1", "epsilons.small=0", "inducing=0", "starts=0", "delta=1", "scan_epsilons=[-1]"],
+    "word", ["epsilons.middle=0.1", "epsilons.small=0", "inducing=0", "starts=0", "delta=1", "scan_epsilons=[-1]"]
 )
 def test_impossible_settings_are_refused(word: str) -> None:
     with pytest.raises(UserError, match=word.split("=")[0]):
@@ -116,9 +109,7 @@ def test_roughness_is_the_integral_of_the_squared_second_derivative() -> None:
 def test_a_panel_holds_its_curve_and_its_certificate() -> None:
     task = tasks_of("methods=[kl_pac_sgp]", "scan_inducing=[]")[1]
     outcome = run(task, SharedWork())
-    numbers = {
-        name: float(value) for name, value in outcome.metrics.items() if isinstance(value, int | float)
-    }
+    numbers = {name: float(value) for name, value in outcome.metrics.items() if isinstance(value, int | float)}
     assert numbers["gibbs_risk_train"] < numbers["bound_kl"] < 1
     assert outcome.arrays["x"].shape == outcome.arrays["mean"].shape == outcome.arrays["std"].shape
     moved = np.abs(outcome.arrays["end"] - outcome.arrays["start"])
@@ -150,9 +141,7 @@ def test_the_figure_comes_without_rows_of_the_data(tmp_path: Path) -> None:
     request = request_of("methods=[kl_pac_sgp,fitc]")
     entry = EXPERIMENTS.get(request.experiment)
     shared = SharedWork()
-    records = [
-        as_record(task, run(task, shared if task.group else SharedWork())) for task in entry.plan(request)
-    ]
+    records = [as_record(task, run(task, shared if task.group else SharedWork())) for task in entry.plan(request)]
     statistics = entry.summarise(Report(request, records, tmp_path, "note"))
     header = (tmp_path / "figures" / "predictive_snelson.csv").read_text(encoding="utf-8").splitlines()[0]
     assert header == "method,goal,epsilon,x,mean,std,noise_std"
@@ -160,11 +149,7 @@ def test_the_figure_comes_without_rows_of_the_data(tmp_path: Path) -> None:
     assert set(shown["method"]) == {"kl_pac_sgp", "fitc"}
     assert np.isfinite(shown["mean"]).all() and (shown["std"] > 0.0).all()
     names = {statistic.name for statistic in statistics}
-    assert {
-        "kl_over_n[method=kl_pac_sgp,epsilon=small]",
-        "share_kl_order_of_epsilons",
-        "figure_labels",
-    } <= names
+    assert {"kl_over_n[method=kl_pac_sgp,epsilon=small]", "share_kl_order_of_epsilons", "figure_labels"} <= names
     table = (tmp_path / "tables" / "predictive_snelson.md").read_text(encoding="utf-8")
     assert "chosen by a scan" in table
 

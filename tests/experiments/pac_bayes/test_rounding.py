@@ -44,9 +44,7 @@ def made_up_split() -> Split:
 
 def compare(decimals: int, found: Hyperparameters) -> dict[str, float]:
     trained = Trained(found, "done", "", 1, 0.5)
-    return rounding.compare_rounding(
-        made_up_split(), trained, BandLoss(0.6), 0.01, HyperparameterGrid(decimals)
-    )
+    return rounding.compare_rounding(made_up_split(), trained, BandLoss(0.6), 0.01, HyperparameterGrid(decimals))
 
 
 FOUND = Hyperparameters(math.exp(0.3449), (math.exp(-0.4551),), 0.05)
@@ -122,9 +120,7 @@ def test_the_grids_of_a_training_share_it(monkeypatch: pytest.MonkeyPatch) -> No
     assert trainings == {0.4: 1, 0.8: 1}
 
 
-@pytest.mark.parametrize(
-    "word", ["decimals=[-1]", "decimals=[2,2]", "decimals=[7]", "decimals=[]", "epsilons=[0]"]
-)
+@pytest.mark.parametrize("word", ["decimals=[-1]", "decimals=[2,2]", "decimals=[7]", "decimals=[]", "epsilons=[0]"])
 def test_impossible_settings_are_refused(word: str) -> None:
     with pytest.raises(UserError, match=word.split("=")[0]):
         request_of(word)
@@ -146,7 +142,5 @@ def test_tables_figure_and_statistics(tmp_path: Path) -> None:
     own = shown.loc[["bound_change"]]
     assert set(own["interval"]) == {"median and range"}
     assert own["interval_high"].max() == pytest.approx(max(changes))
-    assert (own["interval_low"] > 0.0).all() and (
-        own["interval_low"] <= own["mean"]
-    ).all()  # no bar below a log axis
+    assert (own["interval_low"] > 0.0).all() and (own["interval_low"] <= own["mean"]).all()  # no bar below a log axis
     assert (tmp_path / "tables" / "rounding.md").read_text(encoding="utf-8").count("kl-PAC-GP") == 4

@@ -75,9 +75,7 @@ def test_bands_of_one_region_nest() -> None:
 
 
 def test_the_sup_band_is_the_wider_bootstrap() -> None:
-    single, everywhere = (
-        run(task).arrays["width"] for task in plan("bands=[bootstrap,bootstrap_sup]", "draws=400")
-    )
+    single, everywhere = (run(task).arrays["width"] for task in plan("bands=[bootstrap,bootstrap_sup]", "draws=400"))
     assert np.all(everywhere > single)
 
 

@@ -25,9 +25,7 @@ def plan(*words: str) -> Sequence[Task[Any]]:
     return EXPERIMENTS.get(request.experiment).plan(request)
 
 
-def cell(
-    counts: list[int], excluded: tuple[int, ...] = (1, 2), broken: str = "", **names: str
-) -> coverage.RankCounts:
+def cell(counts: list[int], excluded: tuple[int, ...] = (1, 2), broken: str = "", **names: str) -> coverage.RankCounts:
     named = {"model": "krr", "noise": "laplace", "group": "signs", **names}
     return coverage.RankCounts(**named, broken=broken, counts=np.array(counts), excluded=excluded)
 
@@ -98,21 +96,14 @@ def test_the_tests_agree_with_their_textbook_forms() -> None:
 
 def test_exact_and_broken_cells_give_the_published_statistics() -> None:
     good, bad = [200] * 5, [100, 100, 100, 100, 600]
-    mixed = [
-        cell(good),
-        cell(bad, noise="cauchy"),
-        cell(bad, broken="a"),
-        cell(good, broken="a", model="svr"),
-    ]
+    mixed = [cell(good), cell(bad, noise="cauchy"), cell(bad, broken="a"), cell(good, broken="a", model="svr")]
     found = {s.name: s.value for s in coverage.statistics(mixed, {"a": "A1"}, 0, 4)}
     assert found["violations_inadmissible_q"] == 0
     assert found["share_coverage_as_stated"] == 0.5
     assert found["share_noises_with_exact_coverage"] == 0.5
     assert found["share_departures_when_broken"] == 0.5
     assert max(found["coverage_pooled_p_value"], found["rank_uniformity_p_value"]) < 1e-10
-    second = coverage.statistics(
-        [cell([100, 100, 100, 500, 200])], {}, 0, 4
-    )  # right at q = 1, wrong at q = 2
+    second = coverage.statistics([cell([100, 100, 100, 500, 200])], {}, 0, 4)  # right at q = 1, wrong at q = 2
     assert {s.name: s.value for s in second}["share_coverage_as_stated"] == 0.5
     calm = {s.name: s.value for s in coverage.statistics([cell(good)], {}, 0, 4)}
     assert calm["coverage_pooled_p_value"] == calm["share_coverage_as_stated"] == 1.0

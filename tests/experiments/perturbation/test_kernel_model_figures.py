@@ -25,9 +25,7 @@ def request_of(name: str, *words: str) -> Request[Any]:
 
 def record_of(task: Task[Any]) -> Record:
     outcome = EXPERIMENTS.get(task.experiment).run(task, SharedWork())
-    return Record(
-        "", "", "", task.axes, outcome.status, outcome.reason, outcome.metrics, {}, arrays=outcome.arrays
-    )
+    return Record("", "", "", task.axes, outcome.status, outcome.reason, outcome.metrics, {}, arrays=outcome.arrays)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -33,9 +33,7 @@ def test_the_coverage_study_runs_on_both_sides(monkeypatch: pytest.MonkeyPatch) 
     sides = [np.asarray(work()) for work in perturbation._coverage_study()]
     for ranks in sides:
         assert ranks.shape == (5, 400)
-        np.testing.assert_allclose(
-            np.mean(ranks, axis=1), 10.5, atol=1.5
-        )  # uniform on 1..20, 5 standard errors
+        np.testing.assert_allclose(np.mean(ranks, axis=1), 10.5, atol=1.5)  # uniform on 1..20, 5 standard errors
 
 
 def test_radii_equal_the_programs() -> None:

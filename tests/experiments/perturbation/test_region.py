@@ -72,11 +72,7 @@ def test_impossible_settings_are_refused(words: list[str], fault: str) -> None:
 
 @pytest.mark.parametrize(
     ("wrong", "fault"),
-    [
-        ({"rows": 1}, "row"),
-        ({"bad": "1.0,1.5x,2.0"}, "1.5x"),
-        ({"bad": "1,inf,2"}, "inf"),
-    ],
+    [({"rows": 1}, "row"), ({"bad": "1.0,1.5x,2.0"}, "1.5x"), ({"bad": "1,inf,2"}, "inf")],
     ids=["one row", "no number", "infinity"],
 )
 def test_bad_tables_are_refused(wrong: dict[str, int], fault: str, tmp_path: Path) -> None:
@@ -303,9 +299,7 @@ def test_few_different_inputs_are_called_the_cause_of_few_rows(tmp_path: Path) -
     lines = ["a,out", *(f"{row % 2},{row % 7 + 0.5 * row % 3}" for row in range(120))]
     path = tmp_path / "two.csv"
     path.write_text("\n".join(lines) + "\n")
-    with pytest.raises(
-        UserError, match=r"2 rows \(118 more repeat their inputs and are averaged with them\) leave"
-    ):
+    with pytest.raises(UserError, match=r"2 rows \(118 more repeat their inputs and are averaged with them\) leave"):
         plan("dataset=csv", f"dataset.path={path}", "dataset.target=out", "models=[krr_sparse]")
 
 
@@ -315,10 +309,7 @@ def test_few_different_inputs_are_called_the_cause_of_few_rows(tmp_path: Path) -
 def test_the_offered_command_keeps_what_was_ignored(tmp_path: Path, before: str, offered: str) -> None:
     rng = np.random.default_rng(0)
     a = rng.standard_normal(60)
-    lines = [
-        'id1,u,"x,1",a,b,out',
-        *(f"{i},{i % 3},{i % 5},{v},{2 * v},{v + 0.1 * (i % 4)}" for i, v in enumerate(a)),
-    ]
+    lines = ['id1,u,"x,1",a,b,out', *(f"{i},{i % 3},{i % 5},{v},{2 * v},{v + 0.1 * (i % 4)}" for i, v in enumerate(a))]
     path = tmp_path / "t.csv"
     path.write_text("\n".join(lines) + "\n")
     words = ["dataset=csv", f"dataset.path={path}", "dataset.target=out", "models=[lssvm_linear]"]
@@ -352,9 +343,7 @@ def lines_of(folder: Path, scale: float = 1.0, shift: float = 0.0) -> list[str]:
 
 
 def test_bands_and_widths_are_in_the_targets_unit(tmp_path: Path) -> None:
-    plain, moved = (
-        region.run(plan(*lines_of(tmp_path, *by))[0], SharedWork()) for by in ((1.0, 0.0), (10.0, 7000.0))
-    )
+    plain, moved = (region.run(plan(*lines_of(tmp_path, *by))[0], SharedWork()) for by in ((1.0, 0.0), (10.0, 7000.0)))
     for name in plain.arrays:
         if name.startswith(("estimate", "pointwise", "ellipsoid")):
             assert moved.arrays[name] == pytest.approx(10.0 * plain.arrays[name] + 7000.0, rel=1e-6), name
@@ -386,10 +375,7 @@ def test_the_widest_band_is_told_and_members_are_those_of_low_rank(tmp_path: Pat
     request, _ = read_request([NAME, "scale=smoke", *words])
     (task,) = plan(*words)
     outcome = region.run(task, SharedWork())
-    arrays = {
-        **outcome.arrays,
-        "ranks": np.array([10, 11, 19, 20]),
-    }  # members at .5 up to 10, at .95 up to 19
+    arrays = {**outcome.arrays, "ranks": np.array([10, 11, 19, 20])}  # members at .5 up to 10, at .95 up to 19
     parts: Any = {"arrays": arrays, "timing": {}, "reason": "", "status": outcome.status}
     record = Record(task_key(task), task.experiment, task.label, task.axes, metrics=outcome.metrics, **parts)
     report: Any = Report(request, [record], tmp_path, "note")
@@ -433,13 +419,7 @@ def test_what_is_unbounded_stands_in_the_panel_and_not_in_the_legend(
 
 def test_what_is_unbounded_is_infinite_in_the_table() -> None:
     widths = {"radius_1": None, "pointwise_width_1": 2.5, "ellipsoid_width_1": None}
-    counts = {
-        "unbounded_share_1": 0.5,
-        "members_1": 3,
-        "members_outside_ellipsoid_1": 0,
-        "n": 9,
-        "coefficients": 2,
-    }
+    counts = {"unbounded_share_1": 0.5, "members_1": 3, "members_outside_ellipsoid_1": 0, "n": 9, "coefficients": 2}
     axes: dict[str, str | int | float] = {"model": "lssvm_linear"}
     record = Record("key", "perturbation/region", "", axes, "done", "", {**widths, **counts}, {})
     settings: Any = SimpleNamespace(excluded=[1], m=20)
@@ -461,20 +441,14 @@ def test_without_seconds_bands_are_the_ellipsoids_and_no_ray_is_seen(tmp_path: P
     whole, ended = outcome(words, None), outcome(words, 0.0)
     assert (whole.status, whole.reason) == (DONE, "")
     assert ended.status == BUDGET
-    assert ended.reason.startswith(
-        "0 seconds used up: ellipsoid band for pointwise one at q=8, 0 of 250 rays"
-    )
+    assert ended.reason.startswith("0 seconds used up: ellipsoid band for pointwise one at q=8, 0 of 250 rays")
     for q in (8, 2):
         for end in ("lower", "upper"):
             outer = whole.arrays[f"ellipsoid_{end}_{q}"]
             np.testing.assert_array_equal(ended.arrays[f"pointwise_{end}_{q}"], outer)
             np.testing.assert_array_equal(ended.arrays[f"ellipsoid_{end}_{q}"], outer)
         assert ended.metrics[f"pointwise_width_{q}"] == whole.metrics[f"ellipsoid_width_{q}"]
-        assert [ended.metrics[f"{name}_{q}"] for name in ("rays", "members", "unbounded_share")] == [
-            0,
-            0,
-            None,
-        ]
+        assert [ended.metrics[f"{name}_{q}"] for name in ("rays", "members", "unbounded_share")] == [0, 0, None]
     np.testing.assert_array_equal(ended.arrays["ranks"], whole.arrays["ranks"])
 
 
@@ -484,9 +458,7 @@ def test_rays_end_between_two_looks_at_the_clock(tmp_path: Path, monkeypatch: py
     assert late.metrics == pytest.approx(whole.metrics) and late.status == DONE
 
     def slow(*given: Any) -> Any:
-        monkeypatch.setattr(
-            Budget, "elapsed", property(lambda budget: time.monotonic() - budget.started + 1000.0)
-        )
+        monkeypatch.setattr(Budget, "elapsed", property(lambda budget: time.monotonic() - budget.started + 1000.0))
         return sample(*given)
 
     monkeypatch.setattr(region, "sample_members", slow)
@@ -497,12 +469,7 @@ def test_rays_end_between_two_looks_at_the_clock(tmp_path: Path, monkeypatch: py
 
 
 def test_a_run_that_the_seconds_end_is_summarised(tmp_path: Path) -> None:
-    words = [
-        *write_csv(tmp_path),
-        "models=[lssvm_linear]",
-        "budget.seconds=0.0001",
-        f"results_dir={tmp_path}/r",
-    ]
+    words = [*write_csv(tmp_path), "models=[lssvm_linear]", "budget.seconds=0.0001", f"results_dir={tmp_path}/r"]
     request, options = read_request([NAME, "scale=smoke", *words])
     report = run_experiment(request, options)
     assert report.exit_code == 0

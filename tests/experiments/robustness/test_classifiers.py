@@ -166,8 +166,7 @@ def test_a_table_with_one_or_three_classes_is_the_users_mistake(
         (tmp_path / f"{name}.csv").write_text("\n".join(["x,label", *rows]) + "\n", encoding="utf-8")
         words = ["dataset=csv", f"dataset.path={name}.csv", "dataset.target=label", "features=all"]
         monkeypatch.setattr(
-            "sys.argv",
-            ["gpsuite", "run", "experiment=robustness/distribution_synthetic2d", "scale=smoke", *words],
+            "sys.argv", ["gpsuite", "run", "experiment=robustness/distribution_synthetic2d", "scale=smoke", *words]
         )
         assert main() == 2
         error = capsys.readouterr().err

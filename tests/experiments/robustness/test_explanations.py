@@ -15,12 +15,7 @@ import pytest
 
 from gpsuite.experiments.base import Record
 from gpsuite.experiments.robustness.explain import ENDS, mean_table, strongest_sentences
-from gpsuite.experiments.robustness.global_effects import (
-    cosine,
-    decided_signs,
-    global_claims,
-    measure_colours,
-)
+from gpsuite.experiments.robustness.global_effects import cosine, decided_signs, global_claims, measure_colours
 from gpsuite.experiments.robustness.records import Certified
 from gpsuite.experiments.robustness.regression import (
     RegressionProblem,
@@ -80,9 +75,7 @@ def test_an_input_of_no_sign_is_counted_apart() -> None:
     first = draw_record([1.0, -0.1], [-1.0, 1.0], [1.0, 1.0])
     second = draw_record([1.1, 0.1], [-1.1, 1.1], [1.0, 1.0])
     assert decided_signs([each.arrays["lime"][0] for each in (first, second)], 0.1).tolist() == [1, 0]
-    signs = next(
-        each for each in global_claims([first, second], [2.0], 0.1) if each.name == "share_signs_as_lime"
-    )
+    signs = next(each for each in global_claims([first, second], [2.0], 0.1) if each.name == "share_signs_as_lime")
     assert (signs.value, signs.n) == (0.25, 4)
     assert "0 of 1 signs that the draws show" in signs.note, "the second input has none, the first differs"
 
@@ -92,9 +85,7 @@ def test_global_effects_run(name: str) -> None:
     folder = run(name, "draws=1")
     table = pd.read_csv(folder / "tables" / f"{name}.csv")
     effects = table[table["measure"].str.startswith("Δ")]
-    assert (effects["proved_low"] <= effects["mean"]).all() and (
-        effects["mean"] <= effects["proved_high"]
-    ).all()
+    assert (effects["proved_low"] <= effects["mean"]).all() and (effects["mean"] <= effects["proved_high"]).all()
     assert table.groupby("measure")["normed"].agg(lambda values: values.abs().max()).eq(1.0).all()
     shown = drawn(folder, name)
     assert set(shown["measure"]) == set(table["measure"]) and shown["normed"].abs().max() == 1.0
@@ -102,9 +93,7 @@ def test_global_effects_run(name: str) -> None:
 
 def test_explanations_of_a_csv_are_in_its_own_units() -> None:
     write_table()
-    folder = run(
-        "explain", *CSV, "dataset.target=sick", "dataset.inputs=[age]", "radius=0.5", "evaluations=8"
-    )
+    folder = run("explain", *CSV, "dataset.target=sick", "dataset.inputs=[age]", "radius=0.5", "evaluations=8")
     table = pd.read_csv(folder / "tables" / "explain_points.csv")
     assert set(table["input"]) == {"age"}
     deviation = pd.read_csv("my table.csv")["age"].std()
@@ -119,17 +108,8 @@ def test_explanations_of_a_csv_are_in_its_own_units() -> None:
 def test_the_answer_names_the_strongest_inputs_with_their_signs() -> None:
     ends = {"ranges": np.zeros((4, 2, 4)), "moved": np.zeros((4, 2)), "lime": np.zeros(4)}
     records = []
-    for method, delta in (
-        ("a", [0.1, -0.4, 0.3, 0.0]),
-        ("a", [0.1, -0.2, 0.3, 0.0]),
-        ("b", [9.0, 0.0, 0.0, 0.0]),
-    ):
-        arrays = {
-            "delta": np.array(delta),
-            "delta_low": np.array(delta),
-            "delta_high": np.array(delta),
-            **ends,
-        }
+    for method, delta in (("a", [0.1, -0.4, 0.3, 0.0]), ("a", [0.1, -0.2, 0.3, 0.0]), ("b", [9.0, 0.0, 0.0, 0.0])):
+        arrays = {"delta": np.array(delta), "delta_low": np.array(delta), "delta_high": np.array(delta), **ends}
         records.append(cast(Record, SimpleNamespace(axes={"method": method}, arrays=arrays)))
     titles = {"a": "Laplace", "b": "EP", "c": "failed"}
     said = strongest_sentences(mean_table(records, titles, ["age", "dose", "ray", "x"]), "yes")
@@ -168,12 +148,7 @@ def test_explanations_of_images_are_maps() -> None:
 
 def test_a_regression_of_a_csv_with_amounts_in_own_units(capsys: pytest.CaptureFixture[str]) -> None:
     write_table()
-    words = (
-        "dataset.target=pressure",
-        "dataset.inputs=['age','dose, mg']",
-        "uncertain=[age]",
-        "within=[3.0]",
-    )
+    words = ("dataset.target=pressure", "dataset.inputs=['age','dose, mg']", "uncertain=[age]", "within=[3.0]")
     folder = run("regression", *CSV, *words, "methods=[gpr]", "evaluations=30", "count=3")
     table = pd.read_csv(folder / "tables" / "regression.csv")
     assert set(table["quantity"]) == {"mean", "5 % quantile", "95 % quantile"}
@@ -206,9 +181,7 @@ def test_what_is_not_proved_of_predictions_is_said() -> None:
     ]
 
 
-def test_both_regressions_of_embedded_data_hold_their_own_values(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_both_regressions_of_embedded_data_hold_their_own_values(capsys: pytest.CaptureFixture[str]) -> None:
     folder = run("regression", "count=1")
     capsys.readouterr()
     table = pd.read_csv(folder / "tables" / "regression.csv")
@@ -222,8 +195,7 @@ def test_both_regressions_of_embedded_data_hold_their_own_values(
     # of the sparse one, whose certificate was read last
     [low] = table.loc[(table["method"] == "sparse GP") & (table["quantity"] == "mean"), "lowest certified"]
     assert any(
-        line.startswith(f"minimum\tno mean prediction in the region is below {rounded(low, 10, -1)}")
-        for line in said
+        line.startswith(f"minimum\tno mean prediction in the region is below {rounded(low, 10, -1)}") for line in said
     )
     assert set(pd.read_csv(folder / "tables" / "regression.csv")["method"]) == {"exact GP", "sparse GP"}
     statistics = {each.name: each for each in read_statistics(folder / "tables")}
@@ -250,9 +222,7 @@ def test_no_end_in_own_units_claims_more_than_was_proved(offset: float, scale: f
     exact = [Fraction(scale) * Fraction(float(value)) + Fraction(offset) for value in values]
     for outward in (-1.0, 1.0):
         own = problem.own_units(values, outward)
-        assert all(
-            outward * (Fraction(float(each)) - true) >= 0 for each, true in zip(own, exact, strict=True)
-        )
+        assert all(outward * (Fraction(float(each)) - true) >= 0 for each, true in zip(own, exact, strict=True))
         np.testing.assert_allclose(own, problem.own_units(values), rtol=1e-13, atol=1e-13 * abs(offset))
     assert np.isposinf(problem.own_units(np.array([np.inf]), -1.0)).all()
 
@@ -306,9 +276,7 @@ def test_each_measure_of_a_figure_has_a_colour_of_its_own() -> None:
     assert list(colours) == measures and len(set(colours.values())) == 6
 
 
-def test_where_rounding_limits_a_regression_its_ends_hold_the_point(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_where_rounding_limits_a_regression_its_ends_hold_the_point(capsys: pytest.CaptureFixture[str]) -> None:
     """A target that is nearly linear: the variance is a difference of almost equal numbers."""
     rng = np.random.default_rng(1)
     speed, load = rng.uniform(0, 10, 120).round(3), rng.uniform(0, 5, 120).round(3)
@@ -337,9 +305,7 @@ def test_where_rounding_limits_a_regression_its_ends_hold_the_point(
     ("uncertain", "within", "amounts"),
     [([], [], [0.6, 0.0, 0.9]), (["c"], [], [0.0, 0.0, 0.9]), (["c", "b=x"], [1.5, 0.5], [0.0, 0.5, 1.5])],
 )
-def test_inputs_are_as_far_off_as_is_asked(
-    uncertain: list[str], within: list[float], amounts: list[float]
-) -> None:
+def test_inputs_are_as_far_off_as_is_asked(uncertain: list[str], within: list[float], amounts: list[float]) -> None:
     """Radii are in deviations, `within` in own units; a category's level stays unless it is named."""
     scale = np.array([2.0, 1.0, 3.0])
     problem: Any = SimpleNamespace(
@@ -360,9 +326,7 @@ def test_the_change_that_is_told_is_the_proved_one() -> None:
     assert found["relative_change"] == pytest.approx(0.4)
 
 
-def test_a_certificate_that_time_ended_counts_where_rounding_ended_the_search(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_certificate_that_time_ended_counts_where_rounding_ended_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
     """With more seconds it is computed again; a range that is known up to rounding is none that time ended."""
     late = Certified({"uncertified": "seconds"}, out_of_time=True)
     monkeypatch.setattr("gpsuite.experiments.robustness.regression.certify_ranges", lambda *_: late)
@@ -378,8 +342,6 @@ def test_a_certificate_that_time_ended_counts_where_rounding_ended_the_search(
         "radius=1e-6",
         "budget.seconds=600",
     )
-    gpsuite(
-        "run", "experiment=robustness/regression", "parallel=serial", *words, "test_rows=10", "run_name=late"
-    )
+    gpsuite("run", "experiment=robustness/regression", "parallel=serial", *words, "test_rows=10", "run_name=late")
     [record] = pd.read_csv("results/robustness/regression/quick~late/records.csv").to_dict("records")
     assert (record["status"], record["reason"]) == ("budget", "600 seconds used up, in the certificate")

@@ -24,14 +24,7 @@ from gpsuite.experiments.wasserstein.image_tasks import (
     read_images,
     with_noise,
 )
-from gpsuite.experiments.wasserstein.images import (
-    COMPARED,
-    claims,
-    differences,
-    scored_frame,
-    shift_rows,
-    split_ratio,
-)
+from gpsuite.experiments.wasserstein.images import COMPARED, claims, differences, scored_frame, shift_rows, split_ratio
 from gpsuite.experiments.wasserstein.regression import BEFORE, SHOWN, fold_rows, summarise
 from gpsuite.methods.wasserstein.fitting import GP_CLASSIFIER_NAMES, NETWORK_CLASSIFIER_NAMES, REGRESSOR_NAMES
 from gpsuite.reporting.tables import summarise_groups
@@ -63,9 +56,7 @@ def test_every_method_of_a_repetition_sees_the_same_rows() -> None:
 def test_other_datasets_enter_the_key_by_their_content_alone() -> None:
     task = next(t for t in tasks_of("experiment=wasserstein/fashion_mnist") if t.axes["method"] == "map")
     assert [o.name for o in task.params.outside] == ["mnist", "kmnist"]
-    moved = replace(
-        task.params.outside[0], prepared=replace(task.params.outside[0].prepared, paths={"a": "b"})
-    )
+    moved = replace(task.params.outside[0], prepared=replace(task.params.outside[0].prepared, paths={"a": "b"}))
     elsewhere = replace(task, params=replace(task.params, outside=(moved, task.params.outside[1])))
     assert task_key(elsewhere) == task_key(task)
     other = replace(task.params.outside[0], content="another")
@@ -114,9 +105,7 @@ def test_folds_are_a_partition() -> None:
 
 
 def test_a_classifier_is_trained_scored_and_shown_other_images() -> None:
-    tasks = tasks_of(
-        "experiment=wasserstein/digits", "methods=[map]", "noise_methods=[]", "label_noise=[0.0]"
-    )
+    tasks = tasks_of("experiment=wasserstein/digits", "methods=[map]", "noise_methods=[]", "label_noise=[0.0]")
     outcome = EXPERIMENTS.get("wasserstein/digits").run(tasks[0], SharedWork())
     assert outcome.status == "done"
     assert 0.1 < outcome.metrics["accuracy"] <= 1.0
@@ -151,9 +140,7 @@ def made_up() -> pd.DataFrame:
     for method in ("gwi", "gwi_softmax", "ensemble", "map"):
         for noise in (0.0, 0.2):
             for repetition in range(5):
-                accuracy = (
-                    0.95 - (0.1 if method == "gwi_softmax" else 0.02) * (noise > 0) - 0.05 * (method == "map")
-                )
+                accuracy = 0.95 - (0.1 if method == "gwi_softmax" else 0.02) * (noise > 0) - 0.05 * (method == "map")
                 lines.append(
                     {
                         "method": method,
@@ -207,8 +194,7 @@ def test_random_splits_of_the_same_rows_are_not_independent() -> None:
     plain, corrected = (claimed(frame, ratio)["share_robust_max_loses_less"] for ratio in (0.0, 0.3 / 0.7))
     assert (plain.value, corrected.value) == (1.0, 0.0)
     table = [
-        differences(frame[frame["label_noise"] == 0.2], {"gwi": "", "gwi_softmax": ""}, r)
-        for r in (0.0, 0.3 / 0.7)
+        differences(frame[frame["label_noise"] == 0.2], {"gwi": "", "gwi_softmax": ""}, r) for r in (0.0, 0.3 / 0.7)
     ]
     width, wider = (float((t["high"] - t["low"])[t["metric"] == "accuracy"].iloc[0]) for t in table)
     assert wider / width == pytest.approx(np.sqrt(1.0 + 5 * 0.3 / 0.7))
@@ -230,9 +216,7 @@ def test_what_the_correction_is_by(spec: dict[str, int], rows: int, train_rows: 
     assert split_ratio(report) == pytest.approx(ratio)
 
 
-@pytest.mark.parametrize(
-    ("knowledge", "entropy", "useful"), [(0.8, 0.8, 1.0), (0.8, 0.9, 0.0), (0.27, 0.2, 0.0)]
-)
+@pytest.mark.parametrize(("knowledge", "entropy", "useful"), [(0.8, 0.8, 1.0), (0.8, 0.9, 0.0), (0.27, 0.2, 0.0)])
 def test_mutual_information_is_useful_where_it_tells_and_is_not_worse(
     knowledge: float, entropy: float, useful: float
 ) -> None:
@@ -258,9 +242,7 @@ def test_a_mean_over_an_infinite_loss_is_left_out_and_its_repetition_counts() ->
         )
         for r, loss in enumerate(losses)
     ]
-    records.append(
-        SimpleNamespace(axes={"method": "temperature", "repetition": 3}, metrics={})
-    )  # nothing known
+    records.append(SimpleNamespace(axes={"method": "temperature", "repetition": 3}, metrics={}))  # nothing known
     frame = scored_frame(records)
     assert frame["nll shift 0.4"].tolist()[:3] == [0.2, np.inf, 0.3] and np.isnan(frame["nll"][3])
     means = summarise_groups(shift_rows(frame), ["method", "shift"], COMPARED).set_index("metric")

@@ -27,9 +27,7 @@ def table(folder: Path, labels: list[str], pixels: int = 4, cell: str = "") -> s
     lines = [",".join([*(f"p{number}" for number in range(pixels)), "kind"])]
     for label in labels:
         lines += [
-            ",".join(
-                [*map(str, rng.uniform(size=pixels - 1)), (row == 0 and cell) or str(rng.uniform()), label]
-            )
+            ",".join([*map(str, rng.uniform(size=pixels - 1)), (row == 0 and cell) or str(rng.uniform()), label])
             for row in range(10)
         ]
     path = folder / "images.csv"
@@ -78,9 +76,7 @@ def test_images_are_square_and_of_one_size(tmp_path: Path) -> None:
 
 def test_more_inducing_inputs_than_rows_are_refused(tmp_path: Path) -> None:
     text = refused(table(tmp_path, ["a", "b"]), "inducing=5.0")
-    assert text.startswith(
-        "inducing=5.0: M = inducing * sqrt(N) exceeds the N = 13 training rows; at most 3.6"
-    )
+    assert text.startswith("inducing=5.0: M = inducing * sqrt(N) exceeds the N = 13 training rows; at most 3.6")
     request, _ = read_request(["experiment=wasserstein/regression", "inducing=20.0", "scale=smoke"])
     with pytest.raises(UserError, match="inducing=20"):
         plan_tasks(request, ())
@@ -182,9 +178,7 @@ def test_no_copy_of_a_test_image_is_learnt() -> None:
         ([f"{row % 3},{row % 2},{row % 3}" for row in range(60)], "all others are copies of the"),
     ],
 )
-def test_what_cannot_be_learned_is_infeasible_not_failed(
-    tmp_path: Path, rows: list[str], reason: str
-) -> None:
+def test_what_cannot_be_learned_is_infeasible_not_failed(tmp_path: Path, rows: list[str], reason: str) -> None:
     table = tmp_path / "exact.csv"
     table.write_text("\n".join(["a,b,y", *rows]) + "\n")
     words = ["experiment=wasserstein/regression", "scale=smoke", "dataset=csv", f"dataset.path={table}"]

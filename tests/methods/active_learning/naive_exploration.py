@@ -80,12 +80,7 @@ class NaiveModel:
 
 
 def naive_loop(
-    problem: ExplorationProblem,
-    pipeline: Pipeline,
-    truth: Truth,
-    seed: int,
-    iterations: int,
-    how: InferenceSettings,
+    problem: ExplorationProblem, pipeline: Pipeline, truth: Truth, seed: int, iterations: int, how: InferenceSettings
 ) -> Iterator[dict[str, Any]]:
     rng, P, pool = np.random.default_rng(seed), problem.n_outputs, problem.pool.X
     main = NaiveModel(pipeline.output_model(P, problem.n_inputs), problem.outputs, how)
@@ -129,8 +124,7 @@ def naive_loop(
         X = np.repeat(pool[[row]], len(measured), axis=0)
         main.add(X, measured, truth.Y[row, measured], rng)
         if safety is not None and (row, truth.z[row]) not in {
-            (int(np.argmin(np.abs(pool[:, 0] - x))), z)
-            for x, z in zip(safety.data.X[:, 0], safety.data.y, strict=True)
+            (int(np.argmin(np.abs(pool[:, 0] - x))), z) for x, z in zip(safety.data.X[:, 0], safety.data.y, strict=True)
         }:
             safety.add(pool[[row]], np.array([0]), truth.z[[row]], rng)
 

@@ -175,9 +175,7 @@ def _cosines(rng: np.random.Generator, D: int) -> Function:
 
 def _bumps(rng: np.random.Generator, D: int) -> Function:
     centres, widths = rng.uniform(-EDGE, EDGE, (4, D)), rng.uniform(0.5, 1.0, 4)
-    return lambda x: sum(
-        np.exp(-0.5 * (_radius(x, c) / w) ** 2) for c, w in zip(centres, widths, strict=True)
-    )
+    return lambda x: sum(np.exp(-0.5 * (_radius(x, c) / w) ** 2) for c, w in zip(centres, widths, strict=True))
 
 
 def _draw(lengthscale: float, smoothness: float) -> Callable[[np.random.Generator, int], Function]:

@@ -15,11 +15,7 @@ from gpsuite.methods.active_learning.plan import predictions
 from gpsuite.methods.active_learning.plan.ask_tell import MeasurementPlanner
 from gpsuite.methods.active_learning.plan.predictions import Belief, Chooser, OutputPredictions
 from gpsuite.methods.active_learning.plan.safety import SafetyGuard, SafetyModel, SafetyPrediction, Units
-from gpsuite.methods.active_learning.problem import (
-    SafetyLimit,
-    mixture_probability,
-    moment_matched_probability,
-)
+from gpsuite.methods.active_learning.problem import SafetyLimit, mixture_probability, moment_matched_probability
 from gpsuite.methods.conformal import LeaveOneOut, jackknife_plus, split_radius
 from gpsuite.models.config import Hyperparameters
 from gpsuite.models.multi_output.coregionalization import LinearCoregionalization, Parameters
@@ -57,12 +53,7 @@ def queries() -> list[object]:
         *(
             part
             for each in (single, whole, slow)
-            for part in (
-                each.mean_maximal,
-                each.mean_average,
-                each.bound(constant),
-                each.violations(constant),
-            )
+            for part in (each.mean_maximal, each.mean_average, each.bound(constant), each.violations(constant))
         ),
         convergence.mutual_information(K[:4, :4], np.array([0.1, 0.2, 0.3, 0.1])),
         convergence.information_gain(K[:6, :6], 0.2, 4),
@@ -92,10 +83,7 @@ def safety() -> list[object]:
     rng = np.random.default_rng(2)
     S, D = 4, 2
     parameters = Parameters(
-        rng.uniform(0.1, 4.0, (S, 1)),
-        rng.uniform(0.2, 9.0, (S, 1)),
-        rng.uniform(1e-3, 0.1, (S, 1)),
-        np.ones((S, 1, 1)),
+        rng.uniform(0.1, 4.0, (S, 1)), rng.uniform(0.2, 9.0, (S, 1)), rng.uniform(1e-3, 0.1, (S, 1)), np.ones((S, 1, 1))
     )
     X, y = rng.normal(size=(9, D)) * [1.0, 0.2], rng.normal(-1.0, 0.3, 9)
     known, weights = Observations(X, np.zeros(9, int), y), np.array([0.4, 0.3, 0.2, 0.1])
@@ -109,33 +97,21 @@ def safety() -> list[object]:
             found += [prediction.moments(points)]
         posterior = HyperPosterior(model.unconstrain(parameters), weights, {})
         judged = SafetyModel(model, posterior, known, LIMIT)
-        found += [
-            judged.judge(points, 0.05, each, lambda: False) for each in (guard, None, SafetyGuard(step=3.0))
-        ]
+        found += [judged.judge(points, 0.05, each, lambda: False) for each in (guard, None, SafetyGuard(step=3.0))]
         found += judged.warnings(points, guard, ("a", "b"))
     flat = Observations(X, np.zeros(9, int), -1.0 + 1e-3 * y)
-    found += [
-        guard.hardly_varied(*prediction.moments(flat.X), LIMIT),
-        guard.ranges(X),
-        guard.outside(X, points),
-    ]
+    found += [guard.hardly_varied(*prediction.moments(flat.X), LIMIT), guard.ranges(X), guard.outside(X, points)]
     mean, variance = rng.standard_normal((4, 6)), rng.uniform(0.1, 1.0, (4, 6))
     for limit in (LIMIT, SafetyLimit(-0.2, "above")):
         found += [limit.probability(mean[0], variance[0]), limit.holds(mean[0])]
-        found += [
-            rule(limit, mean, variance, weights) for rule in (mixture_probability, moment_matched_probability)
-        ]
+        found += [rule(limit, mean, variance, weights) for rule in (mixture_probability, moment_matched_probability)]
     return found
 
 
 def judged() -> list[object]:
     rng = np.random.default_rng(4)
     S, n, P = 3, 5, 2
-    mean, variance, Y = (
-        rng.standard_normal((S, n, P)),
-        rng.uniform(0.1, 1.0, (S, n, P)),
-        rng.standard_normal((n, P)),
-    )
+    mean, variance, Y = (rng.standard_normal((S, n, P)), rng.uniform(0.1, 1.0, (S, n, P)), rng.standard_normal((n, P)))
     A = rng.standard_normal((n, P, P))
     score = np.array([[0.3, 0.7], [0.7, 0.1], [0.2, 0.9]])
     allowed = np.array([[True, True], [True, True], [True, False]])
@@ -200,9 +176,7 @@ def planned(pipeline: str) -> list[object]:
     planner.tell(candidates[:1], Y[:1], z[:1])
     again = planner.ask(candidates, 2, "safest")
     units = [
-        Units.of(candidates, X[:n], Y[:n], z[:n], limit)
-        for n in (8, 3)
-        for limit in (LIMIT, SafetyLimit(0.1, "above"))
+        Units.of(candidates, X[:n], Y[:n], z[:n], limit) for n in (8, 3) for limit in (LIMIT, SafetyLimit(0.1, "above"))
     ]
     near = [one.near(other) for one in units for other in units]
     return [plan, again, planner.n_values, units, near, units[1].inputs(X), units[1].limit(LIMIT)]

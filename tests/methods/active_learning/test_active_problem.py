@@ -73,11 +73,7 @@ def test_inputs_of_pool_and_monitors_stand_once() -> None:
     monitors = {"old": Monitor(x[[3, 1]]), "new": Monitor(new), "both": Monitor(np.vstack([new[1:], x[:1]]))}
     inputs, rows = replace(PROBLEM, monitors=monitors).joined_inputs()
     np.testing.assert_array_equal(inputs, np.vstack([x, new]))
-    assert {name: list(found) for name, found in rows.items()} == {
-        "old": [3, 1],
-        "new": [15, 16],
-        "both": [16, 0],
-    }
+    assert {name: list(found) for name, found in rows.items()} == {"old": [3, 1], "new": [15, 16], "both": [16, 0]}
 
 
 def test_observed_pairs_leave_the_pool() -> None:

@@ -21,9 +21,7 @@ def process(
     rng = np.random.default_rng(seed)
     X = rng.uniform(-1.0, 1.0, (n, D))
     variances = rng.gamma(2.5, 1.0, L)
-    latent = [
-        KERNELS[kernel](X, X, v, length) for v, length in zip(variances, rng.gamma(1.5, 1.0, L), strict=True)
-    ]
+    latent = [KERNELS[kernel](X, X, v, length) for v, length in zip(variances, rng.gamma(1.5, 1.0, L), strict=True)]
     W = rng.normal(0.0, 2.0, (P, L))
     covariance = lmc_covariance(np.stack(latent), W).reshape(n * P, n * P)
     return covariance, rng.gamma(1.5, 1.0 / 3.0, P) + 1e-3, c.variance_bound(W, variances)
@@ -55,9 +53,7 @@ def test_lemma_1_holds_for_single_and_for_all_outputs(seed: int, kernel: str, P:
 
 
 @drawn
-def test_information_by_log_determinant_and_by_the_chain_rule(
-    seed: int, kernel: str, P: int, L: int, D: int
-) -> None:
+def test_information_by_log_determinant_and_by_the_chain_rule(seed: int, kernel: str, P: int, L: int, D: int) -> None:
     covariance, noise, _ = process(seed, kernel, P=P, L=L, D=D)
     for run, each in (
         (c.query_single_outputs(covariance, noise, 20), 1),
@@ -165,9 +161,7 @@ def test_the_greedy_gain_is_within_its_share_of_the_best_subset() -> None:
 
 
 @drawn
-def test_information_is_below_the_outputs_summed_gains(
-    seed: int, kernel: str, P: int, L: int, D: int
-) -> None:
+def test_information_is_below_the_outputs_summed_gains(seed: int, kernel: str, P: int, L: int, D: int) -> None:
     """Fischer's inequality: information of all outputs at most the sum of each one's."""
     covariance, noise, _ = process(seed, kernel, P=P, L=L, D=D)
     for run in (c.query_single_outputs(covariance, noise, 15), c.query_all_outputs(covariance, noise, 6)):

@@ -15,13 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpsuite.arrays import FloatArray
-from gpsuite.data.generators.sin_sigmoid import (
-    THRESHOLD,
-    exploration_grid,
-    initial_inputs,
-    sin_sigmoid,
-    true_safety,
-)
+from gpsuite.data.generators.sin_sigmoid import THRESHOLD, exploration_grid, initial_inputs, sin_sigmoid, true_safety
 from gpsuite.methods.active_learning.acquisition import PIPELINES, Pipeline, entropy
 from gpsuite.methods.active_learning.exploration import Planner, Step, explore
 from gpsuite.methods.active_learning.inference import InferenceSettings
@@ -137,10 +131,7 @@ def test_a_row_of_one_output_leaves_when_used() -> None:
 
 def test_an_input_that_stands_twice_is_measured_once() -> None:
     problem, truth = tiny(1, n=3)
-    X, twice = (
-        np.repeat(problem.pool.X, 2, axis=0),
-        Truth(np.repeat(truth.Y, 2, axis=0), np.repeat(truth.z, 2)),
-    )
+    X, twice = (np.repeat(problem.pool.X, 2, axis=0), Truth(np.repeat(truth.Y, 2, axis=0), np.repeat(truth.z, 2)))
     doubled = replace(problem, pool=Pool(X, np.ones((6, 1), dtype=bool)))
     explorer, steps = run(doubled, twice, PIPELINES["AL_MOGP_nosafe"], iterations=6)
     assert len(steps) == len({float(step.x[0]) for step in steps}) == 3
@@ -252,13 +243,9 @@ def toy_run(seed: int) -> tuple[list[Step], dict[int, float]]:
         SafetyLimit(THRESHOLD, "above"),
         monitors={"safe": Monitor(grid[safe])},
     )
-    _, steps = run(
-        problem, Truth(pool.Y, pool.z), seed=1000 + seed, iterations=31, settings=InferenceSettings()
-    )
+    _, steps = run(problem, Truth(pool.Y, pool.z), seed=1000 + seed, iterations=31, settings=InferenceSettings())
     F = pool.F[safe]
-    errors = {
-        s.n_sum: float(np.sqrt(((s.monitors["safe"].mean - F) ** 2).mean(axis=0)).mean()) for s in steps
-    }
+    errors = {s.n_sum: float(np.sqrt(((s.monitors["safe"].mean - F) ** 2).mean(axis=0)).mean()) for s in steps}
     return steps, errors
 
 
@@ -331,9 +318,7 @@ def test_memory_is_flat() -> None:
 QUICK = {
     "smc": SMALL,
     "hmc": replace(
-        SMALL,
-        kind="hmc",
-        hmc=HMCSettings(burn_in=25, adaptation=20, step=0.1, samples=5, thinning=1, leapfrog=3),
+        SMALL, kind="hmc", hmc=HMCSettings(burn_in=25, adaptation=20, step=0.1, samples=5, thinning=1, leapfrog=3)
     ),
     "map": replace(SMALL, kind="map", optimum=OptimumSettings(starts=1, evaluations=30)),
     "ml": replace(SMALL, kind="ml", optimum=OptimumSettings(starts=1, evaluations=10)),
@@ -381,9 +366,7 @@ def check_against_naive_loop(pipeline: Pipeline, how: InferenceSettings) -> None
         pytest.param(AL, replace(SMALL, pool_members=5), id="members"),
     ],
 )
-def test_a_saved_exploration_continues_bit_by_bit(
-    pipeline: Pipeline, how: InferenceSettings, tmp_path: Path
-) -> None:
+def test_a_saved_exploration_continues_bit_by_bit(pipeline: Pipeline, how: InferenceSettings, tmp_path: Path) -> None:
     problem, truth = tiny()
     _, whole = run(problem, truth, pipeline, settings=how)
     for after in (0, 4):

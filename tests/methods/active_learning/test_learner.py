@@ -95,9 +95,7 @@ def test_one_member_is_enough_to_predict() -> None:
     np.testing.assert_array_equal(found.weights, [1.0])
 
 
-@pytest.mark.parametrize(
-    ("wrong", "message"), [({"kind": "vi"}, "kind=vi"), ({"pool_members": 0}, "pool_members=0")]
-)
+@pytest.mark.parametrize(("wrong", "message"), [({"kind": "vi"}, "kind=vi"), ({"pool_members": 0}, "pool_members=0")])
 def test_wrong_settings_are_refused(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         InferenceSettings(**wrong)

@@ -38,11 +38,7 @@ def test_the_sides_share_the_whole_probability(mean: float, variance: float, val
 @given(st.integers(0, 1000))
 def test_a_change_of_sign_exchanges_the_sides(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    mean, variance, weights = (
-        rng.normal(size=(3, 5)),
-        rng.uniform(0.1, 2.0, (3, 5)),
-        rng.dirichlet(np.ones(3)),
-    )
+    mean, variance, weights = (rng.normal(size=(3, 5)), rng.uniform(0.1, 2.0, (3, 5)), rng.dirichlet(np.ones(3)))
     for probability in (moment_matched_probability, mixture_probability):
         above = probability(SafetyLimit(0.4, "above"), mean, variance, weights)
         below = probability(SafetyLimit(-0.4, "below"), -mean, variance, weights)
@@ -60,9 +56,7 @@ def test_the_mixture_is_what_draws_show_and_moment_matching_is_not() -> None:
     )
     matched = moment_matched_probability(limit, mean, variance, weights)[0]
     assert matched == pytest.approx(norm.sf(1.0, h.mean(), h.std()), abs=0.005)
-    assert (
-        matched > 0.95 > mixture_probability(limit, mean, variance, weights)[0]
-    )  # the rule's known weakness
+    assert matched > 0.95 > mixture_probability(limit, mean, variance, weights)[0]  # the rule's known weakness
 
 
 def test_equal_components_have_one_probability() -> None:
@@ -70,9 +64,7 @@ def test_equal_components_have_one_probability() -> None:
     weights, limit = np.full(4, 0.25), SafetyLimit(0.0, "above")
     expected = limit.probability(mean[0], variance[0])
     np.testing.assert_allclose(mixture_probability(limit, mean, variance, weights), expected, rtol=1e-14)
-    np.testing.assert_allclose(
-        moment_matched_probability(limit, mean, variance, weights), expected, rtol=1e-14
-    )
+    np.testing.assert_allclose(moment_matched_probability(limit, mean, variance, weights), expected, rtol=1e-14)
 
 
 def test_nan_and_no_variance_at_the_limit_are_never_safe() -> None:
@@ -116,8 +108,7 @@ def _predictions(samples: list[dict[str, Any]], data: Observations, X: FloatArra
     n_outputs, n_latent = (len(np.atleast_1d(samples[0][name])) for name in ("noise", "variance"))
     model = LinearCoregionalization(n_outputs, n_latent, mixing="free" if "W" in samples[0] else "identity")
     named = [
-        np.array([s[name] for s in samples]).reshape(len(samples), -1)
-        for name in ("variance", "lengthscale", "noise")
+        np.array([s[name] for s in samples]).reshape(len(samples), -1) for name in ("variance", "lengthscale", "noise")
     ]
     W = np.array([s.get("W", np.eye(n_outputs)) for s in samples])
     u, last = model.unconstrain(Parameters(*named, W)), max(1, len(data) - 3)  # type: ignore[call-arg]

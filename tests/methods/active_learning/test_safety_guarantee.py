@@ -95,9 +95,7 @@ class Run:
     by_mixture: FloatArray
 
 
-def drawn(
-    model: LinearCoregionalization, X: FloatArray, rng: np.random.Generator
-) -> tuple[FloatArray, FloatArray]:
+def drawn(model: LinearCoregionalization, X: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
     """Return functions and their measurements at X, [n, P] each, from the model's prior with Matérn 5/2 kernels."""
     parameters = model.constrain(model.draw_prior(rng, 1))
     distance = np.abs(X - X.T)
@@ -149,9 +147,7 @@ def simulated(kind: Kind, number: int, rule_delta: float, truth: HyperPriors) ->
     return Run(~LIMIT.holds(h[rows]), np.array(probabilities))
 
 
-def simulations(
-    kind: Kind, count: int, rule_delta: float = DELTA, lengthscale: float = 1.0
-) -> tuple[Run, ...]:
+def simulations(kind: Kind, count: int, rule_delta: float = DELTA, lengthscale: float = 1.0) -> tuple[Run, ...]:
     """Return runs on functions whose lengthscales are drawn from `lengthscale` times their prior."""
     truth = HyperPriors().scaled(lengthscale=lengthscale)
     return tuple(simulated(kind, number, rule_delta, truth) for number in range(count))

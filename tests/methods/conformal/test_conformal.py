@@ -48,9 +48,7 @@ def test_leaving_a_row_out_in_closed_form_is_fitting_without_it() -> None:
     for place, row in enumerate(rows):
         kept = np.delete(np.arange(25), row)
         assert models.predictions(new)[place] == pytest.approx(predict(kept, new), rel=1e-9)
-        assert models.errors[place] == pytest.approx(
-            abs(y[row] - predict(kept, X[row : row + 1])[0]), rel=1e-9
-        )
+        assert models.errors[place] == pytest.approx(abs(y[row] - predict(kept, X[row : row + 1])[0]), rel=1e-9)
     assert models.mean(new) == pytest.approx(predict(np.arange(25), new), rel=1e-9)
 
 

@@ -46,14 +46,7 @@ def params(loss: str = "band01", scaling: str = "train", unit: str = "epsilon") 
     goal = Goal(loss, epsilon=0.5) if unit == "epsilon" else Goal(loss, accuracy=8.0)
     method = FullGPOptions(builder="full_gp", title="full GP", reference="")
     return FitTask(
-        method=method,
-        ard=True,
-        delta=0.05,
-        max_evaluations=1,
-        split_seed=3,
-        loss=goal,
-        test_share=0.2,
-        scaling=scaling,
+        method=method, ard=True, delta=0.05, max_evaluations=1, split_seed=3, loss=goal, test_share=0.2, scaling=scaling
     )
 
 
@@ -79,9 +72,7 @@ def certified(
     loss = loss_of(settings.loss.name, settings.loss.width(float(target.scale[0])))
     copies = Copies.of_split(train, test, dataset.groups)
     found = evaluate(posterior, X[test], y[test], loss, settings.delta, copies=copies)
-    prepared = PreparedDataset(
-        "small", "regression", len(X), dataset.content_hash, False, {"target": "price"}, {}
-    )
+    prepared = PreparedDataset("small", "regression", len(X), dataset.content_hash, False, {"target": "price"}, {})
     return posterior, found, stored_certificate(prepared, settings, posterior, found)
 
 
@@ -90,7 +81,5 @@ def written(arrays: dict[str, Any], folder: Path) -> Path:
     import json
 
     path = folder / "fit.npz"
-    write_packed(
-        json.loads(str(arrays[DESCRIPTION])), {k: v for k, v in arrays.items() if k != DESCRIPTION}, path
-    )
+    write_packed(json.loads(str(arrays[DESCRIPTION])), {k: v for k, v in arrays.items() if k != DESCRIPTION}, path)
     return path

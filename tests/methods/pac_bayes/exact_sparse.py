@@ -19,9 +19,7 @@ _exp = np.frompyfunc(lambda value: value.exp(), 1, 1)
 
 def decimals(values: Any) -> Decimals:
     """Return float64 numbers as they are, exactly."""
-    return np.asarray(
-        np.frompyfunc(lambda value: Decimal(float(value)), 1, 1)(np.asarray(values, dtype=float))
-    )
+    return np.asarray(np.frompyfunc(lambda value: Decimal(float(value)), 1, 1)(np.asarray(values, dtype=float)))
 
 
 def normal_cdf(x: Decimal) -> Decimal:
@@ -69,10 +67,7 @@ class Exact:
     def of(cls, h: Hyperparameters, X: Any, y: Any, Z: Any, jitter: float) -> Exact:
         """Return the whitened cross-covariances at these float64 numbers, taken as exact."""
         with localcontext(DIGITS):
-            variance, lengthscales = (
-                Decimal(h.variance),
-                decimals(np.broadcast_to(h.lengthscales, X.shape[1])),
-            )
+            variance, lengthscales = (Decimal(h.variance), decimals(np.broadcast_to(h.lengthscales, X.shape[1])))
             inputs, inducing = decimals(X) / lengthscales, decimals(Z) / lengthscales
 
             def kernel(left: Decimals, right: Decimals) -> Decimals:

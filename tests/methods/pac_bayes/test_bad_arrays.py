@@ -109,9 +109,7 @@ def test_odd_data_give_finite_numbers(learn: Callable[[FloatArray, FloatArray], 
 @pytest.mark.parametrize(
     "posterior", [FullGPPosterior.fit(ON_GRID, X, Y), SparseGPPosterior.fit(ON_GRID, X, Y, Z, 1.0)]
 )
-@pytest.mark.parametrize(
-    "inputs", [X[:, :1], X[:, 0], np.hstack([X, X])], ids=["too few", "vector", "too many"]
-)
+@pytest.mark.parametrize("inputs", [X[:, :1], X[:, 0], np.hstack([X, X])], ids=["too few", "vector", "too many"])
 def test_test_inputs_must_be_like_the_training_inputs(posterior: Posterior, inputs: FloatArray) -> None:
     """One column would broadcast over two lengthscales and give numbers."""
     with pytest.raises(ValueError, match=r"expected (new inputs|X) \["):

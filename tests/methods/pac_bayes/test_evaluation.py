@@ -44,9 +44,7 @@ def test_metrics_follow_their_definitions(small_data: Data) -> None:
 
 def test_hyperparameters_off_the_grid_are_not_certified(small_data: Data) -> None:
     with pytest.raises(ValueError, match="rounded to the grid"):
-        evaluate(
-            FullGPPosterior.fit(Hyperparameters(1.234, (1.0,), 0.1), *small_data), *small_data, LOSS, 0.01
-        )
+        evaluate(FullGPPosterior.fit(Hyperparameters(1.234, (1.0,), 0.1), *small_data), *small_data, LOSS, 0.01)
 
 
 @pytest.mark.parametrize("decimals", [0, 1, 3])
@@ -80,15 +78,9 @@ def one_speed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("n", "n_test", "losses", "evaluation", "certificate"),
-    [
-        (100, 0, 1, 6e-4, 4e-4),
-        (100, 2000, 3, 6e-4, 6.4e-3),
-        (10_000, 0, 1, 203.0, 103.0),
-    ],
+    [(100, 0, 1, 6e-4, 4e-4), (100, 2000, 3, 6e-4, 6.4e-3), (10_000, 0, 1, 203.0, 103.0)],
 )
-def test_seconds_of_a_full_gp(
-    n: int, n_test: int, losses: int, evaluation: float, certificate: float
-) -> None:
+def test_seconds_of_a_full_gp(n: int, n_test: int, losses: int, evaluation: float, certificate: float) -> None:
     found = full_gp_cost(n, n_test, losses)
     assert (found.evaluation, found.certificate) == pytest.approx((evaluation, certificate), rel=FITTED)
 
@@ -100,12 +92,7 @@ def test_one_loss_is_the_default() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "small", "many_rows"),
-    [
-        ("bound", 0.021396, 139.0),
-        ("free_form", 0.016596, 83.0),
-        ("fitc", 0.017796, 97.0),
-        ("vfe", 0.015996, 76.0),
-    ],
+    [("bound", 0.021396, 139.0), ("free_form", 0.016596, 83.0), ("fitc", 0.017796, 97.0), ("vfe", 0.015996, 76.0)],
 )
 def test_seconds_of_a_sparse_gp(kind: str, small: float, many_rows: float) -> None:
     assert sparse_gp_cost(300, 5000, 200, 2, kind).evaluation == pytest.approx(small, rel=FITTED)

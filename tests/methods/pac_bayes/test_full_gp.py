@@ -62,9 +62,7 @@ def test_gibbs_risk_equals_a_simulation(small_data: Data) -> None:
     X, y = small_data
     posterior = FullGPPosterior.fit(Hyperparameters(1.0, (1.5,), 0.2), X, y)
     loss = BandLoss(0.4)
-    draws = posterior.train_mean + np.sqrt(posterior.train_variance) * np.random.default_rng(0).normal(
-        size=(4000, 150)
-    )
+    draws = posterior.train_mean + np.sqrt(posterior.train_variance) * np.random.default_rng(0).normal(size=(4000, 150))
     losses = loss.pointwise(y, draws)
     error = losses.std() / np.sqrt(losses.size)
     assert abs(losses.mean() - posterior.gibbs_risk(loss)) < 5.0 * error
@@ -106,9 +104,7 @@ def test_log_determinant_agrees_with_the_marginal_likelihood(small_data: Data) -
 @pytest.mark.parametrize("ard", [True, False])
 @pytest.mark.parametrize("objective", ["kl", "sqrt"])
 @pytest.mark.parametrize("loss", [LOSSES.get(name)(0.5) for name in LOSSES], ids=list(LOSSES))
-def test_gradient_agrees_with_fourth_order_differences(
-    small_data: Data, loss: Loss, objective: str, ard: bool
-) -> None:
+def test_gradient_agrees_with_fourth_order_differences(small_data: Data, loss: Loss, objective: str, ard: bool) -> None:
     bound = FullGPObjective(RiskProblem(*small_data, loss, 0.01, objective, ard))
     theta = np.array([0.3, *([0.2, 0.7, 1.1] if ard else [0.5]), -1.2])
     _, gradient, _ = bound.value_and_gradient(theta)
@@ -157,9 +153,7 @@ def test_where_no_rows_are_near_a_lengthscale_has_no_slope() -> None:
 def test_a_singular_matrix_is_an_error() -> None:
     X, y = np.zeros((5, 1)), np.arange(5.0)
     with pytest.raises(NotPositiveDefiniteError, match="not positive definite"):
-        FullGPObjective(RiskProblem(X, y, BandLoss(0.5), 0.01)).value_and_gradient(
-            np.array([0.0, 0.0, -60.0])
-        )
+        FullGPObjective(RiskProblem(X, y, BandLoss(0.5), 0.01)).value_and_gradient(np.array([0.0, 0.0, -60.0]))
     with pytest.raises(NotPositiveDefiniteError, match="not positive definite"):
         FullGPPosterior.fit(Hyperparameters(1.0, (1.0,), 1e-26), X, y)
 
@@ -230,21 +224,14 @@ def near_copies(seed: int, columns: int) -> tuple[Array, Array]:
     return X, (y - y.mean()) / y.std()
 
 
-@pytest.mark.parametrize(
-    ("seed", "columns", "noise"), [(1, 30, 1e-4), (2, 30, 1e-4), (0, 10, 1e-4), (0, 3, 1e-2)]
-)
+@pytest.mark.parametrize(("seed", "columns", "noise"), [(1, 30, 1e-4), (2, 30, 1e-4), (0, 10, 1e-4), (0, 3, 1e-2)])
 def test_inputs_far_from_their_mean_and_close_to_each_other(seed: int, columns: int, noise: float) -> None:
     X, y = near_copies(seed, columns)
     hyperparameters = PAPER_GRID.rounded(Hyperparameters(1.0, (float(np.exp(-6)),), noise))
     posterior = FullGPPosterior.fit(hyperparameters, X, y)
     found = certify_posterior(posterior, BandLoss(0.3), 0.01)
     predictor = Predictor(
-        "full GP",
-        hyperparameters.variance,
-        noise,
-        0.0,
-        0.0,
-        {"lengthscales": np.array(hyperparameters.lengthscales)},
+        "full GP", hyperparameters.variance, noise, 0.0, 0.0, {"lengthscales": np.array(hyperparameters.lengthscales)}
     )
     risk, _, kl = risk_and_kl(predictor, X, y, Goal("band01", 0.3, "own"), 0.3, None)
     assert abs(kl - posterior.kl) <= posterior.rounding(BandLoss(0.3)).kl < 1e-3 * (1 + kl)
@@ -295,8 +282,7 @@ def test_value_is_the_gaussian_density_and_the_gradient_its_slope(theta: FloatAr
     cov = se_kernel(X, X, h) + h.noise_variance * np.eye(len(y))
     assert value == pytest.approx(-multivariate_normal.logpdf(y, cov=cov), rel=1e-10)
     slopes = [
-        (likelihood.value_and_gradient(theta + step)[0] - likelihood.value_and_gradient(theta - step)[0])
-        / 2e-5
+        (likelihood.value_and_gradient(theta + step)[0] - likelihood.value_and_gradient(theta - step)[0]) / 2e-5
         for step in 1e-5 * np.eye(len(theta))
     ]
     np.testing.assert_allclose(gradient, slopes, rtol=1e-5, atol=1e-5)
@@ -335,9 +321,7 @@ def test_a_budget_keeps_the_best_point_met() -> None:
     X, y = problem(40)
     found, search = maximise_full_likelihood(X, y, True, Budget(evaluations=3))
     assert (search.status, search.evaluations) == ("budget", 3)
-    assert FullGPLikelihood(X, y).value_and_gradient(found.to_log())[0] == pytest.approx(
-        search.loss, rel=1e-12
-    )
+    assert FullGPLikelihood(X, y).value_and_gradient(found.to_log())[0] == pytest.approx(search.loss, rel=1e-12)
 
 
 # Lengthscales that rows apart from a bound choose.
@@ -361,9 +345,7 @@ def test_it_is_the_mode_that_a_search_without_gradients_finds() -> None:
         prior = 0.5 * np.sum((theta - centre) ** 2) / SPREAD**2
         return float(prior - multivariate_normal(np.zeros(25), K).logpdf(y))
 
-    found = minimize(
-        loss, centre, method="Nelder-Mead", options={"xatol": 1e-6, "fatol": 1e-10, "maxiter": 4000}
-    )
+    found = minimize(loss, centre, method="Nelder-Mead", options={"xatol": 1e-6, "fatol": 1e-10, "maxiter": 4000})
     assert found.success
     np.testing.assert_allclose(relevance_lengthscales(X, y), np.exp(found.x[1:-1]), rtol=1e-3)
 
@@ -383,9 +365,7 @@ def test_of_two_rows_all_inputs_stay_alike() -> None:
 @given(st.integers(0, 10_000), st.permutations(range(4)))
 def test_the_order_of_inputs_does_not_matter(seed: int, order: list[int]) -> None:
     X, y = rows(seed, 12, 4)
-    np.testing.assert_allclose(
-        relevance_lengthscales(X[:, order], y), relevance_lengthscales(X, y)[order], rtol=1e-2
-    )
+    np.testing.assert_allclose(relevance_lengthscales(X[:, order], y), relevance_lengthscales(X, y)[order], rtol=1e-2)
 
 
 def test_copies_do_not_send_them_to_zero() -> None:

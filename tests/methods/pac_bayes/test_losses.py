@@ -92,20 +92,14 @@ def _kept_by_quadrature(loss: Loss, offset: float, v: float) -> float:
 @pytest.mark.parametrize("loss", CAPPED, ids=lambda loss: loss.name)
 @pytest.mark.parametrize("deviations", [0.1, 0.49999, 0.50001, 3.0])
 @pytest.mark.parametrize("distance", [0.0, 0.3, 1.0, 2.5])
-def test_capped_losses_are_exact_on_both_sides_of_the_switch(
-    loss: Loss, deviations: float, distance: float
-) -> None:
+def test_capped_losses_are_exact_on_both_sides_of_the_switch(loss: Loss, deviations: float, distance: float) -> None:
     v = (loss.epsilon / deviations) ** 2
     kept = _kept_by_quadrature(loss, distance, v)
     assert float(loss.expected(*_arrays(0.0, distance, v))[0]) == pytest.approx(1.0 - kept, abs=3e-15)
 
 
 @pytest.mark.parametrize("loss", CAPPED, ids=lambda loss: loss.name)
-@given(
-    m=st.floats(-30.0, 30.0),
-    log_variance=st.floats(-25.0, 25.0),
-    more=st.floats(0.0, 3.0),
-)
+@given(m=st.floats(-30.0, 30.0), log_variance=st.floats(-25.0, 25.0), more=st.floats(0.0, 3.0))
 def test_capped_losses_are_symmetric_in_range_and_grow_with_the_distance(
     loss: Loss, m: float, log_variance: float, more: float
 ) -> None:

@@ -12,13 +12,7 @@ import pytest
 from gpsuite.certificates.risk_verification import verify_certificate
 from gpsuite.data.splits import DifferentRows
 from gpsuite.methods.pac_bayes import bounds
-from gpsuite.methods.pac_bayes.bounds import (
-    PAPER_GRID,
-    Terms,
-    binomial_upper_bound,
-    certify,
-    mean_loss_upper_bound,
-)
+from gpsuite.methods.pac_bayes.bounds import PAPER_GRID, Terms, binomial_upper_bound, certify, mean_loss_upper_bound
 from gpsuite.methods.pac_bayes.cost import full_gp_cost, sparse_gp_cost
 from gpsuite.methods.pac_bayes.evaluation import Copies, evaluate
 from gpsuite.methods.pac_bayes.full_gp import FullGPObjective
@@ -33,14 +27,7 @@ from gpsuite.models.config import Hyperparameters
 from gpsuite.untrusted import read_description
 from tests import golden
 from tests.arrays import Array
-from tests.methods.pac_bayes.certified_fit import (
-    KINDS,
-    certified,
-    params,
-    small_dataset,
-    with_copies,
-    written,
-)
+from tests.methods.pac_bayes.certified_fit import KINDS, certified, params, small_dataset, with_copies, written
 
 PACKAGES = ("gpsuite.methods.pac_bayes", "gpsuite.certificates")
 START = np.log([1.3, 0.8, 1.7, 0.2])
@@ -81,11 +68,7 @@ def of_bounds() -> list[object]:
 
 
 def of_full(loss: str, objective: str) -> list[object]:
-    return [
-        FullGPObjective(RiskProblem(*data(), LOSSES.get(loss)(0.6), 0.05, objective)).value_and_gradient(
-            START
-        )
-    ]
+    return [FullGPObjective(RiskProblem(*data(), LOSSES.get(loss)(0.6), 0.05, objective)).value_and_gradient(START)]
 
 
 def of_sparse(loss: str, alpha: float) -> list[object]:
@@ -97,10 +80,7 @@ def of_sparse(loss: str, alpha: float) -> list[object]:
     )
     return [
         SparseGPObjective(problem, alpha, 5).value_and_gradient(START, Z),
-        *(
-            SparseLikelihoodObjective(X, y, True, form, 5).value_and_gradient(START, Z)
-            for form in ("vfe", "fitc")
-        ),
+        *(SparseLikelihoodObjective(X, y, True, form, 5).value_and_gradient(START, Z) for form in ("vfe", "fitc")),
         free.value_and_gradient(START[:-1], Z, gaussian),
     ]
 

@@ -45,9 +45,7 @@ def _rows(section: str, *keys: str) -> list[Any]:
 
 
 def _tolerance(case: dict[str, Any]) -> float:
-    ill = any(
-        word in case["note"] + case["name"] for word in ("ill-conditioned", "illconditioned", "singular")
-    )
+    ill = any(word in case["note"] + case["name"] for word in ("ill-conditioned", "illconditioned", "singular"))
     ill = ill or (case["model"] == "full" and _condition(case) > ILL_CONDITIONED)
     return ILL_CONDITIONED_TOLERANCE if ill else TOLERANCE
 
@@ -63,9 +61,7 @@ def _condition(case: dict[str, Any]) -> float:
 def _setting(case: dict[str, Any]) -> tuple[Array, Array, Hyperparameters, Loss]:
     X = np.asarray(case["X"], dtype=np.float64).reshape(len(case["X"]), -1)
     y = np.asarray(case["Y"], dtype=np.float64).ravel()
-    h = Hyperparameters(
-        case["variance"], tuple(np.ravel(case["lengthscales"]).tolist()), case["noise_variance"]
-    )
+    h = Hyperparameters(case["variance"], tuple(np.ravel(case["lengthscales"]).tolist()), case["noise_variance"])
     return X, y, h, LOSSES.get(case["loss"])(case["epsilon"])
 
 
@@ -86,9 +82,7 @@ def test_kl_inverse(row: dict[str, Any]) -> None:
     inverse = kl_inverse(row["q"], row["c"])
     for key in ("p", "one_minus_p", "dp_dq", "dp_dc"):
         if row[key] is not None:
-            assert float(getattr(inverse, key)) == pytest.approx(row[key], rel=INVERSE_TOLERANCE, abs=0.0), (
-                key
-            )
+            assert float(getattr(inverse, key)) == pytest.approx(row[key], rel=INVERSE_TOLERANCE, abs=0.0), key
     if row["dp_dc"] is None and row["q"] > 0.0:
         assert inverse.dp_dc == np.inf
     if row["dp_dq"] is None and row["q"] == 0.0:
@@ -128,9 +122,7 @@ def test_posterior_and_certificate(case: dict[str, Any]) -> None:
         "train_var": posterior.train_variance[: len(exact["train_var"])],
     }
     for key, value in values.items():
-        np.testing.assert_allclose(
-            value, exact[key], rtol=near, atol=VANISHING if key == "KL" else 0.0, err_msg=key
-        )
+        np.testing.assert_allclose(value, exact[key], rtol=near, atol=VANISHING if key == "KL" else 0.0, err_msg=key)
     for name, expected in exact["gibbs_risk_all_losses"].items():
         other = gibbs_risk(posterior, LOSSES.get(name)(case["epsilon"]))
         assert other == pytest.approx(expected, rel=near), name
@@ -152,9 +144,7 @@ def test_objective_and_gradient(case: dict[str, Any], objective: str) -> None:
         value, gradient, _ = bound.value_and_gradient(h.to_log())
     else:
         Z = _inducing(case)
-        sparse = SparseGPObjective(
-            RiskProblem(X, y, loss, case["delta"], objective, ard), case["alpha"], len(Z)
-        )
+        sparse = SparseGPObjective(RiskProblem(X, y, loss, case["delta"], objective, ard), case["alpha"], len(Z))
         value, gradient, d_Z, _ = sparse.value_and_gradient(h.to_log(), Z)
         if "Z" in expected:
             np.testing.assert_allclose(d_Z, np.reshape(expected["Z"], Z.shape), **within, err_msg="Z")
@@ -189,9 +179,7 @@ def test_objectives_without_their_own_rows(case: dict[str, Any], objective: str)
         value, gradient, _ = FullGPObjective(problem).value_and_gradient(h.to_log())
     else:
         Z = _inducing(case)
-        value, gradient, d_Z, _ = SparseGPObjective(problem, case["alpha"], len(Z)).value_and_gradient(
-            h.to_log(), Z
-        )
+        value, gradient, d_Z, _ = SparseGPObjective(problem, case["alpha"], len(Z)).value_and_gradient(h.to_log(), Z)
         if "Z" in slopes["KL"]:
             floor = max(GRADIENT_FLOOR, 0.1 * near * float(np.abs(natural).max()))
             np.testing.assert_allclose(d_Z, chained("Z").reshape(Z.shape), rtol=near, atol=floor)

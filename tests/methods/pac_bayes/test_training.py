@@ -47,8 +47,7 @@ def test_search_variables_round_trip_and_have_the_right_slope(name: str) -> None
 @pytest.mark.parametrize("objective", ["kl", "sqrt"])
 def test_training_reaches_a_stationary_point(small_data: Data, objective: str, parametrisation: str) -> None:
     trained = train_full_gp(
-        RiskProblem(*small_data, LOSS, 0.01, objective, False),
-        Search(Budget(evaluations=500), None, parametrisation),
+        RiskProblem(*small_data, LOSS, 0.01, objective, False), Search(Budget(evaluations=500), None, parametrisation)
     )
     bound = FullGPObjective(RiskProblem(*small_data, LOSS, 0.01, objective, False))
     value, gradient, _ = bound.value_and_gradient(trained.hyperparameters.to_log())
@@ -71,9 +70,7 @@ def test_budget_ends_the_search_with_the_best_so_far(small_data: Data) -> None:
 
 def test_start_must_have_as_many_lengthscales_as_asked(small_data: Data) -> None:
     with pytest.raises(ValueError, match="start has 1 lengthscales, expected 3"):
-        train_full_gp(
-            RiskProblem(*small_data, LOSS, 0.01), Search(Budget(), Hyperparameters(1.0, (1.0,), 1.0))
-        )
+        train_full_gp(RiskProblem(*small_data, LOSS, 0.01), Search(Budget(), Hyperparameters(1.0, (1.0,), 1.0)))
 
 
 def test_line_search_steps_back_from_failures() -> None:
@@ -138,10 +135,7 @@ def test_training_moves_the_inducing_inputs_and_the_certificate_holds_the_bound(
     X, y = small_data
     start = X[:6]
     trained = train_sparse_gp(
-        RiskProblem(X, y, LOSS, 0.01, ard=False),
-        start,
-        alpha,
-        Search(Budget(evaluations=150), None, parametrisation),
+        RiskProblem(X, y, LOSS, 0.01, ard=False), start, alpha, Search(Budget(evaluations=150), None, parametrisation)
     )
     bound = SparseGPObjective(RiskProblem(X, y, LOSS, 0.01, ard=False), alpha, 6)
     before = bound.value_and_gradient(np.zeros(3), start)[0]
@@ -175,9 +169,7 @@ def test_budget_ends_a_sparse_search_with_the_best_so_far(small_data: Data) -> N
 def test_coinciding_inducing_inputs_are_separated_by_no_error(small_data: Data) -> None:
     X, y = small_data
     start = np.repeat(X[:1], 4, axis=0)
-    trained = train_sparse_gp(
-        RiskProblem(X, y, LOSS, 0.01, ard=False), start, 1.0, Search(Budget(evaluations=20))
-    )
+    trained = train_sparse_gp(RiskProblem(X, y, LOSS, 0.01, ard=False), start, 1.0, Search(Budget(evaluations=20)))
     assert trained.gp.status in ("done", "budget")
     assert np.isfinite(trained.gp.objective_value)
     assert trained.jitter > 0.0
@@ -186,9 +178,7 @@ def test_coinciding_inducing_inputs_are_separated_by_no_error(small_data: Data) 
 def test_rejects_a_start_that_does_not_fit(small_data: Data) -> None:
     X, y = small_data
     with pytest.raises(ValueError, match="start has 1 lengthscales, expected 3"):
-        train_sparse_gp(
-            RiskProblem(X, y, LOSS, 0.01), X[:4], 1.0, Search(Budget(), Hyperparameters(1.0, (1.0,), 1.0))
-        )
+        train_sparse_gp(RiskProblem(X, y, LOSS, 0.01), X[:4], 1.0, Search(Budget(), Hyperparameters(1.0, (1.0,), 1.0)))
     with pytest.raises(ValueError, match=r"expected Z \[M, 3\]"):
         train_sparse_gp(RiskProblem(X, y, LOSS, 0.01), X[:4, :2], 1.0, Search(Budget()))
 
@@ -213,8 +203,6 @@ def test_single_starts_on_snelson_repeat_the_authors_runs(epsilon: float) -> Non
         pytest.skip(f"pac_bayes.json holds no run at epsilon {epsilon}")
     run = runs[0]
     loss, start = BandLoss(epsilon), np.array(run["Z_init"])
-    trained = train_sparse_gp(
-        RiskProblem(X, y, loss, 0.01, ard=False), start, 1.0, Search(Budget(evaluations=1000))
-    )
+    trained = train_sparse_gp(RiskProblem(X, y, loss, 0.01, ard=False), start, 1.0, Search(Budget(evaluations=1000)))
     posterior = SparseGPPosterior.fit(trained.gp.rounded, X, y, trained.Z, 1.0)
     assert evaluate(posterior, X, y, loss, 0.01).bound_kl == pytest.approx(run["upper_bound_kl"], abs=2e-4)

@@ -10,13 +10,7 @@ from typing import Any
 import numpy as np
 
 from gpsuite.methods.perturbation.nonsmooth import EpsilonSVR, KernelLasso
-from gpsuite.methods.perturbation.quadratic import (
-    KernelLSSVM,
-    KernelRidge,
-    LinearLSSVM,
-    Objective,
-    SparseKernelRidge,
-)
+from gpsuite.methods.perturbation.quadratic import KernelLSSVM, KernelRidge, LinearLSSVM, Objective, SparseKernelRidge
 from gpsuite.methods.perturbation.ranks import Perturbations
 from gpsuite.methods.perturbation.region import ConfidenceRegion
 from tests.arrays import Array

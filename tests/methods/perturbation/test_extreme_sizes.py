@@ -40,9 +40,7 @@ def test_a_step_known_to_be_inside_is_inside() -> None:
     signs = np.array([[1.0 if sign == "+" else -1.0 for sign in row] for row in rows])
     design = np.array([[0.0, 1e-9], [0.93, 0.0], [0.76, 0.0]])
     drawn = Perturbations("signs", signs, None, np.array([8, 2, 4, 7, 5, 3, 9, 1, 0, 6]))
-    region = ConfidenceRegion(
-        SparseKernelRidge(design, np.eye(2), 4.56), np.array([-8.3, 3.7, 3.1]), drawn, 8
-    )
+    region = ConfidenceRegion(SparseKernelRidge(design, np.eye(2), 4.56), np.array([-8.3, 3.7, 3.1]), drawn, 8)
     found = region.boundary(np.random.default_rng(0).normal(size=(40, 2)))
     assert (found.inside <= found.outside).all()
     assert len(found.members) == 40 and region.contains(found.members).all()

@@ -31,9 +31,7 @@ def test_perturbation_case(case: dict[str, Any]) -> None:
     np.testing.assert_allclose(found, residuals, atol=RESIDUAL_TOLERANCE * np.max(np.abs(residuals)))
     gradients = np.array([row["gradient_unperturbed"] for row in case["evaluations"]])
     scale = max(1.0, float(np.max(np.abs(gradients))))
-    np.testing.assert_allclose(
-        objective.gradient(alphas, residuals), gradients, atol=RESIDUAL_TOLERANCE * scale
-    )
+    np.testing.assert_allclose(objective.gradient(alphas, residuals), gradients, atol=RESIDUAL_TOLERANCE * scale)
     for values, row in zip(region.z_values(alphas), case["evaluations"], strict=True):
         expected = np.array([row["Z0"], *row["Z"]])
         np.testing.assert_allclose(values, expected, rtol=0.0, atol=Z_TOLERANCE * np.max(expected))
@@ -54,9 +52,7 @@ def test_perturbation_estimate(case: dict[str, Any]) -> None:
     np.testing.assert_allclose(fitted.alpha, case["alpha_hat"], rtol=0.0, atol=case["alpha_hat_tolerance"])
 
 
-@pytest.mark.parametrize(
-    "case", [c for c in _cases() if "expected_rank_along_direction_j" in c.values[0]], ids=str
-)
+@pytest.mark.parametrize("case", [c for c in _cases() if "expected_rank_along_direction_j" in c.values[0]], ids=str)
 def test_the_rank_never_exceeds_its_limit_along_the_null_directions(case: dict[str, Any]) -> None:
     region = region_of(case, case["q_values"][0])
     for j, expected in case["expected_rank_along_direction_j"].items():

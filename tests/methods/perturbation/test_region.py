@@ -59,9 +59,7 @@ def test_far_points_are_outside_where_few_coefficients_meet_many_data(name: str)
     with pytest.raises(ValueError, match="squares of larger ones overflow"):
         region.contains(1e155 * directions)
     with pytest.raises(ValueError, match="squares of larger outputs overflow"):
-        dataclasses.replace(
-            region, y=1e155 * region.y
-        )  # covered nothing: every comparison would be of infinities
+        dataclasses.replace(region, y=1e155 * region.y)  # covered nothing: every comparison would be of infinities
     assert np.all(region.contains(region.estimate + 1e-9 * directions))
 
 
@@ -91,9 +89,7 @@ def test_members_shrink_as_the_level_falls(seed: int, name: str, q: int) -> None
     assert narrow.confidence < wide.confidence
 
 
-@given(
-    st.integers(0, 10_000), st.floats(1e-3, 1e3), st.sampled_from(["krr", "linear", "kernel", "svr", "lasso"])
-)
+@given(st.integers(0, 10_000), st.floats(1e-3, 1e3), st.sampled_from(["krr", "linear", "kernel", "svr", "lasso"]))
 def test_positive_factors_of_outputs_do_not_matter(seed: int, factor: float, model: str) -> None:
     """Each objective times a constant, after a change of units: the same memberships."""
     X, K = inputs(12, 2), gaussian(inputs(12), inputs(12))
@@ -160,9 +156,7 @@ def test_inside_the_tube_only_the_order_decides() -> None:
     alphas = rng.standard_normal((4, 12))
     drawn = SignChanges().draw(12, 20, rng)
     for alpha in alphas:
-        region = ConfidenceRegion(
-            objective, objective.design @ alpha + rng.uniform(-0.49, 0.49, 12), drawn, 4
-        )
+        region = ConfidenceRegion(objective, objective.design @ alpha + rng.uniform(-0.49, 0.49, 12), drawn, 4)
         assert region.ranks(alpha[None]).tolist() == [1 + np.count_nonzero(drawn.before_reference())]
 
 
@@ -179,9 +173,7 @@ def test_ten_lines_from_arrays_to_a_region() -> None:
     assert region.confidence == Fraction(9, 10)
     assert region.contains(region.estimate[None]).tolist() == [True]
     assert region.features is not None
-    np.testing.assert_allclose(
-        region.features(x[:, None]) @ region.estimate, region.objective.design @ region.estimate
-    )
+    np.testing.assert_allclose(region.features(x[:, None]) @ region.estimate, region.objective.design @ region.estimate)
 
 
 def test_a_gpflow_kernel_may_be_given() -> None:
@@ -242,9 +234,7 @@ def test_levels_must_be_integers() -> None:
 
 def test_bad_data_are_refused() -> None:
     x, y = np.arange(6.0), np.ones(6)
-    build = partial(
-        confidence_region, model=ModelClass(ridge, gaussian), q=2, m=20, rng=np.random.default_rng(0)
-    )
+    build = partial(confidence_region, model=ModelClass(ridge, gaussian), q=2, m=20, rng=np.random.default_rng(0))
     with pytest.raises(ValueError, match=r"inputs 0 and 5 \(0-based\) are equal.*A1"):
         build(np.array([0.0, 1.0, 2.0, 3.0, 4.0, 0.0]), y)
     with pytest.raises(ValueError, match="x must be finite"):

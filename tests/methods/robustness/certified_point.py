@@ -52,11 +52,7 @@ def certify_range(
 
 
 def origin_of(
-    y: Array,
-    inference: str = "laplace",
-    sites: Array | None = None,
-    X: Array | None = None,
-    jitter: float = 0.0,
+    y: Array, inference: str = "laplace", sites: Array | None = None, X: Array | None = None, jitter: float = 0.0
 ) -> Origin:
     """Return where a posterior of `fitted_posterior` and the point `CENTRE` come from: `its_dataset`."""
     n = len(y)

@@ -111,6 +111,4 @@ def _pi() -> Decimal:
 
 
 def _decimals(values: Array) -> list:  # type: ignore[type-arg]
-    return (
-        [_decimals(each) for each in values] if np.ndim(values) > 1 else [Decimal(float(v)) for v in values]
-    )
+    return [_decimals(each) for each in values] if np.ndim(values) > 1 else [Decimal(float(v)) for v in values]

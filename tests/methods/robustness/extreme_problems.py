@@ -18,12 +18,7 @@ from gpsuite.models.classification.links import LINKS
 from gpsuite.models.classification.training import INFERENCES
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.models.radial import kappa
-from tests.methods.robustness.exact_posterior import (
-    ExactPosterior,
-    logistic_probability,
-    normal_probability,
-    probit,
-)
+from tests.methods.robustness.exact_posterior import ExactPosterior, logistic_probability, normal_probability, probit
 
 Array = npt.NDArray[np.float64]
 QUADRATURE = Decimal("1e-13")  # of the logistic oracle
@@ -45,11 +40,7 @@ def extreme_posterior(rng: np.random.Generator, inference: str, kernel: str, lin
         scaled[n // 2 :] = scaled[: n - n // 2] + 10.0 ** rng.uniform(-7.0, -1.0) * rng.standard_normal(
             (n - n // 2, inputs)
         )
-    offset = (
-        rng.choice([0.0, 1.0], inputs)
-        * rng.choice([-1.0, 1.0], inputs)
-        * 10.0 ** rng.uniform(0.0, 8.0, inputs)
-    )
+    offset = rng.choice([0.0, 1.0], inputs) * rng.choice([-1.0, 1.0], inputs) * 10.0 ** rng.uniform(0.0, 8.0, inputs)
     X = lengthscales * (offset + scaled)
     if inference in ("laplace", "ep"):
         y = np.where(scaled[:, 0] + rng.standard_normal(n) > 0, 1.0, -1.0)
@@ -65,9 +56,7 @@ def extreme_posterior(rng: np.random.Generator, inference: str, kernel: str, lin
     alpha = np.linalg.solve(L.T, rng.standard_normal(n) * 10.0 ** rng.uniform(-1.0, 0.5))
     root = np.linalg.solve(L.T, rotation).T
     bound = float(max(1.0, eigenvalues.max()))
-    return GPCPosterior(
-        X, kernel, variance, lengthscales, alpha, root, eigenvalues - 1.0, bound, LINKS.get(link)
-    )
+    return GPCPosterior(X, kernel, variance, lengthscales, alpha, root, eigenvalues - 1.0, bound, LINKS.get(link))
 
 
 def extreme_region(rng: np.random.Generator, posterior: GPCPosterior) -> Region:
@@ -99,9 +88,7 @@ def extreme_region(rng: np.random.Generator, posterior: GPCPosterior) -> Region:
     return ball(centre, float(size * scales[free].min()), free.tolist())
 
 
-def points_of(
-    rng: np.random.Generator, region: Region, posterior: GPCPosterior, found: ProbabilityRange
-) -> Array:
+def points_of(rng: np.random.Generator, region: Region, posterior: GPCPosterior, found: ProbabilityRange) -> Array:
     """Return points [POINTS, d] of a region: centre, data and near it, corner, near the witnesses, uniform ones."""
     low, high = region.lower, region.upper
     uniform = low + rng.random((POINTS, len(low))) * (high - low)

@@ -60,9 +60,7 @@ def random_boxes(
     half[kind == 0] *= rng.random((np.sum(kind == 0), d)) < 0.5
     half[kind == 1] = 0.0
     far = kind == 2
-    centre[far] += (
-        rng.choice([-1.0, 1.0], (far.sum(), d)) * rng.uniform(20.0, 100.0, (far.sum(), 1)) * lengthscales
-    )
+    centre[far] += rng.choice([-1.0, 1.0], (far.sum(), d)) * rng.uniform(20.0, 100.0, (far.sum(), 1)) * lengthscales
     half[kind == 3] = rng.uniform(5.0, 60.0, (np.sum(kind == 3), 1)) * lengthscales
     half[kind == 4] *= 10.0 ** rng.uniform(-8.0, 0.0, (np.sum(kind == 4), d))
     half[kind == 5] = 1e-9
@@ -84,9 +82,7 @@ class Exact:
     def __call__(self, points: Array) -> tuple[Array, Array]:
         """Return mean and variance at points [B, d] of the free inputs."""
         p = self.posterior
-        k = p.variance * kappa(
-            p.kernel, cdist(self.full(points) / p.lengthscales, p.X / p.lengthscales, "sqeuclidean")
-        )
+        k = p.variance * kappa(p.kernel, cdist(self.full(points) / p.lengthscales, p.X / p.lengthscales, "sqeuclidean"))
         return k @ p.alpha, np.maximum(p.variance + (k @ p.root.T) ** 2 @ p.weights, 0.0)
 
     def gradients(self, points: Array) -> tuple[Array, Array]:

@@ -34,10 +34,6 @@ def test_bounds_are_as_tight_as_they_were(
     bound = {"ours": level_bound, "paper": paper_bound}[name](posterior, x0, free)
     centre = np.array([[0.2, 0.1], [-0.7, 0.4]])
     found = bound.bounds(centre - half, centre + half)
-    ends = (
-        (found.mean_low, found.mean_high),
-        (found.variance_low, found.variance_high),
-        (found.low, found.high),
-    )
+    ends = ((found.mean_low, found.mean_high), (found.variance_low, found.variance_high), (found.low, found.high))
     # the numbers have eight digits; the fit's own convergence moves the ninth
     np.testing.assert_allclose([np.sum(high - low) for low, high in ends], widths, rtol=1e-6)

@@ -75,13 +75,7 @@ def test_the_one_sided_metric(case: dict[str, Any]) -> None:
     point, rows = np.array([metric["x"]]), metric["dimensions"]
     inputs = np.array([row["dimension"] for row in rows])
     found = one_sided_ranges(
-        binary_lines(posterior, point, inputs),
-        point,
-        inputs,
-        metric["gamma"],
-        (-np.inf, np.inf),
-        1e-5,
-        Budget(),
+        binary_lines(posterior, point, inputs), point, inputs, metric["gamma"], (-np.inf, np.inf), 1e-5, Budget()
     )
     delta = np.array([row["Delta"] for row in rows])
     least, most = found.delta_range

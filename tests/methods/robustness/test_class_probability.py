@@ -8,16 +8,8 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from gpsuite.methods.robustness.class_probability import (
-    LatentRanges,
-    ProbitScore,
-    probability_bounds,
-    score_of,
-)
-from gpsuite.methods.robustness.multiclass.paper_softmax_bound import (
-    cell_mass_bounds,
-    cell_probability_bounds,
-)
+from gpsuite.methods.robustness.class_probability import LatentRanges, ProbitScore, probability_bounds, score_of
+from gpsuite.methods.robustness.multiclass.paper_softmax_bound import cell_mass_bounds, cell_probability_bounds
 from gpsuite.models.classification.links import LINKS
 from tests.arrays import Array
 from tests.methods.robustness.made_up_posteriors import LINK_NAMES

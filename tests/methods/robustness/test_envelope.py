@@ -3,13 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpsuite.methods.robustness.envelope import (
-    chord_line,
-    distance_ranges,
-    envelope_mean,
-    lowest_point,
-    tangent_line,
-)
+from gpsuite.methods.robustness.envelope import chord_line, distance_ranges, envelope_mean, lowest_point, tangent_line
 from gpsuite.methods.robustness.operators import operator_form
 from gpsuite.methods.robustness.search.regions import measure
 from gpsuite.models.radial import kappa

@@ -8,12 +8,7 @@ import numpy as np
 import pytest
 
 from gpsuite.errors import UserError
-from gpsuite.methods.robustness.input_choice import (
-    gradient_patch,
-    nearest_pixels,
-    shortest_lengthscales,
-    sift_patch,
-)
+from gpsuite.methods.robustness.input_choice import gradient_patch, nearest_pixels, shortest_lengthscales, sift_patch
 from tests.arrays import Array
 
 
@@ -161,9 +156,7 @@ def test_the_strongest_key_point_wins_then_size_then_place(fake_opencv: Callable
             assert sift_patch(image, 1)[0].tolist() == [place]
 
 
-def test_without_a_key_point_the_gradient_chooses_and_it_is_said(
-    fake_opencv: Callable[..., FakeOpenCV],
-) -> None:
+def test_without_a_key_point_the_gradient_chooses_and_it_is_said(fake_opencv: Callable[..., FakeOpenCV]) -> None:
     fake_opencv()
     places, chosen_by = sift_patch(picture(9, 3), 6)
     assert chosen_by == "gradient"

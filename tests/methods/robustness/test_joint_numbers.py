@@ -103,18 +103,14 @@ def searched(bound: str, kernel: str) -> list[object]:
     found: list[object] = [search.centre]
     for region in (linf_ball(CENTRE, 0.2), l1_ball(CENTRE, 0.3)):
         spans = search.range(1, region, 0.02, Budget(boxes=8))
-        found += [
-            [each.inner, each.outer, each.witness, each.boxes] for each in (spans.minimum, spans.maximum)
-        ]
+        found += [[each.inner, each.outer, each.witness, each.boxes] for each in (spans.minimum, spans.maximum)]
         verdict, extrema = search.decide(region, Budget(boxes=8))
         found += [verdict.status, verdict.counterexample, [each.outer for each in extrema.values()]]
     return [*found, margin_attack(search, linf_ball(CENTRE, 0.5), 2, np.random.default_rng(0))]
 
 
 def predicted(kernel: str) -> list[object]:
-    ranges = prediction_range(
-        exact_posterior(kernel), NOISE, regression_region(), LEVELS, 0.01, Budget(boxes=40)
-    )
+    ranges = prediction_range(exact_posterior(kernel), NOISE, regression_region(), LEVELS, 0.01, Budget(boxes=40))
     return [[r.lowest_proved, r.lowest, r.highest, r.highest_proved, r.centre, r.boxes, r.largest_change]
             for r in ranges]  # fmt: skip
 
@@ -129,10 +125,7 @@ def quantiles() -> list[object]:
         found += [level.bound(G, slope, low, high), level.slope(G, low, high, 0.5 * (low + high))]
         plain = plain_scores.QuantileScore(z, NOISE)
         for sign in (-1, 1):
-            found += [
-                plain.on_line(G, slope, low, high, sign),
-                plain.slope(G, sign, low, high, 0.5 * (low + high)),
-            ]
+            found += [plain.on_line(G, slope, low, high, sign), plain.slope(G, sign, low, high, 0.5 * (low + high))]
             found += [plain.corner(G, low, high, sign), plain.own(G, sign)]
         found += [plain.between(G - 0.2, G + 0.1, low, high)]
     return found
@@ -142,9 +135,7 @@ def effects(C: int, kernel: str) -> list[object]:
     points = np.array([[0.3, -0.2], [1.0, 0.5]])
     posterior = classes(C, kernel)
     lines = (
-        binary_lines(posterior.difference(0, 1), points, FREE)
-        if C == 2
-        else softmax_lines(posterior, points, FREE, 1)
+        binary_lines(posterior.difference(0, 1), points, FREE) if C == 2 else softmax_lines(posterior, points, FREE, 1)
     )
     found = one_sided_ranges(lines, points, FREE, 0.6, ([-1.0, -0.5], [1.4, 0.9]), 0.02, Budget(boxes=200))
     lime = lime_weights(lambda X: posterior.probabilities(X)[:, 0], points[0], np.random.default_rng(0), 20)
@@ -163,11 +154,7 @@ def classes_certified(kernel: str, norm: str) -> list[object]:
         (ClassQuantity(own, (own + 1) % 3), lead),
     ]
     found = certify(classes(3, kernel), region, claims, slack=0.05, most_boxes=10, origin=class_origin())
-    return [
-        check_certificate(found),
-        check_levels(found, class_dataset()),
-        list(describe(found, proved=True)),
-    ]
+    return [check_certificate(found), check_levels(found, class_dataset()), list(describe(found, proved=True))]
 
 
 def regression_certified(kernel: str) -> list[object]:

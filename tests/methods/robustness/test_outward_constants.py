@@ -31,11 +31,7 @@ def set_constant(monkeypatch: pytest.MonkeyPatch, name: str, value: float) -> No
     """Set a rounding constant wherever the room's modules import it."""
     for found in pkgutil.walk_packages(robustness.__path__, f"{robustness.__name__}."):
         module = sys.modules.get(found.name)
-        if (
-            module is not None
-            and hasattr(module, name)
-            and module.__name__ != f"{robustness.__name__}.rounding"
-        ):
+        if module is not None and hasattr(module, name) and module.__name__ != f"{robustness.__name__}.rounding":
             monkeypatch.setattr(module, name, value)
     monkeypatch.setattr(import_module(f"{robustness.__name__}.rounding"), name, value)
 
@@ -46,9 +42,7 @@ def ends(bound: Any) -> tuple[Array, Array]:
     return tuple(np.array([getattr(bound, f"{name}{side}") for name in names]) for side in ("low", "high"))  # type: ignore[return-value]
 
 
-@pytest.mark.parametrize(
-    ("name", "kernel"), [*product(["SHORT_SUM", "TAIL"], KERNELS), ("SHORT_SUM", "paper")]
-)
+@pytest.mark.parametrize(("name", "kernel"), [*product(["SHORT_SUM", "TAIL"], KERNELS), ("SHORT_SUM", "paper")])
 def test_larger_slacks_give_looser_bounds(monkeypatch: pytest.MonkeyPatch, kernel: str, name: str) -> None:
     rng = np.random.default_rng(31)
     form = "squared_exponential" if kernel == "paper" else kernel
@@ -59,9 +53,7 @@ def test_larger_slacks_give_looser_bounds(monkeypatch: pytest.MonkeyPatch, kerne
     for value in (SMALL, LARGE):
         set_constant(monkeypatch, name, value)
         make = paper_bound if kernel == "paper" else level_bound
-        found.append(
-            ends(make(replace(posterior), posterior.X[0], np.arange(2)).bounds(centre - half, centre + half))
-        )
+        found.append(ends(make(replace(posterior), posterior.X[0], np.arange(2)).bounds(centre - half, centre + half)))
     (low, high), (lower, higher) = found
     assert np.all(lower <= low) and np.all(high <= higher)
     assert np.any(lower < low) and np.any(high < higher)
@@ -87,9 +79,7 @@ def test_the_operators_range_pays_for_every_datum_and_input(n: int, inputs: int)
 def test_the_operators_range_pays_for_far_data_and_for_the_rank() -> None:
     far = replace(far_apart(3, 1), X=np.array([[0.0], [0.0], [3e6]]), root=np.eye(3)[:1])
     assert operator_range(far).above - 2 >= 3 * 4 * 2e6 * UNIT  # scaled inputs are rounded at their own size
-    many = replace(
-        far_apart(60, 1), root=np.eye(60), weights=np.ones(60)
-    )  # an eigenvalue: some roundings a row
+    many = replace(far_apart(60, 1), root=np.eye(60), weights=np.ones(60))  # an eigenvalue: some roundings a row
     assert operator_range(many).above - 61 >= 16 * 60 * 60 * UNIT
 
 
@@ -151,9 +141,7 @@ def test_matern_models_pay_for_the_rounding_of_their_coefficients(kernel: str, h
     expansion = matern.expand_matern(form, centre)
 
     def moved(polynomial: Cubic) -> Cubic:
-        off = [
-            slack * rng.choice([-1.0, 1.0], each.shape) for each in (polynomial.constant, polynomial.linear)
-        ]
+        off = [slack * rng.choice([-1.0, 1.0], each.shape) for each in (polynomial.constant, polynomial.linear)]
         return replace(polynomial, constant=polynomial.constant + off[0], linear=polynomial.linear + off[1])
 
     expansion.__dict__["_to_degree_two"] = tuple(moved(each) for each in expansion._to_degree_two)

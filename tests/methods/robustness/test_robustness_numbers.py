@@ -75,9 +75,7 @@ def plain(kernel: str, link: str, inputs: int, rank: int = 9) -> list[object]:
     lo, hi = boxes(posterior, free)
     at = bound.at(0.5 * lo + 0.5 * hi)
     score = np.mean(at, axis=0)
-    levels = (
-        (score, score - 0.3, score + 0.3) if link == "logistic" else (score, -score, score - 1.0, score + 1.0)
-    )
+    levels = (score, score - 0.3, score + 0.3) if link == "logistic" else (score, -score, score - 1.0, score + 1.0)
     return [at, *(bound.bound(lo, hi, sign, level) for sign in (-1, 1) for level in levels)]
 
 
@@ -90,10 +88,7 @@ def searched(bound: str, kernel: str, link: str, region: Region) -> list[object]
     search = PointSearch(fitted(kernel, link), CENTRE, np.arange(2), bound)
     span, verdict = search.range(region, 1e-3, Budget(boxes=16)), search.decide(region, Budget(boxes=10))[0]
     return [
-        *(
-            [each.inner, each.outer, each.witness, each.boxes, each.status]
-            for each in (span.minimum, span.maximum)
-        ),
+        *([each.inner, each.outer, each.witness, each.boxes, each.status] for each in (span.minimum, span.maximum)),
         verdict,
     ]
 
@@ -109,9 +104,7 @@ def certificate_checked(kernel: str, link: str, norm: str) -> list[object]:
     region = BUILD[norm](CENTRE, 0.1)
     span = probability_range(fitted(kernel, link), region, 0.05, Budget(boxes=100))
     origin = origin_of(two_classes(0)[1])
-    found = certify_range(
-        fitted(kernel, link), region, (span.minimum, span.maximum), slack=0.05, origin=origin
-    )
+    found = certify_range(fitted(kernel, link), region, (span.minimum, span.maximum), slack=0.05, origin=origin)
     return [check_certificate(found), check_levels(found, its_dataset()), list(describe(found, proved=True))]
 
 

@@ -37,9 +37,7 @@ def moved(posterior: GPCPosterior, offset: float) -> GPCPosterior:
     return replace(posterior, X=posterior.X + offset * posterior.lengthscales)
 
 
-def exact_gram(
-    posterior: GPCPosterior, centre: Array, free: Array
-) -> tuple[list[Decimal], list[list[Decimal]]]:
+def exact_gram(posterior: GPCPosterior, centre: Array, free: Array) -> tuple[list[Decimal], list[list[Decimal]]]:
     """Return a_m and <e_m, G e_m'> of degrees 0 and 1 around a point [D], from the raw inputs."""
     exact = ExactPosterior(posterior)
     x, scales = [Decimal(float(each)) for each in centre], exact.lengthscales
@@ -70,9 +68,7 @@ def exact_gram(
 @pytest.mark.parametrize("offset", OFFSETS)
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("sparse", [False, True])
-def test_coefficients_are_known_to_the_stated_slack_at_any_offset(
-    kernel: str, sparse: bool, offset: float
-) -> None:
+def test_coefficients_are_known_to_the_stated_slack_at_any_offset(kernel: str, sparse: bool, offset: float) -> None:
     rng = np.random.default_rng(OFFSETS.index(offset))
     free = np.array([0, 2])
     posterior = moved(random_posterior(rng, kernel, "probit", 30, 3, sparse), offset)
@@ -154,9 +150,7 @@ def test_the_operators_range_takes_the_extreme_weights_and_rows() -> None:
         ([-0.25, 0.5], 1.0, 5.0, 8.0),
         ([-0.1, 0.0], 0.0, 1.0, 8.0),
     ):
-        posterior = replace(
-            made_up, X=X, variance=2.0, lengthscales=np.ones(1), root=root, weights=np.array(weights)
-        )
+        posterior = replace(made_up, X=X, variance=2.0, lengthscales=np.ones(1), root=root, weights=np.array(weights))
         found = operator_range(posterior)
         assert (found.below, found.above, found.size) == pytest.approx((least, most, size), abs=1e-9)
         assert found.above >= most and found.size >= size and found.below >= least

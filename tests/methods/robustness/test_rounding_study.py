@@ -83,13 +83,7 @@ def half_a_radius(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "fault",
-    [
-        distances_of_scaled_inputs,
-        witnesses_as_computed,
-        no_slack_on_the_operator,
-        no_slack_on_the_mean,
-        half_a_radius,
-    ],
+    [distances_of_scaled_inputs, witnesses_as_computed, no_slack_on_the_operator, no_slack_on_the_mean, half_a_radius],
 )
 def test_the_study_notices(fault, monkeypatch: pytest.MonkeyPatch) -> None:
     fault(monkeypatch)

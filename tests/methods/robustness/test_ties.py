@@ -38,9 +38,7 @@ def one_class(link: str, label: float) -> GPCPosterior:
     X = np.random.default_rng(0).standard_normal((15, 2))
     h = Hyperparameters(1.0, (1.0, 1.0))
     infer = INFERENCES.get("laplace")
-    return infer(
-        BinaryProblem(X, np.full(15, label), ModelSpec(ard=True), LINKS.get(link)), h, None
-    ).posterior
+    return infer(BinaryProblem(X, np.full(15, label), ModelSpec(ard=True), LINKS.get(link)), h, None).posterior
 
 
 @pytest.mark.parametrize("link", ["probit", "logistic"])
@@ -154,13 +152,7 @@ def extremum(sign: int, inner: float, outer: float, rounding: float = 0.0) -> Ex
     ],
 )
 def test_a_verdict_is_judged_by_intervals(
-    centre: tuple[float, float],
-    sign: int,
-    inner: float,
-    outer: float,
-    rounding: float,
-    status: str,
-    reason: str,
+    centre: tuple[float, float], sign: int, inner: float, outer: float, rounding: float, status: str, reason: str
 ) -> None:
     point = PointProbability(0.5 * sum(centre), *centre)
     verdict = judge(point, (extremum(sign, inner, outer, rounding),), box([0.0, 0.1], [0.5, 0.0]))
@@ -200,9 +192,7 @@ def test_centre_and_witness_of_a_single_point_are_one_evaluation() -> None:
         centre = point_probability(build_bound("rkhs_taylor", posterior, region), region.start)
         assert found.centre == centre
         # within an ulp: products of one and of several points are summed in another order
-        assert (found.maximum.inner, found.minimum.inner) == pytest.approx(
-            (centre.low, centre.high), abs=1e-15
-        )
+        assert (found.maximum.inner, found.minimum.inner) == pytest.approx((centre.low, centre.high), abs=1e-15)
         assert centre.low <= centre.value <= centre.high
         assert found.maximum.rounding == pytest.approx(centre.high - centre.low, abs=1e-15)
         assert found.spread[0] == 0.0 < found.spread[1]

@@ -12,13 +12,7 @@ from gpsuite.budget import Budget
 from gpsuite.errors import UserError
 from gpsuite.methods.robustness.search.attacks import strong_attack
 from gpsuite.methods.robustness.search.regions import Region, box, interval_box, l1_ball, l2_ball, linf_ball
-from gpsuite.methods.robustness.verdict import (
-    PointProbability,
-    bound_names,
-    certify_class,
-    judge,
-    probability_range,
-)
+from gpsuite.methods.robustness.verdict import PointProbability, bound_names, certify_class, judge, probability_range
 from gpsuite.models.classification.approximation import BinaryProblem, GPCPosterior
 from gpsuite.models.classification.links import LINKS
 from gpsuite.models.classification.training import INFERENCES
@@ -74,14 +68,10 @@ def random_problem(seed: int) -> tuple[GPCPosterior, Region]:
     kernel = str(rng.choice(["squared_exponential", "squared_exponential", "matern52", "matern32"]))
     h = Hyperparameters(float(10 ** rng.uniform(-0.5, 1)), tuple(10 ** rng.uniform(-0.2, 0.4, inputs)))
     link = LINKS.get(LINK_NAMES[int(rng.integers(2))])
-    posterior = INFERENCES.get("laplace")(
-        BinaryProblem(X, y, ModelSpec(kernel, ard=True), link), h, None
-    ).posterior
+    posterior = INFERENCES.get("laplace")(BinaryProblem(X, y, ModelSpec(kernel, ard=True), link), h, None).posterior
     free = np.sort(rng.choice(inputs, int(rng.integers(1, inputs + 1)), replace=False)).tolist()
     ball = BALLS[int(rng.integers(3))]
-    return posterior, ball(
-        X[0] + 0.2 * rng.normal(size=inputs), float(10 ** rng.uniform(-2, -0.3)), free=free
-    )
+    return posterior, ball(X[0] + 0.2 * rng.normal(size=inputs), float(10 ** rng.uniform(-2, -0.3)), free=free)
 
 
 def against_multi_start(seed: int, starts: int, boxes: int) -> None:
@@ -217,9 +207,7 @@ def test_all_bounds_agree_on_the_range(posterior: GPCPosterior, bound: str) -> N
 def test_a_point_has_no_range(posterior: GPCPosterior) -> None:
     found = probability_range(posterior, box([0.2, 0.1], 0.0), 1e-6, Budget(boxes=10))
     assert found.status == "closed"
-    np.testing.assert_allclose(
-        [found.minimum.outer, found.maximum.outer], found.probability, rtol=0, atol=1e-9
-    )
+    np.testing.assert_allclose([found.minimum.outer, found.maximum.outer], found.probability, rtol=0, atol=1e-9)
 
 
 def test_mistakes(posterior: GPCPosterior) -> None:

@@ -16,12 +16,7 @@ from gpsuite.methods.robustness.search.regions import linf_ball
 from gpsuite.methods.robustness.verdict import probability_range
 from gpsuite.models.classification.approximation import GPCPosterior
 from gpsuite.models.classification.links import LINKS, LOGISTIC
-from gpsuite.models.classification.variational import (
-    VariationalModel,
-    build_vgp,
-    link_of,
-    variational_posterior,
-)
+from gpsuite.models.classification.variational import VariationalModel, build_vgp, link_of, variational_posterior
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from tests.arrays import Array
 from tests.methods.robustness.certified_point import CENTRE, certify_range, origin_of
@@ -65,9 +60,7 @@ def origin(kind: str, X: Array, y: Array) -> Origin:
 
 
 @cache
-def fitted(
-    kind: str, kernel: str = "squared_exponential", link: str = "probit", variance: float = 2.5
-) -> Any:
+def fitted(kind: str, kernel: str = "squared_exponential", link: str = "probit", variance: float = 2.5) -> Any:
     posterior, X, y = variational_fit(kind, kernel, link, variance, seed=0)
     return posterior, origin(kind, X, y)
 

@@ -39,16 +39,12 @@ def options(epochs: int = 12) -> ClassifierOptions:
     )
 
 
-def fit(
-    classes: int = 3, epochs: int = 12, seed: int = 3, keeper: StateKeeper | None = None
-) -> ClassifierFit:
+def fit(classes: int = 3, epochs: int = 12, seed: int = 3, keeper: StateKeeper | None = None) -> ClassifierFit:
     """Return a fit of the problem."""
     return ClassifierFit(rows(classes), classes, options(epochs), seed, Budget(), keeper or NoKeeper())
 
 
-def squared_gaussian_wasserstein(
-    mean_p: Array, covariance_p: Array, mean_q: Array, covariance_q: Array
-) -> float:
+def squared_gaussian_wasserstein(mean_p: Array, covariance_p: Array, mean_q: Array, covariance_q: Array) -> float:
     """Return the squared 2-Wasserstein distance of N(mean_p, covariance_p) and N(mean_q, covariance_q) on R^d."""
     parts = (np.asarray(part, np.float64) for part in (mean_p, mean_q, covariance_p, covariance_q))
     # rounding may leave it an ulp below 0

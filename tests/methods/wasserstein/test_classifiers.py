@@ -24,10 +24,7 @@ X, Y = labelled(9, 30)
 
 
 QUICK = {"gwi_kernel", "gwi_bernoulli", "map", "temperature", "mc_dropout", "ensemble", "laplace"}
-EVERY = [
-    pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow], id=name)
-    for name in sorted(CLASSIFIERS)
-]
+EVERY = [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow], id=name) for name in sorted(CLASSIFIERS)]
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -62,8 +59,7 @@ class Memory:
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["ensemble", *(pytest.param(name, marks=pytest.mark.slow) for name in ("gwi_softmax", "svgp"))],
+    "name", ["ensemble", *(pytest.param(name, marks=pytest.mark.slow) for name in ("gwi_softmax", "svgp"))]
 )
 def test_an_interrupted_fit_goes_on_to_the_same_predictions(name: str) -> None:
     memory = Memory(2)

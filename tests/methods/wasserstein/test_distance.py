@@ -9,11 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.linalg import sqrtm
 
-from gpsuite.methods.wasserstein.distance import (
-    root_trace,
-    wasserstein_by_eigenvalues,
-    wasserstein_on_points,
-)
+from gpsuite.methods.wasserstein.distance import root_trace, wasserstein_by_eigenvalues, wasserstein_on_points
 from tests.methods.wasserstein.class_problems import squared_gaussian_wasserstein
 
 FloatArray = npt.NDArray[np.float64]
@@ -62,9 +58,7 @@ def test_it_is_a_distance(seed: int, size: int, rank: int) -> None:
 
 
 def test_one_dimension_has_a_closed_form() -> None:
-    found = squared_gaussian_wasserstein(
-        np.array([1.0]), np.array([[4.0]]), np.array([-2.0]), np.array([[0.25]])
-    )
+    found = squared_gaussian_wasserstein(np.array([1.0]), np.array([[4.0]]), np.array([-2.0]), np.array([[0.25]]))
     assert found == pytest.approx(3.0**2 + (2.0 - 0.5) ** 2)
 
 
@@ -105,9 +99,7 @@ def test_root_trace_slopes_against_differences() -> None:
         direction = direction + direction.T
         step = 1e-6 * direction
         ahead, behind = root_trace(K, R + step)[0], root_trace(K, R - step)[0]
-        np.testing.assert_allclose(
-            np.einsum("jab,ab->j", slopes, direction), (ahead - behind) / 2e-6, rtol=1e-5
-        )
+        np.testing.assert_allclose(np.einsum("jab,ab->j", slopes, direction), (ahead - behind) / 2e-6, rtol=1e-5)
 
 
 def test_slopes_of_singular_kernels_are_finite() -> None:
@@ -127,10 +119,7 @@ def test_few_points_bias_the_estimate_upwards() -> None:
     exact = wasserstein_on_points(zero, zero, K, R).squared_distance
     few = [rng.choice(60, 6, replace=False) for _ in range(50)]
     estimates = [wasserstein_by_eigenvalues(zero, zero, k, r, R[i], K[:, i]).squared_distance for i in few]
-    nuclear = [
-        wasserstein_on_points(zero[i], zero[i], K[np.ix_(i, i)], R[np.ix_(i, i)]).squared_distance
-        for i in few
-    ]
+    nuclear = [wasserstein_on_points(zero[i], zero[i], K[np.ix_(i, i)], R[np.ix_(i, i)]).squared_distance for i in few]
     assert np.mean(estimates) > 1.2 * exact
     # on the subsample's own measure nothing is lost here: R is a multiple of K
     np.testing.assert_allclose(nuclear, exact, rtol=10 * ROOT)

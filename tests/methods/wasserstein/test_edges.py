@@ -14,21 +14,9 @@ from scipy.special import softmax
 
 from gpsuite.budget import Budget
 from gpsuite.methods.wasserstein.distance import RELATIVE_FLOOR, root_trace, wasserstein_by_eigenvalues
-from gpsuite.methods.wasserstein.fitting import (
-    ClassifierOptions,
-    GWIOptions,
-    TrainingOptions,
-    TrainingRows,
-    split_rows,
-)
+from gpsuite.methods.wasserstein.fitting import ClassifierOptions, GWIOptions, TrainingOptions, TrainingRows, split_rows
 from gpsuite.methods.wasserstein.gwi import build_gwi_classifier, build_gwi_regressor, inducing_count
-from gpsuite.methods.wasserstein.scoring import (
-    accuracy,
-    interval_coverage,
-    reliability,
-    risk_coverage,
-    temperature,
-)
+from gpsuite.methods.wasserstein.scoring import accuracy, interval_coverage, reliability, risk_coverage, temperature
 from gpsuite.methods.wasserstein.training import train
 from gpsuite.models.classification.links import PROBIT
 from gpsuite.models.network_spec import NetworkSpec
@@ -62,9 +50,7 @@ def test_an_interval_holds_its_ends_and_risks_are_of_vectors() -> None:
 
 def test_the_temperature_is_where_the_slope_vanishes() -> None:
     logits = 2.0 * np.random.default_rng(1).standard_normal((200, 3))
-    y = np.array(
-        [np.random.default_rng(k).choice(3, p=p) for k, p in enumerate(softmax(logits / 2.5, axis=1))]
-    )
+    y = np.array([np.random.default_rng(k).choice(3, p=p) for k, p in enumerate(softmax(logits / 2.5, axis=1))])
 
     def slope(inverse: float) -> float:
         expected = np.sum(softmax(inverse * logits, axis=1) * logits, axis=1)
@@ -167,12 +153,7 @@ def test_settings_of_the_measures_are_positive(name: str) -> None:
 def test_what_is_not_set_is_as_the_paper_has_it() -> None:
     """M = sqrt(N), 100 rows for the covariance terms, m_P = .1; robust max with 1 %, five members."""
     for shared in (GWIOptions(), ClassifierOptions()):
-        assert (shared.prior_mean, shared.prior_evaluations, shared.inducing, shared.chosen) == (
-            0.1,
-            100,
-            1,
-            100,
-        )
+        assert (shared.prior_mean, shared.prior_evaluations, shared.inducing, shared.chosen) == (0.1, 100, 1, 100)
         assert shared.network == NetworkSpec((100,))
     own = ClassifierOptions()
     assert (own.epsilon, own.dropout, own.members, own.draws) == (0.01, 0.2, 5, 50)
@@ -201,13 +182,8 @@ def test_a_networks_kernel_starts_as_large_as_the_prior() -> None:
 def test_targets_are_indicators_or_signs_less_the_priors_mean() -> None:
     """With all rows inducing and the kernel's mean, the start is the GP regression on those targets."""
     y = (X[:, 0] > 0).astype(int)
-    for likelihood, prior_mean, low, high in (
-        (Bernoulli(PROBIT), 0.0, -1.0, 1.0),
-        (RobustMax(2), 0.1, 0.0, 1.0),
-    ):
-        options = GWIOptions(
-            mean="kernel", prior="se", prior_mean=prior_mean, prior_evaluations=2, inducing=100.0
-        )
+    for likelihood, prior_mean, low, high in ((Bernoulli(PROBIT), 0.0, -1.0, 1.0), (RobustMax(2), 0.1, 0.0, 1.0)):
+        options = GWIOptions(mean="kernel", prior="se", prior_mean=prior_mean, prior_evaluations=2, inducing=100.0)
         element = build_gwi_classifier(X, y, likelihood, options, np.random.default_rng(2)).element
         targets = np.where(y == 1, high, low)
         prior = element.prior_kernel
@@ -224,9 +200,6 @@ def test_targets_are_indicators_or_signs_less_the_priors_mean() -> None:
 @pytest.mark.parametrize("rows", [1, 500, 501, 1001])
 def test_a_softmax_prediction_leaves_no_row_out(rows: int) -> None:
     mean = np.random.default_rng(0).standard_normal((rows, 3))
-    found, alone = (
-        Softmax(3).predict(mean, np.ones((rows, 3))),
-        Softmax(3).predict(mean[-1:], np.ones((1, 3))),
-    )
+    found, alone = (Softmax(3).predict(mean, np.ones((rows, 3))), Softmax(3).predict(mean[-1:], np.ones((1, 3))))
     np.testing.assert_allclose(found.probabilities[-1], alone.probabilities[0], rtol=0.0, atol=1e-14)
     assert found.data_uncertainty[-1] == pytest.approx(alone.data_uncertainty[0], abs=1e-13)

@@ -14,10 +14,7 @@ import pytest
 import tensorflow as tf
 
 from gpsuite.methods.wasserstein import scoring as scores
-from gpsuite.methods.wasserstein.distance import (
-    wasserstein_by_eigenvalues,
-    wasserstein_on_points,
-)
+from gpsuite.methods.wasserstein.distance import wasserstein_by_eigenvalues, wasserstein_on_points
 from gpsuite.methods.wasserstein.gwi import WassersteinObjective
 from gpsuite.methods.wasserstein.scoring import auroc, negative_log_density, variance_factor
 from gpsuite.models.classification import robust_max
@@ -73,9 +70,7 @@ def test_robust_max(case: dict[str, Any]) -> None:
     total, knowledge = prediction.total_uncertainty[0], prediction.knowledge_uncertainty[0]
     assert total == pytest.approx(case["total_uncertainty_entropy"], rel=1e-8)
     assert prediction.data_uncertainty[0] == pytest.approx(case["expected_data_uncertainty"], rel=TOLERANCE)
-    assert knowledge == pytest.approx(
-        case["knowledge_uncertainty_mutual_information"], rel=1e-8, abs=10 * QUADRATURE
-    )
+    assert knowledge == pytest.approx(case["knowledge_uncertainty_mutual_information"], rel=1e-8, abs=10 * QUADRATURE)
 
 
 @pytest.mark.parametrize("case", _cases("robustmax"))
@@ -101,8 +96,7 @@ def _kernel_matrices(case: dict[str, Any]) -> tuple[FloatArray, FloatArray]:
     """Return K and R over all points, R by the package's variational kernel."""
     X = _matrix(case["X"])
     kernel = gpflow.kernels.SquaredExponential(
-        _value(case, "prior_variance", "variance"),
-        _array(case.get("prior_lengthscales", case.get("lengthscale"))),
+        _value(case, "prior_variance", "variance"), _array(case.get("prior_lengthscales", case.get("lengthscale")))
     )
     basis = InducingBasis(kernel, _matrix(case["Z"]), case["jitter_on_Kzz"])
     variational = SparseKernel.from_plain(basis, _array(case["L_factor"])[None])
@@ -129,9 +123,7 @@ def test_wasserstein_with_inducing_points(case: dict[str, Any]) -> None:
     part = np.ix_(few, few)
     batch = wasserstein_on_points(m_p[few], m_q[few], K[part], R[part]).squared_distance
     assert batch == pytest.approx(case["W2hat_same_batch_on_subsample"], rel=EIGENVALUES)
-    assert paper.squared_distance != pytest.approx(
-        case["WRONG_W2_product_of_sorted_eigenvalues"], rel=EIGENVALUES
-    )
+    assert paper.squared_distance != pytest.approx(case["WRONG_W2_product_of_sorted_eigenvalues"], rel=EIGENVALUES)
 
 
 @pytest.mark.parametrize("case", _cases("wasserstein_finite_dimensional"))
@@ -142,9 +134,7 @@ def test_wasserstein_of_finitely_many_features(case: dict[str, Any]) -> None:
     example = case["small_example"]
     psi, count = _legendre(_array(example["x"]), len(A)), example["N_S"]
     K, R = psi @ A @ psi.T, psi @ B @ psi.T
-    found = wasserstein_by_eigenvalues(
-        psi @ p, psi @ q, np.diagonal(K), np.diagonal(R), R[:count], K[:, :count]
-    )
+    found = wasserstein_by_eigenvalues(psi @ p, psi @ q, np.diagonal(K), np.diagonal(R), R[:count], K[:, :count])
     assert found.squared_distance == pytest.approx(example["W2hat"], rel=EIGENVALUES)
     terms = (found.mean, found.trace_prior, found.trace_variational, found.cross)
     np.testing.assert_allclose(terms, example["terms"], rtol=EIGENVALUES)

@@ -80,9 +80,7 @@ def test_slopes_against_differences(mean: str, kernel: str, likelihood: Any) -> 
             variable.assign(start + sign * 1e-6 * direction)
             parts.append(float(loss()))
         variable.assign(start)
-        assert np.sum(slope.numpy() * direction) == pytest.approx(
-            (parts[0] - parts[1]) / 2e-6, rel=1e-5, abs=1e-6
-        )
+        assert np.sum(slope.numpy() * direction) == pytest.approx((parts[0] - parts[1]) / 2e-6, rel=1e-5, abs=1e-6)
 
 
 def test_the_distance_is_the_exact_one_on_the_chosen_rows() -> None:
@@ -111,9 +109,7 @@ def test_prior_and_posterior_that_agree_have_distance_zero_on_any_rows() -> None
     )
     for rows in (X[:1], X[:4], X):
         mean, _, R = same.moments(tf.constant(rows), 100)
-        np.testing.assert_allclose(
-            squared_wasserstein(same, tf.constant(rows), mean, R).numpy(), 0.0, atol=1e-7
-        )
+        np.testing.assert_allclose(squared_wasserstein(same, tf.constant(rows), mean, R).numpy(), 0.0, atol=1e-7)
 
 
 def test_batches_estimate_the_whole_sum() -> None:

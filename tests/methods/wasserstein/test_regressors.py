@@ -29,18 +29,13 @@ RNG = np.random.default_rng(0)
 X = RNG.uniform(-2.0, 2.0, (80, 1))
 Y = np.sin(2.0 * X[:, 0]) + 0.1 * RNG.standard_normal(80)
 ROWS = split_rows(X, Y, 0.2, np.random.default_rng(1))
-OPTIONS = GWIOptions(
-    prior="se", prior_mean=0.0, prior_evaluations=10, network=NetworkSpec((20,), "tanh"), chosen=20
-)
+OPTIONS = GWIOptions(prior="se", prior_mean=0.0, prior_evaluations=10, network=NetworkSpec((20,), "tanh"), chosen=20)
 TRAINING = TrainingOptions(epochs=40, batches=(64,), learning_rates=(0.03,), patience=40)
 TEST = np.linspace(-1.8, 1.8, 40)[:, None]
 
 
 QUICK = {"gwi", "exact_gp"}
-EVERY = [
-    pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow], id=name)
-    for name in sorted(REGRESSORS)
-]
+EVERY = [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow], id=name) for name in sorted(REGRESSORS)]
 
 
 @pytest.mark.parametrize("name", EVERY)

@@ -50,9 +50,7 @@ def test_it_learns_and_keeps_the_best() -> None:
     model = Linear()
     state = run(model, TrainingOptions(epochs=60, batches=(16,), learning_rates=(0.1,), patience=60))
     np.testing.assert_allclose(model.weights.numpy(), [1.0, -2.0, 0.5], atol=0.1)
-    assert (
-        model.validation_loss(ROWS.X_validation, ROWS.y_validation) == state.best_score == min(state.scores)
-    )
+    assert model.validation_loss(ROWS.X_validation, ROWS.y_validation) == state.best_score == min(state.scores)
 
 
 def test_its_steps_are_adams() -> None:
@@ -234,9 +232,7 @@ class Fragile(Linear):
 
 
 def test_a_trial_that_diverges_does_not_lead_by_an_early_score() -> None:
-    options = TrainingOptions(
-        epochs=3, batches=(100,), learning_rates=(0.05, 10.0), patience=9, trial_epochs=2
-    )
+    options = TrainingOptions(epochs=3, batches=(100,), learning_rates=(0.05, 10.0), patience=9, trial_epochs=2)
     report = train(Fragile(), ROWS, options, 7, Budget())
     assert report.status == "done"
     assert report.state.learning_rate == 0.05

@@ -46,9 +46,7 @@ def test_ep_agrees_with_hmc(link: Link) -> None:
 
 def test_one_point_against_quadrature() -> None:
     X, y, variance = np.zeros((1, 1)), np.ones(1), 9.0
-    posterior = laplace(
-        BinaryProblem(X, y, ModelSpec(), PROBIT), Hyperparameters(variance)
-    ).require_converged()
+    posterior = laplace(BinaryProblem(X, y, ModelSpec(), PROBIT), Hyperparameters(variance)).require_converged()
     assert KernelSystem(X, ModelSpec(), Hyperparameters(variance)).K[0, 0] == variance
     gold = sample_latents(posterior, y, X, np.random.default_rng(1), SHORT)
     f = np.linspace(-25.0, 25.0, 20_001)
@@ -131,9 +129,7 @@ def test_draws_that_are_not_finite_have_not_converged() -> None:
 
 
 def test_the_defaults_are_those_of_the_published_runs_with_the_limits_of_vehtari_et_al() -> None:
-    assert LatentHMCSettings() == LatentHMCSettings(
-        4, 500, 2000, 0.8, largest_r_hat=1.01, smallest_ess=4 * 100.0
-    )
+    assert LatentHMCSettings() == LatentHMCSettings(4, 500, 2000, 0.8, largest_r_hat=1.01, smallest_ess=4 * 100.0)
 
 
 @pytest.mark.parametrize("burn_in", [10, 11])

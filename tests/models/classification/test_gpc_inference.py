@@ -18,11 +18,7 @@ from gpsuite.models.classification.approximation import (
     NotConvergedError,
     WeightedSystem,
 )
-from gpsuite.models.classification.expectation_propagation import (
-    _moved,
-    _posterior_variance,
-    expectation_propagation,
-)
+from gpsuite.models.classification.expectation_propagation import _moved, _posterior_variance, expectation_propagation
 from gpsuite.models.classification.laplace import _accepted_step, laplace
 from gpsuite.models.classification.links import LINKS, LOGISTIC, PROBIT, SQUEEZED_PROBIT, Link
 from gpsuite.models.classification.training import INFERENCES
@@ -66,9 +62,7 @@ def test_laplace_is_the_mode_and_its_curvature(link: Link) -> None:
     posterior = laplace(BinaryProblem(X, y, SE, link), h).require_converged()
     K = KernelSystem(X, SE, h).K
     inverse = np.linalg.inv(K)
-    found = minimize(
-        lambda f: 0.5 * f @ inverse @ f - link.log_likelihood(y, f).sum(), np.zeros(12), tol=1e-12
-    )
+    found = minimize(lambda f: 0.5 * f @ inverse @ f - link.log_likelihood(y, f).sum(), np.zeros(12), tol=1e-12)
     mode, variance = posterior.latent(X)
     np.testing.assert_allclose(mode, found.x, atol=1e-4)
     np.testing.assert_allclose(posterior.alpha, link.derivatives(y, mode)[0], rtol=1e-8)
@@ -89,9 +83,7 @@ def test_ep_is_exact_for_one_point(link: Link, label: float, variance: float) ->
         def weighted(f: float) -> float:
             return f**power * float(link.sigma(label * f)) * math.exp(-0.5 * (f / sd) ** 2)  # type: ignore[arg-type]
 
-        return quad(weighted, -12 * sd, 12 * sd, points=[0.0], epsabs=1e-14)[0] / (
-            sd * math.sqrt(2 * math.pi)
-        )
+        return quad(weighted, -12 * sd, 12 * sd, points=[0.0], epsabs=1e-14)[0] / (sd * math.sqrt(2 * math.pi))
 
     z, first, second = (moment(power) for power in range(3))
     mean, spread = fit.require_converged().latent(np.zeros((1, 1)))
@@ -188,9 +180,7 @@ def test_a_start_worse_than_none_is_not_taken() -> None:
 @BOTH
 @pytest.mark.parametrize("variance", [1e-8, 1e6])
 @pytest.mark.parametrize("lengthscale", [1e-3, 1e3])
-def test_extreme_hyperparameters_converge_or_say_so(
-    inference: str, variance: float, lengthscale: float
-) -> None:
+def test_extreme_hyperparameters_converge_or_say_so(inference: str, variance: float, lengthscale: float) -> None:
     X, y = two_classes(0)
     h = Hyperparameters(variance, (lengthscale,))
     fit = INFERENCES.get(inference)(BinaryProblem(X, y, SE, PROBIT), h, None)
@@ -237,9 +227,7 @@ def test_a_mode_whose_gradient_is_not_finite_is_not_converged() -> None:
 def test_duplicate_inputs_need_no_jitter(inference: str) -> None:
     X, y = two_classes(4, 20)
     X, y = np.vstack([X, X]), np.concatenate([y, y])
-    assert INFERENCES.get(inference)(
-        BinaryProblem(X, y, SE, PROBIT), Hyperparameters(4.0, (3.0,)), None
-    ).converged
+    assert INFERENCES.get(inference)(BinaryProblem(X, y, SE, PROBIT), Hyperparameters(4.0, (3.0,)), None).converged
 
 
 @BOTH
@@ -263,9 +251,7 @@ def test_wrong_model_is_refused(inference: str) -> None:
     with pytest.raises(ValueError, match="not concave"):
         INFERENCES.get(inference)(BinaryProblem(X, y, SE, SQUEEZED_PROBIT), Hyperparameters(), None)
     with pytest.raises(ValueError, match="2 lengthscales given for D=2 inputs with ard=False"):
-        INFERENCES.get(inference)(
-            BinaryProblem(X, y, SE, LINKS.get("probit")), Hyperparameters(1.0, (1.0, 2.0)), None
-        )
+        INFERENCES.get(inference)(BinaryProblem(X, y, SE, LINKS.get("probit")), Hyperparameters(1.0, (1.0, 2.0)), None)
 
 
 def test_newton_step_that_overshoots_is_halved() -> None:
@@ -304,8 +290,6 @@ def test_weighted_system_by_its_definitions() -> None:
 
 def test_a_site_moves_only_where_its_tilted_moments_are_usable() -> None:
     sites: Any = SimpleNamespace(tau=np.ones(4), nu=np.zeros(4))
-    tilted: Any = SimpleNamespace(
-        tau=np.array([3.0, -3.0, np.inf, 3.0]), nu=np.array([4.0, 4.0, 4.0, np.nan])
-    )
+    tilted: Any = SimpleNamespace(tau=np.array([3.0, -3.0, np.inf, 3.0]), nu=np.array([4.0, 4.0, 4.0, np.nan]))
     tau, nu = _moved(sites, tilted, 0.5)
     assert (tau.tolist(), nu.tolist()) == ([2.0, 1.0, 1.0, 1.0], [2.0, 0.0, 0.0, 0.0])

@@ -30,9 +30,7 @@ def _fit(case: dict[str, Any]) -> GPCFit:
     X = np.asarray(case["X"], dtype=np.float64).reshape(len(case["X"]), -1)
     h = Hyperparameters(case["kernel"]["variance"], tuple(case["kernel"]["lengthscales"]))
     infer, link = INFERENCES.get(case["inference"]), LINKS.get(case["likelihood"])
-    return infer(
-        BinaryProblem(X, np.asarray(case["y"], dtype=np.float64), ModelSpec(ard=True), link), h, None
-    )
+    return infer(BinaryProblem(X, np.asarray(case["y"], dtype=np.float64), ModelSpec(ard=True), link), h, None)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -43,9 +41,7 @@ def test_posterior(case: dict[str, Any]) -> None:
     points = np.array([point["x"] for point in case["points"]])
     values = (*posterior.latent(points), posterior.probability(points))
     for key, value in zip(("latent_mean", "latent_variance", "prob_positive"), values, strict=True):
-        np.testing.assert_allclose(
-            value, [point[key] for point in case["points"]], rtol=near, atol=near, err_msg=key
-        )
+        np.testing.assert_allclose(value, [point[key] for point in case["points"]], rtol=near, atol=near, err_msg=key)
     if "latent_mode_at_train" in case:
         mode = posterior.latent(posterior.X)[0]
         np.testing.assert_allclose(mode, case["latent_mode_at_train"], rtol=near, atol=near)

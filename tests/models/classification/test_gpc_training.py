@@ -39,9 +39,7 @@ def test_optimum_has_no_slope_and_is_kept(inference: str, link: Any) -> None:
     trained = train_gpc(BinaryProblem(X, y, ModelSpec("matern52"), link), inference, START, Budget())
     assert trained.status == "done"
     assert np.abs(trained.fit.gradient).max() < 1e-3
-    again = INFERENCES.get(inference)(
-        BinaryProblem(X, y, ModelSpec("matern52"), link), trained.hyperparameters, None
-    )
+    again = INFERENCES.get(inference)(BinaryProblem(X, y, ModelSpec("matern52"), link), trained.hyperparameters, None)
     assert again.log_marginal_likelihood == pytest.approx(trained.fit.log_marginal_likelihood, abs=1e-8)
     assert trained.fit.converged
 
@@ -59,9 +57,7 @@ def test_constant_inputs_keep_their_lengthscale() -> None:
 
 def test_separable_data_stay_in_the_search_range() -> None:
     X = np.linspace(-1.0, 1.0, 20)[:, None]
-    trained = train_gpc(
-        BinaryProblem(X, np.sign(X[:, 0]), ModelSpec(), PROBIT), "ep", START, Budget(evaluations=60)
-    )
+    trained = train_gpc(BinaryProblem(X, np.sign(X[:, 0]), ModelSpec(), PROBIT), "ep", START, Budget(evaluations=60))
     assert trained.fit.converged
     assert trained.hyperparameters.variance <= 1e6 * (1.0 + 1e-9)
 
@@ -95,9 +91,7 @@ def test_wrong_requests_are_refused() -> None:
     X, y = two_classes(0)
     with pytest.raises(UserError, match="did you mean 'laplace'"):
         train_gpc(BinaryProblem(X, y, ModelSpec(), PROBIT), "laplac", START, Budget())
-    with pytest.raises(
-        StartOutsideBoxError, match="variance 1e\\+07 and lengthscales 1 to 1, outside of 1e-06 to"
-    ):
+    with pytest.raises(StartOutsideBoxError, match="variance 1e\\+07 and lengthscales 1 to 1, outside of 1e-06 to"):
         train_gpc(BinaryProblem(X, y, ModelSpec(), PROBIT), "ep", Hyperparameters(1e7), Budget())
 
 

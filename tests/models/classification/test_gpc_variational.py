@@ -53,9 +53,7 @@ def assert_equal_to_gpflow(model: gpflow.models.SVGP | gpflow.models.VGP) -> Non
     np.testing.assert_allclose(ours[1], variance, rtol=1e-9, atol=1e-9)
     assert (variance <= posterior.operator_bound * posterior.variance * (1.0 + 1e-12)).all()
     tolerance = 1e-4 if posterior.link == LOGISTIC else 1e-9  # GPflow's own quadrature has 20 nodes
-    np.testing.assert_allclose(
-        posterior.probability(XNEW), model.predict_y(XNEW)[0].numpy()[:, 0], atol=tolerance
-    )
+    np.testing.assert_allclose(posterior.probability(XNEW), model.predict_y(XNEW)[0].numpy()[:, 0], atol=tolerance)
 
 
 @KERNELS
@@ -80,9 +78,7 @@ def test_svgp_predicts_the_same(kernel: str, whiten: bool, diagonal: bool) -> No
     Z = two_classes(0, 8)[0]
     model = build_svgp(Z, 100, ModelSpec(kernel, ard=True), H, SQUEEZED_PROBIT, whiten)
     if diagonal:
-        model = gpflow.models.SVGP(
-            model.kernel, model.likelihood, model.inducing_variable, q_diag=True, whiten=whiten
-        )
+        model = gpflow.models.SVGP(model.kernel, model.likelihood, model.inducing_variable, q_diag=True, whiten=whiten)
     randomised(model, 1.3)
     assert_equal_to_gpflow(model)
 
@@ -209,9 +205,7 @@ def test_robust_max_probabilities_are_those_of_gpflows_latent_values() -> None:
     f = mean + np.sqrt(variance) * np.random.default_rng(4).standard_normal((100_000, 15, 3))
     wins = np.stack([(f.argmax(axis=2) == c).mean(axis=0) for c in range(3)], axis=1)
     # five standard errors of a share
-    np.testing.assert_allclose(
-        p, (1.0 - 1e-3) * wins + 5e-4 * (1.0 - wins), atol=5.0 * 0.5 / np.sqrt(100_000)
-    )
+    np.testing.assert_allclose(p, (1.0 - 1e-3) * wins + 5e-4 * (1.0 - wins), atol=5.0 * 0.5 / np.sqrt(100_000))
     np.testing.assert_allclose(p.sum(axis=1), 1.0, atol=3.0 * QUADRATURE)
 
 
@@ -263,15 +257,7 @@ def test_other_likelihoods_are_refused() -> None:
 def test_every_variance_that_moves_is_paid_for() -> None:
     """Three equal classes, log variances within .01, .02 and .03 of zero: the slope times .06 either way."""
     posterior = RobustMaxPosterior(
-        np.zeros((1, 2)),
-        "matern52",
-        1.0,
-        np.ones(2),
-        np.ones((3, 1)),
-        np.zeros((0, 3, 1)),
-        np.zeros(0),
-        1.0,
-        0.03,
+        np.zeros((1, 2)), "matern52", 1.0, np.ones(2), np.ones((3, 1)), np.zeros((0, 3, 1)), np.zeros(0), 1.0, 0.03
     )
     bound = RobustMaxBound(posterior, np.zeros(2), np.arange(2))
     spread = np.array([[0.01], [0.02], [0.03]])

@@ -217,11 +217,7 @@ def test_many_classes_are_resolved(n_classes: int) -> None:
 @pytest.mark.parametrize(
     ("mean", "variance", "expected"),
     [
-        (
-            [1.0, 0.0],
-            [5e-34, 1.0],
-            [ndtr(1.0), ndtr(-1.0)],
-        ),  # narrower than the spacing of floats at its mean
+        ([1.0, 0.0], [5e-34, 1.0], [ndtr(1.0), ndtr(-1.0)]),  # narrower than the spacing of floats at its mean
         ([0.0, 1.0], [1.0, 5e-34], [ndtr(-1.0), ndtr(1.0)]),
         ([-1.0, 0.0], [5e-34, 1.0], [ndtr(-1.0), ndtr(1.0)]),
         ([4.5e11, 0.0], [1e-10, 1.0], [1.0, 0.0]),

@@ -99,9 +99,7 @@ def test_the_stated_error_is_that_of_the_worst_class(monkeypatch: pytest.MonkeyP
     root = centred_root(0.1 * np.eye(10)[None])
     repeated = []
     sums = multiclass_posterior._sums
-    monkeypatch.setattr(
-        multiclass_posterior, "_sums", lambda *given: repeated.append(sums(*given)) or repeated[-1]
-    )
+    monkeypatch.setattr(multiclass_posterior, "_sums", lambda *given: repeated.append(sums(*given)) or repeated[-1])
     found = softmax_moments(mean, root)
     first = np.array([each[0] for each in repeated])
     errors = multiclass_posterior.DEVIATIONS * first.std(axis=0, ddof=1) / np.sqrt(len(first))

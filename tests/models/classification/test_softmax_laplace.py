@@ -38,9 +38,7 @@ def test_two_classes_are_the_binary_logistic_problem_of_the_difference(kernel: s
     several = softmax_laplace(problem, AT)
     signs = 2.0 * problem.labels - 1.0
     twice = Hyperparameters(2.0 * AT.variance, AT.lengthscales)
-    binary = laplace(
-        BinaryProblem(problem.X, signs, ModelSpec(kernel, ard=True), LINKS.get("logistic")), twice
-    )
+    binary = laplace(BinaryProblem(problem.X, signs, ModelSpec(kernel, ard=True), LINKS.get("logistic")), twice)
     assert several.log_marginal_likelihood == pytest.approx(binary.log_marginal_likelihood, abs=1e-10)
     np.testing.assert_allclose(several.gradient, binary.gradient, atol=1e-9)
     posterior, points = several.require_converged(), np.random.default_rng(1).standard_normal((20, 2))

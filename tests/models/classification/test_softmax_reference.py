@@ -17,9 +17,7 @@ pytestmark = pytest.mark.reference
 HERE = Path(__file__).parents[2] / "reference"
 FILE = Path(os.environ.get("GPSUITE_REFERENCE_DIR") or HERE) / "robustness.json"
 REFERENCE: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {}
-CASES = [
-    pytest.param(case, id=case["id"]) for case in REFERENCE.get("cases", []) if case["kind"] == "multiclass"
-]
+CASES = [pytest.param(case, id=case["id"]) for case in REFERENCE.get("cases", []) if case["kind"] == "multiclass"]
 NEAR = 1e-9  # the file: 1e-10 for Laplace, its cubature below 1e-10
 STATED = 2e-9  # the cubature's own largest error of three classes is 1.5e-9
 PRODUCT_RULE = 60.0  # prior variance; from a spread of about 11.6 on there is none for three classes
@@ -44,9 +42,7 @@ def test_posterior(case: dict[str, Any]) -> None:
         (NEAR, NEAR, near),
         strict=True,
     ):
-        np.testing.assert_allclose(
-            value, [point[key] for point in case["points"]], rtol=off, atol=off, err_msg=key
-        )
+        np.testing.assert_allclose(value, [point[key] for point in case["points"]], rtol=off, atol=off, err_msg=key)
 
 
 @pytest.mark.parametrize("case", CASES)

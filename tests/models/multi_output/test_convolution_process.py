@@ -8,11 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import multivariate_normal
 
-from gpsuite.data.generators.gp_samples import (
-    convolution_covariance,
-    lmc_covariance,
-    squared_exponential,
-)
+from gpsuite.data.generators.gp_samples import convolution_covariance, lmc_covariance, squared_exponential
 from gpsuite.models.multi_output.convolution import ConvolutionParameters, ConvolutionProcess
 from gpsuite.models.multi_output.observations import Observations
 from tests.arrays import Array
@@ -103,22 +99,17 @@ def test_without_smoothing_it_is_the_linear_model_of_coregionalisation() -> None
     drawn = model.constrain(u)
     X = observations.X
     latent = [
-        squared_exponential(X, X, v, length)
-        for v, length in zip(drawn.variance[0], drawn.lengthscale[0], strict=True)
+        squared_exponential(X, X, v, length) for v, length in zip(drawn.variance[0], drawn.lengthscale[0], strict=True)
     ]
     expected = lmc_covariance(np.stack(latent), drawn.W[0])
     row, p = all_pairs(len(X), 2)
     far = []
     for width in (1e-1, 1e-2, 1e-3, 1e-4):
-        narrow = ConvolutionParameters(
-            drawn.variance, drawn.lengthscale, drawn.noise, np.full((1, 2), width), drawn.W
-        )
+        narrow = ConvolutionParameters(drawn.variance, drawn.lengthscale, drawn.noise, np.full((1, 2), width), drawn.W)
         found = model.covariance(model.unconstrain(narrow), X[row], p, X[row], p)[0]
         far.append(np.abs(found - expected.reshape(found.shape)).max())
     assert far[-1] < 1e-5 < far[0]
-    np.testing.assert_allclose(
-        np.array(far[1:]) / far[:-1], 1e-2, rtol=0.2
-    )  # differences fall as widths squared
+    np.testing.assert_allclose(np.array(far[1:]) / far[:-1], 1e-2, rtol=0.2)  # differences fall as widths squared
 
 
 @pytest.mark.parametrize("P", [1, 2, 3])
@@ -127,9 +118,7 @@ def test_the_likelihood_is_that_of_a_normal_vector(P: int) -> None:
     X, p = observations.X, observations.p
     K = model.covariance(u, X, p, X, p)
     noise = model.noise(u)[:, p]
-    expected = [
-        multivariate_normal(cov=k + np.diag(s)).logpdf(observations.y) for k, s in zip(K, noise, strict=True)
-    ]
+    expected = [multivariate_normal(cov=k + np.diag(s)).logpdf(observations.y) for k, s in zip(K, noise, strict=True)]
     np.testing.assert_allclose(model.likelihood(observations).value(u), expected, rtol=1e-9)
 
 
@@ -159,11 +148,7 @@ def test_particles_do_not_depend_on_their_company() -> None:
 def test_a_covariance_without_factor_is_minus_infinity() -> None:
     model, u, observations = problem(7)
     u[1, 0] = np.nan
-    u[2, :3], u[2, 3:6], u[2, 6:8] = (
-        1e12,
-        1e9,
-        -1e4,
-    )  # huge variances, inputs as good as equal, smallest noise
+    u[2, :3], u[2, 3:6], u[2, 6:8] = (1e12, 1e9, -1e4)  # huge variances, inputs as good as equal, smallest noise
     value, gradient = model.likelihood(observations).value_and_gradient(u)
     assert value[1:3].tolist() == [-np.inf, -np.inf]
     assert not gradient[1:3].any()

@@ -32,9 +32,7 @@ MODELS = [
     LinearCoregionalization(3, mixing="identity"),
     LinearCoregionalization(1, mixing="identity", kernel="squared_exponential"),
 ]
-models = pytest.mark.parametrize(
-    "model", MODELS, ids=["P2", "P4", "P3-L2-se", "P2-L3", "independent", "safety"]
-)
+models = pytest.mark.parametrize("model", MODELS, ids=["P2", "P4", "P3-L2-se", "P2-L3", "independent", "safety"])
 
 
 def observed_covariances(model: LinearCoregionalization, u: Array, observations: Observations) -> Array:
@@ -64,9 +62,7 @@ def test_covariances_are_those_of_the_generators(model: LinearCoregionalization)
         scales = zip(parameters.variance[s], parameters.lengthscale[s], strict=True)
         full = lmc_covariance(np.array([kernel(X, X2, *scale) for scale in scales]), W)
         np.testing.assert_allclose(found[s], full[np.arange(6), p], rtol=1e-12, atol=1e-14)
-        np.testing.assert_allclose(
-            at_pairs[s], full[np.arange(6), p][:, np.arange(9), p2], rtol=1e-12, atol=1e-14
-        )
+        np.testing.assert_allclose(at_pairs[s], full[np.arange(6), p][:, np.arange(9), p2], rtol=1e-12, atol=1e-14)
     repeated = model.covariance(u, X2, p2, X, p)
     np.testing.assert_allclose(repeated, at_pairs.swapaxes(1, 2), rtol=1e-12, atol=1e-14)
     outputs = np.arange(model.n_outputs)
@@ -90,10 +86,7 @@ def test_likelihood_is_the_normal_density_and_its_gradient(model: LinearCoregion
     u = model.draw_prior(np.random.default_rng(3), 6)
     likelihood = model.likelihood(observations)
     value, gradient = likelihood.value_and_gradient(u)
-    expected = [
-        multivariate_normal(cov=K).logpdf(observations.y)
-        for K in observed_covariances(model, u, observations)
-    ]
+    expected = [multivariate_normal(cov=K).logpdf(observations.y) for K in observed_covariances(model, u, observations)]
     np.testing.assert_allclose(value, expected, rtol=1e-10)
     np.testing.assert_array_equal(likelihood.value(u), value)
     np.testing.assert_allclose(gradient, central_differences(likelihood, u), rtol=1e-6, atol=1e-6)
@@ -123,9 +116,7 @@ def test_any_pattern_of_observed_outputs(seed: int, n: int, n_outputs: int, mixi
 
 
 @models
-def test_particles_do_not_influence_each_other(
-    model: LinearCoregionalization, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_particles_do_not_influence_each_other(model: LinearCoregionalization, monkeypatch: pytest.MonkeyPatch) -> None:
     observations = draw_observations(model.n_outputs, 10)
     u = model.draw_prior(np.random.default_rng(4), 7)
     value, gradient = model.likelihood(observations).value_and_gradient(u)
@@ -138,9 +129,7 @@ def test_particles_do_not_influence_each_other(
 
 
 @models
-def test_what_cannot_be_factorised_is_minus_infinity_for_its_particle_only(
-    model: LinearCoregionalization,
-) -> None:
+def test_what_cannot_be_factorised_is_minus_infinity_for_its_particle_only(model: LinearCoregionalization) -> None:
     observations = draw_observations(model.n_outputs, 10)
     u = model.draw_prior(np.random.default_rng(5), 5)
     value, gradient = model.likelihood(observations).value_and_gradient(u)
@@ -173,12 +162,7 @@ def test_no_observations_tell_nothing() -> None:
     np.testing.assert_array_equal(value, np.zeros(3))
     np.testing.assert_array_equal(gradient, np.zeros_like(u))
     assert model.cross_covariance(u, empty.X, empty.p, np.zeros((4, 1))).shape == (3, 0, 4, 2)
-    assert model.cross_covariance(u, np.zeros((4, 1)), np.zeros(4, dtype=np.int64), empty.X).shape == (
-        3,
-        4,
-        0,
-        2,
-    )
+    assert model.cross_covariance(u, np.zeros((4, 1)), np.zeros(4, dtype=np.int64), empty.X).shape == (3, 4, 0, 2)
 
 
 @models
@@ -312,9 +296,7 @@ def test_value_gradient_and_way_back(model: LinearCoregionalization) -> None:
     # GPflow's variables come in another order but are the entries of u
     assert sorted(by_value) == pytest.approx(sorted(u[0]), rel=1e-9, abs=1e-9)
     order = np.argsort(u[0])
-    assert [by_value[key] for key in sorted(by_value)] == pytest.approx(
-        gradient[0][order], rel=1e-7, abs=1e-8
-    )
+    assert [by_value[key] for key in sorted(by_value)] == pytest.approx(gradient[0][order], rel=1e-7, abs=1e-8)
     np.testing.assert_allclose(from_gpflow(model, regression), u[0], rtol=1e-9, atol=1e-12)
 
 
@@ -348,9 +330,7 @@ def data(n: int) -> Observations:
 
 @pytest.mark.parametrize("model", VALUED_MODELS.values(), ids=VALUED_MODELS.keys())
 @pytest.mark.parametrize("n", [0, 1, 40])
-def test_a_value_has_the_same_bits_without_its_gradient(
-    model: Any, n: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_value_has_the_same_bits_without_its_gradient(model: Any, n: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Over several batches, a vector without a likelihood among the others, and no derivative is computed."""
     likelihood = model.likelihood(data(n))
     u = model.draw_prior(np.random.default_rng(1), 45)

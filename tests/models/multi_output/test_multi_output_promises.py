@@ -132,11 +132,7 @@ def test_tables_with_gaps_are_read_row_by_row() -> None:
     assert found.X.tolist() == [[0.0], [2.0], [2.0]]
     assert (found.p.tolist(), found.y.tolist()) == ([0, 0, 1], [1.0, 2.0, 3.0])
     more = found.extended(np.array([[5.0]]), np.array([1]), np.array([7.0]))
-    assert (more.X[-1].tolist(), more.p.tolist(), more.y.tolist()) == (
-        [5.0],
-        [0, 0, 1, 1],
-        [1.0, 2.0, 3.0, 7.0],
-    )
+    assert (more.X[-1].tolist(), more.p.tolist(), more.y.tolist()) == ([5.0], [0, 0, 1, 1], [1.0, 2.0, 3.0, 7.0])
 
 
 def test_two_values_of_one_output_at_one_input_contradict() -> None:

@@ -71,9 +71,7 @@ def test_extending_gives_what_recomputing_gives(
             new = drawn.slice(N, N + step)
             found.extend(new.X, new.p, new.y)
             N += step
-        expected = PoolPredictions(
-            drawn.model, drawn.u, drawn.first(N), drawn.X_pool, covariances=covariances
-        )
+        expected = PoolPredictions(drawn.model, drawn.u, drawn.first(N), drawn.X_pool, covariances=covariances)
     # A new value close to an old one leaves a variance near the noise's: errors grow by the condition number.
     smallest = min(float(drawn.model.noise(drawn.u).min()), 1.0)
     assert_same(found, expected, 1e-13 * max(scale_of(drawn), 1.0) / smallest)
@@ -120,14 +118,10 @@ def test_selected_particles_are_predicted_and_extended_like_their_originals(cova
     drawn = problem(7, values=10)
     particles = np.array([3, 0, 0, 4, 3])
     new = drawn.slice(8, 10)
-    found = PoolPredictions(
-        drawn.model, drawn.u, drawn.first(8), drawn.X_pool, capacity=10, covariances=covariances
-    )
+    found = PoolPredictions(drawn.model, drawn.u, drawn.first(8), drawn.X_pool, capacity=10, covariances=covariances)
     found.select(particles)
     found.extend(new.X, new.p, new.y)
-    expected = PoolPredictions(
-        drawn.model, drawn.u[particles], drawn.data, drawn.X_pool, covariances=covariances
-    )
+    expected = PoolPredictions(drawn.model, drawn.u[particles], drawn.data, drawn.X_pool, covariances=covariances)
     assert_same(found, expected, 1e-11)
     np.testing.assert_array_equal(found.u, drawn.u[particles])
 
@@ -277,12 +271,7 @@ def test_prediction_of_fixed_hyperparameters(case: dict[str, Any]) -> None:
     whole = PoolPredictions(model, u, data, Xs, covariances=True)
     half = max(1, len(data) // 2)
     grown = PoolPredictions(
-        model,
-        u,
-        Observations(data.X[:half], data.p[:half], data.y[:half]),
-        Xs,
-        capacity=len(data),
-        covariances=True,
+        model, u, Observations(data.X[:half], data.p[:half], data.y[:half]), Xs, capacity=len(data), covariances=True
     )
     grown.extend(data.X[half:], data.p[half:], data.y[half:])
     for found in (whole, grown):
@@ -315,9 +304,7 @@ def test_the_mean_solves_titsias_equation() -> None:
     Kuu, Kuf = (model.covariance(u[None], Z, p, other, q)[0] for other, q in ((Z, p), (seen.X, seen.p)))
     noise = model.noise(u[None])[0][seen.p]
     weights = np.linalg.solve(Kuu + (Kuf / noise) @ Kuf.T, (Kuf / noise) @ seen.y)
-    expected = np.stack(
-        [model.covariance(u[None], X, np.full(9, q), Z, p)[0] @ weights for q in range(3)], axis=1
-    )
+    expected = np.stack([model.covariance(u[None], X, np.full(9, q), Z, p)[0] @ weights for q in range(3)], axis=1)
     np.testing.assert_allclose(SparseMultiOutput(model, u, seen, Z, p).mean(X), expected, rtol=1e-6)
 
 
@@ -325,6 +312,4 @@ def test_blocks_of_observations_and_inputs_change_nothing(monkeypatch: pytest.Mo
     model, u, seen, X = sparse_problem(30)
     whole = SparseMultiOutput(model, u, seen, seen.X[:8], seen.p[:8]).mean(X)
     monkeypatch.setattr("gpsuite.models.multi_output.pool_predictions.BLOCK", 4)
-    np.testing.assert_allclose(
-        SparseMultiOutput(model, u, seen, seen.X[:8], seen.p[:8]).mean(X), whole, rtol=1e-9
-    )
+    np.testing.assert_allclose(SparseMultiOutput(model, u, seen, seen.X[:8], seen.p[:8]).mean(X), whole, rtol=1e-9)

@@ -18,9 +18,7 @@ IMAGE = (8, 8, 3)
         (NetworkSpec((60, 50), image=IMAGE), 192, [27, 540, 200]),
     ],
 )
-def test_weights_start_with_the_variance_of_their_fan_in(
-    spec: NetworkSpec, inputs: int, fan_in: list[int]
-) -> None:
+def test_weights_start_with_the_variance_of_their_fan_in(spec: NetworkSpec, inputs: int, fan_in: list[int]) -> None:
     """He et al. 2015: 2 / fan-in before a ReLU, else 1 / fan-in; a sample variance is off by sqrt(2 / n) of itself."""
     weights = [each for each in Network(spec, inputs, 100).initial(np.random.default_rng(0)) if each.ndim > 1]
     gains = [2.0 if spec.activation == "relu" else 1.0] * 2 + [1.0]

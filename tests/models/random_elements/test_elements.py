@@ -38,9 +38,7 @@ def element() -> GaussianElement:
 
 
 def test_it_is_the_posterior_of_gpflows_whitened_svgp() -> None:
-    model = gpflow.models.SVGP(
-        KERNEL, gpflow.likelihoods.Gaussian(), Z, num_latent_gps=3, q_mu=WEIGHTS, q_sqrt=FACTORS
-    )
+    model = gpflow.models.SVGP(KERNEL, gpflow.likelihoods.Gaussian(), Z, num_latent_gps=3, q_mu=WEIGHTS, q_sqrt=FACTORS)
     mean, variance = element().predict(X)
     theirs, spread = model.predict_f(X)
     # GPflow's jitter is 1e-6, ours 1e-6 of the variance
@@ -82,9 +80,7 @@ def test_a_singular_factor_is_a_kernel_too(scale: float) -> None:
     own = SparseKernel.from_plain(BASIS, np.linalg.solve(BASIS.factor.T, factors))
     assert (np.triu(own.factors.numpy(), 1) == 0.0).all()
     found = own.factors.numpy()
-    np.testing.assert_allclose(
-        found @ found.transpose(0, 2, 1), factors @ factors.transpose(0, 2, 1), atol=1e-12
-    )
+    np.testing.assert_allclose(found @ found.transpose(0, 2, 1), factors @ factors.transpose(0, 2, 1), atol=1e-12)
     least = np.abs(np.linalg.det(factors[0]))
     np.testing.assert_allclose(np.abs(np.prod(np.diagonal(found[0]))), least, rtol=1e-6, atol=1e-30)
 
@@ -144,9 +140,7 @@ def test_convolutional_network_by_loops() -> None:
         for j in range(4):
             maps[i, j] = np.tensordot(padded[i : i + 3, j : j + 3], p[0][:, :, 0, :], 2) + p[1]
     pooled = np.maximum(maps, 0.0).reshape(2, 2, 2, 2, 2).max(axis=(1, 3))
-    np.testing.assert_allclose(
-        network(p, image).numpy()[0], pooled.ravel() @ p[2] + p[3], rtol=1e-5, atol=1e-6
-    )
+    np.testing.assert_allclose(network(p, image).numpy()[0], pooled.ravel() @ p[2] + p[3], rtol=1e-5, atol=1e-6)
     assert network(p, image).dtype == tf.float64
 
 
@@ -190,8 +184,7 @@ def test_last_bits_of_targets_do_not_choose_another_prior() -> None:
     Y = np.sin(inputs[:, :1]) + 0.1 * rng.normal(size=(60, 1))
     blurred = Y * (1.0 + 1e-13 * rng.standard_normal(Y.shape))
     fitted = [
-        fit_prior("se_ard", inputs, each, np.random.default_rng(6), Budget(evaluations=100))
-        for each in (Y, blurred)
+        fit_prior("se_ard", inputs, each, np.random.default_rng(6), Budget(evaluations=100)) for each in (Y, blurred)
     ]
     lengthscales = [prior.kernel.lengthscales.numpy() for prior in fitted]
     np.testing.assert_array_equal(*lengthscales)  # scipy's L-BFGS-B: they differ by more than 1e-6

@@ -13,13 +13,7 @@ from scipy.stats import norm
 from gpsuite.models.classification.links import LOGISTIC, PROBIT, SQUEEZED_PROBIT, Link
 from gpsuite.models.classification.variational import StableBernoulli
 from gpsuite.models.random_elements import likelihoods
-from gpsuite.models.random_elements.likelihoods import (
-    Bernoulli,
-    GaussianNoise,
-    RobustMax,
-    Softmax,
-    label_probability,
-)
+from gpsuite.models.random_elements.likelihoods import Bernoulli, GaussianNoise, RobustMax, Softmax, label_probability
 from tests.arrays import Array
 
 RNG = np.random.default_rng(0)
@@ -35,9 +29,7 @@ def tensors(*arrays: Array) -> list[tf.Tensor]:
 def test_slopes_pass_through_tensorflow() -> None:
     mean, variance = (tf.Variable(part) for part in (MEAN, VARIANCE))
     weights = RNG.standard_normal(6)
-    compiled = tf.function(
-        lambda: tf.reduce_sum(weights * RobustMax(3).expected_log(mean, variance, Y, None))
-    )
+    compiled = tf.function(lambda: tf.reduce_sum(weights * RobustMax(3).expected_log(mean, variance, Y, None)))
     with tf.GradientTape() as tape:
         value = compiled()
     slopes = tape.gradient(value, [mean, variance])
@@ -127,9 +119,7 @@ def test_the_datas_uncertainty_is_found_under_wide_and_narrow_densities(link: Li
     for value, (m, s) in zip(found, moments, strict=True):
         ends = m - 9.0 * s, m + 9.0 * s
         kinks = [at for at in (-45.0, -5.0, 0.0, 5.0, 45.0, m) if ends[0] < at < ends[1]]
-        exact, _ = quad(
-            lambda f, m=m, s=s: entropy(f) * norm.pdf(f, m, s), *ends, points=kinks or None, limit=800
-        )
+        exact, _ = quad(lambda f, m=m, s=s: entropy(f) * norm.pdf(f, m, s), *ends, points=kinks or None, limit=800)
         assert value == pytest.approx(exact, abs=1e-8)
 
 

@@ -44,9 +44,7 @@ def test_log_marginal_likelihood_equals_normal_density(problem: Problem, name: s
 def test_prediction_equals_closed_form(problem: Problem) -> None:
     X, Y = problem
     Xnew = np.array([[0.1, -0.4], [3.0, 3.0]])
-    covariance = closed_form_kernel("squared_exponential", X, X, START) + START.noise_variance * np.eye(
-        len(X)
-    )
+    covariance = closed_form_kernel("squared_exponential", X, X, START) + START.noise_variance * np.eye(len(X))
     cross = closed_form_kernel("squared_exponential", X, Xnew, START)
     weights = np.linalg.solve(covariance, cross)
     mean, variance = predict(build_gpr(X, Y, ModelSpec(), START), Xnew)
@@ -101,9 +99,7 @@ def test_all_data_as_inducing_inputs_give_the_exact_model(problem: Problem, buil
     Xnew = np.random.default_rng(1).uniform(-2, 2, size=(7, 2))
     exact, sparse = build_gpr(X, Y, ModelSpec(), START), build(X, Y, X, ModelSpec(), START)
     np.testing.assert_allclose(
-        sparse.maximum_log_likelihood_objective(),
-        exact.log_marginal_likelihood(),
-        atol=INDUCING_JITTER_EFFECT,
+        sparse.maximum_log_likelihood_objective(), exact.log_marginal_likelihood(), atol=INDUCING_JITTER_EFFECT
     )
     for ours, theirs in zip(predict(sparse, Xnew), predict(exact, Xnew), strict=True):
         np.testing.assert_allclose(ours, theirs, atol=INDUCING_JITTER_EFFECT)
@@ -157,8 +153,7 @@ def test_limited_kmeans_makes_the_iterations_that_fit() -> None:
     X = np.random.default_rng(0).uniform(size=(400, 2))
     iteration = 1e-10 * 400 * 20 * 6
     found = {
-        share: limited_inducing(X, 20, np.random.default_rng(1), share * iteration)
-        for share in (30.9, 31.1, 32.1, 1e4)
+        share: limited_inducing(X, 20, np.random.default_rng(1), share * iteration) for share in (30.9, 31.1, 32.1, 1e4)
     }
     rows, cut = found[30.9]
     assert cut and len(np.unique(rows, axis=0)) == 20

@@ -95,9 +95,7 @@ def test_bounds_hold_and_bind(problem: Problem) -> None:
     free = build("GPR", problem)
     maximise_likelihood(free, Budget())
     bounded = build("GPR", problem)
-    report = maximise_likelihood(
-        bounded, Budget(), bounds={"variance": (0.5, 1.5), "noise_variance": (0.05, np.inf)}
-    )
+    report = maximise_likelihood(bounded, Budget(), bounds={"variance": (0.5, 1.5), "noise_variance": (0.05, np.inf)})
     values = hyperparameters_of(bounded)
     assert hyperparameters_of(free).noise_variance < 0.05
     assert values.noise_variance == pytest.approx(0.05)
@@ -229,9 +227,7 @@ def test_one_trace_serves_every_data_set_and_equals_gpflow(kind: str) -> None:
 
 
 def test_two_models_can_take_turns() -> None:
-    first, second = (
-        build_with("SGPR", make_problem(seed), values) for seed, values in ((0, START), (1, OTHER))
-    )
+    first, second = (build_with("SGPR", make_problem(seed), values) for seed, values in ((0, START), (1, OTHER)))
     for model in (first, second):
         gpflow.set_trainable(model.inducing_variable, False)
     assert compiled_loss(first) is compiled_loss(second)

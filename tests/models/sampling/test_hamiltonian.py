@@ -55,9 +55,7 @@ def test_the_gradient_of_a_target_is_that_of_its_value(beta: float, previous: An
 def test_a_target_between_two_posteriors_mixes_their_likelihoods() -> None:
     u, old = np.random.default_rng(0).standard_normal((5, 4)), MODEL.likelihood(linear_data(1, 3))
     ends = [Target(MODEL, TARGET.likelihood, beta, old)(u)[0] for beta in (0.0, 1.0)]
-    np.testing.assert_allclose(
-        Target(MODEL, TARGET.likelihood, 0.25, old)(u)[0], 0.75 * ends[0] + 0.25 * ends[1]
-    )
+    np.testing.assert_allclose(Target(MODEL, TARGET.likelihood, 0.25, old)(u)[0], 0.75 * ends[0] + 0.25 * ends[1])
     np.testing.assert_array_equal(ends[1], TARGET(u)[0])
 
 
@@ -229,8 +227,6 @@ def reference_runs() -> dict[str, Array]:
 
 @pytest.mark.reference
 @pytest.mark.parametrize(("name", "row"), quantities("mogp"))
-def test_the_reference_posterior_by_chains(
-    name: str, row: dict[str, float], reference_runs: dict[str, Array]
-) -> None:
+def test_the_reference_posterior_by_chains(name: str, row: dict[str, float], reference_runs: dict[str, Array]) -> None:
     draws = reference_runs[name]
     check_against_reference(draws.mean(axis=0), draws.std(axis=0), row)

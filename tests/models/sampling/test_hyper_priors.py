@@ -40,8 +40,7 @@ def test_normal_is_scipys() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "values"),
-    [(Gamma, (0.0, 1.0)), (Gamma, (1.0, np.inf)), (Normal, (0.0, 0.0)), (Normal, (np.nan, 1.0))],
+    ("kind", "values"), [(Gamma, (0.0, 1.0)), (Gamma, (1.0, np.inf)), (Normal, (0.0, 0.0)), (Normal, (np.nan, 1.0))]
 )
 def test_impossible_distributions_are_refused(kind: type, values: tuple[float, float]) -> None:
     with pytest.raises(ValueError, match="must be"):
@@ -97,9 +96,7 @@ def test_draws_follow_the_priors(prior: UnconstrainedPrior) -> None:
 
 
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, -1e4])
-def test_what_is_not_finite_is_minus_infinity_for_its_vector_only(
-    prior: UnconstrainedPrior, value: float
-) -> None:
+def test_what_is_not_finite_is_minus_infinity_for_its_vector_only(prior: UnconstrainedPrior, value: float) -> None:
     u = prior.draw(np.random.default_rng(2), 2)
     good = prior.log_density(u)
     u[0, 1] = value

@@ -5,11 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpsuite.methods.active_learning.problem import (
-    SafetyLimit,
-    mixture_probability,
-    moment_matched_probability,
-)
+from gpsuite.methods.active_learning.problem import SafetyLimit, mixture_probability, moment_matched_probability
 from gpsuite.models.multi_output.pool_predictions import PoolPredictions
 from gpsuite.models.sampling.posterior import mixture_moments
 from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings, start

@@ -41,17 +41,13 @@ STANDARD_ERRORS = 4.5  # of a mean over independent runs: false alarms of about 
 SPREAD = 0.05  # of a standard deviation, over 20 runs of 128 particles: about 4 standard errors
 
 
-def _follow(
-    state: SMCState, observations: Observations, begin: int, rng: np.random.Generator
-) -> list[SMCState]:
+def _follow(state: SMCState, observations: Observations, begin: int, rng: np.random.Generator) -> list[SMCState]:
     """Return the states after each observation from `begin` on, one at a time."""
     states = [state]
     for count in range(begin + 1, len(observations) + 1):
         old, new = (MODEL.likelihood(first(observations, n)) for n in (count - 1, count))
         u = states[-1].u
-        states.append(
-            update(states[-1], MODEL, NewObservations(old, new, new.value(u) - old.value(u)), rng, DEFAULT)
-        )
+        states.append(update(states[-1], MODEL, NewObservations(old, new, new.value(u) - old.value(u)), rng, DEFAULT))
     return states
 
 
@@ -212,9 +208,7 @@ def test_particles_without_a_predictive_density_lose_their_weight() -> None:
     begin = start(MODEL, likelihood, np.random.default_rng(0), DEFAULT)
     predictive = np.zeros(128)
     predictive[:3] = np.nan, -np.inf, np.inf
-    after = update(
-        begin, MODEL, NewObservations(likelihood, likelihood, predictive), np.random.default_rng(1), DEFAULT
-    )
+    after = update(begin, MODEL, NewObservations(likelihood, likelihood, predictive), np.random.default_rng(1), DEFAULT)
     assert after.posterior.weights[:3].tolist() == [0.0, 0.0, 0.0]
     np.testing.assert_allclose(after.posterior.weights[3:], 1.0 / 125.0)
     none = NewObservations(likelihood, likelihood, np.full(128, np.nan))
@@ -225,9 +219,7 @@ def test_particles_without_a_predictive_density_lose_their_weight() -> None:
 
 @pytest.mark.parametrize("outside", [-np.inf, np.nan])
 @pytest.mark.parametrize(("edge", "mass", "mean"), [(0.0, 0.5, 0.7979), (1.0, 0.1587, 1.5251)])
-def test_a_likelihood_that_fails_in_a_part_of_the_space(
-    edge: float, mass: float, mean: float, outside: float
-) -> None:
+def test_a_likelihood_that_fails_in_a_part_of_the_space(edge: float, mass: float, mean: float, outside: float) -> None:
     size = SMCSettings(particles=1024)
     state = start(MODEL, HalfSpace(edge, outside), np.random.default_rng(0), size)
     assert state.u[:, 0].min() > edge
@@ -308,9 +300,7 @@ def followed() -> dict[str, Array]:
         rng = np.random.default_rng(seed)
         state = start(MAIN, likelihoods[0], rng, DEFAULT)
         for old, new in pairwise(likelihoods):
-            state = update(
-                state, MAIN, NewObservations(old, new, new.value(state.u) - state.lml), rng, DEFAULT
-            )
+            state = update(state, MAIN, NewObservations(old, new, new.value(state.u) - state.lml), rng, DEFAULT)
         states.append(state)
     return _runs([main_invariants(s.u) for s in states], [s.posterior.weights for s in states])
 
@@ -325,9 +315,7 @@ def safety() -> dict[str, Array]:
 
 @pytest.mark.reference
 @pytest.mark.parametrize(("name", "row"), quantities("mogp"))
-def test_the_reference_posterior_by_a_cold_start(
-    name: str, row: dict[str, float], cold: dict[str, Array]
-) -> None:
+def test_the_reference_posterior_by_a_cold_start(name: str, row: dict[str, float], cold: dict[str, Array]) -> None:
     check_against_reference(*cold[name], row)  # type: ignore[call-arg]
 
 
@@ -382,9 +370,7 @@ def long_runs() -> dict[str, Array]:
         state = start(MAIN, full, rng, always)
         for round_number in range(12):
             for old, new in ((full, less), (less, full)):
-                state = update(
-                    state, MAIN, NewObservations(old, new, new.value(state.u) - state.lml), rng, always
-                )
+                state = update(state, MAIN, NewObservations(old, new, new.value(state.u) - state.lml), rng, always)
             if round_number >= 4:
                 clouds.append(state)
     return _runs([main_invariants(s.u) for s in clouds], [s.posterior.weights for s in clouds])

@@ -224,11 +224,7 @@ def test_stopped_early_particles_follow_the_tempered_posterior(looks: int, stage
     missed = []
     for seed in range(20):
         found = start(
-            STOPPED_MODEL,
-            STOPPED_MODEL.likelihood(STOPPED_DATA),
-            np.random.default_rng(seed),
-            SETTINGS,
-            after(looks),
+            STOPPED_MODEL, STOPPED_MODEL.likelihood(STOPPED_DATA), np.random.default_rng(seed), SETTINGS, after(looks)
         )
         beta = found.diagnostics["beta"]
         assert 0.0 < beta < 1.0
@@ -285,8 +281,6 @@ def test_an_update_can_be_stopped_too() -> None:
     )
     begin = start(STOPPED_MODEL, before, rng, SETTINGS)
     gain = likelihood.value(begin.u) - begin.lml
-    found = update(
-        begin, STOPPED_MODEL, NewObservations(before, likelihood, gain), rng, SETTINGS, lambda: True
-    )
+    found = update(begin, STOPPED_MODEL, NewObservations(before, likelihood, gain), rng, SETTINGS, lambda: True)
     assert found.moved
     assert 0.0 < found.diagnostics["beta"] < 1.0

@@ -445,9 +445,7 @@ def _part(saved: Mapping[str, npt.NDArray[Any]], name: str) -> SavedState:
     return {key.removeprefix(f"{name}_"): array for key, array in saved.items() if key.startswith(f"{name}_")}
 
 
-def _measured(
-    X: npt.ArrayLike, Y: npt.ArrayLike, z: npt.ArrayLike
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _measured(X: npt.ArrayLike, Y: npt.ArrayLike, z: npt.ArrayLike) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return rows as arrays, outputs [n] of one output as [n, 1]."""
     inputs, outputs, safety = (np.asarray(each, dtype=np.float64) for each in (X, Y, z))
     return inputs, outputs[:, None] if outputs.ndim == 1 else outputs, safety

@@ -21,13 +21,7 @@ from gpsuite.methods.active_learning.problem import SafetyLimit, rows_equal
 from gpsuite.models.multi_output.observations import MultiOutputModel, Observations
 from gpsuite.models.multi_output.pool_predictions import PoolPredictions
 from gpsuite.models.sampling.posterior import HyperPosterior, mixture_covariance, mixture_moments
-from gpsuite.models.sampling.sequential_monte_carlo import (
-    NewObservations,
-    SMCSettings,
-    SMCState,
-    start,
-    update,
-)
+from gpsuite.models.sampling.sequential_monte_carlo import NewObservations, SMCSettings, SMCState, start, update
 
 # Shares of the time after which the inference for the safety value, and that for the outputs, is cut short.
 SAFETY_INFERENCE, INFERENCE = 0.3, 0.6
@@ -262,11 +256,7 @@ class OutputPredictions:
         done = 0
         for part in in_parts(rows, TOGETHER, out_of_time):
             found = PoolPredictions(
-                self._belief.model,
-                self._posterior.u,
-                self._belief.observations,
-                self._X[part],
-                covariances=self._full,
+                self._belief.model, self._posterior.u, self._belief.observations, self._X[part], covariances=self._full
             )
             self.mean[part], self.variance[part], self.score[part] = _judged(found, self._posterior.weights)
             done += len(part)

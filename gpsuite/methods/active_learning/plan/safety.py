@@ -76,9 +76,7 @@ class Units:
     z_scale: FloatArray
 
     @classmethod
-    def of(
-        cls, candidates: FloatArray, X: FloatArray, Y: FloatArray, z: FloatArray, limit: SafetyLimit
-    ) -> Units:
+    def of(cls, candidates: FloatArray, X: FloatArray, Y: FloatArray, z: FloatArray, limit: SafetyLimit) -> Units:
         """Return the units of candidates [n, D], measured inputs [N, D], outputs [N, P] with gaps, safety values [M].
 
         Values without spread are scaled by their size, a zero by 1.
@@ -276,9 +274,7 @@ class SafetyPrediction:
         found = np.empty(len(X))
         for part in self._parts_of(X):
             components = (self._limit, *self._components(X[part]), self._weights)
-            found[part] = np.minimum(
-                moment_matched_probability(*components), mixture_probability(*components)
-            )
+            found[part] = np.minimum(moment_matched_probability(*components), mixture_probability(*components))
         return found
 
     def _parts_of(self, X: FloatArray) -> Iterator[slice]:
@@ -289,9 +285,7 @@ class SafetyPrediction:
         """Return mean and variance by each hyperparameter vector, [S, n] each."""
         turned = X @ self._axes
         mean, variance = np.empty((2, len(self._weights), len(X)))
-        for each, (members, vectors, of_mean, of_variance) in zip(
-            self._lengthscales, self._parts, strict=True
-        ):
+        for each, (members, vectors, of_mean, of_variance) in zip(self._lengthscales, self._parts, strict=True):
             A = vectors.T @ self._unit_kernel(self._X, turned, each)
             mean[members] = of_mean @ A
             variance[members] = self._variance[members, None] - of_variance @ A**2
@@ -374,21 +368,13 @@ class SafetyModel:
                     f"{name}: {number_of(int(count), 'safety value')} measured far from all others and from every "
                     "candidate: in another unit, or mistyped? the measured range is taken without"
                 )
-        constant = [
-            name for name, range_ in zip(names, np.ptp(counted, axis=0), strict=True) if range_ == 0.0
-        ]
+        constant = [name for name, range_ in zip(names, np.ptp(counted, axis=0), strict=True) if range_ == 0.0]
         if constant:
-            warnings.append(
-                f"{', '.join(constant)} never varied where safety was measured: nothing is known along it"
-            )
+            warnings.append(f"{', '.join(constant)} never varied where safety was measured: nothing is known along it")
         distance = np.sqrt(np.mean((known.y - self.limit.value) ** 2))
         noise = np.sqrt(self.posterior.weights @ self.model.constrain(self.posterior.u).noise[:, 0])
         if noise > SCATTER * distance:
-            share = (
-                f"sd {noise / distance:.2g} of their distance to the limit"
-                if distance
-                else "all at the limit"
-            )
+            share = f"sd {noise / distance:.2g} of their distance to the limit" if distance else "all at the limit"
             warnings.append(
                 f"safety values are mostly scatter ({share}): it may be their own structure; measure one point again"
             )

@@ -93,9 +93,7 @@ class InducingKernel:
         raise not_positive_definite()
 
     @classmethod
-    def factorisations(
-        cls, Z: FloatArray, theta: FloatArray, least_jitter: float
-    ) -> Iterator[InducingKernel]:
+    def factorisations(cls, Z: FloatArray, theta: FloatArray, least_jitter: float) -> Iterator[InducingKernel]:
         """Yield every factorisation of K_ZZ that LAPACK accepts, from the smallest jitter to the largest."""
         centre, lengthscales, variance = Z.mean(axis=0), np.exp(theta[1:-1]), math.exp(theta[0])
         scaled = (Z - centre) / lengthscales
@@ -132,9 +130,7 @@ class InducingKernel:
         """Return whether |L^-1 k(Z, x)|^2 exceeds sigma_f^2 beyond rounding at an input x of X [N, D]."""
         for rows in blocks(len(X)):
             V = np.empty((len(self.scaled), rows.stop - rows.start))
-            if not np.all(
-                squared_norms(self.whitened(self.features(X[rows]), V)) <= EXPLAINED * self.variance
-            ):
+            if not np.all(squared_norms(self.whitened(self.features(X[rows]), V)) <= EXPLAINED * self.variance):
                 return True
         return False
 
@@ -293,9 +289,7 @@ def symmetric(lower: FloatArray, width: int = 1) -> FloatArray:
     return full
 
 
-def weighted_rows(
-    X: FloatArray, y: FloatArray, rows: IntArray | None
-) -> tuple[FloatArray, FloatArray, float]:
+def weighted_rows(X: FloatArray, y: FloatArray, rows: IntArray | None) -> tuple[FloatArray, FloatArray, float]:
     """Return the chosen rows of X [N, D] and y [N], all for None, and N over their number."""
     if rows is None:
         return X, y, 1.0
@@ -609,9 +603,7 @@ def free_form_slack(
     return inducing.entry_error * float(G + slopes.size)
 
 
-def _whitened_blocks(
-    inducing: InducingKernel, X: FloatArray
-) -> Iterator[tuple[slice, FloatArray, FloatArray]]:
+def _whitened_blocks(inducing: InducingKernel, X: FloatArray) -> Iterator[tuple[slice, FloatArray, FloatArray]]:
     """Yield the rows of every block, V [M, rows] and sigma_f^2 - |V_i|^2 [rows]."""
     for rows in blocks(len(X)):
         V = np.empty((len(inducing.scaled), rows.stop - rows.start))

@@ -163,12 +163,7 @@ class FreeFormObjective:
         return inducing.whitened(features[rows], self._V.block(rows))
 
     def _gradient(
-        self,
-        inducing: InducingKernel,
-        features: FloatArray,
-        gaussian: WhitenedGaussian,
-        risk: RiskSums,
-        d_kl: float,
+        self, inducing: InducingKernel, features: FloatArray, gaussian: WhitenedGaussian, risk: RiskSums, d_kl: float
     ) -> FreeFormGradient:
         """Second sweep: contract the adjoint of K_ZX, and those of K_ZZ, m and T.
 
@@ -286,9 +281,7 @@ def _whitenings(Z: FloatArray, theta: FloatArray, least_jitter: float) -> Iterat
     raise not_positive_definite()
 
 
-def _predict(
-    inducing: InducingKernel, gaussian: WhitenedGaussian, X: FloatArray
-) -> tuple[FloatArray, FloatArray]:
+def _predict(inducing: InducingKernel, gaussian: WhitenedGaussian, X: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return V'm and sigma_f^2 - |V_i|^2 + |T'V_i|^2, [N] each, block by block."""
     mean, variance = np.empty(len(X)), np.empty(len(X))
     for rows in blocks(len(X)):
@@ -382,9 +375,7 @@ class _Point:
         factor[np.diag_indices_from(factor)] = np.exp(triangle[self._diagonal])
         return theta, slope, inputs.reshape(self._shape), WhitenedGaussian(mean, factor)
 
-    def packed_gradient(
-        self, gradient: FreeFormGradient, slope: FloatArray, gaussian: WhitenedGaussian
-    ) -> FloatArray:
+    def packed_gradient(self, gradient: FreeFormGradient, slope: FloatArray, gaussian: WhitenedGaussian) -> FloatArray:
         """Return the derivatives in the variables; `slope` is that of theta in u."""
         triangle = gradient.d_factor[self._rows, self._columns]
         triangle[self._diagonal] *= np.diagonal(gaussian.factor)

@@ -120,9 +120,7 @@ class SparseGPObjective:
     def n(self) -> int:
         return len(self._y)
 
-    def value_and_gradient(
-        self, theta: FloatArray, Z: FloatArray
-    ) -> tuple[float, FloatArray, FloatArray, RiskAndKL]:
+    def value_and_gradient(self, theta: FloatArray, Z: FloatArray) -> tuple[float, FloatArray, FloatArray, RiskAndKL]:
         """Return the bound, its gradients in theta [T + 1] and in Z [M, D], and the risk and KL behind it.
 
         Raises:
@@ -158,9 +156,7 @@ class SparseGPObjective:
         noise = (s + self._alpha * spare) / self._weight
         return _State(inducing, features, noise, spare, symmetric(sums.gram), posterior, None)
 
-    def _condition_in_covariance_form(
-        self, inducing: InducingKernel, features: FloatArray, s: float
-    ) -> _State | None:
+    def _condition_in_covariance_form(self, inducing: InducingKernel, features: FloatArray, s: float) -> _State | None:
         """Sweep 1 without whitening the blocks; None if the form cannot be had."""
         noise, raw = np.full(self.n, s / self._weight), WhitenedSums.zeros(self.n_inducing)
         for rows in blocks(self.n):
@@ -253,13 +249,7 @@ class SparseGPObjective:
             contraction.add(G, state.features[rows], K)
 
     def _adjoint_block(
-        self,
-        state: _State,
-        risk: RiskSums,
-        adjoint: _Adjoint,
-        E: WeightedGram,
-        d_noise: FloatArray,
-        rows: slice,
+        self, state: _State, risk: RiskSums, adjoint: _Adjoint, E: WeightedGram, d_noise: FloatArray, rows: slice
     ) -> FloatArray:
         """Return the adjoint of a block of K_ZX; fill the block of the adjoint of Lambda and add to E."""
         V, noise = self._first(state, rows), state.noise[rows]
@@ -305,12 +295,7 @@ class SparseGPObjective:
             contraction.add(G, state.features[rows], K)
 
     def _sweep_covariance_form(
-        self,
-        state: _State,
-        form: CovarianceForm,
-        risk: RiskSums,
-        adjoint: _Adjoint,
-        contraction: KernelContraction,
+        self, state: _State, form: CovarianceForm, risk: RiskSums, adjoint: _Adjoint, contraction: KernelContraction
     ) -> None:
         """Contract the adjoint of K_ZX for alpha = 0 in the covariance form.
 
@@ -375,13 +360,7 @@ class SparseLikelihoodObjective:
     """
 
     def __init__(
-        self,
-        X: FloatArray,
-        y: FloatArray,
-        ard: bool,
-        form: Form,
-        n_inducing: int,
-        rows: IntArray | None = None,
+        self, X: FloatArray, y: FloatArray, ard: bool, form: Form, n_inducing: int, rows: IntArray | None = None
     ) -> None:
         self._X, self._y, self._weight = weighted_rows(*checked_data(X, y), rows)
         if form not in FORMS:
@@ -424,9 +403,7 @@ class SparseLikelihoodObjective:
         d_theta = np.concatenate([[d_log_variance], d_lengthscales, [parts.d_log_noise]])
         return parts.value, d_theta, contraction.d_Z
 
-    def _vfe(
-        self, inducing: InducingKernel, features: FloatArray, s: float, contraction: KernelContraction
-    ) -> _Parts:
+    def _vfe(self, inducing: InducingKernel, features: FloatArray, s: float, contraction: KernelContraction) -> _Parts:
         """Evaluate Titsias's bound; the blocks are those of V, or of K_ZX in the covariance form.
 
         The adjoint of K_ZX is L^-T [(S - I) V - b (y - m)']/s, with s/w for s where rows count w times.
@@ -473,9 +450,7 @@ class SparseLikelihoodObjective:
             gram, target = whitened_matrix(inducing, gram), whitened_vector(inducing, target)
         return WhitenedSums(gram / s, target / s)
 
-    def _fitc(
-        self, inducing: InducingKernel, features: FloatArray, s: float, contraction: KernelContraction
-    ) -> _Parts:
+    def _fitc(self, inducing: InducingKernel, features: FloatArray, s: float, contraction: KernelContraction) -> _Parts:
         """Evaluate FITC's likelihood.
 
         The adjoint of Lambda_i is (1/Lambda_i - h_i)/2 with h_i = (V_i'S V_i + (y_i - m_i)^2)/Lambda_i^2, and that of
@@ -509,9 +484,7 @@ class SparseLikelihoodObjective:
             dger(-1.0, residual * precision, unwhitened_b, a=G.T, overwrite_a=1)
             contraction.add(G, features[rows], self._block(self._K, rows))
         gram = symmetric(sums.gram)
-        log_determinant = w * (float(np.log(noise).sum()) + self.n * math.log(w)) + _log_determinant(
-            posterior
-        )
+        log_determinant = w * (float(np.log(noise).sum()) + self.n * math.log(w)) + _log_determinant(posterior)
         value = 0.5 * (w * self.n * _LOG_2_PI + log_determinant + misfit + float(b @ b))
         middle = np.eye(len(b)) - S - np.outer(b, b) - gram + symmetric(weighted)
         return _Parts(value, d_noise, s * d_noise, middle)

@@ -135,9 +135,7 @@ def _block(inducing: InducingKernel, X: FloatArray) -> tuple[FloatArray, FloatAr
     return inducing.whitened(inducing.features(X), np.empty(shape)), np.empty(shape)
 
 
-def _predict(
-    inducing: InducingKernel, whitened: WhitenedPosterior, X: FloatArray
-) -> tuple[FloatArray, FloatArray]:
+def _predict(inducing: InducingKernel, whitened: WhitenedPosterior, X: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return V'b and sigma_f^2 - |V_i|^2 + V_i'S V_i, [N] each."""
     mean, variance = np.empty(len(X)), np.empty(len(X))
     for rows in blocks(len(X)):

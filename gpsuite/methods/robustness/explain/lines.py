@@ -121,13 +121,7 @@ class LineExtrema:
 
 
 def line_extrema(
-    lines: Lines,
-    which: IntArray,
-    low: FloatArray,
-    high: FloatArray,
-    sign: int,
-    tolerance: float,
-    budget: Budget,
+    lines: Lines, which: IntArray, low: FloatArray, high: FloatArray, sign: int, tolerance: float, budget: Budget
 ) -> LineExtrema:
     """Search the maxima (`sign=1`) or minima (-1) of the probability over intervals of lines.
 
@@ -189,9 +183,7 @@ class _LineSearch:
                 f"attained {self.sign * self.inner[worst]:.17g} at {self.witness[worst]}, bound {outer[worst]:.17g}"
             )
         closed = outer <= self.inner + np.maximum(self.tolerance, 2.0 * self.rounding)
-        return LineExtrema(
-            int(self.sign), self.sign * self.inner, self.sign * outer, self.witness, closed, self.boxes
-        )
+        return LineExtrema(int(self.sign), self.sign * self.inner, self.sign * outer, self.witness, closed, self.boxes)
 
     def _offer_ends(self) -> None:
         """Try both ends of every interval: the extremes of a monotone function."""
@@ -541,9 +533,7 @@ class SoftmaxLines:
         return LineSoftmaxBound(self.posterior, chosen)
 
 
-def softmax_lines(
-    posterior: MultiClassPosterior, points: FloatArray, inputs: IntArray, own: int
-) -> SoftmaxLines:
+def softmax_lines(posterior: MultiClassPosterior, points: FloatArray, inputs: IntArray, own: int) -> SoftmaxLines:
     """Return a class' probability along the lines through points [P, D] along inputs [d], points first.
 
     Raises:

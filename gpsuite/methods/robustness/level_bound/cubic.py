@@ -46,9 +46,7 @@ def third_order_sums(rows: FloatArray, offset: FloatArray) -> FloatArray:
 @cache
 def monomials(n_inputs: int, order: int) -> tuple[FloatArray, IntArray]:
     """Return the map from tensor entries to monomials [d^q, M], and the monomials' exponents, [M, d]."""
-    keys = [
-        tuple(index.count(j) for j in range(n_inputs)) for index in product(range(n_inputs), repeat=order)
-    ]
+    keys = [tuple(index.count(j) for j in range(n_inputs)) for index in product(range(n_inputs), repeat=order)]
     exponents = sorted(set(keys))
     sums = np.zeros((len(keys), len(exponents)))
     sums[np.arange(len(keys)), [exponents.index(key) for key in keys]] = 1.0
@@ -60,9 +58,7 @@ def coefficients(tensor: FloatArray, n_inputs: int, order: int) -> FloatArray:
     return np.asarray(tensor.reshape(len(tensor), -1) @ monomials(n_inputs, order)[0])
 
 
-def homogeneous_range(
-    coefficient: FloatArray, radius: FloatArray, order: int
-) -> tuple[FloatArray, FloatArray]:
+def homogeneous_range(coefficient: FloatArray, radius: FloatArray, order: int) -> tuple[FloatArray, FloatArray]:
     """Bound sum_m coefficient_m x^m over |x_j| <= radius_j, [B] each; a product of squares has a sign."""
     exponents = monomials(radius.shape[1], order)[1]
     size = np.prod(radius[:, None, :] ** exponents, axis=2)
@@ -199,9 +195,7 @@ def _dot(a: FloatArray, b: FloatArray) -> FloatArray:
     return np.asarray(np.einsum("bj,bj->b", a, b))
 
 
-def _separable_minimum(
-    slope: FloatArray, diagonal: FloatArray, others: FloatArray, radius: FloatArray
-) -> FloatArray:
+def _separable_minimum(slope: FloatArray, diagonal: FloatArray, others: FloatArray, radius: FloatArray) -> FloatArray:
     """Minimise sum_j -slope_j |x_j| + (diagonal_j - others_j / r_j) x_j^2 over |x_j| <= r_j."""
     # Multiplied by r, so that no division by a zero width is needed.
     bent = diagonal * radius - others
@@ -272,9 +266,7 @@ def dominating_diagonal(H: FloatArray) -> FloatArray:
     """
     d = H.shape[1]
     diagonal = np.einsum("bjj->bj", H)
-    rows: FloatArray = np.maximum(0.0, diagonal + np.abs(H).sum(axis=2) - np.abs(diagonal)) * (
-        1.0 + sum_slack(d)
-    )
+    rows: FloatArray = np.maximum(0.0, diagonal + np.abs(H).sum(axis=2) - np.abs(diagonal)) * (1.0 + sum_slack(d))
     if d == 1:
         return rows
     norms = np.sqrt(np.einsum("bjk,bjk->bj", H, H))

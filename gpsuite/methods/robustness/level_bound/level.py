@@ -41,9 +41,7 @@ class Level(Protocol):
     def threshold(self, probability: float) -> float:
         """Return the score of a class probability, clipped to where a level set is of use."""
 
-    def slope(
-        self, threshold: FloatArray, low: FloatArray, high: FloatArray, centre: FloatArray
-    ) -> FloatArray:
+    def slope(self, threshold: FloatArray, low: FloatArray, high: FloatArray, centre: FloatArray) -> FloatArray:
         """Return k_1 for boxes with variances in [low, high], [B]; thresholds [B] or one for all."""
 
     def is_concave(self, threshold: FloatArray) -> BoolArray:
@@ -76,9 +74,7 @@ class ProbitLevel:
         share = np.clip((probability - squeeze) / (1.0 - 2.0 * squeeze), 0.0, 1.0)
         return float(np.clip(ndtri(share), -_FARTHEST, _FARTHEST))
 
-    def slope(
-        self, threshold: FloatArray, low: FloatArray, high: FloatArray, centre: FloatArray
-    ) -> FloatArray:
+    def slope(self, threshold: FloatArray, low: FloatArray, high: FloatArray, centre: FloatArray) -> FloatArray:
         """Return the slope of T sqrt(1 + v): its chord if T >= 0, its tangent at the centre else."""
         chord = 1.0 / (np.sqrt(1.0 + low) + np.sqrt(1.0 + high))
         return np.asarray(threshold * np.where(threshold >= 0.0, chord, 0.5 / np.sqrt(1.0 + centre)))
@@ -123,9 +119,7 @@ class ProbabilityLevel:
         """Return the probability."""
         return probability
 
-    def slope(
-        self, threshold: FloatArray, low: FloatArray, high: FloatArray, centre: FloatArray
-    ) -> FloatArray:
+    def slope(self, threshold: FloatArray, low: FloatArray, high: FloatArray, centre: FloatArray) -> FloatArray:
         """Return the slope of the mean m(v) with E sigma = threshold: its chord above one half, else its tangent.
 
         m starts from that of a probit of the same shape and takes two Newton steps; any slope is sound.

@@ -160,9 +160,7 @@ class LevelBound:
         with np.errstate(over="ignore", invalid="ignore"):
             middle = np.clip(variance.model.constant, variance.low, variance.high)
             scores = [self.level.score.value(sign * mean.model.constant, middle) for sign in (-1, 1)]
-        below, above = (
-            self.bound(centre, latent, sign, score) for sign, score in zip((-1, 1), scores, strict=True)
-        )
+        below, above = (self.bound(centre, latent, sign, score) for sign, score in zip((-1, 1), scores, strict=True))
         return trivial_where_invalid(
             BoxBounds(
                 mean.low,

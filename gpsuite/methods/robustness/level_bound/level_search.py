@@ -67,9 +67,7 @@ def _ascend(gradient: FloatArray, hessian: FloatArray, low: FloatArray, high: Fl
     x = ahead = np.zeros_like(gradient)
     momentum = 1.0
     for _ in range(STEPS):
-        step: FloatArray = np.minimum(
-            np.maximum(ahead + (gradient + 2.0 * (hessian @ ahead)) / steepest, low), high
-        )
+        step: FloatArray = np.minimum(np.maximum(ahead + (gradient + 2.0 * (hessian @ ahead)) / steepest, low), high)
         if np.array_equal(step, x):
             break
         following = 0.5 * (1.0 + (1.0 + 4.0 * momentum * momentum) ** 0.5)

@@ -28,12 +28,7 @@ from gpsuite.methods.robustness.level_bound.cubic import (
     weighted_rows,
 )
 from gpsuite.methods.robustness.level_bound.posterior_slice import PosteriorSlice
-from gpsuite.methods.robustness.level_bound.squared_exponential import (
-    distance_form,
-    growth,
-    squared,
-    without_allowance,
-)
+from gpsuite.methods.robustness.level_bound.squared_exponential import distance_form, growth, squared, without_allowance
 from gpsuite.methods.robustness.operators import PROFILES
 from gpsuite.methods.robustness.rounding import TAIL, UNIT
 
@@ -376,9 +371,7 @@ class MaternExpansion:
             mean, variance = replace(mean, cubic=third[0]), replace(variance, cubic=third[1])
         form, radius = self.form.for_boxes(radius)
         return LatentModel(
-            radius,
-            self._mean_model(form, mean, orders, radius),
-            self._variance_model(form, variance, orders, radius),
+            radius, self._mean_model(form, mean, orders, radius), self._variance_model(form, variance, orders, radius)
         )
 
     def _order_three(self, orders: KernelOrders) -> tuple[FloatArray, FloatArray]:
@@ -401,26 +394,16 @@ class MaternExpansion:
         add_norm_times_linear(tensors[1], self._slopes(data * second) - moved)
         return tensors
 
-    def _mean_model(
-        self, form: PosteriorSlice, mean: Cubic, orders: KernelOrders, radius: FloatArray
-    ) -> MomentModel:
+    def _mean_model(self, form: PosteriorSlice, mean: Cubic, orders: KernelOrders, radius: FloatArray) -> MomentModel:
         s, alpha = form.variance, self.form.alpha
         weights = np.broadcast_to(alpha, self.W[..., 0, :].shape)
         low, high = (by_box(each) for each in order_four(orders, weights))
-        error = _ORDERS * form.mean_error * growth(radius) + sum_slack(radius.shape[1]) * mean.magnitude(
-            radius
-        )
+        error = _ORDERS * form.mean_error * growth(radius) + sum_slack(radius.shape[1]) * mean.magnitude(radius)
         left = by_box(self.form.sums(orders.remainder, np.abs(alpha))) * (1.0 + TAIL) + error
         near, far = form.mean_range(mean.constant, self._drop(np.sqrt(squared(radius))))
         model, below, above = mean.scaled(s), s * (left - low), s * (left + high)
         least, most = model.range(radius)
-        return MomentModel(
-            model,
-            below,
-            above,
-            np.fmax(least - below, s * near),
-            np.fmin(most + above, s * far),
-        )
+        return MomentModel(model, below, above, np.fmax(least - below, s * near), np.fmin(most + above, s * far))
 
     def _variance_model(
         self, form: PosteriorSlice, variance: Cubic, orders: KernelOrders, radius: FloatArray

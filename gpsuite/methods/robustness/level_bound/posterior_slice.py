@@ -232,9 +232,7 @@ def posterior_slice(posterior: LatentPosterior, x0: FloatArray, free: IntArray) 
     return restricted_slice(posterior, kept, products)
 
 
-def restricted_slice(
-    posterior: LatentPosterior, kept: Restriction, products: PosteriorProducts
-) -> PosteriorSlice:
+def restricted_slice(posterior: LatentPosterior, kept: Restriction, products: PosteriorProducts) -> PosteriorSlice:
     """Return the slice over the free inputs of a restriction of the posterior."""
     return PosteriorSlice(
         kernel=posterior.kernel,
@@ -254,9 +252,7 @@ def restricted_slice(
     )
 
 
-def mean_sizes(
-    alpha: FloatArray, weight: FloatArray, unit: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+def mean_sizes(alpha: FloatArray, weight: FloatArray, unit: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return floor, ceiling and error of a mean per unit s, [...] for folds and relative errors [..., n]."""
     lost = UNDERFLOW * float(np.count_nonzero(alpha))
     error = np.einsum("...n,...n->...", np.abs(alpha * weight), unit) + lost

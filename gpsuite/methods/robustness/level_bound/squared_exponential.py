@@ -228,9 +228,7 @@ def growth(radius: FloatArray, degree: int = 3) -> FloatArray:
     return np.asarray(sums)
 
 
-def mean_model(
-    form: PosteriorSlice, A: Cubic, radius: FloatArray, high: HighOrders | None = None
-) -> MomentModel:
+def mean_model(form: PosteriorSlice, A: Cubic, radius: FloatArray, high: HighOrders | None = None) -> MomentModel:
     """Return the model of the mean.
 
     mu/s = E A + rem, |rem| <= eta sqrt(tau_p), eta^2 = |h|^2 - (squares of the coefficients).
@@ -328,9 +326,7 @@ def _product_range(
     return np.where(bottom <= 0.0, bottom, bottom * fade), np.where(top >= 0.0, top, top * fade)
 
 
-def distance_form(
-    form: PosteriorSlice, constant: FloatArray, drop: FloatArray
-) -> tuple[FloatArray, FloatArray]:
+def distance_form(form: PosteriorSlice, constant: FloatArray, drop: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Bound <phi, H phi> by its value at the centre: its root changes by sqrt(g 2 (1 - kappa)) at most."""
     reach = np.sqrt(2.0 * form.bound * drop) * (1.0 + TAIL)
     low = np.sqrt(np.maximum(0.0, constant - form.gram_error))
@@ -347,11 +343,7 @@ def without_allowance(found: MomentModel, nu: float | FloatArray, s: float) -> M
     above = found.above + np.where(low <= 0.0, nu, 0.0)
     slack = SHORT_SUM * (1.0 + nu)
     return MomentModel(
-        model,
-        s * (found.below + slack),
-        s * (above + slack),
-        s * np.maximum(0.0, low - slack),
-        s * (high + slack),
+        model, s * (found.below + slack), s * (above + slack), s * np.maximum(0.0, low - slack), s * (high + slack)
     )
 
 
@@ -378,9 +370,7 @@ def _largest_eigenvalue(block: FloatArray) -> FloatArray:
     return np.where(finite, np.maximum(0.0, np.linalg.eigvalsh(sound)[:, -1]) + slack, np.inf)
 
 
-def mean_remainder(
-    form: PosteriorSlice, A: Cubic, radius: FloatArray, high: HighOrders | None = None
-) -> FloatArray:
+def mean_remainder(form: PosteriorSlice, A: Cubic, radius: FloatArray, high: HighOrders | None = None) -> FloatArray:
     """Return eta sqrt(tau_p) >= |mu/s - E A| over the boxes, eta the norm of h without its part of degree <= p."""
     degree, d = _degree(A, high), A.linear.shape[1]
     total = A.constant**2 + np.einsum("bj,bj->b", A.linear, A.linear)
@@ -473,9 +463,7 @@ class SquaredExponentialExpansion:
             A3, q_C = self._degree_three
             A, P = replace(A, cubic=A3), replace(P, cubic=q_C)
         return LatentModel(
-            radius,
-            mean_model(form, A, radius, high[0]),
-            variance_model(form, P, self.block, radius, high[1]),
+            radius, mean_model(form, A, radius, high[0]), variance_model(form, P, self.block, radius, high[1])
         )
 
     @cached_property
@@ -522,10 +510,7 @@ def expand_squared_exponential(form: PosteriorSlice, centre: FloatArray) -> Squa
         centre,
         A=Cubic(by_box(first[..., 0]), by_box(first[..., 1:], 1), by_box(pairs[..., 0, :, :], 2), None),
         P=Cubic(
-            by_box(own - low[..., 0]),
-            by_box(-2.0 * low[..., 1:], 1),
-            by_box(block + pairs[..., 1, :, :], 2),
-            None,
+            by_box(own - low[..., 0]), by_box(-2.0 * low[..., 1:], 1), by_box(block + pairs[..., 1, :, :], 2), None
         ),
         block=by_box(block, 2),
         offset=offset,

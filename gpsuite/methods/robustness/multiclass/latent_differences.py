@@ -64,9 +64,7 @@ class CovarianceChange:
         """Return the smallest probability [B] that `p` may become."""
         with np.errstate(over="ignore", invalid="ignore"):
             rises = 1.0 - (1.0 - p) * np.exp(self.rate)
-            return np.asarray(
-                np.fmax(np.fmax(p - self.down, p * np.exp(-self.rate) / _OUTWARD), rises - 1e-15)
-            )
+            return np.asarray(np.fmax(np.fmax(p - self.down, p * np.exp(-self.rate) / _OUTWARD), rises - 1e-15))
 
 
 def covariance_change(low: FloatArray, high: FloatArray, own: int) -> CovarianceChange:
@@ -153,9 +151,7 @@ def difference_functions(posterior: MultiClassPosterior) -> DifferenceFunctions:
     return known
 
 
-def difference_errors(
-    posterior: MultiClassPosterior, pair: Pair, difference: LatentPosterior
-) -> tuple[float, float]:
+def difference_errors(posterior: MultiClassPosterior, pair: Pair, difference: LatentPosterior) -> tuple[float, float]:
     """Bound how far the stored difference's mean and variance are from those of f_i - f_j, everywhere.
 
     The kernel's values are in [0, s]. With F the exact root and T the stored one, |k'(F'F - T'T)k| is at most s^2 times
@@ -179,9 +175,7 @@ def difference_errors(
             given = root * np.sqrt(np.abs(posterior.weights))[:, None]
             own = np.abs(stored).sum(axis=1)
             moved += float(np.abs(given.T @ given - stored.T @ stored).sum())
-            moved += UNIT * (
-                (len(given) + 6.0) * float(sizes @ sizes) + (len(stored) + 6.0) * float(own @ own)
-            )
+            moved += UNIT * ((len(given) + 6.0) * float(sizes @ sizes) + (len(stored) + 6.0) * float(own @ own))
     return mean * outward, s * s * moved * outward
 
 
@@ -306,18 +300,10 @@ class LatentDifferences:
         group = max(1, ENTRIES // max(1, boxes * (1 + d) * self.form.alpha.shape[2]))
         for start in range(0, count, group):
             found.append(expand(self.form.functions(slice(start, start + group)), centre).over(radius))
-        mean, variance = (
-            _joined([each.mean for each in found]),
-            _joined([each.variance for each in found]),
-        )
+        mean, variance = (_joined([each.mean for each in found]), _joined([each.variance for each in found]))
         values, spread = mean.model.constant, variance.model.constant
         at = LatentRanges(
-            mean.low,
-            mean.high,
-            variance.low,
-            variance.high,
-            values,
-            np.clip(spread, variance.low, variance.high),
+            mean.low, mean.high, variance.low, variance.high, values, np.clip(spread, variance.low, variance.high)
         )
         return DifferenceModels(self.n_classes, boxes, mean, variance, radius), self._ranges(at)
 

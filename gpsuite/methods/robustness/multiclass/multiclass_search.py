@@ -179,11 +179,7 @@ class MultiClassSearch:
     """
 
     def __init__(
-        self,
-        posterior: MultiClassPosterior,
-        centre: FloatArray,
-        free: IntArray,
-        bound: str = "rkhs_taylor",
+        self, posterior: MultiClassPosterior, centre: FloatArray, free: IntArray, bound: str = "rkhs_taylor"
     ) -> None:
         self.posterior, self.point, self.free = posterior, np.asarray(centre, dtype=np.float64), free
         self.bound: ClassBound = BOUNDS.get(bound)(posterior, self.point, free)
@@ -224,9 +220,7 @@ class MultiClassSearch:
         """
         quantity = Quantity(self.bound, own)
         attack = self._attack(region, quantity, sign)
-        return self._search(
-            quantity, region, sign, tolerance, budget, None, attack, _reached(region, [attack])
-        )
+        return self._search(quantity, region, sign, tolerance, budget, None, attack, _reached(region, [attack]))
 
     def decide(self, region: Region, budget: Budget) -> tuple[Verdict, dict[int, Extremum]]:
         """Decide whether the whole region has the point's class, by one search of the margin for every other class.
@@ -253,9 +247,7 @@ class MultiClassSearch:
         if not budget.exhausted:
             whole = [each[None] for each in region.root_box()]
             attacks = [
-                self._attack(region, quantity, -1)
-                if contest.crossed(float(quantity.bounds(*whole).low[0]))
-                else None
+                self._attack(region, quantity, -1) if contest.crossed(float(quantity.bounds(*whole).low[0])) else None
                 for contest, quantity in zip(nearest, quantities, strict=True)
             ]
             starts = _reached(region, [attack for attack in attacks if attack is not None])
@@ -280,9 +272,7 @@ class MultiClassSearch:
         attack: Attack | None,
         starts: FloatArray,
     ) -> Extremum:
-        found = branch_and_bound(
-            quantity, region, tolerance, budget, sign, starts, attack, batch=BATCH, decide=decide
-        )
+        found = branch_and_bound(quantity, region, tolerance, budget, sign, starts, attack, batch=BATCH, decide=decide)
         return replace(found, proved=quantity.proof.proved)
 
     def _require_own(self, region: Region) -> None:

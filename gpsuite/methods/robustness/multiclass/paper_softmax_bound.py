@@ -60,10 +60,7 @@ def cell_probability_bounds(
 
 
 def cell_mass_bounds(
-    a: FloatArray,
-    b: FloatArray,
-    mean: tuple[FloatArray, FloatArray],
-    variance: tuple[FloatArray, FloatArray],
+    a: FloatArray, b: FloatArray, mean: tuple[FloatArray, FloatArray], variance: tuple[FloatArray, FloatArray]
 ) -> tuple[FloatArray, FloatArray]:
     """Return the smallest and largest mass of N(mean, variance) in the cells [a, b], exact over the rectangles.
 
@@ -191,9 +188,7 @@ def mass_of_cells(latent: LatentBoxes, edges: list[FloatArray], sign: float) -> 
 
     variance = [_positive(entry(i, i)) for i in range(CLASSES)]
     cells = [(each[:, :-1], each[:, 1:]) for each in edges]
-    away = [
-        _times_sign(_minus(cells[i], (m_low[:, i, None], m_high[:, i, None])), sign) for i in range(CLASSES)
-    ]
+    away = [_times_sign(_minus(cells[i], (m_low[:, i, None], m_high[:, i, None])), sign) for i in range(CLASSES)]
     last = cell_mass_bounds(*cells[2], (m_low[:, 2], m_high[:, 2]), variance[2])
     # class 1 given class 2
     slope = _over(entry(1, 2), variance[2])
@@ -208,8 +203,7 @@ def mass_of_cells(latent: LatentBoxes, edges: list[FloatArray], sign: float) -> 
     second = _over(_minus(_times(entry(0, 2), variance[1]), _times(entry(0, 1), entry(1, 2))), determinant)
     near, far = _times(_wide(first, 1), away[1]), _times(_wide(second, 1), away[2])
     ends = [
-        m[:, 0, None, None] + a[:, :, None] + b[:, None, :]
-        for m, a, b in zip((m_low, m_high), near, far, strict=True)
+        m[:, 0, None, None] + a[:, :, None] + b[:, None, :] for m, a, b in zip((m_low, m_high), near, far, strict=True)
     ]
     explained = _plus(_times(first, entry(0, 1)), _times(second, entry(0, 2)))
     rest = _positive(_minus(variance[0], explained), variance[0])
@@ -239,10 +233,7 @@ def _conditional_masses(cells: Range, mean: Range, variance: Range) -> Range:
 def _edges(latent: LatentBoxes, axis: int, n_cells: int) -> FloatArray:
     """Return the ends of the cells along a class' axis, [B, N + 1]."""
     deviation = np.sqrt(np.maximum(latent.covariance[1][:, axis, axis], 0.0))
-    low, high = (
-        latent.mean[0][:, axis] - _CELL_REACH * deviation,
-        latent.mean[1][:, axis] + _CELL_REACH * deviation,
-    )
+    low, high = (latent.mean[0][:, axis] - _CELL_REACH * deviation, latent.mean[1][:, axis] + _CELL_REACH * deviation)
     inner = low[:, None] + (high - low)[:, None] * np.linspace(0.0, 1.0, n_cells - 1)
     ends = np.full((len(low), 1), np.inf)
     return np.hstack([-ends, inner, ends])
@@ -334,17 +325,10 @@ class PaperSoftmaxBound:
     version = 1
 
     def __init__(
-        self,
-        posterior: MultiClassPosterior,
-        x0: FloatArray,
-        free: IntArray,
-        n_cells: int = N_CELLS,
-        sign: float = 1.0,
+        self, posterior: MultiClassPosterior, x0: FloatArray, free: IntArray, n_cells: int = N_CELLS, sign: float = 1.0
     ) -> None:
         if isinstance(posterior, RobustMaxPosterior):
-            raise UserError(
-                "bound=paper: the paper's cells are for the softmax; use bound=rkhs_taylor", key="bound"
-            )
+            raise UserError("bound=paper: the paper's cells are for the softmax; use bound=rkhs_taylor", key="bound")
         if posterior.n_classes != CLASSES:
             fault = f"the paper's cells are for {CLASSES} classes, there are {posterior.n_classes}"
             raise UserError(f"bound=paper: {fault}; use bound=rkhs_taylor", key="bound")
@@ -370,9 +354,7 @@ class PaperSoftmaxBound:
             largest = np.sqrt(high[:, i, i] * high[:, j, j])
             low[:, i, j] = low[:, j, i] = np.maximum(least, -largest)
             high[:, i, j] = high[:, j, i] = np.minimum(most, largest)
-        mean = tuple(
-            np.stack([getattr(each, f"mean_{end}") for each in own], axis=1) for end in ("low", "high")
-        )
+        mean = tuple(np.stack([getattr(each, f"mean_{end}") for each in own], axis=1) for end in ("low", "high"))
         return LatentBoxes((mean[0], mean[1]), (low, high)), own[0].split_score
 
     def class_bounds(self, lo: FloatArray, hi: FloatArray, own: int) -> Ends:

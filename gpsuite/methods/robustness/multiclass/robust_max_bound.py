@@ -103,14 +103,7 @@ class RobustMaxBound:
             radius = self.form.radius(low, high, centre)
             found = expand(self.form, centre).over(radius)
             mean, variance = found.mean, found.variance
-            values = (
-                mean.low,
-                mean.high,
-                variance.low,
-                variance.high,
-                mean.model.constant,
-                variance.model.constant,
-            )
+            values = (mean.low, mean.high, variance.low, variance.high, mean.model.constant, variance.model.constant)
             ranges = LatentRanges(*(each.reshape(self.posterior.n_classes, -1) for each in values))
             slopes = np.abs(mean.model.linear).reshape(self.posterior.n_classes, *radius.shape).sum(axis=0)
         return ranges, radius * np.where(np.isfinite(slopes), slopes + _FLOOR, 1.0)

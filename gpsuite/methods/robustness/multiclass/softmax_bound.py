@@ -25,11 +25,7 @@ from gpsuite.methods.robustness.multiclass.latent_differences import (
     covariance_change,
     latent_differences,
 )
-from gpsuite.models.classification.multiclass_posterior import (
-    MultiClassPosterior,
-    SoftmaxMoments,
-    softmax_moments,
-)
+from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior, SoftmaxMoments, softmax_moments
 
 _ROUNDING = 1e-12
 _FLOOR = 1e-3
@@ -178,9 +174,7 @@ class SoftmaxBound:
         least, most = _monotone(local, own)
         low, high = np.fmax(low, least), np.fmin(high, most)
         change = _change(local, own)
-        return _closed(
-            local, change.lowest(low), change.highest(high), local.moments.mean[:, own], score, 0.0
-        )
+        return _closed(local, change.lowest(low), change.highest(high), local.moments.mean[:, own], score, 0.0)
 
     def margin_ends(self, local: LocalModel, own: int, rival: int) -> Ends:
         """Bound p_own - p_rival over the boxes."""
@@ -248,11 +242,7 @@ class SoftmaxBound:
             room = functions * CURVATURE * ranges.spread**2 + errors + rounding
             variance = local.models.variance_slopes
             score = radius * (np.abs(total.linear) + functions * CURVATURE * variance + _FLOOR)
-            return (
-                value - start - lower - below - room,
-                value - start + upper + above + room,
-                score,
-            )
+            return (value - start - lower - below - room, value - start + upper + above + room, score)
 
 
 def _change(local: LocalModel | PointModel, own: int) -> CovarianceChange:

@@ -188,9 +188,7 @@ class Search:
             self.tree.append(none, none, np.zeros(1), np.array([np.inf]), none * 0, np.zeros(1, dtype=bool))
             self.closed = np.inf
             return self._result("budget", self.budget.reason)
-        self._begin(
-            self.region.start[None] if incumbent is None else np.vstack([self.region.start, incumbent])
-        )
+        self._begin(self.region.start[None] if incumbent is None else np.vstack([self.region.start, incumbent]))
         self._add(*root, none, none, np.zeros(1))
         while True:
             self._note()
@@ -367,9 +365,7 @@ class Search:
         )
 
 
-def choose_cuts(
-    lo: FloatArray, hi: FloatArray, split_score: FloatArray
-) -> tuple[IntArray, FloatArray, BoolArray]:
+def choose_cuts(lo: FloatArray, hi: FloatArray, split_score: FloatArray) -> tuple[IntArray, FloatArray, BoolArray]:
     """Return for boxes [B, d] the input to cut, the midpoint, and whether any cut is possible.
 
     The input with the largest score is taken whose midpoint is a float strictly inside; where scores say nothing

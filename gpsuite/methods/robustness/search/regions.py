@@ -54,9 +54,7 @@ class Region:
     def __post_init__(self) -> None:
         ball = bool(np.isfinite(self.radius))
         if self.norm not in NORMS or ball == (self.norm == "box") or not self.radius >= 0.0:
-            raise ValueError(
-                f"norm {self.norm!r}, radius {self.radius}: a box, or an l1 or l2 ball of a radius"
-            )
+            raise ValueError(f"norm {self.norm!r}, radius {self.radius}: a box, or an l1 or l2 ball of a radius")
         ends = np.array([self.lower, self.start, self.upper])
         if not (np.isfinite(ends).all() and (np.diff(ends, axis=0) >= 0.0).all()):
             raise ValueError("the box must be finite and hold the centre: lower <= centre <= upper")
@@ -128,9 +126,7 @@ class Region:
     def _inner(self, points: FloatArray) -> BoolArray:
         unit = self._unit
         distance = np.abs(points - self.start) / unit
-        size = (
-            np.sum(distance, -1) if self.norm == "l1" else np.sqrt(np.sum(np.minimum(distance, FAR) ** 2, -1))
-        )
+        size = np.sum(distance, -1) if self.norm == "l1" else np.sqrt(np.sum(np.minimum(distance, FAR) ** 2, -1))
         inside: BoolArray = size <= self.radius / unit * (1 - 8 * (len(self.free) + 2) * UNIT)
         return inside
 
@@ -218,9 +214,7 @@ def l1_ball(
     return _ball("l1", centre, radius, free, domain)
 
 
-def _ball(
-    norm: str, centre: npt.ArrayLike, radius: float, free: Sequence[int] | None, domain: Domain | None
-) -> Region:
+def _ball(norm: str, centre: npt.ArrayLike, radius: float, free: Sequence[int] | None, domain: Domain | None) -> Region:
     point = _point(centre)
     chosen, size = _free(free, len(point)), _radius(radius)
     if size == 0:
@@ -284,9 +278,7 @@ def _free(free: Sequence[int] | None, inputs: int) -> IntArray:
         raise UserError(f"free inputs {list(free)}: whole numbers from 0 to {inputs - 1} are needed")
     chosen = np.unique(given.astype(np.int64))
     if not len(chosen) or len(chosen) != len(free) or chosen[0] < 0 or chosen[-1] >= inputs:
-        raise UserError(
-            f"free inputs {list(free)}: different numbers from 0 to {inputs - 1} are needed, at least one"
-        )
+        raise UserError(f"free inputs {list(free)}: different numbers from 0 to {inputs - 1} are needed, at least one")
     return chosen
 
 

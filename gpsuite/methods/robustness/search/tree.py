@@ -55,13 +55,7 @@ class GrowingTree:
         self._empty = np.empty(FIRST_CAPACITY, dtype=bool)
 
     def append(
-        self,
-        parent: IntArray,
-        dim: IntArray,
-        cut: FloatArray,
-        bound: FloatArray,
-        proved: IntArray,
-        empty: BoolArray,
+        self, parent: IntArray, dim: IntArray, cut: FloatArray, bound: FloatArray, proved: IntArray, empty: BoolArray
     ) -> None:
         """Add nodes; arrays as in `SearchTree`."""
         first, last = self.size, self.size + len(parent)
@@ -89,12 +83,7 @@ class GrowingTree:
         """Return the tree with bounds in the score's own sign."""
         integers, floats = self._integers[:, : self.size].copy(), self._floats[:, : self.size].copy()
         return SearchTree(
-            integers[0],
-            integers[1],
-            floats[0],
-            sign * floats[1],
-            integers[2],
-            self._empty[: self.size].copy(),
+            integers[0], integers[1], floats[0], sign * floats[1], integers[2], self._empty[: self.size].copy()
         )
 
 
@@ -124,13 +113,7 @@ class Pool:
         return -self._heap[0][0] if self._heap else -np.inf
 
     def push(
-        self,
-        bound: FloatArray,
-        node: IntArray,
-        lo: FloatArray,
-        hi: FloatArray,
-        dim: IntArray,
-        cut: FloatArray,
+        self, bound: FloatArray, node: IntArray, lo: FloatArray, hi: FloatArray, dim: IntArray, cut: FloatArray
     ) -> None:
         """Add boxes [B, d] with their bounds and where each would be cut."""
         slots = np.array(self._slots(len(bound)), dtype=np.int64)

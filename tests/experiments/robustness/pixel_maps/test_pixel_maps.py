@@ -68,9 +68,7 @@ def test_statements_say_yes_and_no(
     }
 
 
-def image_record(
-    digit: str, image: int, gains: str, column: float | None, drop: float, correct: bool = True
-) -> Record:
+def image_record(digit: str, image: int, gains: str, column: float | None, drop: float, correct: bool = True) -> Record:
     metrics: dict[str, Any] = {
         "patch_row": 0.3, "patch_column": column, "drop": drop, "top_left_size": 2, "p_value": 0.01,
         "gains_most": gains, "correct": correct,

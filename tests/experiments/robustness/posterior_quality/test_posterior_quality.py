@@ -55,16 +55,12 @@ def tasks_of(*words: str) -> Sequence[Task[Any]]:
     return EXPERIMENTS.get(request.experiment).plan(request)
 
 
-def ratios(
-    laplace: dict[str, float], smallest: str = "mnist38", apart: float = 1e-9
-) -> dict[str, pd.DataFrame]:
+def ratios(laplace: dict[str, float], smallest: str = "mnist38", apart: float = 1e-9) -> dict[str, pd.DataFrame]:
     """Return deltas with the given ratios Laplace / EP; one dataset's are ten times smaller."""
     frames = {}
     for number, (title, ratio) in enumerate(laplace.items()):
         size = 0.1 if title == smallest else 1.0
-        scale = {
-            (m, e): size * (ratio if m == "laplace" else 1.0) for m in ("laplace", "ep") for e in (10, 40)
-        }
+        scale = {(m, e): size * (ratio if m == "laplace" else 1.0) for m in ("laplace", "ep") for e in (10, 40)}
         frame = delta_frame(scale, seed=number, apart=apart)
         frames[title] = pd.concat([frame, frame.assign(rank=1, delta=0.5 * frame["delta"])])
     return frames
@@ -133,9 +129,7 @@ def test_closer_at_one_methods_hyperparameters_is_not_so_at_each() -> None:
 
 
 def test_one_draw_has_means_but_decides_nothing() -> None:
-    only = {
-        title: frame[frame["draw"] == 0] for title, frame in ratios({"synthetic2d": 5.0, "spam": 1.2}).items()
-    }
+    only = {title: frame[frame["draw"] == 0] for title, frame in ratios({"synthetic2d": 5.0, "spam": 1.2}).items()}
     statistics = quality_claims([qualities({"synthetic2d": 7.0, "spam": 1.1}, draws=1)], only, 10, 0.05)
     found = {each.name: each for each in statistics}
     distance = found["hmc_distance[dataset=spam,method=ep]"]
@@ -157,10 +151,7 @@ def test_draws_that_disagree_decide_nothing() -> None:
     found = values(statistics)
     assert found["share_ep_closer_to_hmc"] == 0.0
     [distance] = [each for each in statistics if each.name == "hmc_distance[dataset=spam,method=laplace]"]
-    assert (distance.value, distance.judged("low")) == (
-        1.0,
-        0.0,
-    )  # 1.006 to either side: no distance is less than 0
+    assert (distance.value, distance.judged("low")) == (1.0, 0.0)  # 1.006 to either side: no distance is less than 0
     assert distance.judged("high") == pytest.approx(2.0062, abs=1e-3)
     # two ratios that are equal: no confidence that one is smaller
     assert found["smallest_difference_confidence[dataset=spam]"] < 0.95
@@ -169,9 +160,7 @@ def test_draws_that_disagree_decide_nothing() -> None:
 def test_without_converged_chains_nothing_is_claimed_of_quality() -> None:
     found = {
         each.name: each
-        for each in quality_claims(
-            [[]], ratios({"synthetic2d": 5.0, "spam": 1.2}), at=10, test_over_training=0.05
-        )
+        for each in quality_claims([[]], ratios({"synthetic2d": 5.0, "spam": 1.2}), at=10, test_over_training=0.05)
     }
     assert math.isnan(found["share_ep_closer_to_hmc"].value)
     assert math.isnan(found["same_order_of_quality_and_robustness"].value)
@@ -183,9 +172,7 @@ def test_a_dataset_without_two_converged_draws_leaves_the_claim_about_all_of_the
     deltas = ratios({"synthetic2d": 5.0, "spam": 1.2, "mnist38": 4.0})
     two = qualities({"synthetic2d": 7.0, "spam": 1.1})
     for found in (two, two + qualities({"mnist38": 0.1}, draws=1)):
-        (claimed,) = [
-            s for s in quality_claims([found], deltas, 10, 0.05) if s.name == "share_ep_closer_to_hmc"
-        ]
+        (claimed,) = [s for s in quality_claims([found], deltas, 10, 0.05) if s.name == "share_ep_closer_to_hmc"]
         assert math.isnan(claimed.value) and claimed.note.startswith("mnist38")
 
 
@@ -202,9 +189,7 @@ def test_the_difference_is_least_by_size_whichever_is_more_robust(
 
 
 def test_draws_without_a_chain_pair_nothing() -> None:
-    deltas = {
-        title: by_classifier(frame[frame["rank"] == 0]) for title, frame in ratios({"spam": 2.0}).items()
-    }
+    deltas = {title: by_classifier(frame[frame["rank"] == 0]) for title, frame in ratios({"spam": 2.0}).items()}
     found = [*qualities({"spam": 3.0}, draws=2), *qualities({"mnist38": 3.0}, draws=1)]
     assert quality_pairs(found, deltas, 10) == [("spam", pytest.approx(3.0), pytest.approx(2.0))] * 2
     assert quality_pairs(found[1:], deltas, 10) == [("spam", pytest.approx(3.0), pytest.approx(2.0))]
@@ -241,9 +226,7 @@ def latents_of(posterior: Any, X: npt.NDArray[np.float64], converged_: bool = Tr
 
 
 def hmc_task() -> Task[Any]:
-    return next(
-        task for task in tasks_of("datasets=[synthetic2d]", *SMALL) if isinstance(task.params, HMCTask)
-    )
+    return next(task for task in tasks_of("datasets=[synthetic2d]", *SMALL) if isinstance(task.params, HMCTask))
 
 
 def test_an_exact_approximation_has_no_distance_and_the_other_has() -> None:
@@ -268,13 +251,9 @@ def records_of(request: Request[Any], converged_: bool, monkeypatch: pytest.Monk
     monkeypatch.setattr("gpsuite.experiments.robustness.posterior_quality._sample", sample)
     records, shared = [], {}  # type: ignore[var-annotated]
     for task in EXPERIMENTS.get(request.experiment).plan(request):
-        outcome: Outcome = EXPERIMENTS.get(request.experiment).run(
-            task, shared.setdefault(task.group, SharedWork())
-        )
+        outcome: Outcome = EXPERIMENTS.get(request.experiment).run(task, shared.setdefault(task.group, SharedWork()))
         metrics, arrays = outcome.metrics, outcome.arrays
-        records.append(
-            Record("", "", "", task.axes, outcome.status, outcome.reason, metrics, {}, arrays=arrays)
-        )
+        records.append(Record("", "", "", task.axes, outcome.status, outcome.reason, metrics, {}, arrays=arrays))
     return records
 
 
@@ -285,31 +264,24 @@ def test_tables_figure_and_statistics(tmp_path: Path, monkeypatch: pytest.Monkey
     found = values(entry.summarise(Report(request, records, tmp_path, "note")))
     for title in TITLES:
         assert (
-            found[f"hmc_distance[dataset={title},method=ep]"]
-            < found[f"hmc_distance[dataset={title},method=laplace]"]
+            found[f"hmc_distance[dataset={title},method=ep]"] < found[f"hmc_distance[dataset={title},method=laplace]"]
         )
     assert math.isnan(found["share_ep_closer_to_hmc"])  # one draw decides nothing
     drawn = pd.read_csv(tmp_path / "figures" / "posterior_quality.csv")
     means = drawn[drawn["panel"] == "distance"]
     assert len(means) == 2 * len(TITLES)
     for row in means.to_dict("records"):
-        assert row["mean"] == pytest.approx(
-            found[f"hmc_distance[dataset={row['dataset']},method={row['method']}]"]
-        )
+        assert row["mean"] == pytest.approx(found[f"hmc_distance[dataset={row['dataset']},method={row['method']}]"])
     assert "1 of 1" in (tmp_path / "tables" / "posterior_quality.md").read_text(encoding="utf-8")
 
 
-def test_chains_that_did_not_converge_are_shown_and_left_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_chains_that_did_not_converge_are_shown_and_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     request = request_of("datasets=[synthetic2d]", *SMALL)
     records = records_of(request, False, monkeypatch)
     assert converged([r for r in records if r.axes["part"] == "hmc"], "laplace") == []
     found = values(EXPERIMENTS.get(request.experiment).summarise(Report(request, records, tmp_path, None)))
     assert not any(name.startswith("hmc_distance") for name in found)
-    table = distance_table(
-        [r for r in records if r.axes["part"] == "hmc"], {"laplace": "Laplace", "ep": "EP"}, 0.1
-    )
+    table = distance_table([r for r in records if r.axes["part"] == "hmc"], {"laplace": "Laplace", "ep": "EP"}, 0.1)
     assert set(table["draws"]) == {"0 of 1"}
     assert "not converged" in next(r.reason for r in records if r.axes["part"] == "hmc")
 

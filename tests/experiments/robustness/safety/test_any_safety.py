@@ -73,9 +73,7 @@ def test_every_point_gets_a_certificate_that_verify_confirms(capsys: pytest.Capt
         assert f"above {rounded(row['certified_max'], 10, 1)}" in said
     assert (table["min_proved"] <= table["min_attained"]).all()
     assert (table["certified_max"] >= table["max_attained"] - 1e-9).all()
-    [statistic] = [
-        each for each in read_statistics(folder / "tables") if each.name == "candidates_lower_boxes"
-    ]
+    [statistic] = [each for each in read_statistics(folder / "tables") if each.name == "candidates_lower_boxes"]
     assert statistic.n == 4
     assert statistic.note.startswith("mean ratio")
     assert len(drawn(folder, "safety")) == len(table)
@@ -96,11 +94,7 @@ def test_certificates_of_an_earlier_run_are_removed_and_files_of_others_are_not(
     linked.symlink_to(mine[1].name)
     run("safety", *words)
     kept = {path.name for path in (*mine, linked)}
-    assert {path.name for path in certificates.iterdir()} == {
-        *kept,
-        "laplace_point_2.json",
-        "laplace_point_2.npz",
-    }
+    assert {path.name for path in certificates.iterdir()} == {*kept, "laplace_point_2.json", "laplace_point_2.npz"}
     write_certificates([], certificates)
     assert {path.name for path in certificates.iterdir()} == kept
     assert all(path.read_bytes() == b"mine" for path in (*mine, linked))
@@ -269,9 +263,7 @@ def test_closed_form_is_tighter_than_cells() -> None:
     assert found["closed_form_violations"] == 0
     approaches = found["prop1_approaches"]
     assert isinstance(approaches, int)
-    assert (
-        40 <= approaches <= 50
-    )  # cells are bounded one by one: with a wide rectangle more of them need not help
+    assert 40 <= approaches <= 50  # cells are bounded one by one: with a wide rectangle more of them need not help
     point = mean[0], mean[0]
     found = compare_closed_form(LINKS.get("probit"), point, (variance[0], variance[0]))
     assert found["prop1_approaches"] == 50
@@ -366,9 +358,7 @@ def test_whether_candidates_lower_the_boxes(
 def test_a_point_is_right_where_its_own_label_is_predicted(
     point: int, probability: float, predicted: str, correct: bool
 ) -> None:
-    problem: Any = SimpleNamespace(
-        test_classes=np.array([0, 1]), test_rows=np.array([7, 9]), label_names=("no", "yes")
-    )
+    problem: Any = SimpleNamespace(test_classes=np.array([0, 1]), test_rows=np.array([7, 9]), label_names=("no", "yes"))
     search: Any = SimpleNamespace(centre=SimpleNamespace(value=probability))
     found = identity(problem, point, judging._BinaryPoint(search))
     assert (found["row"], found["label"]) == ((7, "no"), (9, "yes"))[point]
@@ -388,8 +378,6 @@ def test_a_certificate_decides_by_its_own_bound_or_witness(
 ) -> None:
     ends = [value if value is None or sign < 0 else 1.0 - value for value in (inner, outer)]
     claim, other = (SimpleNamespace(sign=sign * way, inner=ends[0], outer=ends[1]) for way in (1, -1))
-    found: Any = SimpleNamespace(
-        centre=SimpleNamespace(sign=sign, tied=False), verdict=SimpleNamespace(status=status)
-    )
+    found: Any = SimpleNamespace(centre=SimpleNamespace(sign=sign, tied=False), verdict=SimpleNamespace(status=status))
     both: Any = (claim, other) if sign < 0 else (other, claim)
     assert certificate_decides(found, *both) == decides

@@ -29,9 +29,7 @@ def test_the_rows_that_are_advised_fit_and_the_posterior_that_does_not_is_descri
     advised = int(fault.partition("train_rows=")[2].partition(",")[0])
     arrays = posterior(advised, n_classes)
     assert not too_large(arrays, n_classes)
-    assert (
-        0.85 * LARGEST_ARRAYS - FOR_TREES < sum(array.nbytes for array in arrays) < LARGEST_ARRAYS - FOR_TREES
-    )
+    assert 0.85 * LARGEST_ARRAYS - FOR_TREES < sum(array.nbytes for array in arrays) < LARGEST_ARRAYS - FOR_TREES
 
 
 @pytest.mark.parametrize(

@@ -27,29 +27,17 @@ def levels(capsys: pytest.CaptureFixture[str], path: Path, dataset: str) -> list
     return [line.split("\t")[1].split(":")[0] for line in capsys.readouterr().out.splitlines()[1:4]]
 
 
-@pytest.mark.parametrize(
-    ("method", "least", "most"), [("laplace", 15.0, 17.0), ("svgp_classifier", 3.5, 4.5)]
-)
-def test_a_sparse_classifier_is_estimated_by_its_inducing_inputs(
-    method: str, least: float, most: float
-) -> None:
+@pytest.mark.parametrize(("method", "least", "most"), [("laplace", 15.0, 17.0), ("svgp_classifier", 3.5, 4.5)])
+def test_a_sparse_classifier_is_estimated_by_its_inducing_inputs(method: str, least: float, most: float) -> None:
     def seconds(rows: int) -> float:
-        words = (
-            "experiment=robustness/safety",
-            "dataset=digits",
-            f"method={method}",
-            "classes=[3,8]",
-            "count=2",
-        )
+        words = ("experiment=robustness/safety", "dataset=digits", f"method={method}", "classes=[3,8]", "count=2")
         request, _ = read_request([*words, f"train_rows={rows}", "test_rows=20"])
         return sum(task.cost for task in EXPERIMENTS.get(request.experiment).plan(request))
 
     assert least <= seconds(320) / seconds(80) <= most
 
 
-@pytest.mark.parametrize(
-    "method", ["gwi_classifier", pytest.param("svgp_classifier", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("method", ["gwi_classifier", pytest.param("svgp_classifier", marks=pytest.mark.slow)])
 def test_two_classes_are_certified(method: str, capsys: pytest.CaptureFixture[str]) -> None:
     words = ("dataset=breast_cancer", f"method={method}", "count=1", "radius=0.1", "method.inducing=1")
     folder = run("safety", *words, *SHORT)

@@ -69,9 +69,7 @@ def test_ends_of_the_region_are_the_amounts_within_the_inputs_ranges(table: pd.D
 
 def test_amounts_that_are_the_radius_give_the_same_ranges() -> None:
     by_radius = points(run("safety", *TABLE, "dataset.ignore=[stage]", *NAMED, "radius=0.3", "run_name=r"))
-    problem_rows = read_request(
-        ["experiment=robustness/safety", "scale=smoke", *TABLE, "dataset.ignore=[stage]"]
-    )
+    problem_rows = read_request(["experiment=robustness/safety", "scale=smoke", *TABLE, "dataset.ignore=[stage]"])
     from gpsuite.experiments.robustness.classifiers import read_problem
 
     task = EXPERIMENTS.get("robustness/safety").plan(problem_rows[0])[0]
@@ -92,9 +90,9 @@ def test_several_classes_and_balls_have_named_inputs_too() -> None:
 
 
 def test_a_task_without_names_has_the_key_that_it_had() -> None:
-    task = EXPERIMENTS.get("robustness/safety").plan(
-        read_request(["experiment=robustness/safety", "scale=smoke"])[0]
-    )[0]
+    task = EXPERIMENTS.get("robustness/safety").plan(read_request(["experiment=robustness/safety", "scale=smoke"])[0])[
+        0
+    ]
     assert not {"uncertain", "within"} & plain(task.params).keys()
 
 

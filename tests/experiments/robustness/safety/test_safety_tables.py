@@ -40,8 +40,6 @@ def test_wrong_points_are_neither_certified_nor_kept_under_attack() -> None:
 @pytest.mark.parametrize(
     ("proved", "decides", "certified"), [(True, False, True), (False, False, False), (False, True, True)]
 )
-def test_what_the_cubature_only_states_needs_a_certificate(
-    proved: bool, decides: bool, certified: bool
-) -> None:
+def test_what_the_cubature_only_states_needs_a_certificate(proved: bool, decides: bool, certified: bool) -> None:
     point = record(0, True, "safe", False, probabilities_proved=proved, certificate_decides=decides)
     assert is_certified(point) == certified

@@ -43,15 +43,7 @@ def test_a_row_stored_many_times_is_one_row(capsys: pytest.CaptureFixture[str]) 
     easy = [int(np.argmax(X[:, 0] * np.where(label == "yes", 1.0, -1.0)))] * 900
     pd.concat([frame, frame.iloc[easy]]).to_csv("stuck.csv", index=False)
     capsys.readouterr()
-    run(
-        "safety",
-        *QUICK,
-        "dataset=csv",
-        "dataset.path=stuck.csv",
-        "dataset.target=label",
-        "test_rows=50",
-        "count=50",
-    )
+    run("safety", *QUICK, "dataset=csv", "dataset.path=stuck.csv", "dataset.target=label", "test_rows=50", "count=50")
     percent, counted = said_of_new_rows(capsys.readouterr().out)
     numbers = re.fullmatch(r"\((\d+) of 50 test rows; of the (\d+) that repeat no other (\d+)\.\)", counted)
     assert numbers is not None
@@ -83,10 +75,7 @@ def test_nothing_is_said_of_new_rows_where_some_failed(
     words = ("experiment=robustness/safety", "scale=smoke", "parallel=serial", *QUICK, "count=10")
     assert gpsuite("run", *words) == 1
     said = capsys.readouterr().out
-    assert (
-        "Laplace: nothing is said of new rows of class 3 or 8, as 1 of 10 test rows failed or are missing."
-        in said
-    )
+    assert "Laplace: nothing is said of new rows of class 3 or 8, as 1 of 10 test rows failed or are missing." in said
     assert "test rows.)" not in said and "classified rightly" not in said
 
 
@@ -112,11 +101,7 @@ def test_no_row_that_repeats_no_other_proves_nothing() -> None:
     ("words", "rows", "caption"),
     [
         (["dataset=digits"], "new rows of class 3 or 8 are", "digits, classes 3 and 8: class"),
-        (
-            ["dataset=digits", "classes=[1,7]"],
-            "new rows of class 1 or 7 are",
-            "digits, classes 1 and 7: class",
-        ),
+        (["dataset=digits", "classes=[1,7]"], "new rows of class 1 or 7 are", "digits, classes 1 and 7: class"),
         (["dataset=breast_cancer"], "of the new rows are", "breast_cancer: class"),
     ],
 )
@@ -139,9 +124,7 @@ def test_a_model_that_learns_from_the_lesser_part_is_told(capsys: pytest.Capture
     for experiment, own in (("safety", (*QUICK, *target)), ("regression", number)):
         run(experiment, *words, *own)
         said = capsys.readouterr().err
-        assert (
-            "learns from 10 of 60 rows at most: test_rows=50 are held out; a smaller test_rows, as 15" in said
-        )
+        assert "learns from 10 of 60 rows at most: test_rows=50 are held out; a smaller test_rows, as 15" in said
     shutil.rmtree("results")
     run("safety", *QUICK, *words[:2], *target, "test_rows=30", "count=1")
     assert "learns from" not in capsys.readouterr().err

@@ -97,14 +97,7 @@ def test_digits_of_three_classes(capsys: pytest.CaptureFixture[str]) -> None:
 def test_digits_of_all_ten_classes(capsys: pytest.CaptureFixture[str]) -> None:
     labels = "classes=[0,1,2,3,4,5,6,7,8,9]"
     folder = run(
-        "safety",
-        labels,
-        "method=laplace",
-        "radius=0.02",
-        "count=1",
-        "boxes=30",
-        "train_rows=50",
-        "certificate_boxes=1",
+        "safety", labels, "method=laplace", "radius=0.02", "count=1", "boxes=30", "train_rows=50", "certificate_boxes=1"
     )
     table = pd.read_csv(folder / "tables" / "safety_points.csv")
     assert set(table["verdict"]) <= {"safe", "unsafe", "unknown"} and len(table) == 1
@@ -128,9 +121,7 @@ def test_what_is_called_proved_is_proved(proved: bool | None, decides: bool | No
     record = Record("k", "e", "", {"method": "laplace", "part": "point"}, "done", "", metrics, {})
     request, _ = read_request(["experiment=robustness/safety", "scale=smoke"])
     report = cast(Any, SimpleNamespace(settings=request.settings, request=request, planned=[record]))
-    said = list(
-        certified_sentences(report, [record], {"ep": "EP, which failed", "laplace": "Laplace"}, "inputs")
-    )
+    said = list(certified_sentences(report, [record], {"ep": "EP, which failed", "laplace": "Laplace"}, "inputs"))
     assert said[1].strip() == told
     assert ("Nothing is proved of how many new rows of class 3 or 8" in said[0]) == told.startswith("(0")
 
@@ -152,9 +143,7 @@ def test_the_paper_s_bound_judges_three_classes() -> None:
 
 
 def margin_record(proved: float | None, attacked: float) -> Any:
-    return SimpleNamespace(
-        metrics={"margin_proved": proved}, number=lambda name: {"attacked": attacked}[name]
-    )
+    return SimpleNamespace(metrics={"margin_proved": proved}, number=lambda name: {"attacked": attacked}[name])
 
 
 @pytest.mark.parametrize(
@@ -178,18 +167,8 @@ def test_an_attack_below_a_proved_margin_is_a_contradiction(
     ("classes", "changed", "words", "message"),
     [
         (3, {}, ["method=ep"], "EP is for two classes; use method=laplace"),
-        (
-            4,
-            {},
-            ["bound=paper"],
-            "bound=paper: more than two classes have the bound rkhs_taylor, three also paper",
-        ),
-        (
-            3,
-            {5: "odd"},
-            [],
-            "one row of class odd, a class needs 2; leave it out: 'classes=[kind 0,kind 1,",
-        ),
+        (4, {}, ["bound=paper"], "bound=paper: more than two classes have the bound rkhs_taylor, three also paper"),
+        (3, {5: "odd"}, [], "one row of class odd, a class needs 2; leave it out: 'classes=[kind 0,kind 1,"),
         (50, {}, [], "has 50 classes (kind 0, kind 1, kind 10, "),
         (51, {}, [], "at most 10 are compared; name some: 'classes=[kind 0,kind 1,kind 10]'"),
         (3, {5: "NA"}, ["dataset.missing=error"], "line 7, column 'label': 'NA' stands for a missing value"),

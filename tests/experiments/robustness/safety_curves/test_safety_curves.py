@@ -132,9 +132,7 @@ def test_an_attack_that_has_stopped_rising_below_one_half_fails() -> None:
 
 def followed(curve: Record, gpfgs: list[float]) -> Record:
     """Return the record of the attack alone at larger radii of a curve's point."""
-    return dataclasses.replace(
-        curve, key="f", axes={**curve.axes, "part": "attack"}, arrays={"gpfgs": np.array(gpfgs)}
-    )
+    return dataclasses.replace(curve, key="f", axes={**curve.axes, "part": "attack"}, arrays={"gpfgs": np.array(gpfgs)})
 
 
 def test_an_attack_is_followed_beyond_the_searched_radii() -> None:

@@ -90,10 +90,7 @@ LAST = 1.0 + 2.0**-52
 @pytest.mark.parametrize("rewritten", [lambda x: x * LAST, lambda x: float(f"{x:.15g}")])
 def test_a_table_that_a_program_wrote_anew_is_the_same_table(rewritten: Callable[[float], float]) -> None:
     """pandas reads a last digit wrongly, a spreadsheet writes 15 of 17; two digits further on is another number."""
-    X, z = (
-        np.array([[1000.0, 50.0], [1186.154770299128, 36.53229387871448]]),
-        np.array([20.0 / 3.0, 0.7 / 3.0]),
-    )
+    X, z = (np.array([[1000.0, 50.0], [1186.154770299128, 36.53229387871448]]), np.array([20.0 / 3.0, 0.7 / 3.0]))
     Y = X[:, :1] / 7.0
     again = [np.vectorize(rewritten)(each) for each in (X, Y, z)]
     planner = new()

@@ -358,9 +358,7 @@ def test_mistakes_are_told() -> None:
 
 
 def test_units_of_values_without_spread() -> None:
-    units = Units.of(
-        np.full((3, 1), 5.0), np.full((2, 1), 5.0), np.array([[0.0, 7.0]] * 2), np.array([1.0]), LIMIT
-    )
+    units = Units.of(np.full((3, 1), 5.0), np.full((2, 1), 5.0), np.array([[0.0, 7.0]] * 2), np.array([1.0]), LIMIT)
     assert units.x_scale.tolist() == [5.0]
     assert units.y_scale.tolist() == [1.0, 7.0]
     assert (units.z_offset.tolist(), units.z_scale.tolist()) == ([1.0], [1.0])

@@ -99,9 +99,7 @@ def test_choices_are_those_of_conditioning_everywhere_anew(full: bool) -> None:
         assert (each.row, each.p) == (best[0], None if full else best[1])
         assert each.entropy == pytest.approx(score[best], abs=1e-9)
         p = np.arange(2) if full else np.array([each.p])
-        observations = observations.extended(
-            np.repeat(GRID[[each.row]], len(p), axis=0), p, anew.mean[each.row, p]
-        )
+        observations = observations.extended(np.repeat(GRID[[each.row]], len(p), axis=0), p, anew.mean[each.row, p])
 
 
 def test_a_shortlist_holds_the_best_and_a_spread_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,9 +157,7 @@ def test_effort_grows_with_the_tables_and_has_a_floor() -> None:
     assert gradient_seconds(200, 4) > 2.0 * gradient_seconds(100, 4)
 
     def seconds(values: int, outputs: int, candidates: int) -> float:
-        return plan_seconds(
-            values, values, outputs=outputs, candidates=candidates, measurements=3, smc=SMCSettings()
-        )
+        return plan_seconds(values, values, outputs=outputs, candidates=candidates, measurements=3, smc=SMCSettings())
 
     assert seconds(20, 2, 200) < 3.0
     assert seconds(100, 10, 2000) < 0.1 * seconds(500, 10, 100_000)
@@ -208,13 +204,7 @@ def test_seconds_of_the_parts_of_a_plan(
     ],
 )
 def test_seconds_of_a_plan(
-    values: int,
-    safety_values: int,
-    outputs: int,
-    candidates: int,
-    measurements: int,
-    warm: bool,
-    seconds: float,
+    values: int, safety_values: int, outputs: int, candidates: int, measurements: int, warm: bool, seconds: float
 ) -> None:
     found = plan_seconds(
         values,

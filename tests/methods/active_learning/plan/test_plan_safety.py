@@ -15,13 +15,7 @@ from gpsuite.methods.active_learning.plan import predictions as plan_predictions
 from gpsuite.methods.active_learning.plan import safety as plan_safety
 from gpsuite.methods.active_learning.plan.ask_tell import DEFAULT_GUARD, MeasurementPlanner, Plan
 from gpsuite.methods.active_learning.plan.predictions import Clock
-from gpsuite.methods.active_learning.plan.safety import (
-    SafetyGuard,
-    SafetyJudgement,
-    SafetyModel,
-    Units,
-    far_inputs,
-)
+from gpsuite.methods.active_learning.plan.safety import SafetyGuard, SafetyJudgement, SafetyModel, Units, far_inputs
 from gpsuite.methods.active_learning.problem import SafetyLimit
 from gpsuite.models.multi_output.coregionalization import LinearCoregionalization, Parameters
 from gpsuite.models.multi_output.observations import Observations
@@ -70,9 +64,7 @@ def test_while_the_safety_value_has_hardly_varied_proposals_stay_near() -> None:
     assert X.min() - reach - 1e-12 <= low < X.min() and X.max() < high <= X.max() + reach + 1e-12
     held_back = (plan.probability_safe > 0.95) & ~plan.safe
     assert plan.n_beyond_step == held_back.sum() > 0
-    assert any(
-        f"{plan.n_beyond_step} more candidates, farther out than 0.15" in each for each in plan.warnings
-    )
+    assert any(f"{plan.n_beyond_step} more candidates, farther out than 0.15" in each for each in plan.warnings)
     assert all(plan.safe[each.row] for each in plan.proposals)
 
 
@@ -155,9 +147,7 @@ def test_doubtful_measurements_are_warned_of() -> None:
 
 
 @pytest.mark.parametrize(("n", "extent", "warned"), [(8, 2.0, True), (60, 2.0, False), (8, 0.7, False)])
-def test_points_spread_over_everything_are_warned_of_unless_they_are_dense(
-    n: int, extent: float, warned: bool
-) -> None:
+def test_points_spread_over_everything_are_warned_of_unless_they_are_dense(n: int, extent: float, warned: bool) -> None:
     planner = MeasurementPlanner(LIMIT, np.random.default_rng(1), smc=SMALL)
     X = np.linspace(-extent, extent, n)[:, None]
     planner.tell(X, X[:, 0], X[:, 0] ** 2 - 2.0)
@@ -180,9 +170,7 @@ def test_a_budget_ends_with_the_best_plan_so_far(monkeypatch: pytest.MonkeyPatch
             assert plan.safe[each.row] and np.isfinite(each.mean).all()
         assert not plan.safe[np.isnan(plan.probability_safe)].any()
         predicted = np.isfinite(plan.mean[:, 0])
-        assert predicted[plan.safe].all() or not predicted[~plan.safe].any(), (
-            "what may be proposed comes first"
-        )
+        assert predicted[plan.safe].all() or not predicted[~plan.safe].any(), "what may be proposed comes first"
         told[seconds] = plan.reason
         if seconds == 1.0:
             again = planner.ask(GRID)
@@ -298,9 +286,7 @@ def test_a_far_input_changes_no_probability_and_no_step(variation: float) -> Non
     X, z, more, values = measured()
     z, values = z * variation, values * np.append(np.full(14, variation), 1.0)
     model = LinearCoregionalization(1, mixing="identity")
-    vectors = Parameters(
-        np.full((1, 1), 50.0), np.full((1, 1), 30.0), np.full((1, 1), 1e-3), np.ones((1, 1, 1))
-    )
+    vectors = Parameters(np.full((1, 1), 50.0), np.full((1, 1), 30.0), np.full((1, 1), 1e-3), np.ones((1, 1, 1)))
     posterior = HyperPosterior(model.unconstrain(vectors), np.ones(1))
 
     def judged(inputs: FloatArray, safety: FloatArray, guard: SafetyGuard | None) -> SafetyJudgement:

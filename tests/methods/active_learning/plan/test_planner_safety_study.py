@@ -100,9 +100,7 @@ def test_what_begins_just_outside_a_flat_region_is_met_in_fewer_than_a_tenth(
     assert found.unguarded_unsafe / found.unguarded_proposed > 0.1, found
 
 
-@pytest.mark.parametrize(
-    "example", ["bowl, 10 values", "bowl, 20 values", "bowl, 40 values", "flat, then a wall"]
-)
+@pytest.mark.parametrize("example", ["bowl, 10 values", "bowl, 20 values", "bowl, 40 values", "flat, then a wall"])
 def test_the_known_examples(example: str, kept: Callable[..., Any]) -> None:
     """Measured in [-.4, .4]^2, asked over [-2, 2]^2; without the guard 14 to 20 of 60, and behind the wall all."""
 
@@ -123,9 +121,7 @@ def example_is_unsafe(example: str, seed: int, guard: SafetyGuard | None) -> boo
         return np.asarray(bowl if example.startswith("bowl") else 3.0 * (np.abs(x).max(axis=1) > 1.0))
 
     planner = MeasurementPlanner(SafetyLimit(1.0, "below"), rng, guard=guard)
-    planner.tell(
-        X, np.sin(2.0 * X[:, 0]) + 0.1 * rng.standard_normal(n), h(X) + 0.02 * rng.standard_normal(n)
-    )
+    planner.tell(X, np.sin(2.0 * X[:, 0]) + 0.1 * rng.standard_normal(n), h(X) + 0.02 * rng.standard_normal(n))
     return any(h(each.x[None])[0] > 1.0 for each in planner.ask(candidates).proposals)
 
 

@@ -28,16 +28,11 @@ OTHER_ROUTE = 1e-8
 """Eigenvalues against Cholesky factors, noise variances of 1e-3 and more."""
 
 
-def problem(
-    N: int = 12, D: int = 2, S: int = 5, seed: int = 0
-) -> tuple[Parameters, FloatArray, Observations]:
+def problem(N: int = 12, D: int = 2, S: int = 5, seed: int = 0) -> tuple[Parameters, FloatArray, Observations]:
     """Return hyperparameter vectors, their weights, and safety values around -1."""
     rng = np.random.default_rng(seed)
     parameters = Parameters(
-        rng.uniform(0.1, 4.0, (S, 1)),
-        rng.uniform(0.2, 9.0, (S, 1)),
-        rng.uniform(1e-3, 0.1, (S, 1)),
-        np.ones((S, 1, 1)),
+        rng.uniform(0.1, 4.0, (S, 1)), rng.uniform(0.2, 9.0, (S, 1)), rng.uniform(1e-3, 0.1, (S, 1)), np.ones((S, 1, 1))
     )
     X, y = rng.normal(size=(N, D)) * [1.0, 0.05, 0.5, 2.0][:D], rng.normal(-1.0, 0.3, N)
     known = Observations(X, np.zeros(N, int), y)
@@ -50,11 +45,7 @@ def points(D: int = 2, n: int = 30, seed: int = 1) -> FloatArray:
 
 
 def moments(
-    guard: SafetyGuard | None,
-    X: FloatArray,
-    *parts: Any,
-    limit: SafetyLimit = LIMIT,
-    kernel: str = "matern52",
+    guard: SafetyGuard | None, X: FloatArray, *parts: Any, limit: SafetyLimit = LIMIT, kernel: str = "matern52"
 ) -> tuple[FloatArray, FloatArray]:
     parameters, weights, known = parts or problem(D=X.shape[1])
     return SafetyPrediction(kernel, parameters, weights, known, limit, guard).moments(X)
@@ -108,11 +99,7 @@ def test_the_order_of_a_factorial_designs_rows_does_not_matter(levels: int) -> N
         np.testing.assert_allclose(np.abs(principal_axes(X[order])).max(axis=0), 1.0, atol=1e-12)
     expected, *found = [
         moments(
-            SafetyGuard(),
-            points(3) * 0.1,
-            parameters,
-            weights,
-            Observations(X[order], np.zeros(len(X), int), y[order]),
+            SafetyGuard(), points(3) * 0.1, parameters, weights, Observations(X[order], np.zeros(len(X), int), y[order])
         )
         for order in orders
     ]
@@ -173,9 +160,7 @@ def test_sides_rotations_and_the_order_of_rows_do_not_matter() -> None:
     X = points(3)
     plain = np.array(moments(SafetyGuard(), X, parameters, weights, known))
     mirrored = Observations(known.X, known.p, -known.y)
-    above = np.array(
-        moments(SafetyGuard(), X, parameters, weights, mirrored, limit=SafetyLimit(-0.3, "above"))
-    )
+    above = np.array(moments(SafetyGuard(), X, parameters, weights, mirrored, limit=SafetyLimit(-0.3, "above")))
     np.testing.assert_allclose(above * [[-1.0], [1.0]], plain, rtol=1e-12)
     turn, order = special_ortho_group.rvs(3, random_state=0), np.random.default_rng(2).permutation(len(known))
     turned = Observations(known.X[order] @ turn + 5.0, known.p, known.y[order])
@@ -187,9 +172,7 @@ def test_sides_rotations_and_the_order_of_rows_do_not_matter() -> None:
 def flat(N: int, D: int, seed: int) -> tuple[Parameters, FloatArray, Observations]:
     """Return the posterior of a safety value that is flat in a cube, in units as a plan chooses them."""
     rng = np.random.default_rng(seed)
-    known = Observations(
-        rng.uniform(-0.5, 0.5, (N, D)), np.zeros(N, int), -1.0 + 0.01 * rng.standard_normal(N)
-    )
+    known = Observations(rng.uniform(-0.5, 0.5, (N, D)), np.zeros(N, int), -1.0 + 0.01 * rng.standard_normal(N))
     model = LinearCoregionalization(1, mixing="identity")
     cloud = Belief.cold(model, known, rng, SMCSettings(48, 1, 8)).cloud
     return model.constrain(cloud.u), cloud.posterior.weights, known

@@ -130,9 +130,7 @@ def test_limits_of_catoni_and_kl() -> None:
 
 
 @pytest.mark.parametrize("name", list(OBJECTIVES))
-@pytest.mark.parametrize(
-    ("risk", "c"), [(math.nan, 1.0), (-0.1, 1.0), (1.1, 1.0), (0.2, math.nan), (0.2, -1.0)]
-)
+@pytest.mark.parametrize(("risk", "c"), [(math.nan, 1.0), (-0.1, 1.0), (1.1, 1.0), (0.2, math.nan), (0.2, -1.0)])
 def test_rejects_what_is_no_risk_or_no_penalty(name: str, risk: float, c: float) -> None:
     with pytest.raises(ValueError, match=r"risk|must"):
         OBJECTIVES.get(name)(risk, c)
@@ -149,9 +147,7 @@ def test_rejects_impossible_constants(value: float) -> None:
 
 
 @pytest.mark.parametrize("name", list(LOSSES))
-@given(
-    offset=st.floats(-5.0, 5.0), log_variance=st.floats(-12.0, 8.0), epsilon=st.sampled_from([0.1, 0.6, 2.0])
-)
+@given(offset=st.floats(-5.0, 5.0), log_variance=st.floats(-12.0, 8.0), epsilon=st.sampled_from([0.1, 0.6, 2.0]))
 def test_twice_the_gibbs_risk_bounds_the_loss_of_the_mean(
     name: str, offset: float, log_variance: float, epsilon: float
 ) -> None:
@@ -207,9 +203,7 @@ def test_logarithms_round_trip() -> None:
     assert (original.n_kernel, len(back.lengthscales)) == (4, 3)
 
 
-@pytest.mark.parametrize(
-    "values", [(0.0, (1.0,), 1.0), (1.0, (), 1.0), (1.0, (1.0, np.nan), 1.0), (1.0, (1.0,), -1.0)]
-)
+@pytest.mark.parametrize("values", [(0.0, (1.0,), 1.0), (1.0, (), 1.0), (1.0, (1.0, np.nan), 1.0), (1.0, (1.0,), -1.0)])
 def test_rejects_what_is_not_positive(values: tuple[float, tuple[float, ...], float]) -> None:
     with pytest.raises(ValueError, match=r"must be positive and finite|at least one"):
         Hyperparameters(*values)
@@ -275,10 +269,7 @@ def test_bounds_grow_with_errors_and_fall_with_points_and_delta() -> None:
 def test_bounds_fail_no_more_often_than_allowed(risk: float) -> None:
     delta, n, trials = 0.1, 40, 4000
     counts = np.random.default_rng(5).binomial(n, risk, trials)
-    for bound in (
-        lambda k: binomial_upper_bound(int(k), n, delta),
-        lambda k: mean_loss_upper_bound(k / n, n, delta),
-    ):
+    for bound in (lambda k: binomial_upper_bound(int(k), n, delta), lambda k: mean_loss_upper_bound(k / n, n, delta)):
         failures = sum(bound(k) < risk for k in counts)
         assert binomtest(failures, trials, delta, alternative="greater").pvalue > FAMILY_LEVEL / 6
 

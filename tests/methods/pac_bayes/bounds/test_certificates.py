@@ -70,9 +70,7 @@ def test_unknown_objective_names_the_valid_ones() -> None:
 
 
 @given(risk=st.floats(0.0, 1.0), kl=st.floats(0.0, 1e6), n=st.integers(1, 10**6), size=st.integers(1, 10**6))
-def test_a_choice_on_the_data_costs_the_logarithm_of_its_grid(
-    risk: float, kl: float, n: int, size: int
-) -> None:
+def test_a_choice_on_the_data_costs_the_logarithm_of_its_grid(risk: float, kl: float, n: int, size: int) -> None:
     fixed, chosen = (
         certify(RiskAndKL(risk, kl), Terms(n, 2, 0.01)),
         certify(RiskAndKL(risk, kl), Terms(n, 2, 0.01, n_settings=size)),
@@ -137,9 +135,7 @@ def test_both_sides_and_every_relaxation_hold_on_simulated_losses() -> None:
     assert max(failures.values()) <= delta * 900
 
 
-@pytest.mark.parametrize(
-    "rounding", [RiskAndKL(math.nan, 0.0), RiskAndKL(0.0, math.nan), RiskAndKL(0.0, math.inf)]
-)
+@pytest.mark.parametrize("rounding", [RiskAndKL(math.nan, 0.0), RiskAndKL(0.0, math.nan), RiskAndKL(0.0, math.inf)])
 def test_rounding_that_is_not_known_gives_the_trivial_bound(rounding: RiskAndKL) -> None:
     found = certify(RiskAndKL(0.1, 1.0), Terms(100, 2, 0.05), rounding)
     assert found.bound_kl == 1.0

@@ -96,9 +96,7 @@ def test_rejects_what_is_no_risk_or_no_divergence(q: float, c: float) -> None:
 
 
 def test_divergence_is_infinite_where_p_excludes_an_outcome() -> None:
-    np.testing.assert_array_equal(
-        binary_kl([0.5, 0.5, 0.0, 1.0], [0.0, 1.0, 0.0, 1.0]), [np.inf, np.inf, 0.0, 0.0]
-    )
+    np.testing.assert_array_equal(binary_kl([0.5, 0.5, 0.0, 1.0], [0.0, 1.0, 0.0, 1.0]), [np.inf, np.inf, 0.0, 0.0])
     with pytest.raises(ValueError, match="p must"):
         binary_kl(0.5, 1.5)
 
@@ -119,9 +117,7 @@ def test_lower_inverse_solves_the_equation_with_all_its_digits(q: float, c: floa
     assert 0.0 <= p <= q
     if p > 1e-300:
         # a relative error of a few 1e-16 of p (and of 1 - p) moves kl by as much of |p - q| / min(p, 1 - p) * p
-        assert _decimal_kl(q, p, one_minus_p) == pytest.approx(
-            c, rel=1e-13, abs=1e-14 * (q - p) / one_minus_p
-        )
+        assert _decimal_kl(q, p, one_minus_p) == pytest.approx(c, rel=1e-13, abs=1e-14 * (q - p) / one_minus_p)
 
 
 @given(q=st.floats(0.05, 0.95), c=st.floats(1e-4, 3.0))

@@ -50,9 +50,7 @@ def packed(theta: Array, z: Array, mean: Array, factor: Array) -> Array:
 @pytest.mark.parametrize("ard", [True, False])
 @pytest.mark.parametrize("objective", ["kl", "sqrt"])
 @pytest.mark.parametrize("loss", [LOSSES.get(name)(0.5) for name in ("band01", "exp")], ids=["band01", "exp"])
-def test_gradient_agrees_with_fourth_order_differences(
-    small_data: Data, loss: Loss, objective: str, ard: bool
-) -> None:
+def test_gradient_agrees_with_fourth_order_differences(small_data: Data, loss: Loss, objective: str, ard: bool) -> None:
     bound = FreeFormObjective(RiskProblem(*small_data, loss, 0.01, objective, ard), M)
     theta = THETA if ard else THETA[:2]
     _, d, _ = bound.value_and_gradient(theta, Z, GAUSSIAN)
@@ -80,9 +78,7 @@ def test_the_bound_at_a_sparse_posterior_is_that_posteriors(small_data: Data, al
     gaussian = WhitenedGaussian.of(posterior.whitened)
     tied = SparseGPObjective(RiskProblem(*small_data, LOSS, 0.01), alpha, M)
     expected, _, _, expected_parts = tied.value_and_gradient(h.to_log(), Z)
-    value, _, parts = FreeFormObjective(RiskProblem(*small_data, LOSS, 0.01), M).value_and_gradient(
-        THETA, Z, gaussian
-    )
+    value, _, parts = FreeFormObjective(RiskProblem(*small_data, LOSS, 0.01), M).value_and_gradient(THETA, Z, gaussian)
     assert value == pytest.approx(expected, rel=1e-13)
     assert (parts.risk, parts.kl) == pytest.approx((expected_parts.risk, expected_parts.kl), rel=1e-12)
     free = FreeFormPosterior.carry(h, *small_data, Z, gaussian)
@@ -143,9 +139,7 @@ def test_is_certified_like_any_posterior(small_data: Data) -> None:
     free = FreeFormPosterior.carry(h, *small_data, Z, GAUSSIAN)
     evaluation = evaluate(free, *small_data, LOSS, 0.01)
     bound = FreeFormObjective(RiskProblem(*small_data, LOSS, 0.01), M)
-    assert evaluation.bound_kl == pytest.approx(
-        bound.value_and_gradient(h.to_log()[:-1], Z, GAUSSIAN)[0], rel=1e-12
-    )
+    assert evaluation.bound_kl == pytest.approx(bound.value_and_gradient(h.to_log()[:-1], Z, GAUSSIAN)[0], rel=1e-12)
     noisier = Hyperparameters(h.variance, h.lengthscales, 10.0 * h.noise_variance)
     other = evaluate(FreeFormPosterior.carry(noisier, *small_data, Z, GAUSSIAN), *small_data, LOSS, 0.01)
     assert other.nll_test != evaluation.nll_test
@@ -159,9 +153,7 @@ def test_blocks_computed_again_give_the_same() -> None:
     gaussian = WhitenedGaussian(rng.normal(size=m), np.eye(m) * 0.7)
     theta = np.array([0.3, 0.1])
     (value, d, _), (again, other, _) = (
-        FreeFormObjective(RiskProblem(X, y, LOSS, 0.01, ard=False), m, store).value_and_gradient(
-            theta, X[:m], gaussian
-        )
+        FreeFormObjective(RiskProblem(X, y, LOSS, 0.01, ard=False), m, store).value_and_gradient(theta, X[:m], gaussian)
         for store in (True, False)
     )
     assert again == pytest.approx(value, rel=1e-14)
@@ -226,9 +218,7 @@ def test_training_starts_at_the_tied_bound_and_goes_below(
     before = SparseGPObjective(problem, alpha, 5).value_and_gradient(start.to_log(), Z)[0]
 
     def trained_in(evaluations: int) -> TrainedFreeForm:
-        return train_free_form(
-            problem, Z, alpha, Search(Budget(evaluations=evaluations), start, parametrisation)
-        )
+        return train_free_form(problem, Z, alpha, Search(Budget(evaluations=evaluations), start, parametrisation))
 
     at_start = trained_in(1)
     assert at_start.gp.objective_value == pytest.approx(before, rel=1e-10)
@@ -275,10 +265,7 @@ def test_training_improves_on_trained_fitc_and_ends_where_the_gradient_vanishes(
     )
     start = fitc.gp.hyperparameters
     trained = train_free_form(
-        RiskProblem(X, y, TRAINING_LOSS, 0.01, "sqrt", False),
-        fitc.Z,
-        1.0,
-        Search(Budget(evaluations=1000), start),
+        RiskProblem(X, y, TRAINING_LOSS, 0.01, "sqrt", False), fitc.Z, 1.0, Search(Budget(evaluations=1000), start)
     )
     assert trained.gp.status == "done"
     assert trained.gp.objective_value < fitc.gp.objective_value - 1e-4
@@ -292,9 +279,7 @@ def test_training_improves_on_trained_fitc_and_ends_where_the_gradient_vanishes(
 def test_coinciding_inducing_inputs_are_no_error(small_data: Data) -> None:
     X, y = small_data
     Z = np.repeat(X[:1], 3, axis=0)
-    trained = train_free_form(
-        RiskProblem(X, y, TRAINING_LOSS, 0.01, ard=False), Z, 1.0, Search(Budget(evaluations=10))
-    )
+    trained = train_free_form(RiskProblem(X, y, TRAINING_LOSS, 0.01, ard=False), Z, 1.0, Search(Budget(evaluations=10)))
     assert np.isfinite(trained.gp.objective_value)
     assert trained.jitter > 0.0
 

@@ -119,9 +119,7 @@ def test_no_form_without_a_positive_definite_reduction() -> None:
 @pytest.mark.parametrize(
     ("log_lengthscale", "noise", "accurate"), [(0.0, 1.0, True), (0.0, 1e-6, False), (1.5, 1.0, False)]
 )
-def test_accuracy_is_a_matter_of_condition_and_noise(
-    log_lengthscale: float, noise: float, accurate: bool
-) -> None:
+def test_accuracy_is_a_matter_of_condition_and_noise(log_lengthscale: float, noise: float, accurate: bool) -> None:
     inducing = InducingKernel.factorise(Z, np.array([0.0, log_lengthscale, 0.0]))
     assert is_accurate(inducing, noise) == accurate
 
@@ -189,17 +187,13 @@ def test_a_row_that_counts_three_times_is_three_copies_of_it(small_data: Data, m
 
 @pytest.mark.parametrize("make", OBJECTIVES.values(), ids=OBJECTIVES)
 def test_all_rows_are_the_objective_bit_for_bit(small_data: Data, make: Make) -> None:
-    (value, gradient), (all_value, all_gradient) = (
-        make(*small_data, rows)(POINT) for rows in (None, np.arange(150))
-    )
+    (value, gradient), (all_value, all_gradient) = (make(*small_data, rows)(POINT) for rows in (None, np.arange(150)))
     assert value == all_value
     np.testing.assert_array_equal(gradient, all_gradient)
 
 
 @pytest.mark.parametrize("make", OBJECTIVES.values(), ids=OBJECTIVES)
-def test_the_gradient_at_weight_four_agrees_with_fourth_order_differences(
-    small_data: Data, make: Make
-) -> None:
+def test_the_gradient_at_weight_four_agrees_with_fourth_order_differences(small_data: Data, make: Make) -> None:
     X, y = (part[:148] for part in small_data)
     evaluate, h = make(X, y, np.arange(0, 148, 4)), 2e-3
     _, gradient = evaluate(POINT)

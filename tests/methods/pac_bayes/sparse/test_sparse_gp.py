@@ -32,9 +32,7 @@ def test_objective_and_posterior_agree(small_data: Data, alpha: float) -> None:
     value, _, _, parts = objective.value_and_gradient(THETA, Z)
     assert parts.kl == pytest.approx(posterior.kl, rel=1e-12)
     assert parts.risk == pytest.approx(posterior.gibbs_risk(LOSS), rel=1e-12)
-    assert value == pytest.approx(
-        certify(RiskAndKL(parts.risk, parts.kl), Terms(150, 4, 0.01)).bound_kl, rel=1e-14
-    )
+    assert value == pytest.approx(certify(RiskAndKL(parts.risk, parts.kl), Terms(150, 4, 0.01)).bound_kl, rel=1e-14)
 
 
 @pytest.mark.parametrize("ard", [True, False])
@@ -55,10 +53,7 @@ def test_gradient_agrees_with_fourth_order_differences(
     gradient = np.concatenate([d_theta, d_Z.ravel()])
     h = 2e-3
     for k, step in enumerate(np.eye(len(point)) * h):
-        near, far = (
-            value(point + step) - value(point - step),
-            value(point + 2 * step) - value(point - 2 * step),
-        )
+        near, far = (value(point + step) - value(point - step), value(point + 2 * step) - value(point - 2 * step))
         assert (8.0 * near - far) / (12.0 * h) == pytest.approx(gradient[k], rel=1e-8, abs=2e-10)
     assert bound.use_covariance_form == covariance_form
 
@@ -140,9 +135,7 @@ def test_covariance_form_is_left_for_good_when_the_kernel_is_ill_conditioned(sma
 
 
 @pytest.mark.parametrize(("alpha", "covariance_form"), FORMS)
-def test_evaluations_do_not_depend_on_what_came_before(
-    small_data: Data, alpha: float, covariance_form: bool
-) -> None:
+def test_evaluations_do_not_depend_on_what_came_before(small_data: Data, alpha: float, covariance_form: bool) -> None:
     bound = SparseGPObjective(RiskProblem(*small_data, LOSS, 0.01), alpha, 7)
     bound.use_covariance_form = covariance_form
     first = bound.value_and_gradient(THETA, Z)

@@ -43,9 +43,7 @@ def gpflow_model(X: Array, y: Array, Z: Array, theta: Array, form: Form) -> Any:
     return build(X, y, Z, ModelSpec(ard=len(theta) > 3), Hyperparameters.from_log(theta))
 
 
-def gpflow_value_and_gradient(
-    X: Array, y: Array, Z: Array, theta: Array, form: Form
-) -> tuple[float, Array, Array]:
+def gpflow_value_and_gradient(X: Array, y: Array, Z: Array, theta: Array, form: Form) -> tuple[float, Array, Array]:
     with gpflow.config.as_context(NO_JITTER):
         model = gpflow_model(X, y, Z, theta, form)
         positive = [model.kernel.variance, model.kernel.lengthscales, model.likelihood.variance]
@@ -163,9 +161,7 @@ def test_bounds_and_approximations_order(small_data: Data, form: Form) -> None:
 
 
 @given(seed=st.integers(0, 2**32 - 1), evaluation=st.sampled_from(EVALUATIONS))
-def test_the_order_of_points_and_of_inducing_inputs_does_not_matter(
-    seed: int, evaluation: tuple[Form, bool]
-) -> None:
+def test_the_order_of_points_and_of_inducing_inputs_does_not_matter(seed: int, evaluation: tuple[Form, bool]) -> None:
     X, y = made_up(150, 3)
     rng = np.random.default_rng(seed)
     rows, order = rng.permutation(150), rng.permutation(7)
@@ -197,9 +193,7 @@ def test_covariance_form_agrees_with_the_whitened_one_wherever_it_is_used(noise:
 
 
 @pytest.mark.parametrize(("form", "covariance_form"), EVALUATIONS)
-def test_evaluations_do_not_depend_on_what_came_before(
-    small_data: Data, form: Form, covariance_form: bool
-) -> None:
+def test_evaluations_do_not_depend_on_what_came_before(small_data: Data, form: Form, covariance_form: bool) -> None:
     ours = objective(*small_data, form, True, 7)
     ours.use_covariance_form = covariance_form
     first = ours.value_and_gradient(THETA, Z)
@@ -271,13 +265,9 @@ def curve_data() -> Data:
 @pytest.mark.parametrize("parametrisation", ["softplus", "log"])
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", ["curve", "small"])
-def test_training_reaches_a_stationary_point(
-    small_data: Data, name: str, form: Form, parametrisation: str
-) -> None:
+def test_training_reaches_a_stationary_point(small_data: Data, name: str, form: Form, parametrisation: str) -> None:
     X, y = curve_data() if name == "curve" else small_data
-    trained = train_sparse_likelihood(
-        X, y, X[:4], form, True, Search(Budget(evaluations=2000), None, parametrisation)
-    )
+    trained = train_sparse_likelihood(X, y, X[:4], form, True, Search(Budget(evaluations=2000), None, parametrisation))
     ours = objective(X, y, form, True, 4)
     before, *slopes = ours.value_and_gradient(np.zeros(X.shape[1] + 2), X[:4])
     after, d_theta, d_Z = ours.value_and_gradient(trained.gp.hyperparameters.to_log(), trained.Z)

@@ -71,13 +71,7 @@ def test_no_certificate_of_many_rests_on_less_than_the_exact_numbers() -> None:
 
 
 def _moments(
-    K: Array,
-    cross: Array,
-    y: Array,
-    prior: Hyperparameters,
-    alpha: float | None,
-    m: Array,
-    T: Array,
+    K: Array, cross: Array, y: Array, prior: Hyperparameters, alpha: float | None, m: Array, T: Array
 ) -> tuple[float, Array, Array]:
     """Return KL, means and variances as functions of K_ZZ; alpha None is the free form N(m, T T')."""
     L = np.linalg.cholesky(K)
@@ -114,11 +108,7 @@ def test_the_slack_is_the_derivative_in_the_kernel_times_its_rounding(alpha: flo
         for j in range(i + 1):
             E = np.zeros((4, 4))
             E[i, j] = E[j, i] = step
-            total += (
-                np.abs(numbers(posterior.inducing.matrix + E) - numbers(posterior.inducing.matrix - E))
-                / step
-                / 2
-            )
+            total += np.abs(numbers(posterior.inducing.matrix + E) - numbers(posterior.inducing.matrix - E)) / step / 2
     error, beyond = posterior.inducing.entry_error, 1.0 + posterior.inducing.whitening_error
     spread = 1.0 + (alpha or 0.0) * h.variance / h.noise_variance
     slack = posterior.rounding(loss)
@@ -135,9 +125,7 @@ def test_the_slack_is_the_derivative_in_the_kernel_times_its_rounding(alpha: flo
 
 @pytest.mark.parametrize("alpha", [0.0, 1.0])
 @pytest.mark.parametrize("apart", [1e-2, 1e-3, 1e-4, 3e-5, 1e-6])
-def test_inducing_inputs_that_nearly_coincide_do_not_make_the_bound_too_small(
-    apart: float, alpha: float
-) -> None:
+def test_inducing_inputs_that_nearly_coincide_do_not_make_the_bound_too_small(apart: float, alpha: float) -> None:
     # 1e-4 apart LAPACK factorises K_ZZ with a last squared pivot of one ulp, and the KL is 2 % too small
     rng = np.random.default_rng(0)
     X = rng.uniform(-2.0, 2.0, (40, 1))
@@ -170,14 +158,7 @@ def test_a_pivot_that_rounding_decides_asks_for_the_next_jitter() -> None:
         factor = kernel.factor.copy()
         factor[1, 1] *= 1e-3
         shrunk = InducingKernel(
-            kernel.centre,
-            kernel.lengthscales,
-            kernel.scaled,
-            kernel.left,
-            kernel.variance,
-            kernel.matrix,
-            factor,
-            0.0,
+            kernel.centre, kernel.lengthscales, kernel.scaled, kernel.left, kernel.variance, kernel.matrix, factor, 0.0
         )
         assert shrunk.is_regular == regular_there
 

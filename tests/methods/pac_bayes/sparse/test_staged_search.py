@@ -60,9 +60,7 @@ def trainings(X: Array, y: Array) -> dict[str, tuple[Train, Value]]:
 @pytest.mark.usefixtures("three_stages")
 @pytest.mark.parametrize("name", ["kl", "vfe"])
 @pytest.mark.parametrize("limit", [1, 2, 3, 5, 9])
-def test_wherever_the_budget_ends_the_value_is_that_of_all_rows_and_within_the_budget(
-    name: str, limit: int
-) -> None:
+def test_wherever_the_budget_ends_the_value_is_that_of_all_rows_and_within_the_budget(name: str, limit: int) -> None:
     train, value_at = trainings(*data())[name]
     start = train(StagedSearch(Budget(evaluations=1)))
     told: list[float] = []
@@ -81,9 +79,7 @@ def test_wherever_the_budget_ends_the_value_is_that_of_all_rows_and_within_the_b
 @pytest.mark.parametrize("name", ["kl", "vfe"])
 def test_at_equal_cost_it_ends_below_the_published_search(name: str) -> None:
     train, _ = trainings(*data())[name]
-    staged, published = (
-        train(kind(Budget(evaluations=30))).gp.objective_value for kind in (StagedSearch, Search)
-    )
+    staged, published = (train(kind(Budget(evaluations=30))).gp.objective_value for kind in (StagedSearch, Search))
     assert staged < published
 
 

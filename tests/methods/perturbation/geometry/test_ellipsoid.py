@@ -61,9 +61,7 @@ def test_the_ellipsoid_contains_every_member(seed: int, group: str, kind: str) -
     assert np.all(ellipsoid.contains(members.alphas))
     if np.isfinite(ellipsoid.radius):
         assert boundary.unbounded_share == 0.0
-        assert not np.any(
-            ellipsoid.contains(ellipsoid.centre + 1.001 * np.sqrt(ellipsoid.radius) * directions)
-        )
+        assert not np.any(ellipsoid.contains(ellipsoid.centre + 1.001 * np.sqrt(ellipsoid.radius) * directions))
 
 
 def test_each_radius_is_attained_on_its_own_boundary() -> None:
@@ -82,12 +80,7 @@ def test_no_slope_means_the_curvature_decides() -> None:
     """One coefficient, A - B G Phi = 0: Z_1 is constant and gamma is -c/A, the case without a root."""
     signs = Perturbations("signs", np.array([[1.0, -1.0]]), None, None)
     quadratic = PerturbedQuadratic(
-        np.array([[0.0]]),
-        np.array([[1.0, 1.0]]),
-        np.array([[1.0], [1.0]]),
-        np.zeros(1),
-        np.array([1.0, -1.0]),
-        signs,
+        np.array([[0.0]]), np.array([[1.0, 1.0]]), np.array([[1.0], [1.0]]), np.zeros(1), np.array([1.0, -1.0]), signs
     )
     # Z_0 = (2 d)^2 <= Z_1 = (0 d - 2)^2: |u|^2 = Z_0 is at most 4
     assert outer_radii(quadratic) == pytest.approx([4.0], rel=1e-10)

@@ -149,12 +149,7 @@ def test_region_and_band_from_arrays() -> None:
         return gaussian(a[:, 0], b[:, 0])
 
     region = confidence_region(
-        x,
-        y,
-        ModelClass(partial(SparseKernelRidge, penalty=0.01), kernel, centres),
-        q=10,
-        m=100,
-        rng=rng,
+        x, y, ModelClass(partial(SparseKernelRidge, penalty=0.01), kernel, centres), q=10, m=100, rng=rng
     )
     grid = np.linspace(-2.0, 2.0, 9)
     band = region.band(grid)

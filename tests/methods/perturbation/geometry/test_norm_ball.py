@@ -227,9 +227,7 @@ def test_a_centre_on_the_sphere_is_still_inside() -> None:
 
 
 @pytest.mark.parametrize("size", [0.01, 100.0])
-def test_ties_and_rounding_are_relative_to_the_largest_eigenvalue(
-    size: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ties_and_rounding_are_relative_to_the_largest_eigenvalue(size: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """What eigenvalues are lowered by is in the units of F'F."""
     region = quadratic_region(4, "kernel", n=6, m=4, q=2)
     x, _, _ = data(4, 6)
@@ -245,9 +243,7 @@ def test_ties_and_rounding_are_relative_to_the_largest_eigenvalue(
 
 @pytest.mark.parametrize("factor", [1.0 + 1e-9, 2.0, 10.0])
 @pytest.mark.parametrize("curvature", [3e-12, 5e-12, 1e-11])
-def test_the_band_contains_the_members_that_hold_by_the_tolerance_of_ties(
-    curvature: float, factor: float
-) -> None:
+def test_the_band_contains_the_members_that_hold_by_the_tolerance_of_ties(curvature: float, factor: float) -> None:
     objective = LinearLSSVM(np.array([[1.0], [np.sqrt(curvature / 2.0)]]), 1.0, bias=False)
     drawn = Perturbations("signs", np.array([[1.0, -1.0]]), None, None)
     region = ConfidenceRegion(objective, np.array([1.0, 1.0]), drawn, 1)

@@ -8,12 +8,7 @@ import numpy as np
 import pytest
 
 from gpsuite.methods.perturbation.bands import ellipsoid_band, pointwise_band
-from gpsuite.methods.perturbation.ellipsoid import (
-    PerturbedQuadratic,
-    in_metric,
-    inequality_chunks,
-    outer_ellipsoid,
-)
+from gpsuite.methods.perturbation.ellipsoid import PerturbedQuadratic, in_metric, inequality_chunks, outer_ellipsoid
 from gpsuite.methods.perturbation.rays import single_point_directions
 from tests.arrays import Array
 from tests.methods.perturbation.reference_cases import REFERENCE, features_of, region_of
@@ -62,10 +57,7 @@ def test_ellipsoid_bands(case: dict[str, Any]) -> None:
     for q, half in case["eoa_band"]["half_width"].items():
         half, region = np.array(half, dtype=np.float64), region_of(case, int(q))
         ellipsoid = region.ellipsoid()
-        band, near = (
-            ellipsoid_band(ellipsoid, rows),
-            _near_at(int(q), ellipsoid.gammas, _near(region.quadratic)),
-        )
+        band, near = (ellipsoid_band(ellipsoid, rows), _near_at(int(q), ellipsoid.gammas, _near(region.quadratic)))
         np.testing.assert_allclose(band.centre, case["eoa_band"]["centre"], rtol=0.0, atol=1e-8)
         np.testing.assert_allclose(band.upper - band.centre, half, rtol=near)
         np.testing.assert_allclose(band.centre - band.lower, half, rtol=near)

@@ -211,9 +211,7 @@ def test_steps_are_where_the_inequality_ends_and_holds_again(seed: int) -> None:
         decided = np.abs(a * t**2 + 2.0 * b * t + c) > 1e-9 * (1.0 + t**2)
         # a flat inequality that still rises is let go on for ever: outward
         flat = np.abs(a) <= 1e-12
-        np.testing.assert_array_equal(
-            ((t <= first) | (t >= again))[decided & ~flat], expected[decided & ~flat]
-        )
+        np.testing.assert_array_equal(((t <= first) | (t >= again))[decided & ~flat], expected[decided & ~flat])
         assert np.all((t <= first)[flat])
     assert np.all(first >= 0.0)
 
@@ -333,9 +331,7 @@ def test_members_before_the_first_step_are_found() -> None:
     """Neither the start nor any step of the grid is a member, but what lies between is: there is an end."""
     first = 2.0**-20
     found = bisected_boundary(
-        lambda rows: (rows[:, 0] > 0.3 * first) & (rows[:, 0] < 0.7 * first),
-        np.zeros(1),
-        np.array([[1.0], [-1.0]]),
+        lambda rows: (rows[:, 0] > 0.3 * first) & (rows[:, 0] < 0.7 * first), np.zeros(1), np.array([[1.0], [-1.0]])
     )
     assert found.inside[0] == pytest.approx(0.7 * first, rel=1e-6)
     assert found.inside[1] == -np.inf

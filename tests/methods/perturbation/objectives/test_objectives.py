@@ -113,13 +113,9 @@ def test_duplicate_inputs_are_refused() -> None:
 
 def test_rank_deficient_designs_are_refused() -> None:
     X = inputs(6, 2)
-    with pytest.raises(
-        ValueError, match=r"rank 2 for 3 coefficients from 6 data; column 2 \(0-based\) depends"
-    ):
+    with pytest.raises(ValueError, match=r"rank 2 for 3 coefficients from 6 data; column 2 \(0-based\) depends"):
         LinearLSSVM(np.column_stack([X, X.sum(axis=1)]), 1.0, bias=False)
-    with pytest.raises(
-        ValueError, match=r"rank 2 for 3 coefficients from 6 data; column 1 \(0-based\) depends"
-    ):
+    with pytest.raises(ValueError, match=r"rank 2 for 3 coefficients from 6 data; column 1 \(0-based\) depends"):
         LinearLSSVM(np.column_stack([X[:, 0], 2.0 * X[:, 0], X[:, 1]]), 1.0, bias=False)
     with pytest.raises(ValueError, match="rank-deficient"):
         LinearLSSVM(np.column_stack([X, np.ones(6)]), 1.0)
@@ -132,10 +128,7 @@ def test_rank_deficient_designs_are_refused() -> None:
 
 @pytest.mark.parametrize("labels", [[0.0, 1.0, 1.0, 0.0, 1.0, 1.0], [1.0, -1.0, 2.0, 1.0, 1.0, -1.0]])
 def test_classification_asks_for_signed_labels(labels: list[float]) -> None:
-    for objective in (
-        LinearLSSVM(inputs(6, 2), 1.0, classification=True),
-        KernelLSSVM(K, 1.0, classification=True),
-    ):
+    for objective in (LinearLSSVM(inputs(6, 2), 1.0, classification=True), KernelLSSVM(K, 1.0, classification=True)):
         with pytest.raises(ValueError, match=r"must be -1 or \+1"):
             objective.fit(np.array(labels))
 
@@ -226,9 +219,7 @@ def quadratic_program(seed: int) -> tuple[Array, Array, float, float]:
 def test_polishing_ends_at_the_optimum_from_any_start(seed: int, begin: str) -> None:
     Q, r, l1, bound = quadratic_program(seed)
     rng = np.random.default_rng(seed + 1)
-    start = {"zero": np.zeros(7), "corner": bound * np.sign(r), "random": rng.uniform(-bound, bound, 7)}[
-        begin
-    ]
+    start = {"zero": np.zeros(7), "corner": bound * np.sign(r), "random": rng.uniform(-bound, bound, 7)}[begin]
     a = polished(Q, r, l1, bound, start)
     downhill = r - Q @ a
     zero, at_bound = a == 0.0, np.abs(a) == bound
@@ -278,9 +269,7 @@ def test_the_rough_support_vectors_fit_no_constant(scale: float) -> None:
     assert np.any(outside) == (scale > 0.0)
 
 
-@pytest.mark.parametrize(
-    "objective", [EpsilonSVR(WIDE_K, 9.0, 0.2), KernelLasso(WIDE_K, 0.15)], ids=["svr", "lasso"]
-)
+@pytest.mark.parametrize("objective", [EpsilonSVR(WIDE_K, 9.0, 0.2), KernelLasso(WIDE_K, 0.15)], ids=["svr", "lasso"])
 def test_converged_means_a_billionth_of_the_objective_at_zero(objective: EpsilonSVR | KernelLasso) -> None:
     y = np.random.default_rng(2).normal(size=12)
     best, limit = objective.fit(y), 1e-9 * objective.value(y, np.zeros(12))
@@ -296,9 +285,7 @@ def test_converged_means_a_billionth_of_the_objective_at_zero(objective: Epsilon
     assert 0.5 * limit < objective._certified(y, best.alpha + low * away).gap <= limit
 
 
-@pytest.mark.parametrize(
-    "objective", [EpsilonSVR(WIDE_K, 9.0, 0.2), KernelLasso(WIDE_K, 0.15)], ids=["svr", "lasso"]
-)
+@pytest.mark.parametrize("objective", [EpsilonSVR(WIDE_K, 9.0, 0.2), KernelLasso(WIDE_K, 0.15)], ids=["svr", "lasso"])
 def test_the_gap_bounds_the_distance_to_the_minimum(objective: EpsilonSVR | KernelLasso) -> None:
     rng = np.random.default_rng(4)
     y = rng.normal(size=12)

@@ -60,17 +60,12 @@ IDENTICAL: dict[str, Noise] = {
     "bimodal": lambda rng, size, x: rng.choice([-0.7, 0.7], size=size) + 0.1 * rng.standard_normal(size),
 }
 SYMMETRIC: dict[str, Noise] = IDENTICAL | {
-    "heteroscedastic": lambda rng, size, x: (0.1 + np.abs(x)) * rng.standard_normal(size),
+    "heteroscedastic": lambda rng, size, x: (0.1 + np.abs(x)) * rng.standard_normal(size)
 }
 # a group leaves alone: signs any independent symmetric noise, those with permutations only identically distributed
 CELLS: list[tuple[str, str, Group]] = [
     *((model, noise, SignChanges()) for model in MODELS for noise in SYMMETRIC),
-    *(
-        (m, noise, group)
-        for m in MODELS
-        for noise in IDENTICAL
-        for group in (Permutations(), SignedPermutations())
-    ),
+    *((m, noise, group) for m in MODELS for noise in IDENTICAL for group in (Permutations(), SignedPermutations())),
 ]
 
 
@@ -173,9 +168,7 @@ def test_coverage_needs_no_distinct_inputs(model: str) -> None:
     equal = np.array([-1.0, -1.0, 0.4, 0.4])[:, None]
     object.__setattr__(objective, "gram", gaussian(equal, equal))  # the constructor refuses equal rows
     truth = rng.standard_normal(objective.design.shape[1])
-    again = truth + (
-        np.array([1.0, -1.0, 0.0, 0.0]) if len(truth) == 4 else np.array([0.0, 1.0, -1.0, 0.0, 0.0])
-    )
+    again = truth + (np.array([1.0, -1.0, 0.0, 0.0]) if len(truth) == 4 else np.array([0.0, 1.0, -1.0, 0.0, 0.0]))
     np.testing.assert_allclose(objective.design @ truth, objective.design @ again, rtol=1e-14)
     sizes = np.array([0.3, 0.7, 1.1, 1.6])
     for alpha in (truth, again):

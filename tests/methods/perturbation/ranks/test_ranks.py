@@ -171,9 +171,7 @@ def test_ties_without_an_order_favour_membership() -> None:
     rng = np.random.default_rng(10)
     free = simulated_ranks(objective, np.ones(3), noise, SignChanges(), 10, rng, break_ties=False)
     assert free.tolist() == [1] * 4
-    drawn = simulated_ranks(
-        objective, np.ones(3), np.zeros((4_000, 6)), SignChanges(), 10, np.random.default_rng(11)
-    )
+    drawn = simulated_ranks(objective, np.ones(3), np.zeros((4_000, 6)), SignChanges(), 10, np.random.default_rng(11))
     counts = np.bincount(drawn, minlength=11)[1:]
     assert np.max(np.abs(counts - 400)) < 5.0 * np.sqrt(400)
 
@@ -223,9 +221,7 @@ def test_identities_among_leading_rows_keep_their_place() -> None:
         test = RankTest(objective, y, drawn, objective.fit(y).alpha)
         assert test._leading is not None
         alphas = _alphas(test)
-        assert test.ranks(alphas).tolist() == [
-            _rank_by_definition(row, drawn) for row in test.z_values(alphas)
-        ]
+        assert test.ranks(alphas).tolist() == [_rank_by_definition(row, drawn) for row in test.z_values(alphas)]
 
 
 @pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
@@ -233,9 +229,7 @@ def test_leading_rows_are_trusted_only_beyond_what_they_leave_out(scale: float) 
     """Along rays that the rows left out see more and more, in small and in large units."""
     objective = objectives(40)["KernelRidge-hessian"]
     y = scale * outputs(objective)
-    test = RankTest(
-        objective, y, SignChanges().draw(40, 40, np.random.default_rng(5)), objective.fit(y).alpha
-    )
+    test = RankTest(objective, y, SignChanges().draw(40, 40, np.random.default_rng(5)), objective.fit(y).alpha)
     assert test._leading is not None
     tail = test._leading[1].slope
     steps = scale * np.geomspace(1e-2, 1e8, 60)[:, None] * (tail[-1] / np.linalg.norm(tail[-1]))
@@ -251,9 +245,7 @@ def test_quadratic_forms_decide_what_is_clear_of_a_billionth_of_their_terms(scal
     """Closer and closer to where a perturbation ties: undecided is below 1e-9 of the largest terms of each degree."""
     objective = LinearLSSVM(inputs(40, 3), 1.0)
     y = scale * outputs(objective)
-    test = RankTest(
-        objective, y, SignChanges().draw(40, 30, np.random.default_rng(5)), objective.fit(y).alpha
-    )
+    test = RankTest(objective, y, SignChanges().draw(40, 30, np.random.default_rng(5)), objective.fit(y).alpha)
     forms = test._quadratic_forms
     assert forms is not None
     inside, outside = test.alpha_hat, test.alpha_hat + 0.3 * scale
@@ -447,10 +439,7 @@ def test_every_transformation_is_as_likely(group: Group) -> None:
 def test_the_tie_order_is_uniform() -> None:
     drawn = SignChanges().draw(2, 3, np.random.default_rng(3), (6_000,))
     assert drawn.priority is not None
-    counts = [
-        np.count_nonzero(np.all(drawn.priority == order, axis=1))
-        for order in itertools.permutations(range(3))
-    ]
+    counts = [np.count_nonzero(np.all(drawn.priority == order, axis=1)) for order in itertools.permutations(range(3))]
     assert sum(counts) == 6_000
     assert np.max(np.abs(np.array(counts) - 1_000)) < 5.0 * np.sqrt(1_000)
 

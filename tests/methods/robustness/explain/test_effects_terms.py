@@ -17,9 +17,7 @@ from gpsuite.methods.robustness.explain.lines import LineExtrema
 def test_delta_adds_the_moves_of_both_extremes() -> None:
     # [lowest_proved, lowest, highest, highest_proved] of T- and of T+
     down, up = (0.1, 0.2, 0.5, 0.7), (0.3, 0.31, 0.8, 0.85)
-    lowest_proved, lowest, highest, highest_proved = (
-        np.array([[pair]]) for pair in zip(down, up, strict=True)
-    )
+    lowest_proved, lowest, highest, highest_proved = (np.array([[pair]]) for pair in zip(down, up, strict=True))
     closed = np.ones((1, 1, 2), dtype=bool)
     found = OneSidedRanges(closed + 0.0, lowest_proved, lowest, highest, highest_proved, closed, 0)
     assert found.delta[0, 0] == pytest.approx((0.8 - 0.5) + (0.31 - 0.2))
@@ -52,16 +50,12 @@ def spied(monkeypatch: pytest.MonkeyPatch) -> Spied:
 def run(budget: Budget) -> OneSidedRanges:
     lines: Any = None
     points, inputs = np.array([[1.0, 5.0, 2.0]]), np.array([2, 0])
-    return one_sided_ranges(
-        lines, points, inputs, [0.5, 0.25], ([0.9, 0.0, 0.0], [9.0, 9.0, 2.1]), 0.1, budget
-    )
+    return one_sided_ranges(lines, points, inputs, [0.5, 0.25], ([0.9, 0.0, 0.0], [9.0, 9.0, 2.1]), 0.1, budget)
 
 
 def test_each_end_has_half_of_the_boxes_and_what_is_left_of_the_time(spied: Spied) -> None:
     watched: list[Budget] = []
-    budget = Budget(
-        boxes=111, spent_boxes=10, seconds=1e6, started=time.monotonic() - 2e5, observer=watched.append
-    )
+    budget = Budget(boxes=111, spent_boxes=10, seconds=1e6, started=time.monotonic() - 2e5, observer=watched.append)
     found = run(budget)
     assert [(sign, boxes) for sign, boxes, *_ in spied.seen] == [(-1, 50), (1, 50)]
     assert all(each[2] == pytest.approx(8e5, abs=100.0) and each[3] is not None for each in spied.seen)

@@ -159,9 +159,7 @@ def test_a_bound_below_what_is_attained_is_unsound_and_the_worst_is_named(sign: 
     waves = Waves(short=(0.05, 0.0, 0.02))
     with pytest.raises(UnsoundBoundError, match=r"attained 0\.[0-9]+ at .*, bound") as raised:
         search(waves, sign)
-    attained, place, bound = (
-        float(each) for each in re.findall(r"[-+]?[0-9.]+(?:e-?[0-9]+)?", str(raised.value))
-    )
+    attained, place, bound = (float(each) for each in re.findall(r"[-+]?[0-9.]+(?:e-?[0-9]+)?", str(raised.value)))
     assert waves.value(np.array([0]), np.array([place]))[0] == pytest.approx(attained, abs=1e-9)
     assert abs(bound) == pytest.approx(sign * attained - 0.05 if sign > 0 else attained + 0.05, abs=1e-2)
 
@@ -208,6 +206,4 @@ def test_bounds_are_asked_to_be_sharp_just_beyond_what_is_attained(sign: int) ->
 )  # fmt: skip
 def test_what_is_no_interval_is_refused(low: float, high: float, sign: int, tolerance: float) -> None:
     with pytest.raises(ValueError, match="finite intervals"):
-        line_extrema(
-            Waves(), np.arange(2), np.array([0.0, low]), np.array([1.0, high]), sign, tolerance, Budget()
-        )
+        line_extrema(Waves(), np.arange(2), np.array([0.0, low]), np.array([1.0, high]), sign, tolerance, Budget())

@@ -25,19 +25,13 @@ EVERYWHERE = (-np.inf, np.inf)
 INPUTS = np.array([0, 2, 3])
 
 
-def made_up(
-    kernel: str, link: str = "probit", seed: int = 0, sparse: bool = False
-) -> tuple[GPCPosterior, FloatArray]:
+def made_up(kernel: str, link: str = "probit", seed: int = 0, sparse: bool = False) -> tuple[GPCPosterior, FloatArray]:
     rng = np.random.default_rng(seed)
     return random_posterior(rng, kernel, link, 20, 4, sparse), rng.standard_normal((3, 4))
 
 
 def ranges(
-    posterior: GPCPosterior,
-    points: FloatArray,
-    radius: float,
-    tolerance: float = 1e-3,
-    boxes: int | None = None,
+    posterior: GPCPosterior, points: FloatArray, radius: float, tolerance: float = 1e-3, boxes: int | None = None
 ) -> OneSidedRanges:
     inputs = INPUTS if posterior.X.shape[1] > 2 else np.arange(posterior.X.shape[1])
     lines = binary_lines(posterior, points, inputs)
@@ -73,9 +67,7 @@ def test_slices_are_those_of_single_points(kernel: str) -> None:
             wanted = np.asarray(getattr(own, name), dtype=float)
             np.testing.assert_allclose(np.asarray(getattr(mine, name))[0], wanted, rtol=1e-12, err_msg=name)
         place = points[p : p + 1, INPUTS[i : i + 1]] + 0.3
-        np.testing.assert_allclose(
-            np.array(mine.moments(place)), np.array(own.moments(place)), rtol=1e-10, atol=1e-13
-        )
+        np.testing.assert_allclose(np.array(mine.moments(place)), np.array(own.moments(place)), rtol=1e-10, atol=1e-13)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -136,9 +128,7 @@ def test_intervals_are_cut_to_the_domain_and_may_have_no_width() -> None:
     own = posterior.probability(points)[:, None]
     at_floor = points[:, INPUTS] == 0.0
     assert at_floor.any()
-    np.testing.assert_allclose(
-        found.highest[..., DOWN][at_floor], np.broadcast_to(own, at_floor.shape)[at_floor]
-    )
+    np.testing.assert_allclose(found.highest[..., DOWN][at_floor], np.broadcast_to(own, at_floor.shape)[at_floor])
     for radius in (-1.0, np.nan):
         with pytest.raises(ValueError, match="radius"):
             one_sided_ranges(lines, points, INPUTS, radius, EVERYWHERE, 1e-4, Budget())
@@ -180,11 +170,5 @@ def test_what_does_not_fit_is_refused(fault: str) -> None:
             line_slices(posterior, points, np.array([1, 1]))
         else:
             line_extrema(
-                binary_lines(posterior, points, INPUTS),
-                np.arange(1),
-                np.ones(1),
-                np.zeros(1),
-                1,
-                0.1,
-                Budget(),
+                binary_lines(posterior, points, INPUTS), np.arange(1), np.ones(1), np.zeros(1), 1, 0.1, Budget()
             )

@@ -35,9 +35,7 @@ def path(point: FloatArray, place: int, end: float) -> FloatArray:
     return np.asarray(point + np.linspace(0.0, 1.0, 41)[:, None] * (far - point))
 
 
-@pytest.mark.parametrize(
-    ("C", "kernel"), [(3, "squared_exponential"), (3, "matern52"), (4, "squared_exponential")]
-)
+@pytest.mark.parametrize(("C", "kernel"), [(3, "squared_exponential"), (3, "matern52"), (4, "squared_exponential")])
 def test_every_point_of_an_interval_lies_in_its_range(C: int, kernel: str) -> None:
     posterior = fitted(C, kernel)
     own = C - 1

@@ -28,9 +28,7 @@ def test_the_proposed_point_is_where_the_quadratic_is_largest(sign: int) -> None
     values, reached = (sign * (slope * (x - centre) + bend * (x - centre) ** 2) for x in (grid, found.point))
     fine = 1e-9 * (1.0 + np.abs(values).max(axis=0))
     # a quadratic that bends upwards is largest at an end: the one its slope points to
-    assert np.all(
-        reached >= values.max(axis=0) - fine - np.where((slope == 0.0) & (sign * bend > 0.0), np.inf, 0.0)
-    )
+    assert np.all(reached >= values.max(axis=0) - fine - np.where((slope == 0.0) & (sign * bend > 0.0), np.inf, 0.0))
 
 
 def test_a_piece_that_is_flat_proposes_its_centre() -> None:

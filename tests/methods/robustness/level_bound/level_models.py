@@ -40,6 +40,4 @@ def random_cubic(rng: np.random.Generator, boxes: int, d: int, bent: float = 1.0
     C = sum(  # type: ignore[assignment]
         C.transpose(0, *axes) for axes in ((1, 2, 3), (1, 3, 2), (2, 1, 3), (2, 3, 1), (3, 1, 2), (3, 2, 1))
     )
-    return Cubic(
-        rng.standard_normal(boxes), rng.standard_normal((boxes, d)), M + M.transpose(0, 2, 1), bent * C / 6.0
-    )
+    return Cubic(rng.standard_normal(boxes), rng.standard_normal((boxes, d)), M + M.transpose(0, 2, 1), bent * C / 6.0)

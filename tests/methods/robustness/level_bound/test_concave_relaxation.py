@@ -111,9 +111,7 @@ def test_the_rounding_of_a_cubic_s_terms_is_paid_for() -> None:
 
 
 def test_diagonals_pay_for_the_error_of_the_eigenvalue(monkeypatch: pytest.MonkeyPatch) -> None:
-    H = np.array([2.0, 0.5])[:, None, None] * (
-        np.eye(6) - 1.0 / 3.0
-    )  # reflections: rows sum to 7/3 of the eigenvalue
+    H = np.array([2.0, 0.5])[:, None, None] * (np.eye(6) - 1.0 / 3.0)  # reflections: rows sum to 7/3 of the eigenvalue
     found = []
     for share in (0.0, 1e-3):
         monkeypatch.setattr(cubic, "EIGENVALUE", share)

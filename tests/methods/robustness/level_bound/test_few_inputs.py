@@ -8,13 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gpsuite.methods.robustness.level_bound.cubic import (
-    Cubic,
-    coefficients,
-    homogeneous_range,
-    monomials,
-    sum_slack,
-)
+from gpsuite.methods.robustness.level_bound.cubic import Cubic, coefficients, homogeneous_range, monomials, sum_slack
 from gpsuite.methods.robustness.level_bound.squared_exponential import (
     HighOrders,
     cross_terms,
@@ -92,12 +86,7 @@ def test_rests_enclose_each_order_and_are_nearly_reached(order: int, rate: float
     polynomial = Cubic(parts[0][0], parts[1], parts[2][None], parts[3][None, None])
     high = HighOrders(parts[4], parts[5], np.zeros(1))
     low, most = high_rests(polynomial, high, np.array([[r]]), np.array([r * r]), rate)
-    kept = {
-        0: lambda x: 1 - rate * x * x,
-        1: lambda x: x - rate * x**3,
-        2: lambda x: x * x,
-        3: lambda x: x**3,
-    }
+    kept = {0: lambda x: 1 - rate * x * x, 1: lambda x: x - rate * x**3, 2: lambda x: x * x, 3: lambda x: x**3}
     x = np.linspace(-r, r, 401)
     left = np.exp(-rate * x * x) * x**order - kept.get(order, lambda x: 0.0 * x)(x)
     assert low[0] <= left.min() + 1e-18

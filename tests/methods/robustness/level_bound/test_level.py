@@ -27,9 +27,7 @@ def lines(rng: np.random.Generator, count: int, level: Level) -> tuple[Array, Ar
     p = rng.uniform(0.02, 0.98, count)
     thresholds = np.array([level.threshold(float(each)) for each in p])
     slope = np.where(
-        rng.random(count) < 0.5,
-        level.slope(thresholds, low, high, 0.5 * (low + high)),
-        rng.standard_normal(count),
+        rng.random(count) < 0.5, level.slope(thresholds, low, high, 0.5 * (low + high)), rng.standard_normal(count)
     )
     return rng.standard_normal(count) * 2.0, slope, low, high
 

@@ -54,10 +54,7 @@ def test_a_shrinking_box_gives_the_value_at_the_point(kernel: str, link: str) ->
     scale = posterior.variance * np.abs(posterior.alpha).sum() + posterior.variance
     for half, near in ((1e-3, 2e-2), (1e-6, 1e-5), (0.0, 1e-9)):
         b = bound.bounds((x0[free] - half)[None], (x0[free] + half)[None])
-        for low, high, value in (
-            (b.mean_low, b.mean_high, mean[0]),
-            (b.variance_low, b.variance_high, variance[0]),
-        ):
+        for low, high, value in ((b.mean_low, b.mean_high, mean[0]), (b.variance_low, b.variance_high, variance[0])):
             assert low[0] <= value + 1e-12 * scale
             assert high[0] >= value - 1e-12 * scale
             assert high[0] - low[0] <= near * scale
@@ -121,19 +118,8 @@ def test_the_widths_shrink_with_the_box_at_first_order(clouds: GPCPosterior) -> 
 
 
 def same(left: BoxBounds, right: BoxBounds, rel: float) -> None:
-    for name in (
-        "mean_low",
-        "mean_high",
-        "variance_low",
-        "variance_high",
-        "low",
-        "high",
-        "centre",
-        "split_score",
-    ):
-        np.testing.assert_allclose(
-            getattr(left, name), getattr(right, name), rtol=rel, atol=rel, err_msg=name
-        )
+    for name in ("mean_low", "mean_high", "variance_low", "variance_high", "low", "high", "centre", "split_score"):
+        np.testing.assert_allclose(getattr(left, name), getattr(right, name), rtol=rel, atol=rel, err_msg=name)
 
 
 def test_boxes_of_a_batch_do_not_depend_on_each_other(clouds: GPCPosterior) -> None:
@@ -204,11 +190,7 @@ def test_the_rest_of_the_variance_counts_on_the_side_that_raises_the_score(
         flat,
         MomentModel(constant, zero, zero, mean * one, mean * one),
         MomentModel(
-            replace(constant, constant=one),
-            below * one,
-            above * one,
-            (1.0 - below) * one,
-            (1.0 + above) * one,
+            replace(constant, constant=one), below * one, above * one, (1.0 - below) * one, (1.0 + above) * one
         ),
     )
     exact = mean / np.sqrt(1.0 + best)

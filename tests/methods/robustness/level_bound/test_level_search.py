@@ -36,11 +36,7 @@ def run(posterior: GPCPosterior, region: Region, sign: int = 1, eps: float = EPS
 
 @pytest.mark.parametrize(
     ("kernel", "link"),
-    [
-        *((kernel, "probit") for kernel in KERNELS),
-        ("squared_exponential", "logistic"),
-        ("matern52", "squeezed_probit"),
-    ],
+    [*((kernel, "probit") for kernel in KERNELS), ("squared_exponential", "logistic"), ("matern52", "squeezed_probit")],
 )
 def test_attacks_find_nothing_beyond_and_the_gap_closes(kernel: str, link: str) -> None:
     posterior, x = problem(kernel, link)
@@ -147,9 +143,7 @@ def test_a_tolerance_that_nothing_exceeds_takes_one_box() -> None:
     assert found.boxes == 1
 
 
-@pytest.mark.parametrize(
-    ("tolerance", "sign", "batch"), [(-1.0, 1, 16), (np.nan, 1, 16), (1e-3, 0, 16), (1e-3, 1, 1)]
-)
+@pytest.mark.parametrize(("tolerance", "sign", "batch"), [(-1.0, 1, 16), (np.nan, 1, 16), (1e-3, 0, 16), (1e-3, 1, 1)])
 def test_arguments_are_checked(tolerance: float, sign: int, batch: int) -> None:
     posterior, x = problem("squared_exponential")
     with pytest.raises(ValueError, match="needed"):

@@ -56,9 +56,7 @@ def counted(kernel: str, link: str, seed: int, least: int) -> tuple[int, int]:
     checks = failures = model = 0
     while checks < least:
         most_inputs = (1, 3, 12)[model % 3]
-        posterior, x0, free = random_setting(
-            rng, kernel, link, int(rng.integers(1, 30)), most_inputs, model % 3 == 2
-        )
+        posterior, x0, free = random_setting(rng, kernel, link, int(rng.integers(1, 30)), most_inputs, model % 3 == 2)
         low, high = random_boxes(rng, posterior, x0, free, 16)
         bound, exact = level_bound(posterior, x0, free), Exact(posterior, x0, free)
         for count in (count_violations, model_violations):

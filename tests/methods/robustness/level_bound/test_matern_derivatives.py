@@ -67,9 +67,7 @@ def test_derivatives_in_the_squared_distance(name: str) -> None:
 
 @pytest.mark.parametrize("order", [3, 4, 5])
 @pytest.mark.parametrize("name", NAMES)
-def test_what_the_orders_leave_out_is_within_the_remainder_and_nearly_reaches_it(
-    name: str, order: int
-) -> None:
+def test_what_the_orders_leave_out_is_within_the_remainder_and_nearly_reaches_it(name: str, order: int) -> None:
     kernel, best = MATERN_KERNELS[name], 0.0
     for distance in np.concatenate([np.linspace(0.02, 0.4, 20), np.linspace(0.5, 4.0, 15)]):
         for cosine in (1.0, -1.0, 0.8, 0.3, 0.0):
@@ -160,9 +158,7 @@ def test_slopes_by_norms() -> None:
     expansion = expand_matern(form, np.zeros((1, 1)))
     for rho in (0.2, 0.5, 1.0):
         r = np.array([[rho]])
-        found = kernel_orders(
-            MATERN_KERNELS["matern52"], expansion.offset, expansion.distance, expansion.f, r[0], 2
-        )
+        found = kernel_orders(MATERN_KERNELS["matern52"], expansion.offset, expansion.distance, expansion.f, r[0], 2)
         far = replace(found, slope_remainder=np.full((1, 1), 1e9))
         bound = expansion._slopes_left_out(form, far, r, r[0])[0]
         z = np.sqrt(Wide(5)) * Wide(rho)
@@ -198,9 +194,7 @@ def test_every_datum_stops_within_its_own_remainder(name: str) -> None:
             for cosine in (1.0, 0.8, 0.5, 0.2, 0.0, -0.5, -1.0):
                 x = rho * np.array([cosine, math.sqrt(1 - cosine**2)]).astype(Wide)
                 apart = offset.astype(Wide) - x
-                left = abs(
-                    float(exact(name, apart @ apart) - sum(orders(name, offset.astype(Wide), x)[:kept]))
-                )
+                left = abs(float(exact(name, apart @ apart) - sum(orders(name, offset.astype(Wide), x)[:kept])))
                 assert left <= found.remainder[0, 0] * (1 + 1e-9) + 1e-17
     assert met == {3, 4, 5}
 

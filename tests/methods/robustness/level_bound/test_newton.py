@@ -6,13 +6,7 @@ import numpy as np
 import pytest
 
 from gpsuite.methods.robustness.level_bound.level_bound import level_bound
-from gpsuite.methods.robustness.level_bound.level_search import (
-    SHARES,
-    STEPS,
-    _ascend,
-    newton_steps,
-    score_derivatives,
-)
+from gpsuite.methods.robustness.level_bound.level_search import SHARES, STEPS, _ascend, newton_steps, score_derivatives
 from tests.arrays import Array
 from tests.methods.robustness.made_up_posteriors import random_posterior
 
@@ -84,17 +78,10 @@ def test_the_curvature_is_that_of_the_gradient(kernel: str) -> None:
 
     def to_second_order(x: Array) -> float:
         d_mean, d_variance = np.subtract(moments(x), (mean, variance))
-        return (
-            by_mean * d_mean
-            + by_variance * d_variance
-            + mixed * d_mean * d_variance
-            + 0.5 * twice * d_variance**2
-        )
+        return by_mean * d_mean + by_variance * d_variance + mixed * d_mean * d_variance + 0.5 * twice * d_variance**2
 
     hessian = score_derivatives(bound.expand(centre[None]), bound.level, 1)[1]
     h = 1e-3
     for direction in np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]):
         curved = 0.5 * (to_second_order(h * direction) + to_second_order(-h * direction)) / h**2
-        assert direction @ hessian @ direction == pytest.approx(
-            curved, rel=1e-4, abs=1e-5 * np.abs(hessian).max()
-        )
+        assert direction @ hessian @ direction == pytest.approx(curved, rel=1e-4, abs=1e-5 * np.abs(hessian).max())

@@ -74,9 +74,7 @@ def test_rest_of_the_mean_is_attained_at_the_corner(constant: float, curved: flo
 @pytest.mark.parametrize(
     ("constant", "curved", "side"), [(1.0, 0.0, "above"), (0.0, 1.0, "below"), (0.0, -1.0, "above")]
 )
-def test_rest_of_the_explicit_variance_is_attained_at_the_corner(
-    constant: float, curved: float, side: str
-) -> None:
+def test_rest_of_the_explicit_variance_is_attained_at_the_corner(constant: float, curved: float, side: str) -> None:
     form = one_datum("squared_exponential", np.full(1, 50.0))
     P = Cubic(np.array([constant]), np.zeros((1, 1)), np.full((1, 1, 1), curved), np.zeros((1, 1, 1, 1)))
     block, r = np.zeros((1, 1, 1)), 0.03
@@ -146,9 +144,7 @@ def test_taking_the_allowance_off_encloses_the_clipped_variance_and_no_more(nu: 
     flat = np.zeros((2, 1))
     model = Cubic(np.array([1.0, 0.5]), flat, flat[:, :, None], None)
     below, above = np.array([0.2, 0.45]), np.array([0.4, 0.1])
-    found = without_allowance(
-        MomentModel(model, below, above, model.constant - below, model.constant + above), nu, 2.0
-    )
+    found = without_allowance(MomentModel(model, below, above, model.constant - below, model.constant + above), nu, 2.0)
     for b in range(2):
         plus = np.linspace(model.constant[b] - below[b], model.constant[b] + above[b], 50)
         variance = 2.0 * np.maximum(0.0, plus - nu)
@@ -213,9 +209,7 @@ def test_cross_terms_pay_for_the_rounding_of_the_block_and_of_the_constant() -> 
     form = replace(one_datum("squared_exponential", np.ones(2)), gram_error=0.01)
     slope, g = 0.5 * np.sqrt(2 * 0.01), form.bound
     expected = 2 * (0.1 + slope) * np.sqrt(g * tail(RADIUS, 2)[0]) + 2 * slope * np.sqrt(g / 2) * 0.5**2
-    assert cross_terms(form, constant(0.0), np.zeros((1, 2, 2)), RADIUS)[0] == pytest.approx(
-        expected, rel=1e-6
-    )
+    assert cross_terms(form, constant(0.0), np.zeros((1, 2, 2)), RADIUS)[0] == pytest.approx(expected, rel=1e-6)
 
 
 def test_a_form_that_rounding_made_negative_may_still_be_zero() -> None:

@@ -16,13 +16,7 @@ from gpsuite.methods.robustness.multiclass.multiclass_search import MultiClassSe
 from gpsuite.methods.robustness.search.regions import Region, interval_box, l1_ball, l2_ball
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
 from tests.arrays import Array
-from tests.models.softmax_oracle import (
-    DOUBLE_ERROR,
-    Long,
-    direct_probabilities,
-    extended_latent,
-    utility_probabilities,
-)
+from tests.models.softmax_oracle import DOUBLE_ERROR, Long, direct_probabilities, extended_latent, utility_probabilities
 from tests.models.softmax_problems import random_softmax_posterior, separable_softmax_posterior
 
 ROUNDING = 2e-15  # of the extended oracle, and of its result as a float
@@ -130,9 +124,7 @@ def _judge(rng: np.random.Generator, posterior: MultiClassPosterior, region: Reg
     return counts
 
 
-def settled_probabilities(
-    posterior: MultiClassPosterior, points: Array, claims: list[Claimed]
-) -> tuple[Any, int]:
+def settled_probabilities(posterior: MultiClassPosterior, points: Array, claims: list[Claimed]) -> tuple[Any, int]:
     """Return the class probabilities [B, C], extended where double precision leaves a claim open, and how many are."""
     p = true_probabilities(posterior, points, np.float64).astype(Long)
     close = np.zeros(len(p), bool)

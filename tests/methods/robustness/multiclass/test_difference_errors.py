@@ -33,9 +33,7 @@ def farthest(exact: MultiClassPosterior, i: int, j: int, stored: LatentPosterior
     k = np.asarray(k, np.longdouble) * np.longdouble(stored.variance)
 
     def explained(root: FloatArray, weights: FloatArray) -> FloatArray:
-        return np.asarray(
-            ((np.asarray(root, np.longdouble) @ k.T) ** 2).T @ np.asarray(weights, np.longdouble)
-        )
+        return np.asarray(((np.asarray(root, np.longdouble) @ k.T) ** 2).T @ np.asarray(weights, np.longdouble))
 
     half = np.longdouble(0.5) * (
         np.asarray(exact.root[:, i], np.longdouble) - np.asarray(exact.root[:, j], np.longdouble)
@@ -96,9 +94,7 @@ def test_ranges_are_wider_by_the_errors() -> None:
     wide = replace(found, mean_error=errors, variance_error=10.0 * errors)
     for ranges in ("over", "at"):
         boxes = (lo, hi) if ranges == "over" else (several.X[:2],)
-        narrow, wider = (
-            getattr(replace(differences, rounding=each), ranges)(*boxes) for each in (exact, wide)
-        )
+        narrow, wider = (getattr(replace(differences, rounding=each), ranges)(*boxes) for each in (exact, wide))
         if ranges == "over":
             narrow, wider = narrow[1], wider[1]
         expected = np.zeros((C, C))

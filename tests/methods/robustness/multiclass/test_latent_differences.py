@@ -10,11 +10,7 @@ from gpsuite.methods.robustness.class_probability import latent_ranges
 from gpsuite.methods.robustness.level_bound.cubic import MomentModel
 from gpsuite.methods.robustness.level_bound.level_bound import level_bound
 from gpsuite.methods.robustness.multiclass import latent_differences as module
-from gpsuite.methods.robustness.multiclass.latent_differences import (
-    LatentDifferences,
-    class_pairs,
-    latent_differences,
-)
+from gpsuite.methods.robustness.multiclass.latent_differences import LatentDifferences, class_pairs, latent_differences
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
 from gpsuite.models.config import KERNEL_NAMES
 from tests.models.softmax_problems import random_softmax_posterior
@@ -67,9 +63,7 @@ def test_points_are_known_as_well_as_for_each_pair(kernel: str) -> None:
     points = 0.5 * (lo + hi)
     together = latent_ranges(differences.form, points)
     for place, pair in enumerate(class_pairs(C)):
-        own = latent_ranges(
-            level_bound(posterior.difference(*pair), posterior.X[0], np.arange(2)).form, points
-        )
+        own = latent_ranges(level_bound(posterior.difference(*pair), posterior.X[0], np.arange(2)).form, points)
         for name, values in vars(own).items():
             np.testing.assert_allclose(getattr(together, name)[place], values, rtol=SAME, atol=SAME)
 

@@ -63,9 +63,7 @@ def test_means_far_apart_do_not_overflow_the_objective(monkeypatch: pytest.Monke
     posterior = drawn()
     region, objective = objective_of(posterior, 0, None, 1, monkeypatch)
     far = np.array([[3000.0, 2000.0, -4000.0, 1000.0]])
-    monkeypatch.setattr(
-        MultiClassPosterior, "mean_with_gradient", lambda self, x: (far, np.ones((1, 4, x.shape[1])))
-    )
+    monkeypatch.setattr(MultiClassPosterior, "mean_with_gradient", lambda self, x: (far, np.ones((1, 4, x.shape[1]))))
     value, gradient = objective(region.start[None])
     assert value[0] == pytest.approx(1000.0) and np.isfinite(gradient).all()
 
@@ -152,20 +150,14 @@ def test_a_margin_is_above_one_half_where_its_class_wins() -> None:
 def test_probabilities_are_clipped_and_what_is_not_known_says_nothing() -> None:
     posterior = drawn()
     quantity = Quantity(SoftmaxBound(posterior, posterior.X[0], np.arange(3)), 0)
-    low, high = quantity.outward_probability(
-        np.array([-0.2, 0.3, np.nan, 1.3]), np.array([0.2, 1.4, np.nan, -0.1])
-    )
+    low, high = quantity.outward_probability(np.array([-0.2, 0.3, np.nan, 1.3]), np.array([0.2, 1.4, np.nan, -0.1]))
     assert low.tolist() == [0.0, 0.3, 0.0, 1.0] and high.tolist() == [0.2, 1.0, 1.0, 0.0]
 
 
-def test_a_verdict_ends_at_ties_closer_than_a_millionth_and_at_the_threshold(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_verdict_ends_at_ties_closer_than_a_millionth_and_at_the_threshold(monkeypatch: pytest.MonkeyPatch) -> None:
     posterior, seen = drawn(C=3, inputs=2), []
 
-    def spy(
-        quantity: Any, region: Any, tolerance: float, budget: Budget, sign: int, *args: Any, **named: Any
-    ) -> Any:
+    def spy(quantity: Any, region: Any, tolerance: float, budget: Budget, sign: int, *args: Any, **named: Any) -> Any:
         seen.append((quantity.rival, tolerance, sign, named["decide"]))
         return branch_and_bound(quantity, region, tolerance, budget, sign, *args, **named)
 

@@ -24,9 +24,7 @@ from tests.models.softmax_problems import drawn_problem, reference_fit
 HERE = Path(__file__).parents[3] / "reference"
 FILE = Path(os.environ.get("GPSUITE_REFERENCE_DIR") or HERE) / "robustness.json"
 REFERENCE: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {}
-CASES = [
-    pytest.param(case, id=case["id"]) for case in REFERENCE.get("cases", []) if case["kind"] == "multiclass"
-]
+CASES = [pytest.param(case, id=case["id"]) for case in REFERENCE.get("cases", []) if case["kind"] == "multiclass"]
 SEARCHED = 1e-6  # the reference's extrema were found by search
 FREE = np.arange(2)
 
@@ -117,9 +115,7 @@ def test_a_spent_budget_gives_the_trivial_bound_and_an_unknown_verdict() -> None
 def test_equal_classes_are_a_tie_and_not_a_class() -> None:
     X = np.array([[0.0], [1.0]])
     root = np.zeros((1, 3, 2))
-    flat = MultiClassPosterior(
-        X, "squared_exponential", 1.0, np.ones(1), np.zeros((3, 2)), root, -np.ones(1), 1.0
-    )
+    flat = MultiClassPosterior(X, "squared_exponential", 1.0, np.ones(1), np.zeros((3, 2)), root, -np.ones(1), 1.0)
     search = MultiClassSearch(flat, np.zeros(1), np.arange(1))
     assert "tie within rounding" in search.centre.undecided
     assert search.decide(linf_ball(np.zeros(1), 0.1), Budget(boxes=50))[0].status == "unknown"

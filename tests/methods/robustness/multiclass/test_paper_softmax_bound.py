@@ -116,9 +116,7 @@ def test_what_is_not_known_of_a_box_says_nothing(part: str) -> None:
     unknown[place[0]][place[1:]] = np.nan
     found = class_probability_cells(LatentBoxes((unknown[0], unknown[1]), (unknown[2], unknown[3])), 0)
     assert [each[1] for each in found] == [0.0, 1.0]
-    np.testing.assert_array_equal(
-        [each[0] for each in found], [each[0] for each in class_probability_cells(latent, 0)]
-    )
+    np.testing.assert_array_equal([each[0] for each in found], [each[0] for each in class_probability_cells(latent, 0)])
 
 
 def test_a_search_with_the_paper_s_bound_ends_with_its_budget_and_encloses_ours() -> None:

@@ -60,9 +60,7 @@ def test_no_point_of_many_lies_outside(C: int) -> None:
 
 
 def test_small_boxes_have_small_ranges() -> None:
-    posterior = random_softmax_posterior(
-        np.random.default_rng(4), "squared_exponential", 3, 12, 2, (0.0, 0.5)
-    )
+    posterior = random_softmax_posterior(np.random.default_rng(4), "squared_exponential", 3, 12, 2, (0.0, 0.5))
     bound = SoftmaxBound(posterior, posterior.X[0], np.arange(2))
     point, widths = posterior.X[:1] + 0.1, []
     for radius in (0.1, 0.01, 0.001, 0.0):

@@ -53,9 +53,7 @@ def test_the_double_oracle_is_within_its_stated_error(C: int) -> None:
         mean, deviation, shared = (scale * rng.standard_normal((3, C))).astype(Long)
         deviation, shared = np.abs(deviation), shared / 4
         exact = utility_probabilities(mean, deviation, shared)
-        assert (
-            np.max(np.abs(utility_probabilities(mean, deviation, shared, np.float64) - exact)) < DOUBLE_ERROR
-        )
+        assert np.max(np.abs(utility_probabilities(mean, deviation, shared, np.float64) - exact)) < DOUBLE_ERROR
         if C == 3:
             covariance = np.diag(deviation**2) + np.outer(shared, shared)
             assert np.max(np.abs(direct_probabilities(mean, covariance, np.float64) - exact)) < DOUBLE_ERROR

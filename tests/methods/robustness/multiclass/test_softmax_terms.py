@@ -20,11 +20,7 @@ from gpsuite.methods.robustness.multiclass.latent_differences import (
     covariance_change,
 )
 from gpsuite.methods.robustness.multiclass.softmax_bound import SoftmaxBound
-from gpsuite.models.classification.multiclass_posterior import (
-    MultiClassPosterior,
-    SoftmaxMoments,
-    softmax_moments,
-)
+from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior, SoftmaxMoments, softmax_moments
 from tests.models.softmax_problems import random_softmax_posterior
 
 CUBATURE = 2e-9  # its error and the rounding allowed for
@@ -42,9 +38,7 @@ class Given:
 
 
 def drawn(C: int = 3, seed: int = 4, log_variance: tuple[float, float] = (0.0, 0.5)) -> MultiClassPosterior:
-    return random_softmax_posterior(
-        np.random.default_rng(seed), "squared_exponential", C, 12, 2, log_variance
-    )
+    return random_softmax_posterior(np.random.default_rng(seed), "squared_exponential", C, 12, 2, log_variance)
 
 
 def ranges_around(
@@ -93,9 +87,7 @@ def test_a_point_pays_the_cubatures_error_once_for_every_class(monkeypatch: pyte
     monkeypatch.setattr(module, "softmax_moments", with_error(0.01))
     mean, points = np.array([[0.0, 0.4, -0.3]]), np.zeros((1, 2))
     bound, p = bound_of(ranges_around(mean)), softmax(mean[0])
-    np.testing.assert_allclose(
-        np.ravel(bound.class_of(bound.at(points), 1)), p[1] + [-0.01, 0.01], atol=CUBATURE
-    )
+    np.testing.assert_allclose(np.ravel(bound.class_of(bound.at(points), 1)), p[1] + [-0.01, 0.01], atol=CUBATURE)
     np.testing.assert_allclose(
         np.ravel(bound.margin_of(bound.at(points), 1, 2)), p[1] - p[2] + [-0.02, 0.02], atol=CUBATURE
     )
@@ -151,9 +143,7 @@ def test_monotony_is_exact_where_all_rivals_move_alike(own: int, proved: bool) -
     mean = rng.standard_normal((20, 4))
     up, down = rng.uniform(0.0, 2.0, (2, 20, 1))
     ranges = ranges_around(mean, up, down, own)
-    local: Any = SimpleNamespace(
-        ranges=ranges, moments=replace(softmax_moments(mean, ranges.root), proved=proved)
-    )
+    local: Any = SimpleNamespace(ranges=ranges, moments=replace(softmax_moments(mean, ranges.root), proved=proved))
     low, high = module._monotone(local, own)
     moved = np.zeros_like(mean)
     moved[:, own] = 1.0
@@ -188,9 +178,7 @@ def test_jensens_bound_pays_the_cubatures_error_and_survives_any_change() -> Non
     mean = np.array([[0.0, 0.4, -0.3], [0.0, 800.0, 0.0]])
     ranges = ranges_around(mean, np.array([[0.0], [5000.0]]), np.array([[0.0], [5000.0]]))
     exact = softmax_moments(mean, ranges.root)
-    local: Any = SimpleNamespace(
-        ranges=ranges, moments=replace(exact, error=np.array([0.01, 0.01]), proved=False)
-    )
+    local: Any = SimpleNamespace(ranges=ranges, moments=replace(exact, error=np.array([0.01, 0.01]), proved=False))
     low, high = module._monotone(local, 0)
     p = softmax(mean[0])[0]
     np.testing.assert_allclose([low[0], high[0]], [p - 0.01, p + 0.01], atol=CUBATURE)

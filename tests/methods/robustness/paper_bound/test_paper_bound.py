@@ -112,9 +112,7 @@ def test_blocks_of_pairs_add_up_to_the_sums_of_all_lines(monkeypatch: pytest.Mon
             negative = chord if side == 0 else tangent
             value, fall = (w * np.where(w >= 0, positive[part], negative[part]) for part in (0, 1))
             slope = np.bincount(i, fall, n) + np.bincount(k, fall, n)
-            size, steep = (
-                float(unit[k] @ np.abs(each)) for each in (np.abs(value) + np.abs(fall) * most, fall)
-            )
+            size, steep = (float(unit[k] @ np.abs(each)) for each in (np.abs(value) + np.abs(fall) * most, fall))
             np.testing.assert_allclose(found.value[side, b], value.sum(), atol=1e-12 * size, rtol=0)
             np.testing.assert_allclose(found.slope[side, b], slope, atol=1e-11 * steep, rtol=0)
             assert size <= found.size[b] * (1 + 1e-12)
@@ -165,9 +163,7 @@ def relaxation(weights: Array, q: Array, nearest: Array, farthest: Array) -> tup
     return float(weights @ line), float(np.abs(weights) @ (1 + np.abs(line)))
 
 
-def relaxed_moments(
-    bound: PaperBound, low: Array, high: Array, points: Array
-) -> tuple[list[float], list[float]]:
+def relaxed_moments(bound: PaperBound, low: Array, high: Array, points: Array) -> tuple[list[float], list[float]]:
     """Return what the relaxations of one box give at its four candidates, and the sizes of their sums."""
     form, s = bound.form, bound.form.variance
     lower, upper, x = (form.scale(each) for each in (low, high, points))
@@ -254,11 +250,7 @@ def test_pairs_widen_the_box_for_the_rounding_of_scaled_inputs(monkeypatch: pyte
     """Eight roundings of radius, centre and largest datum: the bound is that of the wider box."""
     posterior = random_posterior(np.random.default_rng(9), "squared_exponential", "probit", 5, 2)
     form = paper_bound(posterior, posterior.X[0], np.arange(2)).form
-    pairs, centre, radius = (
-        Pairs.of(form),
-        form.X[:1] + [[3.0, -2.0]] * form.lengthscales,
-        np.array([[0.4, 0.1]]),
-    )
+    pairs, centre, radius = (Pairs.of(form), form.X[:1] + [[3.0, -2.0]] * form.lengthscales, np.array([[0.4, 0.1]]))
     monkeypatch.setattr(pairs_module, "UNIT", 1e-4)
     rounded = pair_variance(form, pairs, centre, radius)
     monkeypatch.setattr(pairs_module, "UNIT", 0.0)

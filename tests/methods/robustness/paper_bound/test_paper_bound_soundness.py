@@ -23,9 +23,7 @@ def test_no_point_of_a_hundred_thousand_lies_outside(link: str) -> None:
     checks = failures = model = 0
     while checks < 100_000:
         n, most_inputs = int(rng.integers(1, 25)), (1, 3, 20)[model % 3]
-        posterior, x0, free = random_setting(
-            rng, "squared_exponential", link, n, most_inputs, sparse=model % 3 == 2
-        )
+        posterior, x0, free = random_setting(rng, "squared_exponential", link, n, most_inputs, sparse=model % 3 == 2)
         low, high = random_boxes(rng, posterior, x0, free, 24)
         exact = Exact(posterior, x0, free)
         done, failed = count_violations(rng, paper_bound(posterior, x0, free), exact, low, high, 24)

@@ -121,11 +121,7 @@ def test_squares_are_bounded_on_the_right_side_and_nearly_reached(seed: int) -> 
     start = kernel_vector(form, centre)
     n, scale = len(start), 1.0 + float(np.sum(np.abs(operator.matrix)))
     least = paper_bound._smallest_square(relaxed, operator, start)
-    constraint = {
-        "type": "ineq",
-        "fun": lambda v: relaxed.right - relaxed.rows @ v,
-        "jac": lambda v: -relaxed.rows,
-    }
+    constraint = {"type": "ineq", "fun": lambda v: relaxed.right - relaxed.rows @ v, "jac": lambda v: -relaxed.rows}
     solved = minimize(
         lambda v: v[:n] @ operator.matrix @ v[:n],
         np.append(start, np.zeros(len(radius))),
@@ -154,8 +150,7 @@ def test_the_variance_is_enclosed_and_small_boxes_closely(seed: int, d: int) -> 
         low, high = program_variance(form, operator, centre, shrink * radius)
         steps = np.random.default_rng(seed).uniform(-1, 1, (100, d)) * shrink * radius
         values = [
-            1.0 - float(np.sum((form.root @ kernel_vector(form, centre + t * form.lengthscales)) ** 2))
-            for t in steps
+            1.0 - float(np.sum((form.root @ kernel_vector(form, centre + t * form.lengthscales)) ** 2)) for t in steps
         ]
         assert low <= min(values) and max(values) <= high
         widths.append((high - low, max(values) - min(values)))

@@ -11,13 +11,7 @@ from scipy.special import ndtri
 from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.methods.robustness.class_probability import LatentRanges
-from gpsuite.methods.robustness.regression import (
-    MEAN,
-    QuantileLevel,
-    QuantileRange,
-    QuantileScore,
-    prediction_range,
-)
+from gpsuite.methods.robustness.regression import MEAN, QuantileLevel, QuantileRange, QuantileScore, prediction_range
 from gpsuite.methods.robustness.search.regions import Region, box, l2_ball
 from gpsuite.models.classification.approximation import GPCPosterior
 from gpsuite.models.classification.links import PROBIT
@@ -52,9 +46,7 @@ def ranges(
 
 def quantiles(latent: LatentPosterior, points: FloatArray) -> dict[float, FloatArray]:
     mean, variance = latent.latent(points)
-    return {
-        level: mean + (0.0 if level == MEAN else ndtri(level)) * np.sqrt(variance + NOISE) for level in LEVELS
-    }
+    return {level: mean + (0.0 if level == MEAN else ndtri(level)) * np.sqrt(variance + NOISE) for level in LEVELS}
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -64,9 +56,7 @@ def test_every_point_lies_in_the_range_which_is_sharp(kernel: str, sparse: bool,
     latent, region = made_up(kernel, seed, sparse)
     rng = np.random.default_rng(seed)
     points = region.embed(rng.uniform(region.lower, region.upper, (3000, len(region.free))))
-    corners = region.embed(
-        np.array(np.meshgrid(*zip(region.lower, region.upper, strict=True))).reshape(2, -1).T
-    )
+    corners = region.embed(np.array(np.meshgrid(*zip(region.lower, region.upper, strict=True))).reshape(2, -1).T)
     truth = quantiles(latent, np.vstack([points, corners]))
     scale = float(np.sqrt(latent.variance))
     for found in ranges(latent, region, tolerance=1e-2 * scale):

@@ -34,9 +34,7 @@ def exact_quantile(exact: ExactPosterior, point: Array, level: float, noise: flo
         return mean + z * (variance + Decimal(noise)).sqrt()
 
 
-def judge(
-    exact: ExactPosterior, region: Region, points: Array, noise: float, found: QuantileRange
-) -> Counter[str]:
+def judge(exact: ExactPosterior, region: Region, points: Array, noise: float, found: QuantileRange) -> Counter[str]:
     """Count values beyond the proved ends, and witnesses that attain less than is claimed."""
     counts: Counter[str] = Counter({"closed" if found.status == "closed" else "open": 1})
     for point in points:
@@ -44,10 +42,7 @@ def judge(
         inside = Decimal(found.lowest_proved) <= value <= Decimal(found.highest_proved)
         counts["outside"] += not inside
         counts["values"] += 1
-    for sign, witness, claimed in (
-        (-1, found.lowest_point, found.lowest),
-        (1, found.highest_point, found.highest),
-    ):
+    for sign, witness, claimed in ((-1, found.lowest_point, found.lowest), (1, found.highest_point, found.highest)):
         if witness is not None:
             value = exact_quantile(exact, region.embed(witness), found.level, noise)
             counts["witnesses"] += 1
@@ -120,16 +115,12 @@ def test_no_fault_in_a_small_part_of_the_study() -> None:
 def no_slack(monkeypatch: pytest.MonkeyPatch) -> None:
     """The sums over the data as if they were computed exactly."""
     whole = ranges.posterior_slice  # type: ignore[attr-defined]
-    monkeypatch.setattr(
-        ranges, "posterior_slice", lambda *of: replace(whole(*of), mean_error=0.0, gram_error=0.0)
-    )
+    monkeypatch.setattr(ranges, "posterior_slice", lambda *of: replace(whole(*of), mean_error=0.0, gram_error=0.0))
 
 
 def no_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     """A quantile of the latent function in place of the observation's."""
-    monkeypatch.setattr(
-        QuantileScore, "value", lambda self, mean, variance: mean + self.z * np.sqrt(variance)
-    )
+    monkeypatch.setattr(QuantileScore, "value", lambda self, mean, variance: mean + self.z * np.sqrt(variance))
 
 
 @pytest.mark.slow

@@ -14,13 +14,7 @@ from gpsuite.methods.robustness import regression as module
 from gpsuite.methods.robustness.class_probability import LatentRanges
 from gpsuite.methods.robustness.level_bound.level_search import level_search
 from gpsuite.methods.robustness.level_bound.posterior_slice import posterior_slice
-from gpsuite.methods.robustness.regression import (
-    QuantileLevel,
-    QuantileRange,
-    QuantileScore,
-    negated,
-    prediction_range,
-)
+from gpsuite.methods.robustness.regression import QuantileLevel, QuantileRange, QuantileScore, negated, prediction_range
 from gpsuite.methods.robustness.rounding import SHORT_SUM
 from gpsuite.methods.robustness.search.branch_and_bound import Extremum
 from gpsuite.methods.robustness.search.regions import box
@@ -114,13 +108,9 @@ def test_every_search_has_an_equal_share_of_the_boxes_that_are_left(monkeypatch:
     assert sum(each.boxes for each in found) == sum(each[3] for each in seen)
 
 
-def test_every_search_has_an_equal_share_of_the_seconds_that_are_left(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_every_search_has_an_equal_share_of_the_seconds_that_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
     watched: list[Budget] = []
-    seen, _ = searched(
-        Budget(seconds=1e6, started=time.monotonic() - 2e5, observer=watched.append), monkeypatch
-    )
+    seen, _ = searched(Budget(seconds=1e6, started=time.monotonic() - 2e5, observer=watched.append), monkeypatch)
     for searches, (seconds, boxes, _, _, observer) in zip((4, 3, 2, 1), seen, strict=True):
         assert boxes is None and seconds == pytest.approx(8e5 / searches, abs=200.0)
         assert observer is not None

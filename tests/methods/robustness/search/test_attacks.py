@@ -146,9 +146,7 @@ def test_gpjm_goes_on_however_small_the_gradients_are() -> None:
 
 
 @pytest.mark.parametrize("starts", [1, 3, 7])
-def test_a_strong_attack_uses_as_many_starts_as_it_is_given(
-    starts: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_strong_attack_uses_as_many_starts_as_it_is_given(starts: int, monkeypatch: pytest.MonkeyPatch) -> None:
     begun, seen, whole = [], [], GPCPosterior.probability
 
     def probability(posterior: GPCPosterior, X: Array) -> Array:

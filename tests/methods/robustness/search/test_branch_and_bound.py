@@ -119,11 +119,7 @@ def test_random_functions_are_enclosed_at_any_time(seed: int) -> None:
     def function(x: Array) -> Array:
         return np.sin(x @ frequency.T + phase) @ weight
 
-    build = (
-        lambda: box(np.zeros(d), 1.0),
-        lambda: l2_ball(np.zeros(d), 1.0),
-        lambda: l1_ball(np.zeros(d), 1.0),
-    )
+    build = (lambda: box(np.zeros(d), 1.0), lambda: l2_ball(np.zeros(d), 1.0), lambda: l1_ball(np.zeros(d), 1.0))
     region = build[int(rng.integers(3))]()
     bounding = Lipschitz(function, np.abs(weight) @ frequency)
     found = run(bounding, region, sign, budget=Budget(boxes=int(rng.integers(1, 600))), tolerance=1e-2)
@@ -267,11 +263,7 @@ def test_candidates_are_tried_in_every_box_and_only_in_the_region() -> None:
 
 
 def test_what_a_candidate_promises_is_not_believed() -> None:
-    found = run(
-        wave_bound(1),
-        box([0.3], 0.5),
-        candidates=lambda lo, hi: (hi[:, None], np.full((len(lo), 1), 8.0)),
-    )
+    found = run(wave_bound(1), box([0.3], 0.5), candidates=lambda lo, hi: (hi[:, None], np.full((len(lo), 1), 8.0)))
     assert found.status == "closed"
     assert found.inner == expit(wave(found.witness))  # type: ignore[arg-type]
 

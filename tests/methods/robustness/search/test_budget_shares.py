@@ -26,9 +26,7 @@ def searched(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     module = multiclass_search if request.param == "several classes" else verdict
     real = getattr(module, name)
 
-    def spy(
-        bounding: Any, region: Any, tolerance: float, budget: Budget, sign: int, *args: Any, **named: Any
-    ) -> Any:
+    def spy(bounding: Any, region: Any, tolerance: float, budget: Budget, sign: int, *args: Any, **named: Any) -> Any:
         seen.append((sign, budget.boxes, budget.spent_boxes, budget.seconds))
         return real(bounding, region, tolerance, budget, sign, *args, **named)
 

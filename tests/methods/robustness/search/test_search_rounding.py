@@ -115,9 +115,7 @@ def test_a_decision_does_not_end_at_what_rounding_hides_elsewhere(sign: int) -> 
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_a_decision_ends_at_the_first_point_beyond(sign: int) -> None:
-    found = run(
-        Blurred([0.25], 0.5, 0.0), box([0.0], 1.0), sign, decide=0.5, incumbent=np.array([[0.5 * sign]])
-    )
+    found = run(Blurred([0.25], 0.5, 0.0), box([0.0], 1.0), sign, decide=0.5, incumbent=np.array([[0.5 * sign]]))
     assert (found.status, found.boxes) == ("decided", 1)
     np.testing.assert_array_equal(found.witness, [0.5 * sign])  # type: ignore[arg-type]
 
@@ -170,19 +168,11 @@ def test_the_attack_starts_from_the_best_point_and_only_if_it_helps() -> None:
         starts.append(float(point[0]))
         return point
 
-    run(
-        Blurred([0.25], 0.5, 0.0), box([0.0], 1.0), incumbent=np.array([[0.3], [0.7]]), attack=attack, boxes=1
-    )
+    run(Blurred([0.25], 0.5, 0.0), box([0.0], 1.0), incumbent=np.array([[0.3], [0.7]]), attack=attack, boxes=1)
     assert starts == [0.7]
     starts.clear()
     # improvements below a tenth of the tolerance are not worth an attack
-    run(
-        Blurred([0.25], 0.5, 0.0),
-        box([0.0], 1.0),
-        incumbent=np.array([[0.999]]),
-        attack=attack,
-        tolerance=0.1,
-    )
+    run(Blurred([0.25], 0.5, 0.0), box([0.0], 1.0), incumbent=np.array([[0.999]]), attack=attack, tolerance=0.1)
     assert len(starts) == 1
 
 

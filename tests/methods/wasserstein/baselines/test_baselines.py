@@ -128,16 +128,11 @@ def test_the_mean_fields_predictions_average_draws_of_the_seed() -> None:
         scale.assign(scale + 3.0)
     members = [
         softmax(
-            model.network(
-                networks_module._drawn(model.posterior(), np.array([9, draw], np.int32)), X
-            ).numpy(),
-            axis=1,
+            model.network(networks_module._drawn(model.posterior(), np.array([9, draw], np.int32)), X).numpy(), axis=1
         )
         for draw in range(3)
     ]
-    np.testing.assert_allclose(
-        model.predict(X, 3, 2**31 + 9).probabilities, np.mean(members, axis=0), rtol=1e-12
-    )
+    np.testing.assert_allclose(model.predict(X, 3, 2**31 + 9).probabilities, np.mean(members, axis=0), rtol=1e-12)
     held = model.predict(X, 10, 0).probabilities[np.arange(6), Y]
     assert model.validation_loss(X, Y) == pytest.approx(-np.log(held).mean(), rel=1e-12)
     assert len(model.variables) == 12
@@ -162,9 +157,7 @@ def test_an_untrained_regression_predicts_its_prior_and_the_noise() -> None:
     np.testing.assert_allclose(mean, 3.0, rtol=1e-14)
     prior = model.model.kernel(GP_X, full_cov=False).numpy()
     np.testing.assert_allclose(variance, prior + model.likelihood.variance, rtol=1e-6)
-    assert model.validation_loss(GP_X, GP_Y) == pytest.approx(
-        negative_log_density(GP_Y, mean, variance), rel=1e-12
-    )
+    assert model.validation_loss(GP_X, GP_Y) == pytest.approx(negative_log_density(GP_Y, mean, variance), rel=1e-12)
     with pytest.raises(TypeError, match="predicts no classes"):
         model.predict(GP_X)
 

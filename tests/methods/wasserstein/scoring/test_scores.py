@@ -147,9 +147,7 @@ def test_bad_bins_and_uncertainties_are_refused() -> None:
 
 # Out-of-distribution scores against scikit-learn, by counting pairs, and at their limits.
 @settings(max_examples=40)
-@given(
-    seed=st.integers(0, 10**6), n=st.integers(1, 40), m=st.integers(1, 40), levels=st.sampled_from([2, 5, 0])
-)
+@given(seed=st.integers(0, 10**6), n=st.integers(1, 40), m=st.integers(1, 40), levels=st.sampled_from([2, 5, 0]))
 def test_against_scikit_learn_with_and_without_ties(seed: int, n: int, m: int, levels: int) -> None:
     rng = np.random.default_rng(seed)
     inside, outside = rng.standard_normal(n), rng.standard_normal(m) + 0.5
@@ -157,9 +155,7 @@ def test_against_scikit_learn_with_and_without_ties(seed: int, n: int, m: int, l
         inside, outside = np.round(inside * levels), np.round(outside * levels)
     truth, scores = np.repeat([0, 1], [n, m]), np.concatenate([inside, outside])
     assert auroc(inside, outside) == pytest.approx(roc_auc_score(truth, scores), abs=1e-12)
-    assert average_precision(inside, outside) == pytest.approx(
-        average_precision_score(truth, scores), abs=1e-12
-    )
+    assert average_precision(inside, outside) == pytest.approx(average_precision_score(truth, scores), abs=1e-12)
     # scikit-learn's curve with the inside inputs positive and small scores meaning inside
     false, true, _ = roc_curve(1 - truth, -scores, drop_intermediate=False)
     assert false_positives_at_95(inside, outside) == pytest.approx(false[np.argmax(true >= 0.95 - 1e-12)])
@@ -167,18 +163,10 @@ def test_against_scikit_learn_with_and_without_ties(seed: int, n: int, m: int, l
 
 def test_limits() -> None:
     low, high = np.arange(10.0), np.arange(10.0) + 100.0
-    assert (auroc(low, high), average_precision(low, high), false_positives_at_95(low, high)) == (
-        1.0,
-        1.0,
-        0.0,
-    )
+    assert (auroc(low, high), average_precision(low, high), false_positives_at_95(low, high)) == (1.0, 1.0, 0.0)
     assert (auroc(high, low), false_positives_at_95(high, low)) == (0.0, 1.0)
     same = np.ones(7)
-    assert (auroc(same, same), average_precision(same, same), false_positives_at_95(same, same)) == (
-        0.5,
-        0.5,
-        1.0,
-    )
+    assert (auroc(same, same), average_precision(same, same), false_positives_at_95(same, same)) == (0.5, 0.5, 1.0)
 
 
 def test_only_the_order_counts() -> None:
@@ -201,9 +189,7 @@ def test_what_is_no_sample_is_refused(bad: Array) -> None:
 @pytest.mark.parametrize(("y", "mean", "variance"), [(0.3, 1.0, 0.5), (-2.0, 1.0, 4.0), (1.0, 1.0, 1e-4)])
 def test_crps_is_the_integral_of_the_squared_gap(y: float, mean: float, variance: float) -> None:
     s = np.sqrt(variance)
-    below = quad(lambda t: norm.cdf(t, mean, s) ** 2, min(y, mean) - 12 * s, y, points=[mean], epsabs=1e-12)[
-        0
-    ]
+    below = quad(lambda t: norm.cdf(t, mean, s) ** 2, min(y, mean) - 12 * s, y, points=[mean], epsabs=1e-12)[0]
     above = quad(lambda t: norm.sf(t, mean, s) ** 2, y, max(y, mean) + 12 * s, points=[mean], epsabs=1e-12)[0]
     found = crps(np.array([y]), np.array([mean]), np.array([variance]))
     assert found == pytest.approx(below + above, rel=1e-7)
