@@ -207,8 +207,9 @@ def summarise(report: Report[EpsilonSettings]) -> list[Statistic]:
     report.table(wide_table(tidy, ["epsilon", "method"], report.titles), "epsilon_boston", caption)
     report.table(tidy, "epsilon_boston_tidy", caption)
     bounds = other_bounds(frame, report.settings.delta, report.titles)
-    same = f"Each bound for the same posteriors, means over {counts.min()} to {counts.max()} splits; each alone holds"
-    report.table(bounds, "epsilon_boston_bounds", f"{same} with probability {1 - report.settings.delta:g}")
+    same = f"Four bounds of the same posteriors, {shown_over(counts)}"
+    each = f"each bound holds with probability {1 - report.settings.delta:g}, not all four at once"
+    report.table(bounds, "epsilon_boston_bounds", f"{same}; {each}")
     several = f"bars: mean over {counts.min()} splits; ticks: standard error"
     draw(report, tidy, several if counts.min() > 1 else "bars: one random split")
     means = metric_statistics(tidy, ["method", "epsilon"], frame.sort_values("split"))
