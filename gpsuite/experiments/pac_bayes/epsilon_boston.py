@@ -30,6 +30,7 @@ from gpsuite.reporting.tables import metric_statistics
 from gpsuite.statistics.estimates import share, slopes
 from gpsuite.statistics.paired import Paired
 from gpsuite.statistics.significance import LEVEL, holm
+from gpsuite.text import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -207,7 +208,7 @@ def summarise(report: Report[EpsilonSettings]) -> list[Statistic]:
     report.table(wide_table(tidy, ["epsilon", "method"], report.titles), "epsilon_boston", caption)
     report.table(tidy, "epsilon_boston_tidy", caption)
     bounds = other_bounds(frame, report.settings.delta, report.titles)
-    same = f"Four bounds of the same posteriors, {shown_over(counts)}"
+    same = f"Four bounds of the same posteriors, means over {counted(int(counts.min()), 'random split')}"
     each = f"each bound holds with probability {1 - report.settings.delta:g}, not all four at once"
     report.table(bounds, "epsilon_boston_bounds", f"{same}; {each}")
     several = f"bars: mean over {counts.min()} splits; ticks: standard error"
