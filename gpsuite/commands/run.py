@@ -8,7 +8,9 @@ import shlex
 import shutil
 import sys
 import textwrap
+import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,12 +55,14 @@ LONGEST_KEY, WIDEST, NARROWEST = 34, 120, 60  # letters of `key=value` before it
 
 def main(words: list[str]) -> int:
     """Run what the words ask for; everything is validated before anything is computed."""
+    began = time.monotonic()
     runs, tour = expanded_runs(words)
 
     from gpsuite.config.request import read_request
     from gpsuite.engine.runner import TaskFailedError, require_data, run_experiment
 
     requests = [read_request(run, allow_absent=True) for run in runs]
+    requests[0] = (requests[0][0], replace(requests[0][1], began=began))
     _refuse_one_folder(requests)
     for request, options in requests:
         require_data(request, options)

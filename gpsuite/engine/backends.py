@@ -101,10 +101,15 @@ class _Attempt:
 
 @dataclass(frozen=True)
 class Local:
-    """What workers on this machine share with their parent: they store records themselves, as tasks end."""
+    """What workers on this machine share with their parent: they store records themselves, as tasks end.
+
+    Attributes:
+        began: when the command began, by `time.monotonic`, from which each worker's first task counts.
+    """
 
     progress: ProgressFolder
     store: RecordStore
+    began: float | None = None
 
     def stored(self) -> Iterator[Record]:
         """Yield the records that were stored since the last look."""
@@ -114,11 +119,15 @@ class Local:
 
 
 def run_serial(
-    groups: Sequence[Group], threads: int, send: Send | None = None, states: Path | None = None
+    groups: Sequence[Group],
+    threads: int,
+    send: Send | None = None,
+    states: Path | None = None,
+    began: float | None = None,
 ) -> Iterator[Record]:
     """Run all groups in this process, yielding each record as its task ends; `send` gets its progress."""
-    for tasks in groups:
-        yield from execute_group(tasks, threads, send, states)
+    for number, tasks in enumerate(groups):
+        yield from execute_group(tasks, threads, send, states, began if number == 0 else None)
 
 
 def run_pool(groups: Sequence[Group], pool: WorkerPool, threads: int, local: Local | None = None) -> Iterator[Record]:
@@ -161,7 +170,7 @@ def run_pool(groups: Sequence[Group], pool: WorkerPool, threads: int, local: Loc
 def _submit(pool: WorkerPool, tasks: Group, threads: int, local: Local | None) -> Future[list[Record]]:
     if local is None:
         return pool.submit(execute_group_there, tasks, threads)
-    shared = (local.progress.path, *local.store.place, origin()["commit"])
+    shared = (local.progress.path, *local.store.place, origin()["commit"], local.began)
     return pool.submit(execute_group_here, tasks, threads, *shared)
 
 

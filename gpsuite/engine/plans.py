@@ -28,6 +28,7 @@ class RunOptions:
         workers: None for one per core (dask: all there are).
         command: the words the user typed.
         meta: the experiment file's meta block.
+        began: when the command began, by `time.monotonic`; the first task's budget counts from there.
     """
 
     results_dir: Path
@@ -47,6 +48,7 @@ class RunOptions:
     output: str = "text"
     command: tuple[str, ...] = ()
     meta: Mapping[str, Any] | None = None
+    began: float | None = None
 
 
 @dataclass(frozen=True)

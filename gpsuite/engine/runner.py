@@ -146,7 +146,7 @@ def _stored_records(
         followed.clear()  # what a killed run left
         try:
             with closing(LokyPool(workers, options.threads)) as pool:
-                yield from run_pool(groups, pool, options.threads, Local(followed, store))
+                yield from run_pool(groups, pool, options.threads, Local(followed, store, options.began))
         finally:
             followed.clear()
         return
@@ -160,7 +160,11 @@ def _unstored_records(
 ) -> Iterator[Record]:
     if mode == "serial":
         yield from run_serial(
-            groups, options.threads, lambda report: shown.running([] if report is None else [report]), states
+            groups,
+            options.threads,
+            lambda report: shown.running([] if report is None else [report]),
+            states,
+            options.began,
         )
         return
     # a cluster's workers may be on machines that do not see these folders

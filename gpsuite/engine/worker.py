@@ -29,6 +29,7 @@ THREAD_VARIABLES = (
     "TF_NUM_INTRAOP_THREADS",
     "TF_NUM_INTEROP_THREADS",
 )
+_has_worked = threading.Event()  # whether this worker process has run a group
 
 
 def thread_environment(threads: int) -> dict[str, str]:
@@ -57,19 +58,24 @@ def import_family(experiment: str) -> None:
 
 
 def execute_group(
-    tasks: Sequence[Task[object]], threads: int, send: Send | None = None, states: Path | None = None
+    tasks: Sequence[Task[object]],
+    threads: int,
+    send: Send | None = None,
+    states: Path | None = None,
+    began: float | None = None,
 ) -> Iterator[Record]:
     """Run the tasks of one group in order, yielding each record as it ends; failures are records too.
 
     `send` gets the progress of the running task. In `states` each task has a folder for what an interruption must not
-    lose.
+    lose. The first task's budget counts from `began`, so that imports and set-up are in it.
     """
     from threadpoolctl import threadpool_limits
 
     os.environ.update(thread_environment(threads))
     reporter = Reporter(send) if send is not None else None
     shared = SharedWork(reporter.observe if reporter is not None else None)
-    for task in tasks:
+    for number, task in enumerate(tasks):
+        shared.began = began if began is not None and number == 0 else time.monotonic()
         shared.states = None if states is None else states / task_key(task)
         with threadpool_limits(limits=threads):
             record = _followed(task, shared, reporter)
@@ -84,15 +90,24 @@ def execute_group_there(tasks: Sequence[Task[object]], threads: int) -> list[Rec
 
 
 def execute_group_here(
-    tasks: Sequence[Task[object]], threads: int, progress: Path, results_dir: Path, family: str, commit: str
+    tasks: Sequence[Task[object]],
+    threads: int,
+    progress: Path,
+    results_dir: Path,
+    family: str,
+    commit: str,
+    began: float | None = None,
 ) -> list[Record]:
     """Run a group in a worker process on the parent's machine and store each record as its task ends; return none.
 
     Nothing is lost if the parent is killed before the group ends. Files in the folder `progress` name what is stored.
+    The worker's first task counts from `began`, when the command began: both processes read one clock.
     """
     state_commit(commit)
     store = RecordStore(results_dir, family)
-    for record in execute_group(tasks, threads, send_to_file(progress), store.states):
+    later = _has_worked.is_set()
+    _has_worked.set()
+    for record in execute_group(tasks, threads, send_to_file(progress), store.states, None if later else began):
         store.put(record)
         tell_ended(progress, record.key)
     return []

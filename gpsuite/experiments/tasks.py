@@ -11,6 +11,7 @@ A field may say in its metadata how it stands in the JSON::
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -170,6 +171,7 @@ class SharedWork:
         observer: for the tasks' budgets: who shows how far a running task is, or None.
 
     Attributes:
+        began: when the running task began, by `time.monotonic`; the first one begins with the command.
         states: a folder of the running task's own, where it may leave from what to go on after an interruption, or
             None where nothing is kept. It is removed when the task has ended,
             unless its budget ended it.
@@ -177,8 +179,13 @@ class SharedWork:
 
     def __init__(self, observer: Callable[[Budget], None] | None = None) -> None:
         self.observer = observer
+        self.began = time.monotonic()
         self.states: Path | None = None
         self._done: dict[str, Any] = {}
+
+    def budget(self, seconds: float | None, *, evaluations: int | None = None, boxes: int | None = None) -> Budget:
+        """Return a budget whose seconds began with the running task, and which its observer sees."""
+        return Budget(seconds, evaluations, boxes, started=self.began, observer=self.observer)
 
     def once(self, name: str, compute: Callable[[], T]) -> T:
         """Return the result stored under `name`, computing it the first time."""
