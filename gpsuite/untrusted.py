@@ -15,12 +15,15 @@ import struct
 import zipfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gpsuite.errors import UserError
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 LARGEST_TEXT = 4 << 20
 LARGEST_ARRAYS = 160 << 20
@@ -212,3 +215,44 @@ def _read_array(content: bytes, name: str, kind: type[np.generic], ndim: int) ->
     if kind is np.float64 and np.isnan(array).any():
         raise ValueError(f"{name} has values that are not numbers")
     return array
+
+
+LARGEST_PICTURE = 32 << 20
+MOST_PIXELS = 25_000_000  # six times our largest figure; unpacked it takes 100 MB
+_PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\x0dIHDR"  # what every PNG begins with; width and height follow
+
+
+def read_png(path: Path) -> bytes:
+    """Return a picture of at most `LARGEST_PICTURE` bytes.
+
+    Raises:
+        UnusableFileError: if it cannot be read, or is anything but an undamaged PNG of at most `MOST_PIXELS`.
+    """
+    content = _read_bytes(path, LARGEST_PICTURE)
+    try:
+        open_png(content).verify()
+    except Exception as error:  # damage raises a dozen kinds, from SyntaxError to zlib.error
+        raise UnusableFileError(f"{path}: not a usable picture, {_one_line(error) or 'damaged'}") from error
+    return content
+
+
+def open_png(content: bytes) -> Image:
+    """Return a picture whose pixels are not unpacked yet. No decoder but that of PNG sees it: others start programs.
+
+    Raises:
+        ValueError, OSError, SyntaxError, ...: if it is no PNG, or a damaged or too large one.
+    """
+    from PIL import Image
+
+    width, height = png_size(content)
+    if not 0 < width * height <= MOST_PIXELS:
+        raise ValueError(f"it states {width} x {height} pixels; at most {MOST_PIXELS} are shown")
+    return Image.open(io.BytesIO(content), formats=["PNG"])
+
+
+def png_size(content: bytes) -> tuple[int, int]:
+    """Return width and height as the head of a PNG states them; ValueError if it is none."""
+    if not content.startswith(_PNG) or len(content) < len(_PNG) + 8:
+        raise ValueError("not a PNG")
+    width, height = struct.unpack_from(">II", content, len(_PNG))
+    return int(width), int(height)

@@ -11,12 +11,14 @@ from gpsuite.reporting.collect import PUBLISHED, collect_comparisons, find_runs
 from gpsuite.reporting.comparison import DECIDED, ComparisonRow, Verdict, read_paper_values
 from gpsuite.reporting.errata import NAME as ERRATA
 from gpsuite.reporting.errata import errata_text, markdown_table, read_errata
-from gpsuite.reporting.files import ARCHIVE, present, read_bytes, read_mapping, task_seconds, write_text
+from gpsuite.reporting.figures import read_picture
+from gpsuite.reporting.files import ARCHIVE, present, read_mapping, task_seconds, write_text
 from gpsuite.reporting.joint_figures import NAME as OVERVIEW
 from gpsuite.reporting.joint_figures import draw_overview
 from gpsuite.reporting.papers import KINDS, PaperCard, paper_cards
 from gpsuite.reporting.sections import Section, joint_figures, read_sections, tried
 from gpsuite.reporting.tables import mean_and_error
+from gpsuite.untrusted import UnusableFileError
 
 HEAD = ["figure or table", "state", "CPU hours", "records, MB", "missing", "a full run, two cores"]
 NAME = "README.md"
@@ -150,8 +152,8 @@ def _paper(gallery: _Gallery, known: Mapping[str, ExperimentNote], root: Path) -
     own = [(section.run.name, figure) for section in gallery.sections for figure in section.figures]
     for name, figure in [*(("several runs", figure) for figure in card.joint), *own]:
         try:
-            content = read_bytes(figure.path)
-        except OSError:  # report.html names it
+            content, _ = read_picture(figure.path)
+        except UnusableFileError:  # report.html names it
             continue
         if content in shown:
             continue
