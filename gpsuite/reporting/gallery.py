@@ -18,7 +18,7 @@ from gpsuite.reporting.joint_figures import draw_overview
 from gpsuite.reporting.papers import KINDS, PaperCard, paper_cards
 from gpsuite.reporting.sections import Section, joint_figures, read_sections, tried
 from gpsuite.reporting.tables import mean_and_error
-from gpsuite.untrusted import UnusableFileError
+from gpsuite.untrusted import UnusableFileError, guard_links
 
 HEAD = ["figure or table", "state", "CPU hours", "records, MB", "missing", "a full run, two cores"]
 NAME = "README.md"
@@ -79,7 +79,7 @@ def write_gallery(results_dir: Path, conf_dir: Path) -> Path | None:
         ResultsError: if it cannot be written.
         ValueError: if a file of conf/paper is malformed.
     """
-    root = results_dir / PUBLISHED
+    root = guard_links(results_dir) / PUBLISHED
     if not find_runs(root):
         return None
     draw_overview(root, method_titles(conf_dir))
@@ -189,7 +189,7 @@ def _spent(runs: Sequence[Section]) -> list[str]:
     for run in runs:
         seconds.update(task_seconds(run.run.path / ARCHIVE) or {str(run.run.path): run.cpu_seconds})
     files = [path for run in runs if present(path := run.run.path / ARCHIVE)]
-    size = sum(path.stat().st_size for path in files) / 1e6
+    size = sum(path.lstat().st_size for path in files) / 1e6
     return [f"{sum(seconds.values()) / 3600:.2f}", f"{size:.2f}" if files else "none"]
 
 

@@ -30,7 +30,7 @@ from gpsuite.reporting.sections import (
 )
 from gpsuite.reporting.tables import mean_and_error
 from gpsuite.text import visible_lines
-from gpsuite.untrusted import UnusableFileError, png_size
+from gpsuite.untrusted import UnusableFileError, leaving_links, png_size
 
 if TYPE_CHECKING:
     import jinja2
@@ -79,7 +79,7 @@ def write_report(results_dir: Path, conf_dir: Path) -> tuple[Path, list[str]]:
     known, titles = read_experiments(conf_dir), method_titles(conf_dir)
     sections = read_sections(results_dir, conf_dir, known)
     fill_tables(sections, results_dir, titles)
-    problems: list[str] = []
+    problems = leaving_links(results_dir)
     timed = results_dir / "bench" / "bench.csv"
     bench = tried(problems, partial(read_table, results_dir, titles), timed) if present(timed) else None
     values = read_paper_values(conf_dir)
@@ -109,7 +109,7 @@ def write_report(results_dir: Path, conf_dir: Path) -> tuple[Path, list[str]]:
     path = results_dir / "report.html"
     write_text(path, _template().render(content))
     problems += [text for section in sections for text in section.problems if text != UNFINISHED]
-    return path, problems
+    return path, list(dict.fromkeys(problems))
 
 
 def row_anchor(section: str, entry: str) -> str:
