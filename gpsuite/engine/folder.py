@@ -15,6 +15,7 @@ from typing import Any
 import filelock
 import yaml
 
+from gpsuite.atomic import remove_leftovers
 from gpsuite.engine.plans import read_plan
 from gpsuite.engine.store import RecordStore, StoredRecord, check_record, pack
 from gpsuite.engine.worker import import_family
@@ -99,6 +100,7 @@ def locked(folder: Path, *, wait: bool) -> Iterator[None]:
             key="results_dir",
         ) from error
     try:
+        remove_leftovers(folder, *(folder / name for name in (*ENDINGS_OF, "artifacts")))
         yield
     finally:
         lock.release()

@@ -9,8 +9,9 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpsuite.atomic import remove_leftovers
 from gpsuite.reporting.catalogue import method_titles, read_experiments, read_papers
-from gpsuite.reporting.collect import SCALES, RunComparison, collect_comparisons, family_order
+from gpsuite.reporting.collect import PUBLISHED, SCALES, RunComparison, collect_comparisons, family_order
 from gpsuite.reporting.comparison import VERDICTS, ComparisonRow, Verdict, read_paper_values
 from gpsuite.reporting.equations import NONE, package_equations
 from gpsuite.reporting.errata import KINDS as ERRATA_KINDS
@@ -30,7 +31,7 @@ from gpsuite.reporting.sections import (
 )
 from gpsuite.reporting.tables import mean_and_error
 from gpsuite.text import visible_lines
-from gpsuite.untrusted import UnusableFileError, leaving_links, png_size
+from gpsuite.untrusted import UnusableFileError, is_inside, leaving_links, png_size
 
 if TYPE_CHECKING:
     import jinja2
@@ -80,6 +81,7 @@ def write_report(results_dir: Path, conf_dir: Path) -> tuple[Path, list[str]]:
     sections = read_sections(results_dir, conf_dir, known)
     fill_tables(sections, results_dir, titles)
     problems = leaving_links(results_dir)
+    remove_leftovers(*filter(is_inside, (results_dir, results_dir / PUBLISHED)))
     timed = results_dir / "bench" / "bench.csv"
     bench = tried(problems, partial(read_table, results_dir, titles), timed) if present(timed) else None
     values = read_paper_values(conf_dir)
