@@ -9,18 +9,21 @@ from __future__ import annotations
 import io
 import json
 import math
+import os
 import re
 import stat
 import struct
 import zipfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
+from gpsuite.errors import ResultsError
 
-from gpsuite.errors import UserError
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    from PIL.Image import Image
 
 LARGEST_TEXT = 4 << 20
 LARGEST_ARRAYS = 160 << 20
@@ -36,7 +39,7 @@ _HEADER = re.compile(
 _WIDE_END = b"PK\x06\x07"
 
 
-class UnusableFileError(UserError):
+class UnusableFileError(ResultsError):
     """A file is missing, damaged, too large, or not of the kind it should be."""
 
 
@@ -140,6 +143,7 @@ def _one_line(error: BaseException) -> str:
 
 def _read_bytes(path: Path, largest: int) -> bytes:
     """Return a regular file's content; a pipe or a device could block or never end."""
+    inside(path)
     try:
         about = path.stat()
         if not stat.S_ISREG(about.st_mode):
@@ -197,6 +201,8 @@ def _read_array(content: bytes, name: str, kind: type[np.generic], ndim: int) ->
 
     The header is matched, not evaluated: numpy's own reader parses it as Python.
     """
+    import numpy as np
+
     header = _HEADER.match(content)
     if header is None:
         raise ValueError(f"{name} is damaged, or of another version of the .npy format")
@@ -212,3 +218,114 @@ def _read_array(content: bytes, name: str, kind: type[np.generic], ndim: int) ->
     if kind is np.float64 and np.isnan(array).any():
         raise ValueError(f"{name} has values that are not numbers")
     return array
+
+
+LARGEST_PICTURE = 32 << 20
+MOST_PIXELS = 25_000_000  # six times our largest figure; unpacked it takes 100 MB
+_PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\x0dIHDR"  # what every PNG begins with; width and height follow
+
+
+def read_png(path: Path) -> bytes:
+    """Return a picture of at most `LARGEST_PICTURE` bytes.
+
+    Raises:
+        UnusableFileError: if it cannot be read, or is anything but an undamaged PNG of at most `MOST_PIXELS`.
+    """
+    content = _read_bytes(path, LARGEST_PICTURE)
+    try:
+        open_png(content).verify()
+    except Exception as error:  # damage raises a dozen kinds, from SyntaxError to zlib.error
+        raise UnusableFileError(f"{path}: not a usable picture, {_one_line(error) or 'damaged'}") from error
+    return content
+
+
+def open_png(content: bytes) -> Image:
+    """Return a picture whose pixels are not unpacked yet. No decoder but that of PNG sees it: others start programs.
+
+    Raises:
+        ValueError, OSError, SyntaxError, ...: if it is no PNG, or a damaged or too large one.
+    """
+    from PIL import Image
+
+    width, height = png_size(content)
+    if not 0 < width * height <= MOST_PIXELS:
+        raise ValueError(f"it states {width} x {height} pixels; at most {MOST_PIXELS} are shown")
+    return Image.open(io.BytesIO(content), formats=["PNG"])
+
+
+def png_size(content: bytes) -> tuple[int, int]:
+    """Return width and height as the head of a PNG states them; ValueError if it is none."""
+    if not content.startswith(_PNG) or len(content) < len(_PNG) + 8:
+        raise ValueError("not a PNG")
+    width, height = struct.unpack_from(">II", content, len(_PNG))
+    return int(width), int(height)
+
+
+_RESULTS: dict[Path, Path] = {}  # the folders of `guard_links`: absolute -> as given
+
+
+class LeavingLinkError(UnusableFileError):
+    """A link below a results folder leads out of it: git and archives carry links, so anybody may have made it."""
+
+
+def guard_links(results_dir: Path) -> Path:
+    """Return the folder, which may be a link; from now on this process follows no link below that leads out of it."""
+    place = Path(os.path.abspath(results_dir))
+    if not any(each in _RESULTS for each in place.parents):  # the outer one's links are those that lead out
+        _RESULTS.setdefault(place, results_dir)
+    return results_dir
+
+
+def inside(path: Path) -> Path:
+    """Return the path, which may be read and written; nothing below a results folder may be without this question.
+
+    Raises:
+        LeavingLinkError: naming the link, if one on the way leads out of a folder of `guard_links`.
+    """
+    if fault := _leaving(path):
+        raise LeavingLinkError(fault)
+    return path
+
+
+def is_inside(path: Path) -> bool:
+    """Whether no link on the way leads out of a folder of `guard_links`."""
+    return not _leaving(path)
+
+
+def leaving_links(folder: Path) -> list[str]:
+    """Return a sentence for each link in a folder, or on the way to it, that leads out of a folder of `guard_links`."""
+    if fault := _leaving(folder):
+        return [fault]
+    return sorted({fault for path in _links_in(folder) if (fault := _leaving(path))})
+
+
+def refuse_links(folder: Path) -> None:
+    """Raise a `LeavingLinkError` that names the first of the `leaving_links`."""
+    for fault in leaving_links(folder):
+        raise LeavingLinkError(fault)
+
+
+def _leaving(path: Path) -> str:
+    place = Path(os.path.abspath(path))
+    for root in (each for each in place.parents if each in _RESULTS):
+        steps = place.relative_to(root).parts
+        for end in range(1, len(steps) + 1):
+            link = root.joinpath(*steps[:end])
+            if os.path.islink(link) and not Path(os.path.realpath(link)).is_relative_to(os.path.realpath(root)):
+                shown = _RESULTS[root]
+                return f"{shown.joinpath(*steps[:end])}: a link that leads out of {shown}; it is not followed"
+    return ""
+
+
+def _links_in(folder: Path) -> Iterator[Path]:
+    open_folders = [folder]
+    while open_folders:
+        try:
+            with os.scandir(open_folders.pop()) as entries:
+                for entry in entries:
+                    if entry.is_symlink():
+                        yield Path(entry.path)
+                    elif entry.is_dir():
+                        open_folders.append(Path(entry.path))
+        except OSError:  # not there, or not for us: nothing in it is read either
+            continue

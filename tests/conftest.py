@@ -44,7 +44,7 @@ def drafts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
         return b"%PDF-" if ending == "pdf" else render(fig, ending, metadata, below)
 
     monkeypatch.setattr(figures, "_render", draft)
-    monkeypatch.setattr(figures, "shrink", lambda png, picture: png)
+    monkeypatch.setattr(figures, "shrink", lambda png, picture=False: png)
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 import shlex
+import subprocess
+import sys
 import unicodedata
 from decimal import Decimal
 from fractions import Fraction
@@ -16,7 +19,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gpsuite.atomic import write_atomically, write_described
+from gpsuite.atomic import remove_leftovers, write_atomically, write_described
 from gpsuite.budget import Budget
 from gpsuite.config.overrides import read_overrides
 from gpsuite.rounding import rounded, rounded_interval, rounded_units, sureness
@@ -226,6 +229,54 @@ def test_a_failed_write_changes_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
     with pytest.raises(OSError, match="file"):
         write_atomically(path / "below", fail)
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from gpsuite.commands.report import show_page
+calls = []
+def replace(*paths):
+    calls.append(paths)
+    if len(calls) == int(sys.argv[2]):
+        os.kill(os.getpid(), signal.SIGKILL)
+    rename(*paths)
+rename, os.replace = os.replace, replace
+show_page(Path(sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize("write", [1, 2, 3])
+def test_the_next_report_removes_what_a_killed_one_left(write: int, tmp_path: Path) -> None:
+    run = tmp_path / "published" / "pac_bayes" / "one" / "paper"
+    run.mkdir(parents=True)
+    (run / "run.json").write_text("{}")
+    for place, left in ((write, 1), (0, 0)):
+        subprocess.run([sys.executable, "-c", KILLED, str(tmp_path), str(place)], capture_output=True, check=not place)
+        assert len(list(tmp_path.rglob(".tmp-*"))) == left
+    assert (tmp_path / "published" / "README.md").exists()
+
+
+def test_only_what_is_abandoned_is_removed(tmp_path: Path) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    own: list[Path] = []
+    write_atomically(tmp_path / "file", lambda stream: own.append(Path(stream.name)))
+    _, here, process, number = own[0].name.rsplit("-", 3)
+    assert int(process) == os.getpid()
+    names = {
+        "killed": f".tmp-{here}-{ended.pid}-{number}",
+        "running": f".tmp-{here}-{os.getpid()}-{number}",
+        "elsewhere": f".tmp-{'0' * 8}-{ended.pid}-{number}",
+        "long ago": f".tmp-{'0' * 8}-{os.getpid()}-{number}",
+        "others": f".tmp-{ended.pid}",
+    }
+    for kind, name in names.items():
+        (tmp_path / name).write_text(kind)
+    os.utime(tmp_path / names["long ago"], (0, 0))
+    remove_leftovers(tmp_path, tmp_path / "nowhere")
+    kept = {path.read_text() for path in tmp_path.glob(".tmp-*")}
+    assert kept == {"running", "elsewhere", "others"}
 
 
 def test_a_description_that_cannot_be_written_leaves_both_files(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from gpsuite.reporting.collect import RunComparison, collect_comparisons
 from gpsuite.reporting.comparison import VERDICTS, ComparisonRow
 from gpsuite.reporting.tables import mean_and_error
 from gpsuite.text import visible
+from gpsuite.untrusted import leaving_links
 
 HELP = """
 gpsuite compare [experiment ...] [results_dir=DIR]
@@ -40,7 +41,7 @@ def main(words: list[str]) -> int:
     else:
         rows = [_columns(run, row) for run in found for row in run.rows]
         show_table("comparison with the published numbers", rows)
-    problems = [run.problem for run in found if run.problem]
+    problems = dict.fromkeys([*leaving_links(given.results_dir), *(run.problem for run in found if run.problem)])
     for problem in problems:
         print(f"gpsuite: {visible(problem)}", file=sys.stderr)
     return 2 if problems else 0

@@ -9,6 +9,7 @@ from pathlib import Path
 from gpsuite.errors import UserError
 from gpsuite.reporting.files import read_bytes
 from gpsuite.text import typed_path, visible
+from gpsuite.untrusted import guard_links, refuse_links
 
 HELP = """
 gpsuite predict RUN FILE.csv [output=FILE] [separator=CHARACTER] [decimal=MARK] [thousands=MARK]
@@ -31,7 +32,9 @@ def main(words: list[str]) -> int:
 
     names, options = _read(words)
     target = _target(options["output"], typed_path(names[1])) if "output" in options else None
-    saved = load(names[0])
+    run = guard_links(typed_path(names[0]))
+    refuse_links(run / "model")
+    saved = load(run)
     import pandas as pd
 
     from gpsuite.data.table.new_rows import inputs_of_file

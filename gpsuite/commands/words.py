@@ -9,6 +9,7 @@ from pathlib import Path
 from gpsuite.config.files import group_choices
 from gpsuite.errors import UserError, unknown_name
 from gpsuite.text import typed_path
+from gpsuite.untrusted import guard_links
 
 PLACES = ("results_dir", "data_dir")
 
@@ -62,7 +63,7 @@ def read_words(
             raise UserError(f"{word}: unknown option")
         else:
             names.append(word)
-    return Words(tuple(names), Path(places["results_dir"]), Path(places["data_dir"]), found, chosen)
+    return Words(tuple(names), guard_links(Path(places["results_dir"])), Path(places["data_dir"]), found, chosen)
 
 
 def _place(key: str, value: str, *, exists: bool) -> Path:

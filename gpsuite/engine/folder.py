@@ -15,6 +15,7 @@ from typing import Any
 import filelock
 import yaml
 
+from gpsuite.atomic import remove_leftovers
 from gpsuite.engine.plans import read_plan
 from gpsuite.engine.store import RecordStore, StoredRecord, check_record, pack
 from gpsuite.engine.worker import import_family
@@ -35,6 +36,7 @@ from gpsuite.reporting.comparison import compare, read_paper_values, write_compa
 from gpsuite.reporting.files import cannot, read_bytes, read_mapping, write_bytes, write_text
 from gpsuite.reporting.publish import note_written, remove_stale
 from gpsuite.text import visible
+from gpsuite.untrusted import guard_links, refuse_links
 
 PLAN, RUN, CONFIG, RECORDS = "plan.json", "run.json", "config.yaml", "records.csv"
 # a science key whose values statistics carry in their names: a run without one of the datasets has fewer statistics,
@@ -71,7 +73,7 @@ class Summary:
 
 def run_folder(results_dir: Path, experiment: str, scale: str, tag: str | None) -> Path:
     """Return results/<family>/<name>/<scale>[~<tag>]."""
-    return results_dir / experiment / (f"{scale}~{tag}" if tag else scale)
+    return guard_links(results_dir) / experiment / (f"{scale}~{tag}" if tag else scale)
 
 
 @contextmanager
@@ -79,8 +81,10 @@ def locked(folder: Path, *, wait: bool) -> Iterator[None]:
     """Hold the folder's lock; the system frees it when this process ends, however it ends.
 
     Raises:
-        ResultsError: if another run holds it and `wait` is false, or the folder cannot be written.
+        ResultsError: if another run holds it and `wait` is false, the folder cannot be written, or a link in it leads
+            out of the results.
     """
+    refuse_links(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = filelock.FileLock(folder / ".lock")
@@ -96,6 +100,7 @@ def locked(folder: Path, *, wait: bool) -> Iterator[None]:
             key="results_dir",
         ) from error
     try:
+        remove_leftovers(folder, *(folder / name for name in (*ENDINGS_OF, "artifacts")))
         yield
     finally:
         lock.release()

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gpsuite import __version__
+from gpsuite.atomic import remove_leftovers
 from gpsuite.engine.backends import Group, Local, LokyPool, run_pool, run_serial
 from gpsuite.engine.cluster import DaskPool
 from gpsuite.engine.folder import (
@@ -215,6 +216,7 @@ def run_experiment(request: Request[object], options: RunOptions) -> RunReport:
     tasks = plan_tasks(request, options.changed)
     request = with_data_of(request, tasks)
     store = RecordStore(options.results_dir, request.family)
+    remove_leftovers(store.folder)
     with locked(folder, wait=options.wait):
         keys = [task_key(task) for task in tasks]
         planned = _planned_before(folder, options, keys)

@@ -27,6 +27,7 @@ from gpsuite.errors import ResultsError
 from gpsuite.experiments.base import BUDGET, ERROR, SKIPPED, Outcome, Record
 from gpsuite.reporting.files import ARCHIVE, FIELDS, read_bytes, write_bytes, write_text
 from gpsuite.text import visible
+from gpsuite.untrusted import guard_links, inside
 
 FORMAT = 2
 _ARRAYS = "arrays.npz"
@@ -243,8 +244,8 @@ class RecordStore:
 
     def __init__(self, results_dir: Path, family: str) -> None:
         self.place = (results_dir.absolute(), family)
-        self.folder = results_dir / ".records" / family
-        self.states = self.folder / ".states"  # of tasks in flight, a folder each
+        self.folder = guard_links(results_dir) / ".records" / family
+        self.states = inside(self.folder / ".states")  # of tasks in flight, a folder each
         self.published = PublishedRecords(results_dir, family)
         self._told: set[str] = set()
 

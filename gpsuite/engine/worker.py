@@ -19,6 +19,7 @@ from gpsuite.engine.progress import Reporter, Send, send_to_file, tell_ended
 from gpsuite.engine.provenance import origin, state_commit
 from gpsuite.engine.store import RecordStore, require_storable
 from gpsuite.experiments.base import BUDGET, ERROR, EXPERIMENTS, Outcome, Record, SharedWork, Task
+from gpsuite.untrusted import refuse_links
 
 PARENT_CHECK_SECONDS = 0.5
 WORKERS = "GPSUITE_WORKERS"  # environment variable: how many worker processes there are
@@ -77,6 +78,8 @@ def execute_group(
     for number, task in enumerate(tasks):
         shared.began = began if began is not None and number == 0 else time.monotonic()
         shared.states = None if states is None else states / task_key(task)
+        if shared.states is not None:
+            refuse_links(shared.states)
         with threadpool_limits(limits=threads):
             record = _followed(task, shared, reporter)
         yield record

@@ -10,6 +10,7 @@ from typing import Any
 from gpsuite.errors import ResultsError
 from gpsuite.reporting.comparison import DECIDED, ComparisonRow, PaperValue, not_run, read_comparison, read_paper_values
 from gpsuite.reporting.files import as_number, list_folder, present, read_mapping
+from gpsuite.untrusted import guard_links, is_inside
 
 SCALES = ("paper", "quick", "smoke")  # best first
 # in the order in which they are shown; others follow
@@ -50,8 +51,10 @@ class RunFolder:
 def find_runs(results_dir: Path) -> list[RunFolder]:
     """Return all run folders, finished or not: by experiment, shipped before tagged, best scale first.
 
-    A published copy counts if there is no own run of its name.
+    A published copy counts if there is no own run of its name. What a link that leads out of the folder stands for is
+    no run; `leaving_links` names it.
     """
+    guard_links(results_dir)
     own = _runs_in(results_dir, published=False)
     names = {run.name for run in own}
     copies = [run for run in _runs_in(results_dir / PUBLISHED, published=True) if run.name not in names]
@@ -59,8 +62,18 @@ def find_runs(results_dir: Path) -> list[RunFolder]:
 
 
 def _runs_in(folder: Path, published: bool) -> list[RunFolder]:
-    found = [_parse(path, folder, published) for depth in ("*/*", "*/*/*") for path in folder.glob(depth)]
-    return [run for run in found if run is not None]
+    families = [path for path in _entries(folder) if path.name not in (PUBLISHED, "bench")]
+    experiments = [path for family in families for path in _entries(family)]
+    paths = [*experiments, *(path for each in experiments for path in _entries(each))]
+    return [run for path in paths if (run := _parse(path, folder, published)) is not None]
+
+
+def _entries(folder: Path) -> list[Path]:
+    """Return what is in a folder and is not hidden; nothing of what is no folder, or one that we may not look into."""
+    try:
+        return [path for path in list_folder(folder) if not path.name.startswith(".") and is_inside(path)]
+    except ResultsError:
+        return []
 
 
 def folders_with(results_dir: Path, experiment: str, name: str) -> list[Path]:
@@ -76,7 +89,7 @@ def family_order(family: str) -> tuple[int, str]:
 def _parse(path: Path, folder: Path, published: bool) -> RunFolder | None:
     parts = path.relative_to(folder).parts
     scale, _, tag = path.name.partition("~")
-    if scale not in SCALES or parts[0] in (PUBLISHED, "bench") or parts[0].startswith("."):
+    if scale not in SCALES:
         return None
     if not any(present(path / marker) for marker in _MARKERS):  # files or not
         return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import struct
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from gpsuite.reporting.files import write_bytes, write_text
 from gpsuite.reporting.palette import LIMIT, NOTE
 from gpsuite.text import visible_lines
+from gpsuite.untrusted import UnusableFileError, open_png, read_png
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -138,20 +138,23 @@ def figure(
 
 
 def shrink(png: bytes, picture: bool = False) -> bytes:
-    """Return a PNG with a palette; what has one already, shows images, or is no PNG, stays as it is.
+    """Return a PNG with a palette; what has one already, or shows images, stays as it is.
 
     A `picture` shows images, which is noted in the file: a palette would tint their greys, and a page that inverts
     drawings must keep their colours.
+
+    Raises:
+        ValueError: if it is no PNG, or a damaged or too large one.
     """
-    from PIL import Image, PngImagePlugin, UnidentifiedImageError
+    from PIL import Image, PngImagePlugin
 
     try:
-        image = Image.open(io.BytesIO(png))
+        image = open_png(png)
         if image.mode == "P" or is_picture(png):
             return png
         flat = image.convert("RGB")
-    except (UnidentifiedImageError, OSError, ValueError, SyntaxError):
-        return png
+    except Exception as error:  # damage raises a dozen kinds, from SyntaxError to zlib.error
+        raise ValueError(f"not a usable picture, {error}") from error
     stream, notes = io.BytesIO(), PngImagePlugin.PngInfo()
     if picture:
         notes.add_text(*_PICTURE)
@@ -162,17 +165,22 @@ def shrink(png: bytes, picture: bool = False) -> bytes:
     return stream.getvalue()
 
 
+def read_picture(path: Path) -> tuple[bytes, bytes]:
+    """Return the content of a figure's file, and the same made small.
+
+    Raises:
+        UnusableFileError: naming the file, if it is anything but an undamaged PNG of a size that can be shown.
+    """
+    content = read_png(path)
+    try:
+        return content, shrink(content)
+    except ValueError as error:
+        raise UnusableFileError(f"{path}: {error}") from error
+
+
 def is_picture(png: bytes) -> bool:
     """Whether `shrink` noted in the file that it shows images."""
     return "\0".join(_PICTURE).encode("latin-1") in png[:2000]
-
-
-def pixels(png: bytes) -> tuple[int, int]:
-    """Return width and height as the file's head says; zeros where it is no PNG."""
-    if png[:8] != b"\x89PNG\r\n\x1a\n" or len(png) < 24:
-        return 0, 0
-    width, height = struct.unpack(">II", png[16:24])
-    return int(width), int(height)
 
 
 def math_label(text: str) -> str:

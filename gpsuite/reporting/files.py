@@ -13,6 +13,7 @@ from typing import Any
 
 from gpsuite.atomic import write_atomically
 from gpsuite.errors import ResultsError
+from gpsuite.untrusted import inside
 
 # a run's published records, and the member of that zip with one JSON object per line
 ARCHIVE, FIELDS = "records.zip", "records.jsonl"
@@ -22,8 +23,10 @@ def write_bytes(path: Path, data: bytes) -> None:
     """Write `data` to `path` in one step; missing parent folders are made.
 
     Raises:
-        ResultsError: if the disk is full, the folder read-only, ...; an older file at `path` stays.
+        ResultsError: if the disk is full, the folder read-only, a link leads out of the results, ...; an older file at
+            `path` stays.
     """
+    inside(path)
     try:
         write_atomically(path, lambda stream: stream.write(data))
     except OSError as error:
@@ -54,6 +57,7 @@ def present(path: Path) -> bool:
 
 def list_folder(folder: Path) -> list[Path]:
     """Return the paths in a folder, by name; none if there is no such folder, a ResultsError if it cannot be read."""
+    inside(folder)
     try:
         return sorted(folder / name for name in os.listdir(folder))
     except FileNotFoundError:
@@ -63,8 +67,12 @@ def list_folder(folder: Path) -> list[Path]:
 
 
 def read_bytes(path: Path) -> bytes:
-    """Return the content of a regular file, or raise OSError: opening anything else could wait for ever."""
-    if not stat.S_ISREG(path.stat().st_mode):
+    """Return the content of a regular file, or raise OSError: opening anything else could wait for ever.
+
+    Raises:
+        LeavingLinkError: if a link leads out of the results.
+    """
+    if not stat.S_ISREG(inside(path).stat().st_mode):
         raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
     return path.read_bytes()
 

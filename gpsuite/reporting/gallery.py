@@ -11,12 +11,14 @@ from gpsuite.reporting.collect import PUBLISHED, collect_comparisons, find_runs
 from gpsuite.reporting.comparison import DECIDED, ComparisonRow, Verdict, read_paper_values
 from gpsuite.reporting.errata import NAME as ERRATA
 from gpsuite.reporting.errata import errata_text, markdown_table, read_errata
-from gpsuite.reporting.files import ARCHIVE, present, read_bytes, read_mapping, task_seconds, write_text
+from gpsuite.reporting.figures import read_picture
+from gpsuite.reporting.files import ARCHIVE, present, read_mapping, task_seconds, write_text
 from gpsuite.reporting.joint_figures import NAME as OVERVIEW
 from gpsuite.reporting.joint_figures import draw_overview
 from gpsuite.reporting.papers import KINDS, PaperCard, paper_cards
 from gpsuite.reporting.sections import Section, joint_figures, read_sections, tried
 from gpsuite.reporting.tables import mean_and_error
+from gpsuite.untrusted import UnusableFileError, guard_links
 
 HEAD = ["figure or table", "state", "CPU hours", "records, MB", "missing", "a full run, two cores"]
 NAME = "README.md"
@@ -77,7 +79,7 @@ def write_gallery(results_dir: Path, conf_dir: Path) -> Path | None:
         ResultsError: if it cannot be written.
         ValueError: if a file of conf/paper is malformed.
     """
-    root = results_dir / PUBLISHED
+    root = guard_links(results_dir) / PUBLISHED
     if not find_runs(root):
         return None
     draw_overview(root, method_titles(conf_dir))
@@ -150,8 +152,8 @@ def _paper(gallery: _Gallery, known: Mapping[str, ExperimentNote], root: Path) -
     own = [(section.run.name, figure) for section in gallery.sections for figure in section.figures]
     for name, figure in [*(("several runs", figure) for figure in card.joint), *own]:
         try:
-            content = read_bytes(figure.path)
-        except OSError:  # report.html names it
+            content, _ = read_picture(figure.path)
+        except UnusableFileError:  # report.html names it
             continue
         if content in shown:
             continue
@@ -187,7 +189,7 @@ def _spent(runs: Sequence[Section]) -> list[str]:
     for run in runs:
         seconds.update(task_seconds(run.run.path / ARCHIVE) or {str(run.run.path): run.cpu_seconds})
     files = [path for run in runs if present(path := run.run.path / ARCHIVE)]
-    size = sum(path.stat().st_size for path in files) / 1e6
+    size = sum(path.lstat().st_size for path in files) / 1e6
     return [f"{sum(seconds.values()) / 3600:.2f}", f"{size:.2f}" if files else "none"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 from gpsuite.reporting.collect import RunFolder, find_runs
 from gpsuite.reporting.comparison import read_paper_values
 from gpsuite.reporting.figures import figure, math_label
-from gpsuite.reporting.files import cannot, present, read_mapping
+from gpsuite.reporting.files import cannot, present, read_bytes, read_mapping
 from gpsuite.reporting.metrics import metric
 from gpsuite.reporting.palette import BLUE, LIMIT, PAPER, VERMILION, method_style, panel, tint
+from gpsuite.untrusted import is_inside
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -108,7 +110,7 @@ def _parts(runs: Sequence[RunFolder], experiment: str, every: bool) -> list[Part
     found = []
     for run in runs:
         path = run.path / "figures" / f"{experiment.split('/')[1]}.csv"
-        if run.experiment == experiment and present(path):
+        if run.experiment == experiment and is_inside(path) and present(path):
             about = read_mapping(run.path / "run.json") or {}
             data, notes = about.get("dataset"), about.get("notes")
             name = str(data.get("name") or "") if isinstance(data, dict) else ""
@@ -123,7 +125,7 @@ def _numbers(path: Path) -> pd.DataFrame:
     import pandas as pd
 
     try:
-        return pd.read_csv(path)
+        return pd.read_csv(io.BytesIO(read_bytes(path)))
     except (OSError, ValueError) as error:
         raise cannot("read", path, error) from error
 

@@ -9,14 +9,15 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpsuite.atomic import remove_leftovers
 from gpsuite.reporting.catalogue import method_titles, read_experiments, read_papers
-from gpsuite.reporting.collect import SCALES, RunComparison, collect_comparisons, family_order
+from gpsuite.reporting.collect import PUBLISHED, SCALES, RunComparison, collect_comparisons, family_order
 from gpsuite.reporting.comparison import VERDICTS, ComparisonRow, Verdict, read_paper_values
 from gpsuite.reporting.equations import NONE, package_equations
 from gpsuite.reporting.errata import KINDS as ERRATA_KINDS
 from gpsuite.reporting.errata import read_errata
-from gpsuite.reporting.figures import is_picture, pixels, shrink
-from gpsuite.reporting.files import cannot, present, read_bytes, write_text
+from gpsuite.reporting.figures import is_picture, read_picture
+from gpsuite.reporting.files import present, write_text
 from gpsuite.reporting.papers import FAR, KINDS, count_verdicts, paper_cards
 from gpsuite.reporting.sections import (
     UNFINISHED,
@@ -30,6 +31,7 @@ from gpsuite.reporting.sections import (
 )
 from gpsuite.reporting.tables import mean_and_error
 from gpsuite.text import visible_lines
+from gpsuite.untrusted import UnusableFileError, is_inside, leaving_links, png_size
 
 if TYPE_CHECKING:
     import jinja2
@@ -78,13 +80,14 @@ def write_report(results_dir: Path, conf_dir: Path) -> tuple[Path, list[str]]:
     known, titles = read_experiments(conf_dir), method_titles(conf_dir)
     sections = read_sections(results_dir, conf_dir, known)
     fill_tables(sections, results_dir, titles)
-    problems: list[str] = []
+    problems = leaving_links(results_dir)
+    remove_leftovers(*filter(is_inside, (results_dir, results_dir / PUBLISHED)))
     timed = results_dir / "bench" / "bench.csv"
     bench = tried(problems, partial(read_table, results_dir, titles), timed) if present(timed) else None
     values = read_paper_values(conf_dir)
     best = collect_comparisons(results_dir, conf_dir)
     joint = joint_figures(results_dir)
-    images = _read_figures(sections, joint)
+    images = _read_figures(sections, joint, problems)
     families: dict[str, list[Section]] = {}
     for section in sorted(sections, key=lambda section: family_order(section.run.family)):
         families.setdefault(section.run.family, []).append(section)
@@ -108,7 +111,7 @@ def write_report(results_dir: Path, conf_dir: Path) -> tuple[Path, list[str]]:
     path = results_dir / "report.html"
     write_text(path, _template().render(content))
     problems += [text for section in sections for text in section.problems if text != UNFINISHED]
-    return path, problems
+    return path, list(dict.fromkeys(problems))
 
 
 def row_anchor(section: str, entry: str) -> str:
@@ -165,22 +168,24 @@ def _template() -> jinja2.Template:
     return environment.from_string(parts["html.j2"], globals=own)
 
 
-def _read_figures(sections: Sequence[Section], joint: list[Figure]) -> dict[str, bytes]:
-    """Return anchor -> content; figures that cannot be read are removed, equal ones point to the first of them."""
+def _read_figures(sections: Sequence[Section], joint: list[Figure], faults: list[str]) -> dict[str, bytes]:
+    """Return anchor -> content, made small; what is no usable PNG is removed, equal ones point to the first of them."""
     first: dict[bytes, str] = {}
-    places: list[tuple[list[Figure], list[str]]] = [(joint, [])]
+    images: dict[str, bytes] = {}
+    places: list[tuple[list[Figure], list[str]]] = [(joint, faults)]
     for figures, problems in places + [(section.figures, section.problems) for section in sections]:
         for figure in list(figures):
             try:
-                content = read_bytes(figure.path)
-            except OSError as error:
+                content, small = read_picture(figure.path)
+            except UnusableFileError as error:
                 figures.remove(figure)
-                problems.append(str(cannot("read", figure.path, error)))
+                problems.append(str(error))
                 continue
             anchor = first.setdefault(content, figure.anchor)
+            images.setdefault(anchor, small)
             figure.same = anchor if anchor != figure.anchor else ""
-            figure.size, figure.picture = pixels(content), is_picture(content)
-    return {anchor: content for content, anchor in first.items()}
+            figure.size, figure.picture = png_size(content), is_picture(content)
+    return images
 
 
 def _embed(sections: Sequence[Section], joint: Sequence[Figure], images: Mapping[str, bytes], room: int) -> None:
@@ -193,7 +198,7 @@ def _embed(sections: Sequence[Section], joint: Sequence[Figure], images: Mapping
     ]
     queued = [figure for *_, figure in sorted(queue, key=lambda item: item[:4])]
     for figure in [*(figure for figure in joint if not figure.same), *queued]:
-        content = shrink(images[figure.anchor])
+        content = images[figure.anchor]
         size = len(content) * 4 // 3 + 40
         if size <= room:
             figure.source = "data:image/png;base64," + base64.b64encode(content).decode("ascii")

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from gpsuite.errors import ResultsError
 from gpsuite.reporting.files import cannot, present, read_bytes, read_mapping, write_bytes, write_text
+from gpsuite.untrusted import guard_links, inside, refuse_links
 
 _FILES = ("config.yaml", "comparison.csv", "run.json")
 _FOLDERS = ("tables", "figures")
@@ -33,19 +34,21 @@ def publish(run_folder: Path, results_dir: Path, packed: Callable[[], Mapping[st
         ResultsError: if the run is not in `results_dir`, has not finished, its run.json is damaged, or the copy
             fails; an earlier copy then stays.
     """
+    guard_links(results_dir)
+    refuse_links(run_folder)
     if read_mapping(run_folder / "run.json") is None:
         raise ResultsError(f"{run_folder}: no finished run here (run.json is missing)", key=str(run_folder))
     try:
-        inside = run_folder.resolve().relative_to(results_dir.resolve())
+        place = run_folder.resolve().relative_to(results_dir.resolve())
     except ValueError as error:
         raise ResultsError(f"{run_folder}: not inside {results_dir}", key=str(run_folder)) from error
     further = packed()
-    target = results_dir / "published" / inside
+    target = inside(results_dir / "published" / place)
     fresh, old = target.with_name(f".new-{target.name}"), target.with_name(f".old-{target.name}")
     try:
         _recover(target, fresh, old)
         for source in _sources(run_folder):
-            write_bytes(fresh / source.relative_to(run_folder), source.read_bytes())
+            write_bytes(fresh / source.relative_to(run_folder), read_bytes(source))
         for name, content in further.items():
             write_bytes(fresh / name, content)
         _keep_others(target, fresh, further)

@@ -24,6 +24,7 @@ from gpsuite.reporting.comparison import DECIDED, ComparisonRow, read_comparison
 from gpsuite.reporting.figures import COUNTS, counted
 from gpsuite.reporting.files import as_number, cannot, list_folder, present, read_bytes, read_mapping
 from gpsuite.reporting.joint_figures import FOLDER, JOINT
+from gpsuite.untrusted import UnusableFileError
 
 T = TypeVar("T")
 MAX_ROWS = 40  # of a table, shown on the page; all are in its CSV
@@ -200,7 +201,7 @@ def _behind(path: Path) -> str:
     """Return how many values are behind a mark, and which interval its numbers have; empty if they do not say."""
     try:
         table = list(csv.DictReader(io.StringIO(read_bytes(path).decode("utf-8"), newline="")))
-    except (OSError, ValueError, csv.Error):
+    except (OSError, ValueError, csv.Error, UnusableFileError):
         return ""
     columns = set(table[0]) if table else set()
     if not columns & _ERRORS:
@@ -240,7 +241,8 @@ def tried(problems: list[str], read: Callable[[Path], T], path: Path) -> T | Non
     try:
         return read(path)
     except ResultsError as error:
-        problems.append(str(error))
+        if str(error) not in problems:  # a link to a folder hides all its files
+            problems.append(str(error))
         return None
 
 
@@ -338,7 +340,7 @@ def _failure(item: Mapping[str, Any], records: Path) -> dict[str, str]:
     name = Path(str(item.get("traceback") or "")).name
     try:
         text = read_bytes(records / name).decode("utf-8", "replace")
-    except (OSError, ValueError):  # no such file, or no name that a file could have
+    except (OSError, ValueError, UnusableFileError):  # no such file, or no name that a file could have
         text = ""
     return {
         "task": str(item.get("task", "")),
