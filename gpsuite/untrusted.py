@@ -6,14 +6,17 @@ of a file ends in an `UnusableFileError` that names it.
 
 from __future__ import annotations
 
+import errno
 import io
 import json
+import lzma
 import math
 import os
 import re
 import stat
 import struct
 import zipfile
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +31,12 @@ if TYPE_CHECKING:
 LARGEST_TEXT = 4 << 20
 LARGEST_ARRAYS = 160 << 20
 MOST_ARRAYS = 64
+LARGEST_RECORD_ARRAYS = 256 << 20  # of one task, unpacked
+LARGEST_LINES = 64 << 20  # of a run's published records without their arrays, unpacked; the largest so far has 7 MB
+LARGEST_MEMBER = 128 << 20  # their arrays, unpacked; the largest so far have 15 MB
+MOST_MEMBERS = 100_000
+# bytes asked for at once: zipfile unpacks all it has read, up to 2 GB, before it looks at the size that a member states
+_PIECE = 4096
 
 _END = struct.Struct("<4s4H2LH")  # a zip's last record; entries and size of its directory are at 3, 4 and 5
 _DIRECTORY_ENTRY = 512  # bytes of the directory that one short name may take
@@ -37,6 +46,21 @@ _HEADER = re.compile(
     re.DOTALL,
 )
 _WIDE_END = b"PK\x06\x07"
+# what damage makes of reading a zip: bad headers, wrong checksums, encryption, ends too early, sizes that are not true
+_DAMAGES = (
+    ValueError,
+    OSError,
+    EOFError,
+    NotImplementedError,
+    RuntimeError,
+    OverflowError,
+    MemoryError,
+    KeyError,
+    TypeError,
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+)
 
 
 class UnusableFileError(ResultsError):
@@ -95,6 +119,68 @@ def read_arrays(path: Path, expected: Mapping[str, tuple[type[np.generic], int]]
     # what flipped bytes make of a zip: bad headers, wrong checksums, encryption, ends too early
     except (ValueError, OSError, EOFError, NotImplementedError, RuntimeError, zipfile.BadZipFile) as error:
         raise UnusableFileError(f"{path}: {_one_line(error) or 'damaged or not an .npz file'}") from error
+
+
+def read_file(path: Path, largest: int) -> bytes:
+    """Return the content of a regular file of at most so many bytes, as `_read_bytes`, but with the system's errors.
+
+    Raises:
+        OSError: if there is no such file, it cannot be read, is a pipe or a device, or larger.
+        LeavingLinkError: if a link leads out of the results.
+    """
+    about = inside(path).stat()
+    if not stat.S_ISREG(about.st_mode):
+        raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
+    if about.st_size > largest:
+        raise OSError(errno.EFBIG, f"larger than {largest >> 20} MB", os.fspath(path))
+    with path.open("rb") as stream:
+        return stream.read(largest)
+
+
+def parse_json(text: bytes) -> Any:
+    """Return what a JSON text says.
+
+    Raises:
+        ValueError: if it is not JSON, or nested too deeply.
+    """
+    try:
+        return json.loads(text.decode("utf-8"))
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+
+
+def read_member(content: bytes, name: str, largest: int) -> bytes:
+    """Return a member of a zip, compressed or not, of at most so many bytes when unpacked.
+
+    Raises:
+        ValueError: if the zip or its member is damaged, missing or too large.
+    """
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as file:
+            return _unpacked(file, file.getinfo(name), largest)
+    except KeyError as error:
+        raise ValueError(f"{name} is missing") from error
+    except _DAMAGES as error:
+        raise ValueError(_one_line(error) or "damaged") from error
+
+
+def unpack_arrays(content: bytes, largest: int) -> dict[str, npt.NDArray[Any]]:
+    """Return all arrays of an .npz, compressed or not, of at most so many bytes together when unpacked; read-only.
+
+    Raises:
+        ValueError: if the file is damaged, too large, or holds anything but plain arrays.
+    """
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as file:
+            members = file.infolist()
+            if len(members) > MOST_MEMBERS or sum(each.file_size for each in members) > largest:
+                raise ValueError(f"its arrays are larger than {largest >> 20} MB")
+            return {
+                each.filename.removesuffix(".npy"): _plain_array(_unpacked(file, each, largest), each.filename)
+                for each in members
+            }
+    except _DAMAGES as error:
+        raise ValueError(_one_line(error) or "damaged") from error
 
 
 def parse_fields(path: Path, parse: Callable[[], Any]) -> Any:
@@ -156,6 +242,36 @@ def _read_bytes(path: Path, largest: int) -> bytes:
         raise UnusableFileError(f"{path}: cannot be read ({error.strerror})") from error
     except ValueError as error:
         raise UnusableFileError(f"{str(path)!a}: not a file's name") from error
+
+
+def _unpacked(file: zipfile.ZipFile, member: zipfile.ZipInfo, largest: int) -> bytes:
+    """Return a member's content; no more is unpacked than it states, and no more than so many bytes."""
+    if member.file_size > largest:
+        raise ValueError(f"{_short(member.filename)} is larger than {largest >> 20} MB")
+    if member.flag_bits & 1:
+        raise ValueError("encrypted")
+    if member.compress_type == zipfile.ZIP_STORED:
+        return file.read(member)
+    pieces = bytearray()
+    with file.open(member) as stream:
+        while piece := stream.read(_PIECE):
+            pieces += piece
+    return bytes(pieces)
+
+
+def _plain_array(content: bytes, name: str) -> npt.NDArray[Any]:
+    import numpy as np
+
+    header = _HEADER.match(content)
+    if header is None:
+        raise ValueError(f"{_short(name)} is not a plain array")
+    described, by_columns, lengths = (group.decode() for group in header.groups())
+    shape = tuple(int(length) for length in lengths.replace(",", " ").split())
+    dtype = np.dtype(described)
+    if dtype.kind not in "biufcSU" or math.prod(shape) * dtype.itemsize != len(content) - header.end():
+        raise ValueError(f"{_short(name)} is not a plain array of the size it states")
+    flat = np.frombuffer(content, dtype=dtype, offset=header.end()) if math.prod(shape) else np.empty(0, dtype)
+    return flat.reshape(shape, order="F" if by_columns == "True" else "C")
 
 
 def _unique(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:

@@ -67,18 +67,18 @@ class StoredPlan:
     tasks: tuple[PlannedTask, ...]
 
 
-def plan_tasks(request: Request[object], changed: Sequence[str]) -> list[Task[object]]:
+def plan_tasks(request: Request[object], changed: Sequence[str], most: int = MOST_TASKS) -> list[Task[object]]:
     """Return the tasks of a request.
 
     Raises:
-        UserError: as soon as there are more than `MOST_TASKS`, or the memory is full; it names the largest of the
+        UserError: as soon as there are more than `most`, or the memory is full; it names the largest of the
             settings that are `changed` from the shipped experiment.
     """
     try:
-        with at_most(MOST_TASKS):
+        with at_most(min(most, MOST_TASKS)):
             return list(EXPERIMENTS.get(request.experiment).plan(request))
     except (TooManyTasksError, MemoryError) as error:
-        many = f"more than {MOST_TASKS} tasks, the most that one run may have"
+        many = f"more than {min(most, MOST_TASKS)} tasks, the most that one run may have"
         what = many if isinstance(error, TooManyTasksError) else "more than this machine's memory can hold"
         sizes = {key: _size(request.options.get(key)) for key in changed if key != "seed"}
         key = max(sizes, key=lambda name: sizes[name], default=request.experiment)

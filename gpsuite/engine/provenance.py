@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
+import re
 import subprocess
 from collections.abc import Mapping
 from functools import cache
@@ -129,7 +130,9 @@ def environment_of(origin_of: Mapping[str, str]) -> dict[str, str]:
 def _kernels(origin_of: Mapping[str, str]) -> str:
     """Return OpenBLAS' kernels at an origin; empty if they were its own choice and that is not known."""
     brand = "Zen" if "AMD" in origin_of.get("processor", "") else "Haswell"
-    return origin_of.get("openblas_coretype") or (brand if origin_of.get("avx512") == "no" else "")
+    named = origin_of.get("openblas_coretype", "")
+    # it becomes an environment variable: a stranger's record may say anything
+    return named if re.fullmatch("[A-Za-z0-9]{1,20}", named) else brand if origin_of.get("avx512") == "no" else ""
 
 
 def dataset_provenance(request: Request[object]) -> dict[str, Any]:

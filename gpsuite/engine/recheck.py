@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from gpsuite.errors import UserError
 from gpsuite.experiments.base import EXPERIMENTS, ROUNDING, Record, Request, Task
 from gpsuite.reporting.files import ARCHIVE, read_mapping
 from gpsuite.seeds import stream
+from gpsuite.text import visible
 
 NEGLIGIBLE = 1e-12  # absolute: what is left of numbers that are zero except for rounding
 # in the name of a metric or array: what the work took, so never compared
@@ -37,6 +39,10 @@ LEAST = 0.01
 # another processor.
 SHARES, LEAST_SHARE = ("risk_test", "test_bound_bayes"), 0.1
 LEVELS = ("bitwise", "rounding", "tolerance", "not")
+# settings of a published command that decide no number: a recheck has its own
+COMFORT = ("parallel", "output", "threads", "run_name", "budget", "on_error", "wait", "debug", "force")
+MOST_WORDS, LONGEST_WORD = 100, 1000
+MOST_TASKS_PER_RECORD, MOST_TASKS_MORE = 10, 1000
 OUTDATED = "its method or its settings have changed since"
 
 # from a run's `key=value` words to what was asked for
@@ -151,11 +157,14 @@ def _of_arrays(first: NDArray[Any], second: NDArray[Any], least: float) -> float
 
 @dataclass(frozen=True)
 class PublishedRun:
-    """A run with published records: `<experiment>/<scale>[~<tag>]`, and the `key=value` words that asked for it."""
+    """A run with published records: `<experiment>/<scale>[~<tag>]`, and the command that its run.json states.
+
+    The command may be a stranger's; `settings_of` reads it.
+    """
 
     name: str
     experiment: str
-    command: tuple[str, ...]
+    command: object
     archive: Archive
 
 
@@ -210,8 +219,9 @@ def published_runs(results_dir: Path, experiments: Sequence[str]) -> list[Publis
     for experiment in experiments:
         for path in sorted((results_dir / "published" / experiment).glob(f"*/{ARCHIVE}")):
             run = read_mapping(path.parent / "run.json") or {}
-            words = tuple(str(word) for word in run.get("command", ())[2:])  # after `gpsuite run`
-            found.append(PublishedRun(f"{experiment}/{path.parent.name}", experiment, words, Archive(path)))
+            found.append(
+                PublishedRun(f"{experiment}/{path.parent.name}", experiment, run.get("command"), Archive(path))
+            )
     return found
 
 
@@ -311,9 +321,41 @@ def _unset(names: Collection[str]) -> Iterator[None]:
         os.environ.update(kept)
 
 
+def settings_of(run: PublishedRun) -> list[str]:
+    """Return the `key=value` words of a published command that decide its numbers.
+
+    Anybody may have written it: it may set what the experiment's own configuration knows, but name no file and no
+    folder, no other experiment, and no lists of any length. How it was run (`COMFORT`) is left out.
+
+    Raises:
+        UserError: if the command does more.
+    """
+    command = run.command
+    if not isinstance(command, list) or not all(isinstance(word, str) for word in command):
+        raise UserError("its run.json states no command")
+    words = [word for word in command[2:] if word.partition("=")[0].partition(".")[0] not in COMFORT]
+    if command[:2] != ["gpsuite", "run"] or f"experiment={run.experiment}" not in words:
+        raise UserError(f"its run.json states another command than one of {run.experiment}")
+    settings = [word for word in words if word != f"experiment={run.experiment}"]
+    if len(settings) > MOST_WORDS or any(len(word) > LONGEST_WORD for word in settings):
+        raise UserError("its command is too long to be that of a published run")
+    for word in settings:
+        key, _, value = word.partition("=")
+        if (
+            key.startswith("dataset.")
+            or value == "csv"
+            or not re.fullmatch(r"[\w.\-+,:{}\[\] ]*", value)
+            or ".." in value
+        ):
+            raise UserError(f"its command sets {visible(key)}: recheck opens no file that a published run names")
+    return [f"experiment={run.experiment}", *settings]
+
+
 def _tasks(run: PublishedRun, read: Reader) -> dict[str, Task[object]]:
-    request, options = read(run.command)
-    return {task_key(task): task for task in plan_tasks(request, options.changed)}
+    request, options = read(settings_of(run))
+    # a published run has a record of every task, except those that failed
+    most = MOST_TASKS_PER_RECORD * len(run.archive.keys) + MOST_TASKS_MORE
+    return {task_key(task): task for task in plan_tasks(request, options.changed, most)}
 
 
 def _published(run: PublishedRun, key: str) -> Record:

@@ -24,16 +24,25 @@ from numpy.typing import NDArray
 
 from gpsuite.engine.keys import short_hash
 from gpsuite.errors import ResultsError
-from gpsuite.experiments.base import BUDGET, ERROR, SKIPPED, Outcome, Record
-from gpsuite.reporting.files import ARCHIVE, FIELDS, read_bytes, write_bytes, write_text
+from gpsuite.experiments.base import BUDGET, ERROR, SKIPPED, STATUSES, Outcome, Record
+from gpsuite.reporting.files import ARCHIVE, FIELDS, as_number, read_bytes, record_lines, write_bytes, write_text
 from gpsuite.text import visible
-from gpsuite.untrusted import guard_links, inside
+from gpsuite.untrusted import (
+    LARGEST_MEMBER,
+    LARGEST_RECORD_ARRAYS,
+    guard_links,
+    inside,
+    parse_json,
+    read_member,
+    unpack_arrays,
+)
 
 FORMAT = 2
 _ARRAYS = "arrays.npz"
 # the arrays and the traceback have files of their own
 _FIELDS = tuple(field.name for field in fields(Record) if field.name not in ("arrays", "traceback"))
-MOST_BYTES = 1 << 30  # of a member, unpacked: a small file can hold any number of zeros
+LARGEST_FIELDS = 16 << 20  # bytes of a record without its arrays
+LARGEST_FAMILY = 512 << 20  # of all published records of a family, without their arrays
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,41 +84,34 @@ class Archive:
         """Return the record of a key, or None when it is not here; `check_record` tells whether it is damaged.
 
         Raises:
-            OSError, ValueError, zipfile.BadZipFile, ...: if the archive is damaged.
+            OSError, ValueError, ...: if the archive is damaged.
         """
-        fields = self._fields.get(key)
-        if fields is None:
-            return None
-        return StoredRecord(fields, {name: self._arrays[f"{key}/{name}"] for name in self._names.get(key, ())})
+        line = self._lines.get(key)
+        return None if line is None else StoredRecord(parse_json(line), self._arrays.get(key, {}))
+
+    @property
+    def size(self) -> int:
+        """Bytes of the records without their arrays."""
+        return sum(map(len, self._lines.values()))
 
     @property
     def keys(self) -> list[str]:
         """The records' keys, sorted."""
-        return list(self._fields)
+        return list(self._lines)
 
     @cached_property
-    def _fields(self) -> dict[str, dict[str, Any]]:
-        # a text's own line separators, such as U+2028, are unescaped in the JSON: only "\n" ends a line
-        lines = self._member(FIELDS).decode("utf-8").split("\n")
-        return {str(each["key"]): each for each in map(json.loads, filter(None, lines))}
+    def _lines(self) -> dict[str, bytes]:
+        # kept as text: of Python's objects a hostile line makes twenty times as many bytes
+        return {str(parse_json(line)["key"]): line for line in record_lines(self.path) if line}
 
     @cached_property
-    def _arrays(self) -> Any:
-        return np.load(io.BytesIO(self._member(_ARRAYS)), allow_pickle=False)
-
-    @cached_property
-    def _names(self) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {}
-        for each in self._arrays.files:
+    def _arrays(self) -> dict[str, dict[str, NDArray[Any]]]:
+        content = read_member(read_bytes(self.path), _ARRAYS, LARGEST_MEMBER)
+        found: dict[str, dict[str, NDArray[Any]]] = {}
+        for each, array in unpack_arrays(content, LARGEST_MEMBER).items():
             key, _, name = each.partition("/")
-            found.setdefault(key, []).append(name)
+            found.setdefault(key, {})[name] = array
         return found
-
-    def _member(self, name: str) -> bytes:
-        with zipfile.ZipFile(io.BytesIO(read_bytes(self.path))) as archive:
-            if (size := archive.getinfo(name).file_size) > MOST_BYTES:
-                raise ValueError(f"{name} of {size:.3g} bytes: no run publishes so many")
-            return archive.read(name)
 
 
 class DamagedRecordError(ValueError):
@@ -142,8 +144,10 @@ def require_storable(outcome: Outcome) -> None:
         if not isinstance(value, (bool, int, float, str, type(None))):
             raise TypeError(f"metric {name}={value!r}: {type(value).__name__} cannot be stored, only plain numbers")
     for name, array in outcome.arrays.items():
-        if np.asarray(array).dtype.hasobject:
-            raise TypeError(f"array {name}: a record's array cannot hold Python objects")
+        if np.asarray(array).dtype.kind not in "biufcSU":
+            raise TypeError(f"array {name}: a record's array holds numbers or texts")
+    if (size := sum(np.asarray(array).nbytes for array in outcome.arrays.values())) > LARGEST_RECORD_ARRAYS:
+        raise TypeError(f"arrays of {size >> 20} MB: a record holds at most {LARGEST_RECORD_ARRAYS >> 20} MB")
 
 
 def check_record(key: str, found: StoredRecord, *, partly: bool = False) -> Record:
@@ -165,6 +169,8 @@ def check_record(key: str, found: StoredRecord, *, partly: bool = False) -> Reco
         same = False
     if not same:
         raise DamagedRecordError("its fields do not match its checksum")
+    if fault := _wrong_type(content):
+        raise DamagedRecordError(fault)
     if content["key"] != key:
         raise DamagedRecordError(f"it is the record of another task, {content['key']}")
     digests = content.pop("arrays")
@@ -173,6 +179,33 @@ def check_record(key: str, found: StoredRecord, *, partly: bool = False) -> Reco
     if any(digests.get(name) != array_digest(array) for name, array in arrays.items()):
         raise DamagedRecordError("its arrays do not match their checksums")
     return replace(Record(**content), arrays=_Kept(arrays) if partly else dict(arrays))
+
+
+def _wrong_type(content: Mapping[str, Any]) -> str:
+    """Say which field is not of its type, or nothing: anybody can compute a checksum."""
+    if set(content) != {*_FIELDS, "arrays"}:
+        return "its fields are not a record's"
+    texts = ("key", "experiment", "label", "status", "reason", "headline")
+    wrong = [name for name in texts if not isinstance(content[name], str)]
+    if not wrong and content["status"] not in STATUSES:
+        wrong.append("status")
+    if not (content["budget_seconds"] is None or _is_number(content["budget_seconds"])):
+        wrong.append("budget_seconds")
+    mappings: Mapping[str, Callable[[Any], bool]] = {
+        "axes": lambda value: isinstance(value, str) or _is_number(value),
+        "metrics": lambda value: value is None or isinstance(value, str | bool) or _is_number(value),
+        "timing": _is_number,
+        "origin": lambda value: isinstance(value, str),
+        "arrays": lambda value: isinstance(value, str),
+    }
+    for name, fits in mappings.items():
+        if not isinstance(content[name], dict) or not all(map(fits, content[name].values())):
+            wrong.append(name)
+    return f"its {wrong[0]} is of another type than a record's" if wrong else ""
+
+
+def _is_number(value: Any) -> bool:
+    return not isinstance(value, bool) and as_number(value) is not None
 
 
 class _Kept(dict[str, NDArray[Any]]):
@@ -226,9 +259,13 @@ class PublishedRecords:
         return places
 
     def _readable(self) -> Iterator[tuple[Archive, list[str]]]:
+        left = LARGEST_FAMILY
         for path in sorted(self.folder.glob(f"*/*/{ARCHIVE}")):
             archive = Archive(path)
             try:
+                left -= archive.size
+                if left < 0:
+                    raise ValueError(f"the family's records are larger than {LARGEST_FAMILY >> 20} MB together")
                 yield archive, archive.keys
             except Exception as error:  # damage raises a dozen kinds, from LZMAError to MemoryError
                 text = f"{path}: damaged records, count as missing ({type(error).__name__}: {error})"
@@ -310,7 +347,7 @@ class RecordStore:
 
     def _stored(self, key: str) -> StoredRecord | None:
         try:
-            fields = json.loads(read_bytes(self.path(key)))
+            fields = parse_json(read_bytes(self.path(key), LARGEST_FIELDS))
         except FileNotFoundError:
             return None
         named = fields.get("arrays") if isinstance(fields, dict) else None
@@ -331,9 +368,8 @@ class RecordStore:
     def _read_arrays(self, key: str) -> Mapping[str, NDArray[Any]]:
         path = self.arrays_path(key)
         try:
-            with np.load(io.BytesIO(read_bytes(path)), allow_pickle=False) as stored:
-                return {name: stored[name] for name in stored.files}
-        except Exception as error:
+            return unpack_arrays(read_bytes(path), LARGEST_RECORD_ARRAYS)
+        except (OSError, ValueError) as error:
             raise DamagedRecordError(f"its arrays in {path.name} cannot be read ({_reason(error)})") from error
 
     def _tell(self, what: str, text: str) -> None:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import errno
-import io
-import json
 import os
-import stat
-import zipfile
 from pathlib import Path
 from typing import Any
 
 from gpsuite.atomic import write_atomically
 from gpsuite.errors import ResultsError
-from gpsuite.untrusted import inside
+from gpsuite.untrusted import LARGEST_LINES, inside, parse_json, read_file, read_member
 
 # a run's published records, and the member of that zip with one JSON object per line
 ARCHIVE, FIELDS = "records.zip", "records.jsonl"
+LARGEST_FILE = 256 << 20
+LARGEST_DESCRIPTION = 64 << 20  # a plan of as many tasks as a run may have takes 20 MB
 
 
 def write_bytes(path: Path, data: bytes) -> None:
@@ -66,26 +63,20 @@ def list_folder(folder: Path) -> list[Path]:
         raise cannot("read", folder, error) from error
 
 
-def read_bytes(path: Path) -> bytes:
-    """Return the content of a regular file, or raise OSError: opening anything else could wait for ever.
-
-    Raises:
-        LeavingLinkError: if a link leads out of the results.
-    """
-    if not stat.S_ISREG(inside(path).stat().st_mode):
-        raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
-    return path.read_bytes()
+def read_bytes(path: Path, largest: int = LARGEST_FILE) -> bytes:
+    """Return the content of a regular file of at most so many bytes; errors as `read_file`."""
+    return read_file(path, largest)
 
 
 def read_mapping(path: Path) -> dict[str, Any] | None:
     """Return a JSON object; None if there is no file, a ResultsError if it is anything else or cannot be read."""
     try:
-        value = json.loads(read_bytes(path).decode("utf-8"))
+        value = parse_json(read_bytes(path, LARGEST_DESCRIPTION))
         if not isinstance(value, dict):
             raise ValueError("not a JSON object")
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         raise cannot("read", path, error) from error
     return value
 
@@ -101,9 +92,17 @@ def as_number(value: object) -> float | None:
 def task_seconds(archive: Path) -> dict[str, float]:
     """Return key -> CPU seconds of each record's task; nothing if the archive cannot be read."""
     try:
-        with zipfile.ZipFile(io.BytesIO(read_bytes(archive))) as members:
-            lines = members.read(FIELDS).decode("utf-8").split("\n")
-        records = [json.loads(line) for line in lines if line]
+        records = map(parse_json, filter(None, record_lines(archive)))
         return {str(each["key"]): float(each["timing"]["cpu_seconds"]) for each in records}
-    except Exception:  # a damaged archive raises a dozen kinds, from LZMAError to MemoryError
+    except (OSError, ValueError, TypeError, KeyError, OverflowError):
         return {}
+
+
+def record_lines(archive: Path) -> list[bytes]:
+    """Return the lines of a run's published records, one JSON object each.
+
+    Raises:
+        OSError, ValueError: if the archive cannot be read, is damaged or too large.
+    """
+    # a text's own line separators, such as U+2028, are unescaped in the JSON: only "\n" ends a line
+    return read_member(read_bytes(archive), FIELDS, LARGEST_LINES).split(b"\n")
