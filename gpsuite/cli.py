@@ -6,6 +6,7 @@ without a safe measurement); 130 interrupted, resumable.
 
 from __future__ import annotations
 
+import errno
 import importlib
 import io
 import os
@@ -21,6 +22,8 @@ from gpsuite.errors import UserError, unknown_name
 from gpsuite.text import visible, visible_lines
 
 INTERRUPTED = 130
+# how the system says that a library has no room
+NO_MEMORY = ("failed to map segment", "cannot allocate memory", "Cannot allocate memory")
 TRACED = {f"debug={yes}" for yes in ("true", "1", "yes", "on")}
 # how the words begin that any experiment understands
 COMMON = ("dataset", "scale=", "seed=", "results_dir=", "data_dir=")
@@ -54,12 +57,22 @@ def main() -> int:
         if code is None:  # a run is not finished by it
             return INTERRUPTED if words[:1] == ["run"] else 0
         return code
-    except OSError as error:
-        if error.filename is not None or not _refuses(sys.stdout, error.errno):
+    except (MemoryError, ImportError, OSError) as error:
+        if _lacks_memory(error):
+            print("gpsuite: not enough memory\nallow more (ulimit -v unlimited), or ask for less", file=sys.stderr)
+            return 2
+        if not isinstance(error, OSError) or error.filename is not None or not _refuses(sys.stdout, error.errno):
             raise
         print(f"gpsuite: cannot write to stdout: {error.strerror}", file=sys.stderr)
         _silence(sys.stdout)
         return 2
+
+
+def _lacks_memory(error: MemoryError | ImportError | OSError) -> bool:
+    """Whether the memory has ended; the system loads no library then, which Python takes for one that is missing."""
+    if isinstance(error, ImportError):
+        return any(text in str(error) for text in NO_MEMORY)
+    return isinstance(error, MemoryError) or error.errno == errno.ENOMEM
 
 
 def _refuses(stream: TextIO, number: int | None) -> bool:

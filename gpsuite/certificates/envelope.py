@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ from gpsuite.untrusted import UnusableFileError, file_pair, read_arrays, read_de
 FORMAT = "gpsuite-certificate"
 OLD_FORMATS = ("gpsuite-robustness-certificate",)
 VERSION = 4  # raised when the meaning of a field or the bound that recomputes it changes
+
+MOST_MINUTES, FOR_EVER = 10.0, 1e5  # of a check, unless the user allows more
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
@@ -88,3 +91,13 @@ def hash_array(digest: Any, name: str, array: npt.NDArray[Any]) -> None:
     plain = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
     digest.update(f" {name} {plain.dtype.str} {plain.shape} ".encode())
     digest.update(plain.tobytes())
+
+
+def require_time(path: Path, needed: float, minutes: float) -> None:
+    """Raise an `UnusableFileError` that names the command with a higher limit, if a check takes longer than allowed."""
+    if not needed <= minutes:
+        more = f"{10 ** math.ceil(math.log10(needed)):.0f}" if needed < FOR_EVER else "more than a month of minutes"
+        raise UnusableFileError(
+            f"{path}: checking it takes about {needed:.3g} minutes, more than the {minutes:g} allowed\n"
+            f"add minutes={more} to the command to check it all the same"
+        )

@@ -19,8 +19,8 @@ Long = np.longdouble
 
 # Multiplications that extended precision may take, about two minutes; beyond, float64 with its own tolerance.
 LONG_WORK = 2.5e10
-# What is refused: minutes of arithmetic, or more memory than a check may take.
-LARGEST_WORK, LARGEST_FULL = 3e11, 6000
+LARGEST_FULL = 6000  # rows of a full GP whose matrix takes more memory than a check may have
+WORK_PER_MINUTE = 3e10  # in float64, on one core; extended precision takes two minutes for less
 _BLOCK = 1024  # rows of K_XZ held at once
 _CUT = 64  # columns of a triangular solve done one by one
 GRID_DECIMALS, GRID_EDGE = 2, 6.0

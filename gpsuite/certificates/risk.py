@@ -17,6 +17,7 @@ import numpy as np
 
 from gpsuite.arrays import FloatArray
 from gpsuite.certificates.envelope import FORMAT, VERSION, read_content
+from gpsuite.certificates.form import LARGEST
 from gpsuite.untrusted import UnusableFileError, file_pair, parse_fields, real, words
 
 KIND = "pac_bayes"
@@ -163,7 +164,8 @@ def _parse(description: dict[str, Any], path: Path) -> RiskCertificate:
     posterior = words(model["posterior"])
     _require(posterior in ARRAYS, "a posterior that is not known")
     aim = Goal(words(goal["loss"]), real(goal["epsilon"]), words(goal["unit"]))
-    _require(aim.loss in LOSSES and aim.unit in UNITS and aim.epsilon > 0.0, "a loss that is not known")
+    _require(aim.loss in LOSSES and aim.unit in UNITS, "a loss that is not known")
+    _require(1 / LARGEST <= aim.epsilon <= LARGEST, f"an accuracy goal beyond {LARGEST:g}")
     bounds = {name: real(value) for name, value in claim["bounds"].items()}
     _require(set(bounds) == set(BOUNDS), f"the bounds are {' and '.join(BOUNDS)}")
     stated = RiskClaim(real(claim["delta"]), real(claim["gibbs_risk"]), real(claim["kl"]), bounds)

@@ -22,7 +22,8 @@ from gpsuite.certificates.certificate import (
     StoredRegion,
     read_certificate,
 )
-from gpsuite.certificates.checker import MEAN, Report, check_certificate
+from gpsuite.certificates.checker import MEAN, Report, check_certificate, estimated_minutes
+from gpsuite.certificates.envelope import MOST_MINUTES, require_time
 from gpsuite.certificates.form import MalformedError
 from gpsuite.certificates.model import GAUSSIAN, SOFTMAX, Model
 from gpsuite.certificates.stationarity import TOLERANCE, Residuals, stationarity_residuals
@@ -52,21 +53,25 @@ class Level:
     reason: str
 
 
-def verify_certificate(path: Path, description: dict[str, Any], dataset: Dataset | None) -> tuple[int, list[str]]:
+def verify_certificate(
+    path: Path, description: dict[str, Any], dataset: Dataset | None, minutes: float = MOST_MINUTES
+) -> tuple[int, list[str]]:
     """Check a certificate of ranges.
 
     Args:
         path: of either file.
         description: of its envelope.
         dataset: the one it should be about, if it was given.
+        minutes: how long the check may take, as estimated beforehand.
 
     Returns:
         exit code (0 confirmed, 1 refuted) and what to print.
 
     Raises:
-        UnusableFileError: if it is not a usable certificate.
+        UnusableFileError: if it is not a usable certificate, or would take longer.
     """
     certificate = read_certificate(path, description)
+    require_time(path, estimated_minutes(certificate), minutes)
     try:
         levels = check_levels(certificate, dataset)
     except MalformedError as error:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpsuite.certificates.envelope import read_envelope
+from gpsuite.certificates.envelope import MOST_MINUTES, read_envelope
 from gpsuite.config.files import conf_dir
 from gpsuite.data.catalogue import read_spec
 from gpsuite.data.dataset import Dataset, Task
@@ -18,7 +19,7 @@ from gpsuite.errors import UserError
 from gpsuite.untrusted import UnusableFileError, file_pair
 
 HELP = """
-gpsuite verify CERTIFICATE [dataset=NAME]
+gpsuite verify CERTIFICATE [dataset=NAME] [minutes=10]
 gpsuite verify CERTIFICATE dataset.path=my.csv dataset.target=NAME [dataset.inputs=...] [dataset.KEY=... as in the run]
 
 Checks a certificate (CERTIFICATE.npz with CERTIFICATE.json beside it; either name will do) without the code that
@@ -41,14 +42,17 @@ its training rows, at most 160 MB (4,400 rows): share it as you would share the 
 A certificate of a risk (pac_bayes) holds the predictor; risk, KL and bound are computed again from it and the dataset,
 which must be given. Holding training rows, 160 MB, long floats and (a) to (c) concern the other kinds.
 
+A certificate whose check would take more than 10 minutes is refused with the command that allows more (minutes=).
+
 Exit code 0: nothing refuted, and (a) confirmed; 1: refuted, with the reason; 2: not a usable certificate, or not the
 dataset that a certificate of a risk is checked on.
 """
 
 CSV_KEYS = tuple(key for key in CSV_OPTIONS if key not in ("safety", "limit", "candidates"))
 
-Checker = Callable[[Path, dict[str, Any], Dataset | None], tuple[int, list[str]]]
-"""From the certificate's path, its description and the dataset given, if any, to exit code and what to print."""
+Checker = Callable[[Path, dict[str, Any], Dataset | None, float], tuple[int, list[str]]]
+"""From the certificate's path, its description, the dataset given, if any, and the most minutes to exit code and what
+to print."""
 
 
 @dataclass(frozen=True)
@@ -79,11 +83,26 @@ def main(words: list[str]) -> int:
     path = _existing(Path(words[0]))
     description = read_envelope(path)
     kind = _kind(description, path)
-    dataset = _dataset(words[1:], kind.task)
+    given, minutes = _minutes(words[1:])
+    dataset = _dataset(given, kind.task)
     check: Checker = importlib.import_module(kind.module).verify_certificate
-    code, lines = check(path, description, dataset)
+    code, lines = check(path, description, dataset, minutes)
     print("\n".join(lines))
     return code
+
+
+def _minutes(words: Sequence[str]) -> tuple[list[str], float]:
+    """Return the other words, and how long the check may take."""
+    given = [word.removeprefix("minutes=") for word in words if word.startswith("minutes=")]
+    if not given:
+        return list(words), MOST_MINUTES
+    try:
+        minutes = float(given[-1])
+    except ValueError:
+        minutes = math.nan
+    if not minutes > 0:
+        raise UserError(f"minutes={given[-1]}: must be a number above 0", key="minutes")
+    return [word for word in words if not word.startswith("minutes=")], minutes
 
 
 def _existing(path: Path) -> Path:

@@ -15,6 +15,7 @@ from gpsuite.errors import UserError, nearest, unknown_name
 # files, folders, columns and separators may be anything: spaces, commas, brackets, '=', '~' are part of the value
 LITERAL = ("results_dir", "data_dir", "run_name")
 LITERAL_GROUP = "dataset."
+LONGEST_VALUE = 100_000  # letters
 MOST_RUNS = 10_000  # of one -m: each is composed and checked before the first begins
 GROUPS = ("experiment", "dataset", "method", "model", "parallel")
 
@@ -159,8 +160,13 @@ def _parse(key: str, text: str) -> Any:
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 
+    if len(text) > LONGEST_VALUE:
+        fault = f"{len(text)} letters; a value has at most {LONGEST_VALUE}"
+        raise UserError(f"{key}={text[:20]}...: {fault}", key=key)
     try:
         return OverridesParser.create().parse_override(f"{key}={text}")
+    except ValueError as error:  # an integer of thousands of digits
+        raise UserError(f"{key}={text[:20]}...: too long to be a number", key=key) from error
     except HydraException as error:
         reason = str(error).splitlines()[0]
         quoted = "['...','...']" if text.startswith("[") else "'...'"

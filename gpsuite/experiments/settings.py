@@ -77,7 +77,8 @@ def between(low: float, high: float) -> Rule:
     return Rule(lambda value: low < value < high, f"must lie between {low:g} and {high:g}")
 
 
-positive = Rule(lambda value: 0 < value < math.inf, "must be a number above 0")
+# beyond these ends squares overflow
+positive = Rule(lambda value: 1e-100 <= value <= 1e100, "must be a number above 0, from 1e-100 to 1e100")
 not_negative = Rule(lambda value: 0 <= value < math.inf, "must be 0 or more, and finite")
 filled = Rule(bool, "needs at least one value")
 unique = Rule(lambda values: len(set(values)) == len(values), "must not have a value twice")
