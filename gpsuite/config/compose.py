@@ -11,7 +11,7 @@ from typing import Any, get_origin, get_type_hints
 
 from omegaconf import DictConfig, OmegaConf
 
-from gpsuite.config.files import conf_dir, group_choices, method_families, read_file
+from gpsuite.config.files import conf_dir, group_choices, method_families, method_family, read_file
 from gpsuite.config.overrides import Overrides, Several, refuse_several, unknown_key
 from gpsuite.config.typed import SCALES, RunSettings, has, set_table_option, set_value, structured
 from gpsuite.data.catalogue import read_spec
@@ -286,7 +286,7 @@ def _refuse_dataset(composed: Composed, key: str, dataset: DatasetSpec | CsvSpec
     entry = composed.entry
     allowed = set(entry.dataset_tasks or [dataset.task])
     for options in composed.methods.values():
-        allowed &= set(options.method.dataset_tasks)
+        allowed &= {*options.method.dataset_tasks, *entry.methodless}
     if dataset.task in allowed and (not entry.only_datasets or dataset.name in entry.only_datasets):
         return
     fitting = fitting_datasets(composed.experiment)
@@ -416,8 +416,8 @@ def shipped_model(experiment: str) -> Mapping[str, Any]:
 
 
 def fitting_methods(experiment: str) -> list[str]:
-    """Return the methods of an experiment's family that have all traits it asks for; none if it takes none."""
-    wanted, family = set(EXPERIMENTS.get(experiment).method_traits), experiment.split("/")[0]
+    """Return the methods of the experiment's method family with all traits it asks for; none if it takes none."""
+    wanted, family = set(EXPERIMENTS.get(experiment).method_traits), method_family(experiment)
     return [
         name
         for name in group_choices()["method"]

@@ -31,6 +31,12 @@ def method_families() -> dict[str, str]:
     return _families(conf_dir())
 
 
+def method_family(experiment: str) -> str:
+    """Return the family of the methods that an experiment takes: that of those in its file, else its own."""
+    named = read_file("experiment", experiment).get("methods") or [""]
+    return method_families().get(str(named[0]), experiment.split("/")[0])
+
+
 @cache
 def _choices(root: Path) -> dict[str, list[str]]:
     names = {group: _names(root / group) for group in ("experiment", "model", "parallel")}

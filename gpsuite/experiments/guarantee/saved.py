@@ -17,7 +17,7 @@ from gpsuite.certificates import certificate
 from gpsuite.certificates.envelope import FORMAT, VERSION, read_content, read_envelope, write_packed
 from gpsuite.certificates.form import check_model
 from gpsuite.certificates.model import LINKS as TWO_CLASSES
-from gpsuite.certificates.model import MODEL_ARRAYS, SOFTMAX, Model, pack_model, parse_model
+from gpsuite.certificates.model import MODEL_ARRAYS, PROBIT, SOFTMAX, Model, pack_model, parse_model
 from gpsuite.data.dataset import Dataset
 from gpsuite.data.splits import DifferentRows, Standardiser
 from gpsuite.errors import UserError
@@ -27,7 +27,7 @@ from gpsuite.experiments.robustness.judging import view
 from gpsuite.methods.conformal import LeaveOneOut, jackknife_plus
 from gpsuite.methods.robustness.certification import stored_model
 from gpsuite.models.classification.approximation import GPCPosterior
-from gpsuite.models.classification.links import LINKS
+from gpsuite.models.classification.links import LINKS, SqueezedProbit
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.models.latent import LatentPosterior
@@ -321,14 +321,21 @@ class SavedClassifier(SavedModel):
 
     task: ClassVar[str] = "classification"
     own: ClassVar[tuple[str, ...]] = ("labels", "operator_bound")
+    shapes: ClassVar[dict[str, str]] = SavedModel.shapes | {"y": "M"}  # of a sparse posterior others than N
 
     labels: tuple[str, ...]
     operator_bound: float
 
     @classmethod
     def of(cls, data: Dataset, model: Classifier) -> SavedClassifier:
-        """Return what is kept of a table's classifier."""
-        problem = model.problem
+        """Return what is kept of a table's classifier.
+
+        Raises:
+            UserError: if files have no form for its likelihood.
+        """
+        problem, fault = model.problem, model.trained.uncertified
+        if fault:
+            raise UserError(f"method={model.model.method.builder}: a run of guarantee cannot keep it: {fault}")
         return cls(
             **of_table(data),
             model=stored_model(model.posterior),
@@ -347,8 +354,8 @@ class SavedClassifier(SavedModel):
         two = self.model.likelihood in TWO_CLASSES
         if len(self.labels) != (2 if two else self.model.functions):
             raise ValueError("the labels are not those of the classes")
-        if self.model.squeeze != 0.0 or self.operator_bound < 1.0:
-            raise ValueError("no posterior that a run of guarantee keeps")
+        if (self.model.squeeze and self.model.likelihood != PROBIT) or self.operator_bound < 1.0:
+            raise ValueError("a squeeze of another link than the probit, or a bound that is none")
 
     @property
     def posterior(self) -> Any:
@@ -356,7 +363,8 @@ class SavedClassifier(SavedModel):
         parts = _posterior(self.model) | {"operator_bound": self.operator_bound}
         if self.model.likelihood == SOFTMAX:
             return MultiClassPosterior(**parts)
-        return GPCPosterior(**parts, link=LINKS.get(self.model.likelihood))
+        squeezed = SqueezedProbit(squeeze=self.model.squeeze)
+        return GPCPosterior(**parts, link=squeezed if self.model.squeeze else LINKS.get(self.model.likelihood))
 
     def predict(self, X: FloatArray) -> ClassPredictions:
         """Return class probabilities at inputs [B, D] in own units.
@@ -369,13 +377,16 @@ class SavedClassifier(SavedModel):
         return ClassPredictions(self.labels, probabilities, self.outside(X))
 
     def gpflow_model(self) -> VGP:
-        """Return GPflow's variational model with Laplace's posterior at the training rows, of scaled inputs.
+        """Return GPflow's variational model with the posterior at the training rows, of scaled inputs.
 
         Raises:
-            UserError: for several classes, whose joint posterior GPflow has no model for.
+            UserError: for several classes, whose joint posterior GPflow has no model for, and for a posterior that is
+                not one of the training rows.
         """
         if self.model.likelihood == SOFTMAX:
             raise UserError("gpflow_model: GPflow has no model for the joint posterior of several classes")
+        if len(self.arrays["y"]) != len(self.model.X):
+            raise UserError("gpflow_model: the posterior is of inducing inputs, not of the training rows")
         from gpsuite.models.tensorflow_setup import configure
 
         configure()

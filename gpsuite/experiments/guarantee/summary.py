@@ -181,7 +181,7 @@ def _summarise_classes(report: Report[GuaranteeSettings]) -> list[Statistic]:
     parts = {str(record.axes["part"]): record for record in report.records()}
     checks = row_checks(parts["judged"]) if "judged" in parts else []
     data = load(report.request.require_dataset())
-    said = [heading(report, data), ""]
+    said = [heading(report, data), *(f"Classifier: {title} (method=)." for title in report.titles.values()), ""]
     if "judged" in parts:
         said += _judged_sentences(parts["judged"], report.settings, data)
         if np.any(parts["judged"].arrays["certified"]):  # else no bound is above 0 either
