@@ -46,7 +46,6 @@ class ClassQuantity:
 
     @property
     def classes(self) -> tuple[int, ...]:
-        """The classes that it is about."""
         return (self.own,) if self.rival is None else (self.own, self.rival)
 
 
@@ -107,7 +106,6 @@ class Claim:
 
     @property
     def side(self) -> str:
-        """Whether it is of a maximum or a minimum."""
         return "maximum" if self.sign > 0 else "minimum"
 
 

@@ -49,7 +49,6 @@ def check_form(certificate: Certificate) -> None:
 
 
 def most_nodes(free_inputs: int) -> int:
-    """Return how many nodes a tree may have."""
     return min(MOST_NODES, MOST_ENDS // free_inputs)
 
 

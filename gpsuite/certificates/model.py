@@ -180,7 +180,6 @@ class PairProducts:
         self._known: Known | None = None
 
     def known(self, extended: bool) -> Known:
-        """Return the products."""
         if self._known is None:
             alpha = self.latent.alpha
             slack = 4 * ModelProducts(self.latent).slack_mean * float(np.sum(np.abs(alpha)))

@@ -116,7 +116,6 @@ class SavedModel:
 
 
 def of_table(data: Dataset) -> dict[str, Any]:
-    """Return the names and levels that a kept model takes from its table."""
     return {"inputs": data.input_names, "target": data.target_names[0], "categories": data.categories}
 
 
@@ -150,7 +149,6 @@ class Predictions:
     outside: BoolArray
 
     def columns(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the columns of a table, by name."""
         pairs = {"gp": self.gp, "conformal": self.conformal, "jackknife": self.jackknife}
         ends = {
             f"{name}_{end}": pair[:, place] for name, pair in pairs.items() for place, end in enumerate(("low", "high"))
@@ -301,11 +299,9 @@ class ClassPredictions:
 
     @property
     def predicted(self) -> list[str]:
-        """The most probable class of each row."""
         return [self.labels[number] for number in np.argmax(self.probabilities, axis=1)]
 
     def columns(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the columns of a table, by name."""
         shares = {f"p_{name}": self.probabilities[:, place] for place, name in enumerate(self.labels)}
         return {"predicted": np.array(self.predicted), **shares, "outside": self.outside}
 
@@ -448,7 +444,6 @@ READERS: Mapping[str, Callable[[Any], Any]] = {
 
 
 def packed(saved: Saved) -> dict[str, npt.NDArray[Any]]:
-    """Return a model as arrays of a record."""
     description, arrays = pack(saved)
     return {DESCRIPTION: np.array(json.dumps(description))} | {f"{PREFIX}{name}": each for name, each in arrays.items()}
 
