@@ -142,7 +142,7 @@ def arrays_changed(npz: Path, **changes: Array | None) -> None:
     np.savez(npz, **{name: array for name, array in arrays.items() if array is not None})
 
 
-def with_checksum(npz: Path, **changes: Any) -> None:
+def fit_checksum(npz: Path, **changes: Any) -> None:
     words_changed(npz, **changes)
     words_changed(npz, checksum=checksum(json.loads(npz.with_suffix(".json").read_text()), dict(np.load(npz))))
 
@@ -164,9 +164,9 @@ DAMAGES: dict[str, Callable[[Path], Any]] = {
     "not json": lambda npz: npz.with_suffix(".json").write_text("{"),
     "other json": lambda npz: npz.with_suffix(".json").write_text('{"format": "shopping list"}'),
     "json list": lambda npz: npz.with_suffix(".json").write_text("[]"),
-    "newer": lambda npz: with_checksum(npz, version=99),
-    "no claims": lambda npz: with_checksum(npz, claims=[]),
-    "claims of a wrong kind": lambda npz: with_checksum(npz, claims=[{**CLAIM, "outer": [1]}]),
+    "newer": lambda npz: fit_checksum(npz, version=99),
+    "no claims": lambda npz: fit_checksum(npz, claims=[]),
+    "claims of a wrong kind": lambda npz: fit_checksum(npz, claims=[{**CLAIM, "outer": [1]}]),
     "a missing array": lambda npz: arrays_changed(npz, tree_cut=None),
     "an array of a wrong kind": lambda npz: arrays_changed(npz, tree_cut=np.array(["a"])),
     "objects": lambda npz: arrays_changed(npz, tree_cut=np.array([{}], dtype=object)),
