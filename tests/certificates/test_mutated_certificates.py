@@ -298,7 +298,17 @@ def a_key_dropped(d: dict[str, Any], a: dict[str, Array], rng: np.random.Generat
 
 
 CHANGES = (
-    *(a_claim, a_stronger_claim, a_float, a_float, an_integer, an_integer, an_array_scaled, an_array_cut),
+    *(
+        a_claim,
+        a_stronger_claim,
+        a_stronger_claim,
+        a_float,
+        a_float,
+        an_integer,
+        an_integer,
+        an_array_scaled,
+        an_array_cut,
+    ),
     *(an_array_permuted, the_region, the_model, the_origin, no_witness, the_sides_swapped, claims_moved),
     *(another_quantity, one_claim_dropped, a_key_dropped),
 )
@@ -315,11 +325,12 @@ def identity(certificate: Certificate) -> tuple[Any, ...]:
 def far(first: Model, second: Model) -> float:
     """Return the largest difference of two posteriors' parts; F counts by F' c F, as its rows may change places."""
     pair, parts = (first, second), []
-    if len({(m.kernel, m.likelihood, m.squeeze, m.noise, m.alpha.shape) for m in pair}) > 1:
+    if len({(m.kernel, m.likelihood, m.squeeze, m.alpha.shape) for m in pair}) > 1:
         return np.inf
     for m in pair:
         root = m.root.reshape(len(m.root), -1)
-        parts.append((m.X, m.alpha, (root.T * m.weights) @ root, np.log(m.lengthscales), np.log(m.variance)))
+        covariance = (root.T * m.weights) @ root
+        parts.append((m.X, m.alpha, covariance, np.log(m.lengthscales), np.log(m.variance), m.noise))
     return max(float(np.abs(a - b).max()) for a, b in zip(*parts, strict=True))
 
 
