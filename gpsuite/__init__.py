@@ -18,7 +18,7 @@ def load(run: str | Path) -> Saved:
     model, `guarantee` what the run proved, in sentences.
 
     Raises:
-        ModelFileError: if the folder holds no model, or a damaged one.
+        UnusableFileError: if the folder holds no model, or a damaged one.
     """
     from gpsuite.experiments.guarantee.saved import load as read
 

@@ -92,8 +92,10 @@ def read_description(path: Path) -> dict[str, Any]:
     return found
 
 
-def read_arrays(path: Path, expected: Mapping[str, tuple[type[np.generic], int]]) -> dict[str, npt.NDArray[Any]]:
-    """Return exactly the `expected` arrays, read-only, of an uncompressed .npz file of at most `LARGEST_ARRAYS` bytes.
+def read_arrays(
+    path: Path, expected: Mapping[str, tuple[type[np.generic], int]], largest: int = LARGEST_ARRAYS
+) -> dict[str, npt.NDArray[Any]]:
+    """Return exactly the `expected` arrays, read-only, of an uncompressed .npz file of at most `largest` bytes.
 
     `expected` is name -> type and number of axes.
 
@@ -101,7 +103,7 @@ def read_arrays(path: Path, expected: Mapping[str, tuple[type[np.generic], int]]
         UnusableFileError: if the file is not such an .npz, or an array is missing, unknown, of another type or
             number of axes, or holds a value that is not a number (infinities may have a meaning).
     """
-    content = _read_bytes(path, LARGEST_ARRAYS)
+    content = _read_bytes(path, largest)
     try:
         _check_directory(content)
         with zipfile.ZipFile(io.BytesIO(content)) as file:

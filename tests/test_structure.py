@@ -72,6 +72,16 @@ for name in group_choices()["experiment"]:
     assert ended.returncode == 0, ended.stderr
 
 
+def test_verify_imports_no_experiment() -> None:
+    code = """
+import sys
+import gpsuite.certificates.verification, gpsuite.certificates.risk_verification, gpsuite.commands.verify
+print([name for name in sys.modules if name.startswith(("gpsuite.experiments", "gpsuite.reporting", "omegaconf"))])
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert ended.stdout == "[]\n", ended.stderr
+
+
 @pytest.mark.parametrize("path", MODULES, ids=[str(path.relative_to(ROOT)) for path in MODULES])
 def test_modules_and_functions_stay_short(path: Path) -> None:
     source = path.read_text(encoding="utf-8")

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.certificates.envelope import FORMAT, VERSION, read_content, read_envelope, write_packed
-from gpsuite.certificates.model import GAUSSIAN, LOGISTIC, MODEL_ARRAYS, PROBIT, SOFTMAX, Model
+from gpsuite.certificates.model import GAUSSIAN, LOGISTIC, MODEL_ARRAYS, PROBIT, SOFTMAX, Model, pack_model, parse_model
 from gpsuite.untrusted import UnusableFileError, file_pair, parse_fields, real, words
 
 KINDS = {
@@ -34,7 +34,7 @@ ORIGIN_NAMES = (
 )  # fmt: skip
 ORIGIN_ARRAYS = ("rows", "targets", "offset", "scale", "X", "sites")
 INTEGERS = ("free", "parent", "dim", "leaf", "leaf_proved", "rows")
-AXES = {"model_X": 2, "model_alpha": 2, "model_root": 3, "origin_X": 2, "origin_sites": 2}  # the others have one
+AXES = {f"model_{name}": axes for name, axes in MODEL_ARRAYS.items()} | {"origin_X": 2, "origin_sites": 2}  # else one
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,6 @@ class ClassQuantity:
 
     @property
     def classes(self) -> tuple[int, ...]:
-        """The classes that it is about."""
         return (self.own,) if self.rival is None else (self.own, self.rival)
 
 
@@ -107,7 +106,6 @@ class Claim:
 
     @property
     def side(self) -> str:
-        """Whether it is of a maximum or a minimum."""
         return "maximum" if self.sign > 0 else "minimum"
 
 
@@ -174,7 +172,7 @@ class Certificate:
 def pack(certificate: Certificate) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
     """Return what the two files hold: the description, plain JSON values, and the arrays."""
     model, region, origin = certificate.model, certificate.region, certificate.origin
-    arrays = {f"model_{name}": getattr(model, name) for name in MODEL_ARRAYS}
+    about, arrays = pack_model(model)
     arrays |= {f"region_{name}": getattr(region, name) for name in REGION_ARRAYS}
     for name in TREE_ARRAYS:
         parts = [getattr(claim, name) for claim in certificate.claims]
@@ -186,14 +184,7 @@ def pack(certificate: Certificate) -> tuple[dict[str, Any], dict[str, npt.NDArra
         "version": VERSION,
         "kind": KINDS[model.likelihood],
         "claims": [_pack_claim(claim) for claim in certificate.claims],
-        "model": {
-            "kernel": model.kernel,
-            "variance": model.variance,
-            "likelihood": model.likelihood,
-            "noise": model.noise,
-            "squeeze": model.squeeze,
-            "sha256": certificate.model_hash,
-        },
+        "model": about | {"sha256": certificate.model_hash},
         "region": {"norm": region.norm, "radius": None if region.norm == "box" else region.radius},
         "origin": None if origin is None else {name: getattr(origin, name) for name in ORIGIN_NAMES},
         "search": certificate.search,
@@ -240,7 +231,7 @@ def read_certificate(path: Path, description: dict[str, Any] | None = None) -> C
     found = read_envelope(path) if description is None else description
     if found.get("kind") not in KINDS.values():
         raise UnusableFileError(f"{other}: not a certificate of classes or of a regression")
-    groups = {"model": MODEL_ARRAYS, "region": REGION_ARRAYS, "tree": TREE_ARRAYS}
+    groups = {"model": tuple(MODEL_ARRAYS), "region": REGION_ARRAYS, "tree": TREE_ARRAYS}
     if found.get("origin") is not None:
         groups["origin"] = ORIGIN_ARRAYS
     expected: dict[str, tuple[type[np.generic], int]] = {
@@ -255,14 +246,7 @@ def read_certificate(path: Path, description: dict[str, Any] | None = None) -> C
 
 def _parse(description: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> Certificate:
     about, region, origin = description["model"], description["region"], description["origin"]
-    model = Model(
-        kernel=words(about["kernel"]),
-        variance=real(about["variance"]),
-        likelihood=words(about["likelihood"]),
-        noise=real(about["noise"]),
-        squeeze=real(about["squeeze"]),
-        **{name: arrays[f"model_{name}"] for name in MODEL_ARRAYS},
-    )
+    model = parse_model(about, arrays)
     if KINDS.get(model.likelihood) != description["kind"]:
         raise ValueError("the model's likelihood is not the kind's")
     stored = StoredRegion(

@@ -1,7 +1,7 @@
-"""The two files of every certificate, whatever it certifies: NAME.json describes, NAME.npz holds plain arrays.
+"""The two files of every certificate and saved model: NAME.json describes, NAME.npz holds plain arrays.
 
 Both carry one format and one version number. The checksum in the description covers the description and the arrays, so
-that a damaged file is no certificate. It proves nothing: who changes a file can compute it again.
+that a damaged file is refused. It proves nothing: who changes a file can compute it again.
 
 Equation: none, a file format
 """
@@ -19,10 +19,10 @@ import numpy as np
 import numpy.typing as npt
 
 from gpsuite.atomic import write_described
-from gpsuite.untrusted import UnusableFileError, file_pair, read_arrays, read_description
+from gpsuite.untrusted import LARGEST_ARRAYS, UnusableFileError, file_pair, read_arrays, read_description
 
 FORMAT = "gpsuite-certificate"
-OLD_FORMATS = ("gpsuite-robustness-certificate",)
+OLD_FORMATS = ("gpsuite-robustness-certificate", "gpsuite-guarantee-model")
 VERSION = 4  # raised when the meaning of a field or the bound that recomputes it changes
 
 MOST_MINUTES, FOR_EVER = 10.0, 1e5  # of a check, unless the user allows more
@@ -30,8 +30,15 @@ MOST_MINUTES, FOR_EVER = 10.0, 1e5  # of a check, unless the user allows more
 Arrays = Mapping[str, npt.NDArray[Any]]
 
 
-def read_envelope(path: Path) -> dict[str, Any]:
+def read_envelope(
+    path: Path, what: str = "certificate", again: str = "run the experiment again to make it again"
+) -> dict[str, Any]:
     """Return the description of a certificate by the path of either file: NAME.npz, NAME.json or NAME.
+
+    Args:
+        path: of either file.
+        what: what it should be, in words.
+        again: what to do if it is of another version.
 
     Raises:
         UnusableFileError: if it is missing or damaged, no certificate, or of another version.
@@ -39,19 +46,20 @@ def read_envelope(path: Path) -> dict[str, Any]:
     other = file_pair(path)[1]
     found = read_description(other)
     if found.get("format") not in (FORMAT, *OLD_FORMATS):
-        raise UnusableFileError(f"{other}: not a certificate")
+        raise UnusableFileError(f"{other}: not a {what}")
     version = found.get("version")
     if found["format"] != FORMAT or version != VERSION or isinstance(version, bool):
         known = isinstance(version, int) and not isinstance(version, bool)
         stated = f"version {version}" if known else "an unknown version"
-        raise UnusableFileError(
-            f"{other}: certificate of {stated}, this gpsuite reads {VERSION}; run the experiment again to make it again"
-        )
+        raise UnusableFileError(f"{other}: {what} of {stated}, this gpsuite reads {VERSION}; {again}")
     return found
 
 
 def read_content(
-    path: Path, description: dict[str, Any], expected: Mapping[str, tuple[type[np.generic], int]]
+    path: Path,
+    description: dict[str, Any],
+    expected: Mapping[str, tuple[type[np.generic], int]],
+    largest: int = LARGEST_ARRAYS,
 ) -> dict[str, npt.NDArray[Any]]:
     """Return the arrays that belong to a description: name -> type and number of axes.
 
@@ -59,7 +67,7 @@ def read_content(
         UnusableFileError: if they are not there, or description and arrays do not match their checksum.
     """
     npz, other = file_pair(path)
-    arrays = read_arrays(npz, expected)
+    arrays = read_arrays(npz, expected, largest)
     if description.get("checksum") != checksum(description, arrays):
         raise UnusableFileError(f"{other}: damaged, description and arrays do not match their checksum")
     return arrays

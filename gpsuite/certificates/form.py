@@ -39,7 +39,7 @@ def check_form(certificate: Certificate) -> None:
         MalformedError: with the first fault.
     """
     model, region = certificate.model, certificate.region
-    _check_model(model)
+    check_model(model)
     _check_region(model.X.shape[1], region)
     for claim in certificate.claims:
         _check_quantity(model, claim.quantity)
@@ -49,7 +49,6 @@ def check_form(certificate: Certificate) -> None:
 
 
 def most_nodes(free_inputs: int) -> int:
-    """Return how many nodes a tree may have."""
     return min(MOST_NODES, MOST_ENDS // free_inputs)
 
 
@@ -94,8 +93,12 @@ def _check_numbers(what: str, *arrays: FloatArray) -> None:
             _refuse(f"{what}: a number is not finite or beyond {LARGEST:g}")
 
 
-def _check_model(model: Model) -> None:
-    """Refuse a model of no plain bound, and arrays that do not fit together or are too large."""
+def check_model(model: Model) -> None:
+    """Refuse a model of no plain bound, and arrays that do not fit together or are too large.
+
+    Raises:
+        MalformedError: with the first fault.
+    """
     if model.kernel not in CURVATURE or model.likelihood not in LIMITS:
         _refuse("a model of an unknown kernel or likelihood")
     n, inputs = model.X.shape

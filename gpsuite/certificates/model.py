@@ -1,4 +1,4 @@
-"""The model that a certificate stores, and its latent functions one by one.
+"""The model that a certificate or a saved model stores, and its latent functions one by one.
 
 m_c = k' alpha_c and S_cj = s delta_cj + sum_r w_r (F_r k)_c (F_r k)_j. The difference of two functions is the latent
 function of a binary classifier of variance 2 s with half the differences of weights; its covariance operator is a part
@@ -10,10 +10,13 @@ Equation: derived, operator form of a posterior, softmax of several classes
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy.spatial.distance import cdist
 
 from gpsuite.arrays import FloatArray
@@ -30,10 +33,12 @@ from gpsuite.certificates.plain_model import (
     product_slack,
     reduction_of,
 )
+from gpsuite.untrusted import real, words
 
 PROBIT, LOGISTIC, SOFTMAX, GAUSSIAN = "probit", "logistic", "softmax", "gaussian"
 LINKS = (PROBIT, LOGISTIC)  # likelihoods of two classes that share one latent function
-MODEL_ARRAYS = ("X", "lengthscales", "alpha", "root", "weights")
+MODEL_ARRAYS = {"X": 2, "lengthscales": 1, "alpha": 2, "root": 3, "weights": 1}  # and their axes
+MODEL_FIELDS = ("kernel", "variance", "likelihood", "noise", "squeeze")
 Pair = tuple[int, int]
 
 
@@ -86,11 +91,29 @@ class Model:
 
 def model_hash(model: Model) -> str:
     """Return the SHA-256 of the model's structure and floats."""
-    about = (model.kernel, model.variance, model.likelihood, model.noise, model.squeeze)
+    about = tuple(getattr(model, name) for name in MODEL_FIELDS)
     digest = hashlib.sha256(repr(about).encode())
     for name in MODEL_ARRAYS:
         hash_array(digest, name, np.asarray(getattr(model, name), dtype=np.float64))
     return digest.hexdigest()
+
+
+def pack_model(model: Model) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    """Return the plain JSON values of a model, and its arrays by the names that they have in the file."""
+    about = {name: getattr(model, name) for name in MODEL_FIELDS}
+    return about, {f"model_{name}": getattr(model, name) for name in MODEL_ARRAYS}
+
+
+def parse_model(about: Any, arrays: Mapping[str, npt.NDArray[Any]]) -> Model:
+    """Return the model that `pack_model` packed; `form.check_model` refuses what is none.
+
+    Raises:
+        KeyError: if a value is missing.
+        TypeError, ValueError: if one is of another type.
+    """
+    texts = {name: words(about[name]) for name in ("kernel", "likelihood")}
+    numbers = {name: real(about[name]) for name in MODEL_FIELDS if name not in texts}
+    return Model(**texts, **numbers, **{name: arrays[f"model_{name}"] for name in MODEL_ARRAYS})  # type: ignore[arg-type]
 
 
 def _latent(model: Model, variance: float, alpha: FloatArray, root: FloatArray) -> PlainLatent:
@@ -157,7 +180,6 @@ class PairProducts:
         self._known: Known | None = None
 
     def known(self, extended: bool) -> Known:
-        """Return the products."""
         if self._known is None:
             alpha = self.latent.alpha
             slack = 4 * ModelProducts(self.latent).slack_mean * float(np.sum(np.abs(alpha)))

@@ -60,12 +60,10 @@ class ScoreBound:
 
     @property
     def scale(self) -> FloatArray:
-        """Lengthscales of the free inputs, [d]."""
         return self.slice.scale
 
     @property
     def limits(self) -> tuple[float, float]:
-        """Between which ends every claim lies."""
         return self.score.limits
 
     def at(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -104,11 +102,9 @@ class ScoreBound:
         return found, share
 
     def claimed(self, score: float) -> tuple[float, float]:
-        """Return what is claimed of a score, rounded down and up."""
         return self.score.claimed(score)
 
     def score_of(self, claim: float) -> float:
-        """Return the score of a claim, roughly."""
         return self.score.score_of(claim)
 
     def _expanded(self, lo: FloatArray, hi: FloatArray) -> Expansion:

@@ -138,7 +138,6 @@ class ModelProducts:
         self._made: dict[bool, Known] = {}
 
     def known(self, extended: bool) -> Known:
-        """Return the products, in extended precision or not."""
         if extended not in self._made:
             self._made[extended] = self._make(extended)
         return self._made[extended]

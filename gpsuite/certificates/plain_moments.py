@@ -61,7 +61,6 @@ class Moment:
     high: FloatArray
 
     def take(self, rows: npt.NDArray[np.int64]) -> Moment:
-        """Return the boxes of these rows."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return replace(self, **{name: value[rows] for name, value in values.items() if value is not None})
 
@@ -75,7 +74,6 @@ class Expansion:
     variance: Moment
 
     def take(self, rows: npt.NDArray[np.int64]) -> Expansion:
-        """Return the boxes of these rows."""
         return Expansion(self.radius[rows], self.mean.take(rows), self.variance.take(rows))
 
 

@@ -213,7 +213,6 @@ class LinkScore:
         return QUADRATURE if self.link == "logistic" else 0.0
 
     def _value(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
-        """Return the score [B]."""
         if self.link == "logistic":
             finite = np.isfinite(mean) & np.isfinite(variance)
             value = logistic_value(np.where(finite, mean, 0.0), np.where(finite, variance, 0.0))
@@ -223,12 +222,10 @@ class LinkScore:
     def between(
         self, low: FloatArray, high: FloatArray, least: FloatArray, most: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Return bounds of the score for means in [low, high] and variances in [least, most]."""
         bottom = self._value(low, np.where(low >= 0, most, least)) - self._quadrature
         return bottom, self._value(high, np.where(high >= 0, least, most)) + self._quadrature
 
     def corner(self, top: FloatArray, low: FloatArray, high: FloatArray, sign: int) -> FloatArray:
-        """Return the largest score of sign times means up to `top` and variances in [low, high]."""
         return np.asarray(self._value(top, np.where(top >= 0, low, high)) + self._quadrature)
 
     def slope(
@@ -269,7 +266,6 @@ class LinkScore:
         return 1.0 - outward - OUTWARD if self.link == "logistic" else -outward
 
     def claimed(self, score: float) -> tuple[float, float]:
-        """Return the class probability of a score, rounded down and up."""
         if self.link == "logistic":
             clipped = min(max(score, 0.0), 1.0)
             return clipped, clipped
@@ -277,7 +273,6 @@ class LinkScore:
         return p * (1 - OUTWARD), min(1.0, p * (1 + OUTWARD) + SMALLEST)
 
     def score_of(self, claim: float) -> float:
-        """Return the score of a class probability, roughly."""
         if self.link != "probit":
             return claim
         return float(ndtri(np.clip((claim - self.squeeze) / (1 - 2 * self.squeeze), 0.0, 1.0)))
@@ -305,11 +300,9 @@ class QuantileScore:
     def between(
         self, low: FloatArray, high: FloatArray, least: FloatArray, most: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Return bounds of the quantile for means in [low, high] and variances in [least, most]."""
         return -self.corner(-low, least, most, -1), self.corner(high, least, most, 1)
 
     def corner(self, top: FloatArray, low: FloatArray, high: FloatArray, sign: int) -> FloatArray:
-        """Return the largest quantile of sign times means up to `top` and variances in [low, high]."""
         return self._value(top, high if sign * self.z >= 0 else low, sign)
 
     def slope(
@@ -323,7 +316,6 @@ class QuantileScore:
         return np.where(np.isfinite(slope), slope, 0.0)
 
     def on_line(self, G: FloatArray, slope: FloatArray, low: FloatArray, high: FloatArray, sign: int) -> FloatArray:
-        """Return the largest quantile of (G + slope v, v) over v in [low, high], [B]."""
         z = sign * self.z
         ends = np.maximum(*(self._value(G + slope * v, v, sign) for v in (low, high)))
         # the derivative is zero at v + noise = (z / (2 slope))^2, a maximum if z > 0 and slope < 0
@@ -335,13 +327,10 @@ class QuantileScore:
         return np.asarray(np.where(inside, peak, ends) + OUTWARD * size)
 
     def own(self, best: FloatArray, sign: int) -> FloatArray:
-        """Return the bound of the quantile that an upper bound for the sign gives, rounded outward."""
         return np.asarray(sign * (best + OUTWARD * (1 + np.abs(best))), dtype=np.float64)
 
     def claimed(self, score: float) -> tuple[float, float]:
-        """Return the quantile itself."""
         return score, score
 
     def score_of(self, claim: float) -> float:
-        """Return the quantile itself."""
         return claim

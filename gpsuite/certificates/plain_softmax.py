@@ -154,7 +154,6 @@ def tilted(p: FloatArray, h: FloatArray) -> FloatArray:
 
 
 def pairs_of(classes: tuple[int, ...]) -> list[tuple[int, int]]:
-    """Return all pairs of classes in order."""
     return list(combinations(classes, 2))
 
 

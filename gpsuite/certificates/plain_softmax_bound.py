@@ -122,7 +122,6 @@ class SoftmaxPlainBound:
 
     @property
     def scale(self) -> FloatArray:
-        """Lengthscales of the free inputs, [d]."""
         return self.expansions.first.form.scale
 
     def claimed(self, score: float) -> tuple[float, float]:
@@ -131,7 +130,6 @@ class SoftmaxPlainBound:
         return clipped, clipped
 
     def score_of(self, claim: float) -> float:
-        """Return the probability itself."""
         return claim
 
     def at(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:

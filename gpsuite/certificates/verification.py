@@ -175,7 +175,6 @@ def _targets_fault(model: Model, origin: Origin, dataset: Dataset) -> str:
 
 
 def _labels(dataset: Dataset, rows: IntArray) -> list[str]:
-    """Return the labels of rows as the dataset names them."""
     names = dataset.label_names or tuple(f"{number}" for number in range(dataset.n_classes))
     return [names[int(label)] for label in dataset.y[rows, 0]]
 

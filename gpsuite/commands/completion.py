@@ -10,7 +10,7 @@ from gpsuite.commands import COMMANDS, MULTIRUN
 from gpsuite.commands.bench import LARGE, PEERS
 from gpsuite.commands.data import ACTIONS
 from gpsuite.commands.list import KINDS
-from gpsuite.config.files import conf_dir, group_choices, method_families, read_file
+from gpsuite.config.files import conf_dir, group_choices, method_families, method_family, read_file
 from gpsuite.config.typed import ON_ERROR, OUTPUTS, SCALES
 from gpsuite.data.spec import CSV_OPTIONS
 from gpsuite.errors import UserError, unknown_name
@@ -112,11 +112,10 @@ def _settings(words: Sequence[str], key: str) -> Iterator[str]:
     """Yield the keys of the experiment that the words name, or the values of a key."""
     given = dict(word.split("=", 1) for word in words if "=" in word)
     groups, name = group_choices(), given.get("experiment", "")
-    family = name.split("/")[0]
     if key:
         values: Sequence[str] = CHOICES.get(key, groups.get(key, ()))
-        if key == "method" and name:
-            values = [method for method, of in method_families().items() if of == family]
+        if key == "method" and name in groups["experiment"]:
+            values = [method for method, of in method_families().items() if of == method_family(name)]
         yield from (f"{key}={value}" for value in values)
         return
     keys = [] if name else ["experiment"]

@@ -5,23 +5,13 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, get_origin, get_type_hints
 
 from omegaconf import DictConfig, OmegaConf
 
-from gpsuite.config.files import (
-    compose_files,
-    conf_dir,
-    fitting_datasets,
-    fitting_methods,
-    fitting_models,
-    group_choices,
-    method_of,
-    read_file,
-    read_method,
-    shipped_model,
-)
+from gpsuite.config.files import conf_dir, group_choices, method_families, method_family, read_file
 from gpsuite.config.overrides import Overrides, Several, refuse_several, unknown_key
 from gpsuite.config.typed import SCALES, RunSettings, has, set_table_option, set_value, structured
 from gpsuite.data.catalogue import read_spec
@@ -29,7 +19,7 @@ from gpsuite.data.loading import PreparedDataset, prepare
 from gpsuite.data.spec import CSV_OPTIONS, CsvSpec, DatasetSpec
 from gpsuite.data.table.read import suggested_task
 from gpsuite.errors import DataError, UserError, unknown_name
-from gpsuite.experiments.base import EXPERIMENTS, Experiment, MethodOptions
+from gpsuite.experiments.base import EXPERIMENTS, METHODS, Experiment, Method, MethodOptions
 from gpsuite.experiments.settings import check_settings
 from gpsuite.models.config import ModelSpec
 
@@ -296,7 +286,7 @@ def _refuse_dataset(composed: Composed, key: str, dataset: DatasetSpec | CsvSpec
     entry = composed.entry
     allowed = set(entry.dataset_tasks or [dataset.task])
     for options in composed.methods.values():
-        allowed &= set(options.method.dataset_tasks)
+        allowed &= {*options.method.dataset_tasks, *entry.methodless}
     if dataset.task in allowed and (not entry.only_datasets or dataset.name in entry.only_datasets):
         return
     fitting = fitting_datasets(composed.experiment)
@@ -365,3 +355,88 @@ def prepare_datasets(
 def _without(name: str, specs: Mapping[str, DatasetSpec]) -> str:
     others = [other for other in specs if other != name]
     return f"; or leave it out: datasets=[{','.join(others)}]" if others else ""
+
+
+# The files as they are, and which of them an experiment takes.
+
+
+def read_method(name: str) -> dict[str, Any]:
+    """Return the options in a method's file, typed as OmegaConf reads them; a method is one file, without defaults."""
+    return dict(_read_method(conf_dir() / "method" / method_families()[name] / f"{name}.yaml"))
+
+
+@cache
+def _read_method(path: Path) -> dict[str, Any]:
+    content = OmegaConf.to_container(OmegaConf.load(path))
+    assert isinstance(content, dict)
+    return {str(key): value for key, value in content.items()}
+
+
+def compose_files(experiment: str, chosen: tuple[str, ...] = ()) -> DictConfig:
+    """Return what Hydra makes of an experiment's files and the groups that the user chose, read-only.
+
+    Raises:
+        UserError: if a file is broken.
+    """
+    return _compose(conf_dir(), experiment, chosen)
+
+
+# a request composes the shipped settings too, a multirun the same files again and again
+@lru_cache(maxsize=64)
+def _compose(root: Path, experiment: str, chosen: tuple[str, ...]) -> DictConfig:
+    from hydra import compose, initialize_config_dir
+    from hydra.errors import HydraException
+
+    try:
+        with initialize_config_dir(str(root), version_base="1.3"):
+            content = compose("config", overrides=[f"experiment={experiment}", *chosen])
+    except HydraException as error:  # a broken file of ours or of a method author
+        raise UserError(f"experiment={experiment}: {str(error).splitlines()[0]}", key="experiment") from error
+    # an unknown key of a scale is refused by its type, as one of the file
+    OmegaConf.set_struct(content, False)
+    OmegaConf.set_readonly(content, True)
+    return content
+
+
+def fitting_models(experiment: str) -> list[str]:
+    """Return the models that an experiment takes: those like its own in all keys that it does not read."""
+    shipped, entry = shipped_model(experiment), EXPERIMENTS.get(experiment)
+    models = {name: read_file("model", name) for name in group_choices()["model"]}
+    return [
+        name
+        for name, model in models.items()
+        if model["kernel"] in entry.kernels
+        and all(key in entry.model_keys or shipped[key] == value for key, value in model.items())
+    ]
+
+
+def shipped_model(experiment: str) -> Mapping[str, Any]:
+    """Return the model that an experiment has if none is chosen."""
+    return compose_files(experiment).model  # type: ignore[no-any-return]
+
+
+def fitting_methods(experiment: str) -> list[str]:
+    """Return the methods of the experiment's method family with all traits it asks for; none if it takes none."""
+    wanted, family = set(EXPERIMENTS.get(experiment).method_traits), method_family(experiment)
+    return [
+        name
+        for name in group_choices()["method"]
+        if wanted and method_families()[name] == family and wanted <= method_of(name).traits
+    ]
+
+
+def fitting_datasets(experiment: str) -> list[str]:
+    """Return the shipped datasets that an experiment takes, by their kind or by name."""
+    entry = EXPERIMENTS.get(experiment)
+    return [
+        name
+        for name in group_choices()["dataset"]
+        if name != "csv"
+        and (not entry.only_datasets or name in entry.only_datasets)
+        and (not entry.dataset_tasks or read_file("dataset", name)["task"] in entry.dataset_tasks)
+    ]
+
+
+def method_of(name: str) -> Method[Any]:
+    """Return the method that a method's file is for."""
+    return METHODS.get(str(read_method(name).get("builder")))

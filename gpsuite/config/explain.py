@@ -11,8 +11,8 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
-from gpsuite.config.compose import METHOD_FIXED, compose_sections
-from gpsuite.config.files import fitting_datasets, fitting_methods, fitting_models, group_choices, read_file
+from gpsuite.config.compose import METHOD_FIXED, compose_sections, fitting_datasets, fitting_methods, fitting_models
+from gpsuite.config.files import group_choices, read_file
 from gpsuite.config.overrides import Overrides
 from gpsuite.config.typed import RunSettings, in_words
 from gpsuite.data.spec import CSV_OPTIONS, CsvSpec

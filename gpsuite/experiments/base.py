@@ -102,7 +102,9 @@ class Experiment(Generic[S]):
         plan: request -> tasks, without TensorFlow, in a second.
         runs: one task -> outcome; with several kinds of tasks, the type of their params -> such a function.
         summarise: writes tables and figures on the report; returns the statistics to compare.
-        method_traits: which methods of its family it accepts: those that have all of these; empty when it has none.
+        method_traits: which methods it accepts: those that have all of these and are of the family of the methods in
+            its file; empty when it has none.
+        methodless: kinds of dataset for which it needs no method.
         model_keys: which keys of the chosen model it reads; another is refused, so that none is chosen in vain.
         kernels: which kernels of a model it takes.
         dataset_tasks: kinds of dataset the user may swap in; empty when the dataset is fixed.
@@ -127,6 +129,7 @@ class Experiment(Generic[S]):
     runs: Run | Mapping[type[Any], Run]
     summarise: Callable[[Report[S]], list[Statistic]]
     method_traits: tuple[str, ...] = ()
+    methodless: tuple[str, ...] = ()
     model_keys: tuple[str, ...] = ("kernel", "ard")
     kernels: tuple[str, ...] = KERNEL_NAMES
     dataset_tasks: tuple[str, ...] = ()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable
 from functools import cache
 from typing import Any
@@ -134,10 +133,3 @@ def certify_quantiles(
 
 def regression_region(radius: float = 0.3) -> Region:
     return box(CENTRE, radius)
-
-
-def with_stated(certificate: Certificate, index: int, **changes: Any) -> Certificate:
-    """Return the certificate with one of its claims changed."""
-    claims = list(certificate.claims)
-    claims[index] = dataclasses.replace(claims[index], **changes)
-    return dataclasses.replace(certificate, claims=tuple(claims))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -131,67 +132,51 @@ def test_a_link_without_a_plain_bound_is_refused() -> None:
         certify_range(posterior, linf_ball([0.0, 0.0], 0.1), ())
 
 
-def damage(path: Path, how: str) -> None:
-    npz, other = path.with_suffix(".npz"), path.with_suffix(".json")
-    description = json.loads(other.read_text())
-    if how == "no npz":
-        npz.unlink()
-    elif how == "no json":
-        other.unlink()
-    elif how == "half an npz":
-        npz.write_bytes(npz.read_bytes()[:2000])
-    elif how == "text for npz":
-        npz.write_text("no arrays")
-    elif how == "an array for npz":
-        with npz.open("wb") as stream:
-            np.save(stream, np.zeros(3))
-    elif how == "not json":
-        other.write_text("{")
-    elif how == "other json":
-        other.write_text('{"format": "shopping list"}')
-    elif how == "json list":
-        other.write_text("[]")
-    elif how == "newer":
-        other.write_text(json.dumps(description | {"version": 99}))
-    elif how == "a changed word":
-        other.write_text(json.dumps(description | {"kind": "regression"}))
-    elif how == "a moved number":
-        arrays = dict(np.load(npz))
-        np.savez(npz, **arrays | {"tree_leaf_bound": arrays["tree_leaf_bound"] + 1.0})
-    elif how == "no claims":
-        other.write_text(json.dumps(description | {"claims": []}))
-    elif how == "claims of a wrong kind":
-        other.write_text(json.dumps(description | {"claims": [{**description["claims"][0], "outer": [1]}]}))
-    elif how == "a missing array":
-        arrays = dict(np.load(npz))
-        del arrays["tree_cut"]
-        np.savez(npz, **arrays)
-    elif how == "an array of a wrong kind":
-        np.savez(npz, **dict(np.load(npz)) | {"tree_cut": np.array(["a"])})
-    elif how == "objects":
-        np.savez(npz, **dict(np.load(npz)) | {"tree_cut": np.array([{}], dtype=object)})
-    if how in ("newer", "no claims", "claims of a wrong kind"):
-        fit_checksum(npz)
+def words_changed(npz: Path, **changes: Any) -> None:
+    other = npz.with_suffix(".json")
+    other.write_text(json.dumps(json.loads(other.read_text()) | changes))
 
 
-def fit_checksum(npz: Path) -> None:
-    """Write the checksum of what the two files hold."""
-    description = json.loads(npz.with_suffix(".json").read_text())
-    arrays = dict(np.load(npz))
-    npz.with_suffix(".json").write_text(json.dumps(description | {"checksum": checksum(description, arrays)}))
+def arrays_changed(npz: Path, **changes: Array | None) -> None:
+    arrays = {**dict(np.load(npz)), **changes}
+    np.savez(npz, **{name: array for name, array in arrays.items() if array is not None})
 
 
-DAMAGES = [
-    "a moved number", "a changed word",
-    "no npz", "no json", "half an npz", "text for npz", "an array for npz", "not json", "other json", "json list",
-    "newer", "no claims", "claims of a wrong kind", "a missing array", "an array of a wrong kind", "objects",
-]  # fmt: skip
+def fit_checksum(npz: Path, **changes: Any) -> None:
+    words_changed(npz, **changes)
+    words_changed(npz, checksum=checksum(json.loads(npz.with_suffix(".json").read_text()), dict(np.load(npz))))
+
+
+def an_array_for_npz(npz: Path) -> None:
+    with npz.open("wb") as stream:
+        np.save(stream, np.zeros(3))
+
+
+CLAIM = pack(small_certificate())[0]["claims"][0]
+DAMAGES: dict[str, Callable[[Path], Any]] = {
+    "a moved number": lambda npz: arrays_changed(npz, tree_leaf_bound=np.load(npz)["tree_leaf_bound"] + 1.0),
+    "a changed word": lambda npz: words_changed(npz, kind="regression"),
+    "no npz": lambda npz: npz.unlink(),
+    "no json": lambda npz: npz.with_suffix(".json").unlink(),
+    "half an npz": lambda npz: npz.write_bytes(npz.read_bytes()[:2000]),
+    "text for npz": lambda npz: npz.write_text("no arrays"),
+    "an array for npz": an_array_for_npz,
+    "not json": lambda npz: npz.with_suffix(".json").write_text("{"),
+    "other json": lambda npz: npz.with_suffix(".json").write_text('{"format": "shopping list"}'),
+    "json list": lambda npz: npz.with_suffix(".json").write_text("[]"),
+    "newer": lambda npz: fit_checksum(npz, version=99),
+    "no claims": lambda npz: fit_checksum(npz, claims=[]),
+    "claims of a wrong kind": lambda npz: fit_checksum(npz, claims=[{**CLAIM, "outer": [1]}]),
+    "a missing array": lambda npz: arrays_changed(npz, tree_cut=None),
+    "an array of a wrong kind": lambda npz: arrays_changed(npz, tree_cut=np.array(["a"])),
+    "objects": lambda npz: arrays_changed(npz, tree_cut=np.array([{}], dtype=object)),
+}
 
 
 @pytest.mark.parametrize("how", DAMAGES)
 def test_an_unusable_file_is_a_clear_error(tmp_path: Path, how: str) -> None:
     npz, _ = write_certificate(small_certificate(), tmp_path / "c")
-    damage(npz, how)
+    DAMAGES[how](npz)
     with pytest.raises(UnusableFileError, match=str(tmp_path)) as caught:
         read_certificate(npz)
     assert len(str(caught.value).splitlines()) == 1

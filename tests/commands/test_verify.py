@@ -14,7 +14,7 @@ from gpsuite.certificates.certificate import write_certificate
 from gpsuite.certificates.model import model_hash
 from gpsuite.commands import verify
 from tests.arrays import Array
-from tests.certificates.test_certificate import DAMAGES, damage, fit_checksum
+from tests.certificates.test_certificate import DAMAGES, fit_checksum
 from tests.commands.conftest import Gpsuite
 from tests.methods.robustness.certified_point import small_certificate
 
@@ -66,7 +66,7 @@ def test_a_zeroed_posterior_is_refuted_though_its_bound_may_hold(gpsuite: Gpsuit
 
 @pytest.mark.parametrize("how", DAMAGES)
 def test_an_unusable_file_is_the_users_mistake(gpsuite: Gpsuite, certificate: Path, how: str) -> None:
-    damage(certificate, how)
+    DAMAGES[how](certificate)
     refused(gpsuite)
 
 

@@ -9,8 +9,9 @@ from typing import Any, get_type_hints
 
 import pytest
 
+from gpsuite.config.compose import read_method
 from gpsuite.config.explain import allowed, explain_settings, field_meanings
-from gpsuite.config.files import group_choices, read_method
+from gpsuite.config.files import group_choices
 from gpsuite.config.overrides import Overrides
 from gpsuite.config.typed import RunSettings
 from gpsuite.data.spec import CsvSpec

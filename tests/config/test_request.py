@@ -11,8 +11,9 @@ import pytest
 import yaml
 
 from gpsuite.config import files
+from gpsuite.config.compose import fitting_models
 from gpsuite.config.explain import explain_settings
-from gpsuite.config.files import conf_dir, fitting_models, group_choices, method_families, read_file
+from gpsuite.config.files import conf_dir, group_choices, method_families, read_file
 from gpsuite.config.overrides import read_overrides
 from gpsuite.config.request import read_request
 from gpsuite.engine.keys import task_key

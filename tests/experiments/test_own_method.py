@@ -11,11 +11,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import gpsuite
 from gpsuite import cli
 from gpsuite.budget import Budget
 from gpsuite.config import files
+from gpsuite.data.catalogue import read_spec
+from gpsuite.data.loading import load, prepare
 from gpsuite.experiments.base import METHODS, MethodOptions
-from gpsuite.experiments.guarantee import classification
 from gpsuite.experiments.pac_bayes.methods import FULL, REGRESSION, RISK_BOUND, RiskMethod, exact_posterior, full_cost
 from gpsuite.experiments.pac_bayes.training import Trained, Training
 from gpsuite.experiments.robustness.classifiers import ClassifierMethod, Problem
@@ -145,14 +147,34 @@ def test_a_classifier_gets_explanations_and_curves(
     assert list((folder / "figures").glob("*.png")) and (folder / "comparison.csv").exists()
 
 
-def test_a_classifier_gets_the_guarantees_of_a_table(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    chosen = LeastSquaresOptions(builder="least_squares", title="", reference="", noise=0.2)
-    monkeypatch.setattr(classification, "METHOD", chosen)
-    folder, out, _ = run("guarantee", "dataset=breast_cancer")
-    assert "Certified: " in out and "Proved: " in out
-    table = pd.read_csv(folder / "tables/predictions.csv")
-    assert table.filter(like="p_").sum(axis=1).to_numpy() == pytest.approx(1.0)
-    assert (folder / "model/model.json").exists()
+def test_a_classifier_gets_the_guarantees_of_a_table(run: Run) -> None:
+    probabilities = {}
+    for name in ("least_squares", "ep", "laplace"):
+        folder, out, _ = run("guarantee", "dataset=breast_cancer", f"method={name}")
+        assert "Certified: " in out and "Proved: " in out
+        table = pd.read_csv(folder / "tables/predictions.csv")
+        assert table.filter(regex="^p_").sum(axis=1).to_numpy() == pytest.approx(1.0)
+        probabilities[name] = table.filter(regex="^p_").to_numpy()
+        data = load(prepare(read_spec(files.conf_dir(), "breast_cancer"), cache_dir=Path("data")))
+        assert gpsuite.load(folder).predict(data.X[:3]).probabilities.shape == (3, 2)
+    assert len({shares.tobytes() for shares in probabilities.values()}) == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("dataset=diabetes", "method=least_squares"), "method=least_squares: a regression is exact"),
+        (("dataset=digits", "method=least_squares", "most_rows=1000"), "least squares is for two classes, "),
+        (("dataset=breast_cancer", "methods=[laplace,ep]"), "one classifier is kept and judged"),
+        (("dataset=breast_cancer", "method=svgp_classifier"), "not a method of guarantee"),
+    ],
+)
+def test_guarantee_refuses_methods_that_do_not_fit(
+    run: Run, words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(AssertionError):
+        run("guarantee", *words)
+    assert said in capsys.readouterr().err
 
 
 def test_a_classifier_of_two_classes_refuses_three(run: Run, capsys: pytest.CaptureFixture[str]) -> None:

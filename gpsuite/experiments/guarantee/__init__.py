@@ -7,6 +7,7 @@ from gpsuite.experiments.guarantee import plan, run, summary, tasks
 from gpsuite.experiments.guarantee.tasks import BoundedTask, ClassRowsTask, JudgedClassesTask, JudgedTask, RowsTask
 from gpsuite.experiments.perturbation.region import run as run_region
 from gpsuite.experiments.perturbation.region_problem import RegionTask
+from gpsuite.experiments.robustness.tasks import CLASSIFIER, GAUSSIAN_LATENT
 
 EXPERIMENTS.register("guarantee")(
     Experiment(
@@ -21,6 +22,8 @@ EXPERIMENTS.register("guarantee")(
             ClassRowsTask: run.run_class_rows,
         },
         summary.summarise,
+        method_traits=(CLASSIFIER, GAUSSIAN_LATENT),
+        methodless=("regression",),
         dataset_tasks=("regression", "classification"),
         new_rows=True,
         # never the model: it holds rows

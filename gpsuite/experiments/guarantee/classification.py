@@ -13,7 +13,7 @@ from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import SharedWork
 from gpsuite.experiments.guarantee.checks import Searches, few_different, nested
-from gpsuite.experiments.guarantee.tasks import Learning
+from gpsuite.experiments.guarantee.tasks import METHOD, Learning
 from gpsuite.experiments.robustness.classifiers import (
     MOST_CLASSES,
     Classifier,
@@ -26,12 +26,11 @@ from gpsuite.experiments.robustness.classifiers import (
 )
 from gpsuite.experiments.robustness.inputs import levels_of, switched
 from gpsuite.experiments.robustness.judging import classes_of
-from gpsuite.experiments.robustness.methods import gpc
 from gpsuite.experiments.robustness.tasks import ClassifierParams
 from gpsuite.methods.robustness.explain.effects import one_sided_ranges
 from gpsuite.methods.robustness.search.regions import Region, box
 
-KERNEL, METHOD = "squared_exponential", gpc("laplace", "probit")  # the only choice of both
+KERNEL = "squared_exponential"  # the only choice
 LEAST_TEST_ROWS = 5
 STEP = 1.0  # standard deviations that an input moves alone, to see how it decides
 
@@ -67,8 +66,7 @@ def check_classes(dataset: PreparedDataset, learning: Learning) -> None:
         advice = f"leave the rows of all but {MOST_CLASSES} out of the file, or name another target"
         raise UserError(f"dataset.target: {fault}\n{advice}", key="dataset.target")
     try:
-        for model in (params, _kept_params(params)):
-            read_rows(dataset, model)
+        problems = [(read_rows(dataset, model), model) for model in (params, _kept_params(params))]
     except UserError as error:
         if data.groups is not None and len(np.unique(data.groups)) <= params.test_rows:
             raise few_different(dataset.name, data.groups) from error
@@ -78,6 +76,8 @@ def check_classes(dataset: PreparedDataset, learning: Learning) -> None:
         more = ", take more rows (most_rows=)" if len(data.y) > params.train_rows else ""
         advice = f"add rows of it{more}, or leave its rows out of the file"
         raise UserError(f"dataset.target: {fault}\n{advice}", key="dataset.target") from error
+    for problem, model in problems:
+        classifier_method(model.method).check(problem, model)
 
 
 def _params(dataset: PreparedDataset, learning: Learning) -> ClassifierParams:
@@ -85,8 +85,8 @@ def _params(dataset: PreparedDataset, learning: Learning) -> ClassifierParams:
     most = learning.most_rows if count == 2 else learning.most_rows // count  # a matrix of C N rows
     test = max(round(learning.test_share * dataset.rows), LEAST_TEST_ROWS, dataset.rows - most)
     return ClassifierParams(
-        method=classifier_method(METHOD).decides(METHOD),
-        version=METHOD.method.version,
+        method=learning.method or METHOD,
+        version=learning.method_version or METHOD.method.version,
         kernel=KERNEL,
         ard=False,
         draw_seed=learning.seed,

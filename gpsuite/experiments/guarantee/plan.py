@@ -20,6 +20,7 @@ from gpsuite.experiments.guarantee.tasks import (
     BAND_GROUP,
     BOUNDED,
     JUDGED,
+    METHOD,
     ROWS,
     BoundedTask,
     ClassRowsTask,
@@ -32,10 +33,10 @@ from gpsuite.experiments.guarantee.tasks import (
 )
 from gpsuite.experiments.perturbation.region import MODELS, version_of
 from gpsuite.experiments.perturbation.region_problem import RegionTask, input_number, read_problem
-from gpsuite.experiments.robustness.classifiers import class_count
+from gpsuite.experiments.robustness.classifiers import class_count, classifier_method
 from gpsuite.experiments.robustness.inputs import version_with
 from gpsuite.experiments.settings import require_one_output
-from gpsuite.experiments.tasks import take
+from gpsuite.experiments.tasks import plain, take
 from gpsuite.seeds import derived_seed
 
 VERSION = 9
@@ -112,8 +113,14 @@ def plan(request: Request[GuaranteeSettings]) -> list[Task[object]]:
 
 
 def _parts(request: Request[GuaranteeSettings]) -> list[tuple[str, object, str]]:
-    """Return part, params and label of a regression's tasks."""
+    """Return part, params and label of a regression's tasks.
+
+    Raises:
+        UserError: if a method is chosen: those there are, are for classifications.
+    """
     settings, learning = request.settings, learning_of(request)
+    unused = "a regression is exact Gaussian process regression: leave it out, or say dataset.task=classification"
+    require(learning.method is None, "method", next(iter(request.methods)), unused)
     return [
         (BOUNDED, take(BoundedTask, settings, learning=learning), "bounds of the kept model"),
         (JUDGED, take(JudgedTask, settings, learning=learning), "test rows"),
@@ -125,12 +132,16 @@ def _class_parts(request: Request[GuaranteeSettings]) -> list[tuple[str, object,
     """Return part, params and label of a classification's tasks.
 
     Raises:
-        UserError: if an accuracy is asked for: classes have none.
+        UserError: if an accuracy is asked for: classes have none; if the method is not for so many classes.
     """
     settings, learning = request.settings, learning_of(request)
     unused = "a classification has no accuracy: leave it out, or say dataset.task=regression"
     require(settings.accuracy is None, "accuracy", settings.accuracy, unused)
-    tolerances = tolerances_of(load(request.require_dataset()), settings)
+    data = load(request.require_dataset())
+    tolerances, count = tolerances_of(data, settings), class_count(data, [])
+    for name, options in request.methods.items():
+        fault = f"{options.title} is for two classes, {data.target_names[0]} has {count}; use method=laplace"
+        require(count <= classifier_method(options).most_classes(options), "method", name, fault)
     judged = take(JudgedClassesTask, settings, learning=learning, tolerances=tolerances)
     return [(JUDGED, judged, "test rows"), (ROWS, _rows(request, ClassRowsTask), "rows to predict")]
 
@@ -147,11 +158,26 @@ def _rows(request: Request[GuaranteeSettings], kind: type[RowsTask]) -> RowsTask
 
 
 def learning_of(request: Request[GuaranteeSettings]) -> Learning:
-    """Return what decides the models."""
-    settings = request.settings
+    """Return what decides the models.
+
+    Raises:
+        UserError: if several methods are chosen.
+    """
+    settings, names = request.settings, list(request.methods)
+    require(len(names) == 1, "methods", names, "one classifier is kept and judged; name one")
+    options = request.methods[names[0]]
+    method = classifier_method(options).decides(options)
+    usual = plain(method) == plain(METHOD)
     own = settings.accuracy is not None
-    goal = settings.epsilon if settings.accuracy is None else settings.accuracy
-    return take(Learning, settings, seed=derived_seed(request.seed, "guarantee"), goal=goal, own=own)
+    return take(
+        Learning,
+        settings,
+        seed=derived_seed(request.seed, "guarantee"),
+        goal=settings.epsilon if settings.accuracy is None else settings.accuracy,
+        own=own,
+        method=None if usual else method,
+        method_version=None if usual else options.method.version,
+    )
 
 
 def new_rows(dataset: PreparedDataset) -> NewRows | None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
-import io
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -15,33 +13,36 @@ import numpy.typing as npt
 from scipy.special import ndtri
 
 from gpsuite.arrays import BoolArray, FloatArray
-from gpsuite.atomic import write_atomically
+from gpsuite.certificates import certificate
+from gpsuite.certificates.envelope import FORMAT, VERSION, read_content, read_envelope, write_packed
+from gpsuite.certificates.form import check_model
+from gpsuite.certificates.model import LINKS as TWO_CLASSES
+from gpsuite.certificates.model import MODEL_ARRAYS, PROBIT, SOFTMAX, Model, pack_model, parse_model
 from gpsuite.data.dataset import Dataset
-from gpsuite.data.splits import Standardiser
+from gpsuite.data.splits import DifferentRows, Standardiser
 from gpsuite.errors import UserError
 from gpsuite.experiments.guarantee.regression import Fitted, Judged, conformal_radius
 from gpsuite.experiments.robustness.classifiers import Classifier
 from gpsuite.experiments.robustness.judging import view
 from gpsuite.methods.conformal import LeaveOneOut, jackknife_plus
+from gpsuite.methods.robustness.certification import stored_model
 from gpsuite.models.classification.approximation import GPCPosterior
-from gpsuite.models.classification.links import LINKS
+from gpsuite.models.classification.links import LINKS, SqueezedProbit
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.models.latent import LatentPosterior
+from gpsuite.untrusted import UnusableFileError, file_pair, parse_fields, real, words
 
 if TYPE_CHECKING:
     from gpflow.models import GPR, VGP
 
-FORMAT, VERSION = "gpsuite-guarantee-model", 2
-PREFIX, DESCRIPTION = "model_", "model_description"  # of the arrays of a record
-ARRAYS, TEXT = "model.npz", "model.json"  # in the run's folder `model`
-FOLDER = "model"
-POSTERIOR = ("X", "lengthscales", "alpha", "root", "weights")
-SOFTMAX = "softmax"
-
-
-class ModelFileError(UserError):
-    """A folder holds no model, or a damaged one."""
+PREFIX, DESCRIPTION = "saved_", "saved_description"  # of the arrays of a record
+FOLDER, NAME = "model", "model"  # in the run's folder; model/model.json and .npz
+LARGEST = 1 << 30  # bytes of the arrays: 10,000 training rows
+AGAIN = "make it again by the run's own command: gpsuite run experiment=guarantee ... force=true"
+LEFT_OUT = ("X", "lengthscales", "alpha", "changes", "errors")  # arrays of the models without a row
+TEXTS = ("inputs", "target", "guarantee", "categories", "reading")
+DTYPES: Mapping[str, type[np.generic]] = {"judged_places": np.int64, "judged_lost": np.bool_}  # the others are floats
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -49,24 +50,48 @@ class SavedModel:
     """A kept model with all that its predictions need; `saved.load` reads one.
 
     Attributes:
+        model: its posterior of N rows, of scaled inputs, as certificates store one.
         inputs: names of the inputs, D.
         target: its name.
-        kernel: name in `gpsuite.models.config.KERNEL_NAMES`.
-        variance: of the kernel.
-        arrays: posterior, scales, and the training range `lowest`, `highest` [D], by name.
+        arrays: what it has besides the posterior, by the names in `shapes`; the training range is `lowest`, `highest`.
         guarantee: what a run proved, in sentences.
         categories: column of texts -> the levels that were learned from.
         reading: `Dataset.reading` of the table.
     """
 
+    # name -> its axes in letters: N and D as above, 1, and letters that stand for any length
+    shapes: ClassVar[dict[str, str]] = {
+        "y": "N", "input_mean": "D", "input_scale": "D", "lowest": "D", "highest": "D",
+    }  # fmt: skip
+
+    model: Model
     inputs: tuple[str, ...]
     target: str
-    kernel: str
-    variance: float
-    arrays: Mapping[str, FloatArray]
+    arrays: Mapping[str, npt.NDArray[Any]]
     guarantee: tuple[str, ...] = ()
     categories: Mapping[str, Sequence[str]] = field(default_factory=dict)
     reading: Mapping[str, str] = field(default_factory=dict)
+
+    def check(self) -> None:
+        """Refuse arrays that are no model's or do not fit together.
+
+        Raises:
+            ValueError: with the first fault.
+        """
+        check_model(self.model)
+        sizes = {"N": len(self.model.X), "D": self.model.X.shape[1], "1": 1}
+        for name, letters in self.shapes.items():
+            array = self.arrays[name]
+            if any(sizes.setdefault(each, size) != size for each, size in zip(letters, array.shape, strict=True)):
+                raise ValueError(f"{name} does not fit the other arrays")
+            if not np.isfinite(array).all() or (name.endswith("_scale") and not (array > 0.0).all()):
+                raise ValueError(f"{name} has a number that is not finite, or a scale that is not positive")
+        if len(self.inputs) != sizes["D"]:
+            raise ValueError("the names are not those of the inputs")
+
+    def scaled(self, X: FloatArray, which: str = "input") -> FloatArray:
+        """Return inputs [B, D] in own units as the kept model, or another one that is stored with it, takes them."""
+        return np.asarray((X - self.arrays[f"{which}_mean"]) / self.arrays[f"{which}_scale"])
 
     def checked(self, X: Any) -> FloatArray:
         """Return inputs [B, D] in own units as numbers: of a table with column names those of the inputs, by name.
@@ -91,27 +116,16 @@ class SavedModel:
 
 
 def of_table(data: Dataset) -> dict[str, Any]:
-    """Return the names and levels that a kept model takes from its table."""
     return {"inputs": data.input_names, "target": data.target_names[0], "categories": data.categories}
 
 
-def of_description(values: Mapping[str, Any], arrays: Mapping[str, FloatArray]) -> dict[str, Any]:
-    """Return the common fields of a description and its arrays.
+def _range(X: FloatArray) -> dict[str, FloatArray]:
+    return {"lowest": X.min(axis=0), "highest": X.max(axis=0)}
 
-    Raises:
-        KeyError: if a value is missing.
-        ValueError: if one is no number.
-    """
-    return {
-        "inputs": tuple(values["inputs"]),
-        "target": str(values["target"]),
-        "kernel": str(values["kernel"]),
-        "variance": float(values["variance"]),
-        "arrays": dict(arrays),
-        "guarantee": tuple(values["guarantee"]),
-        "categories": {str(name): tuple(levels) for name, levels in values.get("categories", {}).items()},
-        "reading": {str(key): str(mark) for key, mark in values.get("reading", {}).items()},
-    }
+
+def _scales(**of: Standardiser) -> dict[str, FloatArray]:
+    means = {f"{name}_mean": each.mean for name, each in of.items()}
+    return means | {f"{name}_scale": each.scale for name, each in of.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +149,6 @@ class Predictions:
     outside: BoolArray
 
     def columns(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the columns of a table, by name."""
         pairs = {"gp": self.gp, "conformal": self.conformal, "jackknife": self.jackknife}
         ends = {
             f"{name}_{end}": pair[:, place] for name, pair in pairs.items() for place, end in enumerate(("low", "high"))
@@ -145,19 +158,24 @@ class Predictions:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SavedRegression(SavedModel):
-    """A kept regression, and the judged one whose intervals it gives.
+    """A kept regression, and the judged one whose intervals it gives; targets are standardised.
 
     Attributes:
         coverage: of the intervals.
-        noise_variance: in standardised units.
         judged_variance: of the judged model's kernel.
         radius: of split conformal intervals, in the target's own units; None where they are unbounded.
     """
 
     task: ClassVar[str] = "regression"
+    own: ClassVar[tuple[str, ...]] = ("coverage", "judged_variance", "radius")
+    shapes: ClassVar[dict[str, str]] = SavedModel.shapes | {
+        "target_mean": "1", "target_scale": "1", "judged_X": "ID", "judged_lengthscales": "D", "judged_alpha": "I",
+        "judged_changes": "IH", "judged_errors": "H", "judged_input_mean": "D", "judged_input_scale": "D",
+        "judged_target_mean": "1", "judged_target_scale": "1", "judged_posterior": "J", "judged_places": "P",
+        "judged_lost": "P",
+    }  # fmt: skip
 
     coverage: float
-    noise_variance: float
     judged_variance: float
     radius: float | None
 
@@ -166,69 +184,43 @@ class SavedRegression(SavedModel):
         cls, data: Dataset, fitted: Fitted, judged: Judged, latent: LatentPosterior, coverage: float
     ) -> SavedRegression:
         """Return what is kept of the two models of a table."""
-        models, radius = judged.leave_one_out, conformal_radius(judged, coverage)
-        rows = data.X[fitted.rows]
+        models, radius, first = judged.leave_one_out, conformal_radius(judged, coverage), judged.fitted
+        count = len(models.errors)
+        held = judged.held_different or DifferentRows(np.arange(count), np.zeros(count, dtype=bool))
         arrays = {
-            "X": latent.X,
             "y": fitted.posterior.y,
-            "alpha": latent.alpha,
-            "root": latent.root,
-            "lengthscales": latent.lengthscales,
-            "input_mean": fitted.inputs.mean,
-            "input_scale": fitted.inputs.scale,
-            "target_mean": fitted.target.mean,
-            "target_scale": fitted.target.scale,
-            "lowest": rows.min(axis=0),
-            "highest": rows.max(axis=0),
-            "judged_X": models.X,
-            "judged_lengthscales": models.lengthscales,
-            "judged_alpha": models.alpha,
-            "judged_changes": models.changes,
-            "judged_errors": models.errors,
-            "judged_input_mean": judged.fitted.inputs.mean,
-            "judged_input_scale": judged.fitted.inputs.scale,
-            "judged_target_mean": judged.fitted.target.mean,
-            "judged_target_scale": judged.fitted.target.scale,
-            "judged_posterior": judged.fitted.posterior.alpha,
+            **_range(data.X[fitted.rows]),
+            **_scales(input=fitted.inputs, target=fitted.target, judged_input=first.inputs, judged_target=first.target),
+            **{f"judged_{name}": getattr(models, name) for name in LEFT_OUT},
+            "judged_posterior": first.posterior.alpha,
+            "judged_places": held.places,
+            "judged_lost": held.seen,
         }
-        if judged.held_different is not None:
-            arrays["judged_places"] = judged.held_different.places
-            arrays["judged_lost"] = judged.held_different.seen
         return cls(
             **of_table(data),
-            kernel=latent.kernel,
-            variance=latent.variance,
+            model=stored_model(latent, fitted.posterior.hyperparameters.noise_variance),
             arrays=arrays,
             coverage=coverage,
-            noise_variance=fitted.posterior.hyperparameters.noise_variance,
             judged_variance=models.variance,
             radius=radius if np.isfinite(radius) else None,
         )
 
-    @classmethod
-    def rebuilt(cls, values: Mapping[str, Any], arrays: Mapping[str, FloatArray]) -> SavedRegression:
-        """Return the model of a description and its arrays.
-
-        Raises:
-            KeyError: if a value is missing.
-            ValueError: if one is no number.
-        """
-        return cls(
-            **of_description(values, arrays),
-            coverage=float(values["coverage"]),
-            noise_variance=float(values["noise_variance"]),
-            judged_variance=float(values["judged_variance"]),
-            radius=None if values["radius"] is None else float(values["radius"]),
-        )
+    def check(self) -> None:
+        super().check()
+        places, errors = self.arrays["judged_places"], self.arrays["judged_errors"]
+        if not ((places >= 0) & (places < len(errors))).all() or (errors < 0.0).any():
+            raise ValueError("the judged model's errors are not those of its rows")
+        if len(self.arrays["judged_posterior"]) > len(self.arrays["judged_X"]):
+            raise ValueError("the judged model has fewer rows than weights")
+        if not (0.0 < self.coverage < 1.0 and self.judged_variance > 0.0 and (self.radius or 0.0) >= 0.0):
+            raise ValueError("a coverage, variance or radius that is none")
+        if not (self.arrays["judged_lengthscales"] > 0.0).all():
+            raise ValueError("lengthscales must be positive")
 
     @property
     def latent(self) -> LatentPosterior:
         """The kept model's latent posterior, in standardised units."""
-        a = self.arrays
-        weights = -np.ones(len(a["root"]))
-        return LatentPosterior(
-            a["X"], self.kernel, self.variance, a["lengthscales"], a["alpha"], a["root"], weights, 1.0
-        )
+        return LatentPosterior(**_posterior(self.model), operator_bound=1.0)
 
     def predict(self, X: FloatArray) -> Predictions:
         """Return predictions and intervals at inputs [B, D] in own units.
@@ -238,9 +230,9 @@ class SavedRegression(SavedModel):
         """
         X, a = self.checked(X), self.arrays
         target = Standardiser(a["target_mean"], a["target_scale"])
-        mean, variance = self.latent.latent((X - a["input_mean"]) / a["input_scale"])
+        mean, variance = self.latent.latent(self.scaled(X))
         prediction = target.inverse(mean[:, None])[:, 0]
-        half = float(ndtri(0.5 + self.coverage / 2)) * np.sqrt(variance + self.noise_variance)
+        half = float(ndtri(0.5 + self.coverage / 2)) * np.sqrt(variance + self.model.noise)
         around = self._judged(X)
         radius = np.inf if self.radius is None else self.radius
         return Predictions(
@@ -259,42 +251,31 @@ class SavedRegression(SavedModel):
         configure()
         from gpsuite.models.regression.gpflow_models import build_gpr
 
-        a = self.arrays
-        lengthscales = tuple(float(value) for value in a["lengthscales"])
-        found = Hyperparameters(self.variance, lengthscales, self.noise_variance)
-        return build_gpr(a["X"], a["y"], ModelSpec(kernel=self.kernel, ard=True, noise_floor=0.0), found)
+        model = self.model
+        found = Hyperparameters(model.variance, tuple(model.lengthscales.tolist()), model.noise)
+        return build_gpr(model.X, self.arrays["y"], ModelSpec(model.kernel, ard=True, noise_floor=0.0), found)
 
     def _models(self) -> LeaveOneOut:
-        a = self.arrays
-        return LeaveOneOut(
-            a["judged_X"],
-            self.kernel,
-            self.judged_variance,
-            a["judged_lengthscales"],
-            a["judged_alpha"],
-            a["judged_changes"],
-            a["judged_errors"],
-        )
+        parts = {name: self.arrays[f"judged_{name}"] for name in LEFT_OUT}
+        return LeaveOneOut(kernel=self.model.kernel, variance=self.judged_variance, **parts)
 
     def _judged(self, X: FloatArray) -> FloatArray:
         """Return the judged model's prediction [B]: of its own rows, which come first."""
         a, models = self.arrays, self._models()
         own = a["judged_posterior"]
         first = replace(models, X=models.X[: len(own)], alpha=own)
-        scaled = (X - a["judged_input_mean"]) / a["judged_input_scale"]
-        return np.asarray(a["judged_target_mean"][0] + a["judged_target_scale"][0] * first.mean(scaled))
+        mean = first.mean(self.scaled(X, "judged_input"))
+        return np.asarray(a["judged_target_mean"][0] + a["judged_target_scale"][0] * mean)
 
     def _jackknife(self, X: FloatArray) -> FloatArray:
         """Return intervals [B, 2] that hold whether rows that repeat others are draws, or draws stored again."""
         a, models = self.arrays, self._models()
-        predictions = models.predictions((X - a["judged_input_mean"]) / a["judged_input_scale"])
+        predictions, places = models.predictions(self.scaled(X, "judged_input")), a["judged_places"]
         low, high = jackknife_plus(models.errors, predictions, self.coverage)
-        if "judged_places" in a:
-            places = a["judged_places"]
-            errors = np.where(a["judged_lost"], np.inf, models.errors[places])
-            lower, upper = jackknife_plus(errors, predictions[places], self.coverage)
-            low, high = np.minimum(low, lower), np.maximum(high, upper)
-        own = np.column_stack([low, high]) * a["judged_target_scale"][0] + a["judged_target_mean"][0]
+        errors = np.where(a["judged_lost"], np.inf, models.errors[places])
+        lower, upper = jackknife_plus(errors, predictions[places], self.coverage)
+        ends = np.column_stack([np.minimum(low, lower), np.maximum(high, upper)])
+        own = ends * a["judged_target_scale"][0] + a["judged_target_mean"][0]
         return np.asarray(own, dtype=np.float64)
 
 
@@ -318,11 +299,9 @@ class ClassPredictions:
 
     @property
     def predicted(self) -> list[str]:
-        """The most probable class of each row."""
         return [self.labels[number] for number in np.argmax(self.probabilities, axis=1)]
 
     def columns(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the columns of a table, by name."""
         shares = {f"p_{name}": self.probabilities[:, place] for place, name in enumerate(self.labels)}
         return {"predicted": np.array(self.predicted), **shares, "outside": self.outside}
 
@@ -334,60 +313,54 @@ class SavedClassifier(SavedModel):
     Attributes:
         labels: names of the C classes.
         operator_bound: of the posterior.
-        link: of two classes; `SOFTMAX` for several.
     """
 
     task: ClassVar[str] = "classification"
+    own: ClassVar[tuple[str, ...]] = ("labels", "operator_bound")
+    shapes: ClassVar[dict[str, str]] = SavedModel.shapes | {"y": "M"}  # of a sparse posterior others than N
 
     labels: tuple[str, ...]
     operator_bound: float
-    link: str
 
     @classmethod
     def of(cls, data: Dataset, model: Classifier) -> SavedClassifier:
-        """Return what is kept of a table's classifier."""
-        posterior, problem = model.posterior, model.problem
-        rows = data.X[problem.train_rows]
-        return cls(
-            **of_table(data),
-            kernel=posterior.kernel,
-            variance=posterior.variance,
-            arrays={name: getattr(posterior, name) for name in POSTERIOR}
-            | {
-                "input_mean": problem.offset,
-                "input_scale": problem.scale,
-                "lowest": rows.min(axis=0),
-                "highest": rows.max(axis=0),
-                "y": problem.y,
-            },
-            labels=model.labels,
-            operator_bound=posterior.operator_bound,
-            link=posterior.link.name if len(model.labels) == 2 else SOFTMAX,
-        )
-
-    @classmethod
-    def rebuilt(cls, values: Mapping[str, Any], arrays: Mapping[str, FloatArray]) -> SavedClassifier:
-        """Return the classifier of a description and its arrays.
+        """Return what is kept of a table's classifier.
 
         Raises:
-            KeyError: if a value is missing.
-            ValueError: if one is no number.
+            UserError: if files have no form for its likelihood.
         """
+        problem, fault = model.problem, model.trained.uncertified
+        if fault:
+            raise UserError(f"method={model.model.method.builder}: a run of guarantee cannot keep it: {fault}")
         return cls(
-            **of_description(values, arrays),
-            labels=tuple(values["labels"]),
-            operator_bound=float(values["operator_bound"]),
-            link=str(values["link"]),
+            **of_table(data),
+            model=stored_model(model.posterior),
+            arrays={
+                "y": problem.y,
+                **_range(data.X[problem.train_rows]),
+                "input_mean": problem.offset,
+                "input_scale": problem.scale,
+            },
+            labels=model.labels,
+            operator_bound=model.posterior.operator_bound,
         )
+
+    def check(self) -> None:
+        super().check()
+        two = self.model.likelihood in TWO_CLASSES
+        if len(self.labels) != (2 if two else self.model.functions):
+            raise ValueError("the labels are not those of the classes")
+        if (self.model.squeeze and self.model.likelihood != PROBIT) or self.operator_bound < 1.0:
+            raise ValueError("a squeeze of another link than the probit, or a bound that is none")
 
     @property
     def posterior(self) -> Any:
         """The classifier, of scaled inputs."""
-        parts: dict[str, Any] = {name: self.arrays[name] for name in POSTERIOR}
-        parts |= {"kernel": self.kernel, "variance": self.variance, "operator_bound": self.operator_bound}
-        if self.link == SOFTMAX:
+        parts = _posterior(self.model) | {"operator_bound": self.operator_bound}
+        if self.model.likelihood == SOFTMAX:
             return MultiClassPosterior(**parts)
-        return GPCPosterior(**parts, link=LINKS.get(self.link))
+        squeezed = SqueezedProbit(squeeze=self.model.squeeze)
+        return GPCPosterior(**parts, link=squeezed if self.model.squeeze else LINKS.get(self.model.likelihood))
 
     def predict(self, X: FloatArray) -> ClassPredictions:
         """Return class probabilities at inputs [B, D] in own units.
@@ -396,19 +369,20 @@ class SavedClassifier(SavedModel):
             ValueError: if the inputs are not finite, or not D columns.
         """
         X = self.checked(X)
-        scaled = (X - self.arrays["input_mean"]) / self.arrays["input_scale"]
-        return ClassPredictions(
-            self.labels, view(self.posterior, len(self.labels)).probabilities(scaled), self.outside(X)
-        )
+        probabilities = view(self.posterior, len(self.labels)).probabilities(self.scaled(X))
+        return ClassPredictions(self.labels, probabilities, self.outside(X))
 
     def gpflow_model(self) -> VGP:
-        """Return GPflow's variational model with Laplace's posterior at the training rows, of scaled inputs.
+        """Return GPflow's variational model with the posterior at the training rows, of scaled inputs.
 
         Raises:
-            UserError: for several classes, whose joint posterior GPflow has no model for.
+            UserError: for several classes, whose joint posterior GPflow has no model for, and for a posterior that is
+                not one of the training rows.
         """
-        if self.link == SOFTMAX:
+        if self.model.likelihood == SOFTMAX:
             raise UserError("gpflow_model: GPflow has no model for the joint posterior of several classes")
+        if len(self.arrays["y"]) != len(self.model.X):
+            raise UserError("gpflow_model: the posterior is of inducing inputs, not of the training rows")
         from gpsuite.models.tensorflow_setup import configure
 
         configure()
@@ -418,46 +392,81 @@ class SavedClassifier(SavedModel):
 
 
 Saved = SavedRegression | SavedClassifier
-KINDS: Mapping[str, type[Saved]] = {each.task: each for each in (SavedRegression, SavedClassifier)}
+KINDS: Mapping[str, type[Saved]] = {f"saved_{each.task}": each for each in (SavedRegression, SavedClassifier)}
+
+
+def _posterior(model: Model) -> dict[str, Any]:
+    """Return the arguments of a posterior: of one latent function without its axis."""
+    parts = {name: getattr(model, name) for name in ("kernel", "variance", *MODEL_ARRAYS)}
+    return parts if model.likelihood == SOFTMAX else parts | {"alpha": model.alpha[0], "root": model.root[:, 0]}
+
+
+def pack(saved: Saved) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    """Return what the two files hold: the description, plain JSON values, and the arrays."""
+    about, arrays = pack_model(saved.model)
+    own = {name: getattr(saved, name) for name in (*TEXTS, *saved.own)}
+    envelope = {"format": FORMAT, "version": VERSION, "kind": f"saved_{saved.task}", "model": about}
+    return {**envelope, **own}, {**arrays, **saved.arrays}
+
+
+def parse(found: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Saved:
+    """Return the model of a description and its arrays.
+
+    Raises:
+        KeyError: if a value is missing.
+        TypeError, ValueError: if one is of another type, or they are no model.
+    """
+    kind, model = KINDS[found["kind"]], parse_model(found["model"], arrays)
+    own = {name: READERS[name](found[name]) for name in (*TEXTS, *kind.own)}
+    saved: Saved = kind(model=model, arrays={name: arrays[name] for name in kind.shapes}, **own)
+    if certificate.KINDS.get(model.likelihood) != kind.task:
+        raise ValueError("the model's likelihood is not the kind's")
+    saved.check()
+    return saved
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple):
+        raise ValueError("a list of texts is needed")
+    return tuple(words(each) for each in value)
+
+
+READERS: Mapping[str, Callable[[Any], Any]] = {
+    "inputs": _texts,
+    "target": words,
+    "guarantee": _texts,
+    "labels": _texts,
+    "categories": lambda value: {words(name): _texts(levels) for name, levels in value.items()},
+    "reading": lambda value: {words(key): words(mark) for key, mark in value.items()},
+    "radius": lambda value: None if value is None else real(value),
+    **dict.fromkeys(("coverage", "judged_variance", "operator_bound"), real),
+}
 
 
 def packed(saved: Saved) -> dict[str, npt.NDArray[Any]]:
-    """Return a model as arrays of a record."""
-    return {
-        DESCRIPTION: np.array(json.dumps(_description(saved))),
-        **{f"{PREFIX}{name}": array for name, array in saved.arrays.items()},
-    }
+    description, arrays = pack(saved)
+    return {DESCRIPTION: np.array(json.dumps(description))} | {f"{PREFIX}{name}": each for name, each in arrays.items()}
 
 
 def unpacked(arrays: Mapping[str, npt.NDArray[Any]], guarantee: Sequence[str] = ()) -> Saved:
-    """Return the model in a record's arrays, with what the run proved."""
-    values = json.loads(str(arrays[DESCRIPTION]))
-    kept = {
-        name.removeprefix(PREFIX): array
-        for name, array in arrays.items()
-        if name.startswith(PREFIX) and name != DESCRIPTION
-    }
-    return KINDS[values["task"]].rebuilt({**values, "guarantee": list(guarantee)}, kept)
+    """Return the model in a record's arrays, with what the run proved.
+
+    Raises:
+        UserError: if the record was stored before models were certificates' ones.
+    """
+    if DESCRIPTION not in arrays:
+        raise UserError(f"the stored records hold a model of an older version; {AGAIN}")
+    own = {name.removeprefix(PREFIX): array for name, array in arrays.items() if name.startswith(PREFIX)}
+    return replace(parse(json.loads(str(arrays[DESCRIPTION])), own), guarantee=tuple(guarantee))
 
 
 def write_model(saved: Saved, folder: Path) -> None:
-    """Write `folder`/model.npz and model.json, which names the arrays' hash: files of two runs do not fit.
+    """Write model.json and model.npz.
 
     Raises:
         OSError: if a file cannot be written.
     """
-    buffer = io.BytesIO()
-    np.savez(buffer, **saved.arrays)
-    content = buffer.getvalue()
-    description = {
-        "format": FORMAT,
-        "version": VERSION,
-        **_description(saved),
-        "arrays_sha256": hashlib.sha256(content).hexdigest(),
-    }
-    text = json.dumps(description, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-    write_atomically(folder / ARRAYS, lambda stream: stream.write(content))
-    write_atomically(folder / TEXT, lambda stream: stream.write(text.encode()))
+    write_packed(*pack(saved), folder / NAME)
 
 
 def load(run: str | Path) -> Saved:
@@ -467,34 +476,23 @@ def load(run: str | Path) -> Saved:
         run: the run's folder.
 
     Raises:
-        ModelFileError: if the folder holds no model, or a damaged one.
+        UnusableFileError: if the folder holds no model, or a damaged one.
     """
-    folder = Path(run) / FOLDER
-    try:
-        content, text = (folder / ARRAYS).read_bytes(), (folder / TEXT).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ModelFileError(
+    path = Path(run) / FOLDER / NAME
+    npz, other = file_pair(path)
+    if not (npz.exists() and other.exists()):
+        raise UnusableFileError(
             f"{run}: no model of a run\ngive the folder of a run of experiment=guarantee, such as "
             "results/guarantee/quick~1a2b3c4d"
-        ) from error
-    try:
-        values = json.loads(text)
-        if (values.pop("format"), values.pop("version")) != (FORMAT, VERSION):
-            raise ValueError("of another format or version; run experiment=guarantee again")
-        if values.pop("arrays_sha256") != hashlib.sha256(content).hexdigest():
-            raise ValueError(f"{ARRAYS} and {TEXT} are not of one run, or damaged")
-        with np.load(io.BytesIO(content), allow_pickle=False) as file:
-            return KINDS[values["task"]].rebuilt(values, {name: file[name] for name in file.files})
-    except (KeyError, ValueError, TypeError, AttributeError) as error:
-        raise ModelFileError(f"{folder}: not a usable model: {error}") from error
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {name: _plain(part) for name, part in value.items()}
-    return list(value) if isinstance(value, tuple) else value
-
-
-def _description(saved: Saved) -> dict[str, Any]:
-    values = {each.name: getattr(saved, each.name) for each in fields(saved) if each.name != "arrays"}
-    return {"task": saved.task, **{name: _plain(value) for name, value in values.items()}}
+        )
+    found = read_envelope(path, "model", AGAIN)
+    kind = found.get("kind")
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise UnusableFileError(f"{other}: not a model that a run of experiment=guarantee keeps")
+    expected: dict[str, tuple[type[np.generic], int]] = {
+        f"model_{name}": (np.float64, axes) for name, axes in MODEL_ARRAYS.items()
+    }
+    expected |= {name: (DTYPES.get(name, np.float64), len(axes)) for name, axes in KINDS[kind].shapes.items()}
+    arrays = read_content(path, found, expected, LARGEST)
+    saved: Saved = parse_fields(other, lambda: parse(found, arrays))
+    return saved

@@ -52,7 +52,6 @@ CURVES = (
 
 
 def draw_bounds(report: Report[GuaranteeSettings], curve: pd.DataFrame) -> None:
-    """Draw what share of predictions is off by more, at most, over the error."""
     target = load(report.request.require_dataset()).target_names[0]
     with report.figure("bounds", size=(6.4, 4.4)) as drawing:
         ax = drawing.ax
@@ -158,7 +157,6 @@ def curve_table(bounded: Record, judged: Record) -> pd.DataFrame:
 
 
 def predictions_table(record: Record, settings: GuaranteeSettings, data: Dataset) -> pd.DataFrame:
-    """Return one row per predicted row, with proved ranges for the first."""
     import pandas as pd
 
     names = (
@@ -181,7 +179,7 @@ def _summarise_classes(report: Report[GuaranteeSettings]) -> list[Statistic]:
     parts = {str(record.axes["part"]): record for record in report.records()}
     checks = row_checks(parts["judged"]) if "judged" in parts else []
     data = load(report.request.require_dataset())
-    said = [heading(report, data), ""]
+    said = [heading(report, data), *(f"Classifier: {title} (method=)." for title in report.titles.values()), ""]
     if "judged" in parts:
         said += _judged_sentences(parts["judged"], report.settings, data)
         if np.any(parts["judged"].arrays["certified"]):  # else no bound is above 0 either
@@ -268,7 +266,6 @@ def _found_effects(record: Record) -> FloatArray:
 
 
 def class_predictions_table(report: Report[GuaranteeSettings], record: Record) -> pd.DataFrame:
-    """Return one row per predicted row, with proved ranges of the predicted class' probability for the first."""
     import pandas as pd
 
     labels, arrays = str(record.metrics["labels"]).split("\n"), record.arrays
@@ -286,7 +283,6 @@ def class_predictions_table(report: Report[GuaranteeSettings], record: Record) -
 
 
 def effects_table(report: Report[GuaranteeSettings], record: Record) -> pd.DataFrame:
-    """Return what raising each input alone does to the predicted class' probability, over the rows."""
     import pandas as pd
 
     effects, inputs = _found_effects(record), load(report.request.require_dataset()).input_names
@@ -297,7 +293,6 @@ def effects_table(report: Report[GuaranteeSettings], record: Record) -> pd.DataF
 
 
 def _draw_certified(report: Report[GuaranteeSettings], record: Record) -> None:
-    """Draw the share of rows that are right and provably stay so, and its lower bound, over tolerances."""
     import pandas as pd
 
     arrays = record.arrays

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from gpsuite.data.dataset import Dataset
 from gpsuite.experiments.pac_bayes.tasks import LEAST_TRAINING_ROWS
 from gpsuite.experiments.perturbation.linear_models import check_levels
 from gpsuite.experiments.robustness.classifiers import numbers_of
+from gpsuite.experiments.robustness.methods import gpc
+from gpsuite.experiments.robustness.tasks import MethodParams
 from gpsuite.experiments.settings import Count, Positive, Share, at_least, filled, increasing, unique
+from gpsuite.experiments.tasks import OPTIONAL
 from gpsuite.rounding import rounded
 
 BOUNDED, JUDGED, ROWS, BAND = "bounded", "judged", "rows", "band"  # parts of a run
 BAND_GROUP = "signs"  # noise may differ from row to row
+METHOD = gpc("laplace", "probit")
 
 
 @dataclass
@@ -87,6 +91,8 @@ class Learning:
         seed: of the order of the rows.
         goal: the error that matters: own units if `own`, else standard deviations.
         own: see `goal`. Further fields as in `GuaranteeSettings`.
+        method: what decides a classifier besides; None for `METHOD`, which keys older than the choice do not name.
+        method_version: of it.
     """
 
     seed: int
@@ -98,6 +104,8 @@ class Learning:
     preparation: float
     most_rows: int
     max_evaluations: int
+    method: MethodParams | None = field(default=None, metadata=OPTIONAL)
+    method_version: int | None = field(default=None, metadata=OPTIONAL)
 
 
 @dataclass(frozen=True, kw_only=True)
