@@ -254,6 +254,8 @@ def _unpacked(file: zipfile.ZipFile, member: zipfile.ZipInfo, largest: int) -> b
         raise ValueError("encrypted")
     if member.compress_type == zipfile.ZIP_STORED:
         return file.read(member)
+    if member.compress_type not in (zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA):  # bzip2 makes a gigabyte of one piece
+        raise ValueError("packed in a way that gpsuite does not use")
     pieces = bytearray()
     with file.open(member) as stream:
         while piece := stream.read(_PIECE):

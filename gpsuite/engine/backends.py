@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
 from gpsuite.engine.keys import task_key
@@ -105,11 +104,13 @@ class Local:
 
     Attributes:
         began: when the command began, by `time.monotonic`, from which each worker's first task counts.
+        force: whether what is stored is computed again.
     """
 
     progress: ProgressFolder
     store: RecordStore
     began: float | None = None
+    force: bool = False
 
     def stored(self) -> Iterator[Record]:
         """Yield the records that were stored since the last look."""
@@ -122,12 +123,14 @@ def run_serial(
     groups: Sequence[Group],
     threads: int,
     send: Send | None = None,
-    states: Path | None = None,
+    store: RecordStore | None = None,
     began: float | None = None,
+    *,
+    force: bool = False,
 ) -> Iterator[Record]:
     """Run all groups in this process, yielding each record as its task ends; `send` gets its progress."""
     for number, tasks in enumerate(groups):
-        yield from execute_group(tasks, threads, send, states, began if number == 0 else None)
+        yield from execute_group(tasks, threads, send, store, began if number == 0 else None, force=force)
 
 
 def run_pool(groups: Sequence[Group], pool: WorkerPool, threads: int, local: Local | None = None) -> Iterator[Record]:
@@ -170,7 +173,7 @@ def run_pool(groups: Sequence[Group], pool: WorkerPool, threads: int, local: Loc
 def _submit(pool: WorkerPool, tasks: Group, threads: int, local: Local | None) -> Future[list[Record]]:
     if local is None:
         return pool.submit(execute_group_there, tasks, threads)
-    shared = (local.progress.path, *local.store.place, origin()["commit"], local.began)
+    shared = (local.progress.path, *local.store.place, origin()["commit"], local.began, local.force)
     return pool.submit(execute_group_here, tasks, threads, *shared)
 
 

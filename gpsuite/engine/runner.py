@@ -36,7 +36,7 @@ from gpsuite.engine.progress import Progress, ProgressFolder, clock, describe, p
 from gpsuite.engine.provenance import dataset_provenance, git_state, machine, versions
 from gpsuite.engine.store import RecordStore, satisfies
 from gpsuite.engine.worker import peak_memory_mb
-from gpsuite.errors import DataError, ResultsError
+from gpsuite.errors import DataError, ResultsError, UserError
 from gpsuite.experiments.base import ERROR, INFEASIBLE, SKIPPED, Record, Request, Task
 from gpsuite.reporting.files import cannot
 from gpsuite.text import visible
@@ -147,25 +147,26 @@ def _stored_records(
         followed.clear()  # what a killed run left
         try:
             with closing(LokyPool(workers, options.threads)) as pool:
-                yield from run_pool(groups, pool, options.threads, Local(followed, store, options.began))
+                yield from run_pool(groups, pool, options.threads, Local(followed, store, options.began, options.force))
         finally:
             followed.clear()
         return
-    for record in _unstored_records(mode, groups, options, store.states, shown):
+    for record in _unstored_records(mode, groups, options, store, shown):
         store.put(record)
         yield record
 
 
 def _unstored_records(
-    mode: str, groups: Sequence[Group], options: RunOptions, states: Path, shown: Progress
+    mode: str, groups: Sequence[Group], options: RunOptions, store: RecordStore, shown: Progress
 ) -> Iterator[Record]:
     if mode == "serial":
         yield from run_serial(
             groups,
             options.threads,
             lambda report: shown.running([] if report is None else [report]),
-            states,
+            store,
             options.began,
+            force=options.force,
         )
         return
     # a cluster's workers may be on machines that do not see these folders
@@ -336,7 +337,20 @@ def _finish(
     write_records(folder, records)
     copy_arrays(folder, records, store)
     below = below_paper(request, options)
-    summary = write_results(request, records, folder, options.conf_dir, options.changed, options.parts, below)
+    try:
+        summary = write_results(request, records, folder, options.conf_dir, options.changed, options.parts, below)
+    except (UserError, OSError):
+        raise
+    except Exception as error:
+        if computed == len(records):
+            raise
+        # a record of others can be whole, and still not be what this experiment writes
+        raise ResultsError(
+            f"force=true: the stored records cannot be summarised ({type(error).__name__}: {str(error)[:100]})\n"
+            "the same command with force=true computes them again",
+            key="force",
+            fix={"force": "true"},
+        ) from error
     before, counts = read_json(folder / RUN) or {}, dict(Counter(record.status for record in records))
     same = same_tasks and (before.get("science"), before.get("tasks")) == (options.science, counts)
     if computed == 0 and same:

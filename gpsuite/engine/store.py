@@ -6,6 +6,7 @@ digests: a copy that leaves some arrays behind can still be checked. Nothing is 
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import io
 import json
@@ -13,6 +14,7 @@ import shutil
 import sys
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from math import isfinite
@@ -39,6 +41,7 @@ from gpsuite.untrusted import (
 
 FORMAT = 2
 _ARRAYS = "arrays.npz"
+CLAIMS = ".claims"  # a file without content: a place in it for each key, which who computes it locks
 # the arrays and the traceback have files of their own
 _FIELDS = tuple(field.name for field in fields(Record) if field.name not in ("arrays", "traceback"))
 LARGEST_FIELDS = 16 << 20  # bytes of a record without its arrays
@@ -306,6 +309,22 @@ class RecordStore:
         if record.traceback:
             write_text(self.traceback_path(record.key), record.traceback)
         write_text(self.path(record.key), text + "\n")
+
+    @contextmanager
+    def claimed(self, key: str) -> Iterator[None]:
+        """Hold a task's key, so that no two processes compute it at once; the system frees it if this one is killed.
+
+        Two keys may share a place, one in 2^60: then one waits in vain.
+        """
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            stream = inside(self.folder / CLAIMS).open("ab")
+        except OSError:  # read-only: the record cannot be stored either, which is said then
+            yield
+            return
+        with stream:
+            fcntl.lockf(stream, fcntl.LOCK_EX, 1, int(key[:15], 16))
+            yield
 
     def forget_states(self, keys: Iterable[str]) -> None:
         """Remove what interrupted tasks left, so that they begin again."""

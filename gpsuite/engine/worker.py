@@ -17,7 +17,7 @@ from pathlib import Path
 from gpsuite.engine.keys import task_key
 from gpsuite.engine.progress import Reporter, Send, send_to_file, tell_ended
 from gpsuite.engine.provenance import origin, state_commit
-from gpsuite.engine.store import RecordStore, require_storable
+from gpsuite.engine.store import RecordStore, require_storable, satisfies
 from gpsuite.experiments.base import BUDGET, ERROR, EXPERIMENTS, Outcome, Record, SharedWork, Task
 from gpsuite.untrusted import refuse_links
 
@@ -62,28 +62,34 @@ def execute_group(
     tasks: Sequence[Task[object]],
     threads: int,
     send: Send | None = None,
-    states: Path | None = None,
+    store: RecordStore | None = None,
     began: float | None = None,
+    *,
+    force: bool = False,
 ) -> Iterator[Record]:
     """Run the tasks of one group in order, yielding each record as it ends; failures are records too.
 
-    `send` gets the progress of the running task. In `states` each task has a folder for what an interruption must not
-    lose. The first task's budget counts from `began`, so that imports and set-up are in it.
+    `send` gets the progress of the running task. In the store each task has a folder for what an interruption must not
+    lose, and a task that another run computes at the same time is waited for, unless `force` computes all anew. The
+    first task's budget counts from `began`, so that imports and set-up are in it.
     """
-    from threadpoolctl import threadpool_limits
-
     os.environ.update(thread_environment(threads))
     reporter = Reporter(send) if send is not None else None
     shared = SharedWork(reporter.observe if reporter is not None else None)
     for number, task in enumerate(tasks):
         shared.began = began if began is not None and number == 0 else time.monotonic()
-        shared.states = None if states is None else states / task_key(task)
-        if shared.states is not None:
-            refuse_links(shared.states)
-        with threadpool_limits(limits=threads):
-            record = _followed(task, shared, reporter)
-        yield record
-        if shared.states is not None and record.status != BUDGET:  # a larger budget goes on from it
+        if store is None:
+            yield _limited(task, shared, reporter, threads)
+            continue
+        key = task_key(task)
+        shared.states = store.states / key
+        refuse_links(shared.states)
+        with store.claimed(key):
+            stored = None if force else store.get(key)
+            found = stored if satisfies(stored, task.budget_seconds) else None
+            record = found or _limited(task, shared, reporter, threads)
+            yield record
+        if record.status != BUDGET:  # a larger budget goes on from it
             shutil.rmtree(shared.states, ignore_errors=True)
 
 
@@ -100,6 +106,7 @@ def execute_group_here(
     family: str,
     commit: str,
     began: float | None = None,
+    force: bool = False,
 ) -> list[Record]:
     """Run a group in a worker process on the parent's machine and store each record as its task ends; return none.
 
@@ -110,10 +117,17 @@ def execute_group_here(
     store = RecordStore(results_dir, family)
     later = _has_worked.is_set()
     _has_worked.set()
-    for record in execute_group(tasks, threads, send_to_file(progress), store.states, None if later else began):
+    for record in execute_group(tasks, threads, send_to_file(progress), store, None if later else began, force=force):
         store.put(record)
         tell_ended(progress, record.key)
     return []
+
+
+def _limited(task: Task[object], shared: SharedWork, reporter: Reporter | None, threads: int) -> Record:
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(limits=threads):
+        return _followed(task, shared, reporter)
 
 
 def _followed(task: Task[object], shared: SharedWork, reporter: Reporter | None) -> Record:
