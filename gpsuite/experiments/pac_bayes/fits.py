@@ -35,7 +35,6 @@ from gpsuite.methods.pac_bayes.bounds import PAPER_GRID, binomial_upper_bound, m
 from gpsuite.methods.pac_bayes.cost import Cost
 from gpsuite.methods.pac_bayes.evaluation import ALL_DIFFERENT, Copies, Evaluation, FewDifferentError, evaluate
 from gpsuite.methods.pac_bayes.losses import Loss
-from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior
 from gpsuite.seeds import derived_seed
 from gpsuite.statistics.estimates import Estimate, corrected_mean
 from gpsuite.statistics.significance import corrected_t_p
@@ -354,7 +353,7 @@ def _evaluate(data: PreparedDataset, split: Split, params: FitTask, epsilon: flo
         "rmse_test_own_units": found.mse_test**0.5 * split.scale,
         "epsilon_standardised": epsilon,
         "objective": trained.objective,
-        "jitter": 0.0 if isinstance(posterior, FullGPPosterior) else posterior.inducing.jitter,
+        "jitter": posterior.predictor.jitter,
         **_spread(trained),
     }
     for name in params.also:

@@ -23,14 +23,7 @@ from gpsuite.experiments.base import (
     every_array,
     require,
 )
-from gpsuite.experiments.perturbation.coverage_models import (
-    BREAKS,
-    GROUPS,
-    MODEL_TITLES,
-    MODELS,
-    draw_inputs,
-    draw_truth,
-)
+from gpsuite.experiments.perturbation.coverage_models import BREAKS, GROUPS, MODELS, draw_inputs
 from gpsuite.experiments.perturbation.linear_models import drawn_together
 from gpsuite.experiments.settings import Count, Positive, Rule, at_least, filled, one_of, unique
 from gpsuite.experiments.tasks import OPTIONAL, named, take
@@ -187,7 +180,7 @@ def _cells(request: Request[CoverageSettings]) -> Iterator[CoverageTask]:
                     yield _cell(request, model, noise, group)
     for name in settings.breaks:
         broken = BREAKS[name]
-        for model in broken.models:
+        for model in broken.models or MODELS:
             if model in settings.models:
                 yield _cell(request, model, broken.noise, broken.group, name)
 
@@ -214,7 +207,7 @@ def _task(request: Request[CoverageSettings], cell: CoverageTask) -> Task[Covera
     broken = f" ({cell.broken})" if cell.broken else ""
     return request.task(
         cell,
-        label=f"{MODEL_TITLES[cell.model]}  {cell.noise}, {cell.group}{broken}",
+        label=f"{MODELS[cell.model].title}  {cell.noise}, {cell.group}{broken}",
         axes={
             "part": BROKEN if cell.broken else EXACT,
             "model": cell.model,
@@ -259,8 +252,9 @@ def _fixed_ranks(cell: CoverageTask, m: int, rng: np.random.Generator) -> IntArr
     found = []
     for share in np.array_split(np.arange(cell.repetitions), cell.designs):
         X = draw_inputs(rng, cell.rows, cell.design == "repeated")
-        objective = MODELS[cell.model](X)
-        truth = draw_truth(rng, cell.model, objective)
+        model = MODELS[cell.model]
+        objective = model.objective(X)
+        truth = model.draw_truth(rng, objective.design.shape[1])
         size = (len(share), cell.rows)
         noise = draw_noise(rng, cell.noise, size, inputs=X[:, 0], scale=cell.noise_scale)
         found.append(simulated_ranks(objective, truth, noise, GROUPS[cell.group], m, rng, cell.break_ties))
@@ -556,7 +550,7 @@ def coverage_table(cells: Sequence[RankCounts]) -> pd.DataFrame:
             rows.append(
                 {
                     "broken": cell.broken,
-                    "model": MODEL_TITLES[cell.model],
+                    "model": MODELS[cell.model].title,
                     "noise": cell.noise,
                     "group": cell.group,
                     "q": q,

@@ -14,7 +14,7 @@ from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.experiments.base import EXPERIMENTS, Experiment, Record, Report, Task, every_array, frame_of
 from gpsuite.experiments.wasserstein import image_tasks
 from gpsuite.experiments.wasserstein.image_tasks import COVERAGES, ENTROPY_BINS, SHOWN, ImageSettings, ImageTask
-from gpsuite.experiments.wasserstein.methods import LABELS, NetworkClassifierMethod
+from gpsuite.experiments.wasserstein.methods import LABELS, classifier_method
 from gpsuite.reporting.comparison import Statistic, claim
 from gpsuite.reporting.comparison import Statistic as Row
 from gpsuite.reporting.metrics import metric as find_metric
@@ -465,9 +465,8 @@ def _label_noise_shown(report: Report[ImageSettings], every: pd.DataFrame, name:
 AGREEMENT = 1e-3
 
 
-def _trains_a_network(task: Task[ImageTask]) -> bool:
-    """Say whether thousands of steps over a network's weights magnify last bits."""
-    return isinstance(task.params.method, NetworkClassifierMethod)
+def _chaotic(task: Task[ImageTask]) -> bool:
+    return classifier_method(task.params.method).chaotic
 
 
 for name in ("digits", "mnist", "fashion_mnist"):
@@ -482,7 +481,7 @@ for name in ("digits", "mnist", "fashion_mnist"):
             several_datasets=name != "digits",
             parts=("methods", "repetitions"),
             agreement=AGREEMENT,
-            chaotic=_trains_a_network,
+            chaotic=_chaotic,
             model_keys=(),
             published=every_array,
         )
