@@ -100,9 +100,6 @@ def suits(noise: str, group: str) -> bool:
     return needs[group]
 
 
-# Tasks of perturbation/coverage: one per model, noise and group, exact or broken.
-
-
 VERSION = 1
 EXACT, BROKEN, REFUSALS = "exact", "broken", "refusals"
 FIXED_DESIGNS = ("fixed", "repeated")  # noise and perturbations alone are drawn anew
@@ -220,9 +217,6 @@ def _task(request: Request[CoverageSettings], cell: CoverageTask) -> Task[Covera
     )
 
 
-# One cell of perturbation/coverage: ranks of true coefficients over simulated data sets.
-
-
 CLASS_CENTRE = np.array([1.0, 0.5])  # of label 1 in `lssvm_classes`
 ENDOGENOUS = 0.5  # share of the noise that enters the input
 AUTOREGRESSION = 0.9  # y_t = 0.9 y_{t-1} + e_t
@@ -321,9 +315,6 @@ def accepted_levels(compared: Sequence[int]) -> int:
                 continue
             accepted += 1
     return accepted
-
-
-# Tests of exact coverage on counts of ranks, and the statistics of perturbation/coverage.
 
 
 STRICT = 0.001  # level of the tests of coverage: the published one of 99.9 %
@@ -440,9 +431,6 @@ def _grouped(cells: Sequence[RankCounts], by: Sequence[str] = ("broken", "model"
     return list(groups.values())
 
 
-# The figure of perturbation/coverage: stated against observed coverage.
-
-
 TITLES = {"signs": "sign changes", "permutations": "permutations", "signed_permutations": "signed permutations"}
 
 
@@ -496,8 +484,18 @@ def _rows(ax: Axes, frame: pd.DataFrame) -> None:
             part = frame[(frame["kind"] == kind) & (frame["nominal"].round(6) == level)]
             ends = np.array([part["coverage"] - part["low"], part["high"] - part["coverage"]])
             label = f"{level:g}" if row == 0 else "_"
-            ax.errorbar(part["coverage"] - part["nominal"], np.full(len(part), row + place), xerr=ends, fmt="o",
-                        ms=3, lw=0.7, capsize=0, color=colour, alpha=0.7, label=label)  # fmt: skip
+            ax.errorbar(
+                part["coverage"] - part["nominal"],
+                np.full(len(part), row + place),
+                xerr=ends,
+                fmt="o",
+                ms=3,
+                lw=0.7,
+                capsize=0,
+                color=colour,
+                alpha=0.7,
+                label=label,
+            )
     ax.axvline(0.0, color="0.3", lw=1.0)
     for row in range(1, len(kinds)):
         ax.axhline(row - 0.5, color="0.85", lw=0.7)

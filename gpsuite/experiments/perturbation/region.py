@@ -91,9 +91,6 @@ class RegionSettings:
         check_levels(self.m, self.excluded, "excluded")
 
 
-# Tasks of perturbation/region: one per model.
-
-
 VERSION = 3
 MERGED_VERSION = 4  # of data with rows that are copies of others: they count once
 
@@ -135,9 +132,6 @@ def region_tasks(request: Request[RegionSettings]) -> list[RegionTask]:
 def version_of(data: Dataset) -> int:
     """Return the version of a region's task on a dataset."""
     return VERSION if data.groups is None else MERGED_VERSION
-
-
-# One model of perturbation/region: its region, band and sizes at each level.
 
 
 RAYS_AT_ONCE = 100  # between two looks at the clock
@@ -246,9 +240,6 @@ def _rays(region: ConfidenceRegion, rays: int, rng: np.random.Generator, clock: 
     if seen == rays:
         return _Part(found)
     return _Part({**found, "rays": seen}, cut=f"{seen} of {rays} rays")
-
-
-# The figure of perturbation/region: bands along one input.
 
 
 MOST_NAMED = 4

@@ -118,9 +118,6 @@ class TrainingParams:
         return TrainingOptions(self.epochs, self.batches, self.learning_rates, self.patience, self.trial_epochs)
 
 
-# Training a regression of the family on rows in their own units, and its scores in those.
-
-
 LEVEL = 0.95  # of predictive intervals
 _STATUS = {"done": DONE, "budget": BUDGET, "diverged": DIVERGED}
 

@@ -85,9 +85,6 @@ class ImageSettings(TrainingSettings):
         require(self.dropout < 1.0, "dropout", self.dropout, "must be below 1")
 
 
-# Params of the image experiments' tasks.
-
-
 @dataclass(frozen=True, kw_only=True)
 class Outside:
     """A dataset whose images the classifier has never seen.
@@ -132,9 +129,6 @@ class ImageTask:
     shifts: tuple[float, ...]
     outside: tuple[Outside, ...]
     kind: str = "wasserstein_image"
-
-
-# Tasks of the image experiments: one per method, repetition and share of noisy labels.
 
 
 _KEPT_IMAGES = 1  # added to the method's version where images are kept; raised when others are
@@ -191,9 +185,6 @@ def _added_version(data: PreparedDataset) -> int:
     """Return what is added to a method's version: of datasets of which more is kept, or other rows are trained on."""
     copies = data.spec["loader"] == "csv" and load(data).groups is not None
     return (_KEPT_IMAGES if keeps_images(data) else 0) + (_WITHOUT_COPIES if copies else 0)
-
-
-# Rows of a repetition of the image experiments, and what must be refused before any work.
 
 
 ROWS_PER_CLASS = 50  # with more of them than that, a class of a shipped dataset is never missing
@@ -317,9 +308,6 @@ def _check_classes(data: Dataset, params: ImageTask) -> None:
 
 def _pixels(data: PreparedDataset) -> int:
     return int(data.spec.get("n_inputs") or load(data).X.shape[1])
-
-
-# One classifier trained, tested, and shown images of another kind.
 
 
 SHUFFLED = "shuffled pixels"

@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-# Records of the image experiments as frames: scores by method, differences to GWI, detection, shifts, noise.
-
-
 SCORES = ("accuracy", "nll", "brier", "ece", "confidence_excess", "aurc")
 UNCERTAINTY = ("total_uncertainty", "data_uncertainty", "knowledge_uncertainty")
 DETECTION = ("auroc", "auroc_knowledge", "aupr", "fpr95")
@@ -131,9 +128,6 @@ def differences(frame: pd.DataFrame, titles: dict[str, str], test_over_training:
                 }
             )
     return pd.DataFrame(lines, columns=["baseline", "metric", "difference", "low", "high", "n"])
-
-
-# Figures of the image experiments: calibration, detection, selective prediction, shifts, noise, images.
 
 
 FAMILY = "wasserstein"
@@ -370,9 +364,6 @@ def _label_noise(frame: pd.DataFrame, test_over_training: float) -> Statistic:
         cells.append(bool(saved.size and saved.mean() > 0.0 and p < LEVEL))
         notes.append(f"{100 * level:g} %: {saved.mean():+.4f}, p = {p:.2g}")
     return claim("share_robust_max_loses_less", cells, note="; ".join(notes))
-
-
-# Tables, figures and statistics of the image experiments.
 
 
 CHOICES = "learning rate, batch, epoch, temperature and precision chosen on validation rows alone"
