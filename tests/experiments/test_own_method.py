@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ import pytest
 
 import gpsuite
 from gpsuite import cli
+from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.config import files
 from gpsuite.data.catalogue import read_spec
@@ -20,15 +22,23 @@ from gpsuite.data.loading import load, prepare
 from gpsuite.experiments.base import METHODS, MethodOptions
 from gpsuite.experiments.pac_bayes.methods import FULL, REGRESSION, RISK_BOUND, RiskMethod, exact_posterior, full_cost
 from gpsuite.experiments.pac_bayes.training import Trained, Training
+from gpsuite.experiments.perturbation import coverage_models
 from gpsuite.experiments.robustness.classifiers import ClassifierMethod, Problem
 from gpsuite.experiments.robustness.classifiers import Trained as TrainedClassifier
 from gpsuite.experiments.robustness.tasks import CLASSIFIER, GAUSSIAN_LATENT, ClassifierParams
+from gpsuite.experiments.wasserstein.methods import LABELS
+from gpsuite.experiments.wasserstein.methods import ClassifierMethod as ImageMethod
 from gpsuite.methods.pac_bayes.losses import Loss
+from gpsuite.methods.perturbation.quadratic import KernelRidge
 from gpsuite.models.classification.approximation import GPCPosterior
 from gpsuite.models.classification.links import LINKS
 from gpsuite.models.config import Hyperparameters
 
+if TYPE_CHECKING:
+    from gpsuite.methods.wasserstein.classifiers import ClassifierFit, FittedClassifier
+
 YAML = "builder: spread_gp\ntitle: spread GP\nreference: nobody\nnoise: 0.4\n"
+CENTRES_YAML = "builder: class_centres\ntitle: class centres\nreference: nobody\nsharpness: 0.1\n"
 CLASSIFIER_YAML = "builder: least_squares\ntitle: least squares\nreference: nobody\nnoise: 0.2\n"
 
 
@@ -83,6 +93,29 @@ METHODS.register("least_squares")(
     )
 )
 
+
+@dataclass(frozen=True, kw_only=True)
+class ClassCentreOptions(MethodOptions):
+    sharpness: float
+
+
+def by_class_centres(options: ClassCentreOptions, fit: ClassifierFit) -> FittedClassifier:
+    from gpsuite.methods.wasserstein.classifiers import FittedClassifier
+    from gpsuite.methods.wasserstein.training import TrainingReport, TrainingState
+    from gpsuite.models.random_elements.likelihoods import ClassPrediction
+
+    rows = fit.rows
+    centres = np.stack([rows.X[rows.y == label].mean(axis=0) for label in range(fit.n_classes)])
+
+    def predict(X: FloatArray) -> ClassPrediction:
+        weights = np.exp(-options.sharpness * ((X[:, None] - centres) ** 2).sum(axis=2))
+        p = weights / weights.sum(axis=1, keepdims=True)
+        return ClassPrediction(p, -(p * np.log(p)).sum(axis=1))
+
+    state = TrainingState(1, (), (), (), (), learning_rate=0.0, batch=len(rows.X), scores=(0.0,))
+    return FittedClassifier(predict, TrainingReport("done", "", state), centres)
+
+
 Run = Callable[..., tuple[Path, str, str]]
 
 
@@ -90,6 +123,7 @@ Run = Callable[..., tuple[Path, str, str]]
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     shutil.copytree(files.conf_dir(), tmp_path / "conf")
     (tmp_path / "conf/method/pac_bayes/spread_gp.yaml").write_text(YAML, encoding="utf-8")
+    (tmp_path / "conf/method/wasserstein/class_centres.yaml").write_text(CENTRES_YAML, encoding="utf-8")
     (tmp_path / "conf/method/robustness/least_squares.yaml").write_text(CLASSIFIER_YAML, encoding="utf-8")
     monkeypatch.setattr(files, "shipped_conf_dir", lambda: tmp_path / "conf")
     monkeypatch.chdir(tmp_path)
@@ -181,3 +215,29 @@ def test_a_classifier_of_two_classes_refuses_three(run: Run, capsys: pytest.Capt
     with pytest.raises(AssertionError):
         run("robustness/safety", "dataset=digits", "classes=[3,5,8]", "method=least_squares")
     assert "least squares is for two classes" in capsys.readouterr().err
+
+
+def test_a_classifier_of_images_gets_tables_and_figures(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(METHODS, "_items", dict(METHODS._items))  # as it was, after the test
+    METHODS.register("class_centres")(
+        ImageMethod(
+            options=ClassCentreOptions,
+            dataset_tasks=("classification",),
+            traits=frozenset({LABELS}),
+            train=by_class_centres,
+        )
+    )
+    folder, _, _ = run("wasserstein/digits", "methods=[class_centres]", "noise_methods=[class_centres]")
+    table = pd.read_csv(folder / "tables/scores.csv")
+    assert set(table["method"]) == {"class centres"}
+    assert (folder / "figures/reliability.png").exists() and (folder / "comparison.csv").exists()
+
+
+def test_a_kernel_model_gets_its_coverage(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = coverage_models.CoverageModel("identity", lambda X: KernelRidge(np.eye(len(X)), 0.05))
+    monkeypatch.setitem(coverage_models.MODELS, "identity", own)
+    folder, _, _ = run("perturbation/coverage", "models=[identity]")
+    assert set(pd.read_csv(folder / "tables/coverage.csv")["model"]) == {"identity"}
+    broken = pd.read_csv(folder / "tables/coverage_broken.csv")
+    assert set(broken["model"]) == {"identity"}
+    assert (folder / "figures/coverage.png").exists() and (folder / "comparison.csv").exists()

@@ -63,8 +63,6 @@ TITLES: dict[Kernel, str] = {
     "matern52": "LMC, Matérn-5/2",
     "convolution": "convolution process",
 }
-
-
 LATENT_KERNELS = {"se": "squared_exponential", "matern52": "matern52"}
 PARTIAL, FULL = "partial", "full"
 UNCONSTRAINED, SAFE = "unconstrained", "safe"
@@ -119,15 +117,12 @@ class ConvergenceSettings:
         require(enough, "queries", self.queries, f"must be twice fit_from, {2 * self.fit_from}, or more")
 
 
-# Tasks of active_learning/convergence: one per kernel, queries and constraint.
-
-
 VERSION = 1
 
 
 @dataclass(frozen=True)
 class ConvergenceTask:
-    """Greedy queries of one drawn process over its pool.
+    """Greedy queries of one drawn process over its pool; further settings as `ConvergenceSettings`.
 
     Attributes:
         kernel: se, matern52 or convolution.
@@ -135,7 +130,6 @@ class ConvergenceTask:
         region: unconstrained or safe.
         outputs: partial or full.
         seed: of process and pool.
-        queries: as every other field, of `ConvergenceSettings`.
     """
 
     kernel: Kernel
@@ -181,9 +175,6 @@ def _task(
         version=VERSION,
         cost=0.1 + 6e-10 * settings.queries**2 * settings.pool * settings.n_outputs,
     )
-
-
-# One cell of active_learning/convergence: queries at fixed hyperparameters over a finite pool.
 
 
 SAFETY_NOISE = 0.05  # standard deviation of z
@@ -310,9 +301,6 @@ def _slopes(found: QueryRun, params: ConvergenceTask, first: int) -> dict[str, f
     }
 
 
-# What the records of active_learning/convergence say about Lemma 1 and Theorems 2, 3 and 9.
-
-
 LMC = ("se", "matern52")
 
 
@@ -409,9 +397,6 @@ def _reached(name: str, cells: Sequence[ProcessRuns]) -> list[Statistic]:
     return [claim(name, [cell.excess <= 0.0 for cell in cells])] if cells else []
 
 
-# Tables of active_learning/convergence: Lemma 1, and rates.
-
-
 LABELS = {"n": "checked n", "inputs": "D"}
 
 
@@ -468,9 +453,6 @@ def rate_table(cells: Sequence[ProcessRuns]) -> pd.DataFrame:
             for cell in cells
         ]
     )
-
-
-# The figures of active_learning/convergence: mean variance, the bound of Lemma 1, and the rate, against n.
 
 
 DRAWN_KERNELS: tuple[Kernel, ...] = ("se", "matern52", "convolution")

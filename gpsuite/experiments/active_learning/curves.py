@@ -173,9 +173,6 @@ class Curves:
                 yield method, record
 
 
-# Tables of learning curves: errors, safety, points to reach an error, samplers, time.
-
-
 PRECISIONS = ("precision_noisy", "precision_true", "marked_safe")
 ERRORS = ("rmse", "rmse_all", "rmse_true", "rmse_noisy", "log_density", "log_density_mixture")
 SECONDS = ("seconds_outputs", "seconds_safety", "seconds_predict")
@@ -341,9 +338,6 @@ def timing_table(curves: Curves, titles: Mapping[str, str]) -> pd.DataFrame:
     return pd.DataFrame(rows).round(4)
 
 
-# Figures of learning curves, safe queries and the precision of the safety model.
-
-
 FEWEST = 0.05  # percent of unsafe queries; fewer lie on the edge
 N_LABEL = math_label("measured output values $N_{sum}$")
 
@@ -497,13 +491,24 @@ def _draw_shares(ax: Axes, curves: Curves, frame: pd.DataFrame, report: Report[o
                 line = found.iloc[0]
                 unsafe = np.array([line["mean"], line["interval_high"], line["interval_low"]], dtype=np.float64)
                 value, low, high = np.clip(100.0 - unsafe, FEWEST, 100.0)
-                face = style["color"] if metric == "safe_noisy" else "white"
-                ax.errorbar([number + place], [value], yerr=[[value - low], [high - value]], fmt=style["marker"],
-                            color=style["color"], mfc=face, ms=7, capsize=3)  # fmt: skip
+                fill = style["color"] if metric == "safe_noisy" else "white"
+                ax.errorbar(
+                    [number + place],
+                    [value],
+                    yerr=[[value - low], [high - value]],
+                    fmt=style["marker"],
+                    color=style["color"],
+                    mfc=fill,
+                    ms=7,
+                    capsize=3,
+                )
     names = [f"safe_query_percent[method={method}]" for method in curves.methods]
     shown = zip(curves.methods, range(len(names)), names, strict=True)
-    marks = [(method, x - 0.3, max(FEWEST, 100.0 - report.printed[name])) for method, x, name in shown
-             if name in report.printed]  # fmt: skip
+    marks = [
+        (method, x - 0.3, max(FEWEST, 100.0 - report.printed[name]))
+        for method, x, name in shown
+        if name in report.printed
+    ]
     paper_marks(ax, marks)
     if marks:
         ax.legend(loc="upper left")

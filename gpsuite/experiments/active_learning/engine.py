@@ -136,9 +136,6 @@ class EngineSettings(ActiveSettings):
         return Source("engine", data, len(OUTPUTS), seconds, self.pool_members or None)
 
 
-# Tasks of active_learning/engine: repetitions, the data's facts, and the saturated error.
-
-
 DATA, SATURATION = "data", "saturation"
 VERSION = 1  # of the tasks that are no repetitions
 
@@ -152,12 +149,11 @@ class DataTask:
 
 @dataclass(frozen=True)
 class SaturationTask:
-    """The error of a sparse multi-output GP from many random training rows.
+    """The error of a sparse multi-output GP from many random training rows; further settings as `EngineSettings`.
 
     Attributes:
         rows: number of training rows.
         seed: of rows, search and test rows.
-        fit_rows: as every other field, of `EngineSettings`.
     """
 
     rows: int
@@ -197,9 +193,6 @@ def _saturation_tasks(request: Request[EngineSettings]) -> Iterator[Task[Saturat
             )
 
 
-# A repetition of active_learning/engine, with its errors standardised.
-
-
 def run_and_standardise(task: Task[RepetitionTask], shared: SharedWork) -> Outcome:
     """Run a repetition and add its last errors in standard deviations."""
     outcome = run_repetition(task, shared)
@@ -230,9 +223,6 @@ def standardised_errors(task: Task[RepetitionTask], outcome: Outcome) -> dict[st
     mean, _ = mixture_moments(predictions.mean, predictions.variance, learner.weights)
     found["standardised_z"] = rmse(mean, test.z[safe][:, None]) / float(test.z[safe].std())
     return found
-
-
-# The engine data themselves: their channels, what is safe, and what simple models reach on them.
 
 
 def describe(task: Task[DataTask], shared: SharedWork) -> Outcome:
@@ -425,9 +415,6 @@ def drop_statistics(curves: Curves, saturated: FloatArray) -> list[Statistic]:
     last = curves.curve(AL, "rmse").at(curves.final(AL))
     drop = float(np.nanmean(last)) - float(saturated.mean())
     return [Statistic("saturated_rmse_drop", drop, n=len(last))]
-
-
-# Tables of the engine data, and of how far a sparse GP gets with many random rows.
 
 
 FITS = {

@@ -98,9 +98,6 @@ class ActiveSettings(RepetitionSettings):
         return list(range(self.initial, last + 1, self.precision_step))
 
 
-# The task that every experiment on learning curves has: one repetition of one pipeline.
-
-
 @dataclass(frozen=True)
 class InferenceParams:
     """What decides an inference's numbers, and no setting of another kind of inference.
@@ -170,9 +167,6 @@ class RepetitionTask:
             kernel=self.kernel,
             priors=HyperPriors().scaled(**scaled),
         )
-
-
-# One task per repetition of a pipeline.
 
 
 Axes = dict[str, str | int | float]
@@ -365,12 +359,7 @@ class GpSamplesSettings(GpRepetitions, ActiveSettings):
     """Settings of learning curves on draws from one random process."""
 
 
-# Running one repetition of one pipeline, and measuring every model on the way.
-
-
 SAFE, UNSAFE = ("safe", "unsafe")  # test rows, judged separately: the published errors are those of the safe ones
-
-
 MODELS = {"main": "outputs", "safety": "safety"}
 Rows = dict[str, list[float]]
 Arrays = dict[str, npt.NDArray[Any]]

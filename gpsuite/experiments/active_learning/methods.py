@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, get_args
+from typing import Annotated, Any, TypeVar, cast, get_args
 
 from gpsuite.experiments.base import METHODS, Method, MethodOptions
 from gpsuite.experiments.settings import one_of
@@ -14,6 +15,7 @@ PIPELINE = "pipeline"  # the trait of every one: a multi-output model that choos
 MIXINGS: tuple[Mixing, ...] = get_args(Mixing)
 ACQUISITIONS: tuple[Acquisition, ...] = get_args(Acquisition)
 QUERIES: tuple[Queries, ...] = get_args(Queries)
+Options = TypeVar("Options", bound=MethodOptions)
 
 
 @dataclass(frozen=True)
@@ -44,14 +46,19 @@ class PipelineParams:
     queries: Queries
 
 
-def pipeline_params(options: MethodOptions) -> PipelineParams:
-    """Return what the pipeline of a method is.
+@dataclass(frozen=True, kw_only=True)
+class PipelineMethod(Method[Options]):
+    """A method of the family; `pipeline` says what its options are as a model and a rule."""
 
-    Raises:
-        TypeError: if the method is another family's.
-    """
-    if not isinstance(options, PipelineOptions):
-        raise TypeError(f"{options.title} is not a pipeline of active learning")
+    pipeline: Callable[[Options], PipelineParams]
+
+
+def pipeline_params(options: MethodOptions) -> PipelineParams:
+    """Return what the pipeline of a method is: all with the trait `PIPELINE` are a `PipelineMethod`."""
+    return cast(PipelineMethod[Any], options.method).pipeline(options)
+
+
+def _as_set(options: PipelineOptions) -> PipelineParams:
     return PipelineParams(
         mixing=choice(options.mixing, MIXINGS),
         acquisition=choice(options.acquisition, ACQUISITIONS),
@@ -60,4 +67,8 @@ def pipeline_params(options: MethodOptions) -> PipelineParams:
     )
 
 
-METHODS.register("safe_al")(Method(PipelineOptions, ("regression",), frozenset({PIPELINE})))
+METHODS.register("safe_al")(
+    PipelineMethod(
+        options=PipelineOptions, dataset_tasks=("regression",), traits=frozenset({PIPELINE}), pipeline=_as_set
+    )
+)

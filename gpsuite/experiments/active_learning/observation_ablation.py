@@ -124,9 +124,6 @@ class AblationSettings:
         return {"offers": PAIRS, **{name: getattr(self, name) for name in names}}
 
 
-# Tasks of active_learning/observation_ablation: repetitions on each data set, equal and unequal.
-
-
 def plan(request: Request[AblationSettings]) -> list[Task[RepetitionTask]]:
     """Return the repetitions of every pipeline on each dataset, and AL_MOGP's on toys with unequal outputs."""
     settings, seed = request.settings, request.seed
@@ -193,9 +190,6 @@ def query_shares(curves: Curves) -> FloatArray:
         for run in curves.runs[AL].values()
     ]
     return np.array(shares)
-
-
-# Tables of active_learning/observation_ablation: areas under the curves, and what is queried.
 
 
 UNEQUAL_LABELS = {

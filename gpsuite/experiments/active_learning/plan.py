@@ -47,9 +47,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-# Figures of a measurement plan: curves for one input, a map of entropy and safety for several.
-
-
 MOST_POINTS = 4000  # of a scatter plot; more candidates are thinned evenly, the proposed ones stay
 MODEL, SAFE, PROPOSED = BLUE, GREEN, VERMILION
 OUTPUT_COLOURS = (BLUE, ORANGE, PURPLE, SKY, BLACK, GREEN)
@@ -110,9 +107,14 @@ def _mark(ax: Axes, at: float, number: int) -> None:
     label = "proposed, in this order" if number == 1 else "_"
     ax.axvline(at, color=PROPOSED, lw=1.0, ls=":", label=label)
     ax.annotate(
-        str(number), (at, 0.03), xycoords=("data", "axes fraction"), color=PROPOSED,
-        ha="center", va="bottom", bbox={"boxstyle": "circle,pad=0.15", "fc": "white", "ec": PROPOSED},
-    )  # fmt: skip
+        str(number),
+        (at, 0.03),
+        xycoords=("data", "axes fraction"),
+        color=PROPOSED,
+        ha="center",
+        va="bottom",
+        bbox={"boxstyle": "circle,pad=0.15", "fc": "white", "ec": PROPOSED},
+    )
 
 
 def _draw_map(report: Report[PlanSettings], record: Record, data: Dataset) -> None:
@@ -126,9 +128,14 @@ def _draw_map(report: Report[PlanSettings], record: Record, data: Dataset) -> No
         for p, name in enumerate(data.target_names):
             colour = OUTPUT_COLOURS[p % len(OUTPUT_COLOURS)]
             left.plot(
-                frame["probability_safe"].iloc[kept], frame[f"entropy {name}"].iloc[kept], ".", ms=3, alpha=0.5,
-                color=colour, label=f"{name} at a candidate",
-            )  # fmt: skip
+                frame["probability_safe"].iloc[kept],
+                frame[f"entropy {name}"].iloc[kept],
+                ".",
+                ms=3,
+                alpha=0.5,
+                color=colour,
+                label=f"{name} at a candidate",
+            )
         left.axvline(enough, color=LIMIT, lw=0.8, ls="--", label=f"safe enough: above {enough:g}")
         left.set_xlabel("probability of being safe")
         left.set_ylabel("entropy before the plan (nats)")
@@ -186,16 +193,11 @@ def _thinned(n: int, proposed: Sequence[int]) -> IntArray:
     return np.union1d(even, np.array(proposed, dtype=np.int64))
 
 
-# Tables of a plan: the proposals in the user's units, and how the hyperparameters were inferred.
-
-
 ALL_OUTPUTS = -1  # in the array of proposed outputs
 UNITS = (
     "expected value and sd (noise-free) in own units; entropy in nats of the output in standard deviations of its "
     "measured values (of a continued plan: as when it last started anew), as if the proposals before were measured"
 )
-
-
 OWN_COLUMNS = ("order", "candidate", "measure", "entropy", "probability_safe", "expected value", "expected sd")
 
 
@@ -259,9 +261,6 @@ def safe_text(record: Record, data: Dataset, settings: PlanSettings) -> str:
         f"{column.name}, without its noise, is {sign} {column.limit:.15g} with probability above {sure} at "
         f"{record.number('safe_candidates'):g} of {of}{farther}"
     )
-
-
-# One plan: tell what was measured, ask for what comes next.
 
 
 def run(task: Task[PlanTask], shared: SharedWork) -> Outcome:

@@ -69,12 +69,9 @@ class PlanSettings:
     leapfrog: Count
 
 
-# The task of active_learning/plan.
-
-
 @dataclass(frozen=True, kw_only=True)
 class PlannerParams:
-    """What is asked of the planner, whatever it starts from: the seed, and as every other field, `PlanSettings`."""
+    """What is asked of the planner, regardless of its start; settings as `PlanSettings`."""
 
     seed: int
     measurements: int
@@ -301,9 +298,6 @@ def _kept(results_dir: Path) -> list[Path]:
     """Return the files of arrays in which states may be: of run folders, and of the store, which outlives them."""
     own = (results_dir / "active_learning" / "plan").glob("*/artifacts/*.npz")
     return [*sorted(own), *sorted((results_dir / ".records" / "active_learning").glob("*.npz"))]
-
-
-# The task of active_learning/plan: one plan for the dataset as it stands.
 
 
 def plan(request: Request[PlanSettings]) -> list[Task[PlanTask]]:

@@ -80,18 +80,20 @@ def sampler_table(ours: Curves, hmc: Curves, names: Mapping[str, str]) -> pd.Dat
         smc, slow = (mean(curve.heights) for curve in (first, second))
         gap = mean(second.heights - first.heights)
         each = [_contains_zero(gaps) for gaps in (second.lines - first.lines).T]
-        rows.append({
-            "method": names.get(method, method),
-            "metric": SAMPLER_METRICS[metric],
-            "N_sum": f"{first.n_sum[0]} to {first.n_sum[-1]}",
-            "HMC": estimate_text(slow),
-            "SMC": estimate_text(smc),
-            "HMC - SMC": gap.value,
-            "from": gap.low,
-            "to": gap.high,
-            "models whose own interval contains 0": f"{each.count(True)} of {len(each)}",
-            "repetitions": gap.n,
-        })  # fmt: skip
+        rows.append(
+            {
+                "method": names.get(method, method),
+                "metric": SAMPLER_METRICS[metric],
+                "N_sum": f"{first.n_sum[0]} to {first.n_sum[-1]}",
+                "HMC": estimate_text(slow),
+                "SMC": estimate_text(smc),
+                "HMC - SMC": gap.value,
+                "from": gap.low,
+                "to": gap.high,
+                "models whose own interval contains 0": f"{each.count(True)} of {len(each)}",
+                "repetitions": gap.n,
+            }
+        )
     return pd.DataFrame(rows)
 
 
@@ -102,11 +104,7 @@ def sampler_differences(ours: Curves, hmc: Curves) -> pd.DataFrame:
     parts = []
     for method, metric, first, second in _pairs(ours, hmc):
         gap = second.lines - first.lines
-        tidy = pd.DataFrame({
-            "method": method,
-            "n_sum": np.tile(first.n_sum, len(gap)),
-            GAP: gap.ravel(),
-        })  # fmt: skip
+        tidy = pd.DataFrame({"method": method, "n_sum": np.tile(first.n_sum, len(gap)), GAP: gap.ravel()})
         parts.append(summarise_groups(tidy, ["method", "n_sum"], [GAP]).assign(metric=metric))
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
 
@@ -299,9 +297,6 @@ def paired_values(first: Curves, second: Curves, metric: str, n_sum: int) -> tup
     return left[np.isfinite(left)], right[np.isfinite(right)]
 
 
-# Tables of the toy problem's comparisons: inference, priors, cost of the likelihood.
-
-
 METRICS = ("rmse", "log_density", "precision_noisy", "precision_true")
 KINDS = {"smc": "full Bayes, SMC", "hmc": "full Bayes, HMC", "map": "MAP", "ml": "ML"}
 
@@ -363,8 +358,14 @@ def cost_table(parts: Parts) -> pd.DataFrame:
 
     arrays = parts.checks[COST].arrays
     sizes, joint, independent = (arrays[name] for name in ("sizes", "seconds_free", "seconds_identity"))
-    frame = pd.DataFrame({"N_sum": sizes, "LMC (ms)": 1e3 * joint, "independent GPs (ms)": 1e3 * independent,
-                          "ratio": joint / independent})  # fmt: skip
+    frame = pd.DataFrame(
+        {
+            "N_sum": sizes,
+            "LMC (ms)": 1e3 * joint,
+            "independent GPs (ms)": 1e3 * independent,
+            "ratio": joint / independent,
+        }
+    )
     if len(sizes) > 1:
         for label, seconds in (("LMC", joint), ("independent GPs", independent)):
             slopes = np.diff(np.log(seconds)) / np.diff(np.log(sizes))

@@ -93,9 +93,6 @@ class ToySettings(ToyRepetitions, ActiveSettings):
     cost_sizes: list[Annotated[int, at_least(4)]]
 
 
-# What the tasks of active_learning/toy are for, and their records by that.
-
-
 IDENTITY, COST = "identity_lmc", "likelihood_cost"  # checks
 
 
@@ -144,9 +141,6 @@ class Parts:
         parts = (PARTS.main, PARTS.inference, PARTS.hmc, PARTS.prior)
         checks = {str(r.axes["part"]): r for r in records if r.axes["part"] not in parts}
         return cls(main, inferences, curves(PARTS.hmc), priors, checks)
-
-
-# Tasks of active_learning/toy: repetitions, variants of inference and priors, and small checks.
 
 
 CHECK_VERSION = 1
@@ -200,9 +194,6 @@ def _checks(request: Request[ToySettings]) -> Iterator[Task[object]]:
     for check, label in ((identity, "independent GPs as an LMC"), (cost, "cost of the likelihood")):
         axes: Axes = {"method": "", "part": check.kind, "inference": "", "prior_factor": 1.0, "repetition": 0}
         yield request.task(check, label=label, axes=axes, version=CHECK_VERSION)
-
-
-# Small checks beside the toy curves: independent GPs as an LMC with W = I, cost of the likelihood, the priors.
 
 
 ROWS, GRID = 30, 50  # of the comparison of predictions

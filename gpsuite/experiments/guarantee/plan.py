@@ -31,8 +31,8 @@ from gpsuite.experiments.guarantee.tasks import (
     RowsTask,
     tolerances_of,
 )
-from gpsuite.experiments.perturbation.region import MODELS, version_of
-from gpsuite.experiments.perturbation.region_problem import RegionTask, input_number, read_problem
+from gpsuite.experiments.perturbation.region import version_of
+from gpsuite.experiments.perturbation.region_problem import MODELS, RegionTask, input_number, read_problem
 from gpsuite.experiments.robustness.classifiers import class_count, classifier_method
 from gpsuite.experiments.robustness.inputs import version_with
 from gpsuite.experiments.settings import require_one_output
@@ -219,5 +219,5 @@ def _bands(request: Request[GuaranteeSettings]) -> Iterator[Task[object]]:
             read_problem(dataset, params)
         except UserError:  # too few rows: summarised as a guarantee that does not apply
             continue
-        label, axes = f"band, {MODELS[model]}", {"part": BAND, "model": model}
+        label, axes = f"band, {MODELS[model].title}", {"part": BAND, "model": model}
         yield request.task(params, label=label, axes=axes, version=version_of(data), cost=2.0)

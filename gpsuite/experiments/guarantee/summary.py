@@ -30,8 +30,7 @@ from gpsuite.experiments.guarantee.answer import (
 )
 from gpsuite.experiments.guarantee.checks import regression_checks, row_checks
 from gpsuite.experiments.guarantee.tasks import BAND, GuaranteeSettings, off_by, tolerances_of
-from gpsuite.experiments.perturbation.region import MODELS
-from gpsuite.experiments.perturbation.region_problem import input_number
+from gpsuite.experiments.perturbation.region_problem import MODELS, input_number
 from gpsuite.experiments.sentences import certified, mistakes_bounded
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.palette import BLUE, VERMILION
@@ -104,7 +103,7 @@ def draw_bands(report: Report[GuaranteeSettings], bands: Sequence[Record]) -> No
             x, label = record.arrays["x"], f"band, {100 * (1 - q / report.settings.m):g} %"
             ax.fill_between(x, low, high, where=seen, color=BLUE, alpha=0.3, linewidth=0, label=label)
             ax.plot(x, record.arrays["estimate"], color=VERMILION, label="estimate")
-            ax.set_title(f"{MODELS[str(record.axes['model'])]}; other inputs at their median")
+            ax.set_title(f"{MODELS[str(record.axes['model'])].title}; other inputs at their median")
             frames.append(pd.DataFrame({"model": record.axes["model"], "x": x, "lower": low, "upper": high}))
         drawing.name_axes(data.input_names[column], data.target_names[0])
         drawing.legend("below", columns=2)

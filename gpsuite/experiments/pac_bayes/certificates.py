@@ -11,32 +11,18 @@ import numpy as np
 import numpy.typing as npt
 
 from gpsuite.certificates.envelope import write_packed
-from gpsuite.certificates.risk import (
-    FREE_FORM,
-    FULL,
-    SPARSE,
-    UNNAMED_TARGET,
-    Goal,
-    Predictor,
-    RiskCertificate,
-    RiskClaim,
-    Rows,
-    pack,
-)
+from gpsuite.certificates.risk import UNNAMED_TARGET, Goal, RiskCertificate, RiskClaim, Rows, pack
 from gpsuite.data.loading import PreparedDataset
 from gpsuite.experiments.base import Record
 from gpsuite.experiments.pac_bayes.tasks import FitTask
 from gpsuite.methods.pac_bayes.evaluation import Evaluation
-from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior
-from gpsuite.methods.pac_bayes.sparse.free_form import FreeFormPosterior
-from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior
+from gpsuite.methods.pac_bayes.posteriors import Posterior
 
-Fitted = FullGPPosterior | SparseGPPosterior | FreeFormPosterior
 DESCRIPTION = "certificate"  # the array that holds the description as text
 
 
 def stored_certificate(
-    data: PreparedDataset, params: FitTask, posterior: Fitted, found: Evaluation
+    data: PreparedDataset, params: FitTask, posterior: Posterior, found: Evaluation
 ) -> dict[str, npt.NDArray[Any]]:
     """Return the arrays of a fit's record: the posterior's, and the certificate's description as text.
 
@@ -54,31 +40,14 @@ def stored_certificate(
     kl = certificate.penalty.kl + certificate.penalty.rounding
     bounds = {"kl": found.bound_kl, "kl_lower": certificate.lower_kl}
     claim = RiskClaim(params.delta, risk, kl, bounds)
-    description, arrays = pack(RiskCertificate(_rows(data, params), _predictor(posterior), goal, claim))
+    description, arrays = pack(RiskCertificate(_rows(data, params), posterior.predictor, goal, claim))
     return {**arrays, DESCRIPTION: np.array(json.dumps(description))}
 
 
 def _rows(data: PreparedDataset, params: FitTask) -> Rows:
     target = data.spec.get("target") or UNNAMED_TARGET
     named = ", ".join(target) if isinstance(target, list) else str(target)
-    return Rows(
-        data.name, data.content_hash, data.rows, params.test_share, params.split_seed, params.scaling, named
-    )  # fmt: skip
-
-
-def _predictor(posterior: Fitted) -> Predictor:
-    prior = posterior.hyperparameters
-    arrays = {"lengthscales": np.array(prior.lengthscales)}
-    kind, alpha, jitter = FULL, 0.0, 0.0
-    if not isinstance(posterior, FullGPPosterior):
-        kind, jitter = SPARSE, posterior.inducing.jitter
-        arrays["inducing_inputs"] = posterior.Z
-    if isinstance(posterior, SparseGPPosterior):
-        alpha = posterior.alpha
-    if isinstance(posterior, FreeFormPosterior):
-        kind = FREE_FORM
-        arrays |= {"whitened_mean": posterior.gaussian.mean, "whitened_factor": posterior.gaussian.factor}
-    return Predictor(kind, prior.variance, prior.noise_variance, alpha, jitter, arrays)
+    return Rows(data.name, data.content_hash, data.rows, params.test_share, params.split_seed, params.scaling, named)
 
 
 def write_certificates(records: Sequence[Record], folder: Path) -> list[Path]:

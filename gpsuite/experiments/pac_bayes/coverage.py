@@ -71,9 +71,6 @@ class CoverageSettings:
     power_simulations: Count
 
 
-# Tasks of pac_bayes/coverage: blocks of repetitions of each method.
-
-
 @dataclass(frozen=True, kw_only=True)
 class CoverageTask:
     """A block of simulated data sets.
@@ -140,8 +137,6 @@ ROWS = (8, 12, 20, 30)
 DELTAS = (0.5, 0.1, 0.01)
 NOISE_DELTA = 0.5  # at which the GP that fits noise is certified
 PRIOR = Hyperparameters(1.0, (0.1,), 0.1)  # fits noise: without the KL its bound holds in 1 to 5 % of the data sets
-
-
 EPSILON, HALF_WIDTH = 1.0, 2.0  # of the loss, and of the inputs' uniform distribution
 POWER_NODES = 200
 
@@ -316,9 +311,6 @@ def power_statistic(table: pd.DataFrame) -> Statistic:
     return Statistic(VIOLATIONS, float(wrong), n=len(table), note=note)
 
 
-# A block of repetitions of pac_bayes/coverage: bounds, and the true risk by quadrature.
-
-
 NODES = 200  # Gauss-Legendre nodes over the domain; the integrand is smooth
 
 
@@ -370,9 +362,6 @@ def true_gibbs_risk(posterior: Posterior, epsilon: float, noise_scale: float) ->
     mean, variance = posterior.predict(x[:, None])
     loss = BandLoss(epsilon).expected(FUNCTIONS[TRUTH](x), mean, variance + noise_scale**2)
     return float(0.5 * weights @ loss)
-
-
-# The figure of pac_bayes/coverage.
 
 
 def draw(report: Report[CoverageSettings], points: pd.DataFrame) -> None:

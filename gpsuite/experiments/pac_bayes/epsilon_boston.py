@@ -47,9 +47,6 @@ class EpsilonSettings(SplitSettings):
     epsilons: Annotated[list[Positive], filled, unique]
 
 
-# Tasks of pac_bayes/epsilon_boston: one fit per split, method and accuracy goal.
-
-
 def plan(request: Request[EpsilonSettings]) -> list[Task[FitTask]]:
     """Return one task per split, method and epsilon."""
     return fit_tasks(request, [Goal(epsilon=value) for value in request.settings.epsilons])

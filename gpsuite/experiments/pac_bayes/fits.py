@@ -35,7 +35,6 @@ from gpsuite.methods.pac_bayes.bounds import PAPER_GRID, binomial_upper_bound, m
 from gpsuite.methods.pac_bayes.cost import Cost
 from gpsuite.methods.pac_bayes.evaluation import ALL_DIFFERENT, Copies, Evaluation, FewDifferentError, evaluate
 from gpsuite.methods.pac_bayes.losses import Loss
-from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior
 from gpsuite.seeds import derived_seed
 from gpsuite.statistics.estimates import Estimate, corrected_mean
 from gpsuite.statistics.significance import corrected_t_p
@@ -66,12 +65,7 @@ def paired_p(smaller: FloatArray, larger: FloatArray) -> float:
     return positive_p(larger - smaller)
 
 
-# Tasks of fits on splits of a dataset: what is trained, on what, at which cost.
-
-
 AGREEMENT = 1e-2  # long searches over objectives with flat directions: hyperparameters differ more than bounds
-
-
 KERNELS = {False: "se", True: "se_ard"}  # by whether every input has its own lengthscale
 USUAL_EQUIVALENTS = 200  # evaluations of all rows until the staged search has converged
 FULL_GP_ROWS = 20_000  # an N x N matrix of this size is 3.2 GB
@@ -159,8 +153,9 @@ def sparse_fit(
 
 
 def _task(request: Request[SplitSettings], fit: Fit, split: int) -> Task[FitTask]:
-    shown = "  ".join(f"{axis} {value:g}" if isinstance(value, float) else f"{axis} {value}"
-                      for axis, value in fit.axes.items())  # fmt: skip
+    shown = "  ".join(
+        f"{axis} {value:g}" if isinstance(value, float) else f"{axis} {value}" for axis, value in fit.axes.items()
+    )
     return request.task(
         _params(request, fit, split),
         label=f"{fit.options.heading}  {shown}  split {split}",
@@ -227,9 +222,6 @@ def _check_sizes(fit: Fit, settings: SplitSettings) -> None:
             "use a sparse one: method=kl_pac_sgp",
             key="method",
         )
-
-
-# One task: train a GP on one split and certify it, whichever way it is trained.
 
 
 VACUOUS = 0.99  # an upper bound on a risk this close to 1 says nothing
@@ -330,9 +322,17 @@ def training_of(
         cost: of an evaluation, where seconds count.
     """
     return Training(
-        split.X, split.y, params.method, params.ard, params.delta, params.max_evaluations, params.split_seed,
-        seconds, shared.observer, cost,
-    )  # fmt: skip
+        split.X,
+        split.y,
+        params.method,
+        params.ard,
+        params.delta,
+        params.max_evaluations,
+        params.split_seed,
+        seconds,
+        shared.observer,
+        cost,
+    )
 
 
 def train(work: Training[MethodOptions], loss: Loss, shared: SharedWork) -> Trained:
@@ -354,7 +354,7 @@ def _evaluate(data: PreparedDataset, split: Split, params: FitTask, epsilon: flo
         "rmse_test_own_units": found.mse_test**0.5 * split.scale,
         "epsilon_standardised": epsilon,
         "objective": trained.objective,
-        "jitter": 0.0 if isinstance(posterior, FullGPPosterior) else posterior.inducing.jitter,
+        "jitter": posterior.predictor.jitter,
         **_spread(trained),
     }
     for name in params.also:

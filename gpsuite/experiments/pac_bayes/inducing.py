@@ -67,9 +67,6 @@ class InducingSettings(SplitSettings):
     other_kernel_inducing: list[int]
 
 
-# Tasks of pac_bayes/inducing_*: one fit per split, method, kernel and M.
-
-
 def plan(request: Request[InducingSettings]) -> list[Task[FitTask]]:
     """Return one task per M, split, method and kernel, in the order of M: an interrupted run has whole columns."""
     settings = request.settings

@@ -48,9 +48,6 @@ class ExponentialSettings(SplitSettings):
     single_lengthscale: list[Annotated[str, one_of(shipped_datasets)]]
 
 
-# Tasks of pac_bayes/loss_exp: one fit per dataset, split, M, method and loss.
-
-
 def plan(request: Request[ExponentialSettings]) -> list[Task[FitTask]]:
     """Return one task per dataset, M, split, method and loss to train on; likelihoods have no loss to choose."""
     settings = request.settings
@@ -197,9 +194,16 @@ def draw(report: Report[ExponentialSettings], tidy: pd.DataFrame, changes: Mappi
         left.set_ylabel("change of the test MSE (%)")
         left.set_title("kl-PAC-SGP: exponential against 0-1 band loss\n(mean and 95 % t interval of paired splits)")
         panel(
-            right, _cells(bounds), "cell", titles, by="line", kind="points", ticks=ticks,
-            apart=0.6 / max(len(lines), 1), styles=styles,
-        )  # fmt: skip
+            right,
+            _cells(bounds),
+            "cell",
+            titles,
+            by="line",
+            kind="points",
+            ticks=ticks,
+            apart=0.6 / max(len(lines), 1),
+            styles=styles,
+        )
         right.set_ylim(0.0, 1.02)
         right.set_ylabel(math_label("upper bound $B_{kl}$ (probability)"))
         right.set_title("bound under the exponential loss")
@@ -267,11 +271,15 @@ def draw_shapes(report: Report[ExponentialSettings]) -> None:
 
 BY = ["dataset", "inducing", "method", "trained_on"]
 METRICS = (
-    "mse_test", "bound_kl", "gibbs_risk_train", "gibbs_risk_test", "bound_kl_exp", "gibbs_risk_test_exp",
-    "kl_over_n", "noise_variance",
-)  # fmt: skip
-
-
+    "mse_test",
+    "bound_kl",
+    "gibbs_risk_train",
+    "gibbs_risk_test",
+    "bound_kl_exp",
+    "gibbs_risk_test_exp",
+    "kl_over_n",
+    "noise_variance",
+)
 CHANGE = "test MSE of kl-PAC-SGP, exponential against 0-1 band loss: mean over n splits of the change on each"
 
 

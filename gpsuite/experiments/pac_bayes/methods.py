@@ -9,7 +9,6 @@ from typing import Annotated, Any, TypeVar, cast
 from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.experiments.base import BUDGET, DIVERGED, METHODS, Method, MethodOptions
-from gpsuite.experiments.pac_bayes.certificates import Fitted
 from gpsuite.experiments.pac_bayes.training import (
     Trained,
     Training,
@@ -25,7 +24,7 @@ from gpsuite.methods.pac_bayes.bounds import OBJECTIVES
 from gpsuite.methods.pac_bayes.cost import Cost, full_gp_cost, sparse_gp_cost
 from gpsuite.methods.pac_bayes.full_gp import maximise_full_likelihood, train_full_gp
 from gpsuite.methods.pac_bayes.losses import Loss
-from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior
+from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior, Posterior
 from gpsuite.methods.pac_bayes.problem import RiskProblem, Search
 from gpsuite.methods.pac_bayes.sparse.free_form import FreeFormPosterior, train_free_form
 from gpsuite.methods.pac_bayes.sparse.objective import Form
@@ -138,7 +137,7 @@ class RiskMethod(Method[Options]):
     """
 
     train: Callable[[Training[Options], Loss], Trained]
-    certify: Callable[[Options, Hyperparameters, FloatArray, FloatArray, Trained], Fitted]
+    certify: Callable[[Options, Hyperparameters, FloatArray, FloatArray, Trained], Posterior]
     cost: Callable[[Options, FitSize], Cost]
     train_from: Callable[[Training[Options], Loss, FloatArray], Trained] | None = None
     starts: Callable[[Options], int] = single_start
@@ -437,7 +436,7 @@ def _fitc_form(work: Training[FreeFormOptions], loss: Loss, Z: FloatArray | None
 
 def free_posterior(
     options: FreeFormOptions, found: Hyperparameters, X: FloatArray, y: FloatArray, fit: Trained
-) -> Fitted:
+) -> Posterior:
     """Return the free posterior, carried to the rounded hyperparameters; the FITC form where none was freed."""
     if fit.Z is None or fit.gaussian is None:
         return fitc_posterior(options, found, X, y, fit)

@@ -90,9 +90,6 @@ class OverfitSettings:
         require(enough, "rows", self.rows, f"must be at least inducing={self.inducing}")
 
 
-# Tasks of pac_bayes/overfit_fitc: one fit per data set and method.
-
-
 @dataclass(frozen=True, kw_only=True)
 class OverfitTask(TrainingTask):
     """A fit to one data set: rows of a dataset, or a draw of a GP with noise; see `OverfitSettings`."""
@@ -138,17 +135,21 @@ def task_params(request: Request[OverfitSettings], options: MethodOptions, repet
     )
 
 
-# One data set of pac_bayes/overfit_fitc: train, certify, and predict along the input.
-
-
 CURVE_POINTS = 301
 
 
 # of a record, in the order of the table
 METRICS = (
-    "noise_std", "gibbs_risk_train", "gibbs_risk_test", "gap", "mse_train", "mse_test", "nll_test", "bound_kl",
+    "noise_std",
+    "gibbs_risk_train",
+    "gibbs_risk_test",
+    "gap",
+    "mse_train",
+    "mse_test",
+    "nll_test",
+    "bound_kl",
     "kl_over_n",
-)  # fmt: skip
+)
 
 
 def draw_split(params: OverfitTask, dataset: PreparedDataset | None) -> Split:
@@ -239,9 +240,6 @@ def claims(frame: pd.DataFrame) -> list[Statistic]:
         Statistic.of(name, proportion(int(held.sum()), len(held)), note=f"{held.sum()} of {len(held)} data sets")
         for name, held in shares.items()
     ]
-
-
-# The figure of pac_bayes/overfit_fitc: one data set's fits above, all data sets' noise and gaps below.
 
 
 _BELOW = ("noise_std", "gap", "gibbs_risk_test")  # the learned noise, and what overfitting shows in

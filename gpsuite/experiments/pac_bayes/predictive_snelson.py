@@ -101,9 +101,6 @@ class PredictiveSettings:
         require(rising, "epsilons.middle", goals.middle, "must lie between epsilons.small and epsilons.large")
 
 
-# Tasks of pac_bayes/predictive_snelson: the plotted fits, and the scan of goals and M.
-
-
 @dataclass(frozen=True, kw_only=True)
 class PredictiveTask:
     """A fit to all rows in their own units.
@@ -166,9 +163,6 @@ def _task(request: Request[PredictiveSettings], name: str, inducing: int, epsilo
         group=name if risk_method(options).shares_training(options) else "",
         cost=0.1 * settings.starts,
     )
-
-
-# One task of pac_bayes/predictive_snelson: train on all rows, certify, and predict along the only input.
 
 
 CURVE_POINTS = 401
@@ -328,11 +322,17 @@ def listed(values: Mapping[str, float]) -> str:
     return ", ".join(f"{goal} {value:.4g}" for goal, value in values.items())
 
 
-# Tables of pac_bayes/predictive_snelson: the plotted fits, and the scan that chose them.
-
-
-SHOWN = ("kl_over_n", "bound_kl", "gibbs_risk_train", "noise_std", "lengthscale", "variance", "displacement",
-         "roughness", "share_as_good")  # fmt: skip
+SHOWN = (
+    "kl_over_n",
+    "bound_kl",
+    "gibbs_risk_train",
+    "noise_std",
+    "lengthscale",
+    "variance",
+    "displacement",
+    "roughness",
+    "share_as_good",
+)
 
 
 TABLE_LABELS = {"epsilon": "ε (units of y)", "inducing": "M"}
@@ -400,9 +400,6 @@ def closest_triple(found: Mapping[float, float], printed: tuple[float, ...]) -> 
     return best, distance(best) if best else math.nan
 
 
-# The figure of pac_bayes/predictive_snelson: kl-PAC-SGP at three goals above, the other GPs below.
-
-
 KL_PAC_SGP, FULL = "kl_pac_sgp", "full_gp"
 
 
@@ -446,8 +443,9 @@ def _draw_goal(ax: Axes, data: Dataset, record: Record, goal: str, full: Record 
     if full is not None:
         _shade(ax, full, FULL, noise=True)
     band: dict[str, Any] = {"color": SKY, "linewidth": 1.0, "linestyle": (0, (4, 2))}
-    ax.fill_between(x, mean - epsilon, mean + epsilon, color=SKY, alpha=0.15, linewidth=0,
-                    label="± ε around the mean: no loss")  # fmt: skip
+    ax.fill_between(
+        x, mean - epsilon, mean + epsilon, color=SKY, alpha=0.15, linewidth=0, label="± ε around the mean: no loss"
+    )
     for side in (-epsilon, epsilon):
         ax.plot(x, mean + side, **band)
     _shade(ax, record, KL_PAC_SGP, noise=False)
@@ -481,8 +479,13 @@ def _data_and_inducing(ax: Axes, data: Dataset, record: Record) -> None:
         inputs = record.arrays[part]
         if len(inputs):
             marks = np.full(len(inputs), height)
-            ax.plot(inputs[:, 0], marks, "x", color=colour,
-                    label=f"inducing inputs {when} training ({'top' if part == 'start' else 'bottom'})")  # fmt: skip
+            ax.plot(
+                inputs[:, 0],
+                marks,
+                "x",
+                color=colour,
+                label=f"inducing inputs {when} training ({'top' if part == 'start' else 'bottom'})",
+            )
     ax.set_ylim(low - 1.25 * room, high + 1.25 * room)
     edges = record.arrays["x"][[0, -1]]
     ax.set_xlim(*edges)

@@ -62,9 +62,6 @@ class RoundingSettings(SplitSettings):
     decimals: Annotated[list[Annotated[int, within(0, MAX_DECIMALS)]], filled, unique]
 
 
-# Tasks of pac_bayes/rounding: one fit per split, rounded in several ways.
-
-
 @dataclass(frozen=True, kw_only=True)
 class RoundingTask(FitTask):
     """A fit whose hyperparameters are rounded to a grid.
@@ -98,9 +95,6 @@ def plan(request: Request[RoundingSettings]) -> list[Task[RoundingTask]]:
         )
         for task in split_tasks(request, fits)
     ]
-
-
-# One fit of pac_bayes/rounding: its bound before and after rounding to each grid.
 
 
 # of a record, in the order of the table
@@ -194,9 +188,6 @@ def _coarser(frame: pd.DataFrame) -> Iterator[Statistic]:
     listed = (f"{cell['decimals']:g} decimals, ε {cell['epsilon']:g}: {cell[AGAINST_PAPER]:+.4f}" for cell in cells)
     lowest = float(means[AGAINST_PAPER].min())
     yield Statistic("min_bound_change_coarser_rounding", lowest, n=len(coarse), note="; ".join(listed))
-
-
-# The figure of pac_bayes/rounding: what each grid changes.
 
 
 # the figure's panels: metric -> label of the vertical axis and title

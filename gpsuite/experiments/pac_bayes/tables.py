@@ -19,18 +19,28 @@ if TYPE_CHECKING:
 
 
 METRICS = (
-    "bound_kl", "bound_sqrt", "gibbs_risk_train", "gibbs_risk_test", "bayes_risk_test", "mse_test", "nll_test",
-    "kl_over_n", "noise_variance",
-)  # fmt: skip
-
-
+    "bound_kl",
+    "bound_sqrt",
+    "gibbs_risk_train",
+    "gibbs_risk_test",
+    "bayes_risk_test",
+    "mse_test",
+    "nll_test",
+    "kl_over_n",
+    "noise_variance",
+)
 OWN_UNITS = ("rmse_test_own_units",)
 
 
 # further certificates of the same posterior
 CERTIFICATES = (
-    "lower_kl", "bound_bayes", "test_bound_gibbs", "test_bound_bayes", "bound_kl_exp", "gibbs_risk_test_exp"
-)  # fmt: skip
+    "lower_kl",
+    "bound_bayes",
+    "test_bound_gibbs",
+    "test_bound_bayes",
+    "bound_kl_exp",
+    "gibbs_risk_test_exp",
+)
 
 
 # what c, the argument of the bound, is made of

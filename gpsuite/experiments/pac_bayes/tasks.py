@@ -33,9 +33,6 @@ class SplitSettings:
     max_evaluations: Count
 
 
-# What the tasks of the family's experiments are made of: a training, a goal, a split.
-
-
 @dataclass(frozen=True)
 class Goal:
     """A loss and its width: the accuracy goal, in standard deviations of the target or in the target's own units.

@@ -78,21 +78,17 @@ class BandSettings:
         check_levels(self.m, [self.q], "q")
 
 
-# Tasks of perturbation/band_comparison: blocks of simulated data sets of each band.
-
-
 VERSION = 2  # CV+ with the parts of its own rows
 
 
 @dataclass(frozen=True)
 class BandTask:
-    """One band on every simulated data set under one noise.
+    """One band on every simulated data set under one noise; further settings as `BandSettings`.
 
     Attributes:
         band: key of `PEERS`.
         noise: key of `NOISES`.
         seed: of data and bands.
-        noise_scale: as every other field, of `BandSettings`.
     """
 
     band: str
@@ -136,9 +132,6 @@ def _task(request: Request[BandSettings], noise: str, band: str) -> Task[BandTas
     )
 
 
-# A block of simulated data sets: width and coverage of one band.
-
-
 def run(task: Task[BandTask], shared: SharedWork) -> Outcome:
     """Compute a band on every data set; record its mean width and where it holds its target."""
     params = task.params
@@ -165,9 +158,6 @@ def _simulated(params: BandTask, number: int, target: str) -> tuple[Sample, Floa
     y, f = features(X) @ truth + noise, features(grid) @ truth
     sample = Sample(X, y, grid, params.q, params.m, params.draws, params.evaluations)
     return sample, f + new if target == RESPONSE else f
-
-
-# Bands to compare: of confidence regions, of Gaussian processes, of the wild bootstrap and of conformal prediction.
 
 
 Ends = tuple[FloatArray, FloatArray]
@@ -349,11 +339,6 @@ PEERS: dict[str, Peer] = {
     "mapie_split": Peer("conformal, split (MAPIE)", RESPONSE, POINTWISE, partial(conformal, cross=False)),
     "mapie_cv_plus": Peer("conformal, CV+ (MAPIE)", RESPONSE, POINTWISE, partial(conformal, cross=True)),
 }
-
-
-# The figure of perturbation/band_comparison: coverage against width.
-
-
 MARKERS = "o^sDvP"  # of the bands for the function, in the order of `PEERS`
 
 

@@ -23,14 +23,7 @@ from gpsuite.experiments.base import (
     every_array,
     require,
 )
-from gpsuite.experiments.perturbation.coverage_models import (
-    BREAKS,
-    GROUPS,
-    MODEL_TITLES,
-    MODELS,
-    draw_inputs,
-    draw_truth,
-)
+from gpsuite.experiments.perturbation.coverage_models import BREAKS, GROUPS, MODELS, draw_inputs
 from gpsuite.experiments.perturbation.linear_models import drawn_together
 from gpsuite.experiments.settings import Count, Positive, Rule, at_least, filled, one_of, unique
 from gpsuite.experiments.tasks import OPTIONAL, named, take
@@ -105,9 +98,6 @@ def suits(noise: str, group: str) -> bool:
         "signed_permutations": law.signs and law.permutations,
     }
     return needs[group]
-
-
-# Tasks of perturbation/coverage: one per model, noise and group, exact or broken.
 
 
 VERSION = 1
@@ -187,7 +177,7 @@ def _cells(request: Request[CoverageSettings]) -> Iterator[CoverageTask]:
                     yield _cell(request, model, noise, group)
     for name in settings.breaks:
         broken = BREAKS[name]
-        for model in broken.models:
+        for model in broken.models or MODELS:
             if model in settings.models:
                 yield _cell(request, model, broken.noise, broken.group, name)
 
@@ -214,7 +204,7 @@ def _task(request: Request[CoverageSettings], cell: CoverageTask) -> Task[Covera
     broken = f" ({cell.broken})" if cell.broken else ""
     return request.task(
         cell,
-        label=f"{MODEL_TITLES[cell.model]}  {cell.noise}, {cell.group}{broken}",
+        label=f"{MODELS[cell.model].title}  {cell.noise}, {cell.group}{broken}",
         axes={
             "part": BROKEN if cell.broken else EXACT,
             "model": cell.model,
@@ -225,9 +215,6 @@ def _task(request: Request[CoverageSettings], cell: CoverageTask) -> Task[Covera
         version=VERSION,
         cost=cell.cost,
     )
-
-
-# One cell of perturbation/coverage: ranks of true coefficients over simulated data sets.
 
 
 CLASS_CENTRE = np.array([1.0, 0.5])  # of label 1 in `lssvm_classes`
@@ -259,8 +246,9 @@ def _fixed_ranks(cell: CoverageTask, m: int, rng: np.random.Generator) -> IntArr
     found = []
     for share in np.array_split(np.arange(cell.repetitions), cell.designs):
         X = draw_inputs(rng, cell.rows, cell.design == "repeated")
-        objective = MODELS[cell.model](X)
-        truth = draw_truth(rng, cell.model, objective)
+        model = MODELS[cell.model]
+        objective = model.objective(X)
+        truth = model.draw_truth(rng, objective.design.shape[1])
         size = (len(share), cell.rows)
         noise = draw_noise(rng, cell.noise, size, inputs=X[:, 0], scale=cell.noise_scale)
         found.append(simulated_ranks(objective, truth, noise, GROUPS[cell.group], m, rng, cell.break_ties))
@@ -327,9 +315,6 @@ def accepted_levels(compared: Sequence[int]) -> int:
                 continue
             accepted += 1
     return accepted
-
-
-# Tests of exact coverage on counts of ranks, and the statistics of perturbation/coverage.
 
 
 STRICT = 0.001  # level of the tests of coverage: the published one of 99.9 %
@@ -446,9 +431,6 @@ def _grouped(cells: Sequence[RankCounts], by: Sequence[str] = ("broken", "model"
     return list(groups.values())
 
 
-# The figure of perturbation/coverage: stated against observed coverage.
-
-
 TITLES = {"signs": "sign changes", "permutations": "permutations", "signed_permutations": "signed permutations"}
 
 
@@ -502,8 +484,18 @@ def _rows(ax: Axes, frame: pd.DataFrame) -> None:
             part = frame[(frame["kind"] == kind) & (frame["nominal"].round(6) == level)]
             ends = np.array([part["coverage"] - part["low"], part["high"] - part["coverage"]])
             label = f"{level:g}" if row == 0 else "_"
-            ax.errorbar(part["coverage"] - part["nominal"], np.full(len(part), row + place), xerr=ends, fmt="o",
-                        ms=3, lw=0.7, capsize=0, color=colour, alpha=0.7, label=label)  # fmt: skip
+            ax.errorbar(
+                part["coverage"] - part["nominal"],
+                np.full(len(part), row + place),
+                xerr=ends,
+                fmt="o",
+                ms=3,
+                lw=0.7,
+                capsize=0,
+                color=colour,
+                alpha=0.7,
+                label=label,
+            )
     ax.axvline(0.0, color="0.3", lw=1.0)
     for row in range(1, len(kinds)):
         ax.axhline(row - 0.5, color="0.85", lw=0.7)
@@ -556,7 +548,7 @@ def coverage_table(cells: Sequence[RankCounts]) -> pd.DataFrame:
             rows.append(
                 {
                     "broken": cell.broken,
-                    "model": MODEL_TITLES[cell.model],
+                    "model": MODELS[cell.model].title,
                     "noise": cell.noise,
                     "group": cell.group,
                     "q": q,

@@ -31,37 +31,35 @@ GROUPS: dict[str, Group] = {
 }
 
 
-MODELS: dict[str, Callable[[FloatArray], Objective]] = {
-    "lssvm_linear": lambda X: LinearLSSVM(X, 1.0),
-    "lssvm_kernel": lambda X: KernelLSSVM(_gram(X, X), 1.0),
-    "krr": lambda X: KernelRidge(_gram(X, X), 0.05),
-    "krr_sparse": lambda X: SparseKernelRidge(_gram(X, CENTRES), _gram(CENTRES, CENTRES), 0.02),
-    "svr": lambda X: EpsilonSVR(_gram(X, X), 12.0, 0.2),
-    "klasso": lambda X: KernelLasso(_gram(X, X), 0.15),
+@dataclass(frozen=True)
+class CoverageModel:
+    """A model of the study.
+
+    Attributes:
+        title: in tables and figures.
+        objective: of inputs [n, 1].
+        draw_truth: generator, number of coefficients p -> true ones [p].
+    """
+
+    title: str
+    objective: Callable[[FloatArray], Objective]
+    draw_truth: Callable[[np.random.Generator, int], FloatArray] = lambda rng, p: rng.standard_normal(p)
+
+
+def _sparse_truth(rng: np.random.Generator, p: int) -> FloatArray:
+    return np.asarray(rng.standard_normal(p) * (rng.uniform(size=p) < NONZERO))
+
+
+MODELS = {
+    "lssvm_linear": CoverageModel("LS-SVM, linear", lambda X: LinearLSSVM(X, 1.0)),
+    "lssvm_kernel": CoverageModel("LS-SVM, kernel", lambda X: KernelLSSVM(_gram(X, X), 1.0)),
+    "krr": CoverageModel("kernel ridge", lambda X: KernelRidge(_gram(X, X), 0.05)),
+    "krr_sparse": CoverageModel(
+        "kernel ridge, 4 centres", lambda X: SparseKernelRidge(_gram(X, CENTRES), _gram(CENTRES, CENTRES), 0.02)
+    ),
+    "svr": CoverageModel("ε-SVR", lambda X: EpsilonSVR(_gram(X, X), 12.0, 0.2)),
+    "klasso": CoverageModel("kernel LASSO", lambda X: KernelLasso(_gram(X, X), 0.15), _sparse_truth),
 }
-
-
-FAMILIES = {
-    "lssvm_linear": "lssvm",
-    "lssvm_kernel": "lssvm",
-    "krr": "krr",
-    "krr_sparse": "krr",
-    "svr": "svr",
-    "klasso": "klasso",
-}
-
-
-MODEL_TITLES = {
-    "lssvm_linear": "LS-SVM, linear",
-    "lssvm_kernel": "LS-SVM, kernel",
-    "krr": "kernel ridge",
-    "krr_sparse": "kernel ridge, 4 centres",
-    "svr": "ε-SVR",
-    "klasso": "kernel LASSO",
-}
-
-
-ALL = tuple(MODELS)
 
 
 @dataclass(frozen=True)
@@ -72,7 +70,7 @@ class Break:
         assumption: of the paper, or what else is missing.
         group: key of `GROUPS`.
         noise: key of `NOISES`.
-        models: those it is shown for.
+        models: those it is shown for; none: every one.
         needed: whether the paper's statement that the assumptions are needed is about it.
         design: how the inputs arise (`fixed`, `repeated`, or per repetition `labels`, `endogenous`, `autoregression`).
         break_ties: whether the tie-breaking permutation is used.
@@ -81,7 +79,7 @@ class Break:
     assumption: str
     group: str
     noise: str
-    models: tuple[str, ...] = ALL
+    models: tuple[str, ...] = ()
     needed: bool = False
     design: str = "fixed"
     break_ties: bool = True
@@ -105,12 +103,6 @@ def draw_inputs(rng: np.random.Generator, n: int, repeated: bool = False) -> Flo
         return rng.uniform(-DOMAIN, DOMAIN, (n, 1))
     X = np.repeat(rng.uniform(-DOMAIN, DOMAIN, ((n + 1) // 2, 1)), 2, axis=0)[:n]
     return np.asarray(X + 1e-6 * (np.arange(n) % 2)[:, None])
-
-
-def draw_truth(rng: np.random.Generator, model: str, objective: Objective) -> FloatArray:
-    """Return true coefficients [p], standard normal; of LASSO some are zero."""
-    truth = rng.standard_normal(objective.design.shape[1])
-    return truth * (rng.uniform(size=len(truth)) < NONZERO) if model == "klasso" else truth
 
 
 def _gram(A: FloatArray, B: FloatArray) -> FloatArray:

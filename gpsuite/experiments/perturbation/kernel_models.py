@@ -25,20 +25,25 @@ from gpsuite.statistics.significance import binomial_p, bonferroni_p
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-FAMILIES: dict[str, Callable[..., Objective]] = {
-    "lssvm": KernelLSSVM,
-    "krr": KernelRidge,
-    "svr": EpsilonSVR,
-    "klasso": KernelLasso,
-}
-
-
-TITLES = {"lssvm": "LS-SVM", "krr": "kernel ridge", "svr": "SVR", "klasso": "kernelised LASSO"}
 METRICS: tuple[KernelMetric, ...] = get_args(KernelMetric)
 TRUTH, NOISE, NOISE_SCALE = "sin_2x", "laplace", 0.3  # of the dataset kernel_regression
 REJECTED = 0.001  # two-sided binomial test, 99.9 %
+
+
+@dataclass(frozen=True)
+class KernelFamily:
+    """A family of kernel models: its title, and its objective of a Gram matrix [n, n] and the family's numbers."""
+
+    title: str
+    objective: Callable[..., Objective]
+
+
+FAMILIES = {
+    "lssvm": KernelFamily("LS-SVM", KernelLSSVM),
+    "krr": KernelFamily("kernel ridge", KernelRidge),
+    "svr": KernelFamily("SVR", EpsilonSVR),
+    "klasso": KernelFamily("kernelised LASSO", KernelLasso),
+}
 
 
 @dataclass
@@ -94,12 +99,14 @@ class KernelModel:
     @property
     def title(self) -> str:
         """The family's name in tables and figures."""
-        return TITLES[self.family]
+        return FAMILIES[self.family].title
 
     def objective(self, gram: FloatArray) -> Objective:
         """Return the objective on a Gram matrix [n, n]."""
         numbers = {"C": self.C, "epsilon": self.epsilon, "penalty": self.penalty}
-        return FAMILIES[self.family](gram, **{name: value for name, value in numbers.items() if value is not None})
+        return FAMILIES[self.family].objective(
+            gram, **{name: value for name, value in numbers.items() if value is not None}
+        )
 
 
 @dataclass(frozen=True)
@@ -223,7 +230,7 @@ def coverage_table(records: Sequence[Record], q_values: Sequence[int], m: int) -
             held = int(record.number(f"held_{q}"))
             rows.append(
                 {
-                    "model": TITLES[str(record.axes["model"])],
+                    "model": FAMILIES[str(record.axes["model"])].title,
                     "p": confidence_text(q, m),
                     "coverage": held / count,
                     "repetitions": count,

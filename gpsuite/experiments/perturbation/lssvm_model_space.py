@@ -112,9 +112,7 @@ def bundle_table(records: Sequence[Record], m: int) -> pd.DataFrame:
     """Return means by q."""
     import pandas as pd
 
-    names = (
-        "members", "angle_degrees", "points_as_estimate", "all_as_estimate", "unbounded_share", "returning_share",
-    )  # fmt: skip
+    names = ("members", "angle_degrees", "points_as_estimate", "all_as_estimate", "unbounded_share", "returning_share")
     rows = []
     for q in dict.fromkeys(int(record.axes["q"]) for record in records):
         own = [record for record in records if record.axes["q"] == q]

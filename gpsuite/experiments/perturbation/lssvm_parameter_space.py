@@ -64,9 +64,6 @@ class ParameterSpaceSettings(LinearSettings):
     segments: Count
 
 
-# Tasks of perturbation/lssvm_parameter_space: regions, coverage and checks.
-
-
 @dataclass(frozen=True)
 class RegionTask:
     """One region of the linear model with its ellipsoids; `segments` are tested for star-convexity."""
@@ -109,9 +106,6 @@ def _ridge_tasks(request: Request[ParameterSpaceSettings], segments: int) -> Ite
                 axes={"model": "krr", "draw": draw, "q": q},
                 cost=0.3,
             )
-
-
-# One region of perturbation/lssvm_parameter_space with its ellipsoids, and the checks of its shape.
 
 
 RIDGE_ROWS, RIDGE_LENGTHSCALE, RIDGE_PENALTY = 20, 0.3, 0.05
@@ -243,9 +237,6 @@ def asymptotic_radius(region: ConfidenceRegion) -> float:
     return float(residuals @ residuals / (n - width) * chdtri(width, region.q / region.m))
 
 
-# What the poster says about Fig. 2, as statistics that decide it.
-
-
 def total(records: Sequence[Record], name: str) -> int:
     """Return the sum of a metric over the records that have it."""
     return sum(int(record.number(name)) for record in records if name in record.metrics)
@@ -278,9 +269,6 @@ def nested(records: Sequence[Record]) -> list[bool]:
         radii = [float("inf") if r.metrics["radius"] is None else r.number("radius") for r in own]
         found += [after >= before for before, after in pairwise(radii)]
     return found
-
-
-# Tables of perturbation/lssvm_parameter_space: areas, and checks of the shape.
 
 
 def area_table(records: Sequence[Record], m: int) -> pd.DataFrame:
@@ -323,9 +311,6 @@ def check_table(records: Sequence[Record], m: int) -> pd.DataFrame:
             }
         )
     return pd.DataFrame(rows)
-
-
-# The figure of perturbation/lssvm_parameter_space: region, outer ellipsoid and asymptotic ellipse, one panel a q.
 
 
 CURVES = {

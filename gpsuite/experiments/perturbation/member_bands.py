@@ -132,9 +132,14 @@ def band_table(records: Sequence[Record], m: int) -> pd.DataFrame:
     import pandas as pd
 
     names = (
-        "members", "unbounded_share", "returning_share", "at_ball_share", "refused", "mean_width",
+        "members",
+        "unbounded_share",
+        "returning_share",
+        "at_ball_share",
+        "refused",
+        "mean_width",
         "truth_inside_share",
-    )  # fmt: skip
+    )
     rows = [
         {
             "p": confidence_text(int(record.axes["q"]), m),

@@ -29,6 +29,7 @@ from gpsuite.experiments.base import (
 from gpsuite.experiments.perturbation.coverage_models import GROUPS
 from gpsuite.experiments.perturbation.linear_models import check_levels
 from gpsuite.experiments.perturbation.region_problem import (
+    MODELS,
     RegionProblem,
     RegionTask,
     input_number,
@@ -49,9 +50,6 @@ from gpsuite.statistics.estimates import proportion
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
-
-
-MODELS = {"krr_sparse": "kernel ridge, few centres", "lssvm_linear": "LS-SVM, linear"}
 
 
 @dataclass
@@ -93,9 +91,6 @@ class RegionSettings:
         check_levels(self.m, self.excluded, "excluded")
 
 
-# Tasks of perturbation/region: one per model.
-
-
 VERSION = 3
 MERGED_VERSION = 4  # of data with rows that are copies of others: they count once
 
@@ -110,7 +105,7 @@ def plan(request: Request[RegionSettings]) -> list[Task[RegionTask]]:
     data, tasks = load(dataset), []
     for params in region_tasks(request):
         read_problem(dataset, params)
-        label, axes = f"{MODELS[params.model]}  {settings.group}, m={settings.m}", {"model": params.model}
+        label, axes = f"{MODELS[params.model].title}  {settings.group}, m={settings.m}", {"model": params.model}
         tasks.append(request.task(params, label=label, axes=axes, version=version_of(data), cost=2.0))
     return tasks
 
@@ -137,9 +132,6 @@ def region_tasks(request: Request[RegionSettings]) -> list[RegionTask]:
 def version_of(data: Dataset) -> int:
     """Return the version of a region's task on a dataset."""
     return VERSION if data.groups is None else MERGED_VERSION
-
-
-# One model of perturbation/region: its region, band and sizes at each level.
 
 
 RAYS_AT_ONCE = 100  # between two looks at the clock
@@ -250,9 +242,6 @@ def _rays(region: ConfidenceRegion, rays: int, rng: np.random.Generator, clock: 
     return _Part({**found, "rays": seen}, cut=f"{seen} of {rays} rays")
 
 
-# The figure of perturbation/region: bands along one input.
-
-
 MOST_NAMED = 4
 """Of the inputs that are held, said with their values."""
 
@@ -268,7 +257,7 @@ def draw(report: Report[RegionSettings]) -> None:
     with report.figure("region", columns=len(records), size=size, sharey=True, remark=held) as drawing:
         for ax, record in zip(drawing.axes, records, strict=True):
             _draw_bands(ax, record, settings)
-            ax.set_title(MODELS[str(record.axes["model"])])
+            ax.set_title(MODELS[str(record.axes["model"])].title)
         drawing.name_axes(_named(data.input_names[column], data.units), _named(data.target_names[0], data.units))
         drawing.legend("below", columns=2)
         frames = [
@@ -367,8 +356,8 @@ def _sentences(report: Report[RegionSettings]) -> Iterator[str]:
     for params in region_tasks(report.request):
         merged = split_rows(data, params).merged
         if merged:
-            how = "copies of others" if params.model == "lssvm_linear" else "of an input that others have: averaged"
-            yield f"{MODELS[params.model]}: {merged} of {len(data.X)} rows are {how}."
+            model = MODELS[params.model]
+            yield f"{model.title}: {merged} of {len(data.X)} rows are {model.merged}."
     for record in report.records():
         confidence, width = 1.0 - q / report.settings.m, mean_width(record, q)
         yield band_holds(confidence, str(record.axes["model"]), width, target, report.settings.group)
@@ -387,7 +376,7 @@ def size_table(records: Sequence[Record], settings: RegionSettings) -> pd.DataFr
     rows = []
     for record in records:
         for q in settings.excluded:
-            row: dict[str, object] = {"model": MODELS[str(record.axes["model"])], "q": q, "m": settings.m}
+            row: dict[str, object] = {"model": MODELS[str(record.axes["model"])].title, "q": q, "m": settings.m}
             row["confidence"] = 1.0 - q / settings.m
             for name in ("radius", "pointwise_width", "ellipsoid_width"):
                 row[name] = np.inf if record.metrics[f"{name}_{q}"] is None else record.number(f"{name}_{q}")
@@ -410,7 +399,9 @@ def candidate_table(records: Sequence[Record], settings: RegionSettings) -> pd.D
                 f"member at {1.0 - q / settings.m:g}": "yes" if rank <= settings.m - q else "no"
                 for q in settings.excluded
             }
-            rows.append({"model": MODELS[str(record.axes["model"])], "function": name, "rank": int(rank), **member})
+            rows.append(
+                {"model": MODELS[str(record.axes["model"])].title, "function": name, "rank": int(rank), **member}
+            )
     return pd.DataFrame(rows)
 
 

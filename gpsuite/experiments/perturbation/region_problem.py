@@ -1,8 +1,14 @@
-"""The kind of task of perturbation/region."""
+"""Regions of a dataset's rows: what the data choose is chosen on other rows.
+
+Inputs of a kernel model must be distinct (assumption A1). Where rows repeat an input, the mean of their outputs is
+used: its noise is the mean of independent symmetric noises and so symmetric, which sign changes leave alone.
+Permutations would also need all means to be of equally many rows. Copies of whole rows are no further measurements and
+count once, for linear models, too.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -23,16 +29,20 @@ from gpsuite.methods.perturbation.region import ConfidenceRegion, ModelClass, co
 from gpsuite.models.radial import kappa, squared_distances
 from gpsuite.seeds import stream
 
+LINEAR, SPARSE = "lssvm_linear", "krr_sparse"
+LEAST_ROWS = 4  # on either side of the split
+LEAST_APART = 1e-3  # share of the first centre's function that is in no other's
+MOST_LEFT_OUT = 12  # inputs that a message names
+
 
 @dataclass(frozen=True)
 class RegionTask:
-    """One model's regions at every level.
+    """One model's regions at every level; further settings as `RegionSettings`.
 
     Attributes:
         model: key of `MODELS`.
         along: number of the input along which bands are drawn.
         seed: of the choice of rows, centres, perturbations and rays.
-        group: as every other field, of `RegionSettings`.
     """
 
     model: str
@@ -50,21 +60,6 @@ class RegionTask:
     points: int
     rays: int
     kind: str = "perturbation_region"
-
-
-# Regions of a dataset's rows: what the data choose is chosen on other rows.
-#
-# Inputs of a kernel model must be distinct (assumption A1). Where rows repeat an input, the mean of their outputs
-# stands
-# for them: its noise is the mean of independent symmetric noises and so symmetric, which sign changes leave alone.
-# Permutations would also need all means to be of equally many rows. Copies of whole rows are no further measurements
-# and
-# count once, for linear models, too.
-
-
-LEAST_ROWS = 4  # on either side of the split
-LEAST_APART = 1e-3  # share of the first centre's function that is in no other's
-MOST_LEFT_OUT = 12  # inputs that a message names
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,24 +120,23 @@ def read_problem(prepared: PreparedDataset, params: RegionTask) -> RegionProblem
     data = load(prepared)
     rows = split_rows(data, params)
     count, kept = len(rows.first), len(rows.rest)
-    sparse = params.model == "krr_sparse"
-    least = max(LEAST_ROWS, params.centres if sparse else 0)
+    model = MODELS[params.model]
+    least = max(LEAST_ROWS, model.centres(params))
     if count < least or kept < LEAST_ROWS:
         key, value = ("centres", params.centres) if LEAST_ROWS <= count < least else _row_setting(params)
-        repeat = "repeat their inputs and are averaged with them" if sparse else "are copies of them"
-        equal = f" ({rows.merged} more {repeat})" if rows.merged else ""
+        equal = f" ({rows.merged} more {model.repeats})" if rows.merged else ""
         fault = f"{count + kept} rows{equal} leave {count} for preparation (at least {least}) and {kept} for the region"
         advice = f"preparation={params.preparation:g} of them prepare: more rows, another share or fewer centres"
         told = f"{key}={value}: {fault} (at least {LEAST_ROWS})\n{advice}"
         if rows.merged and params.group == "signs" and _enough_for_linear(data, params):
-            fix = {"models": "[lssvm_linear]"}
+            fix = {"models": f"[{LINEAR}]"}
             raise UserError(f"{told}, or the linear model, which averages none:", key=key, fix=fix)
         raise UserError(told, key=key)
-    columns = np.arange(data.X.shape[1]) if sparse else _linear_columns(prepared, rows, params.along)
+    columns = model.columns(prepared, rows, params.along)
     try:
         return _problem(rows, params, columns)
     except ValueError as error:
-        key = "lengthscale" if sparse and params.lengthscale else "dataset"
+        key = "lengthscale" if model.has_lengthscale and params.lengthscale else "dataset"
         named = f"lengthscale={params.lengthscale:g}" if key == "lengthscale" else f"dataset={data.name}"
         raise UserError(f"{named}: {error}", key=key) from error
 
@@ -176,7 +170,7 @@ def _linear_columns(prepared: PreparedDataset, rows: Rows, along: int) -> IntArr
             f"region's {len(X)} rows or a combination of other inputs (the linear design has not full rank)\n"
             "name the inputs to take (dataset.inputs), or take the kernel model:",
             key="dataset.inputs",
-            fix={"models": "[krr_sparse]"},
+            fix={"models": f"[{SPARSE}]"},
         )
     if others:
         before, more = prepared.spec.get("ignore") or [], name_list(others)
@@ -195,7 +189,7 @@ def _linear_columns(prepared: PreparedDataset, rows: Rows, along: int) -> IntArr
 
 
 def _enough_for_linear(data: Dataset, params: RegionTask) -> bool:
-    rows = split_rows(data, replace(params, model="lssvm_linear"))
+    rows = split_rows(data, replace(params, model=LINEAR))
     return min(len(rows.first), len(rows.rest)) >= LEAST_ROWS
 
 
@@ -207,23 +201,33 @@ def split_rows(data: Dataset, params: RegionTask) -> Rows:
             were left out, is not what the group allows.
     """
     require_one_output(data)
-    X, y = data.X, data.y[:, 0]
+    X = data.X
     own = np.arange(len(X)) if data.groups is None else np.flatnonzero(data.groups == np.arange(len(X)))
-    if params.model == "lssvm_linear":
-        if len(own) < len(X):
-            _refuse_copies(data, params)
-    else:
-        _, first, inverse, sizes = np.unique(X[own], axis=0, return_index=True, return_inverse=True, return_counts=True)
-        if len(first) < len(own):
-            twins = own[np.flatnonzero(np.ravel(inverse) == int(np.argmax(sizes > 1)))]
-            _refuse_means(data, params, twins)
-            y = y.copy()
-            y[own[first]] = np.bincount(np.ravel(inverse), weights=y[own]) / sizes
-            own = own[np.sort(first)]
+    own, y = MODELS[params.model].distinct(data, params, own)
     X, y, merged = X[own], y[own], len(X) - len(own)
     rows = stream(params.seed, "rows").permutation(len(X))[: params.rows or None]
     count = round(params.preparation * len(rows))
     return Rows(X, y, rows[:count], rows[count:], merged)
+
+
+def _without_copies(data: Dataset, params: RegionTask, own: IntArray) -> tuple[IntArray, FloatArray]:
+    if len(own) < len(data.X):
+        _refuse_copies(data, params)
+    return own, data.y[:, 0]
+
+
+def _averaged(data: Dataset, params: RegionTask, own: IntArray) -> tuple[IntArray, FloatArray]:
+    """Return the first row of each different input, and outputs with the mean of its rows there."""
+    _, first, inverse, sizes = np.unique(
+        data.X[own], axis=0, return_index=True, return_inverse=True, return_counts=True
+    )
+    y = data.y[:, 0]
+    if len(first) == len(own):
+        return own, y
+    _refuse_means(data, params, own[np.flatnonzero(np.ravel(inverse) == int(np.argmax(sizes > 1)))])
+    y = y.copy()
+    y[own[first]] = np.bincount(np.ravel(inverse), weights=y[own]) / sizes
+    return own[np.sort(first)], y
 
 
 def _refuse_copies(data: Dataset, params: RegionTask) -> None:
@@ -258,24 +262,28 @@ def _problem(rows: Rows, params: RegionTask, columns: IntArray) -> RegionProblem
     spread = np.where(spread > 0.0, spread, 1.0)
     offset, unit = float(rows.y[rows.first].mean()), float(rows.y[rows.first].std())
     X, Z = (rows.X[rows.rest] - mean) / spread, (first - mean) / spread
-    if params.model == "lssvm_linear":
-        model = ModelClass(partial(LinearLSSVM, C=params.C))
-    else:
-        lengthscale = params.lengthscale or float(np.median(pdist(Z)))
-        centres, _ = kmeans2(Z, params.centres, minit="++", seed=stream(params.seed, "centres"))
-        centres = told_apart(centres, X, lengthscale)
-        objective = partial(SparseKernelRidge, penalty=params.penalty)
-        model = ModelClass(objective, partial(gaussian, lengthscale=lengthscale), centres)
     region = confidence_region(
         X[:, columns],
         (rows.y[rows.rest] - offset) / (unit or 1.0),
-        model,
+        MODELS[params.model].model_class(params, Z, X),
         q=params.excluded[0],
         m=params.m,
         group=GROUPS[params.group],
         rng=stream(params.seed, "perturbations", params.model),
     )
     return RegionProblem(region, X, columns, mean, spread, offset, unit or 1.0)
+
+
+def _linear_class(params: RegionTask, Z: FloatArray, X: FloatArray) -> ModelClass:
+    return ModelClass(partial(LinearLSSVM, C=params.C))
+
+
+def _sparse_class(params: RegionTask, Z: FloatArray, X: FloatArray) -> ModelClass:
+    lengthscale = params.lengthscale or float(np.median(pdist(Z)))
+    centres, _ = kmeans2(Z, params.centres, minit="++", seed=stream(params.seed, "centres"))
+    centres = told_apart(centres, X, lengthscale)
+    objective = partial(SparseKernelRidge, penalty=params.penalty)
+    return ModelClass(objective, partial(gaussian, lengthscale=lengthscale), centres)
 
 
 def told_apart(centres: FloatArray, X: FloatArray, lengthscale: float) -> FloatArray:
@@ -313,3 +321,50 @@ def input_number(data: Dataset, along: str) -> int:
     X, y = data.X - data.X.mean(axis=0), data.y[:, 0] - data.y[:, 0].mean()
     size = np.sqrt((X**2).sum(axis=0))
     return int(np.argmax(np.abs(X.T @ y) / np.where(size > 0.0, size, np.inf)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegionModel:
+    """What the function may be.
+
+    Attributes:
+        title: in tables and figures.
+        merged: what rows are that are no rows of their own, in a sentence.
+        repeats: what they do, in a message.
+        distinct: data, params, rows without copies -> rows of the model, and outputs [N] of all rows.
+        columns: dataset, rows, input of the bands -> inputs that the model takes.
+        model_class: params, scaled inputs that prepare [L, D], those of the region [n, D] -> the model.
+        centres: params -> how many rows that prepare it needs.
+        has_lengthscale: whether `RegionTask.lengthscale` is a setting of it.
+    """
+
+    title: str
+    merged: str
+    repeats: str
+    distinct: Callable[[Dataset, RegionTask, IntArray], tuple[IntArray, FloatArray]]
+    columns: Callable[[PreparedDataset, Rows, int], IntArray]
+    model_class: Callable[[RegionTask, FloatArray, FloatArray], ModelClass]
+    centres: Callable[[RegionTask], int] = lambda params: 0
+    has_lengthscale: bool = False
+
+
+MODELS = {
+    SPARSE: RegionModel(
+        title="kernel ridge, few centres",
+        merged="of an input that others have: averaged",
+        repeats="repeat their inputs and are averaged with them",
+        distinct=_averaged,
+        columns=lambda prepared, rows, along: np.arange(rows.X.shape[1]),
+        model_class=_sparse_class,
+        centres=lambda params: params.centres,
+        has_lengthscale=True,
+    ),
+    LINEAR: RegionModel(
+        title="LS-SVM, linear",
+        merged="copies of others",
+        repeats="are copies of them",
+        distinct=_without_copies,
+        columns=_linear_columns,
+        model_class=_linear_class,
+    ),
+}

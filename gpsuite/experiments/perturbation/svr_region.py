@@ -8,7 +8,7 @@ from typing import Annotated
 
 from gpsuite.experiments.base import EXPERIMENTS, Experiment, Record, Report, Request, Task, every_array
 from gpsuite.experiments.perturbation.kernel_models import (
-    TITLES,
+    FAMILIES,
     CoverageTask,
     KernelModel,
     KernelSettings,
@@ -62,7 +62,7 @@ def summarise(report: Report[SvrSettings]) -> list[Statistic]:
 def statements(records: Sequence[Record], q_values: Sequence[int], m: int) -> list[Statistic]:
     """Return the share of families whose coverage the binomial tests do not reject; the rejected in the note."""
     passed = [coverage_not_rejected(record, q_values, m) for record in records]
-    failed = [TITLES[str(record.axes["model"])] for record, ok in zip(records, passed, strict=True) if not ok]
+    failed = [FAMILIES[str(record.axes["model"])].title for record, ok in zip(records, passed, strict=True) if not ok]
     text = f"rejected: {', '.join(failed)}" if failed else "none rejected"
     return [Statistic.of("share_families_with_exact_coverage", share(passed), note=text)]
 

@@ -14,7 +14,7 @@ from gpsuite.budget import Budget
 from gpsuite.data.splits import Standardiser
 from gpsuite.experiments.base import BUDGET, DIVERGED, DONE, require
 from gpsuite.experiments.settings import Count, Positive, Share, filled, one_of, unique
-from gpsuite.experiments.wasserstein.methods import RegressorMethod
+from gpsuite.experiments.wasserstein.methods import regressor_method
 from gpsuite.methods.wasserstein import scoring as scores
 from gpsuite.methods.wasserstein.fitting import TrainingOptions, split_rows
 from gpsuite.reporting.metrics import UNTEMPERED
@@ -118,9 +118,6 @@ class TrainingParams:
         return TrainingOptions(self.epochs, self.batches, self.learning_rates, self.patience, self.trial_epochs)
 
 
-# Training a regression of the family on rows in their own units, and its scores in those.
-
-
 LEVEL = 0.95  # of predictive intervals
 _STATUS = {"done": DONE, "budget": BUDGET, "diverged": DIVERGED}
 
@@ -171,11 +168,10 @@ def fit_regression(
     configure()  # before anything else imports TensorFlow
     from gpsuite.methods.wasserstein.classifiers import NoKeeper
     from gpsuite.methods.wasserstein.fitting import GWIOptions
-    from gpsuite.methods.wasserstein.regressors import REGRESSORS, RegressionFit
+    from gpsuite.methods.wasserstein.regressors import RegressionFit
     from gpsuite.methods.wasserstein.training import StateFolder
     from gpsuite.models.network_spec import NetworkSpec
 
-    assert isinstance(options, RegressorMethod)
     inputs, targets = Standardiser.fit(X), Standardiser.fit(y[:, None])
     scaled = inputs.transform(X), targets.transform(y[:, None])[:, 0]
     rows = split_rows(*scaled, t.validation_share, stream(seed, "validation"), groups)
@@ -188,8 +184,8 @@ def fit_regression(
         chosen=t.chosen,
     )
     keeper = NoKeeper() if states is None else StateFolder(states)
-    found = REGRESSORS.get(options.regressor)(RegressionFit(rows, settings, t.training, seed, budget, keeper))
-    return OwnUnits(found, inputs, targets)
+    work = RegressionFit(rows, settings, t.training, seed, budget, keeper)
+    return OwnUnits(regressor_method(options).train(options, work), inputs, targets)
 
 
 def regression_scores(model: OwnUnits, X: FloatArray, y: FloatArray) -> dict[str, float]:

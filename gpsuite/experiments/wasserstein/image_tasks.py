@@ -29,11 +29,10 @@ from gpsuite.experiments.base import (
 from gpsuite.experiments.settings import Count, Rule, Share, at_least, filled, not_negative, unique
 from gpsuite.experiments.tasks import LEFT_OUT, take
 from gpsuite.experiments.wasserstein.fitting import TrainingParams, TrainingSettings
-from gpsuite.experiments.wasserstein.methods import ClassifierMethod
+from gpsuite.experiments.wasserstein.methods import classifier_method
 from gpsuite.methods.wasserstein import scoring as scores
 from gpsuite.methods.wasserstein.fitting import FewDifferentRowsError, TrainingRows, split_rows
 from gpsuite.methods.wasserstein.scoring import auroc, average_precision, false_positives_at_95
-from gpsuite.models.classification import robust_max
 from gpsuite.seeds import derived_seed, stream
 
 if TYPE_CHECKING:
@@ -86,9 +85,6 @@ class ImageSettings(TrainingSettings):
         require(self.dropout < 1.0, "dropout", self.dropout, "must be below 1")
 
 
-# Params of the image experiments' tasks.
-
-
 @dataclass(frozen=True, kw_only=True)
 class Outside:
     """A dataset whose images the classifier has never seen.
@@ -135,10 +131,6 @@ class ImageTask:
     kind: str = "wasserstein_image"
 
 
-# Tasks of the image experiments: one per method, repetition and share of noisy labels.
-
-
-_SECONDS_PER_ROW = {"map": 0.3, "temperature": 0.3, "mc_dropout": 0.4, "ensemble": 1.5, "laplace": 0.5}
 _KEPT_IMAGES = 1  # added to the method's version where images are kept; raised when others are
 _WITHOUT_COPIES = 2  # added where rows have copies: none is trained on and validates
 _CONVOLUTION = 3.5  # times the seconds of a dense network, forward and back
@@ -170,7 +162,6 @@ def _tasks(request: Request[ImageSettings]) -> Iterator[Task[ImageTask]]:
             for name, options in request.methods.items():
                 if noise > 0.0 and name not in settings.noise_methods:
                     continue
-                assert isinstance(options, ClassifierMethod)
                 yield request.task(
                     take(
                         ImageTask,
@@ -185,7 +176,7 @@ def _tasks(request: Request[ImageSettings]) -> Iterator[Task[ImageTask]]:
                     + (f"  {100 * noise:g} % noisy labels" if noise else ""),
                     axes={"method": name, "label_noise": noise, "repetition": repetition},
                     version=options.method.version + added,
-                    cost=2.0 + 1e-4 * rows * settings.epochs * seconds * _SECONDS_PER_ROW.get(options.classifier, 1.0),
+                    cost=2.0 + 1e-4 * rows * settings.epochs * seconds * classifier_method(options).seconds(options),
                     dataset=data,
                 )
 
@@ -194,9 +185,6 @@ def _added_version(data: PreparedDataset) -> int:
     """Return what is added to a method's version: of datasets of which more is kept, or other rows are trained on."""
     copies = data.spec["loader"] == "csv" and load(data).groups is not None
     return (_KEPT_IMAGES if keeps_images(data) else 0) + (_WITHOUT_COPIES if copies else 0)
-
-
-# Rows of a repetition of the image experiments, and what must be refused before any work.
 
 
 ROWS_PER_CLASS = 50  # with more of them than that, a class of a shipped dataset is never missing
@@ -322,9 +310,6 @@ def _pixels(data: PreparedDataset) -> int:
     return int(data.spec.get("n_inputs") or load(data).X.shape[1])
 
 
-# One classifier trained, tested, and shown images of another kind.
-
-
 SHUFFLED = "shuffled pixels"
 SHOWN = 6  # most and least certain images that are kept
 ENTROPY_BINS = 30
@@ -355,7 +340,7 @@ def run(task: Task[ImageTask], shared: SharedWork) -> Outcome:
         kept = most_and_least_certain(prediction.total_uncertainty)
         arrays |= {"certain images": images.X_test[kept], "certain entropies": prediction.total_uncertainty[kept]}
     metrics |= {f"chosen {name}": value for name, value in found.chosen.items()}
-    metrics |= member_scores(found, images) | formula_errors(found, images, params)
+    metrics |= member_scores(found, images) | found.errors(images.X_test, images.y_test)
     state = found.report.state
     metrics |= {"epochs": state.best_epoch, "validation_nll": state.best_score}
     metrics |= {"chosen batch": state.batch, "chosen learning_rate": state.learning_rate}
@@ -372,7 +357,7 @@ def fit(task: Task[ImageTask], images: Images, shared: SharedWork) -> FittedClas
 
     configure()  # before anything else imports TensorFlow
     from gpsuite.budget import Budget
-    from gpsuite.methods.wasserstein.classifiers import CLASSIFIERS, ClassifierFit, NoKeeper
+    from gpsuite.methods.wasserstein.classifiers import ClassifierFit, NoKeeper
     from gpsuite.methods.wasserstein.fitting import ClassifierOptions
     from gpsuite.methods.wasserstein.training import StateFolder
     from gpsuite.models.network_spec import NetworkSpec
@@ -393,12 +378,12 @@ def fit(task: Task[ImageTask], images: Images, shared: SharedWork) -> FittedClas
         draws=params.draws,
     )
     rows = learned_rows(images, params)
-    assert isinstance(params.method, ClassifierMethod)
-    name = params.method.classifier
-    steps = t.training.steps(len(rows.X)) * (params.members if name == "ensemble" else 1)
+    method = classifier_method(params.method)
+    steps = t.training.steps(len(rows.X)) * method.trainings(params.method, params.members)
     budget = Budget(task.budget_seconds, evaluations=steps, observer=shared.observer)
     keeper = NoKeeper() if shared.states is None else StateFolder(shared.states)
-    return CLASSIFIERS.get(name)(ClassifierFit(rows, images.n_classes, options, params.seed, budget, keeper))
+    work = ClassifierFit(rows, images.n_classes, options, params.seed, budget, keeper)
+    return method.train(params.method, work)
 
 
 def test_scores(prediction: ClassPrediction, y: IntArray, bins: int) -> dict[str, float]:
@@ -446,37 +431,12 @@ def most_and_least_certain(uncertainty: FloatArray) -> IntArray:
 
 def member_scores(found: FittedClassifier, images: Images) -> dict[str, float]:
     """Return the mean accuracy and NLL of an ensemble's members; nothing for others."""
-    if not isinstance(found.model, list):
+    members = [model.predict(images.X_test).probabilities for model in found.members]
+    if not members:
         return {}
-    members = [model.predict(images.X_test).probabilities for model in found.model]
     return {
         "member_accuracy": float(np.mean([scores.accuracy(p, images.y_test) for p in members])),
         "member_nll": float(np.mean([scores.negative_log_likelihood(p, images.y_test) for p in members])),
-    }
-
-
-def formula_errors(found: FittedClassifier, images: Images, params: ImageTask) -> dict[str, float]:
-    """Return how far training's and prediction's numbers are from the notes' formulas, for GWI with robust max."""
-    from gpsuite.methods.wasserstein.gwi import GWIClassifier
-    from gpsuite.models.random_elements.likelihoods import RobustMax
-
-    if not isinstance(found.model, GWIClassifier) or not isinstance(found.model.likelihood, RobustMax):
-        return {}
-    mean, variance = found.model.element.predict(images.X_test)
-    S = robust_max.largest_probabilities(mean, variance)
-    wrong = params.epsilon / (images.n_classes - 1)
-    p = found.predict(images.X_test).probabilities
-    rows = np.arange(len(S))
-    trained = found.model.likelihood.expected_log(mean, variance, images.y_test, None).numpy()
-    own = S[rows, images.y_test]
-    formula = np.log(1.0 - params.epsilon) * own + np.log(wrong) * (1.0 - own)
-    return {
-        "expected_log_likelihood_error": float(np.abs(trained - formula).max()),
-        "class_probability_error": float(np.abs(p - (1.0 - params.epsilon) * S - wrong * (1.0 - S)).max()),
-        "class_probability_sum_error": float(np.abs(p.sum(axis=1) - 1.0).max()),
-        "probability_sum_error": robust_max.sum_error(S),
-        "hermite_sum_error": robust_max.sum_error(robust_max.gauss_hermite_probabilities(mean, variance, 50)),
-        "prediction_is_argmax": float(np.mean(p.argmax(axis=1) == S.argmax(axis=1))),
     }
 
 

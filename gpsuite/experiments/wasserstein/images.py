@@ -14,7 +14,7 @@ from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.experiments.base import EXPERIMENTS, Experiment, Record, Report, Task, every_array, frame_of
 from gpsuite.experiments.wasserstein import image_tasks
 from gpsuite.experiments.wasserstein.image_tasks import COVERAGES, ENTROPY_BINS, SHOWN, ImageSettings, ImageTask
-from gpsuite.experiments.wasserstein.methods import LABELS, NetworkClassifierMethod
+from gpsuite.experiments.wasserstein.methods import LABELS, classifier_method
 from gpsuite.reporting.comparison import Statistic, claim
 from gpsuite.reporting.comparison import Statistic as Row
 from gpsuite.reporting.metrics import metric as find_metric
@@ -25,9 +25,6 @@ from gpsuite.statistics.significance import corrected_t_p
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-# Records of the image experiments as frames: scores by method, differences to GWI, detection, shifts, noise.
 
 
 SCORES = ("accuracy", "nll", "brier", "ece", "confidence_excess", "aurc")
@@ -131,9 +128,6 @@ def differences(frame: pd.DataFrame, titles: dict[str, str], test_over_training:
                 }
             )
     return pd.DataFrame(lines, columns=["baseline", "metric", "difference", "low", "high", "n"])
-
-
-# Figures of the image experiments: calibration, detection, selective prediction, shifts, noise, images.
 
 
 FAMILY = "wasserstein"
@@ -372,9 +366,6 @@ def _label_noise(frame: pd.DataFrame, test_over_training: float) -> Statistic:
     return claim("share_robust_max_loses_less", cells, note="; ".join(notes))
 
 
-# Tables, figures and statistics of the image experiments.
-
-
 CHOICES = "learning rate, batch, epoch, temperature and precision chosen on validation rows alone"
 
 
@@ -465,9 +456,8 @@ def _label_noise_shown(report: Report[ImageSettings], every: pd.DataFrame, name:
 AGREEMENT = 1e-3
 
 
-def _trains_a_network(task: Task[ImageTask]) -> bool:
-    """Say whether thousands of steps over a network's weights magnify last bits."""
-    return isinstance(task.params.method, NetworkClassifierMethod)
+def _chaotic(task: Task[ImageTask]) -> bool:
+    return classifier_method(task.params.method).chaotic
 
 
 for name in ("digits", "mnist", "fashion_mnist"):
@@ -482,7 +472,7 @@ for name in ("digits", "mnist", "fashion_mnist"):
             several_datasets=name != "digits",
             parts=("methods", "repetitions"),
             agreement=AGREEMENT,
-            chaotic=_trains_a_network,
+            chaotic=_chaotic,
             model_keys=(),
             published=every_array,
         )

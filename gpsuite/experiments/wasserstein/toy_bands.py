@@ -163,9 +163,6 @@ def plan(request: Request[ToySettings]) -> list[Task[BandTask | DistanceTask | W
     return tasks
 
 
-# Runs of wasserstein/toy_bands: bands, distances on random kernels, covariances of random networks.
-
-
 GRID = np.linspace(-4.0, 4.0, 161)[:, None]
 GAP = (-0.7, 0.7)  # without data
 REACH = 2.5  # data lie within
@@ -281,9 +278,6 @@ def network_covariance(X: FloatArray, params: WidthTask, width: int, number: int
     u = X @ weights + np.sqrt(BIAS) * rng.standard_normal(width)
     hidden = np.maximum(u, 0.0) if params.activation == "relu" else erf(u)
     return np.asarray(BIAS + WEIGHT * hidden @ hidden.T / width)
-
-
-# Tables, figures and claims of wasserstein/toy_bands.
 
 
 SHOWN = ("nll_own", "crps", "interval_coverage", "interval_width", "gap_over_data_deviation", "tempering")

@@ -18,6 +18,7 @@ from scipy.linalg.lapack import dpotrf, dtrtri
 from scipy.spatial.distance import cdist
 
 from gpsuite.arrays import FloatArray
+from gpsuite.certificates.risk import FULL, Predictor
 from gpsuite.methods.pac_bayes.losses import Loss
 from gpsuite.models.config import Hyperparameters
 from gpsuite.models.linalg import NotPositiveDefiniteError
@@ -102,11 +103,23 @@ class Posterior(Protocol):
     @property
     def train_variance(self) -> FloatArray: ...
 
+    @property
+    def predictor(self) -> Predictor:
+        """What a certificate says of it."""
+
     def predict(self, Xnew: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return mean and latent variance at new inputs [N', D]."""
 
     def rounding(self, loss: Loss) -> RiskAndKL:
         """Return by how much rounding can have moved the Gibbs risk of a loss and the KL."""
+
+
+def predictor_of(
+    kind: str, prior: Hyperparameters, alpha: float = 0.0, jitter: float = 0.0, **arrays: FloatArray
+) -> Predictor:
+    """Return what a certificate says of a posterior; `kind` and `arrays` as `certificates.risk.ARRAYS`."""
+    arrays = {"lengthscales": np.array(prior.lengthscales), **arrays}
+    return Predictor(kind, prior.variance, prior.noise_variance, alpha, jitter, arrays)
 
 
 @dataclass(frozen=True)
@@ -159,6 +172,11 @@ class FullGPPosterior:
         # a KL is not negative; rounding can leave it an ulp below 0
         variance = np.maximum(s - s * s * h, 0.0)
         return cls(hyperparameters, X, y, max(kl, 0.0), mean, variance, factor, alpha, ulps)
+
+    @property
+    def predictor(self) -> Predictor:
+        """What a certificate says of it."""
+        return predictor_of(FULL, self.hyperparameters)
 
     def predict(self, Xnew: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return mean [N'] and latent variance [N'] at new inputs [N', D]; no observation noise added.

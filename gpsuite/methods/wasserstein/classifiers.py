@@ -1,17 +1,17 @@
 """Every classifier of the family behind one function: rows and options in, predictions out.
 
-Equation: none, one face of methods that state their own
+Equation: none, exports methods that state their own
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
 
-from gpsuite.arrays import FloatArray
+from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.budget import Budget
 from gpsuite.methods.wasserstein.baselines import (
     SoftmaxNetwork,
@@ -22,9 +22,10 @@ from gpsuite.methods.wasserstein.baselines import (
     last_layer_laplace,
 )
 from gpsuite.methods.wasserstein.fitting import ClassifierOptions, GWIOptions, TrainingRows
-from gpsuite.methods.wasserstein.gwi import build_gwi_classifier, inducing_count
+from gpsuite.methods.wasserstein.gwi import GWIClassifier, build_gwi_classifier, inducing_count
 from gpsuite.methods.wasserstein.scoring import temperature, tempered
 from gpsuite.methods.wasserstein.training import Trainable, TrainingReport, TrainingState, train
+from gpsuite.models.classification import robust_max
 from gpsuite.models.classification.links import PROBIT
 from gpsuite.models.classification.robust_max import checked_labels
 from gpsuite.models.random_elements.likelihoods import Bernoulli, ClassLikelihood, ClassPrediction, RobustMax, Softmax
@@ -56,12 +57,16 @@ class FittedClassifier:
     Attributes:
         predict: class probabilities and data uncertainty of inputs [N, D].
         chosen: what validation rows chose: temperature, precision.
+        members: models of an ensemble.
+        errors: inputs [N, D], labels [N] -> differences between its numbers and formulas, by name.
     """
 
     predict: Callable[[FloatArray], ClassPrediction]
     report: TrainingReport
     model: Any
     chosen: dict[str, float] = field(default_factory=dict)
+    members: Sequence[SoftmaxNetwork] = ()
+    errors: Callable[[FloatArray, IntArray], dict[str, float]] = lambda X, y: {}
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,13 +109,13 @@ class ClassifierFit:
 @CLASSIFIERS.register("gwi")
 def _gwi(fit: ClassifierFit) -> FittedClassifier:
     """GWI with a network's mean and the robust-max likelihood (Wild et al. 2022)."""
-    return _gwi_with(fit, RobustMax(fit.n_classes, fit.options.epsilon))
+    return _robust_gwi(fit)
 
 
 @CLASSIFIERS.register("gwi_kernel")
 def _gwi_kernel(fit: ClassifierFit) -> FittedClassifier:
     """GWI with a mean in the prior kernel's basis."""
-    return _gwi_with(fit, RobustMax(fit.n_classes, fit.options.epsilon), mean="kernel")
+    return _robust_gwi(fit, mean="kernel")
 
 
 @CLASSIFIERS.register("gwi_softmax")
@@ -121,7 +126,7 @@ def _gwi_softmax(fit: ClassifierFit) -> FittedClassifier:
 @CLASSIFIERS.register("gwi_nngp")
 def _gwi_nngp(fit: ClassifierFit) -> FittedClassifier:
     """GWI around the prior of an infinitely wide ReLU network."""
-    return _gwi_with(fit, RobustMax(fit.n_classes, fit.options.epsilon), prior="nngp_relu")
+    return _robust_gwi(fit, prior="nngp_relu")
 
 
 @CLASSIFIERS.register("gwi_bernoulli")
@@ -168,7 +173,9 @@ def _ensemble(fit: ClassifierFit) -> FittedClassifier:
     fits = [_network(fit, f"member-{member}") for member in range(fit.options.members)]
     models, reports = [model for model, _ in fits], [report for _, report in fits]
     worst = min(reports, key=lambda report: ("diverged", "budget", "done").index(report.status))
-    return FittedClassifier(lambda X: from_members(model.predict(X).probabilities for model in models), worst, models)
+    return FittedClassifier(
+        lambda X: from_members(model.predict(X).probabilities for model in models), worst, models, members=models
+    )
 
 
 @CLASSIFIERS.register("mean_field")
@@ -188,6 +195,30 @@ def _laplace(fit: ClassifierFit) -> FittedClassifier:
     rows = fit.rows
     laplace = last_layer_laplace(model, rows.X, rows.X_validation, rows.y_validation)
     return FittedClassifier(laplace.predict, report, laplace, {"precision": laplace.precision})
+
+
+def _robust_gwi(fit: ClassifierFit, **changes: Any) -> FittedClassifier:
+    found = _gwi_with(fit, RobustMax(fit.n_classes, fit.options.epsilon), **changes)
+    return replace(found, errors=lambda X, y: robust_max_errors(found.model, fit.options.epsilon, X, y))
+
+
+def robust_max_errors(model: GWIClassifier, epsilon: float, X: FloatArray, y: IntArray) -> dict[str, float]:
+    """Return how far training's and prediction's numbers are from the notes' formulas, for GWI with robust max."""
+    mean, variance = model.element.predict(X)
+    S = robust_max.largest_probabilities(mean, variance)
+    wrong = epsilon / (S.shape[1] - 1)
+    p = model.predict(X).probabilities
+    trained = model.likelihood.expected_log(mean, variance, y, None).numpy()
+    own = S[np.arange(len(S)), y]
+    formula = np.log(1.0 - epsilon) * own + np.log(wrong) * (1.0 - own)
+    return {
+        "expected_log_likelihood_error": float(np.abs(trained - formula).max()),
+        "class_probability_error": float(np.abs(p - (1.0 - epsilon) * S - wrong * (1.0 - S)).max()),
+        "class_probability_sum_error": float(np.abs(p.sum(axis=1) - 1.0).max()),
+        "probability_sum_error": robust_max.sum_error(S),
+        "hermite_sum_error": robust_max.sum_error(robust_max.gauss_hermite_probabilities(mean, variance, 50)),
+        "prediction_is_argmax": float(np.mean(p.argmax(axis=1) == S.argmax(axis=1))),
+    }
 
 
 def _gwi_with(fit: ClassifierFit, likelihood: ClassLikelihood, **changes: Any) -> FittedClassifier:

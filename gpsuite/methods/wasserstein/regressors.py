@@ -1,6 +1,6 @@
 """Every regression of the family behind one function; predictions are Gaussian, with the noise, tempered or not.
 
-Equation: none, one face of methods that state their own
+Equation: none, exports methods that state their own
 """
 
 from __future__ import annotations

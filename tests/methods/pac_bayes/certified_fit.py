@@ -13,12 +13,12 @@ from gpsuite.certificates.envelope import write_packed
 from gpsuite.data.dataset import Dataset
 from gpsuite.data.loading import PreparedDataset
 from gpsuite.data.splits import fit_standardiser, train_test_indices
-from gpsuite.experiments.pac_bayes.certificates import DESCRIPTION, Fitted, stored_certificate
+from gpsuite.experiments.pac_bayes.certificates import DESCRIPTION, stored_certificate
 from gpsuite.experiments.pac_bayes.methods import FullGPOptions
 from gpsuite.experiments.pac_bayes.tasks import FitTask, Goal, loss_of
 from gpsuite.methods.pac_bayes.bounds import PAPER_GRID
 from gpsuite.methods.pac_bayes.evaluation import Copies, Evaluation, evaluate
-from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior
+from gpsuite.methods.pac_bayes.posteriors import FullGPPosterior, Posterior
 from gpsuite.methods.pac_bayes.sparse.free_form import FreeFormPosterior, WhitenedGaussian
 from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior
 from gpsuite.models.config import Hyperparameters
@@ -52,7 +52,7 @@ def params(loss: str = "band01", scaling: str = "train", unit: str = "epsilon") 
 
 def certified(
     kind: str, settings: FitTask, dataset: Dataset, apart: float | None = None
-) -> tuple[Fitted, Evaluation, dict[str, Any]]:
+) -> tuple[Posterior, Evaluation, dict[str, Any]]:
     """Return a fit, what it is worth, and the arrays of its record; inducing inputs may nearly coincide in threes."""
     train, test = train_test_indices(len(dataset.X), settings.test_share, settings.split_seed)
     inputs, target = (fit_standardiser(a, train, settings.scaling) for a in (dataset.X, dataset.y))
@@ -61,7 +61,7 @@ def certified(
     Z = X[train][:9]
     if apart is not None:
         Z = np.repeat(Z[:3], 3, axis=0) + apart * np.random.default_rng(2).normal(size=(9, 2))
-    posterior: Fitted
+    posterior: Posterior
     if kind == "full":
         posterior = FullGPPosterior.fit(h, X[train], y[train])
     else:

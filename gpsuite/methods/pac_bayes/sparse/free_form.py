@@ -19,8 +19,9 @@ import numpy as np
 from scipy.linalg.blas import dtrmm, dtrsm
 
 from gpsuite.arrays import FloatArray
+from gpsuite.certificates.risk import FREE_FORM, Predictor
 from gpsuite.methods.pac_bayes.losses import Loss
-from gpsuite.methods.pac_bayes.posteriors import RiskAndKL, check_logarithms, checked_data, gibbs_risk
+from gpsuite.methods.pac_bayes.posteriors import RiskAndKL, check_logarithms, checked_data, gibbs_risk, predictor_of
 from gpsuite.methods.pac_bayes.problem import RiskProblem, Search, TrainedGP
 from gpsuite.methods.pac_bayes.sparse.algebra import (
     LARGEST_SLACK,
@@ -254,6 +255,18 @@ class FreeFormPosterior:
         inducing = next(each for each in usable if not each.explains_too_much(X))
         mean, variance = _predict(inducing, gaussian, X)
         return cls(hyperparameters, X, y, Z, gaussian.kl, mean, variance, inducing, gaussian)
+
+    @property
+    def predictor(self) -> Predictor:
+        """What a certificate says of it."""
+        return predictor_of(
+            FREE_FORM,
+            self.hyperparameters,
+            jitter=self.inducing.jitter,
+            inducing_inputs=self.Z,
+            whitened_mean=self.gaussian.mean,
+            whitened_factor=self.gaussian.factor,
+        )
 
     def predict(self, Xnew: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return mean [N'] and latent variance [N'] at new inputs [N', D]; no observation noise added."""

@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gpsuite.arrays import FloatArray
+from gpsuite.certificates.risk import SPARSE, Predictor
 from gpsuite.methods.pac_bayes.losses import Loss
-from gpsuite.methods.pac_bayes.posteriors import RiskAndKL, checked_data, checked_inputs, gibbs_risk
+from gpsuite.methods.pac_bayes.posteriors import RiskAndKL, checked_data, checked_inputs, gibbs_risk, predictor_of
 from gpsuite.methods.pac_bayes.sparse.algebra import (
     LARGEST_SLACK,
     InducingKernel,
@@ -107,6 +108,12 @@ class SparseGPPosterior:
         mean, variance = _predict(inducing, whitened, X)
         found = cls(hyperparameters, X, y, Z, alpha, whitened.kl, mean, variance, inducing, whitened)
         return replace(found, kl_slack=found._slack(Slopes.of_kl(len(y), found.kl)))
+
+    @property
+    def predictor(self) -> Predictor:
+        """What a certificate says of it."""
+        jitter = self.inducing.jitter
+        return predictor_of(SPARSE, self.hyperparameters, self.alpha, jitter, inducing_inputs=self.Z)
 
     def predict(self, Xnew: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return mean [N'] and latent variance [N'] at new inputs [N', D]; no observation noise added.
