@@ -105,7 +105,7 @@ def test_the_automatic_choice(mode: str, seconds: float, workers: int, chosen: s
 
 def test_a_task_has_a_folder_for_its_state_until_it_has_ended(tmp_path: Path) -> None:
     store = RecordStore(tmp_path, "tiny")
-    running = run_serial([[tiny.task(1, "leave")], [tiny.task(2)]], 1, None, store.states)
+    running = run_serial([[tiny.task(1, "leave")], [tiny.task(2)]], 1, None, store)
     first = next(running)
     assert [path.name for path in store.states.iterdir()] == [first.key]
     list(running)
@@ -115,7 +115,7 @@ def test_a_task_has_a_folder_for_its_state_until_it_has_ended(tmp_path: Path) ->
 def test_the_state_of_a_task_that_its_budget_ended_stays_until_it_is_forgotten(tmp_path: Path) -> None:
     store = RecordStore(tmp_path, "tiny")
     limited = [tiny.task(number, "leave budget") for number in range(2)]
-    keys = [record.key for record in run_serial(groups_of(limited), 1, None, store.states)]
+    keys = [record.key for record in run_serial(groups_of(limited), 1, None, store)]
     assert {path.name for path in store.states.iterdir()} == set(keys)
     store.forget_states(keys[:1])
     assert [path.name for path in store.states.iterdir()] == keys[1:]
