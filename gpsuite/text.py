@@ -26,6 +26,7 @@ _ACTING = re.compile(
 _MARKS = re.compile(
     r"`[\w./=~ -]+`|[\\|<`~]|\](?=[(\[:])|&(?=#?\w+;)|(?<!\w)_"
     r"|^(?:>|[-+](?=\s|$)|#(?=#{0,5}(?:\s|$))|\d(?=\d{0,8}[.)](?:\s|$))|[-=](?=[-= ]*$))"  # begins a block
+    r"|(?<=\s)#(?=#*$)"  # ends a heading
 )
 _PAIRED = ("*", "$")  # act in pairs only
 _LONGEST_NAME = 80
@@ -63,7 +64,7 @@ def markdown(text: str) -> str:
 
 def markdown_code(text: str) -> str:
     """Return a name as code in Markdown; a name with marks that act even there is shown as text."""
-    return f"`{text}`" if text.isprintable() and not set(text) & set("`|<\\") else markdown(text)
+    return f"`{text}`" if visible(text) == text and not set(text) & set("`|<\\") else markdown(text)
 
 
 def html(text: str) -> str:

@@ -1,5 +1,7 @@
 """Links that others made: below a results folder none that leaves it is read or written, and each is named once."""
 
+# ruff: noqa: F811 - arguments are named after fixtures
+
 from __future__ import annotations
 
 import base64
@@ -45,7 +47,7 @@ def fill(run: Path, text: str) -> None:
 
 
 @pytest.fixture
-def results(workplace: Path) -> Path:  # noqa: F811
+def results(workplace: Path) -> Path:
     """A results folder in the workplace, and around it what must neither be read nor changed."""
     for name in ("README.md", "ERRATA.md", "secret.txt", "report.html"):
         (workplace / name).write_text(f"{name} {SECRET}")
@@ -99,7 +101,7 @@ COMMANDS = (("report",), ("compare",), ("status",), ("publish", NAME), ("recheck
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_no_command_follows_a_link_out_of_the_results(place: str, results: Path, gpsuite: Gpsuite) -> None:  # noqa: F811
+def test_no_command_follows_a_link_out_of_the_results(place: str, results: Path, gpsuite: Gpsuite) -> None:
     link(results / place, results.parent / PLACES[place])
     before = around(results)
     for words in COMMANDS:
@@ -121,7 +123,7 @@ def check_named(ended: Ended, place: str) -> None:
 @pytest.mark.parametrize(
     "place", [place for place in PLACES if place not in ("report.html", "published/README.md", "published/ERRATA.md")]
 )
-def test_the_page_is_written_nevertheless(place: str, results: Path, gpsuite: Gpsuite) -> None:  # noqa: F811
+def test_the_page_is_written_nevertheless(place: str, results: Path, gpsuite: Gpsuite) -> None:
     link(results / place, results.parent / PLACES[place])
     assert gpsuite("report").code == 0
     assert (results / "report.html").stat().st_size > 10_000
@@ -190,7 +192,7 @@ def test_a_record_behind_a_link_counts_as_missing(results: Path, capsys: pytest.
     assert around(results) == before
 
 
-def test_the_results_folder_may_be_a_link_and_links_inside_it_are_followed(results: Path, gpsuite: Gpsuite) -> None:  # noqa: F811
+def test_the_results_folder_may_be_a_link_and_links_inside_it_are_followed(results: Path, gpsuite: Gpsuite) -> None:
     results.rename(results.parent / "elsewhere")
     results.symlink_to("elsewhere")
     link(results / OWN / "tables" / "b.csv", results / OWN / "tables" / "a.csv")
@@ -201,7 +203,7 @@ def test_the_results_folder_may_be_a_link_and_links_inside_it_are_followed(resul
     assert f"{NAME}/smoke" in page and "b.csv" in page
 
 
-def test_no_model_is_read_behind_a_link(results: Path, gpsuite: Gpsuite) -> None:  # noqa: F811
+def test_no_model_is_read_behind_a_link(results: Path, gpsuite: Gpsuite) -> None:
     link(results / OWN / "model", results.parent / "outside")
     ended = gpsuite("predict", f"results/{OWN}", "new.csv")
     assert ended.code == 2 and f"results/{OWN}/model: a link that leads out of" in ended.err

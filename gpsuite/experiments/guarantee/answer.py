@@ -46,7 +46,7 @@ def write_answer(folder: Path, title: str, sentences: Sequence[str]) -> list[str
     An empty sentence begins a paragraph.
 
     Returns:
-        what is wrong with pictures that were left out.
+        what is wrong with the pictures and tables that were left out.
 
     Raises:
         ResultsError: if a file cannot be read or written.
@@ -61,7 +61,7 @@ def write_answer(folder: Path, title: str, sentences: Sequence[str]) -> list[str
 
 
 def _page(folder: Path, title: str, sentences: Sequence[str]) -> tuple[str, list[str]]:
-    """Return the page, and what is wrong with the pictures that it leaves out."""
+    """Return the page, and what is wrong with the pictures and tables that it leaves out."""
     import pandas as pd
 
     items = []
@@ -79,8 +79,13 @@ def _page(folder: Path, title: str, sentences: Sequence[str]) -> tuple[str, list
     tables = []
     options: dict[str, Any] = {"index": False, "escape": False, "float_format": "{:.4g}".format}
     for path in sorted((folder / "tables").glob("*.csv")):
-        if path.stem != "statistics":
+        if path.stem == "statistics":
+            continue
+        try:
             table = pd.read_csv(io.BytesIO(read_bytes(path))).rename(columns=html)
+        except (OSError, ValueError) as error:
+            faults.append(str(cannot("read", path, error)))
+        else:
             table = table.map(lambda cell: html(cell) if isinstance(cell, str) else cell)
             tables.append(f'<h2>{html(path.stem)}</h2><div class="wide">{table.to_html(**options)}</div>')
     lines = [
