@@ -12,7 +12,7 @@ from gpsuite.reporting.comparison import DECIDED, ComparisonRow, Verdict, read_p
 from gpsuite.reporting.errata import NAME as ERRATA
 from gpsuite.reporting.errata import errata_text, markdown_table, read_errata
 from gpsuite.reporting.figures import read_picture
-from gpsuite.reporting.files import ARCHIVE, present, read_mapping, task_seconds, write_text
+from gpsuite.reporting.files import ARCHIVE, cannot, present, read_mapping, task_seconds, write_text
 from gpsuite.reporting.joint_figures import NAME as OVERVIEW
 from gpsuite.reporting.joint_figures import draw_overview
 from gpsuite.reporting.papers import KINDS, PaperCard, paper_cards
@@ -87,7 +87,10 @@ def write_gallery(results_dir: Path, conf_dir: Path) -> Path | None:
     root = guard_links(results_dir) / PUBLISHED
     if not find_runs(root):
         return None
-    draw_overview(root, method_titles(conf_dir))
+    try:
+        draw_overview(root, method_titles(conf_dir))
+    except (LookupError, TypeError, ValueError) as error:  # its numbers are files of runs, with any columns and cells
+        raise cannot("draw", root / f"{OVERVIEW}.png", error) from error
     path = root / NAME
     write_text(root / ERRATA, errata_text(read_papers(conf_dir), read_errata(conf_dir)))
     write_text(path, gallery_text(root, conf_dir))
