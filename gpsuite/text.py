@@ -1,4 +1,7 @@
-"""Text of users: what they typed, and what is in their files on its way to terminals, pages and figures."""
+"""Text of users: what they typed, and what is in their files on its way to terminals, pages and figures.
+
+What a file says reaches a terminal through `visible`, Markdown through `markdown`, a page through `html`.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,27 @@ import os
 import re
 import shlex
 from collections.abc import Sequence
+from html import escape
 from pathlib import Path
 
-# What acts instead of being shown: control characters (escape sequences begin with one), marks that reverse the
-# direction of writing, unusual line ends, and surrogates (bytes of names that are not UTF-8).
-_ACTING = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+# What acts instead of being shown, or is not seen: control characters (escape sequences begin with one), marks that
+# reverse the direction of writing, unusual line ends, what Unicode says to ignore where it is not known (zero-width
+# characters, fillers, tags), and surrogates (bytes of names that are not UTF-8).
+_ACTING = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f"
+    "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    "\U000e0000-\U000e0fff]"
+)
+
+# What acts in Markdown. Not every bracket and star: tables are read as text, too. A link, a footnote and their
+# definitions need `](`, `][` or `]:`, emphasis a `_` that no letter precedes. Code of plain words may stay code.
+_MARKS = re.compile(
+    r"`[\w./=~ -]+`|[\\|<`~]|\](?=[(\[:])|&(?=#?\w+;)|(?<!\w)_"
+    r"|^(?:>|[-+](?=\s|$)|#(?=#{0,5}(?:\s|$))|\d(?=\d{0,8}[.)](?:\s|$))|[-=](?=[-= ]*$))"  # begins a block
+    r"|(?<=\s)#(?=#*$)"  # ends a heading
+)
+_PAIRED = ("*", "$")  # act in pairs only
+_LONGEST_NAME = 80
 
 # What the grammar of settings reads as the text itself; digits make a number of the same text.
 _PLAIN = re.compile(
@@ -23,9 +42,45 @@ def visible(text: str) -> str:
     return _ACTING.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
 
 
+def visible_name(text: str) -> str:
+    """Return the visible text, cut to `_LONGEST_NAME`: a name must not push what we say about it out of sight."""
+    shown = visible(text[: _LONGEST_NAME + 1])
+    return shown if len(shown) <= _LONGEST_NAME else f"{shown[: _LONGEST_NAME - 3]}..."
+
+
 def visible_lines(text: str) -> str:
     """Return the text with its line ends kept and every other acting character written out."""
     return "\n".join(visible(line) for line in text.split("\n"))
+
+
+def markdown(text: str) -> str:
+    """Return the text on one line of Markdown, also in a table, that shows it as it is: no link, picture or HTML."""
+    shown = _MARKS.sub(_mark, visible(text.replace("\n", " ")).strip(" "))
+    for mark in _PAIRED:
+        if shown.count(mark) > 1:
+            shown = shown.replace(mark, f"&#{ord(mark)};")
+    return shown
+
+
+def markdown_code(text: str) -> str:
+    """Return a name as code in Markdown; a name with marks that act even there is shown as text."""
+    return f"`{text}`" if visible(text) == text and not set(text) & set("`|<\\") else markdown(text)
+
+
+def html(text: str) -> str:
+    """Return the text as HTML that shows it as it is, line ends included, also in an attribute."""
+    return escape(visible_lines(text))
+
+
+def _mark(found: re.Match[str]) -> str:
+    mark = found[0]
+    if len(mark) > 1:
+        return mark
+    if mark in "\\|":
+        return f"\\{mark}"
+    if mark == "<":
+        return "&lt;"
+    return f"&#{ord(mark)};"
 
 
 def counted(number: int, noun: str) -> str:

@@ -209,16 +209,10 @@ def real(value: Any) -> float:
 
 
 def words(value: Any) -> str:
-    """Return a text of a description, which may hold anything: `printable` makes it fit for a terminal."""
+    """Return a text of a description, which may hold anything: `gpsuite.text` makes it fit to be shown."""
     if not isinstance(value, str):
         raise ValueError(f"{_short(value)} is not a text")
     return value
-
-
-def printable(text: str, longest: int = 80) -> str:
-    """Return a text shortened, and with escapes in place of what could move a terminal's cursor."""
-    shown = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text[: longest + 1])
-    return shown if len(shown) <= longest else f"{shown[: longest - 3]}..."
 
 
 def _short(value: Any) -> str:

@@ -17,16 +17,8 @@ import numpy as np
 import pytest
 
 from gpsuite import untrusted
-from gpsuite.untrusted import (
-    UnusableFileError,
-    file_pair,
-    parse_fields,
-    printable,
-    read_arrays,
-    read_description,
-    real,
-    words,
-)
+from gpsuite.text import visible_name
+from gpsuite.untrusted import UnusableFileError, file_pair, parse_fields, read_arrays, read_description, real, words
 from tests.arrays import Array
 
 EXPECTED = {"a": (np.float64, 1), "b": (np.int64, 2)}
@@ -258,10 +250,10 @@ def test_missing_and_wrong_fields_name_the_file() -> None:
 
 
 def test_printable_texts_move_no_cursor() -> None:
-    assert printable("a b é") == "a b é"
-    assert printable("a\x1b[2J\n\u202e") == r"a\x1b[2J\n\u202e"
-    assert printable("x" * 200) == "x" * 77 + "..."
-    assert len(printable("\x1b" * 200)) == 80
+    assert visible_name("a b é") == "a b é"
+    assert visible_name("a\x1b[2J\n\u202e") == r"a\x1b[2J\n\u202e"
+    assert visible_name("x" * 200) == "x" * 77 + "..."
+    assert len(visible_name("\x1b" * 200)) == 80
 
 
 def test_one_value_that_is_no_number_is_enough(tmp_path: Path) -> None:

@@ -195,7 +195,7 @@ def _place(path: Path, rng: random.Random, secret: Path) -> None:
     """Put something that is not a file of its own in the file's place."""
     folder = path.parent if rng.random() < 0.3 and path.parent.name in WHOLE_FOLDERS else path
     whole_folder = folder.is_dir()
-    (shutil.rmtree if whole_folder else os.unlink)(folder)  # type: ignore[operator]
+    (shutil.rmtree if whole_folder else os.unlink)(folder)
     makers: tuple[Callable[[], object], ...] = (
         lambda: folder.symlink_to(secret.parent if whole_folder else secret),
         lambda: folder.symlink_to("/dev/zero"),

@@ -59,6 +59,7 @@ WRONG: dict[str, Callable[[], bytes]] = {
     "a head of another kind": lambda: picture()[:12] + b"IDAT" + picture()[16:],
     "cut short": lambda: picture()[:-40],
     "flipped": lambda: picture()[:60] + bytes([picture()[60] ^ 255]) + picture()[61:],
+    "flipped with a palette": lambda: picture("P")[:-30] + bytes([picture("P")[-30] ^ 255]) + picture("P")[-29:],
     "secret": lambda: b"root:x:0:0:planted secret",
 }
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gpsuite.engine.worker import peak_memory_mb
-from gpsuite.reporting.files import write_text
+from gpsuite.reporting.files import read_bytes, write_text
 
 Work = Callable[[], object]
 
@@ -102,8 +102,8 @@ def _write(path: Path, columns: Sequence[str], rows: Sequence[BenchRow]) -> None
 def _read(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
     if not path.exists():
         return []
-    with path.open(encoding="utf-8", newline="") as stream:
-        return [{name: row.get(name) or "" for name in columns} for row in csv.DictReader(stream)]
+    lines = io.StringIO(read_bytes(path).decode("utf-8"), newline="")
+    return [{name: row.get(name) or "" for name in columns} for row in csv.DictReader(lines)]
 
 
 def _interleaved(works: tuple[Work, Work], pairs: int) -> tuple[tuple[float, float], tuple[object, object], float]:

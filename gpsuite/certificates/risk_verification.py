@@ -42,7 +42,8 @@ from gpsuite.data.dataset import Dataset
 from gpsuite.data.splits import DifferentRows, train_test_indices
 from gpsuite.errors import UserError
 from gpsuite.rounding import rounded, sureness
-from gpsuite.untrusted import UnusableFileError, printable
+from gpsuite.text import visible, visible_name
+from gpsuite.untrusted import UnusableFileError
 
 NAMES = {"kl": "bound", "kl_lower": "lower bound"}
 LEAST_ROWS = 8  # Maurer's theorem, behind ln(2 sqrt(n) / delta)
@@ -80,7 +81,7 @@ def verify_certificate(
     X, y, scale, first = _training_rows(path, certificate, dataset)
     assert dataset is not None
     if certificate.rows.target not in (dataset.target_names[0], UNNAMED_TARGET):
-        return 1, [f"{path}\trefuted", f"the dataset's target is {printable(dataset.target_names[0])}"]
+        return 1, [f"{path}\trefuted", f"the dataset's target is {visible_name(dataset.target_names[0])}"]
     _check_size(path, certificate.predictor, X)
     require_time(path, work(certificate.predictor, len(X)) / WORK_PER_MINUTE, minutes)
     goal, claim, predictor = certificate.goal, certificate.claim, certificate.predictor
@@ -130,16 +131,17 @@ def _training_rows(
     """Return standardised inputs and targets of the training rows, the target's deviation, and which of them count."""
     rows = certificate.rows
     if dataset is None:
-        from_file = f", or dataset.path=FILE.csv {shlex.quote(f'dataset.target={rows.target}')}"
+        from_file = f", or dataset.path=FILE.csv {shlex.quote(f'dataset.target={visible_name(rows.target)}')}"
         raise UserError(
-            f"verify: a risk certificate is checked on its dataset, {rows.dataset}\n"
-            f"add dataset={rows.dataset}{'' if rows.target == UNNAMED_TARGET else from_file}",
+            f"verify: a risk certificate is checked on its dataset, {visible_name(rows.dataset)}\n"
+            f"add {shlex.quote(f'dataset={visible_name(rows.dataset)}')}"
+            f"{'' if rows.target == UNNAMED_TARGET else from_file}",
             key="dataset",
         )
     if dataset.content_hash != rows.content_hash or len(dataset.X) != rows.count:
         raise UserError(
-            f"dataset={dataset.name}: not the content that the certificate is about\n"
-            f"it is about {rows.dataset}, {rows.count} rows, hash {rows.content_hash[:16]}; "
+            f"dataset={visible(dataset.name)}: not the content that the certificate is about\n"
+            f"it is about {visible_name(rows.dataset)}, {rows.count} rows, hash {visible(rows.content_hash[:16])}; "
             f"this has {len(dataset.X)} rows, hash {dataset.content_hash[:16]}; a table is read alike with the run's "
             "dataset.inputs=, dataset.ignore= and the like, and from the same bytes: line ends count",
             key="dataset",
@@ -188,7 +190,9 @@ def _words(certificate: RiskCertificate, shape: tuple[int, ...], scale: float, f
     n, dimension = shape
     bound, lower = found.bounds["kl"], max(found.bounds["kl_lower"], 0.0)
     own = goal.epsilon * scale if goal.unit == "standard deviations" else goal.epsilon
-    width = f"{rounded(own, 6, 1)} (units of {rows.target}; {rounded(own / scale, 6, 1)} standard deviations)"
+    width = (
+        f"{rounded(own, 6, 1)} (units of {visible_name(rows.target)}; {rounded(own / scale, 6, 1)} standard deviations)"
+    )
     share = rounded(bound, 6, 1)
     errs = f"errs by more than {width} on at most a share {share} of new rows"
     if goal.loss == "exp":
@@ -201,7 +205,8 @@ def _words(certificate: RiskCertificate, shape: tuple[int, ...], scale: float, f
     inducing = "" if predictor.posterior == FULL else f", {len(predictor.arrays['inducing_inputs'])} inducing inputs"
     jitter = "" if predictor.posterior == FULL else f", jitter {predictor.jitter:g}"
     return [
-        f"dataset\t{rows.dataset}, {rows.count} rows, {dimension} inputs, content {rows.content_hash}",
+        f"dataset\t{visible_name(rows.dataset)}, {rows.count} rows, {dimension} inputs, "
+        f"content {visible_name(rows.content_hash)}",
         f"rows\t{n} learned from: all but a random {rows.test_share:g} (seed {rows.seed}); scaled by "
         f"{'all rows' if rows.scaling == 'all' else 'the training rows'}",
         f"model\t{names[predictor.posterior]}{inducing}, squared exponential kernel, "

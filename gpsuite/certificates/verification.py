@@ -29,7 +29,8 @@ from gpsuite.certificates.model import GAUSSIAN, SOFTMAX, Model
 from gpsuite.certificates.stationarity import TOLERANCE, Residuals, stationarity_residuals
 from gpsuite.data.dataset import Dataset
 from gpsuite.rounding import rounded, rounded_interval, rounded_units
-from gpsuite.untrusted import UnusableFileError, printable
+from gpsuite.text import visible_name
+from gpsuite.untrusted import UnusableFileError
 
 CONFIRMED, REFUTED, OPEN = "confirmed", "refuted", "not checked"
 INFERENCES = {
@@ -183,10 +184,10 @@ def describe(certificate: Certificate, proved: bool) -> Iterator[tuple[str, str]
     """Yield in words what a certificate is about and what it claims, with a warning unless that was proved."""
     model, origin = certificate.model, certificate.origin
     if origin is not None:
-        yield "dataset", f"{printable(origin.dataset)}, content {printable(origin.content)} (as stated)"
+        yield "dataset", f"{visible_name(origin.dataset)}, content {visible_name(origin.content)} (as stated)"
         yield "point", f"row {origin.row} of the dataset, counted from 0 without rows that were left out"
         name = "target" if model.likelihood == GAUSSIAN else "classes"
-        yield name, ", ".join(map(printable, origin.outputs))
+        yield name, ", ".join(map(visible_name, origin.outputs))
     yield "model", _model_words(model, origin, certificate.model_hash)
     yield from _region_words(certificate.region, origin)
     for claim in certificate.claims:
@@ -203,7 +204,7 @@ def _claim_words(claim: Claim, origin: Origin | None) -> str:
         if origin is not None:
             unit, offset, scale = "the target's units", origin.target_offset, origin.target_scale
         return f"no {name} in the region is {_claimed_ends(claim, scale, offset)} ({unit})"
-    names = [f"class {each}" if origin is None else printable(origin.outputs[each]) for each in quantity.classes]
+    names = [f"class {each}" if origin is None else visible_name(origin.outputs[each]) for each in quantity.classes]
     if quantity.rival is None:
         return f"no probability of {names[0]} in the region is {_claimed_ends(claim)}"
     margin = _claimed_ends(claim, 2.0, -1.0)
@@ -231,7 +232,7 @@ def _model_words(model: Model, origin: Origin | None, digest: str) -> str:
         observed = f"{model.likelihood}{squeezed} link"
     return (
         f"{by}kernel {model.kernel}, variance {model.variance:.6g}, lengthscales {model.lengthscales.min():.6g} to "
-        f"{model.lengthscales.max():.6g}, {observed}, {len(model.X)} rows, SHA-256 {printable(digest)}"
+        f"{model.lengthscales.max():.6g}, {observed}, {len(model.X)} rows, SHA-256 {visible_name(digest)}"
     )
 
 
@@ -249,7 +250,7 @@ def _region_words(region: StoredRegion, origin: Origin | None) -> Iterator[tuple
 
 def _free_inputs(region: StoredRegion, origin: Origin | None) -> list[str]:
     """Return the free inputs with their ends, in the dataset's units if they are known."""
-    names = [f"input {place}" for place in region.free] if origin is None else [*map(printable, origin.inputs)]
+    names = [f"input {place}" for place in region.free] if origin is None else [*map(visible_name, origin.inputs)]
     count = len(region.free)
     offset, scale = np.zeros(count), np.ones(count)
     if origin is not None:

@@ -126,7 +126,7 @@ def _fetch(chosen: Sequence[DatasetSpec], data_dir: Path) -> int:
             code = 2
             continue
         for path in paths.values():
-            print(path)
+            print(visible(str(path)))
         if not paths:
             print(f"{spec.name}: embedded, nothing to fetch")
     return code

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gpsuite.errors import UserError
 from gpsuite.reporting.files import read_bytes
-from gpsuite.text import typed_path, visible
+from gpsuite.text import typed_path, visible, visible_lines
 from gpsuite.untrusted import guard_links, refuse_links
 
 HELP = """
@@ -52,7 +52,7 @@ def main(words: list[str]) -> int:
         write_text(target, text)
         print(target)
     else:
-        print(text, end="")
+        print(visible_lines(text) if sys.stdout.isatty() else text, end="")  # names are a file's, a pipe wants them raw
     outside = int(found.outside.sum())
     told = [*(f"{names[1]}: {note}" for note in rows.notes), *saved.guarantee]
     told.append(f"{outside} of {len(rows.X)} rows lie outside the training range.")

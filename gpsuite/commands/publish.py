@@ -46,7 +46,7 @@ def main(words: list[str]) -> int:
     code = 0
     for name, folder in runs:
         try:
-            print(publish(folder, given.results_dir, partial(_packed, name, folder, given.results_dir)))
+            print(visible(str(publish(folder, given.results_dir, partial(_packed, name, folder, given.results_dir)))))
             _warn_of_changes(folder)
         except ResultsError as error:  # one run's damage does not keep the others back
             print(f"gpsuite: {visible_lines(str(error))}", file=sys.stderr)

@@ -43,4 +43,4 @@ def show_page(results_dir: Path, stream: TextIO | None = None) -> None:
     write_gallery(results_dir, conf_dir())
     for problem in problems:
         print(f"gpsuite: {visible(problem)}", file=sys.stderr)
-    print(path, file=stream)
+    print(visible(str(path)), file=stream)

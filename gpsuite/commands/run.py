@@ -82,7 +82,7 @@ def main(words: list[str]) -> int:
             continue
         code = min(code, report.exit_code, key=_WORST_FIRST.index)
         for label, reason, trace in report.failures:
-            print(f"failed: {visible(f'{label}: {reason}')}\n  traceback: {trace}", file=sys.stderr)
+            print(f"failed: {visible(f'{label}: {reason}')}\n  traceback: {visible(str(trace))}", file=sys.stderr)
         with contextlib.suppress(BrokenPipeError):  # a closed pipe does not end the other runs
             _tell(request, report, "quiet" if tour and options.output == "text" else options.output)
         answers += [f"{request.experiment}: {line}" for line in report.answer[:1]]
@@ -156,9 +156,9 @@ def _tell(request: Request[object], report: RunReport, output: str) -> None:
         print(visible_lines(line))
     for warning in report.warnings:
         print(f"warning: {visible_lines(warning)}", file=sys.stderr)
-    print(report.folder)
+    print(visible(str(report.folder)))
     for path in _files(report.folder) if output == "text" else ():
-        print(f"  {path}")
+        print(f"  {visible(str(path))}")
 
 
 def _plain(request: Request[object], report: RunReport) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import yaml
 from gpsuite.commands.run import expanded_runs, explain
 from gpsuite.commands.tables import show_table
 from gpsuite.errors import UserError
-from gpsuite.text import counted
+from gpsuite.text import counted, visible, visible_lines
 
 if TYPE_CHECKING:  # at run time they would load BLAS before its threads are limited
     from gpsuite.engine.plans import RunOptions
@@ -52,8 +52,8 @@ def _show(run: Sequence[str], request: Request[object], options: RunOptions) -> 
     from gpsuite.engine.runner import require_data
     from gpsuite.engine.store import RecordStore, satisfies
 
-    print(f"# gpsuite run {shlex.join(run)}")
-    print(yaml.safe_dump(dict(request.options), sort_keys=False, allow_unicode=True))
+    print(f"# gpsuite run {visible(shlex.join(run))}")
+    print(visible_lines(yaml.safe_dump(dict(request.options), sort_keys=False, allow_unicode=True)))
     store, rows = RecordStore(options.results_dir, request.family), []
     missing = 0.0
     for task in plan_tasks(request, options.changed):
@@ -66,6 +66,6 @@ def _show(run: Sequence[str], request: Request[object], options: RunOptions) -> 
     place = run_folder(options.results_dir, request.experiment, request.scale, options.tag)
     print(
         f"\n# {counted(len(rows), 'task')}, {stored_count} stored; about {clock(missing)} of one core's work, "
-        f"roughly; results: {place}"
+        f"roughly; results: {visible(str(place))}"
     )
     require_data(request, options)

@@ -16,7 +16,7 @@ FOLDABLE = 1.3  # a table this much wider than the terminal is still readable wi
 def show_table(title: str, rows: Sequence[Mapping[str, Any]], brief: Sequence[Mapping[str, Any]] | None = None) -> None:
     """Print rows with the same columns; on a terminal `brief` instead, one line each, cut to its width."""
     if not rows:
-        print(f"{title}: none")
+        print(f"{visible(title)}: none")
         return
     columns = list(rows[0])
     if sys.stdout.isatty():
@@ -58,7 +58,7 @@ def _draw(title: str, columns: Sequence[str], rows: Sequence[Mapping[str, Any]])
     if sum(widths) + 3 * len(widths) > FOLDABLE * console.width:
         _blocks(columns, rows)
         return
-    table = Table(title=title, title_justify="left")
+    table = Table(title=visible(title), title_justify="left")
     for number, column in enumerate(columns):
         table.add_column(column, overflow="fold", no_wrap=number == 0)
     for row in rows:

@@ -16,6 +16,7 @@ from gpsuite.data.dataset import Dataset, Task
 from gpsuite.data.loading import load, prepare
 from gpsuite.data.spec import CSV_OPTIONS, CsvSpec, csv_value, from_plain, to_plain
 from gpsuite.errors import UserError
+from gpsuite.text import visible
 from gpsuite.untrusted import UnusableFileError, file_pair
 
 HELP = """
@@ -87,7 +88,8 @@ def main(words: list[str]) -> int:
     dataset = _dataset(given, kind.task)
     check: Checker = importlib.import_module(kind.module).verify_certificate
     code, lines = check(path, description, dataset, minutes)
-    print("\n".join(lines))
+    for line in lines:
+        print("\t".join(map(visible, line.split("\t"))))
     return code
 
 

@@ -23,6 +23,7 @@ from typing import Any
 
 from gpsuite.engine.backends import WorkerDiedError
 from gpsuite.errors import UserError
+from gpsuite.text import visible
 
 KEY = "parallel.address"
 CONNECT_SECONDS = 5.0  # for the scheduler, and again for its first worker
@@ -160,7 +161,7 @@ class DaskPool:
         present = states.keys()
         joined, wrong = self._judged(present - self._workers - self._refused)
         for worker, text in wrong.items():
-            print(f"gpsuite: worker {worker} is not used: it has {text}", file=sys.stderr)
+            print(f"gpsuite: {visible(f'worker {worker} is not used: it has {text}')}", file=sys.stderr)
         self._refused |= frozenset(wrong)
         self._workers = (self._workers & present) | joined
         self._paused = frozenset(worker for worker, state in states.items() if state != "running")

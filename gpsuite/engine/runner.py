@@ -40,6 +40,7 @@ from gpsuite.errors import DataError, ResultsError, UserError
 from gpsuite.experiments.base import ERROR, INFEASIBLE, SKIPPED, Record, Request, Task
 from gpsuite.reporting.files import cannot
 from gpsuite.text import visible
+from gpsuite.untrusted import inside
 
 NAME = "run.log"
 LONG_SECONDS = 300.0  # longer estimates are printed before the work begins
@@ -74,7 +75,7 @@ class RunLog:
     def _write(self, text: str) -> None:
         line = f"{datetime.now(tz=UTC).isoformat(timespec='seconds')} {visible(text)}\n"
         try:
-            with self.path.open("a", encoding="utf-8") as stream:
+            with inside(self.path).open("a", encoding="utf-8") as stream:
                 stream.write(line)
         except OSError as error:
             raise cannot("write", self.path, error) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -82,10 +83,10 @@ def errata_text(papers: Sequence[PaperNote], errata: Sequence[Erratum]) -> str:
 
 
 def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return a table's lines; cells may hold links and emphasis, bars and brackets are escaped."""
+    """Return a table's lines; cells are Markdown, of which bars and brackets are escaped."""
     lines = [head, ["---"] * len(head), *rows]
     return ["| " + " | ".join(_cell(cell) for cell in line) + " |" for line in lines]
 
 
 def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
+    return re.sub(r"(?<!\\)\|", r"\\|", " ".join(text.split())).replace("<", "&lt;")

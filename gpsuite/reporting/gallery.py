@@ -12,12 +12,13 @@ from gpsuite.reporting.comparison import DECIDED, ComparisonRow, Verdict, read_p
 from gpsuite.reporting.errata import NAME as ERRATA
 from gpsuite.reporting.errata import errata_text, markdown_table, read_errata
 from gpsuite.reporting.figures import read_picture
-from gpsuite.reporting.files import ARCHIVE, present, read_mapping, task_seconds, write_text
+from gpsuite.reporting.files import ARCHIVE, cannot, present, read_mapping, task_seconds, write_text
 from gpsuite.reporting.joint_figures import NAME as OVERVIEW
 from gpsuite.reporting.joint_figures import draw_overview
 from gpsuite.reporting.papers import KINDS, PaperCard, paper_cards
 from gpsuite.reporting.sections import Section, joint_figures, read_sections, tried
 from gpsuite.reporting.tables import mean_and_error
+from gpsuite.text import markdown, markdown_code
 from gpsuite.untrusted import UnusableFileError, guard_links
 
 HEAD = ["figure or table", "state", "CPU hours", "records, MB", "missing", "a full run, two cores"]
@@ -65,9 +66,13 @@ class _Experiment:
             return f"`{self.name}` was not run"
         parts = [run for run in self.runs if run.run.tag and run.left_out and not run.study]
         held = [run for run in self.runs if not run.run.tag] or parts
-        left = [text for text in (held[0].left_out if held else ()) if all(text in run.left_out for run in held)]
+        left = [
+            markdown(text) for text in (held[0].left_out if held else ()) if all(text in run.left_out for run in held)
+        ]
         named = {"partial runs": parts, "with other settings": [run for run in self.runs if run.study]}
-        tags = [f"{what} {', '.join(f'`{run.run.tag}`' for run in runs)}" for what, runs in named.items() if runs]
+        tags = [
+            f"{what} {', '.join(markdown_code(run.run.tag) for run in runs)}" for what, runs in named.items() if runs
+        ]
         told = [*left, *tags]
         return f"`{self.name}`: {'; '.join(told) or 'not finished'}"
 
@@ -82,7 +87,10 @@ def write_gallery(results_dir: Path, conf_dir: Path) -> Path | None:
     root = guard_links(results_dir) / PUBLISHED
     if not find_runs(root):
         return None
-    draw_overview(root, method_titles(conf_dir))
+    try:
+        draw_overview(root, method_titles(conf_dir))
+    except (LookupError, TypeError, ValueError) as error:  # its numbers are files of runs, with any columns and cells
+        raise cannot("draw", root / f"{OVERVIEW}.png", error) from error
     path = root / NAME
     write_text(root / ERRATA, errata_text(read_papers(conf_dir), read_errata(conf_dir)))
     write_text(path, gallery_text(root, conf_dir))
@@ -135,7 +143,7 @@ def _licences(sections: Sequence[Section]) -> list[str]:
         for data in several if isinstance(several, list) else [about.get("dataset")]:
             if isinstance(data, dict) and data.get("name"):
                 found[str(data["name"])] = (str(data.get("licence") or ""), str(data.get("citation") or ""))
-    rows = [[f"`{name}`", *texts] for name, texts in sorted(found.items())]
+    rows = [[markdown_code(name), *map(markdown, texts)] for name, texts in sorted(found.items())]
     table = markdown_table(["dataset", "licence", "citation"], rows)
     return ["## Data behind the runs", "", *table, ""] if rows else []
 
@@ -158,7 +166,12 @@ def _paper(gallery: _Gallery, known: Mapping[str, ExperimentNote], root: Path) -
         if content in shown:
             continue
         shown.add(content)
-        lines += [f"![{figure.name}]({figure.link})", "", f"`{name}`: {figure.alt}", ""]
+        lines += [
+            f"![{markdown(figure.name)}]({figure.link})",
+            "",
+            f"{markdown_code(name)}: {markdown(figure.alt)}",
+            "",
+        ]
     return lines
 
 
@@ -199,8 +212,8 @@ def _costs(gallery: _Gallery, known: Mapping[str, ExperimentNote]) -> list[str]:
         facts, note = dict(section.facts), known.get(section.run.experiment, ExperimentNote())
         spent = facts.get("CPU time of all tasks", "")
         study = ["a study: settings of its own"] if section.study else []
-        left_out = "; ".join([*study, *section.left_out])
-        rows.append([f"`{section.run.name}`", note.figure, spent, note.cost.get("paper", ""), left_out])
+        left_out = "; ".join([*study, *map(markdown, section.left_out)])
+        rows.append([markdown_code(section.run.name), note.figure, spent, note.cost.get("paper", ""), left_out])
     for item in gallery.card.missing:
         note = known.get(item.name, ExperimentNote())
         rows.append([f"`{item.name}`", note.figure, "not run", item.cost, f"{item.count} values"])
@@ -215,12 +228,12 @@ def _misses(rows: Sequence[ComparisonRow]) -> list[str]:
     table = []
     for row in missed:
         printed = f"{row.published} (measured by other code)" if row.basis == "measurement" else row.published
-        table.append([row.id, row.verdict, _what(row), printed, _ours(row), row.why])
+        table.append(list(map(markdown, [row.id, row.verdict, _what(row), printed, _ours(row), row.why])))
     lines = ["### Misses", "", *markdown_table(head, table), ""]
     causes: dict[str, list[str]] = {}
     for row in rows:
         if row.verdict == "not comparable" and row.cause:
-            causes.setdefault(row.cause, []).append(row.id)
+            causes.setdefault(row.cause, []).append(markdown(row.id))
     told = [f"* {cause}: {', '.join(ids)}" for cause, ids in sorted(causes.items())]
     return [*(lines if table else []), *(["Not comparable, by cause:", "", *told, ""] if told else [])]
 

@@ -208,11 +208,12 @@ def _draw_deltas(folder: Path, name: str, title: str, parts: Sequence[Part], pri
 
 def draw_overview(root: Path, titles: dict[str, str]) -> Path | None:
     """Write `root`/overview.png, .pdf and .csv, a panel per guarantee; nothing unless all four runs are published."""
-    if not all(present(root / source) for source in _SOURCES):
+    paths = [root / source for source in _SOURCES]
+    if not all(is_inside(path) and present(path) for path in paths):
         return None
     import pandas as pd
 
-    boston, synthetic, region, toy = (pd.read_csv(root / source) for source in _SOURCES)
+    boston, synthetic, region, toy = map(_numbers, paths)
     with figure(root, NAME, rows=2, columns=2, size=(10.4, 7.2)) as drawing:
         bound, safety, band, learning = drawing.axes
         shown = [

@@ -30,7 +30,7 @@ from gpsuite.reporting.sections import (
     tried,
 )
 from gpsuite.reporting.tables import mean_and_error
-from gpsuite.text import visible_lines
+from gpsuite.text import html
 from gpsuite.untrusted import UnusableFileError, is_inside, leaving_links, png_size
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ def _template() -> jinja2.Template:
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=lambda value: visible_lines(value) if type(value) is str else value,  # not its own mark-up
+        finalize=lambda value: Markup(html(value)) if type(value) is str else value,  # not its own mark-up
     )
     environment.filters["number"] = lambda value: "" if value is None else f"{value:.4g}"
     environment.globals["row_anchor"] = row_anchor

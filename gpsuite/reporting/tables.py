@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from gpsuite.reporting.comparison import Statistic, statistic_name
 from gpsuite.reporting.files import write_text
 from gpsuite.reporting.metrics import metric
-from gpsuite.text import visible_lines
+from gpsuite.text import markdown, visible_lines
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,7 +45,6 @@ _TEX = {
     "²": r"\textsuperscript{2}",
     "\n": " ",
 }
-_MARKDOWN = {"\\": "\\\\", "|": "\\|", "<": "&lt;", "\n": " "}
 
 
 def mean_and_error(mean: float, se: float | None) -> str:
@@ -165,19 +164,19 @@ def _cell(value: object) -> str:
     return _MISSING if value is None else str(value)
 
 
-def _escape(text: str, replacements: Mapping[str, str]) -> str:
-    return "".join(replacements.get(letter, letter) for letter in visible_lines(text))
+def _escape(text: str) -> str:
+    return "".join(_TEX.get(letter, letter) for letter in visible_lines(text))
 
 
 def _markdown(labels: list[str], rows: list[list[str]], numeric: list[bool], caption: str) -> str:
-    lines = [labels, ["---:" if right else ":---" for right in numeric], *rows]
-    table = ["| " + " | ".join(_escape(cell, _MARKDOWN) for cell in line) + " |" for line in lines]
-    return f"{_escape(caption, _MARKDOWN)}\n\n" + "\n".join(table) + "\n"
+    rule = "| " + " | ".join("---:" if right else ":---" for right in numeric) + " |"
+    head, *body = ("| " + " | ".join(map(markdown, line)) + " |" for line in (labels, *rows))
+    return "\n".join([markdown(caption), "", head, rule, *body, ""])
 
 
 def _latex(labels: list[str], rows: list[list[str]], numeric: list[bool], caption: str, name: str) -> str:
     def line(cells: list[str]) -> str:
-        text = " & ".join(_escape(cell, _TEX) for cell in cells) + r" \\"
+        text = " & ".join(_escape(cell) for cell in cells) + r" \\"
         return (
             f"{{}}{text}" if text[0] in "[*" else text
         )  # otherwise it would be an argument of the line's end before it
@@ -186,7 +185,7 @@ def _latex(labels: list[str], rows: list[list[str]], numeric: list[bool], captio
         [
             r"\begin{table}",
             r"\centering",
-            rf"\caption{{{_escape(caption, _TEX)}}}",
+            rf"\caption{{{_escape(caption)}}}",
             rf"\label{{tab:{name}}}",
             rf"\begin{{tabular}}{{{''.join('r' if right else 'l' for right in numeric)}}}",
             r"\toprule",

@@ -114,7 +114,7 @@ def test_page_shows_the_run(full: tuple[Path, Path]) -> None:
             "5.50 ± 0.20",
             f"first {MAX_ROWS} of 61 rows",
             "0.12346",
-            "&#39;dataset.path=my file.csv&#39;",
+            "&#x27;dataset.path=my file.csv&#x27;",
         ),
     ):
         assert expected in text, expected
@@ -305,7 +305,7 @@ def test_own_settings_and_budgets_are_marked(tmp_path: Path) -> None:
     )
     text = report(tmp_path / "results", tmp_path)
     for expected in (
-        "part of the paper&#39;s setting",
+        "part of the paper&#x27;s setting",
         *("own settings", "ended by its budget", "infeasible tasks", "dataset.path, methods"),
         *("Some et al. 2018, Fig. 2", "csv (CC BY 4.0)"),
     ):

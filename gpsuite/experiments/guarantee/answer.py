@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import base64
-import html
+import io
 import math
 import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,7 +25,8 @@ from gpsuite.methods.conformal import jackknife_bounded
 from gpsuite.methods.pac_bayes.kl_inverse import kl_inverse
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.files import cannot, read_bytes, write_text
-from gpsuite.text import counted
+from gpsuite.text import counted, html, markdown
+from gpsuite.untrusted import UnusableFileError, read_png
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,53 +40,68 @@ STYLE = (
 )
 
 
-def write_answer(folder: Path, title: str, sentences: Sequence[str]) -> None:
+def write_answer(folder: Path, title: str, sentences: Sequence[str]) -> list[str]:
     """Write answer.md and page.html from the sentences, and the tables and figures in the run's folder.
 
     An empty sentence begins a paragraph.
 
+    Returns:
+        what is wrong with the pictures and tables that were left out.
+
     Raises:
         ResultsError: if a file cannot be read or written.
     """
-    lines = [f"- {text.strip()}" if text else "" for text in sentences]
+    lines = [f"- {markdown(text)}" if text else "" for text in sentences]
     assumptions = folder / "tables" / "assumptions.md"
     table = ["", read_bytes(assumptions).decode("utf-8")] if assumptions.exists() else []
-    write_text(folder / "answer.md", "\n".join([f"# {title}", "", *lines, *table, ""]))
-    write_text(folder / "page.html", _page(folder, title, sentences))
+    write_text(folder / "answer.md", "\n".join([f"# {markdown(title)}", "", *lines, *table, ""]))
+    page, faults = _page(folder, title, sentences)
+    write_text(folder / "page.html", page)
+    return faults
 
 
-def _page(folder: Path, title: str, sentences: Sequence[str]) -> str:
+def _page(folder: Path, title: str, sentences: Sequence[str]) -> tuple[str, list[str]]:
+    """Return the page, and what is wrong with the pictures and tables that it leaves out."""
     import pandas as pd
 
     items = []
     for text in filter(None, sentences):
         mark = ' class="violated"' if "violated" in text else ""
-        items.append(f"<li{mark}>{html.escape(text.strip())}</li>")
-    figures = [
-        f'<figure><img alt="{path.stem}" src="data:image/png;base64,'
-        f'{base64.b64encode(read_bytes(path)).decode("ascii")}"></figure>'
-        for path in sorted((folder / "figures").glob("*.png"))
-    ]
+        items.append(f"<li{mark}>{html(text.strip())}</li>")
+    figures, faults = [], []
+    for path in sorted((folder / "figures").glob("*.png")):
+        try:
+            source = base64.b64encode(read_png(path)).decode("ascii")
+        except UnusableFileError as error:
+            faults.append(str(error))
+        else:
+            figures.append(f'<figure><img alt="{html(path.stem)}" src="data:image/png;base64,{source}"></figure>')
     tables = []
+    options: dict[str, Any] = {"index": False, "escape": False, "float_format": "{:.4g}".format}
     for path in sorted((folder / "tables").glob("*.csv")):
-        if path.stem != "statistics":
-            table = pd.read_csv(path).to_html(index=False, float_format="{:.4g}".format)
-            tables.append(f'<h2>{path.stem}</h2><div class="wide">{table}</div>')
-    return "\n".join(
-        [
-            "<!doctype html>",
-            '<html lang="en"><head><meta charset="utf-8">',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            f"<title>{html.escape(title)}</title><style>{STYLE}</style></head><body>",
-            f"<h1>{html.escape(title)}</h1><ul>",
-            *items,
-            "</ul>",
-            *figures,
-            *tables,
-            "</body></html>",
-            "",
-        ]
-    )
+        if path.stem == "statistics":
+            continue
+        try:
+            table = pd.read_csv(io.BytesIO(read_bytes(path))).rename(columns=html)
+        except (OSError, ValueError) as error:
+            faults.append(str(cannot("read", path, error)))
+        else:
+            table = table.map(lambda cell: html(cell) if isinstance(cell, str) else cell)
+            tables.append(f'<h2>{html(path.stem)}</h2><div class="wide">{table.to_html(**options)}</div>')
+    lines = [
+        "<!doctype html>",
+        '<html lang="en"><head><meta charset="utf-8">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        f"<title>{html(title)}</title><style>{STYLE}</style></head><body>",
+        f"<h1>{html(title)}</h1><ul>",
+        *items,
+        "</ul>",
+        *figures,
+        *tables,
+        "</body></html>",
+        "",
+    ]
+    return "\n".join(lines), faults
 
 
 # What every answer of guarantee leaves behind: sentences, assumptions, page, predictions and the model.
@@ -106,7 +122,8 @@ def tell(report: Report[GuaranteeSettings], said: Sequence[str], checks: Sequenc
     report.answer.append(f"gpsuite predict {shlex.quote(str(report.folder))} NEW.csv predicts further rows")
     if checks:
         report.table(assumption_table(checks), "assumptions", "What the guarantees assume, and what the data say")
-    write_answer(report.folder, f"{report.request.require_dataset().shown_name}, answered", report.answer)
+    title = f"{report.request.require_dataset().shown_name}, answered"
+    report.warnings.extend(write_answer(report.folder, title, report.answer))
     violated = sum(check.verdict == VIOLATED for check in checks)
     return [Statistic("violated", violated, n=len(checks) or None)]
 
