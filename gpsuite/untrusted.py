@@ -34,14 +34,15 @@ MOST_ARRAYS = 64
 LARGEST_RECORD_ARRAYS = 256 << 20  # of one task, unpacked
 LARGEST_LINES = 64 << 20  # of a run's published records without their arrays, unpacked; the largest so far has 7 MB
 LARGEST_MEMBER = 128 << 20  # their arrays, unpacked; the largest so far have 15 MB
-MOST_MEMBERS = 100_000
+MOST_MEMBERS = 60_000  # of a zip; a longer directory needs another format
+MOST_NESTED = 64  # objects of JSON in one another: whoever walks through more could run out of stack
 # bytes asked for at once: zipfile unpacks all it has read, up to 2 GB, before it looks at the size that a member states
 _PIECE = 4096
 
 _END = struct.Struct("<4s4H2LH")  # a zip's last record; entries and size of its directory are at 3, 4 and 5
 _DIRECTORY_ENTRY = 512  # bytes of the directory that one short name may take
 _HEADER = re.compile(
-    rb"\x93NUMPY\x01\x00..\{'descr': '([<>|=][a-zA-Z][0-9]{0,4})', 'fortran_order': (True|False), "
+    rb"\x93NUMPY\x01\x00..\{'descr': '([<>|=][a-zA-Z][0-9]{0,9})', 'fortran_order': (True|False), "
     rb"'shape': \(([0-9, ]{0,80})\), \} {0,256}\n",  # no two ways to match anything: no backtracking
     re.DOTALL,
 )
@@ -83,9 +84,9 @@ def read_description(path: Path) -> dict[str, Any]:
     """
     text = _read_bytes(path, LARGEST_TEXT)
     try:
-        found = json.loads(text.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_refuse, parse_float=_finite)
-    except (ValueError, RecursionError) as error:
-        reason = "nested too deeply" if isinstance(error, RecursionError) else "not JSON"
+        found = parse_json(text, object_pairs_hook=_unique, parse_constant=_refuse, parse_float=_finite)
+    except ValueError as error:
+        reason = "nested too deeply" if "nested" in str(error) else "not JSON"
         raise UnusableFileError(f"{path}: {reason}") from error
     if not isinstance(found, dict):
         raise UnusableFileError(f"{path}: not a JSON object")
@@ -139,16 +140,24 @@ def read_file(path: Path, largest: int) -> bytes:
         return stream.read(largest)
 
 
-def parse_json(text: bytes) -> Any:
-    """Return what a JSON text says.
+def parse_json(text: bytes, **hooks: Any) -> Any:
+    """Return what a JSON text says; `hooks` are those of `json.loads`.
 
     Raises:
         ValueError: if it is not JSON, or nested too deeply.
     """
     try:
-        return json.loads(text.decode("utf-8"))
+        found = json.loads(text.decode("utf-8"), **hooks)
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
+    level, depth = [found] if isinstance(found, dict | list) else [], 0
+    while level:
+        depth += 1
+        if depth > MOST_NESTED:
+            raise ValueError("nested too deeply")
+        inner = (part for each in level for part in (each.values() if isinstance(each, dict) else each))
+        level = [part for part in inner if isinstance(part, dict | list)]
+    return found
 
 
 def read_member(content: bytes, name: str, largest: int) -> bytes:
@@ -158,6 +167,7 @@ def read_member(content: bytes, name: str, largest: int) -> bytes:
         ValueError: if the zip or its member is damaged, missing or too large.
     """
     try:
+        _check_directory(content, MOST_MEMBERS)
         with zipfile.ZipFile(io.BytesIO(content)) as file:
             return _unpacked(file, file.getinfo(name), largest)
     except KeyError as error:
@@ -167,18 +177,19 @@ def read_member(content: bytes, name: str, largest: int) -> bytes:
 
 
 def unpack_arrays(content: bytes, largest: int) -> dict[str, npt.NDArray[Any]]:
-    """Return all arrays of an .npz, compressed or not, of at most so many bytes together when unpacked; read-only.
+    """Return all arrays of an .npz, compressed or not, of at most so many bytes together when unpacked.
 
     Raises:
         ValueError: if the file is damaged, too large, or holds anything but plain arrays.
     """
     try:
+        _check_directory(content, MOST_MEMBERS)
         with zipfile.ZipFile(io.BytesIO(content)) as file:
             members = file.infolist()
-            if len(members) > MOST_MEMBERS or sum(each.file_size for each in members) > largest:
+            if sum(each.file_size for each in members) > largest:
                 raise ValueError(f"its arrays are larger than {largest >> 20} MB")
             return {
-                each.filename.removesuffix(".npy"): _plain_array(_unpacked(file, each, largest), each.filename)
+                each.filename.removesuffix(".npy"): _plain_array(_unpacked(file, each, largest), each.filename).copy()
                 for each in members
             }
     except _DAMAGES as error:
@@ -258,16 +269,22 @@ def _unpacked(file: zipfile.ZipFile, member: zipfile.ZipInfo, largest: int) -> b
 
 
 def _plain_array(content: bytes, name: str) -> npt.NDArray[Any]:
+    """Return the array of an .npy member whose size is exactly the one that its header states.
+
+    The header is matched, not evaluated: numpy's own reader parses it as Python.
+    """
     import numpy as np
 
     header = _HEADER.match(content)
     if header is None:
-        raise ValueError(f"{_short(name)} is not a plain array")
+        raise ValueError(f"{_short(name)} is damaged, or of another version of the .npy format")
     described, by_columns, lengths = (group.decode() for group in header.groups())
     shape = tuple(int(length) for length in lengths.replace(",", " ").split())
     dtype = np.dtype(described)
-    if dtype.kind not in "biufcSU" or math.prod(shape) * dtype.itemsize != len(content) - header.end():
-        raise ValueError(f"{_short(name)} is not a plain array of the size it states")
+    if dtype.kind not in "biufcSU" or not dtype.itemsize:
+        raise ValueError(f"{_short(name)} holds no plain values")
+    if math.prod(shape) * dtype.itemsize != len(content) - header.end():
+        raise ValueError(f"{_short(name)} has another size than it states")
     flat = np.frombuffer(content, dtype=dtype, offset=header.end()) if math.prod(shape) else np.empty(0, dtype)
     return flat.reshape(shape, order="F" if by_columns == "True" else "C")
 
@@ -289,15 +306,15 @@ def _finite(text: str) -> float:
     return real(float(text))
 
 
-def _check_directory(content: bytes) -> None:
+def _check_directory(content: bytes, most: int = MOST_ARRAYS) -> None:
     """Refuse a zip directory that would take long to read; the last record counts its entries and bytes."""
     if len(content) < _END.size:
         raise ValueError("damaged or not an .npz file")
     signature, _, _, entries, total, size, _, comment = _END.unpack(content[-_END.size :])
     if signature != b"PK\x05\x06" or comment or content[-_END.size - 20 :].startswith(_WIDE_END):
         raise ValueError("damaged or not an .npz file")
-    if max(entries, total) > MOST_ARRAYS or size > MOST_ARRAYS * _DIRECTORY_ENTRY:
-        raise ValueError(f"holds more than {MOST_ARRAYS} arrays")
+    if max(entries, total) > most or size > most * _DIRECTORY_ENTRY:
+        raise ValueError(f"holds more than {most} arrays")
 
 
 def _check_names(members: list[str], expected: Mapping[str, Any]) -> None:
@@ -311,27 +328,15 @@ def _check_names(members: list[str], expected: Mapping[str, Any]) -> None:
 
 
 def _read_array(content: bytes, name: str, kind: type[np.generic], ndim: int) -> npt.NDArray[Any]:
-    """Return the array of an .npy member whose size is exactly the one that its header states.
-
-    The header is matched, not evaluated: numpy's own reader parses it as Python.
-    """
+    """Return the array of an .npy member, of this type and with so many axes, all of whose values are numbers."""
     import numpy as np
 
-    header = _HEADER.match(content)
-    if header is None:
-        raise ValueError(f"{name} is damaged, or of another version of the .npy format")
-    described, by_columns, lengths = (group.decode() for group in header.groups())
-    shape = tuple(int(length) for length in lengths.replace(",", " ").split())
-    dtype = np.dtype(kind)
-    if described != dtype.str or len(shape) != ndim:
-        raise ValueError(f"{name} is not a {dtype.name} array with {ndim} axes")
-    if math.prod(shape) * dtype.itemsize != len(content) - header.end():
-        raise ValueError(f"{name} has another size than it states")
-    flat = np.frombuffer(content, dtype=dtype, offset=header.end())
-    array = np.ascontiguousarray(flat.reshape(shape, order="F" if by_columns == "True" else "C"))
+    array = _plain_array(content, name)
+    if array.dtype != np.dtype(kind) or array.ndim != ndim:
+        raise ValueError(f"{name} is not a {np.dtype(kind).name} array with {ndim} axes")
     if kind is np.float64 and np.isnan(array).any():
         raise ValueError(f"{name} has values that are not numbers")
-    return array
+    return np.ascontiguousarray(array)
 
 
 LARGEST_PICTURE = 32 << 20

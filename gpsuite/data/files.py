@@ -24,10 +24,12 @@ from typing import Literal, TypeAlias
 from gpsuite.atomic import write_atomically
 from gpsuite.data.spec import DatasetSpec, FileSpec
 from gpsuite.errors import DataError, MissingDataError
+from gpsuite.untrusted import LARGEST_TEXT, parse_json, read_file
 
 PATH_VARIABLE = "GPSUITE_DATA_PATH"
 OFFLINE_VARIABLE = "GPSUITE_OFFLINE"
 TIMEOUT_SECONDS = 10.0
+LARGEST_DATA = 4 << 30
 VERIFIED_FILE = Path(".parsed", "verified.json")  # in the cache folder
 _SUFFIXES = (".gz", ".xz")
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -179,7 +181,7 @@ class HashMemory:
 
 def _read_known(store: Path | None) -> Known:
     try:
-        plain = {} if store is None else json.loads(store.read_bytes())
+        plain = {} if store is None else parse_json(read_file(store, LARGEST_TEXT))
         return {name: (tuple(stamp), (str(own), str(inner))) for name, (stamp, (own, inner)) in plain.items()}
     except (OSError, ValueError, TypeError, AttributeError):
         return {}
@@ -279,7 +281,7 @@ def _state(file: FileSpec, path: Path | None, hashes: Hashes | tuple[()]) -> Fil
 
 def _read(spec: DatasetSpec, path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_file(path, LARGEST_DATA)
     except OSError as error:
         raise DataError(f"dataset={spec.name}: cannot read {path}: {error.strerror}", key="dataset") from error
 

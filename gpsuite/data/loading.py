@@ -25,6 +25,7 @@ from gpsuite.data.table.read import read_csv, read_resolved
 from gpsuite.errors import DataError, MissingDataError
 from gpsuite.seeds import stream
 from gpsuite.text import typed_path
+from gpsuite.untrusted import LARGEST_TEXT, parse_json, read_file
 
 MAX_ROWS = 400
 _VERSION = 2  # part of the hash: raise it when the generated numbers change
@@ -85,6 +86,7 @@ def _labels(scores: FloatArray) -> FloatArray:
 
 
 _FORMAT = 1
+_ARRAYS = ("X", "y", "grid", "train", "test")
 _INDEX = "parsed.json"  # states the SHA-256 of each array's file and of itself; what does not fit is written again
 
 
@@ -96,15 +98,15 @@ def parsed_folder(cache_dir: Path, content: str) -> Path:
 def read_parsed(spec: DatasetSpec, folder: Path) -> Dataset | None:
     """Return the dataset from its parsed arrays, or None if they are not there, damaged, or of other content."""
     try:
-        stated = json.loads((folder / _INDEX).read_bytes())
+        stated = parse_json(read_file(folder / _INDEX, LARGEST_TEXT))
         index = stated["index"]
         wanted = {"format": _FORMAT, "content_hash": content_hash(spec)}
         if stated["sha256"] != json_hash(index) or {key: index[key] for key in wanted} != wanted:
             return None
         arrays = {name: _read_array(folder, name, digest) for name, digest in index["arrays"].items()}
-    except (OSError, ValueError, TypeError, KeyError):
+        return _dataset(spec, index, arrays)
+    except Exception:  # damage raises a dozen kinds, from AttributeError to MemoryError; the files are parsed again
         return None
-    return _dataset(spec, index, arrays)
 
 
 def write_parsed(dataset: Dataset, folder: Path) -> None:
@@ -149,6 +151,8 @@ def _dataset(spec: DatasetSpec, index: Mapping[str, Any], arrays: Mapping[str, N
 
 def _read_array(folder: Path, name: str, digest: str) -> NDArray[Any]:
     path = folder / f"{name}.npy"
+    if name not in _ARRAYS or not path.is_file():  # a pipe would block
+        raise ValueError(f"{path} is no array of a dataset")
     with path.open("rb") as stream:
         if hashlib.file_digest(stream, "sha256").hexdigest() != digest:
             raise ValueError(f"{path} is damaged")

@@ -40,8 +40,20 @@ LEAST = 0.01
 SHARES, LEAST_SHARE = ("risk_test", "test_bound_bayes"), 0.1
 LEVELS = ("bitwise", "rounding", "tolerance", "not")
 # settings of a published command that decide no number: a recheck has its own
-COMFORT = ("parallel", "output", "threads", "run_name", "budget", "on_error", "wait", "debug", "force")
-MOST_WORDS, LONGEST_WORD = 100, 1000
+COMFORT = (
+    "parallel",
+    "output",
+    "threads",
+    "run_name",
+    "budget",
+    "on_error",
+    "wait",
+    "debug",
+    "force",
+    "results_dir",
+    "data_dir",
+)
+MOST_WORDS, LONGEST_WORD, LONGEST_REASON = 100, 1000, 200
 MOST_TASKS_PER_RECORD, MOST_TASKS_MORE = 10, 1000
 OUTDATED = "its method or its settings have changed since"
 
@@ -270,7 +282,7 @@ def plan_recheck(chosen: Sequence[tuple[PublishedRun, str]], read: Reader) -> tu
             if run.name not in plans:
                 plans[run.name] = _tasks(run, read)
         except (UserError, ValueError) as error:
-            unchecked.append(Rechecked(run.name, key, reason=str(error).splitlines()[0]))
+            unchecked.append(Rechecked(run.name, key, reason=str(error).splitlines()[0][:LONGEST_REASON]))
             continue
         task = plans[run.name].get(key)
         if task is None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from gpsuite.atomic import write_atomically
 from gpsuite.errors import ResultsError
-from gpsuite.untrusted import LARGEST_LINES, inside, parse_json, read_file, read_member
+from gpsuite.untrusted import LARGEST_LINES, LeavingLinkError, inside, parse_json, read_file, read_member
 
 # a run's published records, and the member of that zip with one JSON object per line
 ARCHIVE, FIELDS = "records.zip", "records.jsonl"
@@ -94,7 +94,7 @@ def task_seconds(archive: Path) -> dict[str, float]:
     try:
         records = map(parse_json, filter(None, record_lines(archive)))
         return {str(each["key"]): float(each["timing"]["cpu_seconds"]) for each in records}
-    except (OSError, ValueError, TypeError, KeyError, OverflowError):
+    except (OSError, ValueError, TypeError, KeyError, OverflowError, LeavingLinkError):
         return {}
 
 

@@ -26,7 +26,9 @@ from gpsuite.data.table.formats import MISSING_MARKS, Cells, format_of, is_missi
 from gpsuite.data.table.names import csv_error, first_repeated, shorten
 from gpsuite.errors import DataError, nearest
 from gpsuite.text import counted, typed_path, visible
+from gpsuite.untrusted import read_file
 
+LARGEST_DATA = 4 << 30
 _BINARY = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 
 
@@ -58,7 +60,7 @@ def read_bytes(text: str, key: str = "path") -> bytes:
             raise csv_error(key, text, "is a folder", "name the CSV file in it")
         if not stat.S_ISREG(mode):
             raise csv_error(key, text, "is not a regular file", "store the table in a file first")
-        data = path.read_bytes()
+        data = read_file(path, LARGEST_DATA)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise _no_such_file(text, path, key) from error
     except (OSError, ValueError) as error:

@@ -31,6 +31,7 @@ from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings
 from gpsuite.reporting.files import read_bytes
 from gpsuite.seeds import derived_seed, stream
 from gpsuite.text import typed_path
+from gpsuite.untrusted import LARGEST_RECORD_ARRAYS, parse_json, unpack_arrays
 
 MOST_PER_PLAN = 100
 LONGEST_STEP = 1e6
@@ -214,8 +215,7 @@ def about(data: Dataset, task: PlanTask, told: str) -> npt.NDArray[Any]:
 
 def unpack(text: str) -> dict[str, npt.NDArray[Any]]:
     """Return the arrays of a state that was carried as text."""
-    with np.load(io.BytesIO(base64.b64decode(text)), allow_pickle=False) as stored:
-        return {name: stored[name] for name in stored.files}
+    return unpack_arrays(base64.b64decode(text), LARGEST_RECORD_ARRAYS)
 
 
 def _columns(data: Dataset) -> list[Any]:
@@ -271,18 +271,17 @@ def _earlier_plans(results_dir: Path, data: Dataset, params: PlannerParams) -> t
     differing: set[tuple[str, ...]] = set()
     for path in _kept(results_dir):
         try:
-            with np.load(io.BytesIO(read_bytes(path)), allow_pickle=False) as stored:
-                if path.stem in found or ABOUT not in stored.files:
-                    continue
-                entry = json.loads(str(stored[ABOUT]))
-                if entry["lineage"] != _lineage(data, params):
-                    differing.add(_differing(entry, asked))
-                    continue
-                if entry.get("version") != VERSION:
-                    others = "were made by another version of the method"
-                    continue
-                state = {name: stored[name] for name in stored.files if name.startswith(STATE)}
-            state = {name.removeprefix(STATE): array for name, array in state.items()}
+            stored = unpack_arrays(read_bytes(path), LARGEST_RECORD_ARRAYS)
+            if path.stem in found or ABOUT not in stored:
+                continue
+            entry = parse_json(str(stored[ABOUT]).encode())
+            if entry["lineage"] != _lineage(data, params):
+                differing.add(_differing(entry, asked))
+                continue
+            if entry.get("version") != VERSION:
+                others = "were made by another version of the method"
+                continue
+            state = {name.removeprefix(STATE): array for name, array in stored.items() if name.startswith(STATE)}
             planner = new_planner(data, params)
             planner.restore(state)
         except Exception:  # a damaged archive raises a dozen kinds, from zlib.error to MemoryError
