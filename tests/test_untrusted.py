@@ -72,7 +72,7 @@ BAD: dict[str, tuple[list[tuple[str, bytes]], str]] = {
     "structured": ([("a.npy", npy(np.zeros(2, dtype="f8,i8"))), B], "damaged"),
     "another type": ([("a.npy", npy(np.arange(2))), B], "not a float64 array"),
     "big-endian": ([("a.npy", npy(ARRAYS["a"].astype(">f8"))), B], "not a float64 array"),
-    "objects": ([("a.npy", npy(np.array([{}, 1], dtype=object))), B], "not a float64 array"),
+    "objects": ([("a.npy", npy(np.array([{}, 1], dtype=object))), B], "no plain values"),
     "a long way to the header's end": (
         [("a.npy", header("{'descr': '<f8', 'fortran_order': False, 'shape': (0,), }" + " " * 5000)), B],
         "damaged",

@@ -106,7 +106,7 @@ def test_arrays_that_unpack_to_too_much_are_refused_together() -> None:
 
 
 def test_objects_are_never_unpickled() -> None:
-    with pytest.raises(ValueError, match="not a plain array"):
+    with pytest.raises(ValueError, match="no plain values"):
         unpack_arrays(saved(a=np.array([{"x": 1}, None], dtype=object)), MB)
 
 
@@ -116,7 +116,7 @@ def test_a_header_that_states_another_size_is_refused() -> None:
     for stated in ("(11,)", "(9,)", "(10, 1000000000)"):
         changed = member.getvalue().replace(b"(10,), }" + b" " * len(stated), f"{stated}, }}     ".encode())
         assert changed != member.getvalue()
-        with pytest.raises(ValueError, match="plain array"):
+        with pytest.raises(ValueError, match="another size"):
             unpack_arrays(zipped(changed, "a.npy", zipfile.ZIP_DEFLATED), 1 << 40)
 
 
