@@ -85,6 +85,8 @@ def _describe(words: Sequence[str]) -> int:
     print(f"{counted(found.rows, 'row')}, {counted(len(found.columns), 'column')}")
     for note in found.notes:
         print(f"- {visible(note)}")
+    for doubt in found.warnings:
+        print(f"- check: {visible(doubt)}")
     chosen = [
         *((name, found.regression) for name in REGRESSIONS),
         *((name, found.classification) for name in CLASSIFICATIONS),

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpsuite.arrays import FloatArray
 from gpsuite.data.spec import CsvSpec
+from gpsuite.data.table.doubts import doubts, years
 from gpsuite.data.table.layout import Grid, read_grid
 from gpsuite.data.table.names import name_list, shorten
 from gpsuite.data.table.roles import Column, read_columns
@@ -27,6 +27,7 @@ class TableDescription:
         rows: number of rows N.
         columns: of each column how it is read, its range or levels, its gaps, and remarks.
         notes: what was decided and what is suspicious, each a sentence.
+        warnings: what may be wrong with how it is read, each a sentence or two, with what settles it.
         regression: the target and the settings of a run that learns a number, or None.
         classification: the same for classes.
     """
@@ -34,6 +35,7 @@ class TableDescription:
     rows: int
     columns: tuple[dict[str, object], ...]
     notes: tuple[str, ...]
+    warnings: tuple[str, ...]
     regression: dict[str, str] | None
     classification: dict[str, str] | None
 
@@ -49,13 +51,14 @@ def describe_table(spec: CsvSpec) -> TableDescription:
     found, _ = read_columns(spec, grid, range(len(grid.header)), notes)
     columns = [found[position] for position in range(len(grid.header))]
     notes += [note for column in columns for note in column.notes]
-    notes += [*grid.faults[:20], *_suspicions(grid, columns)]
+    notes += [*grid.faults[:20], *_suspicions(grid, columns), *years(spec, columns)]
     numeric = [column for column in columns if column.kind == "number" and not column.useless]
     classes = [column for column in columns if not column.useless and _is_classes(column)]
     return TableDescription(
         rows=len(grid.cells),
         columns=tuple(_row(grid, column) for column in columns),
         notes=tuple(notes),
+        warnings=tuple(doubts(spec, grid, [column for column in columns if not column.useless])),
         regression=_settings(spec, columns, _last(numeric, classes)),
         classification=_settings(spec, columns, _last(classes, numeric)),
     )
@@ -71,13 +74,16 @@ def _row(grid: Grid, column: Column) -> dict[str, object]:
         shown = ", ".join(shorten(level, 30) for level in column.levels[:_SHOWN_LEVELS] if level) + rest
     else:
         shown = f"{given.min():g} to {given.max():g}" if len(given) else ""
+    texts = sorted({text for text in grid.cells[column.gaps, grid.header.index(column.name)].tolist() if text})
     remarks = [column.useless and f"left out as an input: {column.useless}"]
+    if texts:
+        remarks.append(f"read as missing: {', '.join(repr(shorten(text, 20)) for text in texts[:3])}")
     for row, cell in list(column.bad.items())[:1]:
         where = f"as {shorten(cell)!r} in line {grid.lines[row]}"
         remarks.append(f"{counted(len(column.bad), 'cell')} cannot be read, {where}")
     return {
         "column": column.name,
-        "read as": column.kind,
+        "read as": column.role.replace("_", "/"),
         "unit": grid.units.get(column.name, ""),
         "values": shown,
         "different": len(np.unique(given)),
@@ -98,22 +104,11 @@ def _suspicions(grid: Grid, columns: Sequence[Column]) -> list[str]:
         steps = np.diff(given)
         if column.kind == "date" and len(given) > 2 and ((steps >= 0).all() or (steps <= 0).all()):
             notes.append(f"the rows are in the order of {shorten(column.name)!r}: a random split mixes past and future")
-        if column.kind == "number" and (mark := _missing_mark(given)) is not None:
-            notes.append(f"{mark:g} in column {shorten(column.name)!r} may stand for a missing value: empty such cells")
     used = [column.unread for column in columns if not column.useless]
     rows = np.any(used, axis=0) if used else np.zeros(0, dtype=bool)
     if rows.any():
         notes.append(f"{int(rows.sum())} of {len(rows)} rows have a missing value: see dataset.missing")
     return notes
-
-
-def _missing_mark(given: FloatArray) -> float | None:
-    """Return a value such as -999 that occurs several times, far from all others."""
-    for mark in (-99.0, -999.0, -9999.0, 9999.0, 99999.0):
-        others = given[given != mark]
-        if len(others) and (given == mark).sum() > 1 and abs(mark) > 5.0 * np.abs(others).max():
-            return mark
-    return None
 
 
 def _is_classes(column: Column) -> bool:

@@ -149,7 +149,8 @@ class Grid:
         repeated: names that several columns have; the second is called NAME_2.
         notes: what was decided, each a sentence.
         faults: rows that are not as long as the header, each a sentence with its line.
-        numbered: the first line where it holds numbers only and the columns were therefore given names.
+        numbered: the first line where it holds values and the columns were therefore given names.
+        untitled: positions of columns of values, not the first, that have no title.
     """
 
     path: str
@@ -164,6 +165,7 @@ class Grid:
     notes: tuple[str, ...]
     faults: tuple[str, ...]
     numbered: tuple[str, ...] = ()
+    untitled: tuple[int, ...] = ()
     _columns: dict[int, Cells] = field(default_factory=dict, init=False, repr=False)
 
     def column(self, position: int) -> Cells:
@@ -234,6 +236,7 @@ def _grid(data: bytes, way: _Way) -> Grid:
         rows = rows[1:]
     cells = np.empty((len(rows), len(header)), dtype=object)
     cells[:] = [row for _, row in rows]
+    empty = [] if numbered else [place for place, name in enumerate(first[: len(header)]) if place and not name]
     return Grid(
         path=path,
         key=key,
@@ -247,6 +250,7 @@ def _grid(data: bytes, way: _Way) -> Grid:
         notes=tuple(notes),
         faults=tuple(faults),
         numbered=numbered,
+        untitled=tuple(place for place in empty if (cells[:, place] != "").any()),
     )
 
 

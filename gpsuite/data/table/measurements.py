@@ -56,7 +56,7 @@ def read_measurements(spec: CsvSpec) -> Dataset:
     _check_measured(spec, np.column_stack([Y, z]), [*target_names, safe_by.name])
     column = SafetyColumn(safe_by.name, z[:, 0], limit, side)
     _refuse_unsafe(spec, column)
-    reading = reading_of_table(grid, written, inputs)
+    reading = reading_of_table(spec, grid, written, inputs)
     if _strict_sign(spec.limit) and (z == limit).any():
         notes.append(f"dataset.limit={spec.limit}: {limit!r} itself counts as safe")
     candidates, points = _read_candidates(spec, grid.header, inputs, reading)

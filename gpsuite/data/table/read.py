@@ -11,10 +11,21 @@ import numpy as np
 from gpsuite.arrays import BoolArray, FloatArray, IntArray
 from gpsuite.data.dataset import TASKS, Dataset, Task
 from gpsuite.data.spec import MISSING, CsvSpec, json_hash
+from gpsuite.data.table.doubts import doubts, years
 from gpsuite.data.table.layout import Grid, read_grid, refuse_repeated
 from gpsuite.data.table.measurements import read_measurements
 from gpsuite.data.table.names import choose_columns, csv_error, name_list, other_columns, shorten
-from gpsuite.data.table.roles import Column, encode, label_column, levels_in, read_columns, reading_of, reading_of_table
+from gpsuite.data.table.roles import (
+    Column,
+    Stated,
+    encode,
+    label_column,
+    levels_in,
+    read_columns,
+    reading_of,
+    reading_of_table,
+    stated_columns,
+)
 from gpsuite.data.table.rows import LARGEST_LOSS, all_others, check_spread, complete_rows, leaving_out
 from gpsuite.errors import DataError, unknown_name
 from gpsuite.text import counted
@@ -142,6 +153,8 @@ def _assemble(spec: CsvSpec, task: Task, grid: Grid, choice: Choice) -> Dataset:
     check_spread(spec.path, np.column_stack([X, y]), [*names, *target_names])
     notes += [note for column in [*targets, *inputs] for note in column.notes]
     groups = _copies(X, y, notes)
+    used = [*targets, *inputs]
+    told = years(spec, inputs)
     choices = [target_names, names, grid.separator, task, *([] if groups is None else [COPIES])]
     return Dataset(
         name=spec.name,
@@ -155,11 +168,12 @@ def _assemble(spec: CsvSpec, task: Task, grid: Grid, choice: Choice) -> Dataset:
         units={name: unit for name, unit in grid.units.items() if name in {*names, *target_names}},
         licence=spec.licence,
         citation=spec.citation,
-        notes=tuple(notes),
+        notes=(*notes, *told),
+        warnings=tuple(doubts(spec, grid, used, target_names)),
         groups=groups,
         lines=grid.lines[kept],
         categories=levels_in(inputs, kept),
-        reading=reading_of_table(grid, written, inputs),
+        reading=reading_of_table(spec, grid, written, inputs),
     )
 
 
@@ -185,7 +199,7 @@ def _present_labels(spec: CsvSpec, y: FloatArray, levels: Sequence[str]) -> tupl
 def _number_target(spec: CsvSpec, column: Column) -> Column:
     if column.kind in ("number", "empty"):
         return column
-    held = f"{column.kind}, as {shorten(column.levels[-1])!r}" if column.levels else "dates"
+    held = f"{column.kind}, as {shorten(column.levels[-1])!r}" if column.levels else f"{column.kind}s"
     text = f"column {shorten(column.name)!r} holds {held}: no numbers"
     if column.kind not in ("category", "yes/no"):
         raise csv_error("target", spec.target, text, "name another column")
@@ -193,7 +207,8 @@ def _number_target(spec: CsvSpec, column: Column) -> Column:
 
 
 def _class_target(spec: CsvSpec, grid: Grid, position: int) -> Column:
-    column = label_column(grid.column(position), strict=spec.strict)
+    stated = stated_columns(spec, grid, {}).get(grid.header[position], Stated())
+    column = label_column(grid.column(position), strict=spec.strict, stated=stated)
     if len(column.bad) <= LARGEST_LOSS * len(grid.cells):
         return column
     text = f"column {shorten(column.name)!r} holds numbers, as {next(iter(column.bad.values()))}, no labels"
