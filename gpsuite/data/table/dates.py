@@ -25,7 +25,7 @@ _MAYBE_DATE = re.compile(r"\d{1,4}[./\s-]?\s*\w|[^\W\d_]{3,}[\s,-]\s*\w")  # wha
 _LONGEST_DATE = 40
 _TIME = re.compile(r"(\d{1,3}):(\d\d)(?::(\d\d(?:[.,]\d+)?))?(?: ?([AaPp])\.?[Mm]\.?)?|(\d\d?)\.(\d\d)\.(\d\d)")
 _NUMBER_FORMS = {8: "%Y%m%d", 6: "%Y%m"}
-YEARS = (1700, 2100)  # what a whole number may be to be read as a year
+YEARS = (1000, 2100)  # what a whole number may be to be read as a year
 
 
 def date_days(texts: Sequence[str], day_first: bool | None = None) -> FloatArray | None:

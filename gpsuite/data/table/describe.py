@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from gpsuite.data.spec import CsvSpec
+from gpsuite.data.spec import MISSING, CsvSpec
 from gpsuite.data.table.doubts import doubts, years
 from gpsuite.data.table.layout import Grid, read_grid
-from gpsuite.data.table.names import name_list, shorten
-from gpsuite.data.table.roles import Column, read_columns
+from gpsuite.data.table.names import choose_columns, name_list, shorten
+from gpsuite.data.table.roles import Column, class_or_number, read_columns
+from gpsuite.data.table.rows import all_others
 from gpsuite.text import counted
 
 _SHOWN_LEVELS = 6
 _EPOCH = np.datetime64("1970-01-01")
-_FEW_CLASSES = 10  # most levels of a column of whole numbers that is proposed as classes
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,8 @@ class TableDescription:
         columns: of each column how it is read, its range or levels, its gaps, and remarks.
         notes: what was decided and what is suspicious, each a sentence.
         warnings: what may be wrong with how it is read, each a sentence or two, with what settles it.
+        meanings: of each column `name`, `role`, whether it is `used` and the `reason`: what it holds, or why not.
+        unsure: columns that hold classes or a number, which their values do not tell.
         regression: the target and the settings of a run that learns a number, or None.
         classification: the same for classes.
     """
@@ -36,6 +38,8 @@ class TableDescription:
     columns: tuple[dict[str, object], ...]
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
+    meanings: tuple[dict[str, object], ...]
+    unsure: frozenset[str]
     regression: dict[str, str] | None
     classification: dict[str, str] | None
 
@@ -52,13 +56,21 @@ def describe_table(spec: CsvSpec) -> TableDescription:
     columns = [found[position] for position in range(len(grid.header))]
     notes += [note for column in columns for note in column.notes]
     notes += [*grid.faults[:20], *_suspicions(grid, columns), *years(spec, columns)]
-    numeric = [column for column in columns if column.kind == "number" and not column.useless]
-    classes = [column for column in columns if not column.useless and _is_classes(column)]
+    stated = [] if spec.target in (None, MISSING, "") else choose_columns("target", spec.target, grid.header)
+    possible = [column for place, column in enumerate(columns) if place in stated or not (stated or column.useless)]
+    meant = {column.name: class_or_number(column) for column in possible}
+    numeric = [
+        column for column in possible if column.kind == "number" and (not stated or meant[column.name] != "classes")
+    ]
+    classes = [column for column in possible if meant[column.name] != "number" and column.kind != "empty"]
+    rows = [_row(grid, column) for column in columns]
     return TableDescription(
         rows=len(grid.cells),
-        columns=tuple(_row(grid, column) for column in columns),
+        columns=tuple(rows),
         notes=tuple(notes),
         warnings=tuple(doubts(spec, grid, [column for column in columns if not column.useless])),
+        meanings=tuple(_meaning(spec, grid, *pair) for pair in zip(columns, rows, strict=True)),
+        unsure=frozenset(name for name, what in meant.items() if what == "either"),
         regression=_settings(spec, columns, _last(numeric, classes)),
         classification=_settings(spec, columns, _last(classes, numeric)),
     )
@@ -92,6 +104,26 @@ def _row(grid: Grid, column: Column) -> dict[str, object]:
     }
 
 
+def _meaning(spec: CsvSpec, grid: Grid, column: Column, row: Mapping[str, object]) -> dict[str, object]:
+    """Return name, role, use and reason of a column, for scripts."""
+    chosen = {key: split_columns(spec, key, grid.header) for key in ("ignore", "inputs", "target")}
+    reason = column.useless
+    if column.name in chosen["ignore"]:
+        reason = "dataset.ignore names it"
+    elif not all_others(spec, grid.header) and column.name not in (*chosen["inputs"], *chosen["target"]):
+        reason = "dataset.inputs does not name it"
+    told = ". ".join([f"{row['different']} different: {row['values']}", *column.notes])
+    return {"name": column.name, "role": column.role, "used": not reason, "reason": reason or told}
+
+
+def split_columns(spec: CsvSpec, key: str, header: Sequence[str]) -> list[str]:
+    """Return the names of the columns that a setting names, if it is set."""
+    value = getattr(spec, key)
+    if value in (None, MISSING, "", "null"):
+        return []
+    return [header[place] for place in choose_columns(key, value, header)]
+
+
 def _suspicions(grid: Grid, columns: Sequence[Column]) -> list[str]:
     """Say what often goes wrong: copies, rows in order of time, marks for missing values, gaps."""
     notes = []
@@ -109,13 +141,6 @@ def _suspicions(grid: Grid, columns: Sequence[Column]) -> list[str]:
     if rows.any():
         notes.append(f"{int(rows.sum())} of {len(rows)} rows have a missing value: see dataset.missing")
     return notes
-
-
-def _is_classes(column: Column) -> bool:
-    if column.kind in ("category", "yes/no"):
-        return True
-    given = np.unique(column.values[~np.isnan(column.values)])
-    return column.kind == "number" and 2 <= len(given) <= _FEW_CLASSES and bool((given == np.floor(given)).all())
 
 
 def _last(columns: Sequence[Column], others: Sequence[Column]) -> Column | None:

@@ -34,6 +34,9 @@ _NINES = re.compile(r"-?(?:9+|9+\.9+|8{3,}|7{3,}|32767|32768|65535|2147483647|21
 _WIDE = 3  # least digits of a code by its width
 _LONG = 10  # digits of telephone numbers
 _LEVELS = 20
+_RECURS = 5  # rows of each such code
+_SHARED = 0.2  # of the others' range, how far a value lies away that does so in several columns
+_SEVERAL = 3
 _STRAY = 3  # most different marks on one side of the values
 
 
@@ -122,9 +125,9 @@ def _codes(spec: CsvSpec, grid: Grid, columns: Sequence[Column]) -> Iterator[str
         if len(few) < len(group):
             many = [each.name for each in group if each not in few]
             ways.append(f"{_setting(spec, 'ignore', many)} leaves them out")
-        verb = "seems" if len(names) == 1 else "seem"
+        verb, be = ("seems", "is") if len(names) == 1 else ("seem", "are")
         why = "near numbers need not mean like things"
-        yield f"{_shown(names)} {verb} to hold {what}, but is read as numbers: {why}. If so, {', '.join(ways)}"
+        yield f"{_shown(names)} {verb} to hold {what}, but {be} read as numbers: {why}. If so, {', '.join(ways)}"
 
 
 def _code_kind(grid: Grid, column: Column) -> str:
@@ -149,7 +152,12 @@ def _code_kind(grid: Grid, column: Column) -> str:
     width = _width(grid, column)
     if width >= _LONG and different > len(values) // 2 and not (_DATE.fullmatch(column.name) or values.max() < 2.1e9):
         return "telephone numbers or ids"
-    if width >= _WIDE and different <= _LEVELS and len(values) >= 3 * different and not _even(values):
+    recurs = different <= _LEVELS and len(values) >= _RECURS * different
+    if (
+        width >= _WIDE
+        and recurs
+        and not (_DATE.fullmatch(column.name) or _YEAR.fullmatch(column.name) or _even(values))
+    ):
         return f"codes of {width} digits"
     return ""
 
@@ -236,24 +244,29 @@ def _far_values(values: FloatArray, counts: IntArray) -> list[float]:
         ordered, times = values[::side], counts[::side]
         for few in range(1, min(_STRAY, len(ordered) - 3) + 1):
             far, rest = ordered[:few], ordered[few:]
-            nines = all(_NINES.fullmatch(f"{mark:.12g}") for mark in far)
-            if (few > 1 and not nines) or times[:few].min() < 2 or times[few:].sum() < 5:
+            usual = all(map(_is_usual, far))
+            if (few > 1 and not usual) or times[:few].min() < 2 or times[few:].sum() < 5:
                 break
             gap, spread = abs(rest[0] - far[-1]), abs(rest[-1] - rest[0])
-            alone = side > 0 and far[-1] < 0.0 <= rest[0] and nines and (far[-1] <= -99.0 or times[few - 1] > 2)
-            if gap > 0.5 * spread if nines else gap > spread and _is_no_level(far[0], rest, times, few):
-                found += far.tolist()
-                break
-            if alone:
+            below = side > 0 and far[-1] < 0.0 <= rest[0]  # the only negative ones
+            alone = below and usual and (far[-1] <= -99.0 or times[few - 1] > 2)
+            enough = len(rest) >= 5 and times[few:].sum() >= 10
+            if alone or (gap > (0.5 if usual else _apart(far[0], below=below)) * spread and (usual or enough)):
                 found += far.tolist()
                 break
     return found
 
 
-def _is_no_level(mark: float, rest: FloatArray, times: IntArray, few: int) -> bool:
-    """Whether a value that is no usual mark is one all the same: among enough others, and no frequent zero."""
-    share = times[:few].sum() / times.sum()
-    return len(rest) >= 5 and int(times[few:].sum()) >= 10 and not (mark == 0.0 and share > 0.3)
+def _is_usual(mark: float) -> bool:
+    """Whether a value is what programs and people often write for a missing one, such as -999."""
+    return bool(_NINES.fullmatch(f"{mark:.12g}"))
+
+
+def _apart(mark: float, *, below: bool) -> float:
+    """Return how many times the others' range a value must lie away, if it is no usual mark; a round one less."""
+    if below:
+        return 1.0
+    return 3.0 if len(f"{abs(mark):.12g}".rstrip("0").strip("0.")) <= 1 else 10.0
 
 
 def _shared_marks(
@@ -262,22 +275,27 @@ def _shared_marks(
     """Return the marks with further columns in which they are the repeated extreme, and those of several columns."""
     lowest: dict[float, dict[str, int]] = {}
     for name, (values, counts) in levels.items():
-        if len(values) > 3 and values[0] < 0.0 <= values[1] and counts[0] > 1:
-            lowest.setdefault(float(values[0]), {})[name] = int(counts[0])
-    shared = {mark: times for mark, times in lowest.items() if len(times) > 2 and mark < -1.0} | found
-    result = {}
-    for mark, times in shared.items():
-        more = dict(times)
-        for name, (values, counts) in levels.items():
-            if name in times or len(values) < 4 or mark not in (values[0], values[-1]):
-                continue
-            side = 1 if values[0] == mark else -1
-            rest = values[::side][1:]
-            apart = abs(rest[0] - mark) > 0.1 * abs(rest[-1] - rest[0])
-            if counts[::side][0] > 1 and (apart or mark < 0.0 <= rest[0]):
-                more[name] = int(counts[::side][0])
-        result[mark] = {name: more[name] for name in levels if name in more}
-    return result
+        if len(values) > 10 and counts[0] > 1 and values[0] <= 0.0 <= values[1]:
+            apart = values[1] - values[0] > _SHARED * (values[-1] - values[1])
+            if apart or values[0] < -1.0:
+                lowest.setdefault(float(values[0]), {})[name] = int(counts[0])
+    shared = {mark: times for mark, times in lowest.items() if len(times) >= _SEVERAL} | found
+    everywhere = {mark: times | _elsewhere(mark, levels) for mark, times in shared.items()}
+    return {mark: {name: times[name] for name in levels if name in times} for mark, times in everywhere.items()}
+
+
+def _elsewhere(mark: float, levels: dict[str, tuple[FloatArray, IntArray]]) -> dict[str, int]:
+    """Return the columns in which a mark of another column is the repeated extreme, with how often it occurs."""
+    found = {}
+    for name, (values, counts) in levels.items():
+        if len(values) < 6 or mark not in (values[0], values[-1]) or not (mark < 0.0 or _is_usual(mark)):
+            continue
+        side = 1 if values[0] == mark else -1
+        rest = values[::side][1:]
+        apart = abs(rest[0] - mark) > _SHARED * abs(rest[-1] - rest[0])
+        if counts[::side][0] > 1 and (apart or mark < 0.0 <= rest[0]):
+            found[name] = int(counts[::side][0])
+    return found
 
 
 def _north_america(spec: CsvSpec, grid: Grid, columns: Sequence[Column]) -> Iterator[str]:

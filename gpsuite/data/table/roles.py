@@ -31,7 +31,7 @@ from gpsuite.data.table.formats import (
     same_word,
     yes_and_no,
 )
-from gpsuite.data.table.layout import UNIT, Grid
+from gpsuite.data.table.layout import TARGETS, UNIT, UNTITLED, Grid
 from gpsuite.data.table.names import choose_columns, csv_error, name_list, shorten, split_values, values_by_column
 from gpsuite.text import visible
 
@@ -41,13 +41,16 @@ Role: TypeAlias = Literal["number", "category", "code", "date", "time", "yes_no"
 _VERSION = 2  # of the decisions; part of the content hash where something was decided
 _MOSTLY = 0.8  # share of cells that are numbers in a column of numbers with mistakes
 _RECURS = 3  # rows that a text among such numbers stands in where it is a level, not a mistake
+_MOST_CLASSES = 10  # different whole numbers of a target that may be classes
 _LARGEST_WHOLE = 2.0**53  # float64 does not tell larger whole numbers apart
 _LONGEST_DIGITS = 400  # a number of more digits leaves float64
 _ID_NAME = re.compile(r"(?:.*[ _.-])?(?:id|uid|uuid|index|idx|key)|(?-i:.*[a-z]I[Dd])", re.IGNORECASE)
 _COUNTER_NAME = re.compile(
     r"(?:.*[ _.-])?(?:nr|no|num|number|row|rows|rownames?|column_\d+|obs|observation|case|record|rec|row ?num(?:ber)?|"
     r"row ?id|serial|s\.? ?no\.?|sl\.? ?no\.?|seq|sequence|entry|subject|participant|patient|respondent|#|\.\.\.\d+|"
-    r"level_0|unnamed: \d+(?:\.\d+)*|unnamed: \d+_level_\d+)|(?-i:.*[a-z](?:Nr|No|Num|Number|Row|Index|Idx|Obs))",
+    r"level_0|unnamed: \d+(?:\.\d+)*|unnamed: \d+_level_\d+)"
+    r"|(?:doc|seq|case|reg|rec|row|obs|item|line|id)[ _.]?(?:no|nr|num|id|case)"
+    r"|(?-i:[A-Z]{1,4}ID)|(?-i:.*[a-z](?:Nr|No|Num|Number|Row|Index|Idx|Obs))",
     re.IGNORECASE,
 )
 _FIRST_NAMES = {"X": "y", "V1": "v2"}  # what programs call a column of row names, unless the other name is there too
@@ -476,6 +479,16 @@ def _why_useless(evidence: Evidence, values: FloatArray) -> tuple[Role | None, s
     return next(((role, why) for role, why in found if why), (None, ""))
 
 
+def class_or_number(column: Column) -> Literal["classes", "number", "either"]:
+    """Return what a target can be: texts and two whole numbers are classes, three to ten whole numbers either."""
+    if column.kind not in ("number", "empty"):
+        return "classes"
+    different = np.unique(column.values[~np.isnan(column.values)])
+    if column.bad or not 2 <= len(different) <= _MOST_CLASSES or not (different == np.floor(different)).all():
+        return "number"
+    return "classes" if len(different) == 2 else "either"
+
+
 def label_column(cells: Cells, *, strict: bool = False, stated: Stated = Stated()) -> Column:
     """Return the labels as 0, ..., C-1; `levels` are what the file calls them.
 
@@ -655,10 +668,13 @@ def encode(column: Column, rows: BoolArray) -> tuple[FloatArray, list[str]]:
     return hot, [f"{name}={column.levels[int(level)]}" for level in present]
 
 
-def reading_of_table(spec: CsvSpec, grid: Grid, numbers: NumberFormat, inputs: Sequence[Column]) -> dict[str, str]:
+def reading_of_table(
+    spec: CsvSpec, grid: Grid, numbers: NumberFormat, inputs: Sequence[Column], targets: Sequence[str] = ()
+) -> dict[str, str]:
     """Return separator, marks of numbers and gaps, units of columns, and how the inputs' cells are written."""
     marks = {"separator": grid.separator, "decimal": numbers.decimal, "thousands": numbers.thousands}
     marks |= {key: name_list(values) for key in ("na", "not_na") if (values := split_values(getattr(spec, key)))}
+    marks |= {UNTITLED: name_list(grid.header), TARGETS: name_list(targets)} if grid.numbered else {}
     marks |= {} if spec.day_first is None else {"day_first": str(spec.day_first)}
     units = {f"{UNIT}{name}": unit for name, unit in grid.units.items()}
     return marks | units | {f"{_WRITTEN}{column.name}": column.written for column in inputs}
