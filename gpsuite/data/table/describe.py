@@ -10,6 +10,7 @@ import numpy as np
 from gpsuite.data.spec import MISSING, CsvSpec
 from gpsuite.data.table.doubts import doubts, years
 from gpsuite.data.table.layout import Grid, read_grid
+from gpsuite.data.table.leaks import leaks
 from gpsuite.data.table.names import choose_columns, name_list, shorten
 from gpsuite.data.table.roles import Column, class_or_number, read_columns
 from gpsuite.data.table.rows import all_others
@@ -62,18 +63,33 @@ def describe_table(spec: CsvSpec) -> TableDescription:
     numeric = [
         column for column in possible if column.kind == "number" and (not stated or meant[column.name] != "classes")
     ]
-    classes = [column for column in possible if meant[column.name] != "number" and column.kind != "empty"]
+    kinds = ("category", "yes/no", "number")
+    classes = [column for column in possible if meant[column.name] != "number" and column.kind in kinds]
+    learned, told = _last(numeric, classes), _last(classes, numeric)
+    leaking = [(learned, False), *([(told, True)] if told is not learned else [])]
     rows = [_row(grid, column) for column in columns]
     return TableDescription(
         rows=len(grid.cells),
         columns=tuple(rows),
         notes=tuple(notes),
-        warnings=tuple(doubts(spec, grid, [column for column in columns if not column.useless])),
+        warnings=tuple(_warnings(spec, grid, columns, [(each, kind) for each, kind in leaking if each is not None])),
         meanings=tuple(_meaning(spec, grid, *pair) for pair in zip(columns, rows, strict=True)),
         unsure=frozenset(name for name, what in meant.items() if what == "either"),
-        regression=_settings(spec, columns, _last(numeric, classes)),
-        classification=_settings(spec, columns, _last(classes, numeric)),
+        regression=_settings(spec, columns, learned),
+        classification=_settings(spec, columns, told),
     )
+
+
+def _warnings(
+    spec: CsvSpec, grid: Grid, columns: Sequence[Column], targets: Sequence[tuple[Column, bool]]
+) -> list[str]:
+    """Return the doubts about the columns that a run would use, and about inputs that tell one of the targets."""
+    out = {*split_columns(spec, "ignore", grid.header)}
+    used = [column for column in columns if not column.useless and column.name not in out]
+    said = doubts(spec, grid, used, split_columns(spec, "target", grid.header))
+    for target, classes in targets:
+        said += leaks(spec, [column for column in used if column is not target], target, classes=classes)
+    return said
 
 
 def _row(grid: Grid, column: Column) -> dict[str, object]:

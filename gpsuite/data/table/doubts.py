@@ -29,7 +29,7 @@ _CODE = re.compile(
     re.IGNORECASE,
 )
 _YEAR = re.compile(r"(?:.*[ _.-])?(?:years?|yr|yyyy|jahr|baujahr|ann[ée]e|a[ñn]o|anno|vintage)|(?-i:.*[a-z]Year)", re.I)
-_DATE = re.compile(r".*(?:date|datum|day|month|period|yyyy|time).*", re.IGNORECASE)
+TIME_NAME = re.compile(r".*(?:date|datum|day|month|period|year|yyyy|time).*", re.IGNORECASE)
 _NINES = re.compile(r"-?(?:9+|9+\.9+|8{3,}|7{3,}|32767|32768|65535|2147483647|2147483648)(?:\.0*)?|-?1e\+[2-9]\d")
 _WIDE = 3  # least digits of a code by its width
 _LONG = 10  # digits of telephone numbers
@@ -71,7 +71,7 @@ def years(spec: CsvSpec, columns: Sequence[Column]) -> list[str]:
     if not found:
         return []
     verb, each = ("holds", "it") if len(found) == 1 else ("hold", "them")
-    return [f"{_shown(found)} {verb} years, read as numbers; {_setting(spec, 'codes', found)} reads {each} as levels"]
+    return [f"{_shown(found)} {verb} years, read as numbers; {setting(spec, 'codes', found)} reads {each} as levels"]
 
 
 def _numbers(columns: Sequence[Column]) -> list[Column]:
@@ -85,7 +85,7 @@ def _shown(names: Sequence[str]) -> str:
     return f"column{'s' if len(names) > 1 else ''} {quoted}{more}"
 
 
-def _setting(spec: CsvSpec, key: str, values: Sequence[str]) -> str:
+def setting(spec: CsvSpec, key: str, values: Sequence[str]) -> str:
     """Return the word that adds values to a list setting, as it is typed."""
     every = [*split_values(getattr(spec, key)), *values]
     one = len(every) == 1 and not set(every[0]) & set("[],\"'")
@@ -105,7 +105,7 @@ def _rising(spec: CsvSpec, columns: Sequence[Column]) -> Iterator[str]:
     names = [column.name for column in _numbers(columns) if len(column.values) >= _FEWEST_ROWS and rises(column.values)]
     if names:
         holds = "holds whole numbers that rise" if len(names) == 1 else "hold whole numbers that rise"
-        out = _setting(spec, "ignore", names)
+        out = setting(spec, "ignore", names)
         yield f"{_shown(names)} {holds} or fall in every row: if they only number the rows, leave them out: {out}"
 
 
@@ -121,10 +121,10 @@ def _codes(spec: CsvSpec, grid: Grid, columns: Sequence[Column]) -> Iterator[str
         few = [each for each in group if len(np.unique(_given(each))) <= spec.categories]
         ways = []
         if few:
-            ways.append(f"{_setting(spec, 'codes', [each.name for each in few])} reads them as levels")
+            ways.append(f"{setting(spec, 'codes', [each.name for each in few])} reads them as levels")
         if len(few) < len(group):
             many = [each.name for each in group if each not in few]
-            ways.append(f"{_setting(spec, 'ignore', many)} leaves them out")
+            ways.append(f"{setting(spec, 'ignore', many)} leaves them out")
         verb, be = ("seems", "is") if len(names) == 1 else ("seem", "are")
         why = "near numbers need not mean like things"
         yield f"{_shown(names)} {verb} to hold {what}, but {be} read as numbers: {why}. If so, {', '.join(ways)}"
@@ -150,13 +150,17 @@ def _code_kind(grid: Grid, column: Column) -> str:
     if _CODE.fullmatch(column.name):
         return "codes"
     width = _width(grid, column)
-    if width >= _LONG and different > len(values) // 2 and not (_DATE.fullmatch(column.name) or values.max() < 2.1e9):
+    if (
+        width >= _LONG
+        and different > len(values) // 2
+        and not (TIME_NAME.fullmatch(column.name) or values.max() < 2.1e9)
+    ):
         return "telephone numbers or ids"
     recurs = different <= _LEVELS and len(values) >= _RECURS * different
     if (
         width >= _WIDE
         and recurs
-        and not (_DATE.fullmatch(column.name) or _YEAR.fullmatch(column.name) or _even(values))
+        and not (TIME_NAME.fullmatch(column.name) or _YEAR.fullmatch(column.name) or _even(values))
     ):
         return f"codes of {width} digits"
     return ""
@@ -196,12 +200,12 @@ def _dates(spec: CsvSpec, grid: Grid, columns: Sequence[Column]) -> Iterator[str
         if column.name in settled or not _whole(_given(column)):
             continue
         texts = _texts(grid, column)
-        fewest = 3 if _DATE.fullmatch(column.name) else 12 if texts and len(texts[0]) == 6 else 5
+        fewest = 3 if TIME_NAME.fullmatch(column.name) else 12 if texts and len(texts[0]) == 6 else 5
         if len(texts) >= fewest and number_days(texts) is not None:
             found.append(column.name)
     if found:
         what = f"seem{'s' if len(found) == 1 else ''} to hold dates as numbers, so that 20231231 is far from 20240101"
-        yield f"{_shown(found)} {what}: {_setting(spec, 'dates', found)} reads days"
+        yield f"{_shown(found)} {what}: {setting(spec, 'dates', found)} reads days"
     twofold = [column.name for column in columns if column.kind == "category" and column.role == "date"]
     if twofold:
         what = "dates that may begin with the day or the month, now read as categories"
@@ -228,7 +232,7 @@ def _marks(spec: CsvSpec, columns: Sequence[Column]) -> Iterator[str]:
         lies = "lies far from all other values" if len(times) == 1 else "lies outside all other values of each"
         yield (
             f"{mark:g} stands {where}{more} and {lies}: it probably marks a missing value. "
-            f"{_setting(spec, 'na', items)} reads it as missing"
+            f"{setting(spec, 'na', items)} reads it as missing"
         )
 
 
@@ -310,7 +314,7 @@ def _north_america(spec: CsvSpec, grid: Grid, columns: Sequence[Column]) -> Iter
         if place >= 0 and cells.missing[place] and len(two) > 1 and len(two) >= 0.7 * len(others):
             like = ", ".join(two[:3])
             what = f"{int(cells.counts[place])} cells 'NA' in column {shorten(column.name)!r} are read as missing"
-            keep = _setting(spec, "not_na", [f"{column.name}=NA"])
+            keep = setting(spec, "not_na", [f"{column.name}=NA"])
             yield f"{what}, but the others are codes of two letters ({like}): NA may be a code. {keep} keeps it"
 
 

@@ -242,7 +242,6 @@ def _grid(data: bytes, way: _Way) -> Grid:
         rows = rows[1:]
     cells = np.empty((len(rows), len(header)), dtype=object)
     cells[:] = [row for _, row in rows]
-    empty = [] if numbered else [place for place, name in enumerate(first[: len(header)]) if place and not name]
     return Grid(
         path=path,
         key=key,
@@ -256,8 +255,14 @@ def _grid(data: bytes, way: _Way) -> Grid:
         notes=tuple(notes),
         faults=tuple(faults),
         numbered=numbered,
-        untitled=tuple(place for place in empty if (cells[:, place] != "").any()),
+        untitled=() if numbered else _untitled(first[: len(header)], cells),
     )
+
+
+def _untitled(first: Sequence[str], cells: NDArray[np.object_]) -> tuple[int, ...]:
+    """Return the positions of columns without a title, not the first, that hold something."""
+    empty = [place for place, name in enumerate(first) if place and not name]
+    return tuple(place for place in empty if (cells[:, place] != "").any())
 
 
 def split_rows(path: str, text: str, separator: str, key: str = "path") -> Iterator[Row]:
@@ -564,15 +569,20 @@ def read_second(spec: CsvSpec, key: str, reading: Mapping[str, str], wanted: Cal
         DataError: if there is no such file, or it is no table.
     """
     separators = [spec.separator] if spec.separator is not None else [reading.get("separator"), None]
+    ways = list(itertools.product(dict.fromkeys(separators), dict.fromkeys((0, spec.skip_rows))))
+    untitled = split_values(reading.get(UNTITLED))
     found, fault = None, None
     units = units_of(reading)
-    for separator in dict.fromkeys(separators):
-        for lines in dict.fromkeys((0, spec.skip_rows)):
+    for titles in (None, False) if untitled else (None,):
+        for separator, lines in ways:
+            way = replace(spec, separator=separator, skip_rows=lines, titles=titles)
             try:
-                grid = _second(replace(spec, separator=separator, skip_rows=lines), key, units, reading, wanted)
+                grid = read_grid(way, key, 1, units)
             except DataError as error:
                 fault = error
                 continue
+            if untitled and grid.numbered:
+                grid = _named_as_the_table(grid, untitled, split_values(reading.get(TARGETS)))
             if wanted(grid.header):
                 if not (grid.cells != "").any():
                     raise csv_error(key, grid.path, "every row is empty", "add the rows")
@@ -584,30 +594,16 @@ def read_second(spec: CsvSpec, key: str, reading: Mapping[str, str], wanted: Cal
     return found
 
 
-def _second(
-    spec: CsvSpec,
-    key: str,
-    units: Mapping[str, str] | None,
-    reading: Mapping[str, str],
-    wanted: Callable[[Sequence[str]], bool],
-) -> Grid:
-    """Read a second file in one way; one without titles, as the table has none, has its columns or all but targets."""
-    names, own = split_values(reading.get(UNTITLED)), replace(spec, titles=None)
-    if not names:
-        return read_grid(own, key, 1, units)
-    with contextlib.suppress(DataError):
-        grid = read_grid(own, key, 1, units)
-        if not grid.numbered and wanted(grid.header):
-            return grid
-    grid = read_grid(replace(own, titles=False), key, 1, units)
+def _named_as_the_table(grid: Grid, names: Sequence[str], targets: Sequence[str]) -> Grid:
+    """Return a file without titles under the names of the table's columns, of all or of all but the targets."""
+    rest = [name for name in names if name not in targets]
+    if len(grid.header) == len(rest):
+        return replace(grid, header=tuple(rest), notes=())
     if len(grid.header) == len(names):
         return grid
-    rest = [name for name in names if name not in split_values(reading.get(TARGETS))]
-    if len(grid.header) != len(rest):
-        count = counted(len(grid.header), "column")
-        fault = f"{count} without titles; the table has {len(names)}, without its target {len(rest)}"
-        raise csv_error(key, grid.path, fault, "write the columns of the table")
-    return replace(grid, header=tuple(rest), notes=())
+    count = counted(len(grid.header), "column")
+    fault = f"{count} without titles; the table has {len(names)}, without its target {len(rest)}"
+    raise csv_error(grid.key, grid.path, fault, "write the columns of the table")
 
 
 def units_of(reading: Mapping[str, str]) -> dict[str, str] | None:

@@ -14,6 +14,7 @@ from gpsuite.data.dataset import TASKS, Dataset, Task
 from gpsuite.data.spec import CSV_OPTIONS, MISSING, CsvSpec, json_hash
 from gpsuite.data.table.doubts import doubts, years
 from gpsuite.data.table.layout import Grid, read_grid, refuse_repeated
+from gpsuite.data.table.leaks import leaks
 from gpsuite.data.table.measurements import read_measurements
 from gpsuite.data.table.names import choose_columns, csv_error, name_list, other_columns, shorten
 from gpsuite.data.table.roles import (
@@ -155,8 +156,7 @@ def _assemble(spec: CsvSpec, task: Task, grid: Grid, choice: Choice) -> Dataset:
     check_spread(spec.path, np.column_stack([X, y]), [*names, *target_names])
     notes += [note for column in [*targets, *inputs] for note in column.notes]
     groups = _copies(X, y, notes)
-    used = [*targets, *inputs]
-    told = years(spec, inputs)
+    leaking = [said for target in targets for said in leaks(spec, inputs, target, classes=labelled)]
     choices = [target_names, names, grid.separator, task, *([] if groups is None else [COPIES])]
     return Dataset(
         name=spec.name,
@@ -170,8 +170,8 @@ def _assemble(spec: CsvSpec, task: Task, grid: Grid, choice: Choice) -> Dataset:
         units={name: unit for name, unit in grid.units.items() if name in {*names, *target_names}},
         licence=spec.licence,
         citation=spec.citation,
-        notes=(*notes, *told),
-        warnings=tuple(doubts(spec, grid, used, target_names)),
+        notes=(*notes, *years(spec, inputs)),
+        warnings=(*doubts(spec, grid, [*targets, *inputs], target_names), *leaking),
         groups=groups,
         lines=grid.lines[kept],
         categories=levels_in(inputs, kept),

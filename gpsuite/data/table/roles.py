@@ -53,7 +53,7 @@ _COUNTER_NAME = re.compile(
     r"|(?-i:[A-Z]{1,4}ID)|(?-i:.*[a-z](?:Nr|No|Num|Number|Row|Index|Idx|Obs))",
     re.IGNORECASE,
 )
-_FIRST_NAMES = {"X": "y", "V1": "v2"}  # what programs call a column of row names, unless the other name is there too
+_FIRST_NAMES = {"X": "Y", "V1": "V2"}  # what programs call a column of row names, unless the other name is there too
 _LEADING_ZERO = re.compile(r"0\d+")
 _YEAR_FIRST = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}(?!\d)")
 _DATE_LIKE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}(?: .*)?")
@@ -605,6 +605,10 @@ def read_columns(
         )
         for position, each in zip(positions, cells, strict=True)
     }
+    if grid.numbered and all(
+        column.role == "counter" for column in found.values()
+    ):  # of a curve, whose columns all rise
+        found = {place: replace(column, useless="", shown=None) for place, column in found.items()}
     return found, written
 
 
@@ -622,7 +626,7 @@ def stated_columns(spec: CsvSpec, grid: Grid, table: Mapping[str, str]) -> dict[
     roles |= dict.fromkeys(_named(spec.numbers, "numbers", grid), "number")
     roles |= dict.fromkeys(_named(spec.dates, "dates", grid), "date")
     first = grid.header[0]
-    row_names = len(grid.header) > 2 and _FIRST_NAMES.get(first, first) not in map(str.casefold, [first, *grid.header])
+    row_names = len(grid.header) > 2 and _FIRST_NAMES.get(first, first) not in [first, *grid.header]
     return {
         name: Stated(
             role=roles[name],
