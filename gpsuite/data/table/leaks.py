@@ -63,11 +63,11 @@ def _sentences(
     """Return the sentence about the input that tells most, and which others do."""
     which, how, name = shorten(told[0][0], 130), told[0][1], shorten(target, 40)
     others = [shorten(other, 40) for other, _ in told[1:]]
-    more = f" So do {', '.join(others[:_SHOWN])}{' and others' if len(others) > _SHOWN else ''}." if others else ""
+    more = f" (so do {', '.join(others[:_SHOWN])}{' and others' if len(others) > _SHOWN else ''})" if others else ""
     known, alone, them = ("are they", "", "them") if names else ("is it", " alone", "it")
     out = setting(spec, "ignore", names or [name for name, _ in told])
     ask = f"{known} known before {name}? If not, leave {them} out: {out}"
-    return [f"{which}{alone} {verb} {name} {how}: {ask}{more and '.'}{more}"]
+    return [f"{which}{alone} {verb} {name} {how}{more}: {ask}"]
 
 
 def _is_time(column: Column) -> bool:

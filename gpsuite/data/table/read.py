@@ -156,7 +156,6 @@ def _assemble(spec: CsvSpec, task: Task, grid: Grid, choice: Choice) -> Dataset:
     check_spread(spec.path, np.column_stack([X, y]), [*names, *target_names])
     notes += [note for column in [*targets, *inputs] for note in column.notes]
     groups = _copies(X, y, notes)
-    leaking = [said for target in targets for said in leaks(spec, inputs, target, classes=labelled)]
     choices = [target_names, names, grid.separator, task, *([] if groups is None else [COPIES])]
     return Dataset(
         name=spec.name,
@@ -171,12 +170,18 @@ def _assemble(spec: CsvSpec, task: Task, grid: Grid, choice: Choice) -> Dataset:
         licence=spec.licence,
         citation=spec.citation,
         notes=(*notes, *years(spec, inputs)),
-        warnings=(*doubts(spec, grid, [*targets, *inputs], target_names), *leaking),
+        warnings=tuple(_doubts(spec, grid, targets, inputs)),
         groups=groups,
         lines=grid.lines[kept],
         categories=levels_in(inputs, kept),
         reading=reading_of_table(spec, grid, written, inputs, target_names),
     )
+
+
+def _doubts(spec: CsvSpec, grid: Grid, targets: Sequence[Column], inputs: Sequence[Column]) -> list[str]:
+    said = doubts(spec, grid, [*targets, *inputs], [target.name for target in targets])
+    classes = spec.task == "classification"
+    return said + [leak for target in targets for leak in leaks(spec, inputs, target, classes=classes)]
 
 
 def _content_hash(spec: CsvSpec, grid: Grid, choices: list[Any], notes: Sequence[str]) -> str:

@@ -54,6 +54,7 @@ _COUNTER_NAME = re.compile(
     re.IGNORECASE,
 )
 _FIRST_NAMES = {"X": "Y", "V1": "V2"}  # what programs call a column of row names, unless the other name is there too
+_ROW_NAMES = re.compile(r"column_1|row|row_number|unnamed: 0", re.IGNORECASE)  # where the file has no name
 _LEADING_ZERO = re.compile(r"0\d+")
 _YEAR_FIRST = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}(?!\d)")
 _DATE_LIKE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}(?: .*)?")
@@ -282,7 +283,10 @@ def _recur(evidence: Evidence, other: BoolArray) -> bool:
 
 def code(evidence: Evidence) -> Column | None:
     """A column of numbers that are names: one has a leading zero, or the user says so."""
-    zero = next((text for text in evidence.texts if _LEADING_ZERO.fullmatch(text)), "")
+    texts = evidence.texts
+    zero = next((text for text in texts if text[:1] == "0" and _LEADING_ZERO.fullmatch(text)), "")
+    if not zero and evidence.stated.role != "code":
+        return None
     digits = evidence.known[evidence.given].all() and (evidence.stated.role == "code" or _all_digits(evidence, zero))
     if evidence.strict or evidence.stated.role in ("date", "no code") or not digits:
         return None
@@ -460,8 +464,9 @@ def rises(values: FloatArray) -> bool:
 
 
 def identifier(evidence: Evidence, values: FloatArray) -> str:
-    """Another whole number in every row, under a name that says so."""
-    if not _ID_NAME.fullmatch(evidence.name) or not (values == np.floor(values)).all():
+    """Another whole number in every row, under a name that says so, or of the first column under none."""
+    named = _ID_NAME.fullmatch(evidence.name) or (evidence.stated.unnamed and _ROW_NAMES.fullmatch(evidence.name))
+    if not named or not (values == np.floor(values)).all():
         return ""
     return "it is an id, another number in every row" if len(np.unique(values)) == len(values) else ""
 
@@ -626,14 +631,17 @@ def stated_columns(spec: CsvSpec, grid: Grid, table: Mapping[str, str]) -> dict[
     roles |= dict.fromkeys(_named(spec.numbers, "numbers", grid), "number")
     roles |= dict.fromkeys(_named(spec.dates, "dates", grid), "date")
     first = grid.header[0]
-    row_names = len(grid.header) > 2 and _FIRST_NAMES.get(first, first) not in [first, *grid.header]
+    if first in _FIRST_NAMES:
+        row_names = len(grid.header) > 2 and _FIRST_NAMES[first] not in grid.header
+    else:
+        row_names = bool(_ROW_NAMES.fullmatch(first)) and not grid.numbered
     return {
         name: Stated(
             role=roles[name],
             na=(*na.get("", ()), *na.get(name, ())),
             not_na=(*not_na.get("", ()), *not_na.get(name, ())),
             day_first=day_first,
-            unnamed=name == first and first in _FIRST_NAMES and row_names,
+            unnamed=name == first and row_names,
         )
         for name in grid.header
     }

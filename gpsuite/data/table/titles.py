@@ -30,13 +30,16 @@ def holds_values(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
     rows = [row for row in rows[:_LOOKED_AT] if len(row) == len(first) and list(row) != list(first)]
     if len(rows) < _FEWEST:
         return False
-    kinds = [_kind(title, [row[place] for row in rows]) for place, title in enumerate(first)]
+    kinds: list[str] = []
+    for place, title in enumerate(first):
+        kinds.append(_kind(title, [row[place] for row in rows]))
+        if kinds[-1] == "title":
+            return False
     known = [number for cell in first if (number := plain_number(cell)) is not None]
     series = len(known) > 1 and _in_steps(known)
     against = kinds.count("outside") + kinds.count("new level")
     return (
-        "title" not in kinds
-        and not series
+        not series
         and 2 * kinds.count("value") >= len(first)
         and (against <= _STRAYS * len(first) or (against == 1 and len(first) > 3))
     )
