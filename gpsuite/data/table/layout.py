@@ -236,7 +236,7 @@ def _grid(data: bytes, way: _Way) -> Grid:
     rows, faults = _even(header, raw, notes, strict=way.strict)
     if not rows:
         raise csv_error(key, path, "no row has as many cells as there are names", *faults[:1])
-    units = {} if way.strict else _units_line(way, header, [row for _, row in rows[:_LOOKED_AT]])
+    units = {} if way.strict or numbered else _units_line(way, header, [row for _, row in rows[:_LOOKED_AT]])
     if units:
         notes.append(f"line {rows[0][0]} is read as a line of units")
         rows = rows[1:]

@@ -19,6 +19,7 @@ _ROWS = 12  # fewest rows from which anything is said
 _MOST_ROWS = 2000  # rows that are looked at
 _PAIRS, _TRIPLES = 200, 30  # most inputs of which all pairs and all triples are tried; of more, the best ones
 _PER_LEVEL = 3  # rows of a level, on average, where levels tell the target
+_TOLD = 0.8  # least share of rows that have such a neighbour
 _SHOWN = 3  # further inputs in a sentence
 
 
@@ -78,11 +79,13 @@ def _is_time(column: Column) -> bool:
 
 
 def _rounded(r2: float) -> str:
-    return f"{np.floor(r2 * 1000.0) / 1000.0:.3g}"
+    return f"{r2:.3g}"
 
 
 def alone_r2(x: FloatArray, y: FloatArray, *, levels: bool = False) -> float:
-    """Return R2 of predicting y [N] from one input x [N], each row from its neighbours; NaN in x does not count.
+    """Return R2 of predicting y [N] from one input x [N], each row from its neighbours.
+
+    NaN in x does not count, nor rows without such neighbours.
 
     Args:
         x: values.
@@ -93,23 +96,25 @@ def alone_r2(x: FloatArray, y: FloatArray, *, levels: bool = False) -> float:
     x, y = x[given], y[given]
     if len(y) < _ROWS or y.min() == y.max():
         return 0.0
-    _, which, counts = np.unique(x, return_inverse=True, return_counts=True)
+    values, which, counts = np.unique(x, return_inverse=True, return_counts=True)
     if len(counts) < 2 or (levels and len(y) < _PER_LEVEL * len(counts)):
         return 0.0
     sums = np.bincount(which, weights=y)
-    means = sums / counts
-    between = _between(np.unique(x), means) if not levels else np.full(len(means), y.mean())
+    between = np.full(len(counts), np.nan) if levels else _between(values, sums / counts)
     others = np.where(counts[which] > 1, (sums[which] - y) / np.maximum(counts[which] - 1, 1), between[which])
+    known = ~np.isnan(others)
+    y, others = y[known], others[known]
+    if len(y) < _ROWS or known.mean() < _TOLD or y.min() == y.max():
+        return 0.0
     return float(1.0 - np.square(y - others).sum() / np.square(y - y.mean()).sum())
 
 
 def _between(values: FloatArray, means: FloatArray) -> FloatArray:
-    """Return for each value [K] what its neighbours' means give at it: a line between them; at the ends the nearest."""
-    if len(values) < 3:
-        return means[::-1]
+    """Return what the line between the neighbours' means is at each value [K]; NaN at both ends."""
+    told = np.full(len(values), np.nan)
     share = (values[1:-1] - values[:-2]) / (values[2:] - values[:-2])
-    inner = (1.0 - share) * means[:-2] + share * means[2:]
-    return np.concatenate([means[1:2], inner, means[-2:-1]])
+    told[1:-1] = (1.0 - share) * means[:-2] + share * means[2:]
+    return told
 
 
 def best_sum(X: FloatArray, y: FloatArray) -> tuple[list[int], float] | None:
