@@ -204,7 +204,9 @@ def _dates(spec: CsvSpec, grid: Grid, columns: Sequence[Column]) -> Iterator[str
         if len(texts) >= fewest and number_days(texts) is not None:
             found.append(column.name)
     if found:
-        what = f"seem{'s' if len(found) == 1 else ''} to hold dates as numbers, so that 20231231 is far from 20240101"
+        what = (
+            f"seem{'s' if len(found) == 1 else ''} to hold dates as numbers, which jump at the end of a month or year"
+        )
         yield f"{_shown(found)} {what}: {setting(spec, 'dates', found)} reads days"
     twofold = [column.name for column in columns if column.kind == "category" and column.role == "date"]
     if twofold:
@@ -248,17 +250,32 @@ def _far_values(values: FloatArray, counts: IntArray) -> list[float]:
         ordered, times = values[::side], counts[::side]
         for few in range(1, min(_STRAY, len(ordered) - 3) + 1):
             far, rest = ordered[:few], ordered[few:]
-            usual = all(map(_is_usual, far))
-            if (few > 1 and not usual) or times[:few].min() < 2 or times[few:].sum() < 5:
+            usual = all(map(_is_usual, far)) or _count_down(far)
+            if (
+                (few > 1 and not (usual or _count_down(ordered[: few + 1])))
+                or times[:few].min() < 2
+                or times[few:].sum() < 5
+            ):
                 break
             gap, spread = abs(rest[0] - far[-1]), abs(rest[-1] - rest[0])
             below = side > 0 and far[-1] < 0.0 <= rest[0]  # the only negative ones
             alone = below and usual and (far[-1] <= -99.0 or times[few - 1] > 2)
+            alone = alone or (below and far[0] == -1.0 and _is_frequent(rest, times))
             enough = len(rest) >= 5 and times[few:].sum() >= 10
             if alone or (gap > (0.5 if usual else _apart(far[0], below=below)) * spread and (usual or enough)):
                 found += far.tolist()
                 break
     return found
+
+
+def _count_down(far: FloatArray) -> bool:
+    """Whether values are 99, 98, 97 or 999, 998, as answers that are none are often numbered."""
+    return bool(_is_usual(far[0]) and far[0] > 10.0 and len(far) > 1 and (np.diff(far) == -1.0).all())
+
+
+def _is_frequent(rest: FloatArray, times: IntArray) -> bool:
+    """Whether -1, below counts, is no neighbour of theirs: far more frequent than the least of them."""
+    return len(rest) >= 10 and bool((rest == np.floor(rest)).all()) and times[0] >= max(5, 3 * times[1])
 
 
 def _is_usual(mark: float) -> bool:

@@ -67,6 +67,8 @@ DOUBTED: list[tuple[str, Values, str, dict[str, str]]] = [
     ("p", among(PRESSURE, 0), "0 stands 3 times in 'p'", {"na": "0"}),
     ("p", among(np.abs(PRESSURE - 1013.0), -200), "-200 stands 3 times in 'p'", {"na": "-200"}),
     ("age", among(RNG.integers(18, 90, ROWS), 999), "999 stands 3 times in 'age'", {"na": "999"}),
+    ("q", among(RNG.integers(1, 6, ROWS), 99), "99 stands 3 times in 'q'", {"na": "99"}),
+    ("pdays", among(RNG.integers(1, 400, ROWS), -1, 20), "-1 stands 20 times in 'pdays'", {"na": "-1"}),
     ("land", among(codes("EU", "AS", "AF"), "NA"), "NA may be a code", {"not_na": "land=NA"}),
 ]
 
@@ -90,6 +92,7 @@ UNDOUBTED: list[tuple[str, Values]] = [
     ("x", OTHER),
     ("x", among(PRESSURE, 999.5)),  # a value among others
     ("x", [*OTHER[:-1], -999.0]),  # once: no mark
+    ("degrees", RNG.integers(-1, 30, ROWS)),
     ("count", RNG.poisson(3.0, ROWS)),
     ("zeros", np.where(FEW > 0, 0.0, np.abs(OTHER))),
     ("cylinders", codes(4, 6, 8)),
@@ -117,6 +120,14 @@ def test_a_mark_of_several_columns_is_said_once(tmp_path: Path) -> None:
     data = read_csv(spec_of(tmp_path, columns, na="-200"))
     assert len(data.X) == ROWS - 3 and data.X.min() > -200.0
     assert "3 of 60 rows left out, a value is missing: 'CO' 3 ('-200')" in data.notes[0]
+
+
+def test_answers_that_are_none_are_marks_together(tmp_path: Path) -> None:
+    answers = among(among(RNG.integers(1, 6, ROWS), 99, 3), 98, 5)
+    assert len(describe_table(spec_of(tmp_path, {"q": answers})).warnings) == 2
+    assert len(read_csv(spec_of(tmp_path, {"q": answers}, na="[98, 99]")).X) == ROWS - sum(
+        x in (98, 99) for x in answers
+    )
 
 
 def test_a_mark_that_is_a_value_elsewhere_is_named_with_its_column(tmp_path: Path) -> None:
