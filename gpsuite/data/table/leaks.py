@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gpsuite.arrays import FloatArray, IntArray
+from gpsuite.arrays import BoolArray, FloatArray, IntArray
 from gpsuite.data.spec import CsvSpec
 from gpsuite.data.table.doubts import TIME_NAME, setting
 from gpsuite.data.table.names import shorten
@@ -19,6 +19,7 @@ _ROWS = 12  # fewest rows from which anything is said
 _MOST_ROWS = 2000  # rows that are looked at
 _PAIRS, _TRIPLES = 200, 30  # most inputs of which all pairs and all triples are tried; of more, the best ones
 _PER_LEVEL = 3  # rows of a level, on average, where levels tell the target
+_BLOCK = 500  # columns that are put in order at once
 _TOLD = 0.8  # least share of rows that have such a neighbour
 _SHOWN = 3  # further inputs in a sentence
 
@@ -44,7 +45,9 @@ def leaks(spec: CsvSpec, inputs: Sequence[Column], target: Column, *, classes: b
         told = [(columns[place].name, "in every row") for place in found]
         return _sentences(spec, told, target.name, "tells") if told else []
     levels = np.array([column.kind == "category" for column in columns])
-    alone = np.array([alone_r2(x, y, levels=level) for x, level in zip(X.T, levels, strict=True)])
+    alone = np.zeros(len(columns))
+    for place in np.flatnonzero(levels | np.isnan(X).any(axis=0) | _smooth(X, y)):
+        alone[place] = alone_r2(X[:, place], y, levels=bool(levels[place]))
     best = sorted(np.flatnonzero(alone >= ALONE).tolist(), key=lambda place: -alone[place])
     if best:
         told = [(columns[place].name, f"with R2 = {_rounded(alone[place])}") for place in best]
@@ -80,6 +83,15 @@ def _is_time(column: Column) -> bool:
 
 def _rounded(r2: float) -> str:
     return f"{r2:.3g}"
+
+
+def _smooth(X: FloatArray, y: FloatArray) -> BoolArray:
+    """Return for which columns of X [N, D] the targets y [N], in their order, change little from row to row."""
+    found = []
+    for first in range(0, X.shape[1], _BLOCK):
+        steps = np.diff(y[np.argsort(X[:, first : first + _BLOCK], axis=0)], axis=0)
+        found.append(np.square(steps).sum(axis=0) < 0.5 * np.square(y - y.mean()).sum())
+    return np.concatenate(found)
 
 
 def alone_r2(x: FloatArray, y: FloatArray, *, levels: bool = False) -> float:
