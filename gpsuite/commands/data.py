@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import sys
 from collections.abc import Sequence
@@ -15,7 +16,7 @@ from gpsuite.config.files import conf_dir
 from gpsuite.data.catalogue import dataset_names, describe, read_spec
 from gpsuite.data.files import fetch, verify
 from gpsuite.data.spec import CSV_OPTIONS, CsvSpec, DatasetSpec, csv_value
-from gpsuite.data.table.describe import describe_table
+from gpsuite.data.table.describe import TableDescription, describe_table
 from gpsuite.data.table.names import choose_columns, shorten
 from gpsuite.errors import DataError, UserError, unknown_name
 from gpsuite.text import counted, typed_path, visible, visible_lines
@@ -23,7 +24,8 @@ from gpsuite.text import counted, typed_path, visible, visible_lines
 HELP = """
 gpsuite data list                   rows, inputs, licence, and where each dataset was found
 gpsuite data fetch [name ...]       download what is missing into data/, verified by SHA-256
-gpsuite data describe FILE [dataset.KEY=...]   how each column of your own table is read, and the commands that fit
+gpsuite data describe FILE [dataset.KEY=...]   how each column of your own table is read, and the commands that fit;
+                                    format=json for scripts: columns with name, role, used and reason
 gpsuite data verify [name ...]      read every file and compare its SHA-256; exit code 2 if one has changed, or a
                                     dataset that is named is not here
 
@@ -69,7 +71,8 @@ def main(words: list[str]) -> int:
 def _describe(words: Sequence[str]) -> int:
     given = [word.partition("=") for word in words if word.startswith("dataset.")]
     settings = {key.removeprefix("dataset."): text for key, _, text in given}
-    files = [word for word in words if not word.startswith("dataset.")]
+    formats = [word for word in words if word.startswith("format=")]
+    files = [word for word in words if not word.startswith("dataset.") and word not in formats]
     unknown = [f"dataset.{key}" for key in settings if key not in CSV_OPTIONS]
     unknown += [word.partition("=")[0] for word in files if "=" in word and not typed_path(word).exists()]
     if unknown:
@@ -81,14 +84,15 @@ def _describe(words: Sequence[str]) -> int:
     found = describe_table(spec)
     for key in NAMING & settings.keys():
         choose_columns(key, settings[key], [str(row["column"]) for row in found.columns])
+    if formats:
+        return _print_json(found, formats[-1].removeprefix("format="))
     show_table(f"{paths[0]}: {counted(found.rows, 'row')}", found.columns)
     print(f"{counted(found.rows, 'row')}, {counted(len(found.columns), 'column')}")
     for note in found.notes:
         print(f"- {visible(note)}")
-    chosen = [
-        *((name, found.regression) for name in REGRESSIONS),
-        *((name, found.classification) for name in CLASSIFICATIONS),
-    ]
+    for doubt in found.warnings:
+        print(f"- check: {visible(doubt)}")
+    chosen = _chosen(found)
     reading = {key: text for key, text in settings.items() if key not in ("target", "inputs", "task")}
     tried = found.rows * len(found.columns) <= LARGEST_TRIED
     if not tried:
@@ -101,6 +105,31 @@ def _describe(words: Sequence[str]) -> int:
             fitting = shlex.join(["gpsuite", "run", *command])
             print(visible(f"- not for {experiment}: {refused}" if refused else fitting))
     return 0
+
+
+def _print_json(found: TableDescription, form: str) -> int:
+    if form != "json":
+        raise unknown_name("format", form, ["json"])
+    said = {"notes": found.notes, "warnings": found.warnings}
+    print(json.dumps({"rows": found.rows, "columns": found.meanings, **said}, ensure_ascii=False))
+    return 0
+
+
+def _chosen(found: TableDescription) -> list[tuple[str, dict[str, str] | None]]:
+    """Return experiments and their settings; a target that may be classes or a number is given both ways."""
+    chosen: list[tuple[str, dict[str, str] | None]] = []
+    for names, run, task in (
+        (REGRESSIONS, found.regression, "regression"),
+        (CLASSIFICATIONS, found.classification, "classification"),
+    ):
+        unsure = run is not None and run["target"] in found.unsure
+        for name in names:
+            stated = unsure and name in REGRESSIONS and name in CLASSIFICATIONS
+            chosen.append((name, {**run, "task": task} if run and stated else run))
+    both = found.classification
+    if both and both["target"] in found.unsure and both != found.regression:
+        chosen += [(name, {**both, "task": "regression"}) for name in REGRESSIONS if name in CLASSIFICATIONS]
+    return chosen
 
 
 def _refusal(words: Sequence[str]) -> str:

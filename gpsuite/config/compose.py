@@ -17,13 +17,15 @@ from gpsuite.config.typed import SCALES, RunSettings, has, set_table_option, set
 from gpsuite.data.catalogue import read_spec
 from gpsuite.data.loading import PreparedDataset, prepare
 from gpsuite.data.spec import CSV_OPTIONS, CsvSpec, DatasetSpec
-from gpsuite.data.table.read import suggested_task
+from gpsuite.data.table.read import class_question, suggested_task
 from gpsuite.errors import DataError, UserError, unknown_name
 from gpsuite.experiments.base import EXPERIMENTS, METHODS, Experiment, Method, MethodOptions
 from gpsuite.experiments.settings import check_settings
 from gpsuite.models.config import ModelSpec
 
 FILE_ONLY = ("meta", "scales")  # parts of an experiment file that are no settings
+# experiments that take a target the other way than one of this task
+OTHER_WAY = {"regression": "robustness/safety", "classification": "pac_bayes/regression"}
 METHOD_FIXED = ("builder", "title", "reference")  # what a method is, not how it is set
 
 
@@ -45,7 +47,10 @@ class Sections:
 
 @dataclass(frozen=True)
 class Composed:
-    """A composed and typed configuration; `datasets` and `meta` as in `Sections`."""
+    """A composed and typed configuration; `datasets` and `meta` as in `Sections`.
+
+    `question` is what was decided about the own table's target, where it could be taken another way.
+    """
 
     experiment: str
     entry: Experiment[Any]
@@ -57,6 +62,7 @@ class Composed:
     dataset: DatasetSpec | CsvSpec | None
     datasets: Mapping[str, DatasetSpec]
     meta: Mapping[str, Any]
+    question: str = ""
 
 
 def compose_run(experiment: str, overrides: Overrides) -> Composed:
@@ -258,10 +264,13 @@ def _typed(untyped: Sections) -> Composed:
         name.split("/", 1)[1]: typed for name, typed in built.items() if name.startswith("method/")
     }
     dataset: Any = built.get("dataset")
+    question = ""
     if isinstance(dataset, CsvSpec) and dataset.task is None and entry.dataset_tasks:
         # what the experiment is made for; if that is several tasks, what the target looks like
         several = len(entry.dataset_tasks) > 1
         dataset.task = suggested_task(dataset) if several else entry.dataset_tasks[0]
+        if dataset.task in OTHER_WAY:
+            question = class_question(dataset, experiment, experiment if several else OTHER_WAY[dataset.task])
     composed = Composed(
         experiment=experiment,
         entry=entry,
@@ -273,6 +282,7 @@ def _typed(untyped: Sections) -> Composed:
         dataset=dataset,
         datasets=untyped.datasets,
         meta=untyped.meta,
+        question=question,
     )
     if composed.dataset is not None:
         _refuse_dataset(composed, "dataset", composed.dataset)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from gpsuite.config.compose import Composed, compose_run, prepare_datasets
@@ -85,6 +85,8 @@ def _prepare(composed: Composed, where: Mapping[str, Any]) -> PreparedDataset | 
         fault = f"{composed.experiment} predicts no new rows\nexperiment=guarantee does:"
         raise UserError(f"dataset.new={new}: {fault}", key="dataset.new", fix={"experiment": "guarantee"})
     prepared = prepare(composed.dataset, **where)
+    if composed.question:
+        prepared = replace(prepared, warnings=(*prepared.warnings, composed.question))
     if isinstance(composed.dataset, CsvSpec) and prepared.task != "measurements":
         targets = prepared.spec["target"]
         if len(targets) > 1:

@@ -71,6 +71,7 @@ class Dataset:
         citation: whom to cite.
         note: anything a reader of results should know.
         notes: what was decided when a table of the user's own was read, each a sentence.
+        warnings: what may be wrong with how it was read, each a sentence or two, with what settles it.
         groups: number of the first row that equals each row, [N], where rows are copies of others.
         lines: line of the user's file that each row begins in, [N].
         categories: column of texts -> its levels in the rows; of two, the second has an input, of more each has one.
@@ -99,6 +100,7 @@ class Dataset:
     citation: str = ""
     note: str = ""
     notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     groups: IntArray | None = None
     lines: IntArray | None = None
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

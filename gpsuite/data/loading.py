@@ -193,6 +193,7 @@ class PreparedDataset:
         paths: file name -> absolute path.
         parsed: folder of the parsed arrays of a dataset with `cache: true`, else None.
         notes: what was decided when the user's own table was read, each a sentence.
+        warnings: what may be wrong with how it was read, each a sentence or two.
         absent: why the dataset cannot be loaded, where its files are nowhere; empty where they are.
     """
 
@@ -206,6 +207,7 @@ class PreparedDataset:
     parsed: str | None = None
     notes: tuple[str, ...] = ()
     absent: str = ""
+    warnings: tuple[str, ...] = ()
 
     @property
     def shown_name(self) -> str:
@@ -219,7 +221,8 @@ class PreparedDataset:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> PreparedDataset:
         """Return the inverse of `to_dict`."""
-        return cls(**{**values, "notes": tuple(values.get("notes", ()))})
+        said = {key: tuple(values.get(key, ())) for key in ("notes", "warnings")}
+        return cls(**{**values, **said})
 
 
 def prepare(
@@ -282,9 +285,9 @@ def _prepare_csv(spec: CsvSpec, default_task: Task) -> PreparedDataset:
         plain["new"] = str(typed_path(resolved.new).absolute())
     if dataset.safety is not None and resolved.candidates is not None:
         plain["candidates"] = str(typed_path(resolved.candidates).absolute())
-    return PreparedDataset(
-        spec.name, dataset.task, len(dataset.X), dataset.content_hash, False, plain, {}, notes=dataset.notes
-    )
+    rows, content = len(dataset.X), dataset.content_hash
+    prepared = PreparedDataset(spec.name, dataset.task, rows, content, False, plain, {})
+    return replace(prepared, notes=dataset.notes, warnings=dataset.warnings)
 
 
 def _without_absent(spec: DatasetSpec, paths: Mapping[str, str]) -> DatasetSpec:

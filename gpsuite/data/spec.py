@@ -17,14 +17,16 @@ MISSING: Any = "???"  # OmegaConf's mark of a mandatory value; written out so th
 
 CSV_OPTIONS = (
     "path", "target", "inputs", "ignore", "task", "separator", "decimal", "thousands", "missing", "skip_rows",
-    "categories", "strict", "safety", "limit", "candidates", "new",
+    "categories", "strict", "safety", "limit", "candidates", "new", "titles", "na", "not_na", "codes", "numbers",
+    "dates", "day_first",
 )  # fmt: skip
 """What the user may set of their own table, as `dataset.KEY`."""
 
 CSV_SYNONYMS = {
     "delimiter": "separator", "sep": "separator", "file": "path", "csv": "path", "label": "target", "output": "target",
     "y": "target", "features": "inputs", "columns": "inputs", "x": "inputs", "drop": "ignore", "exclude": "ignore",
-    "na": "missing", "nan": "missing", "na_values": "missing", "skiprows": "skip_rows", "header": "skip_rows",
+    "nan": "na", "na_values": "na", "keep_default_na": "not_na", "skiprows": "skip_rows", "header": "titles",
+    "dayfirst": "day_first", "dtype": "codes",
 }  # fmt: skip
 """What others call these options, for messages."""
 
@@ -143,6 +145,13 @@ class CsvSpec:
         limit: measurements only: what is safe, `<=1.0` or `>=0.7`.
         candidates: measurements only: the file of inputs that may be measured next.
         new: a file of rows to predict, with the columns of inputs; experiment=guarantee only.
+        titles: whether the first line holds the columns' names; None: found.
+        na: values that stand for a missing one, in every column (`-999`) or in one (`COLUMN=-999`).
+        not_na: texts that are values, though they usually mark a missing one, such as NA for North America.
+        codes: columns of numbers that are read as categories.
+        numbers: columns that are read as numbers, though they look like codes, dates or times.
+        dates: columns of numbers such as 20240301 that are read as dates.
+        day_first: whether 03/04/2020 is in April; None: found.
         licence: licence of the data.
         citation: whom to cite.
         note: anything a reader of results should know.
@@ -167,6 +176,13 @@ class CsvSpec:
     limit: Any = None
     candidates: str | None = None
     new: str | None = None
+    titles: bool | None = None
+    na: Any = None
+    not_na: Any = None
+    codes: Any = None
+    numbers: Any = None
+    dates: Any = None
+    day_first: bool | None = None
     licence: str = ""
     citation: str = ""
     note: str = ""
@@ -180,13 +196,26 @@ def csv_value(key: str, text: Any) -> Any:
     """
     if not isinstance(text, str):
         return text
-    if text == "null" and key in ("ignore", "separator", "decimal", "thousands", "missing"):
+    may_be_null = (
+        "ignore",
+        "separator",
+        "decimal",
+        "thousands",
+        "missing",
+        "titles",
+        "na",
+        "not_na",
+        "codes",
+        "numbers",
+        "day_first",
+    )
+    if text == "null" and key in may_be_null:
         return None
     if key in ("skip_rows", "categories"):
         if not (text.isascii() and text.isdigit() and len(text) < 10):
             raise DataError(f"dataset.{key}={text}: must be a whole number, 0 or more", key=f"dataset.{key}")
         return int(text)
-    if key == "strict":
+    if key in ("strict", "titles", "day_first"):
         if text.casefold() not in ("true", "false"):
             raise DataError(f"dataset.{key}={text}: must be true or false", key=f"dataset.{key}")
         return text.casefold() == "true"

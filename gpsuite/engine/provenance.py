@@ -153,6 +153,7 @@ def _described(data: PreparedDataset) -> dict[str, Any]:
         "licence": data.spec.get("licence"),
         "citation": data.spec.get("citation"),
         **({"notes": list(data.notes)} if data.notes else {}),
+        **({"warnings": list(data.warnings)} if data.warnings else {}),
     }
 
 

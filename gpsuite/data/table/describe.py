@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from gpsuite.arrays import FloatArray
-from gpsuite.data.spec import CsvSpec
+from gpsuite.data.spec import MISSING, CsvSpec
+from gpsuite.data.table.doubts import doubts, years
 from gpsuite.data.table.layout import Grid, read_grid
-from gpsuite.data.table.names import name_list, shorten
-from gpsuite.data.table.roles import Column, read_columns
+from gpsuite.data.table.leaks import leaks
+from gpsuite.data.table.names import choose_columns, name_list, shorten
+from gpsuite.data.table.roles import Column, class_or_number, read_columns
+from gpsuite.data.table.rows import all_others
 from gpsuite.text import counted
 
 _SHOWN_LEVELS = 6
 _EPOCH = np.datetime64("1970-01-01")
-_FEW_CLASSES = 10  # most levels of a column of whole numbers that is proposed as classes
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,9 @@ class TableDescription:
         rows: number of rows N.
         columns: of each column how it is read, its range or levels, its gaps, and remarks.
         notes: what was decided and what is suspicious, each a sentence.
+        warnings: what may be wrong with how it is read, each a sentence or two, with what settles it.
+        meanings: of each column `name`, `role`, whether it is `used` and the `reason`: what it holds, or why not.
+        unsure: columns that hold classes or a number, which their values do not tell.
         regression: the target and the settings of a run that learns a number, or None.
         classification: the same for classes.
     """
@@ -34,6 +38,9 @@ class TableDescription:
     rows: int
     columns: tuple[dict[str, object], ...]
     notes: tuple[str, ...]
+    warnings: tuple[str, ...]
+    meanings: tuple[dict[str, object], ...]
+    unsure: frozenset[str]
     regression: dict[str, str] | None
     classification: dict[str, str] | None
 
@@ -49,16 +56,40 @@ def describe_table(spec: CsvSpec) -> TableDescription:
     found, _ = read_columns(spec, grid, range(len(grid.header)), notes)
     columns = [found[position] for position in range(len(grid.header))]
     notes += [note for column in columns for note in column.notes]
-    notes += [*grid.faults[:20], *_suspicions(grid, columns)]
-    numeric = [column for column in columns if column.kind == "number" and not column.useless]
-    classes = [column for column in columns if not column.useless and _is_classes(column)]
+    notes += [*grid.faults[:20], *_suspicions(grid, columns), *years(spec, columns)]
+    stated = [] if spec.target in (None, MISSING, "") else choose_columns("target", spec.target, grid.header)
+    possible = [column for place, column in enumerate(columns) if place in stated or not (stated or column.useless)]
+    meant = {column.name: class_or_number(column) for column in possible}
+    numeric = [
+        column for column in possible if column.kind == "number" and (not stated or meant[column.name] != "classes")
+    ]
+    kinds = ("category", "yes/no", "number")
+    classes = [column for column in possible if meant[column.name] != "number" and column.kind in kinds]
+    learned, told = _last(numeric, classes), _last(classes, numeric)
+    leaking = [(learned, False), *([(told, True)] if told is not learned else [])]
+    rows = [_row(grid, column) for column in columns]
     return TableDescription(
         rows=len(grid.cells),
-        columns=tuple(_row(grid, column) for column in columns),
+        columns=tuple(rows),
         notes=tuple(notes),
-        regression=_settings(spec, columns, _last(numeric, classes)),
-        classification=_settings(spec, columns, _last(classes, numeric)),
+        warnings=tuple(_warnings(spec, grid, columns, [(each, kind) for each, kind in leaking if each is not None])),
+        meanings=tuple(_meaning(spec, grid, *pair) for pair in zip(columns, rows, strict=True)),
+        unsure=frozenset(name for name, what in meant.items() if what == "either"),
+        regression=_settings(spec, columns, learned),
+        classification=_settings(spec, columns, told),
     )
+
+
+def _warnings(
+    spec: CsvSpec, grid: Grid, columns: Sequence[Column], targets: Sequence[tuple[Column, bool]]
+) -> list[str]:
+    """Return the doubts about the columns that a run would use, and about inputs that tell one of the targets."""
+    out = {*split_columns(spec, "ignore", grid.header)}
+    used = [column for column in columns if not column.useless and column.name not in out]
+    said = doubts(spec, grid, used, split_columns(spec, "target", grid.header))
+    for target, classes in targets:
+        said += leaks(spec, [column for column in used if column is not target], target, classes=classes)
+    return said
 
 
 def _row(grid: Grid, column: Column) -> dict[str, object]:
@@ -71,19 +102,42 @@ def _row(grid: Grid, column: Column) -> dict[str, object]:
         shown = ", ".join(shorten(level, 30) for level in column.levels[:_SHOWN_LEVELS] if level) + rest
     else:
         shown = f"{given.min():g} to {given.max():g}" if len(given) else ""
+    texts = sorted({text for text in grid.cells[column.gaps, grid.header.index(column.name)].tolist() if text})
     remarks = [column.useless and f"left out as an input: {column.useless}"]
+    if texts:
+        remarks.append(f"read as missing: {', '.join(repr(shorten(text, 20)) for text in texts[:3])}")
     for row, cell in list(column.bad.items())[:1]:
         where = f"as {shorten(cell)!r} in line {grid.lines[row]}"
         remarks.append(f"{counted(len(column.bad), 'cell')} cannot be read, {where}")
     return {
         "column": column.name,
-        "read as": column.kind,
+        "read as": column.role.replace("_", "/"),
         "unit": grid.units.get(column.name, ""),
         "values": shown,
         "different": len(np.unique(given)),
         "missing": int(column.gaps.sum()),
         "remark": "; ".join(filter(None, remarks)),
     }
+
+
+def _meaning(spec: CsvSpec, grid: Grid, column: Column, row: Mapping[str, object]) -> dict[str, object]:
+    """Return name, role, use and reason of a column, for scripts."""
+    chosen = {key: split_columns(spec, key, grid.header) for key in ("ignore", "inputs", "target")}
+    reason = column.useless
+    if column.name in chosen["ignore"]:
+        reason = "dataset.ignore names it"
+    elif not all_others(spec, grid.header) and column.name not in (*chosen["inputs"], *chosen["target"]):
+        reason = "dataset.inputs does not name it"
+    told = ". ".join([f"{row['different']} different: {row['values']}", *column.notes])
+    return {"name": column.name, "role": column.role, "used": not reason, "reason": reason or told}
+
+
+def split_columns(spec: CsvSpec, key: str, header: Sequence[str]) -> list[str]:
+    """Return the names of the columns that a setting names, if it is set."""
+    value = getattr(spec, key)
+    if value in (None, MISSING, "", "null"):
+        return []
+    return [header[place] for place in choose_columns(key, value, header)]
 
 
 def _suspicions(grid: Grid, columns: Sequence[Column]) -> list[str]:
@@ -98,29 +152,11 @@ def _suspicions(grid: Grid, columns: Sequence[Column]) -> list[str]:
         steps = np.diff(given)
         if column.kind == "date" and len(given) > 2 and ((steps >= 0).all() or (steps <= 0).all()):
             notes.append(f"the rows are in the order of {shorten(column.name)!r}: a random split mixes past and future")
-        if column.kind == "number" and (mark := _missing_mark(given)) is not None:
-            notes.append(f"{mark:g} in column {shorten(column.name)!r} may stand for a missing value: empty such cells")
     used = [column.unread for column in columns if not column.useless]
     rows = np.any(used, axis=0) if used else np.zeros(0, dtype=bool)
     if rows.any():
         notes.append(f"{int(rows.sum())} of {len(rows)} rows have a missing value: see dataset.missing")
     return notes
-
-
-def _missing_mark(given: FloatArray) -> float | None:
-    """Return a value such as -999 that occurs several times, far from all others."""
-    for mark in (-99.0, -999.0, -9999.0, 9999.0, 99999.0):
-        others = given[given != mark]
-        if len(others) and (given == mark).sum() > 1 and abs(mark) > 5.0 * np.abs(others).max():
-            return mark
-    return None
-
-
-def _is_classes(column: Column) -> bool:
-    if column.kind in ("category", "yes/no"):
-        return True
-    given = np.unique(column.values[~np.isnan(column.values)])
-    return column.kind == "number" and 2 <= len(given) <= _FEW_CLASSES and bool((given == np.floor(given)).all())
 
 
 def _last(columns: Sequence[Column], others: Sequence[Column]) -> Column | None:

@@ -1,11 +1,10 @@
-"""How cells are written: numbers with their marks and symbols, dates, gaps; the distinct texts of a column."""
+"""How cells are written: numbers with their marks and symbols, gaps; the distinct texts of a column."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cached_property, partial
 
 import numpy as np
@@ -19,8 +18,8 @@ MISSING_WORDS = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "?"})
 # further marks, taken as gaps where they are the only text in a column of numbers
 MISSING_MARKS = frozenset({"-", "--", "---", ".", "..", "*", "none", "nil", "unknown", "missing", "n.a.", "nd", "n/d"})
 
-TRUE_WORDS = frozenset({"true", "t", "yes", "y", "1"})
-FALSE_WORDS = frozenset({"false", "f", "no", "n", "0"})
+TRUE_WORDS = frozenset({"true", "t", "yes", "y", "1", "on"})
+FALSE_WORDS = frozenset({"false", "f", "no", "n", "0", "off"})
 BOOLEAN_WORDS = TRUE_WORDS | FALSE_WORDS
 CURRENCIES = frozenset("$€£¥")
 _GROUP_SPACES = " \u00a0\u202f\u2009'’"
@@ -30,21 +29,11 @@ _COMMA_GROUPS = re.compile(r"[+-]?\d{1,3}(?:,\d{3})+(?:\.\d*)?")
 _DOT_GROUPS = re.compile(r"[+-]?\d{1,3}(?:\.\d{3})+")
 _MINUS = ("\u2212", "\u2013")  # the minus sign and the dash that word processors write for it
 _MOSTLY = 0.8  # least share of a column's different texts that are numbers where it says how they are written
+_WORD = 3  # least letters of a word
 _BEGINS = frozenset("+-.,\u2212\u2013")  # besides digits, of numbers that float does not read
 _WHOLE = re.compile(r"[+-]?\d{1,3}")
 _POINT = re.compile(r"[+-]?(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _EXPONENT = re.compile(r"([+-]?\d*\.\d*)[dD]([+-]\d{2,3})")  # as Fortran writes it
-
-DATE_FORMATS = (
-    "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%d.%m.%y", "%d/%m/%y", "%m/%d/%y", "%Y/%m/%d",
-    "%Y.%m.%d", "%d-%b-%Y", "%d-%b-%y", "%d %b %Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y", "%b %d %Y", "%b-%d-%Y",
-    "%b %Y", "%B %Y", "%b-%Y",
-)  # fmt: skip
-_TIMES = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
-_ISO = re.compile(r"\d{4}-\d{1,2}(?:-\d{1,2}(?:[T ]\d.*)?)?")
-_QUARTER = re.compile(r"(\d{4})[ -]?[Qq]([1-4])")
-_MAYBE_DATE = re.compile(r"\d{1,4}[./\s-]\s*\w|[^\W\d_]{3,}[\s-]\s*\d")  # what DATE_FORMATS begin with
-_LONGEST_DATE = 40
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,6 +151,14 @@ def yes_and_no(texts: Iterable[str]) -> bool:
             return False
     paired = all((one in words) == (other in words) for one, other in (("t", "f"), ("y", "n"), ("1", "0")))
     return bool(words) and (paired or any(len(word) > 1 for word in words))
+
+
+def same_word(text: str) -> str:
+    """Return the text without what does not tell levels apart: capital letters of words, blanks between them.
+
+    Shorter texts are left as they are: AA, Aa and aa are three genotypes.
+    """
+    return " ".join(text.casefold().split()) if sum(map(str.isalpha, text)) >= _WORD else text
 
 
 def like_number(text: str) -> bool:
@@ -418,43 +415,3 @@ def _grouped(text: str, thousands: str, decimal: str) -> bool:
         return False
     pattern = _COMMA_GROUPS if thousands == "," else _DOT_GROUPS
     return bool(pattern.fullmatch(whole))
-
-
-def date_days(texts: Sequence[str]) -> FloatArray | None:
-    """Return the days since 1970-01-01 of each text [K] if all are dates of one form, None if not.
-
-    A form that could be day first or month first for every text is none: nobody can tell.
-    """
-    if not texts or any(len(text) > _LONGEST_DATE or not re.search(r"\d", text) for text in texts):
-        return None
-    if all(map(_QUARTER.fullmatch, texts)):
-        starts = [_QUARTER.sub(lambda found: f"{found[1]}-{3 * int(found[2]) - 2:02d}-01", text) for text in texts]
-        return _days(starts, "%Y-%m-%d")
-    if all(map(_ISO.fullmatch, texts)):
-        return _days(texts, "ISO8601")
-    if not _MAYBE_DATE.match(texts[0]):
-        return None
-    forms = (date + time for date in DATE_FORMATS for time in _TIMES)
-    read = (_days(texts, form) for form in forms if _fits(texts[0], form))
-    found = [days for days in read if days is not None]
-    return found[0] if found and all(np.array_equal(days, found[0]) for days in found) else None
-
-
-def _fits(text: str, form: str) -> bool:
-    try:
-        datetime.strptime(text, form)
-    except ValueError:
-        return False
-    return True
-
-
-def _days(texts: Sequence[str], form: str) -> FloatArray | None:
-    """Return the days since 1970-01-01 of dates of one form [K]; None if a text is none."""
-    import pandas as pd
-
-    parsed = pd.to_datetime(list(texts), format=form, errors="coerce", utc=True)
-    if parsed.isna().any():
-        return None
-    stamps = parsed.tz_localize(None).to_numpy()
-    days: FloatArray = (stamps - np.datetime64("1970-01-01")) / np.timedelta64(1, "D")
-    return days

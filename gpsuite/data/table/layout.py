@@ -22,8 +22,9 @@ from numpy.typing import NDArray
 
 from gpsuite.arrays import IntArray
 from gpsuite.data.spec import MISSING, CsvSpec
-from gpsuite.data.table.formats import MISSING_MARKS, Cells, format_of, is_missing, like_number, plain_number
-from gpsuite.data.table.names import csv_error, first_repeated, shorten
+from gpsuite.data.table.formats import MISSING_MARKS, Cells, format_of, is_missing, like_number
+from gpsuite.data.table.names import csv_error, first_repeated, shorten, split_values
+from gpsuite.data.table.titles import holds_values
 from gpsuite.errors import DataError, nearest
 from gpsuite.text import counted, typed_path, visible
 from gpsuite.untrusted import read_file
@@ -119,11 +120,16 @@ _MOST_TITLES = 20  # rows above the names
 _LOOKED_AT = 50  # rows that decide on separator, width and units
 _KEPT_FILES = 2  # a table and a file that belongs to it
 UNIT = "unit "  # before a column's name in `Dataset.reading`
+UNTITLED = "untitled"  # there, the columns of a table without titles
+TARGETS = "targets"  # and its targets
 
 
 @dataclass(frozen=True)
 class _Way:
-    """What of a spec says how the file is read; `units` are those of the table to which it belongs."""
+    """What of a spec says how the file is read.
+
+    `units` are those of the table to which it belongs, `titles` whether the first line holds them; None: found.
+    """
 
     path: str
     key: str
@@ -132,7 +138,7 @@ class _Way:
     strict: bool
     least: int
     units: tuple[tuple[str, str], ...] | None
-    named_by_numbers: bool = False
+    titles: bool | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,7 +157,8 @@ class Grid:
         repeated: names that several columns have; the second is called NAME_2.
         notes: what was decided, each a sentence.
         faults: rows that are not as long as the header, each a sentence with its line.
-        numbered: the first line where it holds numbers only and the columns were therefore given names.
+        numbered: the first line where it holds values and the columns were therefore given names.
+        untitled: positions of columns of values, not the first, that have no title.
     """
 
     path: str
@@ -166,6 +173,7 @@ class Grid:
     notes: tuple[str, ...]
     faults: tuple[str, ...]
     numbered: tuple[str, ...] = ()
+    untitled: tuple[int, ...] = ()
     _columns: dict[int, Cells] = field(default_factory=dict, init=False, repr=False)
 
     def column(self, position: int) -> Cells:
@@ -202,10 +210,10 @@ def read_grid(spec: CsvSpec, key: str = "path", least: int = 2, table_units: Map
     path = getattr(spec, key) or ""
     data = read_bytes(path, key)
     units = None if table_units is None else tuple(table_units.items())
-    way = _Way(path, key, spec.separator, spec.skip_rows, spec.strict, least, units)
+    way = _Way(path, key, spec.separator, spec.skip_rows, spec.strict, least, units, spec.titles)
     grid = _grid(data, way)
-    if grid.numbered and _named_by_user(spec, grid.numbered):
-        return _grid(data, replace(way, named_by_numbers=True))
+    if grid.numbered and spec.titles is None and _named_by_user(spec, grid.numbered):
+        return _grid(data, replace(way, titles=True))
     return grid
 
 
@@ -230,7 +238,7 @@ def _grid(data: bytes, way: _Way) -> Grid:
     rows, faults = _even(header, raw, notes, strict=way.strict)
     if not rows:
         raise csv_error(key, path, "no row has as many cells as there are names", *faults[:1])
-    units = {} if way.strict else _units_line(way, header, [row for _, row in rows[:_LOOKED_AT]])
+    units = {} if way.strict or numbered else _units_line(way, header, [row for _, row in rows[:_LOOKED_AT]])
     if units:
         notes.append(f"line {rows[0][0]} is read as a line of units")
         rows = rows[1:]
@@ -249,7 +257,14 @@ def _grid(data: bytes, way: _Way) -> Grid:
         notes=tuple(notes),
         faults=tuple(faults),
         numbered=numbered,
+        untitled=() if numbered else _untitled(first[: len(header)], cells),
     )
+
+
+def _untitled(first: Sequence[str], cells: NDArray[np.object_]) -> tuple[int, ...]:
+    """Return the positions of columns without a title, not the first, that hold something."""
+    empty = [place for place, name in enumerate(first) if place and not name]
+    return tuple(place for place in empty if (cells[:, place] != "").any())
 
 
 def split_rows(path: str, text: str, separator: str, key: str = "path") -> Iterator[Row]:
@@ -385,7 +400,7 @@ def _header(
         fix = f"set dataset.separator='{what}'" if others else "it needs a target and one input at least"
         text = f"only one column found in {way.path}: {shorten(visible(line))!r}"
         raise csv_error("separator", f"'{shown}'", text, fix, fix={"separator": what} if others else None)
-    if len(raw) == 1:
+    if len(raw) == 1 and way.titles is not False:
         raise csv_error(way.key, way.path, "the file has column names but no rows", "add the rows")
     if way.strict:
         repeated = first_repeated(name for name in names if name)
@@ -393,16 +408,18 @@ def _header(
             fix = "the first line must hold the column names, all different"
             raise csv_error(way.key, way.path, f"two columns are named {shorten(repeated)!r}", fix)
         return names, raw[1:], ()
-    widest = max(len(cells) for _, cells in raw[1:])
+    widest = max((len(cells) for _, cells in raw[1:]), default=0)
     while len(names) > max(widest, way.least) and not names[-1]:
         names.pop()
     if all(len(name) > 2 and name[0] == name[-1] == "'" for name in names):
         notes.append("the column names are read without their quotes")
         names = [name[1:-1].strip() for name in names]
-    numbers = [plain_number(name) for name in names if name]
-    if None not in numbers and not way.named_by_numbers and not _rising(numbers):
-        notes.append(f"the first line holds numbers only: the columns are named c1 to c{len(names)}")
-        return [f"c{position + 1}" for position in range(len(names))], raw, tuple(names)
+    if way.titles is False or (way.titles is None and holds_values(names, [cells for _, cells in raw[1:]])):
+        shown = shorten(separator.join(names), 40)
+        said = f"line {raw[0][0]} holds values and no titles, as {shown!r}: the columns are named column_1 to"
+        settles = "" if way.titles is False else "; dataset.titles=true if these are titles"
+        notes.append(f"{said} column_{len(names)}{settles}")
+        return [f"column_{position + 1}" for position in range(len(names))], raw, tuple(names)
     return _distinct(names, notes), raw[1:], ()
 
 
@@ -417,14 +434,9 @@ def _refuse_decimal_comma(path: str, header: Sequence[str], raw: Sequence[Row], 
 
 
 def _named_by_user(spec: CsvSpec, names: Sequence[str]) -> bool:
-    """Whether a first line of numbers holds names: the user's target is one of them."""
+    """Whether a first line of values holds names: the user's target is one of them."""
     given = spec.target if isinstance(spec.target, list | tuple) else str(spec.target).strip("[]").split(",")
     return all(str(each).strip() in names for each in given)
-
-
-def _rising(numbers: Sequence[float | None]) -> bool:
-    """Whether a first line of numbers is 0, 1, 2, ..., as programs name columns."""
-    return all(b - a == 1.0 for a, b in itertools.pairwise(each or 0.0 for each in numbers))
 
 
 def _distinct(names: Sequence[str], notes: list[str]) -> list[str]:
@@ -559,15 +571,20 @@ def read_second(spec: CsvSpec, key: str, reading: Mapping[str, str], wanted: Cal
         DataError: if there is no such file, or it is no table.
     """
     separators = [spec.separator] if spec.separator is not None else [reading.get("separator"), None]
+    ways = list(itertools.product(dict.fromkeys(separators), dict.fromkeys((0, spec.skip_rows))))
+    untitled = split_values(reading.get(UNTITLED))
     found, fault = None, None
     units = units_of(reading)
-    for separator in dict.fromkeys(separators):
-        for lines in dict.fromkeys((0, spec.skip_rows)):
+    for titles in (None, False) if untitled else (None,):
+        for separator, lines in ways:
+            way = replace(spec, separator=separator, skip_rows=lines, titles=titles)
             try:
-                grid = read_grid(replace(spec, separator=separator, skip_rows=lines), key, 1, units)
+                grid = read_grid(way, key, 1, units)
             except DataError as error:
                 fault = error
                 continue
+            if untitled and grid.numbered:
+                grid = _named_as_the_table(grid, untitled, split_values(reading.get(TARGETS)))
             if wanted(grid.header):
                 if not (grid.cells != "").any():
                     raise csv_error(key, grid.path, "every row is empty", "add the rows")
@@ -577,6 +594,18 @@ def read_second(spec: CsvSpec, key: str, reading: Mapping[str, str], wanted: Cal
         assert fault is not None  # a way of reading gives cells or a fault
         raise fault
     return found
+
+
+def _named_as_the_table(grid: Grid, names: Sequence[str], targets: Sequence[str]) -> Grid:
+    """Return a file without titles under the names of the table's columns, of all or of all but the targets."""
+    rest = [name for name in names if name not in targets]
+    if len(grid.header) == len(rest):
+        return replace(grid, header=tuple(rest), notes=())
+    if len(grid.header) == len(names):
+        return grid
+    count = counted(len(grid.header), "column")
+    fault = f"{count} without titles; the table has {len(names)}, without its target {len(rest)}"
+    raise csv_error(grid.key, grid.path, fault, "write the columns of the table")
 
 
 def units_of(reading: Mapping[str, str]) -> dict[str, str] | None:

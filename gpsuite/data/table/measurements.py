@@ -13,6 +13,7 @@ import numpy as np
 from gpsuite.arrays import BoolArray, FloatArray
 from gpsuite.data.dataset import Dataset, SafetyColumn, Side
 from gpsuite.data.spec import MISSING, CsvSpec, json_hash
+from gpsuite.data.table.doubts import doubts
 from gpsuite.data.table.layout import Grid, read_grid, read_second, refuse_repeated
 from gpsuite.data.table.names import choose_columns, csv_error, name_list, other_columns, shorten
 from gpsuite.data.table.roles import Column, otherwise_written, read_columns, reading_of, reading_of_table
@@ -56,7 +57,7 @@ def read_measurements(spec: CsvSpec) -> Dataset:
     _check_measured(spec, np.column_stack([Y, z]), [*target_names, safe_by.name])
     column = SafetyColumn(safe_by.name, z[:, 0], limit, side)
     _refuse_unsafe(spec, column)
-    reading = reading_of_table(grid, written, inputs)
+    reading = reading_of_table(spec, grid, written, inputs)
     if _strict_sign(spec.limit) and (z == limit).any():
         notes.append(f"dataset.limit={spec.limit}: {limit!r} itself counts as safe")
     candidates, points = _read_candidates(spec, grid.header, inputs, reading)
@@ -77,6 +78,7 @@ def read_measurements(spec: CsvSpec) -> Dataset:
         citation=spec.citation,
         reading=reading,
         notes=(*notes, *(f"dataset.candidates: {note}" for note in candidates.notes)),
+        warnings=tuple(doubts(spec, grid, [*targets, safe_by, *inputs], [*target_names, safe_by.name])),
     )
 
 

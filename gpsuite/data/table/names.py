@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -83,6 +84,28 @@ def choose_columns(key: str, value: Any, header: Sequence[str]) -> list[int]:
     if repeated is not None:
         raise csv_error(key, value, f"names column {shorten(repeated)!r} twice", "name it once")
     return [position[name] for name in names]
+
+
+def split_values(value: Any) -> list[str]:
+    """Return the values of a list setting: `a`, `a, b`, `[a, "b, c"]`, or a list already."""
+    if value is None:
+        return []
+    if not isinstance(value, str):
+        return [str(each).strip() for each in (value if isinstance(value, Sequence) else [value])]
+    text = value.strip()
+    inner = text[1:-1] if text.startswith("[") and text.endswith("]") else text
+    return [_unquoted(each.strip()) for each in re.findall(r'"[^"]*"|[^,]+', inner) if each.strip()]
+
+
+def values_by_column(value: Any, header: Sequence[str]) -> dict[str, list[str]]:
+    """Return the values of `dataset.na` and its like by column; those for all columns have the empty name."""
+    found: dict[str, list[str]] = {}
+    for item in split_values(value):
+        places = [place for place, letter in enumerate(item) if letter == "="]
+        named = next((place for place in reversed(places) if item[:place].strip() in header), None)
+        name, text = ("", item) if named is None else (item[:named].strip(), item[named + 1 :].strip())
+        found.setdefault(name, []).append(_unquoted(text))
+    return found
 
 
 def other_columns(path: str, target: Any, used: Sequence[int], header: Sequence[str]) -> list[int]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from gpsuite.arrays import FloatArray
 from gpsuite.data.spec import CsvSpec
-from gpsuite.data.table.formats import NumberFormat, is_missing
+from gpsuite.data.table.formats import NumberFormat, is_missing, same_word
 from gpsuite.data.table.layout import Grid, read_second, refuse_repeated
 from gpsuite.data.table.names import csv_error, name_list, shorten
 from gpsuite.data.table.roles import otherwise_written, read_columns
@@ -142,9 +142,11 @@ def _levels(
         cells = [visible(cell) for cell in grid.cells[:, grid.header.index(column)]]
         known = learned.get(column) or [level for name, level in categories.values() if name == column]
         # of two levels one has an input: where the other is not known, all other cells must be the same
+        words = {same_word(level): level for level in known}
+        cells = [words.get(same_word(cell), cell) for cell in cells]
         others = sorted({cell for cell in cells if cell not in known})
         for row, cell in enumerate(cells):
-            if is_missing(cell):
+            if cell not in known and is_missing(cell):
                 faults.append(f"line {grid.lines[row]}, column {shorten(column)!r}: a value is missing")
             elif cell in others and (len(known) > 1 or len(others) > 1):
                 faults.append(f"line {grid.lines[row]}, column {shorten(column)!r}: {shorten(cell)!r} is a new level")

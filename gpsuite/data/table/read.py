@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 
 from gpsuite.arrays import BoolArray, FloatArray, IntArray
 from gpsuite.data.dataset import TASKS, Dataset, Task
-from gpsuite.data.spec import MISSING, CsvSpec, json_hash
+from gpsuite.data.spec import CSV_OPTIONS, MISSING, CsvSpec, json_hash
+from gpsuite.data.table.doubts import doubts, years
 from gpsuite.data.table.layout import Grid, read_grid, refuse_repeated
+from gpsuite.data.table.leaks import leaks
 from gpsuite.data.table.measurements import read_measurements
 from gpsuite.data.table.names import choose_columns, csv_error, name_list, other_columns, shorten
-from gpsuite.data.table.roles import Column, encode, label_column, levels_in, read_columns, reading_of, reading_of_table
+from gpsuite.data.table.roles import (
+    Column,
+    Stated,
+    class_or_number,
+    encode,
+    label_column,
+    levels_in,
+    read_columns,
+    reading_of,
+    reading_of_table,
+    stated_columns,
+)
 from gpsuite.data.table.rows import LARGEST_LOSS, all_others, check_spread, complete_rows, leaving_out
 from gpsuite.errors import DataError, unknown_name
 from gpsuite.text import counted
@@ -155,12 +169,19 @@ def _assemble(spec: CsvSpec, task: Task, grid: Grid, choice: Choice) -> Dataset:
         units={name: unit for name, unit in grid.units.items() if name in {*names, *target_names}},
         licence=spec.licence,
         citation=spec.citation,
-        notes=tuple(notes),
+        notes=(*notes, *years(spec, inputs)),
+        warnings=tuple(_doubts(spec, grid, targets, inputs)),
         groups=groups,
         lines=grid.lines[kept],
         categories=levels_in(inputs, kept),
-        reading=reading_of_table(grid, written, inputs),
+        reading=reading_of_table(spec, grid, written, inputs, target_names),
     )
+
+
+def _doubts(spec: CsvSpec, grid: Grid, targets: Sequence[Column], inputs: Sequence[Column]) -> list[str]:
+    said = doubts(spec, grid, [*targets, *inputs], [target.name for target in targets])
+    classes = spec.task == "classification"
+    return said + [leak for target in targets for leak in leaks(spec, inputs, target, classes=classes)]
 
 
 def _content_hash(spec: CsvSpec, grid: Grid, choices: list[Any], notes: Sequence[str]) -> str:
@@ -185,7 +206,7 @@ def _present_labels(spec: CsvSpec, y: FloatArray, levels: Sequence[str]) -> tupl
 def _number_target(spec: CsvSpec, column: Column) -> Column:
     if column.kind in ("number", "empty"):
         return column
-    held = f"{column.kind}, as {shorten(column.levels[-1])!r}" if column.levels else "dates"
+    held = f"{column.kind}, as {shorten(column.levels[-1])!r}" if column.levels else f"{column.kind}s"
     text = f"column {shorten(column.name)!r} holds {held}: no numbers"
     if column.kind not in ("category", "yes/no"):
         raise csv_error("target", spec.target, text, "name another column")
@@ -193,7 +214,8 @@ def _number_target(spec: CsvSpec, column: Column) -> Column:
 
 
 def _class_target(spec: CsvSpec, grid: Grid, position: int) -> Column:
-    column = label_column(grid.column(position), strict=spec.strict)
+    stated = stated_columns(spec, grid, {}).get(grid.header[position], Stated())
+    column = label_column(grid.column(position), strict=spec.strict, stated=stated)
     if len(column.bad) <= LARGEST_LOSS * len(grid.cells):
         return column
     text = f"column {shorten(column.name)!r} holds numbers, as {next(iter(column.bad.values()))}, no labels"
@@ -266,9 +288,6 @@ def _copies(X: FloatArray, y: FloatArray, notes: list[str]) -> IntArray | None:
     return groups
 
 
-LABELS = 2  # a target of so many different whole numbers is a class
-
-
 def suggested_task(spec: CsvSpec) -> Task:
     """Return classification for a target of texts, or of two whole numbers; else regression.
 
@@ -278,13 +297,55 @@ def suggested_task(spec: CsvSpec) -> Task:
     Raises:
         DataError: if the file, or the choice of the target, is not usable.
     """
+    column = _target_column(spec)
+    return "classification" if column is not None and class_or_number(column) == "classes" else "regression"
+
+
+def class_question(spec: CsvSpec, experiment: str, other: str) -> str:
+    """Return the question whether the target is a class or a number, with both commands, if its values do not tell.
+
+    Args:
+        spec: with the task that is taken.
+        experiment: that is run.
+        other: the experiment that takes the target the other way.
+    """
+    column = _target_column(spec)
+    if column is None or class_or_number(column) != "either":
+        return ""
+    values = np.unique(column.values[~np.isnan(column.values)])
+    shown = ", ".join(f"{value:g}" for value in values)
+    tasks: list[Task] = ["regression", "classification"]
+    now, then = tasks if spec.task == "regression" else tasks[::-1]
+    ways = {"regression": "a number", "classification": "classes"}
+    what = (
+        f"target {shorten(column.name)!r} holds {len(values)} different whole numbers ({shown}): classes or a number?"
+    )
+    return (
+        f"{what} It is learned as {ways[now]} here: {_command(spec, experiment, now)}\n"
+        f"As {ways[then]}: {_command(spec, other, then)}"
+    )
+
+
+def _command(spec: CsvSpec, experiment: str, task: Task) -> str:
+    own = {field.name: getattr(spec, field.name) for field in fields(spec) if field.name in CSV_OPTIONS}
+    given = {key: value for key, value in own.items() if value != getattr(CsvSpec(), key)} | {"task": task}
+    words = [f"dataset.{key}={_typed(value)}" for key, value in given.items()]
+    return shlex.join(["gpsuite", "run", f"experiment={experiment}", "dataset=csv", *words])
+
+
+def _typed(value: Any) -> str:
+    """Return a value of a setting as it is typed."""
+    if isinstance(value, list | tuple):
+        return str(value[0]) if len(value) == 1 else name_list([str(each) for each in value])
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _target_column(spec: CsvSpec) -> Column | None:
+    """Return the first target, None where none is named."""
     if spec.target in (None, MISSING, ""):
-        return "regression"
+        return None
     grid = read_grid(spec).filled
     choice = choose(spec, "regression", grid.header)
     position = choice.targets[0]
     # all columns of the dataset decide how its numbers are written
-    column = read_columns(spec, grid, [position, *choice.inputs], [])[0][position]
-    different = np.unique(column.values[~np.isnan(column.values)])
-    two = len(different) == LABELS and bool((different == np.floor(different)).all()) and not column.bad
-    return "classification" if two or column.kind not in ("number", "empty") else "regression"
+    return read_columns(spec, grid, [position, *choice.inputs], [])[0][position]

@@ -1,4 +1,4 @@
-"""What each column of a table is: number, yes or no, date, category or text; and which columns tell nothing.
+"""What each column of a table is: number, yes or no, date, time, code, category or text; and which tell nothing.
 
 A role is one function of a column's evidence: it returns the column as it understands it, or None. `ROLES` are asked in
 order. Why a column of numbers tells nothing is said by the functions of `TELLS_NOTHING`, in order as well.
@@ -16,6 +16,7 @@ import numpy as np
 
 from gpsuite.arrays import BoolArray, FloatArray
 from gpsuite.data.spec import CsvSpec
+from gpsuite.data.table.dates import date_days, may_begin_with_day_or_month, number_days, time_hours
 from gpsuite.data.table.formats import (
     FALSE_WORDS,
     MISSING_MARKS,
@@ -23,32 +24,75 @@ from gpsuite.data.table.formats import (
     Cells,
     NumberFormat,
     as_the_table,
-    date_days,
     find_format,
     format_of,
+    plain_number,
     refuse_twofold,
+    same_word,
     yes_and_no,
 )
-from gpsuite.data.table.layout import UNIT, Grid
-from gpsuite.data.table.names import csv_error, shorten
+from gpsuite.data.table.layout import TARGETS, UNIT, UNTITLED, Grid
+from gpsuite.data.table.names import choose_columns, csv_error, name_list, shorten, split_values, values_by_column
 from gpsuite.text import visible
 
-Kind: TypeAlias = Literal["number", "yes/no", "date", "category", "text", "empty"]
+Kind: TypeAlias = Literal["number", "yes/no", "date", "time", "category", "text", "empty"]
+Role: TypeAlias = Literal["number", "category", "code", "date", "time", "yes_no", "counter", "constant", "text"]
 
 _VERSION = 2  # of the decisions; part of the content hash where something was decided
 _MOSTLY = 0.8  # share of cells that are numbers in a column of numbers with mistakes
 _RECURS = 3  # rows that a text among such numbers stands in where it is a level, not a mistake
+_MOST_CLASSES = 10  # different whole numbers of a target that may be classes
 _LARGEST_WHOLE = 2.0**53  # float64 does not tell larger whole numbers apart
 _LONGEST_DIGITS = 400  # a number of more digits leaves float64
 _ID_NAME = re.compile(r"(?:.*[ _.-])?(?:id|uid|uuid|index|idx|key)|(?-i:.*[a-z]I[Dd])", re.IGNORECASE)
 _COUNTER_NAME = re.compile(
-    r"(?:.*[ _.-])?(?:nr|no|num|number|row|rows|rownames?|column_\d+|obs|case|#|unnamed: \d+(?:\.\d+)*)", re.IGNORECASE
+    r"(?:.*[ _.-])?(?:nr|no|num|number|row|rows|rownames?|column_\d+|obs|observation|case|record|rec|row ?num(?:ber)?|"
+    r"row ?id|serial|s\.? ?no\.?|sl\.? ?no\.?|seq|sequence|entry|subject|participant|patient|respondent|#|\.\.\.\d+|"
+    r"level_0|unnamed: \d+(?:\.\d+)*|unnamed: \d+_level_\d+)"
+    r"|(?:doc|seq|case|reg|rec|row|obs|item|line|id)[ _.]?(?:no|nr|num|id|case)"
+    r"|(?-i:[A-Z]{1,4}ID)|(?-i:.*[a-z](?:Nr|No|Num|Number|Row|Index|Idx|Obs))",
+    re.IGNORECASE,
 )
+_FIRST_NAMES = {"X": "Y", "V1": "V2"}  # what programs call a column of row names, unless the other name is there too
+_ROW_NAMES = re.compile(r"column_1|row|row_number|unnamed: 0", re.IGNORECASE)  # where the file has no name
+_LEADING_ZERO = re.compile(r"0\d+")
 _YEAR_FIRST = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}(?!\d)")
 _DATE_LIKE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}(?: .*)?")
 _DIGITS = re.compile(r"[+-]?[0-9]+")
 _WRITTEN = "written "  # before a column's name in `Dataset.reading`
-_NAMES = {"number": "plain numbers", "date": "dates", "yes/no": "yes and no"}
+_NAMES = {"number": "plain numbers", "date": "dates", "time": "times of day", "yes/no": "yes and no"}
+_KIND_ROLES: dict[Kind, Role] = {"yes/no": "yes_no", "empty": "constant", "number": "number", "date": "date"}
+_KIND_ROLES |= {"time": "time", "category": "category", "text": "text"}
+_TABLE_ROLES = {"number": "no code", "date": "date"}  # of a second file's columns, by what the table's hold
+
+
+@dataclass(frozen=True)
+class Stated:
+    """What is known of a column besides its cells.
+
+    Attributes:
+        role: `number`, `code` or `date`, where the user says so; `no code` where the table of a second file does.
+        na: texts that stand for a missing value; a number in any way it is written.
+        not_na: texts that are values, whatever they usually mark.
+        day_first: whether 03/04/2020 is in April.
+        unnamed: whether the file has no name for it, or one that a program gives to row names.
+    """
+
+    role: str = ""
+    na: tuple[str, ...] = ()
+    not_na: tuple[str, ...] = ()
+    day_first: bool | None = None
+    unnamed: bool = False
+
+    def given(self, cells: Cells) -> BoolArray:
+        """Return which texts [K] stand for a value."""
+        given = ~cells.missing
+        if self.not_na:
+            given |= np.array([text in self.not_na for text in cells.texts])
+        numbers = [number for text in self.na if (number := plain_number(text)) is not None]
+        if self.na:
+            given &= np.array([text not in self.na for text in cells.texts]) & ~np.isin(cells.numbers, numbers)
+        return given
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +110,7 @@ class Column:
         notes: what was decided about it, each a sentence.
         useless: why it tells nothing, or an empty string.
         symbol: percent or currency sign that numbers carry, or an empty string.
+        shown: what scripts and people read of it, where that is not its kind.
     """
 
     name: str
@@ -77,6 +122,12 @@ class Column:
     notes: tuple[str, ...] = ()
     useless: str = ""
     symbol: str = ""
+    shown: Role | None = None
+
+    @property
+    def role(self) -> Role:
+        """What the column is, in a word."""
+        return self.shown or _KIND_ROLES[self.kind]
 
     @property
     def written(self) -> str:
@@ -104,6 +155,7 @@ class Evidence:
         notes: what was decided so far.
         categories: the largest number of levels of a category.
         strict: numbers are the only kind; whatever else stands there is a bad cell.
+        stated: what is known besides the cells.
     """
 
     cells: Cells
@@ -114,6 +166,7 @@ class Evidence:
     notes: tuple[str, ...]
     categories: int
     strict: bool
+    stated: Stated = Stated()
 
     @property
     def name(self) -> str:
@@ -137,7 +190,9 @@ class Evidence:
         return Column(self.name, kind, values, gaps=self.gaps, useless=useless, **parts)
 
 
-def read_column(cells: Cells, written: NumberFormat, *, categories: int, strict: bool = False) -> Column:
+def read_column(
+    cells: Cells, written: NumberFormat, *, categories: int, strict: bool = False, stated: Stated = Stated()
+) -> Column:
     """Understand one column.
 
     Args:
@@ -145,13 +200,14 @@ def read_column(cells: Cells, written: NumberFormat, *, categories: int, strict:
         written: how the file writes numbers.
         categories: the largest number of levels of a category.
         strict: numbers are the only kind; whatever else stands there is a bad cell.
+        stated: what is known besides the cells.
     """
-    evidence = _evidence(cells, written, categories, strict)
+    evidence = _evidence(cells, written, categories, strict or stated.role == "number", stated)
     return next(column for role in ROLES if (column := role(evidence)) is not None)
 
 
-def _evidence(cells: Cells, written: NumberFormat, categories: int, strict: bool) -> Evidence:
-    given = ~cells.missing
+def _evidence(cells: Cells, written: NumberFormat, categories: int, strict: bool, stated: Stated) -> Evidence:
+    given = stated.given(cells)
     symbol = "" if strict else _shared_symbol(cells, written)
     numbers, known = written.numbers(cells, without_signs=bool(symbol))
     if symbol:  # zero may stand without it
@@ -166,7 +222,7 @@ def _evidence(cells: Cells, written: NumberFormat, categories: int, strict: bool
         if other == marks or yes_and_no(rest) or date_days(rest) is not None:
             notes.append(f"{marks[0]!r} in column {shorten(cells.name)!r} is read as missing")
             given = given & np.array([text != marks[0] for text in cells.texts])
-    return Evidence(cells, given, numbers, known, symbol, tuple(notes), categories, strict)
+    return Evidence(cells, given, numbers, known, symbol, tuple(notes), categories, strict, stated)
 
 
 def _chosen(texts: Sequence[str], which: BoolArray) -> list[str]:
@@ -189,7 +245,7 @@ def _shared_symbol(cells: Cells, written: NumberFormat) -> str:
 
 def empty(evidence: Evidence) -> Column | None:
     """A column without a value."""
-    if not evidence.cells.missing.all():
+    if evidence.given.any():
         return None
     return evidence.column("empty", evidence.numbers, "it is empty", notes=())
 
@@ -202,6 +258,8 @@ def yes_no(evidence: Evidence) -> Column | None:
 
 def number(evidence: Evidence) -> Column | None:
     """A column of numbers: nothing else stands there, or so little that it is a mistake."""
+    if evidence.stated.role == "code":
+        return None
     counts, other = evidence.cells.counts, evidence.given & ~evidence.known
     numeric, total = int(counts[evidence.known].sum()), int(counts[evidence.given].sum())
     if not (evidence.strict or not other.any() or (numeric >= _MOSTLY * total and not _recur(evidence, other))):
@@ -212,8 +270,8 @@ def number(evidence: Evidence) -> Column | None:
     bad = {int(row): texts[codes[row]] for row in np.flatnonzero(wrong)}
     per_text = np.where(finite, evidence.numbers, np.nan)
     found = evidence.column("number", per_text, bad=bad, symbol=evidence.symbol)
-    useless = "" if bad else _why_useless(evidence, found.values)
-    return replace(found, useless=useless)
+    shown, useless = (None, "") if bad else _why_useless(evidence, found.values)
+    return replace(found, useless=useless, shown=shown)
 
 
 def _recur(evidence: Evidence, other: BoolArray) -> bool:
@@ -223,56 +281,137 @@ def _recur(evidence: Evidence, other: BoolArray) -> bool:
     return int(counts[other].min()) >= _RECURS and levels <= most
 
 
-def date(evidence: Evidence) -> Column | None:
-    """A column of dates, all of one form."""
-    days = date_days(evidence.texts)
+def code(evidence: Evidence) -> Column | None:
+    """A column of numbers that are names: one has a leading zero, or the user says so."""
+    texts = evidence.texts
+    zero = next((text for text in texts if text[:1] == "0" and _LEADING_ZERO.fullmatch(text)), "")
+    if not zero and evidence.stated.role != "code":
+        return None
+    digits = evidence.known[evidence.given].all() and (evidence.stated.role == "code" or _all_digits(evidence, zero))
+    if evidence.strict or evidence.stated.role in ("date", "no code") or not digits:
+        return None
+    if useless := counter(evidence, evidence.numbers[evidence.cells.codes]):
+        return replace(evidence.column("number", evidence.numbers, useless), shown="counter")
+    levels, name = sorted(evidence.texts), shorten(evidence.name)
+    why = f"codes (a leading zero, as {zero!r})" if zero else "codes"
+    many = f"{why}, {len(levels)} of them, more than dataset.categories={evidence.categories}"
+    if len(levels) == 1:
+        useless = f"it is constant ({levels[0]!r})"
+    elif len(levels) == int(evidence.cells.counts[evidence.given].sum()):
+        useless = f"it holds {why}, another one in every row"
+    elif len(levels) > evidence.categories:
+        useless = f"it holds {many}: dataset.categories={len(levels)} keeps them, dataset.numbers reads numbers"
+    note = (
+        f"column {name!r} holds {why}, read as {len(levels)} categories; dataset.numbers={_item(evidence)} if numbers"
+    )
+    notes = () if useless else (note,)
+    found = _levels_column(evidence, "text" if useless else "category", levels, notes, useless)
+    return replace(found, shown="constant" if len(levels) == 1 else "code")
+
+
+def _all_digits(evidence: Evidence, zero: str) -> bool:
+    """Whether all texts are digits only, one of them `zero`."""
+    return bool(zero) and all(text.isdecimal() for text in evidence.texts)
+
+
+def _item(evidence: Evidence) -> str:
+    return name_list([evidence.name])
+
+
+def time(evidence: Evidence) -> Column | None:
+    """A column of times of day, read as hours."""
+    hours = time_hours(evidence.texts)
+    if hours is None:
+        return None
+    return _moments(evidence, "time", hours, f"column {shorten(evidence.name)!r} holds times, read as hours")
+
+
+def number_date(evidence: Evidence) -> Column | None:
+    """A column of dates that are written as numbers, such as 20240301, where the user says so."""
+    days = number_days(evidence.texts) if evidence.stated.role == "date" else None
     if days is None:
         return None
-    per_text = np.full(len(evidence.given), np.nan)
-    per_text[evidence.given] = days
+    what = f"holds dates as numbers, as {evidence.texts[0]}, read as days since 1970-01-01"
+    return _moments(evidence, "date", days, f"column {shorten(evidence.name)!r} {what}")
+
+
+def date(evidence: Evidence) -> Column | None:
+    """A column of dates, all of one form."""
+    days = date_days(evidence.texts, evidence.stated.day_first)
+    if days is None:
+        return None
     note = f"column {shorten(evidence.name)!r} holds dates, read as days since 1970-01-01"
-    found = evidence.column("date", per_text, notes=(note, *evidence.notes))
-    return replace(found, useless=constant(evidence, found.values))
+    return _moments(evidence, "date", days, note)
+
+
+def _moments(evidence: Evidence, kind: Kind, values: FloatArray, note: str) -> Column:
+    """Return a column of dates or times, of a value for each text that is given."""
+    per_text = np.full(len(evidence.given), np.nan)
+    per_text[evidence.given] = values
+    found = evidence.column(kind, per_text, notes=(note, *evidence.notes))
+    useless = constant(evidence, found.values)
+    return replace(found, useless=useless, shown="constant" if useless else None)
 
 
 def category(evidence: Evidence) -> Column | None:
     """A column of few texts, some of which recur."""
-    count = int(evidence.given.sum())
     most = min(evidence.categories, int(evidence.cells.counts[evidence.given].sum()) - 1)
-    if count > max(most, 1):
+    levels = sorted(set(_level_names(evidence).values()))
+    if len(levels) > max(most, 1):
         return None
-    levels = sorted(evidence.texts)
-    notes: tuple[str, ...] = ()
+    name, notes = shorten(evidence.name), []
     if len(levels) > 1:
         what = "numbers and texts, all read as" if evidence.known.any() else "texts, read as"
-        notes = (f"column {shorten(evidence.name)!r} holds {what} {len(levels)} categories",)
+        notes.append(f"column {name!r} holds {what} {len(levels)} categories")
+    if len(evidence.texts) > len(levels):
+        others = ", ".join(sorted(set(evidence.texts).difference(levels))[:3])
+        notes.append(f"column {name!r}: levels that differ in capital letters only are one, as {others}")
     useless = f"it is constant ({shorten(visible(levels[0]))!r})" if len(levels) == 1 else ""
-    return _levels_column(evidence, "category", levels, notes, useless)
+    ambiguous = may_begin_with_day_or_month(evidence.texts)
+    shown: Role | None = "constant" if useless else "date" if ambiguous else None
+    return replace(_levels_column(evidence, "category", levels, tuple(notes), useless), shown=shown)
+
+
+def _level_names(evidence: Evidence) -> dict[str, str]:
+    """Return text -> what its level is called: of texts that differ in capital letters only, the most frequent."""
+    counts = evidence.cells.counts
+    best: dict[str, tuple[int, str]] = {}
+    given = [(int(counts[place]), evidence.cells.texts[place]) for place in np.flatnonzero(evidence.given).tolist()]
+    for count, text in given:
+        key = text if evidence.strict else same_word(text)
+        best[key] = max(best.get(key, (0, "")), (count, text))
+    return {text: best[text if evidence.strict else same_word(text)][1] for _, text in given}
 
 
 def text(evidence: Evidence) -> Column | None:
     """A column of many texts, which tells nothing."""
     levels = sorted(evidence.texts)
     first = visible(levels[0])
+    shown: Role | None = None
     if all(_YEAR_FIRST.match(level) for level in levels):
         useless = f"its dates, as {shorten(first)!r}, are not all read: write 2024-03-01T00:15:00+02:00"
     elif all(_DATE_LIKE.fullmatch(level) for level in levels):
-        useless = f"its dates, as {first!r}, do not say whether day or month comes first"
+        useless = "dataset.day_first=true or dataset.day_first=false reads it: "
+        useless += f"its dates, as {first!r}, do not say whether day or month comes first"
+        shown = "date"
     elif len(levels) == int(evidence.cells.counts[evidence.given].sum()):
         useless = f"every row has another text, as {shorten(first, 30)!r}"
     else:
         useless = f"{len(levels)} different texts, more than dataset.categories={evidence.categories}"
-    return _levels_column(evidence, "text", levels, (), useless)
+    return replace(_levels_column(evidence, "text", levels, (), useless), shown=shown)
 
 
-ROLES: tuple[Callable[[Evidence], Column | None], ...] = (empty, yes_no, number, date, category, text)
+ROLES: tuple[Callable[[Evidence], Column | None], ...] = (
+    empty, yes_no, code, number_date, number, time, date, category, text,
+)  # fmt: skip
 
 
 def _levels_column(
     evidence: Evidence, kind: Kind, levels: Sequence[str], notes: tuple[str, ...], useless: str
 ) -> Column:
     place = {level: float(position) for position, level in enumerate(levels)}
-    per_text = np.array([place.get(text, np.nan) for text in evidence.cells.texts])
+    names = _level_names(evidence) if kind == "category" else {}
+    per_text = np.array([place.get(names.get(text, text), np.nan) for text in evidence.cells.texts])
     shown = tuple(map(visible, levels))
     return evidence.column(kind, per_text, useless, levels=shown, notes=notes)
 
@@ -287,7 +426,8 @@ def _yes_no_column(evidence: Evidence) -> Column:
     both = f"column {shorten(evidence.name)!r}: {', '.join(sorted(given))} are two classes"
     notes = ((both,) if len(given) > 2 else ()) + evidence.notes
     useless = "" if all(map(len, sides)) else f"it is constant ({shorten(given[0])!r})"
-    return evidence.column("yes/no", yes.astype(np.float64), useless, levels=levels, notes=notes)
+    found = evidence.column("yes/no", yes.astype(np.float64), useless, levels=levels, notes=notes)
+    return replace(found, shown="constant" if useless else None)
 
 
 def merged(evidence: Evidence, values: FloatArray) -> str:
@@ -307,28 +447,54 @@ def constant(evidence: Evidence, values: FloatArray) -> str:
 
 
 def counter(evidence: Evidence, values: FloatArray) -> str:
-    """The number of the row, under a name that says so."""
-    if not (_ID_NAME.fullmatch(evidence.name) or _COUNTER_NAME.fullmatch(evidence.name)):
+    """The number of the row, with gaps where rows were left out, under a name that says so or none."""
+    named = _ID_NAME.fullmatch(evidence.name) or _COUNTER_NAME.fullmatch(evidence.name)
+    if not (named or evidence.stated.unnamed) or evidence.strict:
         return ""
     steps = np.diff(values)
-    return "it counts the rows" if (steps == 1.0).all() or (steps == -1.0).all() else ""
+    if (steps == 1.0).all() or (steps == -1.0).all():
+        return "it counts the rows"
+    return "it is a row number with gaps: whole, and higher in every row" if rises(values) else ""
+
+
+def rises(values: FloatArray) -> bool:
+    """Whether whole numbers go up in every row, or down."""
+    steps = np.diff(values)
+    return bool(len(steps) and ((steps > 0.0).all() or (steps < 0.0).all()) and (values == np.floor(values)).all())
 
 
 def identifier(evidence: Evidence, values: FloatArray) -> str:
-    """Another whole number in every row, under a name that says so."""
-    if not _ID_NAME.fullmatch(evidence.name) or not (values == np.floor(values)).all():
+    """Another whole number in every row, under a name that says so, or of the first column under none."""
+    named = _ID_NAME.fullmatch(evidence.name) or (evidence.stated.unnamed and _ROW_NAMES.fullmatch(evidence.name))
+    if not named or not (values == np.floor(values)).all():
         return ""
     return "it is an id, another number in every row" if len(np.unique(values)) == len(values) else ""
 
 
-TELLS_NOTHING: tuple[Callable[[Evidence, FloatArray], str], ...] = (merged, constant, counter, identifier)
+TELLS_NOTHING: dict[Callable[[Evidence, FloatArray], str], Role] = {
+    merged: "code",
+    constant: "constant",
+    counter: "counter",
+    identifier: "code",
+}
 
 
-def _why_useless(evidence: Evidence, values: FloatArray) -> str:
-    return next(filter(None, (reason(evidence, values) for reason in TELLS_NOTHING)), "")
+def _why_useless(evidence: Evidence, values: FloatArray) -> tuple[Role | None, str]:
+    found = ((role, reason(evidence, values)) for reason, role in TELLS_NOTHING.items())
+    return next(((role, why) for role, why in found if why), (None, ""))
 
 
-def label_column(cells: Cells, *, strict: bool = False) -> Column:
+def class_or_number(column: Column) -> Literal["classes", "number", "either"]:
+    """Return what a target can be: texts and two whole numbers are classes, three to ten whole numbers either."""
+    if column.kind not in ("number", "empty"):
+        return "classes"
+    different = np.unique(column.values[~np.isnan(column.values)])
+    if column.bad or not 2 <= len(different) <= _MOST_CLASSES or not (different == np.floor(different)).all():
+        return "number"
+    return "classes" if len(different) == 2 else "either"
+
+
+def label_column(cells: Cells, *, strict: bool = False, stated: Stated = Stated()) -> Column:
     """Return the labels as 0, ..., C-1; `levels` are what the file calls them.
 
     Integers are ordered by value; if any label is a text, all are texts and ordered alphabetically. Several words for
@@ -338,21 +504,22 @@ def label_column(cells: Cells, *, strict: bool = False) -> Column:
     Args:
         cells: its cells.
         strict: words for yes and no are texts like others.
+        stated: what is known besides the cells.
 
     Raises:
         DataError: if there is one class only.
     """
-    given = ~cells.missing
-    evidence = Evidence(cells, given, cells.numbers, cells.plain & given, "", (), len(cells.texts), strict)
+    given = stated.given(cells)
+    evidence = Evidence(cells, given, cells.numbers, cells.plain & given, "", (), len(cells.texts), strict, stated)
     if not strict and yes_and_no(evidence.texts) and not _plain_pair(evidence):
         column = _yes_no_column(evidence)
     elif given.any() and evidence.known[given].all():
         column = _whole_labels(evidence)
     else:
-        shown = [visible(text) for text in cells.texts]
-        levels = sorted({shown[position] for position in np.flatnonzero(given)})
+        named = {text: visible(level) for text, level in _level_names(evidence).items()}
+        levels = sorted(set(named.values()))
         place = {level: float(position) for position, level in enumerate(levels)}
-        per_text = np.array([place.get(text, np.nan) for text in shown])
+        per_text = np.array([place.get(named.get(text, ""), np.nan) for text in cells.texts])
         column = evidence.column("category", per_text, levels=tuple(levels))
     levels = [level for level in column.levels if level or column.kind == "category"]
     if len(levels) < 2 and not column.bad:
@@ -395,7 +562,9 @@ def reading_of(spec: CsvSpec, notes: Sequence[str]) -> list[object]:
     """Return what a table's hash holds of how it was read: nothing where nothing was decided and nothing stated."""
     settings = [spec.decimal, spec.thousands, spec.missing, spec.skip_rows, spec.categories, spec.strict]
     stated = spec.decimal is not None or spec.thousands is not None or spec.skip_rows > 0
-    return [["reading", _VERSION, *settings]] if notes or stated else []
+    keys = ("titles", "na", "not_na", "codes", "numbers", "dates", "day_first")
+    more = [[key, str(value)] for key in keys if (value := getattr(spec, key)) is not None]
+    return [["reading", _VERSION, *settings, *more]] if notes or stated or more else []
 
 
 def read_columns(
@@ -434,11 +603,57 @@ def read_columns(
     if said:
         notes.append(said)
     strict = spec.strict or numbers_only
+    stated = stated_columns(spec, grid, table or {})
     found = {
-        position: read_column(each, written, categories=spec.categories, strict=strict)
+        position: read_column(
+            each, written, categories=spec.categories, strict=strict, stated=stated.get(each.name, Stated())
+        )
         for position, each in zip(positions, cells, strict=True)
     }
+    if grid.numbered and all(
+        column.role == "counter" for column in found.values()
+    ):  # of a curve, whose columns all rise
+        found = {place: replace(column, useless="", shown=None) for place, column in found.items()}
     return found, written
+
+
+def stated_columns(spec: CsvSpec, grid: Grid, table: Mapping[str, str]) -> dict[str, Stated]:
+    """Return column -> what is known besides its cells: from the user, the names, and the table of a second file."""
+    if spec.strict:
+        return {}
+    na = values_by_column(spec.na or table.get("na"), grid.header)
+    not_na = values_by_column(spec.not_na or table.get("not_na"), grid.header)
+    day_first = (
+        {"True": True, "False": False}.get(table.get("day_first", "")) if spec.day_first is None else spec.day_first
+    )
+    roles = {name: _TABLE_ROLES.get(table.get(f"{_WRITTEN}{name}", ""), "") for name in grid.header}
+    roles |= dict.fromkeys(_named(spec.codes, "codes", grid), "code")
+    roles |= dict.fromkeys(_named(spec.numbers, "numbers", grid), "number")
+    roles |= dict.fromkeys(_named(spec.dates, "dates", grid), "date")
+    first = grid.header[0]
+    if first in _FIRST_NAMES:
+        row_names = len(grid.header) > 2 and _FIRST_NAMES[first] not in grid.header
+    else:
+        row_names = bool(_ROW_NAMES.fullmatch(first)) and not grid.numbered
+    return {
+        name: Stated(
+            role=roles[name],
+            na=(*na.get("", ()), *na.get(name, ())),
+            not_na=(*not_na.get("", ()), *not_na.get(name, ())),
+            day_first=day_first,
+            unnamed=name == first and row_names,
+        )
+        for name in grid.header
+    }
+
+
+def _named(value: object, key: str, grid: Grid) -> list[str]:
+    """Return the columns that a setting names; a second file may lack some."""
+    if value is None:
+        return []
+    if grid.key != "path":
+        return [name for name in split_values(value) if name in grid.header]
+    return [grid.header[place] for place in choose_columns(key, value, grid.header)]
 
 
 def levels_in(columns: Sequence[Column], rows: BoolArray) -> dict[str, tuple[str, ...]]:
@@ -465,9 +680,14 @@ def encode(column: Column, rows: BoolArray) -> tuple[FloatArray, list[str]]:
     return hot, [f"{name}={column.levels[int(level)]}" for level in present]
 
 
-def reading_of_table(grid: Grid, numbers: NumberFormat, inputs: Sequence[Column]) -> dict[str, str]:
-    """Return separator, marks of numbers, units of columns, and how the inputs' cells are written."""
+def reading_of_table(
+    spec: CsvSpec, grid: Grid, numbers: NumberFormat, inputs: Sequence[Column], targets: Sequence[str] = ()
+) -> dict[str, str]:
+    """Return separator, marks of numbers and gaps, units of columns, and how the inputs' cells are written."""
     marks = {"separator": grid.separator, "decimal": numbers.decimal, "thousands": numbers.thousands}
+    marks |= {key: name_list(values) for key in ("na", "not_na") if (values := split_values(getattr(spec, key)))}
+    marks |= {UNTITLED: name_list(grid.header), TARGETS: name_list(targets)} if grid.numbered else {}
+    marks |= {} if spec.day_first is None else {"day_first": str(spec.day_first)}
     units = {f"{UNIT}{name}": unit for name, unit in grid.units.items()}
     return marks | units | {f"{_WRITTEN}{column.name}": column.written for column in inputs}
 
@@ -480,7 +700,7 @@ def otherwise_written(grid: Grid, columns: Sequence[Column], reading: Mapping[st
     faults = []
     for column in columns:
         theirs = reading.get(f"{_WRITTEN}{column.name}", column.written)
-        plain = {"yes/no": {0.0, 1.0}, "date": set()}.get(theirs, {0.0})
+        plain = {"yes/no": {0.0, 1.0}, "date": set(), "time": set()}.get(theirs, {0.0})
         if column.written == theirs or column.kind in ("category", "text", "empty"):
             continue
         if column.written == "number" and set(column.values.tolist()) <= plain:

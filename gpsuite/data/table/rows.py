@@ -47,12 +47,23 @@ def complete_rows(
     if rule is None and lost > LARGEST_LOSS * len(kept):
         raise _too_many(spec, grid, targets, inputs, lost, len(kept))
     if lost:
-        where = [f"{shorten(each.name)!r} {int(each.gaps.sum())}" for each in columns if each.gaps.any()]
+        where = [
+            f"{shorten(each.name)!r} {int(each.gaps.sum())}{_as_what(grid, each)}"
+            for each in columns
+            if each.gaps.any()
+        ]
         where += [f"{shorten(each.name)!r} {len(each.bad)} that cannot be read" for each in columns if each.bad]
         notes.append(f"{lost} of {len(kept)} rows left out, a value is missing: {', '.join(where)}")
     if ragged:
         notes.append(f"{ragged} of {ragged + len(kept)} rows left out: {'; '.join(grid.faults[:3])}")
     return kept, inputs
+
+
+def _as_what(grid: Grid, column: Column) -> str:
+    """Return the texts that were read as missing, as ` ('NA')`; nothing where the cells are empty."""
+    texts = dict.fromkeys(grid.cells[column.gaps, grid.header.index(column.name)].tolist())
+    shown = ", ".join(repr(shorten(text, 20)) for text in list(texts)[:3] if text)
+    return f" ({shown})" if shown else ""
 
 
 def faulty(

@@ -308,7 +308,7 @@ def test_lines_above_the_tables_names_need_not_be_above_new_rows(tmp_path: Path)
     rows = [f"{i}.270;0.{i}90;{i}" for i in range(1, 9)]
     table = write(tmp_path, [*title, *rows, *[f"9.{i};0.{i};{i}" for i in range(5)]], "t.csv")
     for name, lines in (("plain.csv", rows), ("titled.csv", [*title, *rows])):
-        spec = CsvSpec(path=table, target="c3", skip_rows=2, new=write(tmp_path, lines, name))
+        spec = CsvSpec(path=table, target="column_3", skip_rows=2, new=write(tmp_path, lines, name))
         data = read_csv(spec)
         assert len(read_inputs(spec, data.input_names, reading=data.reading).X) == 8
 

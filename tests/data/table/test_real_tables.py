@@ -51,14 +51,14 @@ TABLES: list[tuple[Path, str, str, str, int, int]] = [
     (REAL, "seattle_weather.csv", "temp_max", "regression", 399, 9),
     (REAL, "seattle_weather.csv", "weather", CLASSES, 399, 5),
     (SKLEARN, "iris.csv", "virginica", CLASSES, 150, 4),
-    (SKLEARN, "wine_data.csv", "c14", CLASSES, 178, 13),
-    (SKLEARN, "breast_cancer.csv", "c31", CLASSES, 569, 30),
+    (SKLEARN, "wine_data.csv", "column_14", CLASSES, 178, 13),
+    (SKLEARN, "breast_cancer.csv", "column_31", CLASSES, 569, 30),
     (SKLEARN, "linnerud_exercise.csv", "Jumps", "regression", 20, 2),
     (SKLEARN, "linnerud_physiological.csv", "Pulse", "regression", 20, 2),
-    (SKLEARN, "diabetes_data_raw.csv.gz", "c10", "regression", 442, 9),
-    (SKLEARN, "digits.csv.gz", "c65", CLASSES, 1797, 61),
+    (SKLEARN, "diabetes_data_raw.csv.gz", "column_10", "regression", 442, 9),
+    (SKLEARN, "digits.csv.gz", "column_65", CLASSES, 1797, 61),
     (SAMPLES, "msft.csv", "Close", "regression", 65, 6),
-    (SAMPLES, "data_x_x2_x3.csv", "c3", "regression", 11, 2),
+    (SAMPLES, "data_x_x2_x3.csv", "column_3", "regression", 11, 2),
 ]
 # the others: which settings the answer proposes, and what is read with them
 ANSWERED: list[tuple[Path, str, str, dict[str, str], int, int]] = [

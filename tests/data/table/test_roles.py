@@ -11,7 +11,7 @@ from gpsuite.data import read_csv
 from gpsuite.data.spec import CsvSpec
 from gpsuite.data.table.describe import describe_table
 from gpsuite.data.table.formats import Cells, NumberFormat, yes_and_no
-from gpsuite.data.table.roles import Column, label_column, read_column
+from gpsuite.data.table.roles import Column, Stated, label_column, read_column
 from gpsuite.errors import DataError
 from tests.data.made_up_data import write
 
@@ -28,6 +28,8 @@ def labels(*cells: str, strict: bool = False) -> Column:
     return label_column(Cells.of("y", cells), strict=strict)
 
 
+GAPS = [str(row * row + row) for row in range(20)]  # 0, 2, 6, 12, ...: whole, and higher in every row
+ZIPS = ["02134", "10115", "00501"] * 4
 DAYS = [f"2024-03-{day:02d}" for day in range(1, 29)]
 COUNT = [str(row) for row in range(3, 23)]
 SHUFFLED = [str(row * 7 % 20) for row in range(20)]
@@ -44,6 +46,20 @@ ROLES: list[tuple[str, list[str], str, str]] = [
     ("id", COUNT[::-1], "number", "it counts the rows"),
     ("Unnamed: 0", COUNT, "number", "it counts the rows"),
     ("x", COUNT, "number", ""),
+    ("id", GAPS, "number", "it is a row number with gaps"),
+    ("RowNumber", GAPS, "number", "it is a row number with gaps"),
+    ("observation_number", GAPS[::-1], "number", "it is a row number with gaps"),
+    ("Unnamed: 0", GAPS, "number", "it is a row number with gaps"),
+    ("column_1", GAPS, "number", "it is a row number with gaps"),
+    ("year", GAPS, "number", ""),
+    ("number", [*GAPS, "5"], "number", ""),
+    ("obs", ["0.5", "1.5", "2.75"], "number", ""),
+    ("zip", ZIPS, "category", "column 'zip' holds codes (a leading zero, as '02134'), read as 3 categories"),
+    ("zip", [f"0{row}" for row in range(1000, 1060)] * 2, "text", "dataset.categories=60 keeps them"),
+    ("x", [f"00{row}" for row in range(10, 60)], "text", "another one in every row"),
+    ("nr", [f"0{row}" for row in range(10, 60)], "number", "it counts the rows"),
+    ("x", ["0.5", "0", "10"], "number", ""),
+    ("x", ["0", "12", "0"], "number", ""),
     ("userId", SHUFFLED, "number", "it is an id, another number in every row"),
     ("obs", SHUFFLED, "number", ""),
     ("id", [*SHUFFLED, ""], "number", ""),
@@ -59,6 +75,17 @@ ROLES: list[tuple[str, list[str], str, str]] = [
     ("x", ["13/02/2020 18:00", "01/02/2020 07:30"], "date", "column 'x' holds dates, read as days"),
     ("x", ["03/02/2020", "01/02/2020", "03/02/2020"], "category", "2 categories"),
     ("x", ["red", "green", "red"], "category", "column 'x' holds texts, read as 2 categories"),
+    ("x", ["ON", "on", "OFF", "Off"], "yes/no", "column 'x': OFF, ON, Off, on are two classes"),
+    ("x", ["Red", "red", "red", "BLUE", "blue"], "category", "capital letters only are one, as BLUE, Red"),
+    ("x", ["AA", "Aa", "aa", "AA"], "category", "read as 3 categories"),
+    ("x", ["18:00:00", "06:30:00", "23:59:00"], "time", "column 'x' holds times, read as hours"),
+    ("x", ["18.00.00", "19.00.00"], "time", "column 'x' holds times, read as hours"),
+    ("x", ["6:30 pm", "12:15 AM"], "time", "column 'x' holds times, read as hours"),
+    ("x", ["3:1", "2:2", "3:1"], "category", "2 categories"),
+    ("x", ["2024-03-01 18:00", "2024-03-02 07:30"], "date", "column 'x' holds dates"),
+    ("x", ["10/31/2004 18.00.00", "11/01/2004 19.00.00"], "date", "column 'x' holds dates"),
+    ("x", ["01MAR2020", "15APR2021"], "date", "column 'x' holds dates"),
+    ("x", ["20240301", "20231231", "20240301"], "number", ""),
     ("x", ["a", "a"], "category", "it is constant ('a')"),
     ("x", ["1", "2", "X"] * 3, "category", "column 'x' holds numbers and texts, all read as 3 categories"),
     ("x", ["a", "b", "c"], "text", "every row has another text, as 'a'"),
@@ -73,6 +100,56 @@ def test_a_column_shows_its_role(name: str, cells: list[str], kind: str, said: s
     assert found.kind == kind
     told = [found.useless, *found.notes] if found.useless else list(found.notes)
     assert told == [] if not said else any(said in each for each in told)
+
+
+@pytest.mark.parametrize(
+    ("stated", "cells", "kind", "values"),
+    [
+        (Stated(role="code"), ["3", "12", "3"], "category", [1.0, 0.0, 1.0]),
+        (Stated(role="number"), ["02", "10", "x"], "number", [2.0, 10.0, NAN]),
+        (Stated(role="date"), ["19700102", "19700201"], "date", [1.0, 31.0]),
+        (Stated(role="date"), ["197001", "197002"], "date", [0.0, 31.0]),
+        (Stated(day_first=True), ["03/02/1970", "01/01/1970"], "date", [33.0, 0.0]),
+        (Stated(day_first=False), ["03/02/1970", "01/01/1970"], "date", [60.0, 0.0]),
+        (Stated(na=("-999",)), ["1.5", "-999.0", "-999"], "number", [1.5, NAN, NAN]),
+        (Stated(na=("none",)), ["a", "none", "a", "b", "b"], "category", [0.0, NAN, 0.0, 1.0, 1.0]),
+        (Stated(not_na=("NA",)), ["NA", "EU", "NA"], "category", [1.0, 0.0, 1.0]),
+    ],
+)
+def test_what_is_stated_settles_how_a_column_is_read(
+    stated: Stated, cells: list[str], kind: str, values: list[float]
+) -> None:
+    found = read_column(Cells.of("x", cells), NumberFormat(), categories=20, stated=stated)
+    assert found.kind == kind
+    np.testing.assert_allclose(found.values, values)
+
+
+def test_times_are_hours() -> None:
+    found = column("18:00:00", "06:30", "0:00:36", "12:15 am", "1:45 PM")
+    np.testing.assert_allclose(found.values, [18.0, 6.5, 0.01, 0.25, 13.75])
+
+
+@pytest.mark.parametrize(
+    ("name", "cells", "role"),
+    [
+        ("x", ["1.5", "2", "3"], "number"),
+        ("x", ["red", "green", "red"], "category"),
+        ("x", ZIPS, "code"),
+        ("x", DAYS, "date"),
+        ("x", ["03/02/2020", "01/02/2020"], "date"),
+        ("x", ["18:00", "06:30"], "time"),
+        ("x", ["on", "off", "On"], "yes_no"),
+        ("id", COUNT, "counter"),
+        ("id", GAPS, "counter"),
+        ("userId", SHUFFLED, "code"),
+        ("x", ["7", "7"], "constant"),
+        ("x", ["a", "a"], "constant"),
+        ("x", ["", "NA"], "constant"),
+        ("x", ["a", "b", "c"], "text"),
+    ],
+)
+def test_a_role_is_one_word(name: str, cells: list[str], role: str) -> None:
+    assert column(*cells, name=name).role == role
 
 
 def test_every_cell_that_is_no_number_is_bad_where_nothing_else_is_allowed() -> None:
