@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from gpsuite.arrays import BoolArray, FloatArray
-from gpsuite.budget import Budget
 from gpsuite.data.generators.gp_samples import Process
 from gpsuite.data.loading import load
 from gpsuite.errors import unknown_name
@@ -378,7 +377,7 @@ def run_repetition(task: Task[RepetitionTask], shared: SharedWork) -> Outcome:
         params.inference.settings,
         params.when_nothing_is_safe,
     )
-    budget = Budget(seconds=task.budget_seconds, evaluations=params.iterations, observer=shared.observer)
+    budget = shared.budget(task.budget_seconds, evaluations=params.iterations)
     rows: Rows = defaultdict(list)
     arrays: Arrays = {}
     steps: list[Step] = []

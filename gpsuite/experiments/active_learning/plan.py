@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from gpsuite.arrays import IntArray
-from gpsuite.budget import Budget
 from gpsuite.data.dataset import Dataset
 from gpsuite.data.loading import load
 from gpsuite.experiments.active_learning import plan_tasks
@@ -270,7 +269,7 @@ def run(task: Task[PlanTask], shared: SharedWork) -> Outcome:
     if task.params.state is not None:
         planner.restore(unpack(task.params.state))
     planner.tell(data.X, data.y, safety_of(data).z)
-    budget = Budget(seconds=task.budget_seconds, observer=shared.observer)
+    budget = shared.budget(task.budget_seconds)
     found = planner.ask(candidate_inputs(data), asked.measurements, asked.when_nothing_is_safe, budget)
     metrics: dict[str, float | int | str | bool | None] = {
         "values": planner.n_values,

@@ -166,7 +166,7 @@ class Searches:
     @classmethod
     def of(cls, task: Task[Any], shared: SharedWork) -> Searches:
         """Return those of a task that begins now."""
-        return cls(Budget(seconds=task.budget_seconds), task.params.boxes, shared.observer)
+        return cls(shared.budget(task.budget_seconds), task.params.boxes, shared.observer)
 
     def may_begin(self) -> bool:
         """Return whether there are seconds left for another search; one that may not begin is counted."""

@@ -332,6 +332,7 @@ def training_of(
         seconds,
         shared.observer,
         cost,
+        shared.began,
     )
 
 

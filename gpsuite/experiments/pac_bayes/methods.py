@@ -232,7 +232,7 @@ class FullGPOptions(MethodOptions):
 
 def maximise_likelihood(work: Training[FullGPOptions], loss: Loss) -> Trained:
     """Train a full GP by its marginal likelihood, which does not know the loss."""
-    found, search = maximise_full_likelihood(work.X, work.y, work.ard, work.budget(work.seconds))
+    found, search = maximise_full_likelihood(work.X, work.y, work.ard, work.budget(work.clock.left))
     return Trained(found, search.status, search.reason, search.evaluations, search.loss)
 
 
@@ -273,14 +273,14 @@ class SparseGPOptions(SparseOptions):
 
 def maximise_sparse_likelihood(work: Training[SparseGPOptions], loss: Loss) -> Trained:
     """Train a sparse GP by VFE's lower bound or FITC's marginal likelihood, neither of which knows the loss."""
-    clock = Budget(work.seconds)
+    clock = work.clock
     Z, cut = first_inducing(work, work.options.inducing, 0, clock)
     return cut_short(_search(work, Z, work.budget(clock.left)), cut)
 
 
 def maximise_from(work: Training[SparseGPOptions], loss: Loss, Z: FloatArray) -> Trained:
     """Train once from given inducing inputs [M, D]."""
-    return _search(work, Z, work.budget(work.seconds))
+    return _search(work, Z, work.budget(work.clock.left))
 
 
 def _search(work: Training[SparseGPOptions], Z: FloatArray, budget: Budget) -> Trained:
@@ -344,7 +344,7 @@ def minimise_sparse_bound(work: Training[PacSGPOptions], loss: Loss) -> Trained:
 
 def minimise_from(work: Training[PacSGPOptions], loss: Loss, Z: FloatArray) -> Trained:
     """Train once from the published start and given inducing inputs [M, D]."""
-    return search_sparse_bound(work, loss, Z, None, work.budget(work.seconds))
+    return search_sparse_bound(work, loss, Z, None, work.budget(work.clock.left))
 
 
 def search_sparse_bound(
@@ -412,7 +412,7 @@ def minimise_free_form(work: Training[FreeFormOptions], loss: Loss, Z: FloatArra
         loss: that is bounded.
         Z: inducing inputs [M, D] to start from; default: k-means centres.
     """
-    options, clock = work.options, Budget(work.seconds)
+    options, clock = work.options, work.clock
     first = _fitc_form(work, loss, Z)
     if first.status == DIVERGED or first.Z is None:
         return first
@@ -428,7 +428,7 @@ def minimise_free_form(work: Training[FreeFormOptions], loss: Loss, Z: FloatArra
 
 
 def _fitc_form(work: Training[FreeFormOptions], loss: Loss, Z: FloatArray | None) -> Trained:
-    clock, cut = Budget(None if work.seconds is None else FIRST_SHARE * work.seconds), False
+    clock, cut = Budget(None if work.clock.left is None else FIRST_SHARE * work.clock.left), False
     if Z is None:
         Z, cut = first_inducing(work, work.options.inducing, 0, clock)
     return cut_short(search_sparse_bound(work, loss, Z, None, work.budget(clock.left)), cut)

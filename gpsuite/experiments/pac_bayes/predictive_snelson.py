@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpsuite.arrays import FloatArray
-from gpsuite.budget import Budget
 from gpsuite.data.dataset import Dataset
 from gpsuite.data.loading import load
 from gpsuite.experiments.base import (
@@ -189,7 +188,8 @@ def run(task: Task[PredictiveTask], shared: SharedWork) -> Outcome:
     data, params = load(task.require_dataset()), task.params
     X, y = data.X, data.y[:, 0]
     options, loss = params.method, BandLoss(params.epsilon)
-    work = Training(X, y, options, params.ard, params.delta, params.max_evaluations, params.seed, task.budget_seconds)
+    limits = (params.max_evaluations, params.seed, task.budget_seconds)
+    work = Training(X, y, options, params.ard, params.delta, *limits, began=shared.began)
     fitted = shared.once("fitted", lambda: _fit(work, loss, params.starts))
     trained = fitted.trained
     if trained.status == DIVERGED:
@@ -256,7 +256,7 @@ def _fit(work: Training[MethodOptions], loss: BandLoss, starts: int) -> _Fitted:
     if method.train_from is None or sparse is None:
         none = np.empty((0, work.X.shape[1]))
         return _Fitted(method.train(work, loss), none, none)
-    clock, runs = Budget(seconds=work.seconds), list[tuple[FloatArray, Trained]]()
+    clock, runs = work.clock, list[tuple[FloatArray, Trained]]()
     inducing = min(sparse.inducing, len(np.unique(work.X, axis=0)))
     for number in range(starts):
         if runs and clock.exhausted:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -67,6 +68,7 @@ class Training(Generic[Options_co]):
         max_evaluations: limit on objective evaluations per start.
         seed: of the inducing inputs and of further starts.
         seconds: wall-clock limit of the whole training, all starts together, and of the certificate; None for none.
+        began: when its clock began, by `time.monotonic`.
         observer: told about every evaluation.
         cost: of one evaluation, and of the certificate that follows.
     """
@@ -81,6 +83,7 @@ class Training(Generic[Options_co]):
     seconds: float | None = None
     observer: Observer | None = None
     cost: Cost | None = None
+    began: float = field(default_factory=time.monotonic)
 
     @property
     def n_lengthscales(self) -> int:
@@ -90,7 +93,20 @@ class Training(Generic[Options_co]):
     def budget(self, left: float | None, number: int = 0, starts: int = 1) -> Budget:
         """Return the limits of one start's training, which may take the seconds that are left."""
         after = 0.0 if self.cost is None else self.cost.after
-        return Budget(left, self.max_evaluations, run=number + 1, runs=starts, observer=self.observer, after=after)
+        return Budget(
+            left,
+            self.max_evaluations,
+            run=number + 1,
+            runs=starts,
+            observer=self.observer,
+            after=after,
+            stated=self.seconds,
+        )
+
+    @property
+    def clock(self) -> Budget:
+        """The seconds of the whole training, which run since it began."""
+        return Budget(self.seconds, started=self.began)
 
     def fits(self, clock: Budget) -> bool:
         """Return whether another training of one evaluation, and the certificate, end within the limit."""
@@ -125,7 +141,7 @@ def best_start(
         work: the training.
         starts: how many.
     """
-    clock = Budget(work.seconds)
+    clock = work.clock
     runs = [train(None, 0, clock)]
     for number in range(1, starts):
         if clock.exhausted or not work.fits(clock):

@@ -144,7 +144,7 @@ def run(task: Task[RegionTask], shared: SharedWork) -> Outcome:
     When the seconds end, pointwise bands that are left are the ellipsoid's, outer ones too, and rays are left out. The
     rest is whole.
     """
-    params, clock, cut = task.params, Budget(seconds=task.budget_seconds), []
+    params, clock, cut = task.params, shared.budget(task.budget_seconds), []
     problem = read_problem(task.require_dataset(), params)
     values, curve = _curve(problem, params.along, params.points)
     metrics: dict[str, float | int | str | bool | None] = {

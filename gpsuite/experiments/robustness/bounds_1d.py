@@ -155,7 +155,7 @@ def run(task: Task[BoundsTask], shared: SharedWork) -> Outcome:
     curves of the whole region and of its halves, and per level of halving the attained and the proved minimum.
     """
     params = task.params
-    posterior = _posterior(params, task.budget_seconds)
+    posterior = _posterior(params, shared.budget(task.budget_seconds, evaluations=params.evaluations))
     low, high = params.low, params.high
     middle = np.array([0.5 * (low + high)])
     bounding = build_bound(params.bound, posterior, interval_box(middle, [low], [high]))
@@ -179,9 +179,8 @@ def run(task: Task[BoundsTask], shared: SharedWork) -> Outcome:
     return Outcome(metrics, arrays=arrays, headline=f"gap {gaps[0]:.3f}, after one split {gaps[1]:.3f}")
 
 
-def _posterior(params: BoundsTask, seconds: float | None) -> GPCPosterior:
+def _posterior(params: BoundsTask, budget: Budget) -> GPCPosterior:
     X, y = made_up_rows(params.seed, params.rows)
-    budget = Budget(seconds=seconds, evaluations=params.evaluations)
     spec, link = ModelSpec(kernel=params.kernel), LINKS.get(params.method.link)
     trained = train_gpc(BinaryProblem(X, y, spec, link), params.method.inference, Hyperparameters(), budget)
     return trained.fit.posterior

@@ -460,7 +460,7 @@ def trained_classifier(
 
     def attempt() -> Classifier | NotConvergedError:
         problem = read(dataset, model)
-        budget = Budget(seconds=seconds, evaluations=model.evaluations, observer=shared.observer)
+        budget = shared.budget(seconds, evaluations=model.evaluations)
         try:
             return Classifier(problem, model, classifier_method(model.method).train(problem, model, budget))
         except NotConvergedError as error:

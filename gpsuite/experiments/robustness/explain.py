@@ -248,7 +248,7 @@ def run_point(task: Task[PointTask], shared: SharedWork) -> Outcome:
     delta, delta_low, delta_high; LIME's slopes per scaled unit, [K] each; where there are categories, switches: the
     change of the probability from the point's level to each, [S].
     """
-    clock, params = Budget(seconds=task.budget_seconds), task.params
+    clock, params = shared.budget(task.budget_seconds), task.params
     classifier = trained_classifier(task.require_dataset(), params.model, shared, task.budget_seconds)
     problem, posterior, data = classifier.problem, classes_of(classifier), load(task.require_dataset())
     rows, inputs = data.X, problem.numbers

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 
 from gpsuite.arrays import FloatArray, IntArray
-from gpsuite.budget import Budget
 from gpsuite.data.loading import load
 from gpsuite.experiments.base import (
     BUDGET,
@@ -123,7 +122,7 @@ def run(task: Task[GlobalEffectsTask], shared: SharedWork) -> Outcome:
 
     Arrays: delta, delta_low, delta_high [G, P, D]; lime [P, D]; direction [D].
     """
-    clock, params = Budget(seconds=task.budget_seconds), task.params
+    clock, params = shared.budget(task.budget_seconds), task.params
     classifier = task_classifier(task, shared)
     problem, posterior = classifier.problem, classifier.posterior
     points, inputs = problem.X_test[: params.points], np.arange(problem.X.shape[1])

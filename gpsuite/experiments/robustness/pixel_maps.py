@@ -16,7 +16,6 @@ from scipy.ndimage import label
 from scipy.special import roots_legendre
 
 from gpsuite.arrays import BoolArray, FloatArray, IntArray
-from gpsuite.budget import Budget
 from gpsuite.data.dataset import Dataset
 from gpsuite.data.loading import load
 from gpsuite.experiments.base import (
@@ -240,7 +239,7 @@ def run(task: Task[PixelMapTask], shared: SharedWork) -> Outcome:
 
     Arrays: delta, delta_low, delta_high, lime, by input [D]; patch, the largest negative one [h, w].
     """
-    clock, params = Budget(seconds=task.budget_seconds), task.params
+    clock, params = shared.budget(task.budget_seconds), task.params
     found = trained_classifier(task.require_dataset(), params.model, shared, task.budget_seconds)
     problem, posterior = found.problem, found.posterior
     point, own = shown_image(found, params.digit, params.shown_probability, params.rank)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 
 from gpsuite.arrays import FloatArray
-from gpsuite.budget import Budget
 from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.experiments.base import BUDGET, DONE, Outcome, Request, SharedWork, Task, finite_or_none, require
 from gpsuite.experiments.robustness.classifiers import (
@@ -193,7 +192,7 @@ def run_delta(task: Task[DeltaTask], shared: SharedWork) -> Outcome:
     x = problem.X_test[params.point]
     free = choose(params.features, problem, posterior.lengthscales, x)
     region = linf_ball(x, params.radius, free.inputs.tolist(), problem.domain)
-    budget = Budget(task.budget_seconds, boxes=params.boxes, observer=shared.observer)
+    budget = shared.budget(task.budget_seconds, boxes=params.boxes)
     found = probability_range(posterior, region, params.tolerance, budget)
     metrics = shared.once("model metrics", lambda: model_metrics(classifier))
     at_end = posterior.variance >= (1.0 - ROUNDING) * params.model.largest_variance

@@ -262,7 +262,7 @@ def trained_regression(
             different = len(np.unique(problem.X, axis=0))
             Z = kmeans_inducing(problem.X, min(params.inducing, different), stream(params.draw_seed, "inducing"))
         model = build(problem, params.spec, start, Z)
-        maximise_likelihood(model, Budget(seconds=seconds, evaluations=params.evaluations, observer=shared.observer))
+        maximise_likelihood(model, shared.budget(seconds, evaluations=params.evaluations))
         if hasattr(model, "inducing_variable"):
             Z = np.asarray(model.inducing_variable.Z.numpy(), dtype=np.float64)
         return problem, _above_floor(hyperparameters_of(model), params.spec.noise_floor), Z
@@ -425,7 +425,7 @@ def run(task: Task[RangeTask], shared: SharedWork) -> Outcome:
     and proved, in the target's own units; certified [K, 2], what the certificate claims; moved [D], how far each
     input may be off, in its own units.
     """
-    clock, params = Budget(seconds=task.budget_seconds), task.params
+    clock, params = shared.budget(task.budget_seconds), task.params
     problem, found, Z = trained_regression(task.require_dataset(), params.model, shared, task.budget_seconds)
     from gpsuite.models.regression.gpflow_models import regression_posterior
 

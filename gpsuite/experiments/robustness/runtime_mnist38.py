@@ -177,7 +177,7 @@ def run_runtime(task: Task[RuntimeTask], shared: SharedWork) -> Outcome:
     x = problem.X_test[params.point]
     chosen = choose(params.features, problem, posterior.lengthscales, x)
     region = linf_ball(x, params.gamma, chosen.inputs.tolist(), problem.domain)
-    limits = [limit for limit in (params.seconds, task.budget_seconds) if limit is not None]
+    limits = [limit for limit in (params.seconds, shared.budget(task.budget_seconds).left) if limit is not None]
     posterior_products(posterior)  # computed once per classifier, like its training
     wall, cpu = time.perf_counter(), time.process_time()
     budget = Budget(min(limits, default=None), boxes=params.boxes, observer=shared.observer)

@@ -280,7 +280,7 @@ def run_curve(task: Task[CurveTask], shared: SharedWork) -> Outcome:
 
     When the task's seconds end, the remaining radii get the trivial bound.
     """
-    clock, params, point = Budget(seconds=task.budget_seconds), task.params, task.params.point
+    clock, params, point = shared.budget(task.budget_seconds), task.params, task.params.point
     classifier = task_classifier(task, shared)
     problem, posterior, gammas = classifier.problem, classifier.posterior, params.gammas
     x = problem.X_test[point]

@@ -49,7 +49,7 @@ INVERSES = {"probit": ndtri, "logistic": logit}
 @unconverged_is_diverged
 def run_point(task: Task[PointTask], shared: SharedWork) -> Outcome:
     """Judge and certify one point."""
-    clock, params, dataset = Budget(seconds=task.budget_seconds), task.params, task.require_dataset()
+    clock, params, dataset = shared.budget(task.budget_seconds), task.params, task.require_dataset()
     classifier = trained_classifier(dataset, params.model, shared, task.budget_seconds)
     problem, rows = classifier.problem, load(dataset).X
     chosen, region = point_region(problem, rows, params, classifier.posterior.lengthscales)

@@ -356,7 +356,6 @@ def fit(task: Task[ImageTask], images: Images, shared: SharedWork) -> FittedClas
     from gpsuite.models.tensorflow_setup import configure
 
     configure()  # before anything else imports TensorFlow
-    from gpsuite.budget import Budget
     from gpsuite.methods.wasserstein.classifiers import ClassifierFit, NoKeeper
     from gpsuite.methods.wasserstein.fitting import ClassifierOptions
     from gpsuite.methods.wasserstein.training import StateFolder
@@ -380,7 +379,7 @@ def fit(task: Task[ImageTask], images: Images, shared: SharedWork) -> FittedClas
     rows = learned_rows(images, params)
     method = classifier_method(params.method)
     steps = t.training.steps(len(rows.X)) * method.trainings(params.method, params.members)
-    budget = Budget(task.budget_seconds, evaluations=steps, observer=shared.observer)
+    budget = shared.budget(task.budget_seconds, evaluations=steps)
     keeper = NoKeeper() if shared.states is None else StateFolder(shared.states)
     work = ClassifierFit(rows, images.n_classes, options, params.seed, budget, keeper)
     return method.train(params.method, work)

@@ -9,7 +9,6 @@ from typing import Annotated
 import numpy as np
 
 from gpsuite.arrays import IntArray
-from gpsuite.budget import Budget
 from gpsuite.data.loading import load
 from gpsuite.data.splits import without_copies
 from gpsuite.experiments.base import (
@@ -128,7 +127,7 @@ def run(task: Task[FoldTask], shared: SharedWork) -> Outcome:
     if not len(train):
         return Outcome({}, INFEASIBLE, "dataset: every training row of the fold repeats a test row: add different rows")
     y = data.y[:, 0]
-    budget = Budget(task.budget_seconds, observer=shared.observer)
+    budget = shared.budget(task.budget_seconds)
     seed = derived_seed(params.seed, "fold", params.fold)
     try:
         groups = None if data.groups is None else data.groups[train]

@@ -11,7 +11,6 @@ from scipy.linalg import eigh
 from scipy.special import erf
 
 from gpsuite.arrays import FloatArray
-from gpsuite.budget import Budget
 from gpsuite.experiments.base import (
     DONE,
     EXPERIMENTS,
@@ -185,7 +184,7 @@ def run_band(task: Task[BandTask], shared: SharedWork) -> Outcome:
     """Train one regression and return its band; test rows lie where data are, and in the gap."""
     params = task.params
     X, y = toy_data(stream(params.seed, "data"), params.rows, params.noise_scale)
-    budget = Budget(task.budget_seconds, observer=shared.observer)
+    budget = shared.budget(task.budget_seconds)
     model = fit_regression(params.method, params.training, X, y, params.seed, budget)
     X_test, y_test = toy_data(stream(params.seed, "test"), TEST_ROWS, params.noise_scale)
     mean, variance = model.predict(GRID, tempered=True)
