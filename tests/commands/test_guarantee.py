@@ -41,7 +41,7 @@ def test_answer_page_and_predictions_then_predict(gpsuite: Gpsuite, table: Path)
     assert low[2:].isna().all()  # smoke proves two rows
     answer, page = (folder / "answer.md").read_text(), (folder / "page.html").read_text()
     assert "off by more than 6 (y)" in answer
-    assert "rows are independent: no copies" in answer
+    assert "no copies among the rows" in answer
     assert page.count("data:image/png;base64,") == 3
     predicted = gpsuite("predict", str(folder), "new.csv", "output=out.csv")
     assert predicted.code == 0, predicted.err
@@ -65,14 +65,15 @@ def test_the_command_to_predict_can_be_copied(gpsuite: Gpsuite, table: Path) -> 
     assert shlex.split(hint.removesuffix(" predicts further rows")) == ["gpsuite", "predict", str(folder), "NEW.csv"]
 
 
-def test_copied_and_drifting_rows_are_called_violated(gpsuite: Gpsuite, table: Path) -> None:
-    frame = pd.read_csv(table)
-    frame["b"] = np.arange(60.0)
-    pd.concat([frame, frame[-6:]]).to_csv(table, index=False)
+def test_copies_take_nothing_away_and_a_sorted_file_is_not_tested(gpsuite: Gpsuite, table: Path) -> None:
+    frame = pd.read_csv(table).sort_values("b")
+    pd.concat([frame, frame[-6:]]).sort_values("b").to_csv(table, index=False)
     ended = gpsuite(*RUN, "dataset.target=y")
     assert ended.code == 0, ended.err
-    assert "Assumption violated: rows are independent: no copies (6 rows repeat an earlier one; the bounds" in ended.out
-    assert "no drift (first against last third of the file: b differs most" in ended.out
+    assert "The file is sorted by b: its order says nothing." in ended.out
+    assert "o not rely on" not in ended.out
+    (folder,) = Path("results/guarantee").iterdir()
+    assert "6 of 66 rows are copies of others, target included" in (folder / "answer.md").read_text()
 
 
 def test_other_new_rows_are_another_run(gpsuite: Gpsuite, table: Path) -> None:
@@ -138,7 +139,7 @@ def test_a_table_stored_three_times_is_answered_and_its_copies_are_told(gpsuite:
     ended = gpsuite(*RUN, "dataset.target=y", "most_rows=1000", "seed=9")
     assert ended.code == 0, ended.err
     assert "of the 1 test rows" in ended.out
-    assert "Assumption violated: rows are independent: no copies" in ended.out
+    assert "o not rely on" not in ended.out
 
 
 def test_a_rare_input_of_huge_values_does_not_make_the_bound_false(gpsuite: Gpsuite, workplace: Path) -> None:

@@ -14,6 +14,7 @@ from gpsuite.data.spec import MISSING, CsvSpec, json_hash
 from gpsuite.data.table.layout import Grid, read_grid, refuse_repeated
 from gpsuite.data.table.measurements import read_measurements
 from gpsuite.data.table.names import choose_columns, csv_error, name_list, other_columns, shorten
+from gpsuite.data.table.order import as_numbers, sorted_by
 from gpsuite.data.table.roles import Column, encode, label_column, levels_in, read_columns, reading_of, reading_of_table
 from gpsuite.data.table.rows import LARGEST_LOSS, all_others, check_spread, complete_rows, leaving_out
 from gpsuite.errors import DataError, unknown_name
@@ -160,7 +161,15 @@ def _assemble(spec: CsvSpec, task: Task, grid: Grid, choice: Choice) -> Dataset:
         lines=grid.lines[kept],
         categories=levels_in(inputs, kept),
         reading=reading_of_table(grid, written, inputs),
+        sorted_by=_sorted_by(grid, choice, kept),
     )
+
+
+def _sorted_by(grid: Grid, choice: Choice, kept: BoolArray) -> str:
+    """Return the column without a use that the rows used are sorted or blocked by, or an empty string."""
+    others = [place for place in range(len(grid.header)) if place not in {*choice.targets, *choice.inputs}]
+    columns = [as_numbers(grid.column(place))[kept] for place in others]
+    return sorted_by(np.column_stack(columns), [grid.header[place] for place in others]) if others else ""
 
 
 def _content_hash(spec: CsvSpec, grid: Grid, choices: list[Any], notes: Sequence[str]) -> str:

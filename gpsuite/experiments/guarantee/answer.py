@@ -11,13 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.special import ndtri
 
 from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.data.dataset import Dataset
 from gpsuite.data.loading import load
+from gpsuite.data.spec import CSV_OPTIONS, CsvSpec
+from gpsuite.data.table.names import name_list
 from gpsuite.experiments.base import Record, Report
-from gpsuite.experiments.guarantee.checks import VIOLATED, Check
-from gpsuite.experiments.guarantee.saved import FOLDER, unpacked, write_model
+from gpsuite.experiments.guarantee.checks import CONTRADICTED, DOUBTFUL, Check, order_says_nothing
+from gpsuite.experiments.guarantee.saved import FOLDER, SavedRegression, unpacked, write_model
 from gpsuite.experiments.guarantee.tasks import BAND_GROUP, GuaranteeSettings, off_by, tolerances_of
 from gpsuite.experiments.perturbation.region import mean_width
 from gpsuite.experiments.sentences import MODEL_WORDS, at_most, band_holds, errors_bounded, percent_up
@@ -35,7 +38,7 @@ STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:1rem auto;padding:0 1rem;color:#222}"
     "img{max-width:100%;height:auto}table{border-collapse:collapse;font-size:14px}"
     "td,th{border:1px solid #ccc;padding:.2rem .5rem;text-align:left}div.wide{overflow-x:auto}"
-    ".violated{color:#b00;font-weight:600}"
+    ".contradicted{color:#b00;font-weight:600}"
 )
 
 
@@ -59,7 +62,7 @@ def _page(folder: Path, title: str, sentences: Sequence[str]) -> str:
 
     items = []
     for text in filter(None, sentences):
-        mark = ' class="violated"' if "violated" in text else ""
+        mark = ' class="contradicted"' if text.startswith("Contradicted") else ""
         items.append(f"<li{mark}>{html.escape(text.strip())}</li>")
     figures = [
         f'<figure><img alt="{path.stem}" src="data:image/png;base64,'
@@ -100,15 +103,15 @@ NO_BAND = "too few rows, or inputs that depend on each other"
 
 
 def tell(report: Report[GuaranteeSettings], said: Sequence[str], checks: Sequence[Check]) -> list[Statistic]:
-    """Print and write the answer and the assumptions; return how many are violated."""
+    """Print and write the answer and the assumptions; return how many are contradicted."""
     report.answer.extend(said)
     report.answer.append(f"predictions.csv, answer.md, page.html and the model are in {report.folder};")
     report.answer.append(f"gpsuite predict {shlex.quote(str(report.folder))} NEW.csv predicts further rows")
     if checks:
         report.table(assumption_table(checks), "assumptions", "What the guarantees assume, and what the data say")
     write_answer(report.folder, f"{report.request.require_dataset().shown_name}, answered", report.answer)
-    violated = sum(check.verdict == VIOLATED for check in checks)
-    return [Statistic("violated", violated, n=len(checks) or None)]
+    contradicted = sum(check.verdict == CONTRADICTED for check in checks)
+    return [Statistic("contradicted", contradicted, n=len(checks) or None)]
 
 
 def assumption_table(checks: Sequence[Check]) -> pd.DataFrame:
@@ -230,6 +233,14 @@ def _pac_bayes_sentences(record: Record, settings: GuaranteeSettings, target: st
         yield f"  {errors_bounded(settings.delta, float(bounds[useful[0]]), wide, KEPT)}"
 
 
+def own_interval_sentence(held: tuple[int, int], settings: GuaranteeSettings) -> str:
+    """Return what the intervals `gp_low` to `gp_high` of predictions.csv held."""
+    return (
+        f"The model's own {100 * settings.coverage:g} % intervals (gp_low, gp_high) are no guarantee: those of {KEPT} "
+        f"held {held[0]} of {held[1]} targets, each row left out in turn."
+    )
+
+
 def _needed(record: Record, settings: GuaranteeSettings) -> str:
     """Return how many rows of the table would make the bound useful, if nothing but their number changed.
 
@@ -251,7 +262,7 @@ def _needed(record: Record, settings: GuaranteeSettings) -> str:
 
 def _interval_sentences(record: Record, settings: GuaranteeSettings, target: str) -> Iterator[str]:
     level, radius = f"{100 * settings.coverage:g} %", record.metrics["conformal_radius"]
-    n, inside = int(record.number("n_test")), int(record.number("gp_inside"))
+    n = int(record.number("n_test"))
     copies = int(record.number("n_copies"))
     if radius is None:
         lost = f", with {copies} more that repeat others and count as lost," if copies else ""
@@ -267,10 +278,6 @@ def _interval_sentences(record: Record, settings: GuaranteeSettings, target: str
     else:
         counted = f", {repeats} of which repeat others and count as lost," if repeats else ""
         yield f"Jackknife+: {models} test rows left out in turn{counted} are too few for an interval of {level}."
-    yield (
-        f"The model's own {level} intervals are no guarantee: of {JUDGED}, they held the targets of {inside} of the "
-        f"{n} test rows."
-    )
 
 
 def _band_sentences(bands: Sequence[Record], settings: GuaranteeSettings, target: str) -> Iterator[str]:
@@ -316,10 +323,46 @@ def reading_sentences(record: Record) -> Iterator[str]:
         yield f"{outside} of {rows} rows lie outside the training range: marked in predictions.csv."
 
 
-def violations(checks: Sequence[Check]) -> list[str]:
-    """Return a sentence for each assumption that the data contradict."""
-    return [
-        f"Assumption violated: {check.assumption} ({check.finding}). Do not rely on: {check.needed_by}."
-        for check in checks
-        if check.verdict == VIOLATED
+def own_intervals_held(record: Record) -> tuple[int, int]:
+    """Return how many targets the kept model's intervals hold, each row left out in turn, and of how many.
+
+    With the same hyperparameters, by Rasmussen and Williams 2006, equations 5.10 to 5.12. Copies do not count: a
+    row left out would be predicted from its copy.
+    """
+    model = unpacked(record.arrays, ())
+    assert isinstance(model, SavedRegression)  # the rows' task keeps no other
+    a = model.arrays
+    table = np.column_stack([a["X"], a["y"]])
+    _, first, copies = np.unique(table, axis=0, return_index=True, return_counts=True)
+    different = first[copies == 1]
+    precision = np.sum(a["root"] ** 2, axis=0)[different]
+    inside = np.abs(a["alpha"][different]) <= float(ndtri(0.5 + model.coverage / 2)) * np.sqrt(precision)
+    return int(np.count_nonzero(inside)), len(different)
+
+
+def signs(report: Report[GuaranteeSettings], data: Dataset, checks: Sequence[Check]) -> list[str]:
+    """Return a sentence for each assumption that the data contradict or make doubtful, with what to do next."""
+    said = [f"{why[0].upper()}{why[1:]}."] if (why := order_says_nothing(data)) else []
+    for check in checks:
+        if check.verdict not in (CONTRADICTED, DOUBTFUL):
+            continue
+        ending = f" Do not rely on: {check.needed_by}." if check.verdict == CONTRADICTED else ""
+        said.append(
+            f"{check.verdict.capitalize()}: {check.assumption} ({check.finding}).{ending} "
+            f"Next: {command(report, check.advice)}"
+        )
+    return said
+
+
+def command(report: Report[GuaranteeSettings], words: str) -> str:
+    """Return the command that runs this experiment on this table with further words."""
+    own, given = CsvSpec(), report.request.require_dataset().spec
+    table = {key: given[key] for key in CSV_OPTIONS if given.get("loader") == "csv" and given[key] != getattr(own, key)}
+    named = {key: name_list(value) if isinstance(value, list) else value for key, value in table.items()}
+    data = [
+        "dataset=csv",
+        *(f"dataset.{key}={value}" for key, value in named.items() if f"dataset.{key}=" not in words),
     ]
+    return " ".join(
+        ["gpsuite run experiment=guarantee", *map(shlex.quote, data if table else []), *filter(None, [words])]
+    )

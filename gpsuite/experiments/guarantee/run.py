@@ -6,13 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
 
 from gpsuite.arrays import BoolArray, FloatArray, IntArray
 from gpsuite.data.loading import load
 from gpsuite.data.splits import DifferentRows
 from gpsuite.experiments.base import DIVERGED, Outcome, SharedWork, Task, finite_or_none
-from gpsuite.experiments.guarantee.checks import Metrics, Searches, coverage_p, input_pattern, row_metrics
+from gpsuite.experiments.guarantee.checks import Metrics, Searches, input_pattern, order_pattern
 from gpsuite.experiments.guarantee.classification import (
     class_probabilities,
     input_effects,
@@ -84,10 +83,7 @@ def run_judged(task: Task[JudgedTask], shared: SharedWork) -> Outcome:
     widths, goal = errors_of(fitted, learning, params.widths)
     own = widths * fitted.scale
     shares, bounds = held_out_bounds(judged, own, learning.delta)
-    predicted, deviation = fitted.predict(data.X)
-    residuals = data.y[:, 0] - predicted
-    z = float(ndtri(0.5 + learning.coverage / 2))
-    inside = int(np.count_nonzero(judged.errors <= z * deviation[judged.test]))
+    residuals = data.y[:, 0] - fitted.predict(data.X)[0]
     rng, held = stream(learning.seed, "checks"), judged.held_different
     metrics: Metrics = {
         "n_train": len(fitted.rows),
@@ -99,9 +95,7 @@ def run_judged(task: Task[JudgedTask], shared: SharedWork) -> Outcome:
         "conformal_radius": finite_or_none(conformal_radius(judged, learning.coverage)),
         "rmse": float(np.sqrt(np.mean(judged.errors**2))),
         "rmse_constant": float(np.std(data.y[judged.test, 0])),
-        "gp_inside": inside,
-        "gp_inside_p": coverage_p(inside, len(judged.test), learning.coverage),
-        **row_metrics(data, data.y[:, 0], residuals[np.sort(judged.test)], rng),
+        "order_p": order_pattern(residuals[np.sort(judged.test)], rng),
         "pattern_p": input_pattern(fitted.inputs.transform(data.X[judged.test]), residuals[judged.test], rng),
     }
     arrays = {"errors": own, "shares": shares, "bounds": bounds}
@@ -173,7 +167,7 @@ def run_judged_classes(task: Task[JudgedClassesTask], shared: SharedWork) -> Out
         "untested": "\n".join(untested),
         "majority": float(np.mean(truth[different] != np.bincount(truth).argmax())),
         **searched,
-        **row_metrics(data, data.X[:, 0], residuals[in_order], rng),
+        "order_p": order_pattern(residuals[in_order], rng),
     }
     return Outcome(metrics, *searches.outcome, arrays, f"{wrong} of {n} test rows wrong")
 

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gpsuite.data.spec import CsvSpec, to_plain
 from gpsuite.experiments.base import Record
 from gpsuite.experiments.guarantee import answer, summary
 from gpsuite.experiments.guarantee.answer import _band_sentences, _interval_sentences, _needed, range_sentences
-from gpsuite.experiments.guarantee.checks import HOLDS, row_checks
+from gpsuite.experiments.guarantee.checks import CONTRADICTED, DOUBTFUL, NOTHING, Check
 from gpsuite.experiments.guarantee.summary import _judged_sentences, _row_sentences
 from gpsuite.methods.conformal import jackknife_plus
 from gpsuite.methods.pac_bayes.kl_inverse import kl_inverse
@@ -50,7 +51,7 @@ def test_so_many_rows_of_the_table_are_enough(risk: float, penalty: float, prepa
 
 
 def test_few_test_rows_are_not_blamed_for_what_copies_cost() -> None:
-    metrics = {"n_test": 20, "gp_inside": 18, "conformal_radius": None, "n_copies": 0}
+    metrics = {"n_test": 20, "conformal_radius": None, "n_copies": 0}
     few = next(_interval_sentences(made_up(metrics), settings(), "y"))
     assert few == "Split conformal: 20 test rows are too few for an interval of 90 %."
     copies = next(_interval_sentences(made_up({**metrics, "n_copies": 10}), settings(), "y"))
@@ -60,7 +61,7 @@ def test_few_test_rows_are_not_blamed_for_what_copies_cost() -> None:
 @pytest.mark.parametrize(("rows", "lost", "bounded"), [(18, 0, False), (19, 0, True), (58, 2, False), (59, 2, True)])
 def test_unbounded_jackknife_intervals_are_not_promised(rows: int, lost: int, bounded: bool) -> None:
     """Of many test rows only some have models of their own, and these must be enough."""
-    metrics = {"n_test": 500, "gp_inside": 11, "conformal_radius": 2.0, "n_copies": 0}
+    metrics = {"n_test": 500, "conformal_radius": 2.0, "n_copies": 0}
     metrics |= {"jackknife_rows": rows, "jackknife_lost": lost}
     said = list(_interval_sentences(made_up(metrics), settings(), "y"))
     assert any(line.startswith("Jackknife+: its interval") for line in said) is bounded
@@ -102,7 +103,7 @@ def test_an_empty_guarantee_of_classes_is_said_to_prove_nothing() -> None:
 @pytest.mark.parametrize(("repeated", "told"), [(0, False), (2, True)])
 def test_copies_of_test_rows_are_said_to_be_left_out_too(repeated: int, told: bool) -> None:
     values: dict[str, Any] = {"certified": [0.9, 0.8], "certified_bounds": [0.5, 0.4]}
-    said = said_of_classes(**values, repeated_rows=repeated)
+    said = said_of_classes(**{**values, "n_copies": repeated})
     named = [line for line in said if "without the test rows" in line]
     assert len(named) == 3
     assert all(("without the test rows and their copies" in line) is told for line in named)
@@ -122,7 +123,7 @@ def test_a_figure_of_nothing_is_not_drawn(monkeypatch: pytest.MonkeyPatch, share
     record.axes = {"part": "judged"}
     found: list[str] = []
     monkeypatch.setattr(summary, "_draw_certified", lambda *_: found.append("certified"))
-    for name in ("row_checks", "_judged_sentences", "violations"):
+    for name in ("row_checks", "with_verdicts", "_judged_sentences", "signs"):
         monkeypatch.setattr(summary, name, lambda *_: [])
     for name in ("heading", "load", "tell"):
         monkeypatch.setattr(summary, name, lambda *_: "")
@@ -130,15 +131,6 @@ def test_a_figure_of_nothing_is_not_drawn(monkeypatch: pytest.MonkeyPatch, share
     report: Any = SimpleNamespace(records=lambda: [record], request=request, settings=settings())
     summary._summarise_classes(report)
     assert found == drawn
-
-
-@pytest.mark.parametrize(("repeated", "finding"), [(0, "no row repeats another"), (3, "3 rows repeat an earlier one")])
-def test_copies_are_spoken_of_where_there_are_some(repeated: int, finding: str) -> None:
-    metrics = {"repeated_rows": repeated, "repeated": False, "drift_p": 1.0, "order_p": 1.0, "drift_column": "a"}
-    check = row_checks(made_up(metrics), copies="jackknife+")[0]
-    assert check.finding.startswith(finding)
-    assert (check.verdict == HOLDS) == (repeated == 0)
-    assert check.needed_by == "jackknife+"
 
 
 def test_ranges_are_told_of_the_row_that_moves_most(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,3 +172,21 @@ def test_the_bands_confidence_is_the_regions(monkeypatch: pytest.MonkeyPatch) ->
     assert missing.startswith("Band: none for a function that is the preparation rows' mean target plus")
     (nothing,) = _band_sentences([], settings(excluded=5, m=100), "y")
     assert nothing == "Band: does not apply (too few rows, or inputs that depend on each other)."
+
+
+def test_signs_name_the_command_to_run_next() -> None:
+    spec = {**to_plain(CsvSpec(path="my file.csv", target="y")), "target": ["y"]}
+    prepared = SimpleNamespace(spec=spec)
+    report: Any = SimpleNamespace(request=SimpleNamespace(require_dataset=lambda: prepared))
+    data: Any = SimpleNamespace(order="none")
+    checks = [
+        Check("no drift", "test rows", "a differs", 1e-9, True, "dataset.order=time", CONTRADICTED),
+        Check("no pattern", "band", "seen", 1e-9, False, "", DOUBTFUL),
+        Check("copies", "band", "none", verdict=NOTHING),
+    ]
+    run_again = "gpsuite run experiment=guarantee dataset=csv 'dataset.path=my file.csv' 'dataset.target=[y]'"
+    assert answer.signs(report, data, checks) == [
+        "The order of the file says nothing: dataset.order=none.",
+        "Contradicted: no drift (a differs). Do not rely on: test rows. Next: " + run_again + " dataset.order=time",
+        "Doubtful: no pattern (seen). Next: " + run_again,
+    ]
