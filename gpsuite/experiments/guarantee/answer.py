@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import html
-import math
 import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -23,9 +22,8 @@ from gpsuite.experiments.guarantee.checks import CONTRADICTED, DOUBTFUL, Check, 
 from gpsuite.experiments.guarantee.saved import FOLDER, SavedRegression, unpacked, write_model
 from gpsuite.experiments.guarantee.tasks import BAND_GROUP, GuaranteeSettings, off_by, tolerances_of
 from gpsuite.experiments.perturbation.region import mean_width
-from gpsuite.experiments.sentences import MODEL_WORDS, at_most, band_holds, errors_bounded, percent_up
+from gpsuite.experiments.sentences import MODEL_WORDS, at_most, band_holds, errors_bounded
 from gpsuite.methods.conformal import jackknife_bounded
-from gpsuite.methods.pac_bayes.kl_inverse import kl_inverse
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.files import cannot, read_bytes, write_text
 from gpsuite.text import counted
@@ -98,7 +96,6 @@ APART = "Each of these holds on its own with the probability it names, not all o
 KEPT, JUDGED = "the kept model", "a model trained in the same way without the test rows"
 SECONDS = "budget.seconds ended the searches"
 USEFUL = 0.5  # a bound on a share above this helps nobody
-MOST_ROWS_NEEDED = 10_000_000
 NO_BAND = "too few rows, or inputs that depend on each other"
 
 
@@ -226,7 +223,7 @@ def _pac_bayes_sentences(record: Record, settings: GuaranteeSettings, target: st
     error = f"{at_most(goal_error(record))} ({target})"
     yield f"PAC-Bayes: {errors_bounded(settings.delta, float(bounds[goal]), error, KEPT)}"
     if bounds[goal] > USEFUL:
-        yield f"  {_needed(record, settings)}"
+        yield "  A larger error (accuracy=), better inputs, or more rows may help; how many, the data do not say."
     useful = np.flatnonzero(bounds < 1.0)
     if bounds[goal] >= 1.0 and len(useful):
         wide = f"{at_most(float(record.arrays['errors'][useful[0]]))} ({target})"
@@ -239,25 +236,6 @@ def own_interval_sentence(held: tuple[int, int], settings: GuaranteeSettings) ->
         f"The model's own {100 * settings.coverage:g} % intervals (gp_low, gp_high) are no guarantee: those of {KEPT} "
         f"held {held[0]} of {held[1]} targets, each row left out in turn."
     )
-
-
-def _needed(record: Record, settings: GuaranteeSettings) -> str:
-    """Return how many rows of the table would make the bound useful, if nothing but their number changed.
-
-    Those that choose the scale are in the table, too.
-    """
-    risk, penalty = record.number("gibbs_risk_train"), record.number("penalty")
-    low, high = int(record.number("n_train")), MOST_ROWS_NEEDED
-    if 2.0 * kl_inverse(risk, penalty / high).p > USEFUL:
-        return "No number of rows would help at this error: take a larger one (accuracy=), or inputs that tell more."
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if 2.0 * kl_inverse(risk, penalty / middle).p > USEFUL else (low, middle)
-    table = math.ceil(high / (1.0 - settings.preparation))
-    digit = 10 ** max(len(str(table)) - 2, 0)
-    limit = f", all learned from (most_rows={high})," if high > settings.most_rows else ""
-    rows = f"{-(-table // digit) * digit} different rows like these{limit}"
-    return f"It needs more rows: with about {rows} it would be below {percent_up(USEFUL)}."
 
 
 def _interval_sentences(record: Record, settings: GuaranteeSettings, target: str) -> Iterator[str]:

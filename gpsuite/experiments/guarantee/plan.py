@@ -44,6 +44,7 @@ PENALTY, WEIGHT, PREPARATION, POINTS, RAYS = 0.001, 1.0, 0.2, 101, 50
 REGRESSION, CLASSIFICATION = 3.5, 30.0  # seconds of training on 1000 rows
 BOX, SOFTMAX_BOX = 1.1e-3, 2e-3  # seconds of a box at which the level bound, or three classes, are bounded
 ALL_BOXES, ALL_SOFTMAX_BOXES = 80, 13  # inputs from which on searches take all boxes that they may
+LEAST_SCALING, MOST_SCALING = 30, 0.33  # rows that choose the scale, and their largest share of a small table
 DECIDING = 0.3  # what telling a class takes, of its range
 LINE = 0.05  # seconds of an input's effect for each of several classes
 MOST_PROVED = 3  # of more classes no probability is proved, so that only effects are searched
@@ -151,7 +152,15 @@ def learning_of(request: Request[GuaranteeSettings]) -> Learning:
     settings = request.settings
     own = settings.accuracy is not None
     goal = settings.epsilon if settings.accuracy is None else settings.accuracy
-    return take(Learning, settings, seed=derived_seed(request.seed, "guarantee"), goal=goal, own=own)
+    data = load(request.require_dataset())
+    share = settings.preparation if data.task == "classification" else _preparation(settings, len(data.X))
+    seed = derived_seed(request.seed, "guarantee")
+    return take(Learning, settings, seed=seed, goal=goal, own=own, preparation=share)
+
+
+def _preparation(settings: GuaranteeSettings, rows: int) -> float:
+    """Return the share of rows that choose the scale: few unlucky ones must not decide it."""
+    return max(settings.preparation, min(LEAST_SCALING / rows, MOST_SCALING))
 
 
 def new_rows(dataset: PreparedDataset) -> NewRows | None:
