@@ -163,3 +163,21 @@ def test_a_rare_input_of_huge_values_does_not_make_the_bound_false(gpsuite: Gpsu
     for limit, bound in zip(bounds["error, kept model"], bounds["PAC-Bayes bound, kept model"], strict=True):
         assert np.mean(errors > limit) <= bound
     assert np.sqrt(np.mean(errors**2)) < 1.0
+
+
+def test_rows_that_cannot_be_read_are_marked_in_a_run_and_by_predict(gpsuite: Gpsuite, table: Path) -> None:
+    Path("new.csv").write_text("a,b\n0.5,0.25\n,0.5\n0.5,x\n1.5,0.25\n")
+    ended = gpsuite(*RUN, "dataset.target=y", "dataset.new=new.csv", "run_name=own")
+    assert ended.code == 0, ended.err
+    told = "2 of 4 rows not predicted: line 3, column 'a': the cell is empty; line 4, column 'b': 'x' is not a number"
+    assert f"dataset.new: {told}." in ended.out
+    predicted = gpsuite("predict", "results/guarantee/smoke~own", "new.csv", "output=out.csv")
+    assert predicted.code == 0 and told in predicted.err
+    own, again = pd.read_csv("results/guarantee/smoke~own/predictions.csv"), pd.read_csv("out.csv")
+    assert own["row"].tolist() == again["row"].tolist() == [1, 2, 3, 4]
+    assert own["prediction"].isna().tolist() == [False, True, True, False]
+    for name in ("prediction", "jackknife_low", "not_predicted"):
+        pd.testing.assert_series_equal(own[name], again[name])
+    refused = gpsuite("predict", "results/guarantee/smoke~own", "new.csv", "strict=true")
+    assert refused.code == 2 and "mend each, or remove its row" in refused.err
+    assert gpsuite("predict", "results/guarantee/smoke~own", "new.csv", "strict=perhaps").code == 2

@@ -160,7 +160,7 @@ def _assemble(spec: CsvSpec, task: Task, grid: Grid, choice: Choice) -> Dataset:
         groups=groups,
         lines=grid.lines[kept],
         categories=levels_in(inputs, kept),
-        reading=reading_of_table(grid, written, inputs),
+        reading=reading_of_table(grid, written, inputs) | ({"missing": spec.missing} if spec.missing else {}),
         sorted_by=_sorted_by(grid, choice, kept),
     )
 

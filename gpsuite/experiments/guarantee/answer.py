@@ -17,6 +17,7 @@ from gpsuite.data.dataset import Dataset
 from gpsuite.data.loading import load
 from gpsuite.data.spec import CSV_OPTIONS, CsvSpec
 from gpsuite.data.table.names import name_list
+from gpsuite.data.table.new_rows import unread_rows, with_unread
 from gpsuite.experiments.base import Record, Report
 from gpsuite.experiments.guarantee.checks import CONTRADICTED, DOUBTFUL, Check, order_says_nothing
 from gpsuite.experiments.guarantee.saved import FOLDER, SavedRegression, unpacked, write_model
@@ -138,7 +139,17 @@ def row_numbers(record: Record, data: Dataset) -> dict[str, IntArray]:
     examples = record.arrays["examples"]
     if len(examples) and data.lines is not None:
         return {"line": data.lines[examples]}
-    return {"row": np.asarray(1 + (examples if len(examples) else np.arange(len(record.arrays["outside"]))))}
+    if len(examples):
+        return {"row": examples + 1}
+    unread = unread_of(record)
+    every = np.arange(1, len(record.arrays["outside"]) + len(unread) + 1)
+    return {"row": np.setdiff1d(every, np.array(list(unread), dtype=np.int64))}
+
+
+def unread_of(record: Record) -> dict[int, str]:
+    """Return number of a new row -> why it is not predicted."""
+    pairs = (line.split(" ", 1) for line in str(record.metrics.get("unread", "")).splitlines())
+    return {int(row): reason for row, reason in pairs}
 
 
 def add_ranges(frame: pd.DataFrame, ranges: FloatArray, tolerances: Sequence[float]) -> None:
@@ -152,6 +163,7 @@ def add_ranges(frame: pd.DataFrame, ranges: FloatArray, tolerances: Sequence[flo
 
 def keep(report: Report[GuaranteeSettings], record: Record, frame: pd.DataFrame, said: Sequence[str]) -> None:
     """Write predictions.csv and the model with what was proved of it, whichever rows it predicts."""
+    frame = with_unread(frame, unread_of(record))
     write_text(report.folder / "predictions.csv", frame.to_csv(index=False, lineterminator="\n"))
     try:
         write_model(unpacked(record.arrays, tuple(filter(None, said))), report.folder / FOLDER)
@@ -295,6 +307,8 @@ def reading_sentences(record: Record) -> Iterator[str]:
     """Yield how the file of new rows was read, where that was decided, and how many lie outside the training range."""
     for note in str(record.metrics.get("new_notes", "")).splitlines():
         yield f"dataset.new: {note}."
+    if unread := unread_of(record):
+        yield f"dataset.new: {unread_rows(unread, len(unread) + len(record.arrays['outside']))}."
     outside = int(np.count_nonzero(record.arrays["outside"]))
     if outside:
         rows = len(record.arrays["outside"])

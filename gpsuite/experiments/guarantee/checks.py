@@ -35,6 +35,7 @@ NOTHING, DOUBTFUL, CONTRADICTED, UNCHECKED = "nothing found", "doubtful", "contr
 SAMPLES = "test rows, PAC-Bayes, conformal, jackknife+"
 OF_CLASSES = "test rows, certified"
 OWN_INTERVALS = "the model's own intervals"
+TRUSTED = "scale=paper  # conformal_low to conformal_high need no such assumption"
 UNSETTLED = "dataset.order=time  # or none, if the order of the rows says nothing"
 PAST = "if rows came in this order over time, the guarantees hold for the past mixture, not for the next row"
 
@@ -283,9 +284,7 @@ def regression_checks(
     if held is not None:
         p = coverage_p(*held, settings.coverage)
         words = f"they held {held[0]} of {held[1]} targets, p = {p:.2g}"
-        found.append(
-            Check("the model's own spread is not too small", OWN_INTERVALS, words, p, advice="preparation=0.3")
-        )
+        found.append(Check("the model's own spread is not too small", OWN_INTERVALS, words, p, advice=TRUSTED))
     p = record.number("pattern_p")
     words = f"correlation of residuals of neighbouring test rows, p = {p:.2g}"
     found.append(Check("the model leaves no pattern in the residuals", OWN_INTERVALS, words, p, advice="scale=paper"))

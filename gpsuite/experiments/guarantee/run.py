@@ -10,6 +10,7 @@ import numpy as np
 from gpsuite.arrays import BoolArray, FloatArray, IntArray
 from gpsuite.data.loading import load
 from gpsuite.data.splits import DifferentRows
+from gpsuite.data.table.new_rows import NewRows
 from gpsuite.experiments.base import DIVERGED, Outcome, SharedWork, Task, finite_or_none
 from gpsuite.experiments.guarantee.checks import Metrics, Searches, input_pattern, order_pattern
 from gpsuite.experiments.guarantee.classification import (
@@ -114,7 +115,7 @@ def run_rows(task: Task[RowsTask], shared: SharedWork) -> Outcome:
         return Outcome({}, DIVERGED, fitted.fault or judged.fitted.fault)
     rows = new_rows(dataset)
     examples = judged.test[: params.count]
-    X = data.X[examples] if rows is None else rows.X
+    X = data.X[examples] if rows is None else rows.X[rows.readable]
     latent = latent_posterior(fitted.posterior)
     saved = SavedRegression.of(data, fitted, judged, latent, learning.coverage)
     saved = replace(saved, reading=data.reading)
@@ -132,9 +133,17 @@ def run_rows(task: Task[RowsTask], shared: SharedWork) -> Outcome:
     outside = int(np.count_nonzero(found.outside))
     metrics: dict[str, Any] = {"rows": len(X), "outside": outside, "cut": searches.cut}
     metrics |= {"ranges_open": int(np.count_nonzero(~np.isfinite(ranges)))}
-    metrics |= {} if rows is None else {"new_notes": "\n".join(rows.notes)}
+    metrics |= _of_file(rows)
     headline = f"{len(X)} rows, {outside} outside the training range"
     return Outcome(metrics, *searches.outcome, arrays, headline)
+
+
+def _of_file(rows: NewRows | None) -> Metrics:
+    """Return how a file of new rows was read: what was decided, and `NUMBER REASON` of each row not predicted."""
+    if rows is None:
+        return {}
+    unread = "\n".join(f"{row} {reason}" for row, reason in rows.unread.items())
+    return {"new_notes": "\n".join(rows.notes), **({"unread": unread} if unread else {})}
 
 
 @unconverged_is_diverged
@@ -213,7 +222,7 @@ def run_class_rows(task: Task[ClassRowsTask], shared: SharedWork) -> Outcome:
     judged = judged_classifier(dataset, params.learning, shared)
     rows = new_rows(dataset)
     examples = judged.problem.test_rows[: params.count]
-    X = data.X[examples] if rows is None else rows.X
+    X = data.X[examples] if rows is None else rows.X[rows.readable]
     saved = replace(SavedClassifier.of(data, model), reading=data.reading)
     found = saved.predict(X)
     chosen = model.scaled(X[: params.count])
@@ -228,6 +237,6 @@ def run_class_rows(task: Task[ClassRowsTask], shared: SharedWork) -> Outcome:
     outside = int(np.count_nonzero(found.outside))
     labels = "\n".join(model.labels)
     metrics: Metrics = {"rows": len(X), "outside": outside, "labels": labels, "cut": searches.cut}
-    metrics |= {} if rows is None else {"new_notes": "\n".join(rows.notes)}
+    metrics |= _of_file(rows)
     headline = f"{len(X)} rows, {outside} outside the training range"
     return Outcome(metrics, *searches.outcome, arrays, headline)

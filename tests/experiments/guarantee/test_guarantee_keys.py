@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -42,6 +43,6 @@ def test_few_rows_do_not_decide_the_scale_of_a_small_table(tmp_path: Path, rows:
     x = np.random.default_rng(0).normal(size=rows)
     pd.DataFrame({"a": x, "y": x}).to_csv(tmp_path / "table.csv", index=False)
     table = ["dataset=csv", f"dataset.path={tmp_path / 'table.csv'}", "dataset.target=y"]
-    assert learning_of(read_request(["experiment=guarantee", *table])[0]).preparation == share
-    own = read_request(["experiment=guarantee", *table, "preparation=0.4"])[0]
-    assert learning_of(own).preparation == 0.4
+    for words, expected in (([], share), (["preparation=0.4"], 0.4)):
+        request: Any = read_request(["experiment=guarantee", *table, *words])[0]
+        assert learning_of(request).preparation == expected
