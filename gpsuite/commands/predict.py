@@ -36,7 +36,8 @@ def main(words: list[str]) -> int:
     saved = load(names[0])
     import pandas as pd
 
-    from gpsuite.data.table.new_rows import inputs_of_file, unread_rows, with_unread
+    from gpsuite.data.table.new_rows import inputs_of_file, unread_rows
+    from gpsuite.experiments.guarantee.answer import with_unread
     from gpsuite.reporting.files import write_text
 
     stated = {key: mark for key, mark in options.items() if key in READING}

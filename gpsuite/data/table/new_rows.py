@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -18,9 +18,6 @@ from gpsuite.data.table.names import csv_error, name_list, shorten
 from gpsuite.data.table.roles import otherwise_written, read_columns
 from gpsuite.data.table.rows import bad_cells, check_spread, gap_cells, shown_faults
 from gpsuite.text import counted, visible
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _KEY = "new"
 _SHOWN = 3  # reasons in a sentence
@@ -49,15 +46,6 @@ class NewRows:
     def readable(self) -> IntArray:
         """Places of the rows that can be predicted."""
         return np.setdiff1d(np.arange(len(self.X)), np.array(list(self.unread), dtype=np.int64) - 1)
-
-
-def with_unread(frame: pd.DataFrame, unread: Mapping[int, str]) -> pd.DataFrame:
-    """Return the table of predictions by `row` with the rows that are not predicted, and the column that says why."""
-    if not unread:
-        return frame
-    every = sorted({*frame["row"], *unread})
-    whole = frame.set_index("row").reindex(every).rename_axis("row").reset_index()
-    return whole.assign(not_predicted=[unread.get(row, "") for row in every])
 
 
 def unread_rows(unread: Mapping[int, str], rows: int) -> str:

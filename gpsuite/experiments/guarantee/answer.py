@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ from gpsuite.data.dataset import Dataset
 from gpsuite.data.loading import load
 from gpsuite.data.spec import CSV_OPTIONS, CsvSpec
 from gpsuite.data.table.names import name_list
-from gpsuite.data.table.new_rows import unread_rows, with_unread
+from gpsuite.data.table.new_rows import unread_rows
 from gpsuite.experiments.base import Record, Report
 from gpsuite.experiments.guarantee.checks import CONTRADICTED, DOUBTFUL, Check, order_says_nothing
 from gpsuite.experiments.guarantee.saved import FOLDER, SavedRegression, unpacked, write_model
@@ -171,6 +171,15 @@ def keep(report: Report[GuaranteeSettings], record: Record, frame: pd.DataFrame,
         raise cannot("write", report.folder / FOLDER, error) from error
     target = load(report.request.require_dataset()).target_names[0]
     report.table(frame, "predictions", f"{report.request.require_dataset().shown_name}: {target}")
+
+
+def with_unread(frame: pd.DataFrame, unread: Mapping[int, str]) -> pd.DataFrame:
+    """Return the table of predictions by `row` with the rows that are not predicted, and the column that says why."""
+    if not unread:
+        return frame
+    every = sorted({*frame["row"], *unread})
+    whole = frame.set_index("row").reindex(every).rename_axis("row").reset_index()
+    return whole.assign(not_predicted=[unread.get(row, "") for row in every])
 
 
 def heading(report: Report[GuaranteeSettings], data: Dataset) -> str:

@@ -6,11 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from gpsuite.data.spec import CsvSpec
-from gpsuite.data.table.new_rows import NewRows, inputs_of_file, read_inputs, unread_rows, with_unread
+from gpsuite.data.table.new_rows import NewRows, inputs_of_file, read_inputs, unread_rows
 from gpsuite.data.table.read import read_csv, suggested_task
 from gpsuite.errors import DataError
 from tests.data.made_up_data import csv_spec, write
@@ -250,9 +249,6 @@ def test_a_row_that_cannot_be_read_is_marked_and_the_others_are_read(
     assert found.X[found.readable].tolist() == [[1, 2, 1, 0, 0], [3, 4, 0, 1, 0]] and np.isnan(found.X[1]).all()
     with pytest.raises(DataError, match=r"mend each, or remove its row"):
         inputs_of_file(str(path), names, ENGLISH | missing, learned, strict=True)
-    frame = with_unread(pd.DataFrame({"row": [1, 3], "prediction": [5.0, 6.0]}), found.unread)
-    assert frame["row"].tolist() == [1, 2, 3] and frame["not_predicted"].tolist() == ["", told, ""]
-    assert np.isnan(frame["prediction"][1])
     assert unread_rows(found.unread, 3) == f"1 of 3 rows not predicted: {told}"
 
 
