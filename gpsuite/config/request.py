@@ -84,6 +84,8 @@ def _prepare(composed: Composed, where: Mapping[str, Any]) -> PreparedDataset | 
     if new is not None and not composed.entry.new_rows:
         fault = f"{composed.experiment} predicts no new rows\nexperiment=guarantee does:"
         raise UserError(f"dataset.new={new}: {fault}", key="dataset.new", fix={"experiment": "guarantee"})
+    if isinstance(composed.dataset, CsvSpec) and not composed.entry.new_rows:
+        _refuse_arranged(composed.experiment, composed.dataset)
     prepared = prepare(composed.dataset, **where)
     if isinstance(composed.dataset, CsvSpec) and prepared.task != "measurements":
         targets = prepared.spec["target"]
@@ -94,6 +96,15 @@ def _prepare(composed: Composed, where: Mapping[str, Any]) -> PreparedDataset | 
                 fix={"dataset.target": targets[0]},
             )
     return prepared
+
+
+def _refuse_arranged(experiment: str, spec: CsvSpec) -> None:
+    """Refuse what is said of the order and groups of rows where the split does not follow it."""
+    for key in ("time", "order", "group"):
+        value = getattr(spec, key)
+        if value is not None:
+            fault = f"{experiment} takes test rows at random\nexperiment=guarantee follows it:"
+            raise UserError(f"dataset.{key}={value}: {fault}", key=f"dataset.{key}", fix={"experiment": "guarantee"})
 
 
 def _science(composed: Composed, prepared: PreparedDataset | None) -> dict[str, Any]:

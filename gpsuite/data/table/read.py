@@ -14,7 +14,7 @@ from gpsuite.data.spec import MISSING, CsvSpec, json_hash
 from gpsuite.data.table.layout import Grid, read_grid, refuse_repeated
 from gpsuite.data.table.measurements import read_measurements
 from gpsuite.data.table.names import choose_columns, csv_error, name_list, other_columns, shorten
-from gpsuite.data.table.order import as_numbers, sorted_by
+from gpsuite.data.table.order import Arrangement, arrangement, arranging, as_numbers, sorted_by
 from gpsuite.data.table.roles import Column, encode, label_column, levels_in, read_columns, reading_of, reading_of_table
 from gpsuite.data.table.rows import LARGEST_LOSS, all_others, check_spread, complete_rows, leaving_out
 from gpsuite.errors import DataError, unknown_name
@@ -106,7 +106,8 @@ def choose(spec: CsvSpec, task: Task, header: Sequence[str]) -> Choice:
         raise csv_error("target", spec.target, text, "name one of them", fix={"target": header[targets[0]]})
     ignored = [] if spec.ignore is None else choose_columns("ignore", spec.ignore, header)
     if all_others(spec, header):
-        return Choice(targets, other_columns(spec.path, spec.target, [*targets, *ignored], header))
+        used = [*targets, *ignored, *arranging(spec, header)]
+        return Choice(targets, other_columns(spec.path, spec.target, used, header))
     inputs = choose_columns("inputs", spec.inputs, header)
     for columns, what in ((targets, "the target"), (ignored, "ignored")):
         shared = [header[column] for column in inputs if column in columns]
@@ -132,18 +133,22 @@ def _assemble(spec: CsvSpec, task: Task, grid: Grid, choice: Choice) -> Dataset:
         _class_target(spec, grid, position) if labelled else _number_target(spec, columns[position])
         for position in choice.targets
     ]
+    arranged = arrangement(spec, grid)
     kept, inputs = complete_rows(spec, grid, targets, inputs, notes)
+    kept = _arrangeable(kept, arranged, notes)
     _refuse_too_few(spec, int(kept.sum()))
     inputs = _still_useful(spec, inputs, kept, notes)
     X, names = _matrix(inputs, kept)
-    y = np.column_stack([column.values[kept] for column in targets])
+    rows = arranged.rows(kept)
+    X = X[np.searchsorted(np.flatnonzero(kept), rows)]
+    y = np.column_stack([column.values[rows] for column in targets])
     y, levels = _present_labels(spec, y, targets[0].levels) if labelled else (y, None)
     _check_target_varies(spec, y, targets)
     target_names = [column.name for column in targets]
     check_spread(spec.path, np.column_stack([X, y]), [*names, *target_names])
     notes += [note for column in [*targets, *inputs] for note in column.notes]
     groups = _copies(X, y, notes)
-    choices = [target_names, names, grid.separator, task, *([] if groups is None else [COPIES])]
+    choices = [target_names, names, grid.separator, task, *([] if groups is None else [COPIES]), *arranged.choices]
     return Dataset(
         name=spec.name,
         task=task,
@@ -158,11 +163,23 @@ def _assemble(spec: CsvSpec, task: Task, grid: Grid, choice: Choice) -> Dataset:
         citation=spec.citation,
         notes=tuple(notes),
         groups=groups,
-        lines=grid.lines[kept],
+        lines=grid.lines[rows],
         categories=levels_in(inputs, kept),
         reading=reading_of_table(grid, written, inputs) | ({"missing": spec.missing} if spec.missing else {}),
-        sorted_by=_sorted_by(grid, choice, kept),
+        order=arranged.order,
+        sorted_by="" if arranged.order else _sorted_by(grid, choice, kept),
+        time=arranged.time,
+        clusters=arranged.clusters(rows),
+        cluster_name=arranged.cluster_name,
     )
+
+
+def _arrangeable(kept: BoolArray, arranged: Arrangement, notes: list[str]) -> BoolArray:
+    """Return the rows that are kept and have a time and a group."""
+    found: BoolArray = kept & arranged.known
+    if lost := int(kept.sum() - found.sum()):
+        notes.append(f"{lost} of {len(kept)} rows left out: they have no time or group")
+    return found
 
 
 def _sorted_by(grid: Grid, choice: Choice, kept: BoolArray) -> str:

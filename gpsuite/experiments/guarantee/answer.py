@@ -19,7 +19,7 @@ from gpsuite.data.spec import CSV_OPTIONS, CsvSpec
 from gpsuite.data.table.names import name_list
 from gpsuite.data.table.new_rows import unread_rows
 from gpsuite.experiments.base import Record, Report
-from gpsuite.experiments.guarantee.checks import CONTRADICTED, DOUBTFUL, Check, order_says_nothing
+from gpsuite.experiments.guarantee.checks import CONTRADICTED, DOUBTFUL, Check, bands_apart, order_says_nothing
 from gpsuite.experiments.guarantee.saved import FOLDER, SavedRegression, unpacked, write_model
 from gpsuite.experiments.guarantee.tasks import BAND_GROUP, GuaranteeSettings, off_by, tolerances_of
 from gpsuite.experiments.perturbation.region import mean_width
@@ -97,7 +97,7 @@ APART = "Each of these holds on its own with the probability it names, not all o
 KEPT, JUDGED = "the kept model", "a model trained in the same way without the test rows"
 SECONDS = "budget.seconds ended the searches"
 USEFUL = 0.5  # a bound on a share above this helps nobody
-NO_BAND = "too few rows, or inputs that depend on each other"
+NO_BAND = "too few rows, inputs that depend on each other, or rows that belong together"
 
 
 def tell(report: Report[GuaranteeSettings], said: Sequence[str], checks: Sequence[Check]) -> list[Statistic]:
@@ -203,7 +203,7 @@ def regression_sentences(
     data = load(report.request.require_dataset())
     said = [heading(report, data), ""]
     if "judged" in parts:
-        said += [*_test_sentences(parts["judged"], report.settings, data.target_names[0])]
+        said += [*_test_sentences(parts["judged"], report.settings, data.target_names[0]), *which_test_rows(data)]
     if "bounded" in parts:
         said += [*_pac_bayes_sentences(parts["bounded"], report.settings, data.target_names[0])]
     if len(parts.keys() & {"judged", "bounded"}) == 2 and report.settings.accuracy is None:
@@ -215,6 +215,23 @@ def regression_sentences(
         said += [*_interval_sentences(parts["judged"], report.settings, data.target_names[0])]
     said += [*_band_sentences(bands, report.settings, data.target_names[0])]
     return said
+
+
+def which_test_rows(data: Dataset) -> list[str]:
+    """Return what the test rows are where they are not drawn at random, and so what the guarantees are about."""
+    if data.clusters is not None:
+        groups = counted(int(data.clusters.max()) + 1, "group")
+        return [
+            f"  The test rows are one row of each of some of the {groups} by {data.cluster_name}, and the model saw no "
+            "row of these: the guarantees are about a row of a new group."
+        ]
+    if data.order == "time":
+        by = f" in order of {data.time}" if data.time else " of the file"
+        return [
+            f"  The test rows are the last rows{by}: their bound is about rows that follow as these did. All other "
+            "guarantees are about the mixture of past rows."
+        ]
+    return []
 
 
 def learned(record: Record) -> str:
@@ -284,6 +301,9 @@ def _band_sentences(bands: Sequence[Record], settings: GuaranteeSettings, target
     for record in bands:
         width = mean_width(record, settings.excluded)
         yield band_holds(confidence, str(record.axes["model"]), width, target, BAND_GROUP)
+    apart, places = bands_apart(bands, settings.excluded)
+    if apart:
+        yield f"  The two bands exclude each other at {apart} of {places} places: one of the two functions is not true."
     shown = {str(record.axes["model"]) for record in bands}
     for model in MODEL_WORDS:
         if shown and model not in shown:
@@ -345,7 +365,7 @@ def signs(report: Report[GuaranteeSettings], data: Dataset, checks: Sequence[Che
     """Return a sentence for each assumption that the data contradict or make doubtful, with what to do next."""
     said = [f"{why[0].upper()}{why[1:]}."] if (why := order_says_nothing(data)) else []
     for check in checks:
-        if check.verdict not in (CONTRADICTED, DOUBTFUL):
+        if check.verdict not in (CONTRADICTED, DOUBTFUL) or check.p is None:
             continue
         ending = f" Do not rely on: {check.needed_by}." if check.verdict == CONTRADICTED else ""
         said.append(

@@ -36,6 +36,7 @@ SAMPLES = "test rows, PAC-Bayes, conformal, jackknife+"
 OF_CLASSES = "test rows, certified"
 OWN_INTERVALS = "the model's own intervals"
 TRUSTED = "scale=paper  # conformal_low to conformal_high need no such assumption"
+NEWEST = "test_share=0.1  # judged by the newest tenth of the rows"
 UNSETTLED = "dataset.order=time  # or none, if the order of the rows says nothing"
 PAST = "if rows came in this order over time, the guarantees hold for the past mixture, not for the next row"
 
@@ -221,7 +222,7 @@ def _order_checks(data: Dataset, record: Record, samples: str, order: str) -> li
     if why := order_says_nothing(data):
         return [Check(name, needed, why) for name, needed in ((drifting, samples), (following, order))]
     known = in_time_order(data)
-    advice = "" if data.order else f"dataset.time={shlex.quote(_sorted_by(data))}" if known else UNSETTLED
+    advice = NEWEST if data.order else f"dataset.time={shlex.quote(_sorted_by(data))}" if known else UNSETTLED
     found = []
     if (moved := drift(*_drifting_columns(data))) is not None:
         words = f"first against last third of the file: {moved[0]} differs most, p = {moved[1]:.2g}"
@@ -291,26 +292,22 @@ def regression_checks(
     return with_verdicts([*found, *(band_checks(bands, settings.excluded) if bands else [])])
 
 
+def bands_apart(bands: Sequence[Record], excluded: int) -> tuple[int, int]:
+    """Return at how many places the bands of two models exclude each other, and of how many places."""
+    if len(bands) < 2:
+        return 0, 0
+    first, second = (
+        (each.arrays[f"pointwise_lower_{excluded}"], each.arrays[f"pointwise_upper_{excluded}"]) for each in bands
+    )
+    return int(np.count_nonzero((first[0] > second[1]) | (second[0] > first[1]))), len(first[0])
+
+
 def band_checks(bands: Sequence[Record], excluded: int) -> list[Check]:
     """Return the checks of the bands: their models' residuals, and whether the models contradict each other."""
-    found = []
-    if len(bands) == 2:
-        first, second = (
-            (each.arrays[f"pointwise_lower_{excluded}"], each.arrays[f"pointwise_upper_{excluded}"]) for each in bands
-        )
-        apart = int(np.count_nonzero((first[0] > second[1]) | (second[0] > first[1])))
-        words = f"the two models' bands exclude each other at {apart} of {len(first[0])} places"
-        verdict = DOUBTFUL if apart else NOTHING  # one of the models is wrong, or a band missed by chance
-        found.append(
-            Check(
-                "the function is in the span of the band's model", "band", words, advice="centres=16", verdict=verdict
-            )
-        )
-    found.append(
-        Check(
-            "the noise is symmetric about 0, and independent of the inputs (none is an earlier target)",
-            "band",
-            "not seen apart from the model's own error",
-        )
-    )
-    return found
+    found, (apart, places) = [], bands_apart(bands, excluded)
+    if places:
+        words = f"the two models' bands exclude each other at {apart} of {places} places"
+        verdict = DOUBTFUL if apart else NOTHING  # one of the functions is not true, or a band missed by chance
+        found.append(Check("the function is in the span of the band's model", "band", words, verdict=verdict))
+    noise = "the noise is symmetric about 0, and independent of the inputs (none is an earlier target)"
+    return [*found, Check(noise, "band", "not seen apart from the model's own error")]

@@ -180,6 +180,8 @@ def _bands(request: Request[GuaranteeSettings]) -> Iterator[Task[object]]:
     """Yield the tasks of perturbation/region, for as many rows as a band takes; none for very few rows."""
     settings, dataset = request.settings, request.require_dataset()
     data = load(dataset)
+    if data.clusters is not None:  # the noise of a group's rows is not independent
+        return
     column = input_number(data, "")
     for model in MODELS:
         params = take(

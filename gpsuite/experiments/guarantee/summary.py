@@ -29,6 +29,7 @@ from gpsuite.experiments.guarantee.answer import (
     row_numbers,
     signs,
     tell,
+    which_test_rows,
 )
 from gpsuite.experiments.guarantee.checks import regression_checks, row_checks, with_verdicts
 from gpsuite.experiments.guarantee.tasks import BAND, GuaranteeSettings, off_by, tolerances_of
@@ -210,6 +211,7 @@ def _judged_sentences(record: Record, settings: GuaranteeSettings, data: Dataset
     yield f"  ({wrong} of the {n} test rows were{copies_counted(record)}; {learned(record)}; {guess}.)"
     if untested := str(record.metrics["untested"]).splitlines():
         yield f"  No test row is {' or '.join(untested)}: of such rows nothing was seen."
+    yield from which_test_rows(data)
     yield from _certified_sentences(record, settings, data)
 
 

@@ -27,7 +27,9 @@ def made_up(metrics: dict[str, Any], **arrays: Any) -> Record:
     return found
 
 
-DATA: Any = SimpleNamespace(input_names=("a",), target_names=("y",), level_inputs=frozenset(), categories={})
+DATA: Any = SimpleNamespace(
+    input_names=("a",), target_names=("y",), level_inputs=frozenset(), categories={}, clusters=None, order=""
+)
 
 
 def settings(**values: Any) -> Any:
@@ -165,7 +167,7 @@ def test_the_bands_confidence_is_the_regions(monkeypatch: pytest.MonkeyPatch) ->
     assert "with probability 95 %" in held
     assert missing.startswith("Band: none for a function that is the preparation rows' mean target plus")
     (nothing,) = _band_sentences([], settings(excluded=5, m=100), "y")
-    assert nothing == "Band: does not apply (too few rows, or inputs that depend on each other)."
+    assert nothing == f"Band: does not apply ({answer.NO_BAND})."
 
 
 def test_signs_name_the_command_to_run_next() -> None:
