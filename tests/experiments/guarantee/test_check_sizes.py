@@ -15,12 +15,24 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.signal import lfilter
 
+from gpsuite.data.dataset import Dataset
 from gpsuite.data.loading import load, prepare
 from gpsuite.data.spec import CsvSpec
 from gpsuite.experiments.base import SharedWork
 from gpsuite.experiments.guarantee import run
-from gpsuite.experiments.guarantee.checks import CONTRADICTED, SAMPLES, order_says_nothing, row_checks, with_verdicts
+from gpsuite.experiments.guarantee.checks import (
+    CONTRADICTED,
+    LEVEL,
+    SAMPLES,
+    coverage_p,
+    input_pattern,
+    order_pattern,
+    order_says_nothing,
+    row_checks,
+    with_verdicts,
+)
 from gpsuite.experiments.guarantee.tasks import JudgedTask, Learning
 from gpsuite.methods.pac_bayes.bounds import binomial_upper_bound
 
@@ -74,7 +86,7 @@ def copied(rng: np.random.Generator) -> pd.DataFrame:
 
 
 def rounded(rng: np.random.Generator) -> pd.DataFrame:
-    return plain(rng).round(0)
+    return plain(rng).round({"a": 0, "b": 1, "y": 0})
 
 
 def counted(rng: np.random.Generator) -> pd.DataFrame:
@@ -107,6 +119,57 @@ def contradictions(frame: pd.DataFrame, seed: int, folder: Path) -> tuple[bool, 
 def any_contradicted(record: Any, data: Any) -> bool:
     found = with_verdicts(row_checks(data, record, SAMPLES, f"{SAMPLES}, band"))
     return any(check.verdict == CONTRADICTED for check in found)
+
+
+def drifting(rng: np.random.Generator, rows: int) -> bool:
+    """One of three columns ends one standard deviation above its beginning; the user says that the order is time."""
+    X = rng.normal(size=(rows, 2))
+    X[:, 1] += np.linspace(0.0, 1.5, rows)  # the last third against the first: 1
+    data = Dataset("t", "regression", X, rng.normal(size=(rows, 1)), ("a", "b"), ("y",), "hash", order="time")
+    record: Any = SimpleNamespace(number=lambda _: rng.uniform())
+    return any_contradicted(record, data)
+
+
+def following(rng: np.random.Generator, rows: int, memory: float) -> bool:
+    """Residuals follow each other, and a fifth of the rows are test rows; alone among two checks."""
+    steps = rng.normal(size=rows)
+    residuals = lfilter([1.0], [1.0, -memory], steps)
+    seen = np.sort(rng.choice(rows, rows // 5, replace=False))
+    return order_pattern(residuals[seen], rng) < LEVEL / 2
+
+
+def patterned(rng: np.random.Generator, rows: int) -> bool:
+    """Half of the variance of the residuals is a wave over one of two inputs that the model missed."""
+    X = rng.uniform(-1.0, 1.0, (rows, 2))
+    return input_pattern(X, np.sin(4.0 * X[:, 0]) + 0.7 * rng.normal(size=rows), rng) < LEVEL
+
+
+def narrow(rng: np.random.Generator, rows: int, held: float) -> bool:
+    """Intervals of 90 % hold a smaller share of the targets."""
+    return coverage_p(int(rng.binomial(rows, held)), rows, 0.9) < LEVEL
+
+
+POWER: dict[str, tuple[Callable[[np.random.Generator], bool], float]] = {
+    "drift, 90 rows": (lambda rng: drifting(rng, 90), 0.4),
+    "drift, 300 rows": (lambda rng: drifting(rng, 300), 0.95),
+    "order 0.9, 100 rows": (lambda rng: following(rng, 100, 0.9), 0.45),
+    "order 0.9, 500 rows": (lambda rng: following(rng, 500, 0.9), 0.95),
+    "order 0.5, 500 rows": (lambda rng: following(rng, 500, 0.5), 0.1),
+    "pattern, 20 test rows": (lambda rng: patterned(rng, 20), 0.08),
+    "pattern, 60 test rows": (lambda rng: patterned(rng, 60), 0.85),
+    "spread 0.75, 60 rows": (lambda rng: narrow(rng, 60, 0.75), 0.7),
+    "spread 0.8, 300 rows": (lambda rng: narrow(rng, 300, 0.8), 0.95),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.guarantee
+@pytest.mark.parametrize("name", POWER)
+def test_a_check_sees_a_violation_as_often_as_the_guide_says(name: str) -> None:
+    seen, least = POWER[name]
+    share = np.mean([seen(np.random.default_rng([11, seed])) for seed in range(TABLES)])
+    print(f"{name}: {100 * share:.0f} %")
+    assert share >= least
 
 
 @pytest.mark.slow
