@@ -69,6 +69,11 @@ class Arrangement:
             )
         return np.asarray(numbers, dtype=np.int64)
 
+    def fields(self, rows: IntArray) -> dict[str, Any]:
+        """Return what a dataset of these rows holds of their order and groups."""
+        names = {"order": self.order, "time": self.time, "cluster_name": self.cluster_name}
+        return {**names, "clusters": self.clusters(rows)}
+
     @property
     def choices(self) -> list[list[str]]:
         """What the content of the table depends on: nothing where the user says nothing."""

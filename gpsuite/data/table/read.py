@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -129,18 +129,13 @@ def _assemble(spec: CsvSpec, task: Task, grid: Grid, choice: Choice) -> Dataset:
     numbers = [*choice.inputs, *([] if labelled else choice.targets)]
     columns, written = read_columns(spec, grid, numbers, notes)
     inputs = _useful(spec, grid, [columns[each] for each in choice.inputs], notes)
-    targets = [
-        _class_target(spec, grid, position) if labelled else _number_target(spec, columns[position])
-        for position in choice.targets
-    ]
-    arranged = arrangement(spec, grid)
+    targets = _targets(spec, grid, choice, None if labelled else columns)
     kept, inputs = complete_rows(spec, grid, targets, inputs, notes)
+    arranged = arrangement(spec, grid)
     kept = _arrangeable(kept, arranged, notes)
     _refuse_too_few(spec, int(kept.sum()))
-    inputs = _still_useful(spec, inputs, kept, notes)
-    X, names = _matrix(inputs, kept)
-    rows = arranged.rows(kept)
-    X = X[np.searchsorted(np.flatnonzero(kept), rows)]
+    inputs, rows = _still_useful(spec, inputs, kept, notes), arranged.rows(kept)
+    X, names = _matrix(inputs, kept, rows)
     y = np.column_stack([column.values[rows] for column in targets])
     y, levels = _present_labels(spec, y, targets[0].levels) if labelled else (y, None)
     _check_target_varies(spec, y, targets)
@@ -148,7 +143,7 @@ def _assemble(spec: CsvSpec, task: Task, grid: Grid, choice: Choice) -> Dataset:
     check_spread(spec.path, np.column_stack([X, y]), [*names, *target_names])
     notes += [note for column in [*targets, *inputs] for note in column.notes]
     groups = _copies(X, y, notes)
-    choices = [target_names, names, grid.separator, task, *([] if groups is None else [COPIES]), *arranged.choices]
+    decided = [*([] if groups is None else [COPIES]), *arranged.choices]
     return Dataset(
         name=spec.name,
         task=task,
@@ -156,7 +151,7 @@ def _assemble(spec: CsvSpec, task: Task, grid: Grid, choice: Choice) -> Dataset:
         y=y,
         input_names=tuple(names),
         target_names=tuple(target_names),
-        content_hash=_content_hash(spec, grid, choices, notes),
+        content_hash=_content_hash(spec, grid, [target_names, names, grid.separator, task, *decided], notes),
         label_names=levels,
         units={name: unit for name, unit in grid.units.items() if name in {*names, *target_names}},
         licence=spec.licence,
@@ -166,12 +161,16 @@ def _assemble(spec: CsvSpec, task: Task, grid: Grid, choice: Choice) -> Dataset:
         lines=grid.lines[rows],
         categories=levels_in(inputs, kept),
         reading=reading_of_table(grid, written, inputs) | ({"missing": spec.missing} if spec.missing else {}),
-        order=arranged.order,
         sorted_by="" if arranged.order else _sorted_by(grid, choice, kept),
-        time=arranged.time,
-        clusters=arranged.clusters(rows),
-        cluster_name=arranged.cluster_name,
+        **arranged.fields(rows),
     )
+
+
+def _targets(spec: CsvSpec, grid: Grid, choice: Choice, numbers: Mapping[int, Column] | None) -> list[Column]:
+    """Return the targets: among columns of numbers, or a class."""
+    if numbers is None:
+        return [_class_target(spec, grid, position) for position in choice.targets]
+    return [_number_target(spec, numbers[position]) for position in choice.targets]
 
 
 def _arrangeable(kept: BoolArray, arranged: Arrangement, notes: list[str]) -> BoolArray:
@@ -265,9 +264,11 @@ def _still_useful(spec: CsvSpec, columns: list[Column], kept: BoolArray, notes: 
     return [column for column in columns if column not in fixed]
 
 
-def _matrix(columns: Sequence[Column], kept: BoolArray) -> tuple[FloatArray, list[str]]:
+def _matrix(columns: Sequence[Column], kept: BoolArray, rows: IntArray) -> tuple[FloatArray, list[str]]:
+    """Return the inputs [N, D] of the rows that are kept, in the order of `rows`, and their names."""
     blocks = [encode(column, kept) for column in columns]
-    return np.column_stack([block for block, _ in blocks]), [name for _, names in blocks for name in names]
+    X = np.column_stack([block for block, _ in blocks])
+    return X[np.searchsorted(np.flatnonzero(kept), rows)], [name for _, names in blocks for name in names]
 
 
 def _check_target_varies(spec: CsvSpec, y: FloatArray, targets: Sequence[Column]) -> None:

@@ -264,8 +264,8 @@ def _sorted_by(data: Dataset) -> str:
 def _drifting_columns(data: Dataset) -> tuple[FloatArray, list[str]]:
     """Return columns [N, K] and names of what may drift: no row number or date that the rows follow."""
     columns, names = np.column_stack([data.y[:, :1], data.X]), (data.target_names[0], *data.input_names)
-    order = _sorted_by(data)
-    kept = [place for place, column in enumerate(columns.T) if names[place] != order and not counts_rows(column)]
+    order = (_sorted_by(data), data.time)
+    kept = [place for place, column in enumerate(columns.T) if names[place] not in order and not counts_rows(column)]
     return columns[:, kept], [names[place] for place in kept]
 
 
