@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gpsuite.errors import UserError
@@ -12,18 +12,20 @@ from gpsuite.text import typed_path, visible, visible_lines
 from gpsuite.untrusted import guard_links, refuse_links
 
 HELP = """
-gpsuite predict RUN FILE.csv [output=FILE] [separator=CHARACTER] [decimal=MARK] [thousands=MARK]
+gpsuite predict RUN FILE.csv [output=FILE] [strict=true] [separator=CHARACTER] [decimal=MARK] [thousands=MARK]
 
 RUN       folder of a run of experiment=guarantee: results/guarantee/...
 FILE.csv  rows to predict, with the columns of the run's inputs; other columns are ignored
 output=   CSV file for predictions and intervals; without it they are printed
+strict=true   refuse a file with a row that cannot be read; without it the others are predicted, and the column
+          not_predicted says what is wrong with it
 separator=, decimal=, thousands=   of the file, if it differs from the run's table; dataset.decimal= and so on work too
 
 Rows outside the range of the training rows are marked: no guarantee was checked there.
 """
 
 READING = ("separator", "decimal", "thousands")
-OPTIONS = ("output", *READING)
+OPTIONS = ("output", "strict", *READING)
 
 
 def main(words: list[str]) -> int:
@@ -37,15 +39,16 @@ def main(words: list[str]) -> int:
     saved = load(run)
     import pandas as pd
 
-    from gpsuite.data.table.new_rows import inputs_of_file
+    from gpsuite.data.table.new_rows import inputs_of_file, unread_rows
+    from gpsuite.experiments.guarantee.answer import with_unread
     from gpsuite.reporting.files import write_text
 
     stated = {key: mark for key, mark in options.items() if key in READING}
-    rows = inputs_of_file(names[1], saved.inputs, saved.reading, saved.categories, stated)
-    found = saved.predict(rows.X)
-    columns = found.columns()
-    frame = pd.DataFrame({"row": range(1, len(rows.X) + 1), **columns})
-    frame = frame.rename(columns={"outside": "outside_training_range"})
+    strict = _strict(options)
+    rows = inputs_of_file(names[1], saved.inputs, saved.reading, saved.categories, stated, strict)
+    found = saved.predict(rows.X[rows.readable])
+    frame = pd.DataFrame({"row": rows.readable + 1, **found.columns()})
+    frame = with_unread(frame.rename(columns={"outside": "outside_training_range"}), rows.unread)
     text = frame.to_csv(index=False, lineterminator="\n")
     if target is not None:
         _require_like(target, text)
@@ -55,10 +58,20 @@ def main(words: list[str]) -> int:
         print(visible_lines(text) if sys.stdout.isatty() else text, end="")  # names are a file's, a pipe wants them raw
     outside = int(found.outside.sum())
     told = [*(f"{names[1]}: {note}" for note in rows.notes), *saved.guarantee]
-    told.append(f"{outside} of {len(rows.X)} rows lie outside the training range.")
+    if rows.unread:
+        told.append(f"{names[1]}: {unread_rows(rows.unread, len(rows.X))}")
+    told.append(f"{outside} of {len(found.outside)} rows lie outside the training range.")
     for line in told:
         print(visible(line), file=sys.stderr)
     return 0
+
+
+def _strict(options: Mapping[str, str]) -> bool | None:
+    """Return whether a row that cannot be read is a reason to refuse the file; None: as the table was read."""
+    value = options.get("strict")
+    if value not in (None, "true", "false"):
+        raise UserError(f"strict={value}: must be true or false", key="strict")
+    return None if value is None else value == "true"
 
 
 def _read(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:

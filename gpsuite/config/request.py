@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, cast
 
 from gpsuite.config.compose import Composed, compose_run, prepare_datasets
 from gpsuite.config.files import conf_dir, group_choices
@@ -47,6 +48,8 @@ def read_request(words: Sequence[str], *, allow_absent: bool = False) -> tuple[R
         "allow_absent": allow_absent,
     }
     prepared = _prepare(composed, where)
+    if isinstance(composed.dataset, CsvSpec) and prepared is not None:
+        composed, prepared = _fit_small(composed, prepared, overrides)
     several = prepare_datasets(composed.datasets, **where)
     science = _science(composed, prepared)
     original = _science(shipped, None)
@@ -84,6 +87,8 @@ def _prepare(composed: Composed, where: Mapping[str, Any]) -> PreparedDataset | 
     if new is not None and not composed.entry.new_rows:
         fault = f"{composed.experiment} predicts no new rows\nexperiment=guarantee does:"
         raise UserError(f"dataset.new={new}: {fault}", key="dataset.new", fix={"experiment": "guarantee"})
+    if isinstance(composed.dataset, CsvSpec) and not composed.entry.new_rows:
+        _refuse_arranged(composed.experiment, composed.dataset)
     prepared = prepare(composed.dataset, **where)
     if composed.question:
         prepared = replace(prepared, warnings=(*prepared.warnings, composed.question))
@@ -96,6 +101,46 @@ def _prepare(composed: Composed, where: Mapping[str, Any]) -> PreparedDataset | 
                 fix={"dataset.target": targets[0]},
             )
     return prepared
+
+
+def _fit_small(composed: Composed, prepared: PreparedDataset, overrides: Overrides) -> tuple[Composed, PreparedDataset]:
+    """Return both with the shipped numbers of rows that do not fit a small table made smaller, and a note of each.
+
+    A quarter of the rows are test rows; half of the training rows are inducing inputs. What the user sets stays.
+    """
+    settings, rows, smaller = composed.settings, prepared.rows, {}
+    test = getattr(settings, "test_rows", None)
+    if test is not None and test > rows // 2 and "test_rows" not in overrides.values:
+        test = max(rows // 4, 1)
+        smaller = {"test_rows": test}
+        if "count" not in overrides.values and getattr(settings, "count", 0) > test:
+            smaller["count"] = test
+    training = rows - (math.ceil(rows * getattr(settings, "test_share", 0.0)) if test is None else test)
+    methods = dict(composed.methods)
+    told = [f"{key}={value}: the {rows} rows do not allow {getattr(settings, key)}" for key, value in smaller.items()]
+    if not any(key.endswith("inducing") for key in overrides.values):
+        for name, options in methods.items():
+            if (inducing := getattr(options, "inducing", 0)) > training > 1:
+                methods[name] = replace(cast("Any", options), inducing=max(training // 2, 1))
+                told.append(
+                    f"method.inducing={max(training // 2, 1)}: {training} training rows do not allow {inducing}"
+                )
+    if not told:
+        return composed, prepared
+    settings = replace(settings, **smaller)
+    if hasattr(settings, "check"):
+        settings.check()
+    notes = (*prepared.notes, *dict.fromkeys(told))
+    return replace(composed, settings=settings, methods=methods), replace(prepared, notes=notes)
+
+
+def _refuse_arranged(experiment: str, spec: CsvSpec) -> None:
+    """Refuse what is said of the order and groups of rows where the split does not follow it."""
+    for key in ("time", "order", "group"):
+        value = getattr(spec, key)
+        if value is not None:
+            fault = f"{experiment} takes test rows at random\nexperiment=guarantee follows it:"
+            raise UserError(f"dataset.{key}={value}: {fault}", key=f"dataset.{key}", fix={"experiment": "guarantee"})
 
 
 def _science(composed: Composed, prepared: PreparedDataset | None) -> dict[str, Any]:

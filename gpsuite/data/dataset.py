@@ -77,6 +77,11 @@ class Dataset:
         categories: column of texts -> its levels in the rows; of two, the second has an input, of more each has one.
         reading: how the user's table is written, for other files that belong to it: `separator`, `decimal` and
             `thousands` marks, units, and what the cells of each input are (`gpsuite.data.table.roles`).
+        order: what the user says of the order of the rows: `time`, `none`, or nothing.
+        time: the column that they are in order of, if the user names one.
+        clusters: number of each row's group, [N], where rows belong together.
+        cluster_name: the column of the groups.
+        sorted_by: column of the file, neither input nor target, that its rows are sorted or blocked by.
 
     Raises:
         ValueError: if shapes, names or labels do not fit together, a value is not finite, or measurements have no
@@ -105,6 +110,11 @@ class Dataset:
     lines: IntArray | None = None
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     reading: Mapping[str, str] = field(default_factory=dict)
+    order: str = ""
+    time: str = ""
+    clusters: IntArray | None = None
+    cluster_name: str = ""
+    sorted_by: str = ""
 
     @property
     def level_inputs(self) -> frozenset[str]:

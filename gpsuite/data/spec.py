@@ -17,8 +17,8 @@ MISSING: Any = "???"  # OmegaConf's mark of a mandatory value; written out so th
 
 CSV_OPTIONS = (
     "path", "target", "inputs", "ignore", "task", "separator", "decimal", "thousands", "missing", "skip_rows",
-    "categories", "strict", "safety", "limit", "candidates", "new", "titles", "na", "not_na", "codes", "numbers",
-    "dates", "day_first",
+    "categories", "strict", "time", "order", "group", "safety", "limit", "candidates", "new", "titles", "na", "not_na",
+    "codes", "numbers", "dates", "day_first",
 )  # fmt: skip
 """What the user may set of their own table, as `dataset.KEY`."""
 
@@ -141,6 +141,10 @@ class CsvSpec:
         skip_rows: number of rows above the column names.
         categories: a text column of at most this many different texts is a category.
         strict: guess nothing: UTF-8, a comma, names in the first line, numbers, no gap.
+        time: the column that says when a row was measured: the last rows are test rows; experiment=guarantee only.
+        order: whether the rows of the file are in order of time: `time` or `none`; experiment=guarantee only.
+        group: the column of what rows belong together by, as patients: the guarantee is about new groups;
+            experiment=guarantee only.
         safety: measurements only: the column that must stay on one side of a limit.
         limit: measurements only: what is safe, `<=1.0` or `>=0.7`.
         candidates: measurements only: the file of inputs that may be measured next.
@@ -172,6 +176,9 @@ class CsvSpec:
     skip_rows: int = 0
     categories: int = 20
     strict: bool = False
+    time: Any = None
+    order: str | None = None
+    group: Any = None
     safety: Any = None
     limit: Any = None
     candidates: str | None = None
@@ -196,19 +203,8 @@ def csv_value(key: str, text: Any) -> Any:
     """
     if not isinstance(text, str):
         return text
-    may_be_null = (
-        "ignore",
-        "separator",
-        "decimal",
-        "thousands",
-        "missing",
-        "titles",
-        "na",
-        "not_na",
-        "codes",
-        "numbers",
-        "day_first",
-    )
+    may_be_null = {"ignore", "time", "order", "group", "separator", "decimal", "thousands", "missing", "titles"}
+    may_be_null |= {"na", "not_na", "codes", "numbers", "day_first"}
     if text == "null" and key in may_be_null:
         return None
     if key in ("skip_rows", "categories"):

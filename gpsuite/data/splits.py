@@ -7,9 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpsuite.arrays import BoolArray, FloatArray, IntArray
+from gpsuite.data.dataset import Dataset
 from gpsuite.errors import UserError, unknown_name
 
 SCALINGS = ("all", "train")
+LEAST_TEST_GROUPS = 5
 
 
 def train_test_indices(n: int, test_share: float, random_state: int) -> tuple[IntArray, IntArray]:
@@ -33,6 +35,31 @@ def train_test_indices(n: int, test_share: float, random_state: int) -> tuple[In
         raise UserError(f"test_share={test_share}: leaves no training row of {n}", key="test_share")
     order = np.random.RandomState(random_state).permutation(n)  # the generator of scikit-learn
     return order[n_test:], order[:n_test]
+
+
+def set_aside(data: Dataset, rows: IntArray, count: int, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
+    """Return the places of test and training rows among some rows of a table.
+
+    At random. Of rows in order of time, the last are the test rows. Of rows that belong together by groups, one at
+    random of each of some groups, with as large a share of the groups; no training row is of these.
+
+    Args:
+        data: the table.
+        rows: row numbers, increasing.
+        count: number of test rows.
+        rng: draws.
+    """
+    order = rng.permutation(len(rows))
+    if data.clusters is None:
+        if data.order != "time":
+            return order[:count], order[count:]
+        last = len(rows) - count
+        return np.arange(last, len(rows)), order[order < last]
+    own = data.clusters[rows[order]]
+    kinds, first = np.unique(own, return_index=True)
+    number = min(max(-(-count * len(kinds) // len(rows)), LEAST_TEST_GROUPS), len(kinds) - 1) if count else 0
+    chosen = rng.permutation(len(kinds))[:number]
+    return order[first[chosen]], order[~np.isin(own, kinds[chosen])]
 
 
 def without_copies(train: IntArray, test: IntArray, groups: IntArray | None) -> IntArray:

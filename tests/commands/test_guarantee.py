@@ -41,7 +41,7 @@ def test_answer_page_and_predictions_then_predict(gpsuite: Gpsuite, table: Path)
     assert low[2:].isna().all()  # smoke proves two rows
     answer, page = (folder / "answer.md").read_text(), (folder / "page.html").read_text()
     assert "off by more than 6 (y)" in answer
-    assert "rows are independent: no copies" in answer
+    assert "no copies among the rows" in answer
     assert page.count("data:image/png;base64,") == 3
     predicted = gpsuite("predict", str(folder), "new.csv", "output=out.csv")
     assert predicted.code == 0, predicted.err
@@ -65,14 +65,15 @@ def test_the_command_to_predict_can_be_copied(gpsuite: Gpsuite, table: Path) -> 
     assert shlex.split(hint.removesuffix(" predicts further rows")) == ["gpsuite", "predict", str(folder), "NEW.csv"]
 
 
-def test_copied_and_drifting_rows_are_called_violated(gpsuite: Gpsuite, table: Path) -> None:
-    frame = pd.read_csv(table)
-    frame["b"] = np.arange(60.0)
-    pd.concat([frame, frame[-6:]]).to_csv(table, index=False)
+def test_copies_take_nothing_away_and_a_sorted_file_is_not_tested(gpsuite: Gpsuite, table: Path) -> None:
+    frame = pd.read_csv(table).sort_values("b")
+    pd.concat([frame, frame[-6:]]).sort_values("b").to_csv(table, index=False)
     ended = gpsuite(*RUN, "dataset.target=y")
     assert ended.code == 0, ended.err
-    assert "Assumption violated: rows are independent: no copies (6 rows repeat an earlier one; the bounds" in ended.out
-    assert "no drift (first against last third of the file: b differs most" in ended.out
+    assert "The file is sorted by b: its order says nothing." in ended.out
+    assert "o not rely on" not in ended.out
+    (folder,) = Path("results/guarantee").iterdir()
+    assert "6 of 66 rows are copies of others, target included" in (folder / "answer.md").read_text()
 
 
 def test_other_new_rows_are_another_run(gpsuite: Gpsuite, table: Path) -> None:
@@ -138,7 +139,7 @@ def test_a_table_stored_three_times_is_answered_and_its_copies_are_told(gpsuite:
     ended = gpsuite(*RUN, "dataset.target=y", "most_rows=1000", "seed=9")
     assert ended.code == 0, ended.err
     assert "of the 1 test rows" in ended.out
-    assert "Assumption violated: rows are independent: no copies" in ended.out
+    assert "o not rely on" not in ended.out
 
 
 def test_a_rare_input_of_huge_values_does_not_make_the_bound_false(gpsuite: Gpsuite, workplace: Path) -> None:
@@ -162,3 +163,21 @@ def test_a_rare_input_of_huge_values_does_not_make_the_bound_false(gpsuite: Gpsu
     for limit, bound in zip(bounds["error, kept model"], bounds["PAC-Bayes bound, kept model"], strict=True):
         assert np.mean(errors > limit) <= bound
     assert np.sqrt(np.mean(errors**2)) < 1.0
+
+
+def test_rows_that_cannot_be_read_are_marked_in_a_run_and_by_predict(gpsuite: Gpsuite, table: Path) -> None:
+    Path("new.csv").write_text("a,b\n0.5,0.25\n,0.5\n0.5,x\n1.5,0.25\n")
+    ended = gpsuite(*RUN, "dataset.target=y", "dataset.new=new.csv", "run_name=own")
+    assert ended.code == 0, ended.err
+    told = "2 of 4 rows not predicted: line 3, column 'a': the cell is empty; line 4, column 'b': 'x' is not a number"
+    assert f"dataset.new: {told}." in ended.out
+    predicted = gpsuite("predict", "results/guarantee/smoke~own", "new.csv", "output=out.csv")
+    assert predicted.code == 0 and told in predicted.err
+    own, again = pd.read_csv("results/guarantee/smoke~own/predictions.csv"), pd.read_csv("out.csv")
+    assert own["row"].tolist() == again["row"].tolist() == [1, 2, 3, 4]
+    assert own["prediction"].isna().tolist() == [False, True, True, False]
+    for name in ("prediction", "jackknife_low", "not_predicted"):
+        pd.testing.assert_series_equal(own[name], again[name])
+    refused = gpsuite("predict", "results/guarantee/smoke~own", "new.csv", "strict=true")
+    assert refused.code == 2 and "mend each, or remove its row" in refused.err
+    assert gpsuite("predict", "results/guarantee/smoke~own", "new.csv", "strict=perhaps").code == 2

@@ -347,3 +347,30 @@ def test_the_models_that_help_offers_are_those_that_are_taken(name: str) -> None
             with pytest.raises(UserError) as caught:
                 read_request(words, allow_absent=True)
             assert str(caught.value).endswith("".join(f"\nvalid: model={each}" for each in offered))
+
+
+@pytest.mark.parametrize(
+    ("words", "test_rows", "count", "inducing", "told"),
+    [
+        (["experiment=robustness/regression", "scale=paper"], 5, 5, 9, "test_rows=5: the 23 rows do not allow 50"),
+        (["experiment=robustness/regression", "test_rows=4", "count=2"], 4, 2, 9, "19 training rows do not allow"),
+        (
+            ["experiment=pac_bayes/regression", "method=kl_pac_sgp"],
+            None,
+            None,
+            9,
+            "method.inducing=9: 18 training rows",
+        ),
+        (["experiment=pac_bayes/regression", "method=kl_pac_sgp", "method.inducing=3"], None, None, 3, ""),
+    ],
+)
+def test_shipped_numbers_that_do_not_fit_a_small_table_shrink_and_say_so(
+    tmp_path: Path, words: list[str], test_rows: int | None, count: int | None, inducing: int, told: str
+) -> None:
+    path = tmp_path / "small.csv"
+    path.write_text("a,y\n" + "".join(f"{row % 7}.5,{row * row % 11}.25\n" for row in range(23)))
+    request, _ = read_request([*words, "dataset=csv", f"dataset.path={path}", "dataset.target=y"])
+    assert getattr(request.settings, "test_rows", None) == test_rows
+    assert getattr(request.settings, "count", None) == count
+    assert inducing in [getattr(options, "inducing", 0) for options in request.methods.values()]
+    assert told in " ".join(request.require_dataset().notes)

@@ -5,21 +5,23 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, NoReturn
 
 import numpy as np
 
-from gpsuite.arrays import FloatArray
+from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.data.spec import CsvSpec
 from gpsuite.data.table.formats import NumberFormat, is_missing, same_word
 from gpsuite.data.table.layout import Grid, read_second, refuse_repeated
 from gpsuite.data.table.names import csv_error, name_list, shorten
 from gpsuite.data.table.roles import otherwise_written, read_columns
 from gpsuite.data.table.rows import bad_cells, check_spread, gap_cells, shown_faults
-from gpsuite.text import visible
+from gpsuite.text import counted, visible
 
 _KEY = "new"
+_SHOWN = 3  # reasons in a sentence
+_LINE = re.compile(r"line (\d+)\b")
 _DATE = re.compile(r"\d{1,2}[./-]\d{1,2}[./-]\d{2,4}(?: .*)?")
 _DAY_FIRST = ", nor a date of which day and month can be told apart: write 2020-03-31"
 
@@ -29,14 +31,28 @@ class NewRows:
     """Inputs without targets.
 
     Attributes:
-        X: in the order of the names asked for, [B, D].
+        X: in the order of the names asked for, [B, D]; NaN in rows that cannot be predicted.
         content_hash: of what was read.
         notes: what was decided when the file was read, each a sentence.
+        unread: number of a row, from 1 -> why it cannot be predicted.
     """
 
     X: FloatArray
     content_hash: str
     notes: tuple[str, ...]
+    unread: Mapping[int, str] = field(default_factory=dict)
+
+    @property
+    def readable(self) -> IntArray:
+        """Places of the rows that can be predicted."""
+        return np.setdiff1d(np.arange(len(self.X)), np.array(list(self.unread), dtype=np.int64) - 1)
+
+
+def unread_rows(unread: Mapping[int, str], rows: int) -> str:
+    """Return how many rows are not predicted, and why the first of them are not."""
+    reasons = list(unread.values())
+    more = f"; and {len(reasons) - _SHOWN} more" if len(reasons) > _SHOWN else ""
+    return f"{len(unread)} of {counted(rows, 'row')} not predicted: {'; '.join(reasons[:_SHOWN])}{more}"
 
 
 def read_inputs(
@@ -44,11 +60,12 @@ def read_inputs(
     names: Sequence[str],
     learned: Mapping[str, Sequence[str]] | None = None,
     reading: Mapping[str, str] | None = None,
+    strict: bool | None = None,
 ) -> NewRows:
     """Read the inputs of these names from the file `dataset.new`; its other columns are not looked at.
 
     A name `COLUMN=LEVEL` that is no column is the input of one level of a category, as `columns.encode` makes it. Every
-    row is one to predict: only empty ones at the end are left out.
+    row is one to predict: only empty ones at the end are left out, and those that cannot be read are marked.
 
     Args:
         spec: the file, and how it is written.
@@ -56,9 +73,10 @@ def read_inputs(
         learned: `Dataset.categories`: the levels that a category may have; without it those with an input, and of two
             levels whatever else stands there, as long as it is always the same.
         reading: `Dataset.reading` of the table that was learned from.
+        strict: refuse a file with a row that cannot be read; None: if the table was read so.
 
     Raises:
-        DataError: if the file, a column or a cell is not usable.
+        DataError: if the file or a column is not usable, no row is, or one is not and `strict`.
     """
     table = reading or {}
     grid = _trimmed(read_second(spec, _KEY, table, lambda header: _has_all(header, names)))
@@ -73,10 +91,54 @@ def read_inputs(
     # names that the table repeated, too, were numbered in the same way there
     refuse_repeated(grid, [name for name in asked if f"{name}_2" not in asked], _KEY)
     notes = list(grid.notes)
-    values = _numbers(spec, grid, plain, table, notes) | _levels(grid, categories, learned or {})
-    X = np.column_stack([values[name] for name in names])
+    numbers, faults = _numbers(spec, grid, plain, table, notes)
+    levels, more = _levels(grid, categories, learned or {})
+    unread = _unread(grid, [*grid.faults, *faults, *more])
+    if unread and (len(unread) == len(grid.lines) + len(grid.faults) or _refuses(spec, table, strict)):
+        _refuse(grid, list(unread.values()))
+    X = _all_rows(grid, np.column_stack([(numbers | levels)[name] for name in names]))
+    X[np.array(list(unread), dtype=np.int64) - 1] = np.nan
     check_spread(grid.path, X, names, _KEY)
-    return NewRows(X, hashlib.sha256(np.ascontiguousarray(X).tobytes()).hexdigest(), tuple(notes))
+    return NewRows(X, hashlib.sha256(np.ascontiguousarray(X).tobytes()).hexdigest(), tuple(notes), unread)
+
+
+def _refuses(spec: CsvSpec, table: Mapping[str, str], strict: bool | None) -> bool:
+    """Return whether one row that cannot be read is a reason to refuse the file."""
+    return strict if strict is not None else spec.strict or table.get("missing") == "error"
+
+
+def _lines(grid: Grid) -> IntArray:
+    """Return the lines of all rows [B], those of another length than the header included."""
+    return np.sort(np.append(grid.lines, [_line(fault) for fault in grid.faults])).astype(np.int64)
+
+
+def _line(fault: str) -> int:
+    """Return the line of the row that a sentence is about; it begins with it, and that of a column does not."""
+    found = _LINE.match(fault)
+    return int(found[1]) if found else 0
+
+
+def _unread(grid: Grid, faults: Sequence[str]) -> dict[int, str]:
+    """Return number of a row -> its faults.
+
+    Raises:
+        DataError: if a fault is of a whole column.
+    """
+    if columns := [fault for fault in faults if not _line(fault)]:
+        _refuse(grid, columns)
+    place = {int(line): number for number, line in enumerate(_lines(grid), start=1)}
+    found: dict[int, list[str]] = {}
+    for fault in faults:
+        found.setdefault(place[_line(fault)], []).append(fault)
+    return {row: "; ".join(found[row]) for row in sorted(found)}
+
+
+def _all_rows(grid: Grid, values: FloatArray) -> FloatArray:
+    """Return values [N, D] of the rows that have all cells at their places among all rows, [B, D]."""
+    lines = _lines(grid)
+    found = np.full((len(lines), values.shape[1]), np.nan)
+    found[np.searchsorted(lines, grid.lines)] = values
+    return found
 
 
 def _trimmed(grid: Grid) -> Grid:
@@ -108,17 +170,21 @@ def _category(header: Sequence[str], name: str) -> tuple[str, str] | None:
 
 def _numbers(
     spec: CsvSpec, grid: Grid, names: Sequence[str], reading: Mapping[str, str], notes: list[str]
-) -> dict[str, FloatArray]:
+) -> tuple[dict[str, FloatArray], list[str]]:
+    """Return the values of each column that is no category, and what is wrong with cells and columns."""
     positions = [grid.header.index(name) for name in names]
     found, written = read_columns(spec, grid, positions, notes, table=reading)
     columns = [found[position] for position in positions]
-    faults = [*grid.faults, *bad_cells(grid, columns), *gap_cells(grid, columns)]
+    faults = [*bad_cells(grid, columns), *gap_cells(grid, columns)]
+    values: dict[str, FloatArray] = {}
     for position, column in zip(positions, columns, strict=True):
+        values[column.name] = column.values
         if column.kind in ("category", "text"):
             faults += _texts(grid, position, written)
-    _refuse(grid, [*faults, *otherwise_written(grid, columns, reading)])
-    notes += [note for column in columns for note in column.notes]
-    return {column.name: column.values for column in columns}
+            cells = [written.number(cell) for cell in grid.cells[:, position].tolist()]
+            values[column.name] = np.array([np.nan if cell is None else cell for cell in cells])
+    notes += [note for column in columns if column.kind not in ("category", "text") for note in column.notes]
+    return values, [*faults, *otherwise_written(grid, columns, reading)]
 
 
 def _texts(grid: Grid, position: int, written: NumberFormat) -> list[str]:
@@ -135,8 +201,8 @@ def _texts(grid: Grid, position: int, written: NumberFormat) -> list[str]:
 
 def _levels(
     grid: Grid, categories: Mapping[str, tuple[str, str]], learned: Mapping[str, Sequence[str]]
-) -> dict[str, FloatArray]:
-    """Return 0 and 1 for each level; of several levels every cell must be one."""
+) -> tuple[dict[str, FloatArray], list[str]]:
+    """Return 0 and 1 for each level, and which cells are none of several levels."""
     found, faults = {}, []
     for column in dict.fromkeys(column for column, _ in categories.values()):
         cells = [visible(cell) for cell in grid.cells[:, grid.header.index(column)]]
@@ -153,13 +219,11 @@ def _levels(
         for name, (own, level) in categories.items():
             if own == column:
                 found[name] = np.array([float(cell == level) for cell in cells])
-    _refuse(grid, faults)
-    return found
+    return found, faults
 
 
-def _refuse(grid: Grid, faults: Sequence[str]) -> None:
-    if faults:
-        raise csv_error(_KEY, grid.path, shown_faults(faults), "mend each, or remove its row")
+def _refuse(grid: Grid, faults: Sequence[str]) -> NoReturn:
+    raise csv_error(_KEY, grid.path, shown_faults(faults), "mend each, or remove its row")
 
 
 def inputs_of_file(
@@ -168,6 +232,7 @@ def inputs_of_file(
     reading: Mapping[str, str] | None = None,
     learned: Mapping[str, Sequence[str]] | None = None,
     stated: Mapping[str, str] | None = None,
+    strict: bool | None = None,
 ) -> NewRows:
     """Read the inputs of these names from a file that no run names, as `read_inputs`.
 
@@ -177,6 +242,7 @@ def inputs_of_file(
         reading: `Dataset.reading` of the table that was learned from.
         learned: levels of categories.
         stated: `separator`, `decimal` and `thousands` of this file, as the user states them.
+        strict: as in `read_inputs`.
     """
     marks: dict[str, Any] = dict(stated or {})
-    return read_inputs(replace(CsvSpec(), new=path, **marks), names, learned, reading)
+    return read_inputs(replace(CsvSpec(), new=path, **marks), names, learned, reading, strict)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from gpsuite.data.table.layout import Grid, read_grid, refuse_repeated
 from gpsuite.data.table.leaks import leaks
 from gpsuite.data.table.measurements import read_measurements
 from gpsuite.data.table.names import choose_columns, csv_error, name_list, other_columns, shorten
+from gpsuite.data.table.order import Arrangement, arrangement, arranging, as_numbers, sorted_by
 from gpsuite.data.table.roles import (
     Column,
     Stated,
@@ -119,7 +120,8 @@ def choose(spec: CsvSpec, task: Task, header: Sequence[str]) -> Choice:
         raise csv_error("target", spec.target, text, "name one of them", fix={"target": header[targets[0]]})
     ignored = [] if spec.ignore is None else choose_columns("ignore", spec.ignore, header)
     if all_others(spec, header):
-        return Choice(targets, other_columns(spec.path, spec.target, [*targets, *ignored], header))
+        used = [*targets, *ignored, *arranging(spec, header)]
+        return Choice(targets, other_columns(spec.path, spec.target, used, header))
     inputs = choose_columns("inputs", spec.inputs, header)
     for columns, what in ((targets, "the target"), (ignored, "ignored")):
         shared = [header[column] for column in inputs if column in columns]
@@ -141,22 +143,21 @@ def _assemble(spec: CsvSpec, task: Task, grid: Grid, choice: Choice) -> Dataset:
     numbers = [*choice.inputs, *([] if labelled else choice.targets)]
     columns, written = read_columns(spec, grid, numbers, notes)
     inputs = _useful(spec, grid, [columns[each] for each in choice.inputs], notes)
-    targets = [
-        _class_target(spec, grid, position) if labelled else _number_target(spec, columns[position])
-        for position in choice.targets
-    ]
+    targets = _targets(spec, grid, choice, None if labelled else columns)
     kept, inputs = complete_rows(spec, grid, targets, inputs, notes)
+    arranged = arrangement(spec, grid)
+    kept = _arrangeable(kept, arranged, notes)
     _refuse_too_few(spec, int(kept.sum()))
-    inputs = _still_useful(spec, inputs, kept, notes)
-    X, names = _matrix(inputs, kept)
-    y = np.column_stack([column.values[kept] for column in targets])
+    inputs, rows = _still_useful(spec, inputs, kept, notes), arranged.rows(kept)
+    X, names = _matrix(inputs, kept, rows)
+    y = np.column_stack([column.values[rows] for column in targets])
     y, levels = _present_labels(spec, y, targets[0].levels) if labelled else (y, None)
     _check_target_varies(spec, y, targets)
     target_names = [column.name for column in targets]
     check_spread(spec.path, np.column_stack([X, y]), [*names, *target_names])
     notes += [note for column in [*targets, *inputs] for note in column.notes]
     groups = _copies(X, y, notes)
-    choices = [target_names, names, grid.separator, task, *([] if groups is None else [COPIES])]
+    decided = [*([] if groups is None else [COPIES]), *arranged.choices]
     return Dataset(
         name=spec.name,
         task=task,
@@ -164,7 +165,7 @@ def _assemble(spec: CsvSpec, task: Task, grid: Grid, choice: Choice) -> Dataset:
         y=y,
         input_names=tuple(names),
         target_names=tuple(target_names),
-        content_hash=_content_hash(spec, grid, choices, notes),
+        content_hash=_content_hash(spec, grid, [target_names, names, grid.separator, task, *decided], notes),
         label_names=levels,
         units={name: unit for name, unit in grid.units.items() if name in {*names, *target_names}},
         licence=spec.licence,
@@ -172,9 +173,12 @@ def _assemble(spec: CsvSpec, task: Task, grid: Grid, choice: Choice) -> Dataset:
         notes=(*notes, *years(spec, inputs)),
         warnings=tuple(_doubts(spec, grid, targets, inputs)),
         groups=groups,
-        lines=grid.lines[kept],
+        lines=grid.lines[rows],
         categories=levels_in(inputs, kept),
-        reading=reading_of_table(spec, grid, written, inputs, target_names),
+        reading=reading_of_table(spec, grid, written, inputs, target_names)
+        | ({"missing": spec.missing} if spec.missing else {}),
+        sorted_by="" if arranged.order else _sorted_by(grid, choice, kept),
+        **arranged.fields(rows),
     )
 
 
@@ -182,6 +186,28 @@ def _doubts(spec: CsvSpec, grid: Grid, targets: Sequence[Column], inputs: Sequen
     said = doubts(spec, grid, [*targets, *inputs], [target.name for target in targets])
     classes = spec.task == "classification"
     return said + [leak for target in targets for leak in leaks(spec, inputs, target, classes=classes)]
+
+
+def _targets(spec: CsvSpec, grid: Grid, choice: Choice, numbers: Mapping[int, Column] | None) -> list[Column]:
+    """Return the targets: among columns of numbers, or a class."""
+    if numbers is None:
+        return [_class_target(spec, grid, position) for position in choice.targets]
+    return [_number_target(spec, numbers[position]) for position in choice.targets]
+
+
+def _arrangeable(kept: BoolArray, arranged: Arrangement, notes: list[str]) -> BoolArray:
+    """Return the rows that are kept and have a time and a group."""
+    found: BoolArray = kept & arranged.known
+    if lost := int(kept.sum() - found.sum()):
+        notes.append(f"{lost} of {len(kept)} rows left out: they have no time or group")
+    return found
+
+
+def _sorted_by(grid: Grid, choice: Choice, kept: BoolArray) -> str:
+    """Return the column without a use that the rows used are sorted or blocked by, or an empty string."""
+    others = [place for place in range(len(grid.header)) if place not in {*choice.targets, *choice.inputs}]
+    columns = [as_numbers(grid.column(place))[kept] for place in others]
+    return sorted_by(np.column_stack(columns), [grid.header[place] for place in others]) if others else ""
 
 
 def _content_hash(spec: CsvSpec, grid: Grid, choices: list[Any], notes: Sequence[str]) -> str:
@@ -261,9 +287,11 @@ def _still_useful(spec: CsvSpec, columns: list[Column], kept: BoolArray, notes: 
     return [column for column in columns if column not in fixed]
 
 
-def _matrix(columns: Sequence[Column], kept: BoolArray) -> tuple[FloatArray, list[str]]:
+def _matrix(columns: Sequence[Column], kept: BoolArray, rows: IntArray) -> tuple[FloatArray, list[str]]:
+    """Return the inputs [N, D] of the rows that are kept, in the order of `rows`, and their names."""
     blocks = [encode(column, kept) for column in columns]
-    return np.column_stack([block for block, _ in blocks]), [name for _, names in blocks for name in names]
+    X = np.column_stack([block for block, _ in blocks])
+    return X[np.searchsorted(np.flatnonzero(kept), rows)], [name for _, names in blocks for name in names]
 
 
 def _check_target_varies(spec: CsvSpec, y: FloatArray, targets: Sequence[Column]) -> None:

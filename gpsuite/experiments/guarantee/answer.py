@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import base64
 import io
-import math
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import ndtri
 
 from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.data.dataset import Dataset
 from gpsuite.data.loading import load
+from gpsuite.data.spec import CSV_OPTIONS, CsvSpec
+from gpsuite.data.table.names import name_list
+from gpsuite.data.table.new_rows import unread_rows
 from gpsuite.experiments.base import Record, Report
-from gpsuite.experiments.guarantee.checks import VIOLATED, Check
-from gpsuite.experiments.guarantee.saved import FOLDER, unpacked, write_model
+from gpsuite.experiments.guarantee.checks import CONTRADICTED, DOUBTFUL, Check, bands_apart, order_says_nothing
+from gpsuite.experiments.guarantee.saved import FOLDER, SavedRegression, unpacked, write_model
 from gpsuite.experiments.guarantee.tasks import BAND_GROUP, GuaranteeSettings, off_by, tolerances_of
 from gpsuite.experiments.perturbation.region import mean_width
-from gpsuite.experiments.sentences import MODEL_WORDS, at_most, band_holds, errors_bounded, percent_up
+from gpsuite.experiments.sentences import MODEL_WORDS, at_most, band_holds, errors_bounded
 from gpsuite.methods.conformal import jackknife_bounded
-from gpsuite.methods.pac_bayes.kl_inverse import kl_inverse
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.files import cannot, read_bytes, write_text
 from gpsuite.text import counted, html, markdown
@@ -36,7 +38,7 @@ STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:1rem auto;padding:0 1rem;color:#222}"
     "img{max-width:100%;height:auto}table{border-collapse:collapse;font-size:14px}"
     "td,th{border:1px solid #ccc;padding:.2rem .5rem;text-align:left}div.wide{overflow-x:auto}"
-    ".violated{color:#b00;font-weight:600}"
+    ".contradicted{color:#b00;font-weight:600}"
 )
 
 
@@ -66,7 +68,7 @@ def _page(folder: Path, title: str, sentences: Sequence[str]) -> tuple[str, list
 
     items = []
     for text in filter(None, sentences):
-        mark = ' class="violated"' if "violated" in text else ""
+        mark = ' class="contradicted"' if text.startswith("Contradicted") else ""
         items.append(f"<li{mark}>{html(text.strip())}</li>")
     figures, faults = [], []
     for path in sorted((folder / "figures").glob("*.png")):
@@ -111,12 +113,11 @@ APART = "Each of these holds on its own with the probability it names, not all o
 KEPT, JUDGED = "the kept model", "a model trained in the same way without the test rows"
 SECONDS = "budget.seconds ended the searches"
 USEFUL = 0.5  # a bound on a share above this helps nobody
-MOST_ROWS_NEEDED = 10_000_000
-NO_BAND = "too few rows, or inputs that depend on each other"
+NO_BAND = "too few rows, inputs that depend on each other, or rows that belong together"
 
 
 def tell(report: Report[GuaranteeSettings], said: Sequence[str], checks: Sequence[Check]) -> list[Statistic]:
-    """Print and write the answer and the assumptions; return how many are violated."""
+    """Print and write the answer and the assumptions; return how many are contradicted."""
     report.answer.extend(said)
     report.answer.append(f"predictions.csv, answer.md, page.html and the model are in {report.folder};")
     report.answer.append(f"gpsuite predict {shlex.quote(str(report.folder))} NEW.csv predicts further rows")
@@ -124,8 +125,8 @@ def tell(report: Report[GuaranteeSettings], said: Sequence[str], checks: Sequenc
         report.table(assumption_table(checks), "assumptions", "What the guarantees assume, and what the data say")
     title = f"{report.request.require_dataset().shown_name}, answered"
     report.warnings.extend(write_answer(report.folder, title, report.answer))
-    violated = sum(check.verdict == VIOLATED for check in checks)
-    return [Statistic("violated", violated, n=len(checks) or None)]
+    contradicted = sum(check.verdict == CONTRADICTED for check in checks)
+    return [Statistic("contradicted", contradicted, n=len(checks) or None)]
 
 
 def assumption_table(checks: Sequence[Check]) -> pd.DataFrame:
@@ -155,7 +156,17 @@ def row_numbers(record: Record, data: Dataset) -> dict[str, IntArray]:
     examples = record.arrays["examples"]
     if len(examples) and data.lines is not None:
         return {"line": data.lines[examples]}
-    return {"row": np.asarray(1 + (examples if len(examples) else np.arange(len(record.arrays["outside"]))))}
+    if len(examples):
+        return {"row": examples + 1}
+    unread = unread_of(record)
+    every = np.arange(1, len(record.arrays["outside"]) + len(unread) + 1)
+    return {"row": np.setdiff1d(every, np.array(list(unread), dtype=np.int64))}
+
+
+def unread_of(record: Record) -> dict[int, str]:
+    """Return number of a new row -> why it is not predicted."""
+    pairs = (line.split(" ", 1) for line in str(record.metrics.get("unread", "")).splitlines())
+    return {int(row): reason for row, reason in pairs}
 
 
 def add_ranges(frame: pd.DataFrame, ranges: FloatArray, tolerances: Sequence[float]) -> None:
@@ -169,6 +180,7 @@ def add_ranges(frame: pd.DataFrame, ranges: FloatArray, tolerances: Sequence[flo
 
 def keep(report: Report[GuaranteeSettings], record: Record, frame: pd.DataFrame, said: Sequence[str]) -> None:
     """Write predictions.csv and the model with what was proved of it, whichever rows it predicts."""
+    frame = with_unread(frame, unread_of(record))
     write_text(report.folder / "predictions.csv", frame.to_csv(index=False, lineterminator="\n"))
     try:
         write_model(unpacked(record.arrays, tuple(filter(None, said))), report.folder / FOLDER)
@@ -176,6 +188,15 @@ def keep(report: Report[GuaranteeSettings], record: Record, frame: pd.DataFrame,
         raise cannot("write", report.folder / FOLDER, error) from error
     target = load(report.request.require_dataset()).target_names[0]
     report.table(frame, "predictions", f"{report.request.require_dataset().shown_name}: {target}")
+
+
+def with_unread(frame: pd.DataFrame, unread: Mapping[int, str]) -> pd.DataFrame:
+    """Return the table of predictions by `row` with the rows that are not predicted, and the column that says why."""
+    if not unread:
+        return frame
+    every = sorted({*frame["row"], *unread})
+    whole = frame.set_index("row").reindex(every).rename_axis("row").reset_index()
+    return whole.assign(not_predicted=[unread.get(row, "") for row in every])
 
 
 def heading(report: Report[GuaranteeSettings], data: Dataset) -> str:
@@ -199,7 +220,7 @@ def regression_sentences(
     data = load(report.request.require_dataset())
     said = [heading(report, data), ""]
     if "judged" in parts:
-        said += [*_test_sentences(parts["judged"], report.settings, data.target_names[0])]
+        said += [*_test_sentences(parts["judged"], report.settings, data.target_names[0]), *which_test_rows(data)]
     if "bounded" in parts:
         said += [*_pac_bayes_sentences(parts["bounded"], report.settings, data.target_names[0])]
     if len(parts.keys() & {"judged", "bounded"}) == 2 and report.settings.accuracy is None:
@@ -211,6 +232,23 @@ def regression_sentences(
         said += [*_interval_sentences(parts["judged"], report.settings, data.target_names[0])]
     said += [*_band_sentences(bands, report.settings, data.target_names[0])]
     return said
+
+
+def which_test_rows(data: Dataset) -> list[str]:
+    """Return what the test rows are where they are not drawn at random, and so what the guarantees are about."""
+    if data.clusters is not None:
+        groups = counted(int(data.clusters.max()) + 1, "group")
+        return [
+            f"  The test rows are one row of each of some of the {groups} by {data.cluster_name}, and the model saw no "
+            "row of these: the guarantees are about a row of a new group."
+        ]
+    if data.order == "time":
+        by = f" in order of {data.time}" if data.time else " of the file"
+        return [
+            f"  The test rows are the last rows{by}: their bound is about rows that follow as these did. All other "
+            "guarantees are about the mixture of past rows."
+        ]
+    return []
 
 
 def learned(record: Record) -> str:
@@ -240,35 +278,24 @@ def _pac_bayes_sentences(record: Record, settings: GuaranteeSettings, target: st
     error = f"{at_most(goal_error(record))} ({target})"
     yield f"PAC-Bayes: {errors_bounded(settings.delta, float(bounds[goal]), error, KEPT)}"
     if bounds[goal] > USEFUL:
-        yield f"  {_needed(record, settings)}"
+        yield "  A larger error (accuracy=), better inputs, or more rows may help; how many, the data do not say."
     useful = np.flatnonzero(bounds < 1.0)
     if bounds[goal] >= 1.0 and len(useful):
         wide = f"{at_most(float(record.arrays['errors'][useful[0]]))} ({target})"
         yield f"  {errors_bounded(settings.delta, float(bounds[useful[0]]), wide, KEPT)}"
 
 
-def _needed(record: Record, settings: GuaranteeSettings) -> str:
-    """Return how many rows of the table would make the bound useful, if nothing but their number changed.
-
-    Those that choose the scale are in the table, too.
-    """
-    risk, penalty = record.number("gibbs_risk_train"), record.number("penalty")
-    low, high = int(record.number("n_train")), MOST_ROWS_NEEDED
-    if 2.0 * kl_inverse(risk, penalty / high).p > USEFUL:
-        return "No number of rows would help at this error: take a larger one (accuracy=), or inputs that tell more."
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if 2.0 * kl_inverse(risk, penalty / middle).p > USEFUL else (low, middle)
-    table = math.ceil(high / (1.0 - settings.preparation))
-    digit = 10 ** max(len(str(table)) - 2, 0)
-    limit = f", all learned from (most_rows={high})," if high > settings.most_rows else ""
-    rows = f"{-(-table // digit) * digit} different rows like these{limit}"
-    return f"It needs more rows: with about {rows} it would be below {percent_up(USEFUL)}."
+def own_interval_sentence(held: tuple[int, int], settings: GuaranteeSettings) -> str:
+    """Return what the intervals `gp_low` to `gp_high` of predictions.csv held."""
+    return (
+        f"The model's own {100 * settings.coverage:g} % intervals (gp_low, gp_high) are no guarantee: those of {KEPT} "
+        f"held {held[0]} of {held[1]} targets, each row left out in turn."
+    )
 
 
 def _interval_sentences(record: Record, settings: GuaranteeSettings, target: str) -> Iterator[str]:
     level, radius = f"{100 * settings.coverage:g} %", record.metrics["conformal_radius"]
-    n, inside = int(record.number("n_test")), int(record.number("gp_inside"))
+    n = int(record.number("n_test"))
     copies = int(record.number("n_copies"))
     if radius is None:
         lost = f", with {copies} more that repeat others and count as lost," if copies else ""
@@ -284,10 +311,6 @@ def _interval_sentences(record: Record, settings: GuaranteeSettings, target: str
     else:
         counted = f", {repeats} of which repeat others and count as lost," if repeats else ""
         yield f"Jackknife+: {models} test rows left out in turn{counted} are too few for an interval of {level}."
-    yield (
-        f"The model's own {level} intervals are no guarantee: of {JUDGED}, they held the targets of {inside} of the "
-        f"{n} test rows."
-    )
 
 
 def _band_sentences(bands: Sequence[Record], settings: GuaranteeSettings, target: str) -> Iterator[str]:
@@ -295,6 +318,9 @@ def _band_sentences(bands: Sequence[Record], settings: GuaranteeSettings, target
     for record in bands:
         width = mean_width(record, settings.excluded)
         yield band_holds(confidence, str(record.axes["model"]), width, target, BAND_GROUP)
+    apart, places = bands_apart(bands, settings.excluded)
+    if apart:
+        yield f"  The two bands exclude each other at {apart} of {places} places: one of the two functions is not true."
     shown = {str(record.axes["model"]) for record in bands}
     for model in MODEL_WORDS:
         if shown and model not in shown:
@@ -327,16 +353,54 @@ def reading_sentences(record: Record) -> Iterator[str]:
     """Yield how the file of new rows was read, where that was decided, and how many lie outside the training range."""
     for note in str(record.metrics.get("new_notes", "")).splitlines():
         yield f"dataset.new: {note}."
+    if unread := unread_of(record):
+        yield f"dataset.new: {unread_rows(unread, len(unread) + len(record.arrays['outside']))}."
     outside = int(np.count_nonzero(record.arrays["outside"]))
     if outside:
         rows = len(record.arrays["outside"])
         yield f"{outside} of {rows} rows lie outside the training range: marked in predictions.csv."
 
 
-def violations(checks: Sequence[Check]) -> list[str]:
-    """Return a sentence for each assumption that the data contradict."""
-    return [
-        f"Assumption violated: {check.assumption} ({check.finding}). Do not rely on: {check.needed_by}."
-        for check in checks
-        if check.verdict == VIOLATED
+def own_intervals_held(record: Record) -> tuple[int, int]:
+    """Return how many targets the kept model's intervals hold, each row left out in turn, and of how many.
+
+    With the same hyperparameters, by Rasmussen and Williams 2006, equations 5.10 to 5.12. Copies do not count: a
+    row left out would be predicted from its copy.
+    """
+    model = unpacked(record.arrays, ())
+    assert isinstance(model, SavedRegression)  # the rows' task keeps no other
+    a = model.arrays
+    table = np.column_stack([a["X"], a["y"]])
+    _, first, copies = np.unique(table, axis=0, return_index=True, return_counts=True)
+    different = first[copies == 1]
+    precision = np.sum(a["root"] ** 2, axis=0)[different]
+    inside = np.abs(a["alpha"][different]) <= float(ndtri(0.5 + model.coverage / 2)) * np.sqrt(precision)
+    return int(np.count_nonzero(inside)), len(different)
+
+
+def signs(report: Report[GuaranteeSettings], data: Dataset, checks: Sequence[Check]) -> list[str]:
+    """Return a sentence for each assumption that the data contradict or make doubtful, with what to do next."""
+    said = [f"{why[0].upper()}{why[1:]}."] if (why := order_says_nothing(data)) else []
+    for check in checks:
+        if check.verdict not in (CONTRADICTED, DOUBTFUL) or check.p is None:
+            continue
+        ending = f" Do not rely on: {check.needed_by}." if check.verdict == CONTRADICTED else ""
+        said.append(
+            f"{check.verdict.capitalize()}: {check.assumption} ({check.finding}).{ending} "
+            f"Next: {command(report, check.advice)}"
+        )
+    return said
+
+
+def command(report: Report[GuaranteeSettings], words: str) -> str:
+    """Return the command that runs this experiment on this table with further words."""
+    own, given = CsvSpec(), report.request.require_dataset().spec
+    table = {key: given[key] for key in CSV_OPTIONS if given.get("loader") == "csv" and given[key] != getattr(own, key)}
+    named = {key: name_list(value) if isinstance(value, list) else value for key, value in table.items()}
+    data = [
+        "dataset=csv",
+        *(f"dataset.{key}={value}" for key, value in named.items() if f"dataset.{key}=" not in words),
     ]
+    return " ".join(
+        ["gpsuite run experiment=guarantee", *map(shlex.quote, data if table else []), *filter(None, [words])]
+    )

@@ -1,13 +1,15 @@
-"""What the guarantees assume, each held against the data where that is possible.
+"""What the guarantees assume, each compared with the data where that is possible.
 
-A check that finds nothing proves nothing; one that finds something says "violated".
+A check that finds nothing proves nothing. What it finds is *contradicted* only where it is significant among all checks
+of the table and the statement truly needs the assumption; other signs are *doubtful*.
 """
 
 from __future__ import annotations
 
+import shlex
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,19 +19,26 @@ from scipy.stats import binom, ks_2samp
 from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.budget import Budget
 from gpsuite.data.dataset import Dataset
+from gpsuite.data.table.order import counts_rows, sorted_by
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import BUDGET, DONE, Record, SharedWork, Task
+from gpsuite.experiments.guarantee.tasks import GuaranteeSettings
+from gpsuite.statistics.significance import holm
 
 Metrics = dict[str, float | int | str | bool | None]
 
-LEVEL = 0.001  # of a check: a table has about ten, and a false alarm is told to everybody
+LEVEL = 0.01  # of all checks of a table together for a contradiction, of each on its own for a doubt
 PERMUTATIONS = 1999
 MOST_ROWS = 2000  # that a permutation check looks at
-FEW_VALUES = 10  # of a column, which cannot tell rows apart
 PARTS = 3  # the first third of the rows is compared with the last
-HOLDS, VIOLATED, UNCHECKED = "no sign against it", "violated", "not checked"
+NOTHING, DOUBTFUL, CONTRADICTED, UNCHECKED = "nothing found", "doubtful", "contradicted", "not checked"
 SAMPLES = "test rows, PAC-Bayes, conformal, jackknife+"
 OF_CLASSES = "test rows, certified"
+OWN_INTERVALS = "the model's own intervals"
+TRUSTED = "scale=paper  # conformal_low to conformal_high need no such assumption"
+NEWEST = "test_share=0.1  # judged by the newest tenth of the rows"
+UNSETTLED = "dataset.order=time  # or none, if the order of the rows says nothing"
+PAST = "if rows came in this order over time, the guarantees hold for the past mixture, not for the next row"
 
 
 @dataclass(frozen=True)
@@ -38,33 +47,34 @@ class Check:
 
     Attributes:
         assumption: in words.
-        needed_by: the guarantees that need it.
+        needed_by: the statements that need it.
         finding: what was looked at and found.
-        verdict: `HOLDS`, `VIOLATED` or `UNCHECKED`.
+        p: of the finding; None where there is none.
+        needed: whether the statements are false without it.
+        advice: further words of the command to run next.
+        verdict: `NOTHING`, `DOUBTFUL`, `CONTRADICTED` or `UNCHECKED`.
     """
 
     assumption: str
     needed_by: str
     finding: str
-    verdict: str
-
-    @classmethod
-    def of(cls, assumption: str, needed_by: str, finding: str, violated: bool) -> Check:
-        """Return the check with its verdict."""
-        return cls(assumption, needed_by, finding, VIOLATED if violated else HOLDS)
+    p: float | None = None
+    needed: bool = False
+    advice: str = ""
+    verdict: str = UNCHECKED
 
 
-def duplicates(X: FloatArray, y: FloatArray) -> tuple[int, bool]:
-    """Return how many rows repeat an earlier one in inputs [N, D] and target [N], and whether that is a sign.
+def with_verdicts(checks: Sequence[Check]) -> list[Check]:
+    """Return the checks of one table with the verdicts of those that have a p-value."""
+    tested = [check for check in checks if check.p is not None]
+    rejected = iter(holm([float(check.p or 0.0) for check in tested], LEVEL))
+    return [check if check.p is None else replace(check, verdict=_verdict(check, next(rejected))) for check in checks]
 
-    Rows of few whole numbers repeat by chance. More than a hundredth of them does not where the target has many values
-    or some column tells most of the different rows apart.
-    """
-    table = np.unique(np.column_stack([X, y]), axis=0)
-    repeated = len(X) - len(table)
-    telling = max(len(np.unique(column)) for column in table.T)
-    unlikely = len(np.unique(y)) > FEW_VALUES or telling > max(0.5 * len(table), FEW_VALUES)
-    return repeated, repeated > 0.01 * len(X) and unlikely
+
+def _verdict(check: Check, rejected: bool) -> str:
+    if rejected and check.needed:
+        return CONTRADICTED
+    return DOUBTFUL if check.p is not None and check.p < LEVEL else NOTHING
 
 
 def few_different(name: str, groups: IntArray) -> UserError:
@@ -83,8 +93,10 @@ def few_different(name: str, groups: IntArray) -> UserError:
     )
 
 
-def drift(columns: FloatArray, names: Sequence[str]) -> tuple[str, float]:
+def drift(columns: FloatArray, names: Sequence[str]) -> tuple[str, float] | None:
     """Return the column of [N, K] that differs most between the first and last rows, and its corrected p-value."""
+    if not names:
+        return None
     size = max(len(columns) // PARTS, 1)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "ks_2samp: Exact calculation unsuccessful", RuntimeWarning)
@@ -110,27 +122,6 @@ def input_pattern(X: FloatArray, residuals: FloatArray, rng: np.random.Generator
     near = np.asarray(cKDTree(X).query(X, count + 1)[1])
     centred = residuals - residuals.mean()
     return _permutation_p(centred, lambda values: float(values @ values[near[:, 1:]].mean(axis=1)), rng)
-
-
-def row_metrics(data: Dataset, y: FloatArray, in_order: FloatArray, rng: np.random.Generator) -> Metrics:
-    """Return what the rows say about being independent draws from one distribution.
-
-    Args:
-        data: the table.
-        y: what makes rows with equal inputs different ones: a regression's target, or an input again, [N].
-        in_order: residuals of rows that a model did not see, in the file's order.
-        rng: of the permutations.
-    """
-    names = (data.target_names[0], *data.input_names)
-    column, drift_p = drift(np.column_stack([data.y[:, 0], data.X]), names)
-    repeated, sign = duplicates(data.X, y)
-    return {
-        "repeated_rows": repeated,
-        "repeated": sign,
-        "drift_column": column,
-        "drift_p": drift_p,
-        "order_p": order_pattern(in_order, rng),
-    }
 
 
 def coverage_p(inside: int, count: int, coverage: float) -> float:
@@ -201,88 +192,122 @@ def nested(ranges: FloatArray, tolerances: Sequence[float]) -> FloatArray:
     return found
 
 
-def row_checks(
-    record: Record, samples: str = OF_CLASSES, copies: str = OF_CLASSES, order: str = OF_CLASSES
-) -> list[Check]:
+def row_checks(data: Dataset, record: Record, samples: str = OF_CLASSES, order: str = OF_CLASSES) -> list[Check]:
     """Return the checks of rows as independent draws from one distribution.
 
     Args:
+        data: the table.
         record: of the judged model.
         samples: guarantees that need draws from one distribution.
-        copies: those that copies hurt.
         order: those that an order in time hurts.
     """
-    repeated = int(record.number("repeated_rows"))
-    drift_p, order_p = record.number("drift_p"), record.number("order_p")
-    moved = f"first against last third of the file: {record.metrics['drift_column']} differs most, p = {drift_p:.2g}"
     return [
-        Check(
-            "rows are independent: no copies",
-            copies,
-            f"{repeated} rows repeat an earlier one; the bounds are the worse of those with and without them"
-            if repeated
-            else "no row repeats another",
-            VIOLATED if record.metrics["repeated"] else UNCHECKED if repeated else HOLDS,
-        ),
-        Check.of("rows come from one distribution: no drift", samples, moved, drift_p < LEVEL),
-        Check.of(
-            "rows are independent: no order in time",
-            order,
-            f"correlation of residuals with the next row's, p = {order_p:.2g}",
-            order_p < LEVEL,
-        ),
-        Check("new rows come from the same distribution", samples, "cannot be seen from the table", UNCHECKED),
+        _copies(data),
+        *_order_checks(data, record, samples, order),
+        Check("new rows come from the same distribution", samples, "cannot be seen from the table"),
     ]
 
 
-def regression_checks(record: Record, bands: Sequence[Record], excluded: int) -> list[Check]:
-    """Return the checks of a regression."""
-    found = row_checks(record, SAMPLES, "jackknife+", f"{SAMPLES}, band")
-    pattern, inside = record.number("pattern_p"), int(record.number("gp_inside"))
-    n, spread_p = int(record.number("n_test")), record.number("gp_inside_p")
-    found.append(
-        Check.of(
-            "the model's own spread is not too small",
-            "the model's own intervals",
-            f"they held {inside} of {n} test targets, p = {spread_p:.2g}",
-            spread_p < LEVEL,
-        )
+def _copies(data: Dataset) -> Check:
+    """Return what is told of copies: each bound holds with them."""
+    count = 0 if data.groups is None else int(np.count_nonzero(data.groups != np.arange(len(data.X))))
+    both = "each bound is the worse of counting them as draws and of counting them once"
+    finding = f"{count} of {len(data.X)} rows are copies of others, target included; {both}" if count else "none"
+    return Check("no copies among the rows", OWN_INTERVALS, finding, verdict=NOTHING)
+
+
+def _order_checks(data: Dataset, record: Record, samples: str, order: str) -> list[Check]:
+    """Return the checks of the order of the rows, where it may be one in time."""
+    drifting, following = "rows come from one distribution: no drift", "rows are independent: no order in time"
+    if why := order_says_nothing(data):
+        return [Check(name, needed, why) for name, needed in ((drifting, samples), (following, order))]
+    known = in_time_order(data)
+    advice = NEWEST if data.order else f"dataset.time={shlex.quote(_sorted_by(data))}" if known else UNSETTLED
+    found = []
+    if (moved := drift(*_drifting_columns(data))) is not None:
+        words = f"first against last third of the file: {moved[0]} differs most, p = {moved[1]:.2g}"
+        found.append(Check(drifting, samples, _with_meaning(words, moved[1]), moved[1], known, advice))
+    p = record.number("order_p")
+    words = f"correlation of residuals with the next row's, p = {p:.2g}"
+    return [*found, Check(following, order, _with_meaning(words, p), p, known, advice)]
+
+
+def _with_meaning(words: str, p: float) -> str:
+    return f"{words}; {PAST}" if p < LEVEL else words
+
+
+def order_says_nothing(data: Dataset) -> str:
+    """Return why the order of the rows is not tested, or an empty string if it may be one in time."""
+    if data.order == "none":
+        return "the order of the file says nothing: dataset.order=none"
+    if data.order == "time":
+        return ""
+    name = _sorted_by(data)
+    return f"the file is sorted by {name}: its order says nothing" if name and not _is_date(data, name) else ""
+
+
+def in_time_order(data: Dataset) -> bool:
+    """Return whether the rows are known to be in order of time: the user says so, or they are sorted by a date."""
+    return data.order == "time" or (data.order != "none" and _is_date(data, _sorted_by(data)))
+
+
+def _is_date(data: Dataset, name: str) -> bool:
+    return data.reading.get(f"written {name}") == "date"
+
+
+def _sorted_by(data: Dataset) -> str:
+    """Return the column that the file is sorted or blocked by, or an empty string."""
+    name = sorted_by(np.column_stack([data.y, data.X]), (*data.target_names, *data.input_names)) or data.sorted_by
+    return next((column for column in data.categories if name.startswith(f"{column}=")), name)
+
+
+def _drifting_columns(data: Dataset) -> tuple[FloatArray, list[str]]:
+    """Return columns [N, K] and names of what may drift: no row number or date that the rows follow."""
+    columns, names = np.column_stack([data.y[:, :1], data.X]), (data.target_names[0], *data.input_names)
+    order = (_sorted_by(data), data.time)
+    kept = [place for place, column in enumerate(columns.T) if names[place] not in order and not counts_rows(column)]
+    return columns[:, kept], [names[place] for place in kept]
+
+
+def regression_checks(
+    data: Dataset, record: Record, held: tuple[int, int] | None, bands: Sequence[Record], settings: GuaranteeSettings
+) -> list[Check]:
+    """Return the checks of a regression.
+
+    Args:
+        data: the table.
+        record: of the judged model.
+        held: how many targets the kept model's own intervals held, and of how many rows; None where it did not train.
+        bands: of the function.
+        settings: of the run.
+    """
+    found = row_checks(data, record, SAMPLES, f"{SAMPLES}, band")
+    if held is not None:
+        p = coverage_p(*held, settings.coverage)
+        words = f"they held {held[0]} of {held[1]} targets, p = {p:.2g}"
+        found.append(Check("the model's own spread is not too small", OWN_INTERVALS, words, p, advice=TRUSTED))
+    p = record.number("pattern_p")
+    words = f"correlation of residuals of neighbouring test rows, p = {p:.2g}"
+    found.append(Check("the model leaves no pattern in the residuals", OWN_INTERVALS, words, p, advice="scale=paper"))
+    return with_verdicts([*found, *(band_checks(bands, settings.excluded) if bands else [])])
+
+
+def bands_apart(bands: Sequence[Record], excluded: int) -> tuple[int, int]:
+    """Return at how many places the bands of two models exclude each other, and of how many places."""
+    if len(bands) < 2:
+        return 0, 0
+    first, second = (
+        (each.arrays[f"pointwise_lower_{excluded}"], each.arrays[f"pointwise_upper_{excluded}"]) for each in bands
     )
-    found.append(
-        Check.of(
-            "the model leaves no pattern in the residuals",
-            "the model's own intervals",
-            f"correlation of residuals of neighbouring test rows, p = {pattern:.2g}",
-            pattern < LEVEL,
-        )
-    )
-    if bands:
-        found += band_checks(bands, excluded)
-    return found
+    return int(np.count_nonzero((first[0] > second[1]) | (second[0] > first[1]))), len(first[0])
 
 
 def band_checks(bands: Sequence[Record], excluded: int) -> list[Check]:
     """Return the checks of the bands: their models' residuals, and whether the models contradict each other."""
-    found = []
-    if len(bands) == 2:
-        first, second = (
-            (each.arrays[f"pointwise_lower_{excluded}"], each.arrays[f"pointwise_upper_{excluded}"]) for each in bands
-        )
-        apart = int(np.count_nonzero((first[0] > second[1]) | (second[0] > first[1])))
-        found.append(
-            Check.of(
-                "the function is in the span of the band's model",
-                "band",
-                f"the two models' bands exclude each other at {apart} of {len(first[0])} places",
-                apart > 0,
-            )
-        )
-    found.append(
-        Check(
-            "the noise is symmetric about 0, and independent of the inputs (none is an earlier target)",
-            "band",
-            "not seen apart from the model's own error",
-            UNCHECKED,
-        )
-    )
-    return found
+    found, (apart, places) = [], bands_apart(bands, excluded)
+    if places:
+        words = f"the two models' bands exclude each other at {apart} of {places} places"
+        verdict = DOUBTFUL if apart else NOTHING  # one of the functions is not true, or a band missed by chance
+        found.append(Check("the function is in the span of the band's model", "band", words, verdict=verdict))
+    noise = "the noise is symmetric about 0, and independent of the inputs (none is an earlier target)"
+    return [*found, Check(noise, "band", "not seen apart from the model's own error")]

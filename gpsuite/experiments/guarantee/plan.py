@@ -45,6 +45,7 @@ PENALTY, WEIGHT, PREPARATION, POINTS, RAYS = 0.001, 1.0, 0.2, 101, 50
 REGRESSION, CLASSIFICATION = 3.5, 30.0  # seconds of training on 1000 rows
 BOX, SOFTMAX_BOX = 1.1e-3, 2e-3  # seconds of a box at which the level bound, or three classes, are bounded
 ALL_BOXES, ALL_SOFTMAX_BOXES = 80, 13  # inputs from which on searches take all boxes that they may
+LEAST_SCALING, MOST_SCALING = 30, 0.33  # rows that choose the scale, and their largest share of a small table
 DECIDING = 0.3  # what telling a class takes, of its range
 LINE = 0.05  # seconds of an input's effect for each of several classes
 MOST_PROVED = 3  # of more classes no probability is proved, so that only effects are searched
@@ -169,15 +170,23 @@ def learning_of(request: Request[GuaranteeSettings]) -> Learning:
     method = classifier_method(options).decides(options)
     usual = plain(method) == plain(METHOD)
     own = settings.accuracy is not None
+    data = load(request.require_dataset())
+    share = settings.preparation if data.task == "classification" else _preparation(settings, len(data.X))
     return take(
         Learning,
         settings,
         seed=derived_seed(request.seed, "guarantee"),
         goal=settings.epsilon if settings.accuracy is None else settings.accuracy,
         own=own,
+        preparation=share,
         method=None if usual else method,
         method_version=None if usual else options.method.version,
     )
+
+
+def _preparation(settings: GuaranteeSettings, rows: int) -> float:
+    """Return the share of rows that choose the scale: few unlucky ones must not decide it."""
+    return max(settings.preparation, min(LEAST_SCALING / rows, MOST_SCALING))
 
 
 def new_rows(dataset: PreparedDataset) -> NewRows | None:
@@ -197,6 +206,8 @@ def _bands(request: Request[GuaranteeSettings]) -> Iterator[Task[object]]:
     """Yield the tasks of perturbation/region, for as many rows as a band takes; none for very few rows."""
     settings, dataset = request.settings, request.require_dataset()
     data = load(dataset)
+    if data.clusters is not None:  # the noise of a group's rows is not independent
+        return
     column = input_number(data, "")
     for model in MODELS:
         params = take(

@@ -12,7 +12,7 @@ from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.budget import Budget
 from gpsuite.data.dataset import Dataset
 from gpsuite.data.loading import PreparedDataset, load
-from gpsuite.data.splits import DifferentRows, Standardiser
+from gpsuite.data.splits import DifferentRows, Standardiser, set_aside
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import DIVERGED, SharedWork
 from gpsuite.experiments.guarantee.checks import Searches, few_different, nested
@@ -129,9 +129,16 @@ class Judged:
         return self.all_errors[unseen(self.aside, self.different)]
 
 
-def order_of(rows: int, learning: Learning) -> IntArray:
-    """Return the random order of the rows; the last `test_share` of it are test rows, its first prepare."""
-    return stream(learning.seed, "rows").permutation(rows)
+def order_of(rows: int, learning: Learning, clusters: IntArray | None = None) -> IntArray:
+    """Return the random order of the rows, those of a group together.
+
+    The last `test_share` of it are test rows, unless time or groups choose them; its first prepare.
+    """
+    rng = stream(learning.seed, "rows")
+    order = rng.permutation(rows)
+    if clusters is None:
+        return order
+    return order[np.argsort(rng.permutation(int(clusters.max()) + 1)[clusters[order]], kind="stable")]
 
 
 def kept_model(dataset: PreparedDataset, learning: Learning, shared: SharedWork) -> Fitted:
@@ -150,11 +157,15 @@ def kept_rows(dataset: PreparedDataset, learning: Learning) -> tuple[IntArray, I
     The former are the first of the order: a share of them, more until their target varies, and up to twice as many
     until all numbers do. When to stop is decided by rows seen so far, so that the others are still draws.
     """
-    order, data = order_of(dataset.rows, learning), load(dataset)
+    data = load(dataset)
+    order = order_of(dataset.rows, learning, data.clusters)
     share = max(round(learning.preparation * len(order)), LEAST_PREPARATION)
     numbers = data.X[order][:, numbers_of(data.input_names, data.level_inputs)]
     all_vary = int(_first_to_vary(numbers).max(initial=0))
     count = max(share, min(2 * share, all_vary), int(_first_to_vary(data.y[order, :1])[0]))
+    if data.clusters is not None:  # no group on both sides
+        own = data.clusters[order]
+        count = int(np.flatnonzero(own == own[count - 1])[-1]) + 1
     return order[:count], order[count:][: learning.most_rows]
 
 
@@ -170,11 +181,20 @@ def kept_copies(dataset: PreparedDataset, learning: Learning) -> Copies:
     Raises:
         UserError: if all of them are copies of the latter.
     """
-    groups, (scaled_by, rows) = load(dataset).groups, kept_rows(dataset, learning)
+    data, (scaled_by, rows) = load(dataset), kept_rows(dataset, learning)
+    if data.clusters is not None:
+        return Copies(_one_of_each(data.clusters[rows]))
+    groups = data.groups
     different = DifferentRows.of(rows, scaled_by, groups)
     if groups is not None and not len(unseen(rows, different)):
         raise few_different(dataset.name, groups)
     return Copies(different)
+
+
+def _one_of_each(clusters: IntArray) -> DifferentRows:
+    """Return the first of the rows of each group, whose order is random: new groups are like these [m] of rows [N]."""
+    first = np.sort(np.unique(clusters, return_index=True)[1])
+    return DifferentRows(first, np.zeros(len(first), dtype=bool))
 
 
 def judged_rows(dataset: PreparedDataset, learning: Learning) -> tuple[IntArray, IntArray]:
@@ -183,9 +203,12 @@ def judged_rows(dataset: PreparedDataset, learning: Learning) -> tuple[IntArray,
     Raises:
         UserError: if every one of these is a copy of a training row.
     """
-    order, groups = order_of(dataset.rows, learning), load(dataset).groups
-    first = len(order) - max(math.ceil(learning.test_share * len(order)), LEAST_TEST_ROWS)
-    train, aside = np.split(order, [min(first, learning.most_rows)])
+    data, order = load(dataset), order_of(dataset.rows, learning)
+    groups, count = data.groups, max(math.ceil(learning.test_share * len(order)), LEAST_TEST_ROWS)
+    train, aside = np.split(order, [min(len(order) - count, learning.most_rows)])
+    if data.order == "time" or data.clusters is not None:
+        aside, train = set_aside(data, np.arange(len(order)), count, stream(learning.seed, "rows"))
+        train = train[: learning.most_rows]
     if groups is not None and not len(unseen(aside, DifferentRows.of(aside, train, groups))):
         raise few_different(dataset.name, groups)
     return train, aside
@@ -200,7 +223,11 @@ def check_rows(dataset: PreparedDataset, learning: Learning) -> None:
     kept_copies(dataset, learning)
     left = {
         "test_share": (learning.test_share, len(judged_rows(dataset, learning)[0]), LEAST_TEST_ROWS),
-        "preparation": (learning.preparation, len(kept_rows(dataset, learning)[1]), LEAST_PREPARATION),
+        "preparation": (
+            learning.preparation,
+            _draws(load(dataset), kept_rows(dataset, learning)[1]),
+            LEAST_PREPARATION,
+        ),
     }
     for key, (share, rows, aside) in left.items():
         if rows < LEAST_TRAINING_ROWS:
@@ -212,6 +239,11 @@ def check_rows(dataset: PreparedDataset, learning: Learning) -> None:
     if np.all(targets == targets[0]):
         fault = f"{name} is {targets[0]:g} in all {len(targets)} rows that the judged model would learn from"
         raise UserError(f"dataset.target: {fault}\nadd rows with other values", key="dataset.target")
+
+
+def _draws(data: Dataset, rows: IntArray) -> int:
+    """Return how many of the rows count as draws: all, or one of each group."""
+    return len(rows) if data.clusters is None else len(np.unique(data.clusters[rows]))
 
 
 def unseen(rows: IntArray, different: DifferentRows | None) -> IntArray:

@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
 
 from gpsuite.arrays import BoolArray, FloatArray, IntArray
 from gpsuite.data.loading import load
 from gpsuite.data.splits import DifferentRows
+from gpsuite.data.table.new_rows import NewRows
 from gpsuite.experiments.base import DIVERGED, Outcome, SharedWork, Task, finite_or_none
-from gpsuite.experiments.guarantee.checks import Metrics, Searches, coverage_p, input_pattern, row_metrics
+from gpsuite.experiments.guarantee.checks import Metrics, Searches, input_pattern, order_pattern
 from gpsuite.experiments.guarantee.classification import (
     class_probabilities,
     input_effects,
@@ -84,10 +84,7 @@ def run_judged(task: Task[JudgedTask], shared: SharedWork) -> Outcome:
     widths, goal = errors_of(fitted, learning, params.widths)
     own = widths * fitted.scale
     shares, bounds = held_out_bounds(judged, own, learning.delta)
-    predicted, deviation = fitted.predict(data.X)
-    residuals = data.y[:, 0] - predicted
-    z = float(ndtri(0.5 + learning.coverage / 2))
-    inside = int(np.count_nonzero(judged.errors <= z * deviation[judged.test]))
+    residuals = data.y[:, 0] - fitted.predict(data.X)[0]
     rng, held = stream(learning.seed, "checks"), judged.held_different
     metrics: Metrics = {
         "n_train": len(fitted.rows),
@@ -99,9 +96,7 @@ def run_judged(task: Task[JudgedTask], shared: SharedWork) -> Outcome:
         "conformal_radius": finite_or_none(conformal_radius(judged, learning.coverage)),
         "rmse": float(np.sqrt(np.mean(judged.errors**2))),
         "rmse_constant": float(np.std(data.y[judged.test, 0])),
-        "gp_inside": inside,
-        "gp_inside_p": coverage_p(inside, len(judged.test), learning.coverage),
-        **row_metrics(data, data.y[:, 0], residuals[np.sort(judged.test)], rng),
+        "order_p": order_pattern(residuals[np.sort(judged.test)], rng),
         "pattern_p": input_pattern(fitted.inputs.transform(data.X[judged.test]), residuals[judged.test], rng),
     }
     arrays = {"errors": own, "shares": shares, "bounds": bounds}
@@ -120,7 +115,7 @@ def run_rows(task: Task[RowsTask], shared: SharedWork) -> Outcome:
         return Outcome({}, DIVERGED, fitted.fault or judged.fitted.fault)
     rows = new_rows(dataset)
     examples = judged.test[: params.count]
-    X = data.X[examples] if rows is None else rows.X
+    X = data.X[examples] if rows is None else rows.X[rows.readable]
     latent = latent_posterior(fitted.posterior)
     saved = SavedRegression.of(data, fitted, judged, latent, learning.coverage)
     saved = replace(saved, reading=data.reading)
@@ -138,9 +133,17 @@ def run_rows(task: Task[RowsTask], shared: SharedWork) -> Outcome:
     outside = int(np.count_nonzero(found.outside))
     metrics: dict[str, Any] = {"rows": len(X), "outside": outside, "cut": searches.cut}
     metrics |= {"ranges_open": int(np.count_nonzero(~np.isfinite(ranges)))}
-    metrics |= {} if rows is None else {"new_notes": "\n".join(rows.notes)}
+    metrics |= _of_file(rows)
     headline = f"{len(X)} rows, {outside} outside the training range"
     return Outcome(metrics, *searches.outcome, arrays, headline)
+
+
+def _of_file(rows: NewRows | None) -> Metrics:
+    """Return how a file of new rows was read: what was decided, and `NUMBER REASON` of each row not predicted."""
+    if rows is None:
+        return {}
+    unread = "\n".join(f"{row} {reason}" for row, reason in rows.unread.items())
+    return {"new_notes": "\n".join(rows.notes), **({"unread": unread} if unread else {})}
 
 
 @unconverged_is_diverged
@@ -173,7 +176,7 @@ def run_judged_classes(task: Task[JudgedClassesTask], shared: SharedWork) -> Out
         "untested": "\n".join(untested),
         "majority": float(np.mean(truth[different] != np.bincount(truth).argmax())),
         **searched,
-        **row_metrics(data, data.X[:, 0], residuals[in_order], rng),
+        "order_p": order_pattern(residuals[in_order], rng),
     }
     return Outcome(metrics, *searches.outcome, arrays, f"{wrong} of {n} test rows wrong")
 
@@ -219,7 +222,7 @@ def run_class_rows(task: Task[ClassRowsTask], shared: SharedWork) -> Outcome:
     judged = judged_classifier(dataset, params.learning, shared)
     rows = new_rows(dataset)
     examples = judged.problem.test_rows[: params.count]
-    X = data.X[examples] if rows is None else rows.X
+    X = data.X[examples] if rows is None else rows.X[rows.readable]
     saved = replace(SavedClassifier.of(data, model), reading=data.reading)
     found = saved.predict(X)
     chosen = model.scaled(X[: params.count])
@@ -234,6 +237,6 @@ def run_class_rows(task: Task[ClassRowsTask], shared: SharedWork) -> Outcome:
     outside = int(np.count_nonzero(found.outside))
     labels = "\n".join(model.labels)
     metrics: Metrics = {"rows": len(X), "outside": outside, "labels": labels, "cut": searches.cut}
-    metrics |= {} if rows is None else {"new_notes": "\n".join(rows.notes)}
+    metrics |= _of_file(rows)
     headline = f"{len(X)} rows, {outside} outside the training range"
     return Outcome(metrics, *searches.outcome, arrays, headline)

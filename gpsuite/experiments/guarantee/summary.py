@@ -21,14 +21,17 @@ from gpsuite.experiments.guarantee.answer import (
     heading,
     keep,
     learned,
+    own_interval_sentence,
+    own_intervals_held,
     range_sentences,
     reading_sentences,
     regression_sentences,
     row_numbers,
+    signs,
     tell,
-    violations,
+    which_test_rows,
 )
-from gpsuite.experiments.guarantee.checks import regression_checks, row_checks
+from gpsuite.experiments.guarantee.checks import regression_checks, row_checks, with_verdicts
 from gpsuite.experiments.guarantee.tasks import BAND, GuaranteeSettings, off_by, tolerances_of
 from gpsuite.experiments.perturbation.region_problem import MODELS, input_number
 from gpsuite.experiments.sentences import certified, mistakes_bounded
@@ -119,9 +122,13 @@ def summarise(report: Report[GuaranteeSettings]) -> list[Statistic]:
 
 def _summarise_regression(report: Report[GuaranteeSettings]) -> list[Statistic]:
     parts = {str(record.axes["part"]): record for record in report.records() if record.axes["part"] != BAND}
-    bands, excluded = report.records(part=BAND), report.settings.excluded
-    checks = regression_checks(parts["judged"], bands, excluded) if "judged" in parts else []
-    said, tail = regression_sentences(report, parts, bands), ["", APART, *violations(checks)]
+    bands = report.records(part=BAND)
+    held = own_intervals_held(parts["rows"]) if "rows" in parts else None
+    data = load(report.request.require_dataset())
+    checks = regression_checks(data, parts["judged"], held, bands, report.settings) if "judged" in parts else []
+    said = regression_sentences(report, parts, bands)
+    said += [] if held is None else [own_interval_sentence(held, report.settings)]
+    tail = ["", APART, *signs(report, data, checks)]
     of_rows: list[str] = []
     if {"bounded", "judged"} <= parts.keys():
         curve = curve_table(parts["bounded"], parts["judged"])
@@ -132,7 +139,6 @@ def _summarise_regression(report: Report[GuaranteeSettings]) -> list[Statistic]:
     if bands:
         draw_bands(report, bands)
     if "rows" in parts:
-        data = load(report.request.require_dataset())
         frame = predictions_table(parts["rows"], report.settings, data)
         keep(report, parts["rows"], frame, [*said, *tail])
         draw_predictions(report, frame)
@@ -176,14 +182,14 @@ def predictions_table(record: Record, settings: GuaranteeSettings, data: Dataset
 
 def _summarise_classes(report: Report[GuaranteeSettings]) -> list[Statistic]:
     parts = {str(record.axes["part"]): record for record in report.records()}
-    checks = row_checks(parts["judged"]) if "judged" in parts else []
     data = load(report.request.require_dataset())
+    checks = with_verdicts(row_checks(data, parts["judged"])) if "judged" in parts else []
     said = [heading(report, data), *(f"Classifier: {title} (method=)." for title in report.titles.values()), ""]
     if "judged" in parts:
         said += _judged_sentences(parts["judged"], report.settings, data)
         if np.any(parts["judged"].arrays["certified"]):  # else no bound is above 0 either
             _draw_certified(report, parts["judged"])
-    tail, of_rows = ["", APART, *violations(checks)], []
+    tail, of_rows = ["", APART, *signs(report, data, checks)], []
     if "rows" in parts:
         of_rows = [*_row_sentences(report, parts["rows"])]
         keep(report, parts["rows"], class_predictions_table(report, parts["rows"]), [*said, *tail])
@@ -202,11 +208,12 @@ def _judged_sentences(record: Record, settings: GuaranteeSettings, data: Dataset
     yield f"  ({wrong} of the {n} test rows were{copies_counted(record)}; {learned(record)}; {guess}.)"
     if untested := str(record.metrics["untested"]).splitlines():
         yield f"  No test row is {' or '.join(untested)}: of such rows nothing was seen."
+    yield from which_test_rows(data)
     yield from _certified_sentences(record, settings, data)
 
 
 def _judged(record: Record) -> str:
-    return WITHOUT_COPIES if record.metrics.get("repeated_rows") else JUDGED
+    return WITHOUT_COPIES if record.metrics.get("n_copies") else JUDGED
 
 
 def _certified_sentences(record: Record, settings: GuaranteeSettings, data: Dataset) -> Iterator[str]:

@@ -33,7 +33,8 @@ class GuaranteeSettings:
         coverage: of the intervals.
         test_share: share of rows that test bounds, intervals and checks are taken on.
         preparation: share of rows that choose scale, centre and each input's lengthscale of a certified regression, and
-            nothing else; more until they hold two targets, up to twice as many until all numbers vary.
+            nothing else; at least 30, up to a third of a small table; more until they hold two targets, up to twice as
+            many until all numbers vary.
         most_rows: that a model is trained on, shared out among the classes where there are three or more; of more, the
             others are test rows.
         max_evaluations: of a training's objective.

@@ -17,7 +17,7 @@ from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.budget import Budget
 from gpsuite.data.dataset import Dataset
 from gpsuite.data.loading import PreparedDataset, load
-from gpsuite.data.splits import without_copies
+from gpsuite.data.splits import set_aside, without_copies
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import DIVERGED, METHODS, Method, MethodOptions, Outcome, Request, SharedWork, Task
 from gpsuite.experiments.robustness.tasks import ClassifierParams, ClassifierSettings, ClassifierTask, MethodParams
@@ -136,14 +136,13 @@ def drawn_rows(
     Raises:
         UserError: if there are too few rows, or the training rows hold one class only.
     """
-    order = stream(model.draw_seed, "rows").permutation(len(rows))
     n_test, n_train = model.test_rows, model.train_rows
     if len(rows) < n_test + 2:
         fault = f"{data.name} has {len(rows)} rows of these classes; two or more must be left for training"
         raise UserError(f"test_rows={n_test}: {fault}", key="test_rows")
-    test = order[:n_test]
+    test, others = set_aside(data, rows, n_test, stream(model.draw_seed, "rows"))
     groups = None if data.groups is None else data.groups[rows]
-    train = without_copies(order[n_test:], test, groups)[:n_train]
+    train = without_copies(others, test, groups)[:n_train]
     if not len(train):
         raise UserError(f"test_rows={n_test}: every other row is a copy of a test row", key="test_rows")
     if len(np.unique(y[train])) < 2:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gpsuite.data.spec import CsvSpec
-from gpsuite.data.table.new_rows import NewRows, inputs_of_file, read_inputs
+from gpsuite.data.table.new_rows import NewRows, inputs_of_file, read_inputs, unread_rows
 from gpsuite.data.table.read import read_csv, suggested_task
 from gpsuite.errors import DataError
 from tests.data.made_up_data import csv_spec, write
@@ -70,7 +70,8 @@ def test_levels_that_nobody_learned_are_refused(tmp_path: Path, cells: list[str]
     path.write_text("colour,size\n" + "".join(f"{cell},1\n" for cell in cells))
     names = ("colour=red", "colour=green", "colour=blue", "size")
     with pytest.raises(DataError, match=message):
-        inputs_of_file(str(path), names, {"separator": ","})
+        inputs_of_file(str(path), names, {"separator": ","}, strict=True)
+    assert message in inputs_of_file(str(path), names, {"separator": ","}).unread[2]
 
 
 def test_of_two_levels_no_third_is_taken_for_the_other(tmp_path: Path) -> None:
@@ -79,7 +80,8 @@ def test_of_two_levels_no_third_is_taken_for_the_other(tmp_path: Path) -> None:
     assert inputs_of_file(str(path), ("side=b", "size"), {"separator": ","}).X.tolist() == [[0.0, 1.0], [1.0, 2.0]]
     path.write_text("side,size\na,1\nb,2\nc,3\n")
     with pytest.raises(DataError, match="'a' is a new level"):
-        inputs_of_file(str(path), ("side=b", "size"), {"separator": ","})
+        inputs_of_file(str(path), ("side=b", "size"), {"separator": ","}, strict=True)
+    assert list(inputs_of_file(str(path), ("side=b", "size"), {"separator": ","}).unread) == [1, 3]
 
 
 def test_texts_where_numbers_were_are_refused(tmp_path: Path) -> None:
@@ -98,7 +100,7 @@ def test_of_two_learned_levels_a_third_is_refused_even_alone(tmp_path: Path) -> 
     assert inputs_of_file(str(new), data.input_names, {}, data.categories).X.tolist() == [[0.0, 1.0], [1.0, 2.0]]
     new.write_text("side,size\nb,1\nc,2\n")
     with pytest.raises(DataError, match="line 3, column 'side': 'c' is a new level"):
-        inputs_of_file(str(new), data.input_names, {}, data.categories)
+        inputs_of_file(str(new), data.input_names, {}, data.categories, strict=True)
     new.write_text("size\n1\n2\n")
     with pytest.raises(DataError, match=r"no column 'side'\nit needs the inputs \[side, size\]"):
         inputs_of_file(str(new), data.input_names, {}, data.categories)
@@ -222,7 +224,37 @@ def test_what_could_be_read_twofold_or_not_at_all_is_refused(
 ) -> None:
     names = ("x", "z") if "z" in text else ("x",)
     with pytest.raises(DataError, match=told):
-        new_rows(tmp_path, text, reading, *names)
+        new_rows(tmp_path, text, {**reading, "missing": "error"}, *names)
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        (",0.5,red", "line 3, column 'x': the cell is empty"),
+        ("abc,,red", "line 3, column 'z': the cell is empty; line 3, column 'x': 'abc' is not a number"),
+        ("1,2,pink", "line 3, column 'c': 'pink' is a new level"),
+        ("1,2", "line 3 has 2 cells, the header has 3"),
+        ("inf,2,red", "line 3, column 'x': 'inf' is not a finite number"),
+    ],
+)
+@pytest.mark.parametrize("missing", [{}, {"missing": "drop_rows"}])
+def test_a_row_that_cannot_be_read_is_marked_and_the_others_are_read(
+    tmp_path: Path, row: str, told: str, missing: dict[str, str]
+) -> None:
+    path = tmp_path / "new.csv"
+    path.write_text(f"x,z,c\n1,2,red\n{row}\n3,4,blue\n")
+    names, learned = ("x", "z", "c=red", "c=blue", "c=green"), {"c": ("red", "blue", "green")}
+    found = inputs_of_file(str(path), names, ENGLISH | missing, learned)
+    assert found.unread == {2: told} and found.readable.tolist() == [0, 2]
+    assert found.X[found.readable].tolist() == [[1, 2, 1, 0, 0], [3, 4, 0, 1, 0]] and np.isnan(found.X[1]).all()
+    with pytest.raises(DataError, match=r"mend each, or remove its row"):
+        inputs_of_file(str(path), names, ENGLISH | missing, learned, strict=True)
+    assert unread_rows(found.unread, 3) == f"1 of 3 rows not predicted: {told}"
+
+
+def test_a_file_of_which_no_row_can_be_read_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="2 faults: line 2"):
+        new_rows(tmp_path, "x,z\n,1\n,2\n", ENGLISH, "x", "z")
 
 
 def test_only_empty_rows_at_the_end_are_left_out(tmp_path: Path) -> None:
@@ -248,7 +280,7 @@ def test_the_tables_line_of_units_is_said_to_be_one(tmp_path: Path, text: str) -
 )
 def test_no_row_to_predict_is_taken_for_units(tmp_path: Path, lines: str, reading: dict[str, str], told: str) -> None:
     with pytest.raises(DataError, match=told):
-        new_rows(tmp_path, f"x,z\n{lines}", reading, "x", "z")
+        new_rows(tmp_path, f"x,z\n{lines}", {**reading, "missing": "error"}, "x", "z")
 
 
 @pytest.mark.parametrize(

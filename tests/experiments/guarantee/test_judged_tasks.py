@@ -9,13 +9,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import binom, norm
+from scipy.stats import norm
 
 from gpsuite.data.loading import load, prepare
 from gpsuite.data.spec import CsvSpec
 from gpsuite.experiments.base import Outcome, SharedWork
 from gpsuite.experiments.guarantee import regression, run
-from gpsuite.experiments.guarantee.tasks import BoundedTask, JudgedClassesTask, JudgedTask, Learning
+from gpsuite.experiments.guarantee.answer import own_intervals_held
+from gpsuite.experiments.guarantee.tasks import BoundedTask, JudgedClassesTask, JudgedTask, Learning, RowsTask
+from gpsuite.methods.pac_bayes import FullGPPosterior
 from gpsuite.methods.pac_bayes.bounds import binomial_upper_bound
 from tests.arrays import Array
 
@@ -51,7 +53,7 @@ def judged_classes(monkeypatch: pytest.MonkeyPatch, groups: Array | None) -> Out
     monkeypatch.setattr(run, "judged_classifier", lambda *_: model)
     monkeypatch.setattr(run, "class_probabilities", lambda *_: np.eye(2)[guessed])
     monkeypatch.setattr(run, "proved_safe", lambda model, x, *_: steps[int(x[0])])
-    monkeypatch.setattr(run, "row_metrics", lambda *_: {})
+    monkeypatch.setattr(run, "order_pattern", lambda *_: 1.0)
     monkeypatch.setattr(run, "load", lambda _: SimpleNamespace(groups=groups, X=np.zeros((28, 1))))
     params = JudgedClassesTask(learning=LEARNING, tolerances=[0.1, 0.2], points=8, boxes=9)
     return run.run_judged_classes(task_of(params), SharedWork())
@@ -105,11 +107,11 @@ def test_residuals_are_checked_in_the_files_order(monkeypatch: pytest.MonkeyPatc
     dataset, shared = prepare(CsvSpec(path=str(table), target="y"), cache_dir=tmp_path), SharedWork()
     seen: list[Array] = []
 
-    def noted(data: Any, y: Array, in_order: Array, rng: Any) -> dict[str, Any]:
+    def noted(in_order: Array, rng: Any) -> float:
         seen.append(in_order)
-        return {}
+        return 1.0
 
-    monkeypatch.setattr(run, "row_metrics", noted)
+    monkeypatch.setattr(run, "order_pattern", noted)
     run.run_judged(task_of(JudgedTask(learning=LEARNING, widths=[1.0]), dataset), shared)
     judged, data = regression.judged_model(dataset, LEARNING, shared), load(dataset)
     residuals = data.y[:, 0] - judged.fitted.predict(data.X)[0]
@@ -117,18 +119,26 @@ def test_residuals_are_checked_in_the_files_order(monkeypatch: pytest.MonkeyPatc
     np.testing.assert_array_equal(seen[0], residuals[np.sort(judged.test)])
 
 
-def test_the_models_own_intervals_are_two_sided(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_printed_intervals_are_judged_by_leaving_rows_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The closed form agrees with models that are fitted again without each row; copies do not count."""
     table = tmp_path / "t.csv"
     rows = np.random.default_rng(2).normal(size=(60, 2))
+    rows[-1] = rows[-2]
     np.savetxt(table, rows, delimiter=",", header="a,y", comments="", fmt="%.17g")
     dataset, shared = prepare(CsvSpec(path=str(table), target="y"), cache_dir=tmp_path), SharedWork()
     half = replace(LEARNING, coverage=0.5)
-    found = run.run_judged(task_of(JudgedTask(learning=half, widths=[1.0]), dataset), shared).metrics
-    judged, data = regression.judged_model(dataset, half, shared), load(dataset)
-    mean, deviation = judged.fitted.predict(data.X[judged.test])
-    inside = np.abs(data.y[judged.test, 0] - mean) <= norm.ppf(0.75) * deviation
-    assert found["gp_inside"] == inside.sum() > 0
-    assert found["gp_inside_p"] == pytest.approx(binom.cdf(inside.sum(), len(judged.test), 0.5))
+    params = RowsTask(learning=half, new="", tolerances=[], count=1, boxes=1, tolerance=1.0)
+    record: Any = run.run_rows(task_of(params, dataset), shared)
+    posterior = regression.kept_model(dataset, half, shared).posterior
+    inside = 0
+    for row in range(len(posterior.X)):
+        X, y = np.delete(posterior.X, row, axis=0), np.delete(posterior.y, row)
+        if (posterior.X[row] != X).any(axis=1).all():
+            mean, variance = FullGPPosterior.fit(posterior.hyperparameters, X, y).predict(posterior.X[row : row + 1])
+            deviation = np.sqrt(variance[0] + posterior.hyperparameters.noise_variance)
+            inside += abs(posterior.y[row] - mean[0]) <= norm.ppf(0.75) * deviation
+    copied = len(posterior.X) - len(np.unique(posterior.X))
+    assert own_intervals_held(record) == (inside, len(posterior.X) - 2 * copied) and inside > 0
 
 
 def test_copies_that_cost_the_jackknife_its_coverage_are_counted(tmp_path: Path) -> None:

@@ -1,0 +1,175 @@
+"""What the order of a table's rows says: sorted or blocked rows say nothing about time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpsuite.arrays import BoolArray, FloatArray, IntArray
+from gpsuite.data.spec import CsvSpec
+from gpsuite.data.table.formats import Cells
+from gpsuite.data.table.layout import Grid
+from gpsuite.data.table.names import choose_columns, csv_error, shorten
+from gpsuite.data.table.roles import read_columns
+from gpsuite.errors import unknown_name
+
+LEAST_CHANGES = 10.0  # of successive values that a random order would have on average; of fewer nothing is concluded
+AGAINST = 0.02  # share of the steps of a sorted column that may go the other way
+MOST_RUNS = 2  # per value, in a blocked column
+ORDERS = ("time", "none")
+LEAST_GROUPS = 20  # of a table: a guarantee for new groups counts groups
+ORDERING = ("time", "group")
+
+
+@dataclass(frozen=True, eq=False)
+class Arrangement:
+    """What the user says of the order of the rows and of rows that belong together.
+
+    Attributes:
+        order: `time`, `none`, or nothing.
+        time: name of the column of time, or an empty string.
+        when: time of each row of the file [N], NaN where it is missing; None without such a column.
+        cluster_name: name of the column of groups, or an empty string.
+        which: group of each row of the file [N], -1 where it is missing; None without such a column.
+    """
+
+    order: str = ""
+    time: str = ""
+    when: FloatArray | None = None
+    cluster_name: str = ""
+    which: IntArray | None = None
+
+    @property
+    def known(self) -> BoolArray | bool:
+        """Which rows of the file have a time and a group."""
+        timed = True if self.when is None else ~np.isnan(self.when)
+        return timed & (True if self.which is None else self.which >= 0)
+
+    def rows(self, kept: BoolArray) -> IntArray:
+        """Return the rows that are kept, in order of time where that is known."""
+        rows = np.flatnonzero(kept)
+        return rows if self.when is None else rows[np.argsort(self.when[rows], kind="stable")]
+
+    def clusters(self, rows: IntArray) -> IntArray | None:
+        """Return the number of the group of each of these rows.
+
+        Raises:
+            DataError: if there are too few groups.
+        """
+        if self.which is None:
+            return None
+        kinds, numbers = np.unique(self.which[rows], return_inverse=True)
+        if len(kinds) < LEAST_GROUPS:
+            fault = f"{len(kinds)} groups; a guarantee for new groups counts groups and needs {LEAST_GROUPS}"
+            raise csv_error(
+                "group", self.cluster_name, fault, "leave it out: the guarantee is about rows of these groups"
+            )
+        return np.asarray(numbers, dtype=np.int64)
+
+    def fields(self, rows: IntArray) -> dict[str, Any]:
+        """Return what a dataset of these rows holds of their order and groups."""
+        names = {"order": self.order, "time": self.time, "cluster_name": self.cluster_name}
+        return {**names, "clusters": self.clusters(rows)}
+
+    @property
+    def choices(self) -> list[list[str]]:
+        """What the content of the table depends on: nothing where the user says nothing."""
+        said = [self.order, self.time, self.cluster_name]
+        return [["order", *said]] if any(said) else []
+
+
+def arrangement(spec: CsvSpec, grid: Grid) -> Arrangement:
+    """Return what the user says of the rows' order and groups.
+
+    Raises:
+        DataError: if there is no such column, or that of time holds neither numbers nor dates.
+        UserError: if `dataset.order` is unknown.
+    """
+    if spec.order not in (None, *ORDERS):
+        raise unknown_name("dataset.order", str(spec.order), ORDERS)
+    if spec.group is not None and (spec.time is not None or spec.order == "time"):
+        fault = "new groups and the last rows are different test rows"
+        raise csv_error("group", spec.group, fault, "leave out dataset.group, or dataset.time and dataset.order")
+    order = "time" if spec.time is not None else spec.order or ""
+    time, group = (_only(key, getattr(spec, key), grid) for key in ORDERING)
+    return Arrangement(
+        order,
+        "" if time is None else grid.header[time],
+        None if time is None else _times(spec, grid, time),
+        "" if group is None else grid.header[group],
+        None
+        if group is None
+        else np.where(grid.column(group).missing, -1, np.arange(len(grid.column(group).texts)))[
+            grid.column(group).codes
+        ],
+    )
+
+
+def arranging(spec: CsvSpec, header: Sequence[str]) -> list[int]:
+    """Return the columns of time and groups: no inputs unless the user names them as such."""
+    named = [value for key in ORDERING if (value := getattr(spec, key)) is not None]
+    return [column for value in named for column in choose_columns("time", value, header)]
+
+
+def _only(key: str, value: Any, grid: Grid) -> int | None:
+    if value is None:
+        return None
+    columns = choose_columns(key, value, grid.header)
+    if len(columns) > 1:
+        raise csv_error(key, value, "names several columns", "name one")
+    return columns[0]
+
+
+def _times(spec: CsvSpec, grid: Grid, position: int) -> FloatArray:
+    column = read_columns(spec, grid, [position], [])[0][position]
+    if column.kind not in ("number", "date"):
+        fault = f"column {shorten(column.name)!r} holds neither numbers nor dates"
+        raise csv_error("time", spec.time, fault, "write dates as 2024-03-01, or name another column")
+    return np.where(column.unread, np.nan, column.values)
+
+
+def counts_rows(column: FloatArray) -> bool:
+    """Return whether a column [N] is a row number, perhaps with gaps: whole numbers that go up or down, mostly by 1."""
+    steps = np.diff(column)
+    steps = steps if steps.sum() > 0 else -steps
+    return bool((column == np.floor(column)).all() and (steps > 0).all() and np.median(steps) == 1.0)
+
+
+def sorted_by(columns: FloatArray, names: Sequence[str]) -> str:
+    """Return the first column of [N, K] that the rows are sorted or blocked by, or an empty string.
+
+    A row number is none: rows may be numbered in their order of time.
+    """
+    for name, column in zip(names, columns.T, strict=True):
+        if not counts_rows(column) and (_is_sorted(column) or _is_blocked(column)):
+            return name
+    return ""
+
+
+def as_numbers(cells: Cells) -> FloatArray:
+    """Return the cells [N] of a column as numbers: what they hold, or else their places in alphabetical order."""
+    if (cells.plain | cells.missing).all():
+        return np.nan_to_num(cells.numbers)[cells.codes]
+    places = np.unique([text.casefold() for text in cells.texts], return_inverse=True)[1]
+    return places.astype(np.float64)[cells.codes]
+
+
+def _expected_changes(column: FloatArray) -> float:
+    """Return how often successive values of a column [N] differ on average, if its rows are in random order."""
+    shares = np.unique(column, return_counts=True)[1] / len(column)
+    return float(len(column) * (1.0 - np.sum(shares**2)))
+
+
+def _is_sorted(column: FloatArray) -> bool:
+    steps = np.diff(column)
+    against = min(np.count_nonzero(steps < 0), np.count_nonzero(steps > 0))
+    return bool(against <= AGAINST * len(steps) and _expected_changes(column) >= LEAST_CHANGES)
+
+
+def _is_blocked(column: FloatArray) -> bool:
+    """Return whether equal values stand together, so that there are hardly more runs than values."""
+    runs, levels = 1 + np.count_nonzero(np.diff(column)), len(np.unique(column))
+    return bool(runs <= MOST_RUNS * levels and _expected_changes(column) >= max(LEAST_CHANGES, 2 * MOST_RUNS * levels))
