@@ -78,7 +78,7 @@ def between(low: float, high: float) -> Rule:
 
 
 # beyond these ends squares overflow
-positive = Rule(lambda value: 1e-100 <= value <= 1e100, "must be a number above 0, from 1e-100 to 1e100")
+positive = Rule(lambda value: 1e-100 <= value <= 1e100, "must be a number above 0, at most 1e100")
 not_negative = Rule(lambda value: 0 <= value < math.inf, "must be 0 or more, and finite")
 filled = Rule(bool, "needs at least one value")
 unique = Rule(lambda values: len(set(values)) == len(values), "must not have a value twice")

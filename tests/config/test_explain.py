@@ -59,7 +59,7 @@ def test_settings_are_told_with_the_values_of_the_words() -> None:
     }  # fmt: skip
     assert found["delta"].allowed == "a number, between 0 and 1"
     assert found["seed"].allowed == "a whole number, 0 or more"
-    assert found["accuracy"].allowed == "a number above 0, or null"
+    assert found["accuracy"].allowed == "a number above 0, at most 1e100, or null"
     assert found["scaling"].allowed == "one of all, train"
     assert "method.inducing" in found
 

@@ -146,8 +146,7 @@ def _assemble(spec: CsvSpec, task: Task, grid: Grid, choice: Choice) -> Dataset:
     targets = _targets(spec, grid, choice, None if labelled else columns)
     kept, inputs = complete_rows(spec, grid, targets, inputs, notes)
     arranged = arrangement(spec, grid)
-    kept = _arrangeable(kept, arranged, notes)
-    _refuse_too_few(spec, int(kept.sum()))
+    kept = _arrangeable(spec, kept, arranged, notes)
     inputs, rows = _still_useful(spec, inputs, kept, notes), arranged.rows(kept)
     X, names = _matrix(inputs, kept, rows)
     y = np.column_stack([column.values[rows] for column in targets])
@@ -175,8 +174,7 @@ def _assemble(spec: CsvSpec, task: Task, grid: Grid, choice: Choice) -> Dataset:
         groups=groups,
         lines=grid.lines[rows],
         categories=levels_in(inputs, kept),
-        reading=reading_of_table(spec, grid, written, inputs, target_names)
-        | ({"missing": spec.missing} if spec.missing else {}),
+        reading=reading_of_table(spec, grid, written, inputs, target_names),
         sorted_by="" if arranged.order else _sorted_by(grid, choice, kept),
         **arranged.fields(rows),
     )
@@ -195,11 +193,12 @@ def _targets(spec: CsvSpec, grid: Grid, choice: Choice, numbers: Mapping[int, Co
     return [_number_target(spec, numbers[position]) for position in choice.targets]
 
 
-def _arrangeable(kept: BoolArray, arranged: Arrangement, notes: list[str]) -> BoolArray:
+def _arrangeable(spec: CsvSpec, kept: BoolArray, arranged: Arrangement, notes: list[str]) -> BoolArray:
     """Return the rows that are kept and have a time and a group."""
     found: BoolArray = kept & arranged.known
     if lost := int(kept.sum() - found.sum()):
         notes.append(f"{lost} of {len(kept)} rows left out: they have no time or group")
+    _refuse_too_few(spec, int(found.sum()))
     return found
 
 

@@ -688,6 +688,7 @@ def reading_of_table(
     marks |= {key: name_list(values) for key in ("na", "not_na") if (values := split_values(getattr(spec, key)))}
     marks |= {UNTITLED: name_list(grid.header), TARGETS: name_list(targets)} if grid.numbered else {}
     marks |= {} if spec.day_first is None else {"day_first": str(spec.day_first)}
+    marks |= {"missing": spec.missing} if spec.missing else {}
     units = {f"{UNIT}{name}": unit for name, unit in grid.units.items()}
     return marks | units | {f"{_WRITTEN}{column.name}": column.written for column in inputs}
 

@@ -369,12 +369,12 @@ def own_intervals_held(record: Record) -> tuple[int, int]:
     """
     model = unpacked(record.arrays, ())
     assert isinstance(model, SavedRegression)  # the rows' task keeps no other
-    a = model.arrays
-    table = np.column_stack([a["X"], a["y"]])
+    kept = model.model
+    table = np.column_stack([kept.X, model.arrays["y"]])
     _, first, copies = np.unique(table, axis=0, return_index=True, return_counts=True)
     different = first[copies == 1]
-    precision = np.sum(a["root"] ** 2, axis=0)[different]
-    inside = np.abs(a["alpha"][different]) <= float(ndtri(0.5 + model.coverage / 2)) * np.sqrt(precision)
+    precision = np.sum(kept.root[:, 0] ** 2, axis=0)[different]
+    inside = np.abs(kept.alpha[0][different]) <= float(ndtri(0.5 + model.coverage / 2)) * np.sqrt(precision)
     return int(np.count_nonzero(inside)), len(different)
 
 

@@ -57,21 +57,33 @@ def regressor_method(options: MethodOptions) -> RegressorMethod[Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkOptions(MethodOptions):
-    """A network, or several."""
+    """A network, or several.
+
+    Attributes:
+        classifier: which one.
+    """
 
     classifier: Annotated[str, one_of(NETWORK_CLASSIFIER_NAMES)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class GPClassifierOptions(MethodOptions):
-    """A classifier around a Gaussian process prior whose kernel is chosen first."""
+    """A classifier around a Gaussian process prior whose kernel is chosen first.
+
+    Attributes:
+        classifier: which one.
+    """
 
     classifier: Annotated[str, one_of(GP_CLASSIFIER_NAMES)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class RegressorOptions(MethodOptions):
-    """A regression with Gaussian predictions."""
+    """A regression with Gaussian predictions.
+
+    Attributes:
+        regressor: which one.
+    """
 
     regressor: Annotated[str, one_of(REGRESSOR_NAMES)]
 

@@ -124,7 +124,7 @@ def test_a_figure_of_nothing_is_not_drawn(monkeypatch: pytest.MonkeyPatch, share
     for name in ("heading", "load", "tell"):
         monkeypatch.setattr(summary, name, lambda *_: "")
     request = SimpleNamespace(require_dataset=lambda: None)
-    report: Any = SimpleNamespace(records=lambda: [record], request=request, settings=settings())
+    report: Any = SimpleNamespace(records=lambda: [record], request=request, settings=settings(), titles={})
     summary._summarise_classes(report)
     assert found == drawn
 
