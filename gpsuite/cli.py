@@ -11,6 +11,7 @@ import importlib
 import io
 import os
 import shlex
+import signal
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -27,6 +28,13 @@ NO_MEMORY = ("failed to map segment", "cannot allocate memory", "Cannot allocate
 TRACED = {f"debug={yes}" for yes in ("true", "1", "yes", "on")}
 # how the words begin that any experiment understands
 COMMON = ("dataset", "scale=", "seed=", "results_dir=", "data_dir=")
+
+
+def entry() -> int:
+    """Return how `main` ended; the console script calls this. An interruption after its end changes nothing."""
+    code = main()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    return code
 
 
 def main() -> int:
