@@ -456,7 +456,7 @@ def single_searches(found: Classifier, bound: str = "rkhs_taylor", seconds: floa
             region = interval_box(x, low, high, DOMAIN)
             if np.array_equal(region.free, [place]):
                 spread = search.range(0, region, TOLERANCE, Budget(seconds=seconds))
-                gaps.append(max(spread.minimum.gap, spread.maximum.gap))
+                gaps.append(spread.gap)
     return gaps
 
 

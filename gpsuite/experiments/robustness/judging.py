@@ -25,7 +25,7 @@ from gpsuite.methods.robustness.multiclass.multiclass_search import MultiClassSe
 from gpsuite.methods.robustness.search.attacks import strong_attack
 from gpsuite.methods.robustness.search.branch_and_bound import Extremum
 from gpsuite.methods.robustness.search.regions import Region
-from gpsuite.methods.robustness.verdict import HALF, PointSearch, ProbabilityRange, Verdict, binary_contest, judge
+from gpsuite.methods.robustness.verdict import HALF, ClassRange, PointSearch, Verdict, binary_contest, complement, judge
 from gpsuite.models.classification.approximation import GPCPosterior
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
 from gpsuite.seeds import stream
@@ -230,7 +230,7 @@ class _BinaryPoint:
     def certify(
         self, judged: Judged, region: Region, most_boxes: int, budget: Budget, origin: Origin
     ) -> tuple[Judged, Proof]:
-        found: ProbabilityRange = judged.detail
+        found: ClassRange = judged.detail
         certificate = certify(
             self.search.posterior,
             region,
@@ -249,17 +249,12 @@ class _BinaryPoint:
         return _of_range(found, judged.attack), proof
 
 
-def complement(low: float, high: float) -> tuple[float, float]:
-    """Return the range of the other class' probability, outwards by what the difference rounds."""
-    return max(float(np.nextafter(1.0 - high, -1.0)), 0.0), min(float(np.nextafter(1.0 - low, 2.0)), 1.0)
-
-
-def _of_range(found: ProbabilityRange, attack: Mapping[str, Any]) -> Judged:
+def _of_range(found: ClassRange, attack: Mapping[str, Any]) -> Judged:
     sides = (found.minimum, found.maximum)
     return Judged(found.verdict, *sides, searches=sides, attack=attack, detail=found)
 
 
-def decided(search: PointSearch, region: Region, found: ProbabilityRange, budget: Budget) -> ProbabilityRange:
+def decided(search: PointSearch, region: Region, found: ClassRange, budget: Budget) -> ClassRange:
     """Search on for the class only, with what is left, where one half lies between attained and proved value.
 
     Args:
@@ -268,7 +263,7 @@ def decided(search: PointSearch, region: Region, found: ProbabilityRange, budget
         found: the range; returned as it is if its verdict is not unknown, or if the point itself is tied.
         budget: that of the range.
     """
-    if found.verdict.status != "unknown" or found.centre.tied or budget.exhausted:
+    if found.verdict.status != "unknown" or found.centre.undecided or budget.exhausted:
         return found
     verdict, extremum = search.decide(region, budget)
     if verdict.status == "unknown":
@@ -279,8 +274,8 @@ def decided(search: PointSearch, region: Region, found: ProbabilityRange, budget
 
 
 def attacked(
-    search: PointSearch, region: Region, found: ProbabilityRange, number: int, starts: int
-) -> tuple[ProbabilityRange, dict[str, Any]]:
+    search: PointSearch, region: Region, found: ClassRange, number: int, starts: int
+) -> tuple[ClassRange, dict[str, Any]]:
     """Set the multi-start attack against the range; its success decides where the search left the class open.
 
     Args:
@@ -293,25 +288,25 @@ def attacked(
     Returns:
         the range with its verdict, and what the attack reached.
     """
-    contest = found.centre.contest
+    [contest] = found.centre.contests
     rng = stream(0, "attack", number)
     point, _ = strong_attack(search.posterior, region, contest.sign, starts, rng)
     reached = float(search.attained(point[None, region.free], contest.sign)[0])
     towards = found.side(contest.sign)
     found = found.with_side(towards.informed(towards.outer, reached))
-    succeeds = not found.centre.tied and bool(contest.crossed(reached))
+    succeeds = not found.centre.undecided and bool(contest.crossed(reached))
     if succeeds and found.verdict.status == "unknown":
         reason = f"class probability {reached:.6g} at the attack's counterexample"
         found = replace(found, verdict=Verdict("unsafe", reason, point))
     return found, {"attacked": reached, "attack_succeeds": succeeds}
 
 
-def certificate_decides(found: ProbabilityRange, minimum: Claim, maximum: Claim) -> bool:
+def certificate_decides(found: ClassRange, minimum: Claim, maximum: Claim) -> bool:
     """Tell whether the certificate alone proves the verdict: its bound that it is safe, its witness that it is not."""
-    claim = minimum if found.centre.sign < 0 else maximum
+    claim = minimum if found.centre.contests[0].sign < 0 else maximum
     if found.verdict.status == "unsafe":
         return claim.inner is not None and bool(binary_contest(claim.sign).crossed(claim.inner))
-    return not found.centre.tied and not binary_contest(claim.sign).crossed(claim.outer)
+    return not found.centre.undecided and not binary_contest(claim.sign).crossed(claim.outer)
 
 
 @dataclass(frozen=True, eq=False)

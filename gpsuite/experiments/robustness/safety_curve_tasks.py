@@ -289,7 +289,7 @@ def run_curve(task: Task[CurveTask], shared: SharedWork) -> Outcome:
     search = PointSearch(posterior, x, regions[0].free, params.bound)
     centre = search.centre
     steps = [_step(search, region, params, clock) for region in regions]
-    positive, sign = bool(problem.y_test[point] > 0), centre.sign
+    positive, sign = bool(problem.y_test[point] > 0), centre.contest.sign
     metrics: Metrics = {
         "row": int(problem.test_rows[point]),
         "label": problem.label_names[int(positive)],

@@ -16,12 +16,12 @@ from gpsuite.certificates.certificate import (
 )
 from gpsuite.methods.robustness.certification import certify
 from gpsuite.methods.robustness.explain.effects import lime_weights
-from gpsuite.methods.robustness.multiclass.multiclass_search import ClassRange, MultiClassSearch
+from gpsuite.methods.robustness.multiclass.multiclass_search import MultiClassSearch
 from gpsuite.methods.robustness.regression import QuantileRange, prediction_range
 from gpsuite.methods.robustness.search.regions import Region, box, interval_box, l1_ball, l2_ball, linf_ball
 from gpsuite.methods.robustness.verdict import (
+    ClassRange,
     PointSearch,
-    ProbabilityRange,
     Verdict,
     certify_class,
     probability_extremum,
@@ -49,7 +49,6 @@ __all__ = [
     "MultiClassSearch",
     "Origin",
     "PointSearch",
-    "ProbabilityRange",
     "QuantileQuantity",
     "QuantileRange",
     "Region",

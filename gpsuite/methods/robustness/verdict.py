@@ -30,6 +30,8 @@ from gpsuite.models.classification.approximation import GPCPosterior
 from gpsuite.rounding import rounded
 
 HALF = 0.5
+POSITIVE = 1
+"""The class of two whose probability is searched."""
 DIGITS = 6
 """Of the probabilities in a verdict's words."""
 
@@ -86,6 +88,25 @@ class Standing(Protocol):
         """Why the point's own class is not known, empty if it is."""
 
 
+class Centre(Standing, Protocol):
+    """The point that is searched around."""
+
+    @property
+    def own(self) -> int:
+        """The point's class."""
+
+    def probability(self, own: int) -> tuple[float, float, float]:
+        """Return the probability of a class as computed, and bounds of it."""
+
+    def contest_of(self, own: int) -> Contest | None:
+        """Return the contest that the probability of this class decides, if there is one."""
+
+
+def complement(low: float, high: float) -> tuple[float, float]:
+    """Return the range of the other class' probability, outwards by what the difference rounds."""
+    return max(float(np.nextafter(1.0 - high, -1.0)), 0.0), min(float(np.nextafter(1.0 - low, 2.0)), 1.0)
+
+
 @dataclass(frozen=True)
 class PointProbability:
     """The positive class' probability at one point: `low` <= p <= `high` surely; `value` is the computed one.
@@ -104,14 +125,14 @@ class PointProbability:
         return KEEP_POSITIVE if self.value > HALF else KEEP_NEGATIVE
 
     @property
+    def own(self) -> int:
+        """The point's class."""
+        return self.contest.own
+
+    @property
     def contests(self) -> tuple[Contest]:
         """The only one."""
         return (self.contest,)
-
-    @property
-    def sign(self) -> int:
-        """Direction of the search towards the other class: -1 from the positive class, 1 from the negative one."""
-        return self.contest.sign
 
     @property
     def tied(self) -> bool:
@@ -127,6 +148,16 @@ class PointProbability:
             half = f"one half lies in [{self.low:.17g}, {self.high:.17g}]"
             return f"tie within rounding: {half}, all that is known of the point itself"
         return ""
+
+    def probability(self, own: int) -> tuple[float, float, float]:
+        """Return the probability of a class as computed, and bounds of it."""
+        if own == POSITIVE:
+            return self.value, self.low, self.high
+        return 1.0 - self.value, *complement(self.low, self.high)
+
+    def contest_of(self, own: int) -> Contest | None:
+        """Return the only contest for the positive class, whose probability it is about."""
+        return self.contest if own == POSITIVE else None
 
 
 @dataclass(frozen=True)
@@ -193,19 +224,21 @@ RESOLUTION = 1e-6  # when only the class is asked for, a search ends at ties thi
 
 
 @dataclass(frozen=True)
-class ProbabilityRange:
-    """The range of the class probability over a region.
+class ClassRange:
+    """The range of the probability of a class over a region.
 
     Attributes:
-        centre: the class probability there.
+        own: the class; of two the positive one.
+        centre: what is known of the region's centre.
         minimum: the search below.
         maximum: the search above.
-        verdict: on the centre's class.
+        verdict: on the centre's class, which the range of one class decides between two classes only.
 
     Equation: Blaas et al. 2020, Eq. (2), Definition 1
     """
 
-    centre: PointProbability
+    own: int
+    centre: Centre
     minimum: Extremum
     maximum: Extremum
     verdict: Verdict
@@ -213,7 +246,7 @@ class ProbabilityRange:
     @property
     def probability(self) -> float:
         """The computed class probability at the centre."""
-        return self.centre.value
+        return self.centre.probability(self.own)[0]
 
     @property
     def seconds(self) -> float:
@@ -244,7 +277,7 @@ class ProbabilityRange:
     @property
     def deviation(self) -> tuple[float, float]:
         """Attained and proved max |Pi(x) - Pi(centre)| (their Definition 1)."""
-        low, high = self.centre.low, self.centre.high
+        _, low, high = self.centre.probability(self.own)
         attained = max(self.maximum.inner - high, low - self.minimum.inner, 0.0)
         return attained, max(self.maximum.outer - low, high - self.minimum.outer)
 
@@ -252,13 +285,13 @@ class ProbabilityRange:
         """The maximum (1) or the minimum (-1)."""
         return self.minimum if sign < 0 else self.maximum
 
-    def with_side(self, extremum: Extremum) -> ProbabilityRange:
+    def with_side(self, extremum: Extremum) -> ClassRange:
         """Return the range with another minimum or maximum; the verdict stays."""
         if extremum.sign < 0:
             return replace(self, minimum=extremum)
         return replace(self, maximum=extremum)
 
-    def informed(self, lowest: float, highest: float, region: Region) -> ProbabilityRange:
+    def informed(self, lowest: float, highest: float, region: Region) -> ClassRange:
         """Return the range with what else is known where a budget ended its searches: bounds, and the centre itself.
 
         Args:
@@ -266,12 +299,20 @@ class ProbabilityRange:
             highest: none is above it.
             region: that of the range.
         """
-        minimum = self.minimum.informed(lowest, self.centre.high)
-        maximum = self.maximum.informed(highest, self.centre.low)
-        known = replace(self, minimum=minimum, maximum=maximum)
-        if known.verdict.status != "unknown":
-            return known
-        return replace(known, verdict=judge(self.centre, (known.side(self.centre.sign),), region))
+        _, low, high = self.centre.probability(self.own)
+        minimum, maximum = self.minimum.informed(lowest, high), self.maximum.informed(highest, low)
+        if self.verdict.status != "unknown":
+            return replace(self, minimum=minimum, maximum=maximum)
+        return class_range(self.own, self.centre, minimum, maximum, region)
+
+
+def class_range(own: int, centre: Centre, minimum: Extremum, maximum: Extremum, region: Region) -> ClassRange:
+    """Return the range of a class with what it says of the centre's class."""
+    contest = centre.contest_of(own)
+    verdict = Verdict("unknown", "the range of one class does not decide between several")
+    if contest is not None:
+        verdict = judge(centre, (minimum if contest.sign < 0 else maximum,), region)
+    return ClassRange(own, centre, minimum, maximum, verdict)
 
 
 class PointSearch:
@@ -299,7 +340,7 @@ class PointSearch:
         self.bounding = _builder(bound)(posterior, self.point, free)
         self.centre = point_probability(self.bounding, self.point[free])
 
-    def range(self, region: Region, tolerance: float, budget: Budget) -> ProbabilityRange:
+    def range(self, region: Region, tolerance: float, budget: Budget) -> ClassRange:
         """Bound the smallest and the largest class probability over a region from both sides.
 
         Args:
@@ -318,8 +359,7 @@ class PointSearch:
         minimum = self._search(region, tolerance, first, -1, None, root)
         budget.spend(boxes=minimum.boxes)
         maximum = self._search(region, tolerance, budget, 1, None, root)
-        towards = minimum if self.centre.sign < 0 else maximum
-        return ProbabilityRange(self.centre, minimum, maximum, judge(self.centre, (towards,), region))
+        return class_range(POSITIVE, self.centre, minimum, maximum, region)
 
     def extremum(self, region: Region, sign: int, tolerance: float, budget: Budget) -> Extremum:
         """Bound the largest (`sign=1`) or smallest (`sign=-1`) class probability over a region.
@@ -368,7 +408,7 @@ class PointSearch:
 
 def probability_range(
     posterior: GPCPosterior, region: Region, tolerance: float, budget: Budget, bound: str | BoundBuilder = "rkhs_taylor"
-) -> ProbabilityRange:
+) -> ClassRange:
     """Return `PointSearch.range` around the region's centre, for a single region."""
     return PointSearch(posterior, region.centre, region.free, bound).range(region, tolerance, budget)
 

@@ -12,7 +12,14 @@ from gpsuite.budget import Budget
 from gpsuite.errors import UserError
 from gpsuite.methods.robustness.search.attacks import strong_attack
 from gpsuite.methods.robustness.search.regions import Region, box, interval_box, l1_ball, l2_ball, linf_ball
-from gpsuite.methods.robustness.verdict import PointProbability, bound_names, certify_class, judge, probability_range
+from gpsuite.methods.robustness.verdict import (
+    POSITIVE,
+    PointProbability,
+    bound_names,
+    certify_class,
+    judge,
+    probability_range,
+)
 from gpsuite.models.classification.approximation import BinaryProblem, GPCPosterior
 from gpsuite.models.classification.links import LINKS
 from gpsuite.models.classification.training import INFERENCES
@@ -147,7 +154,7 @@ def test_a_search_cut_short_takes_what_else_is_known(posterior: GPCPosterior, si
     found = cut.informed(lowest, highest, region)
     assert (cut.verdict.status, found.verdict.status) == ("unknown", "safe")
     assert (found.minimum.outer, found.maximum.outer) == (lowest, highest)
-    assert (found.minimum.inner, found.maximum.inner) == (cut.centre.high, cut.centre.low)
+    assert (found.minimum.inner, found.maximum.inner) == cut.centre.probability(POSITIVE)[:0:-1]
     assert found.minimum.inner == pytest.approx(cut.probability, abs=1e-9)
     for worse in ((-1.0, 2.0), (np.nan, np.nan)):  # what is known already stays
         again = found.informed(*worse, region)

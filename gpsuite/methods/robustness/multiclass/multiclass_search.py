@@ -21,7 +21,7 @@ from gpsuite.methods.robustness.multiclass.softmax_bound import Ends, Proof, Sof
 from gpsuite.methods.robustness.search.attacks import climb
 from gpsuite.methods.robustness.search.branch_and_bound import Attack, Extremum, branch_and_bound
 from gpsuite.methods.robustness.search.regions import Region
-from gpsuite.methods.robustness.verdict import HALF, Contest, Verdict, judge
+from gpsuite.methods.robustness.verdict import HALF, ClassRange, Contest, Verdict, class_range, judge
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior, RobustMaxPosterior
 from gpsuite.registry import Registry
 
@@ -151,14 +151,13 @@ class PointClasses:
             return f"tie within {within} between classes {self.own} and {tied[0]} at the point itself"
         return ""
 
+    def probability(self, own: int) -> tuple[float, float, float]:
+        """Return the probability of a class as computed, and bounds of it."""
+        return float(self.values[own]), float(self.low[own]), float(self.high[own])
 
-@dataclass(frozen=True)
-class ClassRange:
-    """The range of a class probability over a region."""
-
-    own: int
-    minimum: Extremum
-    maximum: Extremum
+    def contest_of(self, own: int) -> Contest | None:
+        """Return none: contests are about margins."""
+        return None
 
 
 class MultiClassSearch:
@@ -209,7 +208,7 @@ class MultiClassSearch:
         minimum = self._search(quantity, region, -1, tolerance, first, None, attacks[0], starts)
         budget.spend(boxes=minimum.boxes)
         maximum = self._search(quantity, region, 1, tolerance, budget, None, attacks[1], starts)
-        return ClassRange(own, minimum, maximum)
+        return class_range(own, self.centre, minimum, maximum, region)
 
     def extremum(self, own: int, region: Region, sign: int, tolerance: float, budget: Budget) -> Extremum:
         """Bound the largest (`sign=1`) or smallest (`sign=-1`) probability of a class over a region.

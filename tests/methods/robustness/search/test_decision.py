@@ -61,7 +61,7 @@ def test_one_half_is_the_negative_class() -> None:
     assert (binary_contest(-1), binary_contest(1)) == (KEEP_POSITIVE, KEEP_NEGATIVE)
     for value, contest in ((0.5 + 1e-12, KEEP_POSITIVE), (0.5, KEEP_NEGATIVE), (0.2, KEEP_NEGATIVE)):
         point = PointProbability(value, value, value)
-        assert point.contest == contest and point.sign == contest.sign and not point.undecided
+        assert point.contest == contest and not point.undecided
         assert not contest.crossed(value)
     assert (KEEP_POSITIVE.own, KEEP_POSITIVE.rival, KEEP_NEGATIVE.own) == (1, 0, 0)
 
