@@ -41,10 +41,9 @@ from gpsuite.methods.robustness.explain.effects import one_sided_ranges
 from gpsuite.methods.robustness.explain.lines import softmax_lines
 from gpsuite.methods.robustness.level_bound.level_search import BATCH
 from gpsuite.methods.robustness.level_bound.posterior_slice import compute_products, posterior_products
-from gpsuite.methods.robustness.multiclass.multiclass_search import MultiClassSearch
+from gpsuite.methods.robustness.point_search import MultiClassSearch, probability_extremum
 from gpsuite.methods.robustness.search.branch_and_bound import Extremum
 from gpsuite.methods.robustness.search.regions import Region, interval_box, linf_ball
-from gpsuite.methods.robustness.verdict import probability_extremum
 from gpsuite.models.classification.approximation import BinaryProblem, GPCPosterior
 from gpsuite.models.classification.expectation_propagation import expectation_propagation
 from gpsuite.models.classification.links import LINKS

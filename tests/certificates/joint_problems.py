@@ -12,7 +12,7 @@ from gpsuite.budget import Budget
 from gpsuite.certificates.certificate import Certificate, ClassQuantity, Origin, QuantileQuantity
 from gpsuite.data.dataset import Dataset
 from gpsuite.methods.robustness.certification import certify
-from gpsuite.methods.robustness.multiclass.multiclass_search import MultiClassSearch, Quantity
+from gpsuite.methods.robustness.point_search import MultiClassSearch, Quantity
 from gpsuite.methods.robustness.regression import MEAN, QuantileRange, prediction_range
 from gpsuite.methods.robustness.search.branch_and_bound import branch_and_bound
 from gpsuite.methods.robustness.search.regions import Region, box, l1_ball, l2_ball, linf_ball

@@ -22,10 +22,10 @@ from gpsuite.certificates.model import model_hash
 from gpsuite.certificates.plain_bound import PlainBound
 from gpsuite.methods.robustness import certification as certify_module
 from gpsuite.methods.robustness.certification import WITNESS
+from gpsuite.methods.robustness.point_search import build_bound, certify_class, probability_range
 from gpsuite.methods.robustness.search.branch_and_bound import branch_and_bound
 from gpsuite.methods.robustness.search.regions import l2_ball, linf_ball
 from gpsuite.methods.robustness.search.tree import SearchTree
-from gpsuite.methods.robustness.verdict import build_bound, certify_class, probability_range
 from gpsuite.models.classification.links import LINKS
 from gpsuite.untrusted import UnusableFileError
 from tests.arrays import Array

@@ -21,11 +21,11 @@ from gpsuite.data.loading import PreparedDataset
 from gpsuite.experiments.robustness.classifiers import Classifier
 from gpsuite.methods.robustness.certification import certify
 from gpsuite.methods.robustness.explain.lines import Lines, binary_lines, softmax_lines
-from gpsuite.methods.robustness.multiclass.multiclass_search import MultiClassSearch, margin_attack
+from gpsuite.methods.robustness.point_search import MultiClassSearch, PointSearch, margin_attack
 from gpsuite.methods.robustness.search.attacks import strong_attack
 from gpsuite.methods.robustness.search.branch_and_bound import Extremum
 from gpsuite.methods.robustness.search.regions import Region
-from gpsuite.methods.robustness.verdict import HALF, ClassRange, PointSearch, Verdict, binary_contest, complement, judge
+from gpsuite.methods.robustness.verdict import HALF, ClassRange, Verdict, binary_contest, complement, judge
 from gpsuite.models.classification.approximation import GPCPosterior
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
 from gpsuite.seeds import stream

@@ -23,8 +23,9 @@ from gpsuite.experiments.robustness.inputs import check_images, check_words, cho
 from gpsuite.experiments.robustness.tasks import Axes, ClassifierParams, ClassifierSettings, Metrics, TrainingSettings
 from gpsuite.experiments.settings import Count, Positive, filled, one_of, unique
 from gpsuite.experiments.tasks import take
+from gpsuite.methods.robustness.point_search import probability_range
 from gpsuite.methods.robustness.search.regions import linf_ball
-from gpsuite.methods.robustness.verdict import ClassRange, probability_range
+from gpsuite.methods.robustness.verdict import ClassRange
 from gpsuite.reporting.comparison import Statistic, claim
 from gpsuite.statistics.estimates import Estimate, corrected_mean, finite, medians, slopes
 from gpsuite.statistics.paired import Paired

@@ -26,10 +26,11 @@ from gpsuite.experiments.robustness.inputs import check_images, check_words, cho
 from gpsuite.experiments.robustness.tasks import Axes, ClassifierParams, ClassifierSettings, Metrics, Radius
 from gpsuite.experiments.settings import Count, Positive, at_least, filled, increasing, one_of, unique
 from gpsuite.experiments.tasks import take
+from gpsuite.methods.robustness.point_search import PointSearch, bound_names
 from gpsuite.methods.robustness.search.attacks import gpfgs, gpjm, strong_attack
 from gpsuite.methods.robustness.search.branch_and_bound import Extremum
 from gpsuite.methods.robustness.search.regions import Region, linf_ball
-from gpsuite.methods.robustness.verdict import PointSearch, binary_contest, bound_names, judge
+from gpsuite.methods.robustness.verdict import binary_contest, judge
 from gpsuite.models.classification.approximation import GPCPosterior
 from gpsuite.seeds import stream
 

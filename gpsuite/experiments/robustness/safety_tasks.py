@@ -41,9 +41,8 @@ from gpsuite.experiments.robustness.tasks import (
 )
 from gpsuite.experiments.settings import Count, Positive, at_least, one_of, unique
 from gpsuite.experiments.tasks import left_out_as, take
-from gpsuite.methods.robustness.multiclass.multiclass_search import BOUNDS
+from gpsuite.methods.robustness.point_search import BOUNDS, bound_names
 from gpsuite.methods.robustness.search.regions import Region, box, l1_ball, l2_ball, linf_ball
-from gpsuite.methods.robustness.verdict import bound_names
 
 DEFAULT_CLASSES = {name: ["3", "8"] for name in ("digits", "mnist")}  # where `classes` names none
 # raised when the numbers of a kind of task change

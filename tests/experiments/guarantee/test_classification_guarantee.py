@@ -36,7 +36,7 @@ from gpsuite.experiments.guarantee.saved import load as load_model
 from gpsuite.experiments.guarantee.summary import STATED, probability_sentences
 from gpsuite.experiments.guarantee.tasks import JudgedClassesTask, Learning
 from gpsuite.experiments.robustness.classifiers import Classifier
-from gpsuite.methods.robustness.multiclass.multiclass_search import MultiClassSearch
+from gpsuite.methods.robustness.point_search import MultiClassSearch
 
 LEARNING = Learning(
     seed=3, goal=1.0, own=False, delta=0.01, coverage=0.9, test_share=0.2, preparation=0.1, most_rows=90,

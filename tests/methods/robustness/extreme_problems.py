@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from gpsuite.budget import Budget
+from gpsuite.methods.robustness.point_search import build_bound, probability_range
 from gpsuite.methods.robustness.search.branch_and_bound import Extremum
 from gpsuite.methods.robustness.search.regions import Region, box, interval_box, l1_ball, l2_ball
-from gpsuite.methods.robustness.verdict import ClassRange, build_bound, probability_range
+from gpsuite.methods.robustness.verdict import ClassRange
 from gpsuite.models.classification.approximation import BinaryProblem, GPCPosterior
 from gpsuite.models.classification.links import LINKS
 from gpsuite.models.classification.training import INFERENCES

@@ -10,22 +10,17 @@ import pytest
 from gpsuite.budget import Budget
 from gpsuite.methods.robustness.class_probability import latent_ranges, score_of
 from gpsuite.methods.robustness.level_bound.level_bound import level_bound
-from gpsuite.methods.robustness.search.branch_and_bound import Extremum
-from gpsuite.methods.robustness.search.regions import box, l2_ball, linf_ball
-from gpsuite.methods.robustness.search.tree import SearchTree
-from gpsuite.methods.robustness.verdict import (
-    POSITIVE,
-    ClassRange,
-    PointProbability,
+from gpsuite.methods.robustness.point_search import (
     PointSearch,
-    Verdict,
-    binary_contest,
     build_bound,
     certify_class,
-    judge,
     point_probability,
     probability_range,
 )
+from gpsuite.methods.robustness.search.branch_and_bound import Extremum
+from gpsuite.methods.robustness.search.regions import box, l2_ball, linf_ball
+from gpsuite.methods.robustness.search.tree import SearchTree
+from gpsuite.methods.robustness.verdict import POSITIVE, ClassRange, PointProbability, Verdict, binary_contest, judge
 from gpsuite.models.classification.approximation import BinaryProblem, GPCPosterior
 from gpsuite.models.classification.links import LINKS
 from gpsuite.models.classification.training import INFERENCES

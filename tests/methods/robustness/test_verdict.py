@@ -10,16 +10,10 @@ import pytest
 
 from gpsuite.budget import Budget
 from gpsuite.errors import UserError
+from gpsuite.methods.robustness.point_search import bound_names, certify_class, probability_range
 from gpsuite.methods.robustness.search.attacks import strong_attack
 from gpsuite.methods.robustness.search.regions import Region, box, interval_box, l1_ball, l2_ball, linf_ball
-from gpsuite.methods.robustness.verdict import (
-    POSITIVE,
-    PointProbability,
-    bound_names,
-    certify_class,
-    judge,
-    probability_range,
-)
+from gpsuite.methods.robustness.verdict import POSITIVE, PointProbability, judge
 from gpsuite.models.classification.approximation import BinaryProblem, GPCPosterior
 from gpsuite.models.classification.links import LINKS
 from gpsuite.models.classification.training import INFERENCES

@@ -10,9 +10,9 @@ import pytest
 
 from gpsuite.budget import Budget
 from gpsuite.methods.robustness.class_probability import LatentRanges
-from gpsuite.methods.robustness.multiclass.multiclass_search import MultiClassSearch
 from gpsuite.methods.robustness.multiclass.robust_max_bound import SLOPE, RobustMaxBound
 from gpsuite.methods.robustness.multiclass.softmax_bound import SoftmaxBound
+from gpsuite.methods.robustness.point_search import MultiClassSearch
 from gpsuite.methods.robustness.search.regions import linf_ball
 from gpsuite.models.classification.links import LINKS, LOGISTIC, PROBIT, SQUEEZED_PROBIT, Link, SqueezedProbit
 from gpsuite.models.classification.multiclass_posterior import QUADRATURE, RobustMaxPosterior

@@ -28,8 +28,8 @@ from gpsuite.experiments.robustness.safety_runs import (
     prop1_gap,
     sampled,
 )
+from gpsuite.methods.robustness.point_search import PointSearch, probability_range
 from gpsuite.methods.robustness.search.regions import l2_ball, linf_ball
-from gpsuite.methods.robustness.verdict import PointSearch, probability_range
 from gpsuite.models.classification.links import LINKS
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.reporting.comparison import read_statistics

@@ -25,8 +25,9 @@ from gpsuite.experiments.robustness.safety_curves import (
     of_points,
     point_statistics,
 )
+from gpsuite.methods.robustness.point_search import probability_extremum
 from gpsuite.methods.robustness.search.regions import linf_ball
-from gpsuite.methods.robustness.verdict import binary_contest, probability_extremum
+from gpsuite.methods.robustness.verdict import binary_contest
 from gpsuite.models.classification.links import LINKS
 from gpsuite.statistics.estimates import OF_POINTS
 from tests.arrays import Array

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gpsuite.budget import Budget
-from gpsuite.methods.robustness.multiclass.multiclass_search import MultiClassSearch
+from gpsuite.methods.robustness.point_search import MultiClassSearch
 from gpsuite.methods.robustness.search.regions import Region, interval_box, l1_ball, l2_ball
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
 from tests.arrays import Array

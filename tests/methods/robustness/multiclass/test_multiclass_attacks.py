@@ -10,18 +10,12 @@ from scipy.special import logit, softmax
 
 from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
-from gpsuite.methods.robustness.multiclass import multiclass_search as module
-from gpsuite.methods.robustness.multiclass.multiclass_search import (
-    MultiClassSearch,
-    PointClasses,
-    Quantity,
-    margin_attack,
-    plug_in_attack,
-)
+from gpsuite.methods.robustness import point_search as module
 from gpsuite.methods.robustness.multiclass.softmax_bound import SoftmaxBound
+from gpsuite.methods.robustness.point_search import MultiClassSearch, Quantity, margin_attack, plug_in_attack
 from gpsuite.methods.robustness.search.branch_and_bound import branch_and_bound
 from gpsuite.methods.robustness.search.regions import box, linf_ball
-from gpsuite.methods.robustness.verdict import HALF, Contest
+from gpsuite.methods.robustness.verdict import HALF, Contest, PointClasses
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
 from tests.models.softmax_problems import random_softmax_posterior
 

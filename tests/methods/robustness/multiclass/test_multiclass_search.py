@@ -12,10 +12,9 @@ import pytest
 
 from gpsuite.budget import Budget
 from gpsuite.methods.robustness.multiclass import softmax_bound
-from gpsuite.methods.robustness.multiclass.multiclass_search import MultiClassSearch, Quantity
 from gpsuite.methods.robustness.multiclass.softmax_bound import SoftmaxBound
+from gpsuite.methods.robustness.point_search import MultiClassSearch, PointSearch, Quantity
 from gpsuite.methods.robustness.search.regions import interval_box, l1_ball, l2_ball, linf_ball
-from gpsuite.methods.robustness.verdict import PointSearch
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior, softmax_moments
 from gpsuite.models.classification.softmax_laplace import softmax_laplace
 from gpsuite.models.config import Hyperparameters

@@ -11,7 +11,6 @@ from scipy.stats import multivariate_normal
 from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.errors import UserError
-from gpsuite.methods.robustness.multiclass.multiclass_search import MultiClassSearch
 from gpsuite.methods.robustness.multiclass.paper_softmax_bound import (
     LatentBoxes,
     PaperSoftmaxBound,
@@ -19,6 +18,7 @@ from gpsuite.methods.robustness.multiclass.paper_softmax_bound import (
     class_probability_cells,
     mass_of_cells,
 )
+from gpsuite.methods.robustness.point_search import MultiClassSearch
 from gpsuite.methods.robustness.search.regions import linf_ball
 from tests.methods.robustness.multiclass.test_multiclass_search import CASES, SEARCHED, posterior_of
 from tests.models.softmax_problems import reference_fit

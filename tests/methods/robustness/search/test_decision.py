@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from gpsuite.budget import Budget
-from gpsuite.methods.robustness import verdict
+from gpsuite.methods.robustness import point_search
+from gpsuite.methods.robustness.point_search import PointSearch, certify_class, probability_extremum, probability_range
 from gpsuite.methods.robustness.search.branch_and_bound import Extremum
 from gpsuite.methods.robustness.search.regions import linf_ball
 from gpsuite.methods.robustness.search.tree import SearchTree
@@ -17,12 +18,8 @@ from gpsuite.methods.robustness.verdict import (
     KEEP_POSITIVE,
     Contest,
     PointProbability,
-    PointSearch,
     binary_contest,
-    certify_class,
     judge,
-    probability_extremum,
-    probability_range,
 )
 from tests.models.gpc_problems import fitted_posterior
 
@@ -89,8 +86,8 @@ def test_every_rival_must_be_held_off() -> None:
 
 def test_a_points_bound_is_built_once_for_all_its_regions(monkeypatch: pytest.MonkeyPatch) -> None:
     posterior, built = fitted_posterior()[0], []
-    build = verdict._BOUNDS["rkhs_taylor"]
-    monkeypatch.setitem(verdict._BOUNDS, "rkhs_taylor", lambda *given: built.append(1) or build(*given))
+    build = point_search._BOUNDS["rkhs_taylor"]
+    monkeypatch.setitem(point_search._BOUNDS, "rkhs_taylor", lambda *given: built.append(1) or build(*given))
     search = PointSearch(posterior, REGION.centre, REGION.free)
     for radius in (0.1, 0.5):
         region = linf_ball(REGION.centre, radius)

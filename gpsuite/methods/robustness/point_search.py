@@ -14,14 +14,28 @@ from scipy.special import softmax
 
 from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.budget import Budget
-from gpsuite.methods.robustness.class_probability import clipped
+from gpsuite.errors import unknown_name
+from gpsuite.methods.robustness.class_probability import BoundingFunction, clipped
+from gpsuite.methods.robustness.level_bound.level_bound import LevelBound, level_bound
+from gpsuite.methods.robustness.level_bound.level_search import Root, level_search, root_model
 from gpsuite.methods.robustness.multiclass.paper_softmax_bound import PaperSoftmaxBound
 from gpsuite.methods.robustness.multiclass.robust_max_bound import RobustMaxBound
 from gpsuite.methods.robustness.multiclass.softmax_bound import Ends, Proof, SoftmaxBound
-from gpsuite.methods.robustness.search.attacks import climb
+from gpsuite.methods.robustness.paper_bound import paper_bound
+from gpsuite.methods.robustness.search.attacks import climb, gpfgs, local_search
 from gpsuite.methods.robustness.search.branch_and_bound import Attack, Extremum, branch_and_bound
 from gpsuite.methods.robustness.search.regions import Region
-from gpsuite.methods.robustness.verdict import HALF, ClassRange, Contest, Verdict, class_range, judge
+from gpsuite.methods.robustness.verdict import (
+    HALF,
+    POSITIVE,
+    ClassRange,
+    PointClasses,
+    PointProbability,
+    Verdict,
+    class_range,
+    judge,
+)
+from gpsuite.models.classification.approximation import GPCPosterior
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior, RobustMaxPosterior
 from gpsuite.registry import Registry
 
@@ -106,58 +120,6 @@ class Quantity:
 
 def _half(margin: FloatArray) -> FloatArray:
     return np.asarray(0.5 + 0.5 * margin)
-
-
-@dataclass(frozen=True)
-class PointClasses:
-    """The class probabilities at a point, and which class it has: the largest, the first of equals.
-
-    Attributes:
-        values: computed, [C].
-        low: lower bounds, [C].
-        high: upper bounds, [C].
-        proved: whether these are bounds; with many classes the cubature's error is statistical.
-        lead: lower bounds of (1 + p_own - p_j) / 2 for every class j, [C].
-    """
-
-    values: FloatArray
-    low: FloatArray
-    high: FloatArray
-    proved: bool
-    lead: FloatArray
-
-    @property
-    def own(self) -> int:
-        """The point's class."""
-        return int(np.argmax(self.values))
-
-    @property
-    def contests(self) -> tuple[Contest, ...]:
-        """The class against every other one; a tie goes to the first class."""
-        return tuple(
-            Contest(self.own, rival, -1, HALF, tie=rival < self.own)
-            for rival in range(len(self.values))
-            if rival != self.own
-        )
-
-    @property
-    def undecided(self) -> str:
-        """Why the point's own class is not known, empty if it is."""
-        if not np.isfinite(self.values).all():
-            return "a class probability at the point is not finite"
-        tied = [contest.rival for contest in self.contests if contest.crossed(self.lead[contest.rival])]
-        if tied:
-            within = "rounding" if self.proved else "the cubature's stated error"
-            return f"tie within {within} between classes {self.own} and {tied[0]} at the point itself"
-        return ""
-
-    def probability(self, own: int) -> tuple[float, float, float]:
-        """Return the probability of a class as computed, and bounds of it."""
-        return float(self.values[own]), float(self.low[own]), float(self.high[own])
-
-    def contest_of(self, own: int) -> Contest | None:
-        """Return none: contests are about margins."""
-        return None
 
 
 class MultiClassSearch:
@@ -358,3 +320,165 @@ def plug_in_attack(posterior: MultiClassPosterior, region: Region, quantity: Qua
         return np.asarray(sign * (mean[:, own] - top)), np.asarray(sign * (slope[:, own] - moved))
 
     return climb(objective, region)
+
+
+BoundBuilder = Callable[[GPCPosterior, FloatArray, IntArray], BoundingFunction]
+
+
+class PointSearch:
+    """Searches over regions around one point: its bound and its own class are found once, for all radii and ends.
+
+    Args:
+        posterior: the classifier.
+        centre: the point, [D].
+        free: indices of the inputs that may move, [d].
+        bound: name in `bound_names()`, or a function building the bound for (posterior, centre, free inputs).
+
+    Attributes:
+        bounding: the bound.
+        centre: the class probability at the point.
+
+    Raises:
+        UserError: for an unknown bound.
+        ValueError: if the point or the inputs do not fit the classifier.
+    """
+
+    def __init__(
+        self, posterior: GPCPosterior, centre: FloatArray, free: IntArray, bound: str | BoundBuilder = "rkhs_taylor"
+    ) -> None:
+        self.posterior, self.point, self.free = posterior, np.asarray(centre, dtype=np.float64), free
+        self.bounding = _builder(bound)(posterior, self.point, free)
+        self.centre = point_probability(self.bounding, self.point[free])
+
+    def range(self, region: Region, tolerance: float, budget: Budget) -> ClassRange:
+        """Bound the smallest and the largest class probability over a region from both sides.
+
+        Args:
+            region: around the point.
+            tolerance: largest gap between attained and proved probability.
+            budget: for both searches; the minimum gets half of the boxes and seconds, the maximum what is left.
+
+        Raises:
+            ValueError: if tolerance is out of range, or the region is around another point.
+            UnsoundBoundError: if a point attains more than the bounds allow.
+        """
+        first = budget.part(2)
+        root = None
+        if isinstance(self.bounding, LevelBound) and not budget.exhausted:
+            root = root_model(self.bounding, region)
+        minimum = self._search(region, tolerance, first, -1, None, root)
+        budget.spend(boxes=minimum.boxes)
+        maximum = self._search(region, tolerance, budget, 1, None, root)
+        return class_range(POSITIVE, self.centre, minimum, maximum, region)
+
+    def extremum(self, region: Region, sign: int, tolerance: float, budget: Budget) -> Extremum:
+        """Bound the largest (`sign=1`) or smallest (`sign=-1`) class probability over a region.
+
+        Raises:
+            ValueError: if sign or tolerance is out of range, or the region is around another point.
+            UnsoundBoundError: if a point attains more than the bounds allow.
+        """
+        return self._search(region, tolerance, budget, sign, None)
+
+    def decide(self, region: Region, budget: Budget) -> tuple[Verdict, Extremum]:
+        """Decide only whether the whole region has the point's class; cheaper than the range.
+
+        One search towards the other class, ended by the first counterexample or when no box reaches the threshold.
+
+        Raises:
+            ValueError: if the region is around another point.
+            UnsoundBoundError: if a point attains more than the bounds allow.
+        """
+        contest = self.centre.contest
+        extremum = self._search(region, RESOLUTION, budget, contest.sign, contest.threshold)
+        return judge(self.centre, (extremum,), region), extremum
+
+    def attained(self, points: FloatArray, sign: int) -> FloatArray:
+        """Return what a search for the maximum (`sign=1`) or minimum (-1) surely attains at points [B, d], [B]."""
+        low, high = self.bounding.outward_probability(*self.bounding.evaluate(points))
+        return low if sign > 0 else high
+
+    def _search(
+        self,
+        region: Region,
+        tolerance: float,
+        budget: Budget,
+        sign: int,
+        decide: float | None,
+        root: Root | None = None,
+    ) -> Extremum:
+        if not (np.array_equal(region.centre, self.point) and np.array_equal(region.free, self.free)):
+            raise ValueError("the region is around another point, or has other free inputs")
+        attack = local_search(self.posterior, region, sign)
+        if isinstance(self.bounding, LevelBound):
+            return level_search(self.bounding, region, tolerance, budget, sign, decide, root=root, attack=attack)
+        incumbent = None if budget.exhausted else gpfgs(self.posterior, region)[None, region.free]
+        return branch_and_bound(self.bounding, region, tolerance, budget, sign, incumbent, attack, decide=decide)
+
+
+def probability_range(
+    posterior: GPCPosterior, region: Region, tolerance: float, budget: Budget, bound: str | BoundBuilder = "rkhs_taylor"
+) -> ClassRange:
+    """Return `PointSearch.range` around the region's centre, for a single region."""
+    return PointSearch(posterior, region.centre, region.free, bound).range(region, tolerance, budget)
+
+
+def certify_class(
+    posterior: GPCPosterior, region: Region, budget: Budget, bound: str | BoundBuilder = "rkhs_taylor"
+) -> tuple[Verdict, Extremum]:
+    """Return `PointSearch.decide` around the region's centre, for a single region."""
+    return PointSearch(posterior, region.centre, region.free, bound).decide(region, budget)
+
+
+def probability_extremum(
+    posterior: GPCPosterior,
+    region: Region,
+    sign: int,
+    tolerance: float,
+    budget: Budget,
+    bound: str | BoundBuilder = "rkhs_taylor",
+) -> Extremum:
+    """Return `PointSearch.extremum` around the region's centre, for a single region."""
+    search = PointSearch(posterior, region.centre, region.free, bound)
+    return search.extremum(region, sign, tolerance, budget)
+
+
+def bound_names() -> list[str]:
+    """Return the names that `bound=` takes."""
+    return sorted(_BOUNDS)
+
+
+def build_bound(bound: str | BoundBuilder, posterior: GPCPosterior, region: Region) -> BoundingFunction:
+    """Build the bounding function for a region.
+
+    Raises:
+        UserError: for an unknown name.
+    """
+    return _builder(bound)(posterior, region.centre, region.free)
+
+
+def _builder(bound: str | BoundBuilder) -> BoundBuilder:
+    if not isinstance(bound, str):
+        return bound
+    if bound not in _BOUNDS:
+        raise unknown_name("bound", bound, _BOUNDS)
+    return _BOUNDS[bound]
+
+
+def point_probability(bounding: BoundingFunction, point: FloatArray) -> PointProbability:
+    """Return the class probability at one point [d] of the free inputs, by the route that also judges witnesses."""
+    low, high = bounding.evaluate(point[None])
+    p_low, p_high = bounding.outward_probability(low, high)
+    value = bounding.to_probability(0.5 * low + 0.5 * high)
+    return PointProbability(float(value[0]), float(p_low[0]), float(p_high[0]))
+
+
+def _paper_quick(posterior: GPCPosterior, centre: FloatArray, free: IntArray) -> BoundingFunction:
+    return paper_bound(posterior, centre, free, variant="quick")
+
+
+def _paper_slow(posterior: GPCPosterior, centre: FloatArray, free: IntArray) -> BoundingFunction:
+    return paper_bound(posterior, centre, free, variant="slow")
+
+
+_BOUNDS: dict[str, BoundBuilder] = {"rkhs_taylor": level_bound, "paper": _paper_quick, "paper_slow": _paper_slow}
