@@ -107,7 +107,8 @@ def test_a_search_without_budget_has_a_certificate_too() -> None:
 def test_a_decided_class_is_certified_on_the_right_side_of_one_half() -> None:
     posterior = fitted_posterior()[0]
     region = linf_ball(posterior.X[np.argmax(posterior.probability(posterior.X))], 0.4)
-    verdict, extremum = certify_class(posterior, region, Budget(boxes=4000))
+    verdict, found = certify_class(posterior, region, Budget(boxes=4000))
+    [extremum] = found.values()
     assert verdict.status == "safe"
     certificate = certify_range(posterior, region, (extremum,), slack=0.9 * (extremum.outer - 0.5))
     assert certificate.claims[0].outer > 0.5

@@ -21,17 +21,17 @@ from gpsuite.data.loading import PreparedDataset
 from gpsuite.experiments.robustness.classifiers import Classifier
 from gpsuite.methods.robustness.certification import certify
 from gpsuite.methods.robustness.explain.lines import Lines, binary_lines, softmax_lines
-from gpsuite.methods.robustness.point_search import MultiClassSearch, PointSearch, margin_attack
+from gpsuite.methods.robustness.point_search import PointSearch, margin_attack
 from gpsuite.methods.robustness.search.attacks import strong_attack
 from gpsuite.methods.robustness.search.branch_and_bound import Extremum
 from gpsuite.methods.robustness.search.regions import Region
-from gpsuite.methods.robustness.verdict import HALF, ClassRange, Verdict, binary_contest, complement, judge
+from gpsuite.methods.robustness.verdict import ClassRange, Verdict, binary_contest, complement, judge
 from gpsuite.models.classification.approximation import GPCPosterior
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
 from gpsuite.seeds import stream
 
 BOUND = "rkhs_taylor"
-# a class' number in the reasons of `MultiClassSearch`
+# a class' number in the reasons of `PointSearch`
 _NUMBER = re.compile(r"(?<=class )\d+(?= is ahead)|(?<=between classes )\d+(?= and \d)|(?<= and )\d+(?= at the point)")
 
 
@@ -202,25 +202,28 @@ class _TwoClasses:
         return _BinaryPoint(PointSearch(self.posterior, x, free, bound))
 
 
-class _BinaryPoint:
-    only_stated = False
+class _Searched:
+    """What points of two and of several classes have in common."""
 
     def __init__(self, search: PointSearch) -> None:
-        self.search = search
-        self.probability = search.centre.value
-        self.own = int(self.probability > HALF)
+        self.search, centre = search, search.centre
+        self.own, self.only_stated = centre.own, not centre.proved
+        self.probability = centre.probability(search.followed())[0]
 
     def stays(self, region: Region, budget: Budget) -> tuple[str, bool, list[str]]:
-        verdict, extremum = self.search.decide(region, budget)
-        return verdict.status, True, [extremum.reason]
+        verdict, found = self.search.decide(region, budget)
+        return verdict.status, self.search.proves(found.values()), [each.reason for each in found.values()]
 
     def bounds(self, own: int, region: Region, tolerance: float, budget: Budget) -> tuple[float, float, list[str]]:
-        found = self.search.range(region, tolerance, budget)
-        low, high = found.minimum.outer, found.maximum.outer
-        if own == 0:
+        found = self.search.range(region, tolerance, budget, self.search.followed(own))
+        sides = found.minimum, found.maximum
+        low, high = (each.outer if self.search.proves(sides) else np.nan for each in sides)
+        if own != found.own:
             low, high = complement(low, high)
-        return low, high, [found.minimum.reason, found.maximum.reason]
+        return low, high, [each.reason for each in sides]
 
+
+class _BinaryPoint(_Searched):
     def judge(self, region: Region, limits: Limits, budget: Budget) -> Judged:
         found = self.search.range(region, limits.tolerance, budget)
         found = decided(self.search, region, found, budget)
@@ -235,8 +238,8 @@ class _BinaryPoint:
             self.search.posterior,
             region,
             [(POSITIVE, found.minimum), (POSITIVE, found.maximum)],
-            bound_name=self.search.bounding.name,
-            bound_version=self.search.bounding.version,
+            bound_name=self.search.bound.name,
+            bound_version=self.search.bound.version,
             most_boxes=most_boxes,
             budget=budget,
             origin=origin,
@@ -265,9 +268,10 @@ def decided(search: PointSearch, region: Region, found: ClassRange, budget: Budg
     """
     if found.verdict.status != "unknown" or found.centre.undecided or budget.exhausted:
         return found
-    verdict, extremum = search.decide(region, budget)
+    verdict, rivals = search.decide(region, budget)
     if verdict.status == "unknown":
         return found
+    [extremum] = rivals.values()
     before = found.side(extremum.sign)
     spent = replace(extremum, boxes=extremum.boxes + before.boxes, seconds=extremum.seconds + before.seconds)
     return replace(found.with_side(spent), verdict=verdict)
@@ -330,30 +334,19 @@ class _SeveralClasses:
         return {"probabilities_proved": lines.proof.proved}
 
     def around(self, x: FloatArray, free: IntArray, bound: str = BOUND) -> Point:
-        return _SeveralPoint(MultiClassSearch(self.posterior, x, free, bound), bound)
+        return _SeveralPoint(PointSearch(self.posterior, x, free, bound), bound)
 
 
-class _SeveralPoint:
-    def __init__(self, search: MultiClassSearch, bound: str) -> None:
-        self.search, self.bound = search, bound
-        self.own, self.only_stated = search.centre.own, not search.centre.proved
-        self.probability = float(search.centre.values[self.own])
-
-    def stays(self, region: Region, budget: Budget) -> tuple[str, bool, list[str]]:
-        verdict, leads = self.search.decide(region, budget)
-        return verdict.status, self.search.proves(leads.values()), [each.reason for each in leads.values()]
-
-    def bounds(self, own: int, region: Region, tolerance: float, budget: Budget) -> tuple[float, float, list[str]]:
-        found = self.search.range(own, region, tolerance, budget)
-        sides = found.minimum, found.maximum
-        low, high = (each.outer if self.search.proves(sides) else np.nan for each in sides)
-        return low, high, [each.reason for each in sides]
+class _SeveralPoint(_Searched):
+    def __init__(self, search: PointSearch, bound: str) -> None:
+        super().__init__(search)
+        self.bound = bound
 
     def judge(self, region: Region, limits: Limits, budget: Budget) -> Judged:
         """Judge first the class, then the range of its probability with the boxes that are left."""
         verdict, leads = self.search.decide(region, budget)
         verdict, attack, proved = self._attacked(region, verdict, limits)
-        spread = self.search.range(self.own, region, limits.tolerance, budget)
+        spread = self.search.range(region, limits.tolerance, budget)
         searches = (*leads.values(), spread.minimum, spread.maximum)
         known = {"probabilities_proved": self.search.proves(searches) and proved}
         judged = Judged(verdict, spread.minimum, spread.maximum, searches, attack, known)
@@ -411,8 +404,8 @@ class _SeveralPoint:
         A search that its budget ended may know less than the certificate's bound of the whole region.
         """
         centre, verdict = self.search.centre, judged.verdict
-        minimum = judged.minimum.informed(proved[0], float(centre.high[self.own]))
-        maximum = judged.maximum.informed(proved[1], float(centre.low[self.own]))
+        _, low, high = centre.probability(self.own)
+        minimum, maximum = judged.minimum.informed(proved[0], high), judged.maximum.informed(proved[1], low)
         leads = {
             rival: each.informed(bound) for (rival, each), bound in zip(judged.leads.items(), proved[2:], strict=True)
         }

@@ -288,14 +288,14 @@ def run_curve(task: Task[CurveTask], shared: SharedWork) -> Outcome:
     chosen = choose(params.features, problem, posterior.lengthscales, x)
     regions = [linf_ball(x, gamma, chosen.inputs.tolist(), problem.domain) for gamma in gammas]
     search = PointSearch(posterior, x, regions[0].free, params.bound)
-    centre = search.centre
+    [contest], (probability, *_) = search.centre.contests, search.centre.probability(search.followed())
     steps = [_step(search, region, params, clock) for region in regions]
-    positive, sign = bool(problem.y_test[point] > 0), centre.contest.sign
+    positive, sign = bool(problem.y_test[point] > 0), contest.sign
     metrics: Metrics = {
         "row": int(problem.test_rows[point]),
         "label": problem.label_names[int(positive)],
         "correct": positive == (sign < 0),
-        "probability": centre.value,
+        "probability": probability,
         "sign": sign,
         "chosen_by": chosen.by,
         "free_inputs": len(chosen.inputs),
@@ -304,7 +304,7 @@ def run_curve(task: Task[CurveTask], shared: SharedWork) -> Outcome:
     }
     ended = [step.extremum for step in steps if step.extremum.status == "budget"]
     arrays = _arrays(gammas, steps, x, chosen.inputs)
-    headline = f"p {centre.value:.3f}, first unsafe radius {metrics['cross_gamma']}"
+    headline = f"p {probability:.3f}, first unsafe radius {metrics['cross_gamma']}"
     reason = f"{len(ended)} of {len(steps)} radii: {ended[0].reason}" if ended else ""
     return Outcome(metrics, BUDGET if ended else DONE, reason, arrays, headline)
 
@@ -366,7 +366,7 @@ def first_radius(gammas: Sequence[float], hit: BoolArray) -> float | None:
 
 
 def _step(search: PointSearch, region: Region, params: CurveTask, clock: Budget) -> Step:
-    posterior, contest = search.posterior, search.centre.contest
+    posterior, [contest] = search.posterior, search.centre.contests
     budget = clock.rest(boxes=params.boxes, observer=clock.observer)
     sign = contest.sign
     extremum = search.extremum(region, sign, params.tolerance, budget)

@@ -16,13 +16,7 @@ from gpsuite.certificates.certificate import (
 )
 from gpsuite.methods.robustness.certification import certify
 from gpsuite.methods.robustness.explain.effects import lime_weights
-from gpsuite.methods.robustness.point_search import (
-    MultiClassSearch,
-    PointSearch,
-    certify_class,
-    probability_extremum,
-    probability_range,
-)
+from gpsuite.methods.robustness.point_search import PointSearch, certify_class, probability_extremum, probability_range
 from gpsuite.methods.robustness.regression import QuantileRange, prediction_range
 from gpsuite.methods.robustness.search.regions import Region, box, interval_box, l1_ball, l2_ball, linf_ball
 from gpsuite.methods.robustness.verdict import ClassRange, Verdict
@@ -45,7 +39,6 @@ __all__ = [
     "LatentPosterior",
     "ModelSpec",
     "MultiClassProblem",
-    "MultiClassSearch",
     "Origin",
     "PointSearch",
     "QuantileQuantity",

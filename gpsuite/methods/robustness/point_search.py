@@ -1,12 +1,16 @@
-"""Certified ranges of class probabilities of several classes over regions around a point, and verdicts on its class.
+"""Certified ranges of class probabilities over regions around a point, and verdicts on its class.
 
-Equation: Blaas et al. 2020, Sec. 5, Definition 2
+`PointSearch` asks; what is known around the point answers: `_TwoClasses` of the positive class' probability,
+`_SeveralClasses` of every class' and of margins. Two classes have one comparison, (1 + p_own - p_rival) / 2 = p_own.
+
+Equation: Blaas et al. 2020, Eq. (2), Sec. 5, Definition 1, Definition 2
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,7 +18,6 @@ from scipy.special import softmax
 
 from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.budget import Budget
-from gpsuite.errors import unknown_name
 from gpsuite.methods.robustness.class_probability import BoundingFunction, clipped
 from gpsuite.methods.robustness.level_bound.level_bound import LevelBound, level_bound
 from gpsuite.methods.robustness.level_bound.level_search import Root, level_search, root_model
@@ -23,12 +26,13 @@ from gpsuite.methods.robustness.multiclass.robust_max_bound import RobustMaxBoun
 from gpsuite.methods.robustness.multiclass.softmax_bound import Ends, Proof, SoftmaxBound
 from gpsuite.methods.robustness.paper_bound import paper_bound
 from gpsuite.methods.robustness.search.attacks import climb, gpfgs, local_search
-from gpsuite.methods.robustness.search.branch_and_bound import Attack, Extremum, branch_and_bound
+from gpsuite.methods.robustness.search.branch_and_bound import Attack, BoxBounding, Extremum, branch_and_bound
 from gpsuite.methods.robustness.search.regions import Region
 from gpsuite.methods.robustness.verdict import (
-    HALF,
-    POSITIVE,
+    POSITIVE_CLASS,
+    Centre,
     ClassRange,
+    Contest,
     PointClasses,
     PointProbability,
     Verdict,
@@ -69,9 +73,21 @@ def _rkhs_taylor(posterior: MultiClassPosterior, x0: FloatArray, free: IntArray)
     return SoftmaxBound(posterior, x0, free)
 
 
-BOUNDS: Registry[Callable[[MultiClassPosterior, FloatArray, IntArray], ClassBound]] = Registry("bound")
-BOUNDS.register("rkhs_taylor")(_rkhs_taylor)
-BOUNDS.register("paper")(PaperSoftmaxBound)
+BoundBuilder = Callable[[Any, FloatArray, IntArray], Any]
+"""From (posterior, centre, free inputs) to a `BoundingFunction` of two classes, a `ClassBound` of several."""
+
+TWO_CLASS_BOUNDS: Registry[BoundBuilder] = Registry("bound")
+TWO_CLASS_BOUNDS.register("rkhs_taylor")(level_bound)
+TWO_CLASS_BOUNDS.register("paper")(partial(paper_bound, variant="quick"))
+TWO_CLASS_BOUNDS.register("paper_slow")(partial(paper_bound, variant="slow"))
+SEVERAL_CLASS_BOUNDS: Registry[BoundBuilder] = Registry("bound")
+SEVERAL_CLASS_BOUNDS.register("rkhs_taylor")(_rkhs_taylor)
+SEVERAL_CLASS_BOUNDS.register("paper")(PaperSoftmaxBound)
+
+
+Posterior = GPCPosterior | MultiClassPosterior
+Search = Callable[[float, Budget], Extremum]
+"""Of a tolerance and a budget."""
 
 
 @dataclass(frozen=True)
@@ -122,130 +138,143 @@ def _half(margin: FloatArray) -> FloatArray:
     return np.asarray(0.5 + 0.5 * margin)
 
 
-class MultiClassSearch:
-    """Searches over regions around one point: its bound and its own class are found once.
-
-    Args:
-        posterior: of C classes.
-        centre: the point, [D].
-        free: indices of the inputs that may move, [d].
-        bound: "rkhs_taylor", or "paper" (three classes, squared exponential).
+@dataclass(frozen=True)
+class Question:
+    """What a search is to find out.
 
     Attributes:
-        bound: of every class.
-        centre: the class probabilities at the point.
-
-    Raises:
-        ValueError: if the point or the inputs do not fit the classifier.
+        quantity: whose extremum is searched, a `BoxBounding`.
+        sign: 1 for its maximum, -1 for its minimum.
+        contest: that the search is to decide, no more; None for the extremum itself.
     """
 
+    quantity: Any
+    sign: int
+    contest: Contest | None = None
+
+    @property
+    def decide(self) -> float | None:
+        """The threshold that ends the search, if any."""
+        return None if self.contest is None else self.contest.threshold
+
+
+class Surroundings(Protocol):
+    """What is known around a point.
+
+    Attributes:
+        bound: that the quantities are bounded by.
+        centre: the class probabilities at the point.
+    """
+
+    @property
+    def bound(self) -> Any: ...
+    @property
+    def centre(self) -> Centre: ...
+
+    def followed(self, own: int) -> int:
+        """Return the class whose probability is searched to know that of `own`."""
+
+    def probability(self, own: int) -> BoxBounding:
+        """Return the bound of the probability of a class.
+
+        Raises:
+            ValueError: for a class that is not followed.
+        """
+
+    def comparison(self, contest: Contest) -> BoxBounding:
+        """Return the bound of the quantity that a contest is about."""
+
+    def searches(self, region: Region, questions: Sequence[Question], budget: Budget) -> list[Search]:
+        """Return one search for every question, with what they share."""
+
+
+class _TwoClasses:
+    def __init__(self, posterior: GPCPosterior, point: FloatArray, free: IntArray, bound: str | BoundBuilder) -> None:
+        self.posterior = posterior
+        self.bound: BoundingFunction = _builder(bound, TWO_CLASS_BOUNDS)(posterior, point, free)
+        self.centre: Centre = point_probability(self.bound, point[free])
+
+    def followed(self, own: int) -> int:
+        return POSITIVE_CLASS
+
+    def probability(self, own: int) -> BoxBounding:
+        if own != POSITIVE_CLASS:
+            raise ValueError("of two classes the positive one is searched")
+        return self.bound
+
+    def comparison(self, contest: Contest) -> BoxBounding:
+        return self.bound
+
+    def searches(self, region: Region, questions: Sequence[Question], budget: Budget) -> list[Search]:
+        root = None
+        if len(questions) > 1 and isinstance(self.bound, LevelBound) and not budget.exhausted:
+            root = root_model(self.bound, region)
+        return [partial(self._search, region, question, root) for question in questions]
+
+    def _search(
+        self, region: Region, question: Question, root: Root | None, tolerance: float, budget: Budget
+    ) -> Extremum:
+        sign, decide = question.sign, question.decide
+        attack = local_search(self.posterior, region, sign)
+        if isinstance(self.bound, LevelBound):
+            return level_search(self.bound, region, tolerance, budget, sign, decide, root=root, attack=attack)
+        incumbent = None if budget.exhausted else gpfgs(self.posterior, region)[None, region.free]
+        return branch_and_bound(self.bound, region, tolerance, budget, sign, incumbent, attack, decide=decide)
+
+
+class _SeveralClasses:
     def __init__(
-        self, posterior: MultiClassPosterior, centre: FloatArray, free: IntArray, bound: str = "rkhs_taylor"
+        self, posterior: MultiClassPosterior, point: FloatArray, free: IntArray, bound: str | BoundBuilder
     ) -> None:
-        self.posterior, self.point, self.free = posterior, np.asarray(centre, dtype=np.float64), free
-        self.bound: ClassBound = BOUNDS.get(bound)(posterior, self.point, free)
-        self.centre = self._point_classes()
+        self.posterior = posterior
+        self.bound: ClassBound = _builder(bound, SEVERAL_CLASS_BOUNDS)(posterior, point, free)
+        self.centre: Centre = self._point_classes(point[free])
 
-    def proves(self, found: Iterable[Extremum]) -> bool:
-        """Return whether the point's class and what searches found are proved, by cubatures whose error is."""
-        return self.centre.proved and all(each.proved for each in found)
+    def followed(self, own: int) -> int:
+        return own
 
-    def range(self, own: int, region: Region, tolerance: float, budget: Budget) -> ClassRange:
-        """Bound the smallest and the largest probability of a class over a region from both sides.
+    def probability(self, own: int) -> BoxBounding:
+        return Quantity(self.bound, own)
 
-        Args:
-            own: the class.
-            region: around the point.
-            tolerance: largest gap between attained and proved probability.
-            budget: for both searches; the minimum gets half of the boxes and seconds, the maximum what is left.
+    def comparison(self, contest: Contest) -> BoxBounding:
+        return Quantity(self.bound, contest.own, contest.rival)
 
-        Raises:
-            ValueError: if tolerance is out of range, or the region is around another point.
-            UnsoundBoundError: if a point attains more than the bounds allow.
+    def searches(self, region: Region, questions: Sequence[Question], budget: Budget) -> list[Search]:
+        """Return searches that begin with the points that all attacks reach.
+
+        Where a contest is to be decided, the bound of the whole region comes first: what it settles needs no attack.
         """
-        first = budget.part(2)
-        quantity = Quantity(self.bound, own)
-        attacks = [self._attack(region, quantity, sign) for sign in (-1, 1)]
-        starts = _reached(region, attacks)
-        minimum = self._search(quantity, region, -1, tolerance, first, None, attacks[0], starts)
-        budget.spend(boxes=minimum.boxes)
-        maximum = self._search(quantity, region, 1, tolerance, budget, None, attacks[1], starts)
-        return class_range(own, self.centre, minimum, maximum, region)
-
-    def extremum(self, own: int, region: Region, sign: int, tolerance: float, budget: Budget) -> Extremum:
-        """Bound the largest (`sign=1`) or smallest (`sign=-1`) probability of a class over a region.
-
-        Raises:
-            ValueError: if sign or tolerance is out of range, or the region is around another point.
-            UnsoundBoundError: if a point attains more than the bounds allow.
-        """
-        quantity = Quantity(self.bound, own)
-        attack = self._attack(region, quantity, sign)
-        return self._search(quantity, region, sign, tolerance, budget, None, attack, _reached(region, [attack]))
-
-    def decide(self, region: Region, budget: Budget) -> tuple[Verdict, dict[int, Extremum]]:
-        """Decide whether the whole region has the point's class, by one search of the margin for every other class.
-
-        The rival that is nearest at the point comes first; a counterexample ends it. All searches begin with the
-        bounds of the whole region, and those that these leave open with the points that attacks reach.
-
-        Returns:
-            the verdict, and what was found of the margin for every rival that was searched, in the order of classes.
-
-        Raises:
-            ValueError: if the region is around another point.
-            UnsoundBoundError: if a point attains more than the bounds allow.
-        """
-        self._require_own(region)
-        contests = self.centre.contests
-        if self.centre.undecided:
-            return Verdict("unknown", self.centre.undecided), {}
-        found: dict[int, Extremum] = {}
-        nearest = sorted(contests, key=lambda each: -self.centre.values[each.rival])
-        quantities = [Quantity(self.bound, contest.own, contest.rival) for contest in nearest]
-        attacks: list[Attack | None] = [None] * len(nearest)
-        starts = region.start[None][:0]
-        if not budget.exhausted:
+        whole = None
+        if any(question.contest is not None for question in questions) and not budget.exhausted:
             whole = [each[None] for each in region.root_box()]
-            attacks = [
-                self._attack(region, quantity, -1) if contest.crossed(float(quantity.bounds(*whole).low[0])) else None
-                for contest, quantity in zip(nearest, quantities, strict=True)
-            ]
-            starts = _reached(region, [attack for attack in attacks if attack is not None])
-        for contest, quantity, attack in zip(nearest, quantities, attacks, strict=True):
-            extremum = self._search(quantity, region, -1, RESOLUTION, budget, HALF, attack, starts)
-            found[contest.rival] = extremum
-            if extremum.witness is not None and contest.crossed(extremum.inner):
-                reason = f"class {contest.rival} is ahead by {1.0 - 2.0 * extremum.inner:.6g}"
-                witness = region.embed(extremum.witness)
-                return Verdict("unsafe", reason, witness), dict(sorted(found.items()))
-        extrema = {contest.rival: found[contest.rival] for contest in contests}
-        return judge(self.centre, list(extrema.values()), region), extrema
+        attacks = [self._attack(region, question, whole) for question in questions]
+        starts = _reached(region, [attack for attack in attacks if attack is not None])
+        return [
+            partial(self._search, region, question, attack, starts)
+            for question, attack in zip(questions, attacks, strict=True)
+        ]
+
+    def _attack(self, region: Region, question: Question, whole: list[FloatArray] | None) -> Attack | None:
+        quantity, contest = question.quantity, question.contest
+        if contest is not None and (whole is None or not contest.crossed(float(quantity.bounds(*whole).low[0]))):
+            return None
+        return _settled(plug_in_attack(self.posterior, region, quantity, question.sign))
 
     def _search(
         self,
-        quantity: Quantity,
         region: Region,
-        sign: int,
-        tolerance: float,
-        budget: Budget,
-        decide: float | None,
+        question: Question,
         attack: Attack | None,
         starts: FloatArray,
+        tolerance: float,
+        budget: Budget,
     ) -> Extremum:
+        quantity, sign, decide = question.quantity, question.sign, question.decide
         found = branch_and_bound(quantity, region, tolerance, budget, sign, starts, attack, batch=BATCH, decide=decide)
         return replace(found, proved=quantity.proof.proved)
 
-    def _require_own(self, region: Region) -> None:
-        if not (np.array_equal(region.centre, self.point) and np.array_equal(region.free, self.free)):
-            raise ValueError("the region is around another point, or has other free inputs")
-
-    def _attack(self, region: Region, quantity: Quantity, sign: int) -> Attack:
-        self._require_own(region)
-        return _settled(plug_in_attack(self.posterior, region, quantity, sign))
-
-    def _point_classes(self) -> PointClasses:
-        known = self.bound.at(self.point[self.free][None])
+    def _point_classes(self, point: FloatArray) -> PointClasses:
+        known = self.bound.at(point[None])
         ends = [self.bound.class_of(known, own) for own in range(self.posterior.n_classes)]
         low, high = (np.array([end[side][0] for end in ends]) for side in (0, 1))
         values = 0.5 * (low + high)
@@ -255,6 +284,130 @@ class MultiClassSearch:
             for rival in range(len(values))
         ]
         return PointClasses(values, low, high, known.proved, np.array(lead))
+
+
+class PointSearch:
+    """Searches over regions around one point: its bound and its own class are found once, for all regions and ends.
+
+    Args:
+        posterior: the classifier, of two or more classes.
+        centre: the point, [D].
+        free: indices of the inputs that may move, [d].
+        bound: of two classes a name in `bound_names()`, or a function building the bound for (posterior, centre, free
+            inputs); of several "rkhs_taylor", or "paper" (three classes, squared exponential).
+
+    Attributes:
+        bound: of the posterior around the point.
+        centre: the class probabilities at the point.
+
+    Raises:
+        UserError: for an unknown bound.
+        ValueError: if the point or the inputs do not fit the classifier.
+    """
+
+    def __init__(
+        self, posterior: Posterior, centre: FloatArray, free: IntArray, bound: str | BoundBuilder = "rkhs_taylor"
+    ) -> None:
+        self.posterior: Any = posterior
+        self.point, self.free = np.asarray(centre, dtype=np.float64), free
+        self._around = _surroundings(posterior, self.point, free, bound)
+        self.bound, self.centre = self._around.bound, self._around.centre
+
+    def proves(self, found: Iterable[Extremum]) -> bool:
+        """Return whether the point's class and what searches found are proved, by cubatures whose error is."""
+        return self.centre.proved and all(each.proved for each in found)
+
+    def followed(self, own: int | None = None) -> int:
+        """Return the class whose probability tells that of a class, by default the point's: of two the positive one."""
+        return self._around.followed(self.centre.own if own is None else own)
+
+    def range(self, region: Region, tolerance: float, budget: Budget, own: int | None = None) -> ClassRange:
+        """Bound the smallest and the largest probability of a class over a region from both sides.
+
+        Args:
+            region: around the point.
+            tolerance: largest gap between attained and proved probability.
+            budget: for both searches; the minimum gets half of the boxes and seconds, the maximum what is left.
+            own: the class; by default the one that is followed.
+
+        Raises:
+            ValueError: if tolerance is out of range, or the region is around another point.
+            UnsoundBoundError: if a point attains more than the bounds allow.
+        """
+        first, own = budget.part(2), self.followed() if own is None else own
+        below, above = self._searches(region, own, (-1, 1), budget)
+        minimum = below(tolerance, first)
+        budget.spend(boxes=minimum.boxes)
+        return class_range(own, self.centre, minimum, above(tolerance, budget), region)
+
+    def extremum(self, region: Region, sign: int, tolerance: float, budget: Budget, own: int | None = None) -> Extremum:
+        """Bound the largest (`sign=1`) or smallest (`sign=-1`) probability of a class, as `range`.
+
+        Raises:
+            ValueError: if sign or tolerance is out of range, or the region is around another point.
+            UnsoundBoundError: if a point attains more than the bounds allow.
+        """
+        [search] = self._searches(region, self.followed() if own is None else own, (sign,), budget)
+        return search(tolerance, budget)
+
+    def decide(self, region: Region, budget: Budget) -> tuple[Verdict, dict[int, Extremum]]:
+        """Decide only whether the whole region has the point's class; cheaper than the range.
+
+        One search per rival, the nearest at the point first, each ended when no box reaches the threshold. The first
+        counterexample ends all.
+
+        Returns:
+            the verdict, and what was found for every rival that was searched, in the order of classes.
+
+        Raises:
+            ValueError: if the region is around another point.
+            UnsoundBoundError: if a point attains more than the bounds allow.
+        """
+        self._require_own(region)
+        contests = self.centre.contests
+        if self.centre.undecided:
+            return Verdict("unknown", self.centre.undecided), {}
+        nearest = sorted(contests, key=lambda each: -self.centre.probability(each.rival)[0])
+        questions = [Question(self._around.comparison(contest), contest.sign, contest) for contest in nearest]
+        searches = self._around.searches(region, questions, budget)
+        found: dict[int, Extremum] = {}
+        for contest, search in zip(nearest, searches, strict=True):
+            extremum = found[contest.rival] = search(RESOLUTION, budget)
+            if len(contests) > 1 and extremum.witness is not None and contest.crossed(extremum.inner):
+                reason = f"class {contest.rival} is ahead by {1.0 - 2.0 * extremum.inner:.6g}"
+                witness = region.embed(extremum.witness)
+                return Verdict("unsafe", reason, witness), dict(sorted(found.items()))
+        extrema = {contest.rival: found[contest.rival] for contest in contests}
+        return judge(self.centre, list(extrema.values()), region), extrema
+
+    def attained(self, points: FloatArray, sign: int) -> FloatArray:
+        """Return what a search of the followed class for the maximum (`sign=1`) or minimum (-1) surely attains.
+
+        Args:
+            points: free inputs, [B, d].
+            sign: of the search.
+
+        Returns:
+            probabilities [B].
+        """
+        quantity = self._around.probability(self.followed())
+        low, high = quantity.outward_probability(*quantity.evaluate(points))
+        return low if sign > 0 else high
+
+    def _searches(self, region: Region, own: int, signs: Sequence[int], budget: Budget) -> list[Search]:
+        self._require_own(region)
+        quantity = self._around.probability(own)
+        return self._around.searches(region, [Question(quantity, sign) for sign in signs], budget)
+
+    def _require_own(self, region: Region) -> None:
+        if not (np.array_equal(region.centre, self.point) and np.array_equal(region.free, self.free)):
+            raise ValueError("the region is around another point, or has other free inputs")
+
+
+def _surroundings(posterior: Posterior, point: FloatArray, free: IntArray, bound: str | BoundBuilder) -> Surroundings:
+    if isinstance(posterior, MultiClassPosterior):
+        return _SeveralClasses(posterior, point, free, bound)
+    return _TwoClasses(posterior, point, free, bound)
 
 
 def _settled(attack: Attack) -> Attack:
@@ -275,7 +428,7 @@ def _reached(region: Region, attacks: Sequence[Attack]) -> FloatArray:
 
 
 def margin_attack(
-    search: MultiClassSearch, region: Region, starts: int, rng: np.random.Generator
+    search: PointSearch, region: Region, starts: int, rng: np.random.Generator
 ) -> tuple[FloatArray, FloatArray, IntArray]:
     """Search points at which other classes come near or win, by local search from several starts for every rival.
 
@@ -322,116 +475,22 @@ def plug_in_attack(posterior: MultiClassPosterior, region: Region, quantity: Qua
     return climb(objective, region)
 
 
-BoundBuilder = Callable[[GPCPosterior, FloatArray, IntArray], BoundingFunction]
-
-
-class PointSearch:
-    """Searches over regions around one point: its bound and its own class are found once, for all radii and ends.
-
-    Args:
-        posterior: the classifier.
-        centre: the point, [D].
-        free: indices of the inputs that may move, [d].
-        bound: name in `bound_names()`, or a function building the bound for (posterior, centre, free inputs).
-
-    Attributes:
-        bounding: the bound.
-        centre: the class probability at the point.
-
-    Raises:
-        UserError: for an unknown bound.
-        ValueError: if the point or the inputs do not fit the classifier.
-    """
-
-    def __init__(
-        self, posterior: GPCPosterior, centre: FloatArray, free: IntArray, bound: str | BoundBuilder = "rkhs_taylor"
-    ) -> None:
-        self.posterior, self.point, self.free = posterior, np.asarray(centre, dtype=np.float64), free
-        self.bounding = _builder(bound)(posterior, self.point, free)
-        self.centre = point_probability(self.bounding, self.point[free])
-
-    def range(self, region: Region, tolerance: float, budget: Budget) -> ClassRange:
-        """Bound the smallest and the largest class probability over a region from both sides.
-
-        Args:
-            region: around the point.
-            tolerance: largest gap between attained and proved probability.
-            budget: for both searches; the minimum gets half of the boxes and seconds, the maximum what is left.
-
-        Raises:
-            ValueError: if tolerance is out of range, or the region is around another point.
-            UnsoundBoundError: if a point attains more than the bounds allow.
-        """
-        first = budget.part(2)
-        root = None
-        if isinstance(self.bounding, LevelBound) and not budget.exhausted:
-            root = root_model(self.bounding, region)
-        minimum = self._search(region, tolerance, first, -1, None, root)
-        budget.spend(boxes=minimum.boxes)
-        maximum = self._search(region, tolerance, budget, 1, None, root)
-        return class_range(POSITIVE, self.centre, minimum, maximum, region)
-
-    def extremum(self, region: Region, sign: int, tolerance: float, budget: Budget) -> Extremum:
-        """Bound the largest (`sign=1`) or smallest (`sign=-1`) class probability over a region.
-
-        Raises:
-            ValueError: if sign or tolerance is out of range, or the region is around another point.
-            UnsoundBoundError: if a point attains more than the bounds allow.
-        """
-        return self._search(region, tolerance, budget, sign, None)
-
-    def decide(self, region: Region, budget: Budget) -> tuple[Verdict, Extremum]:
-        """Decide only whether the whole region has the point's class; cheaper than the range.
-
-        One search towards the other class, ended by the first counterexample or when no box reaches the threshold.
-
-        Raises:
-            ValueError: if the region is around another point.
-            UnsoundBoundError: if a point attains more than the bounds allow.
-        """
-        contest = self.centre.contest
-        extremum = self._search(region, RESOLUTION, budget, contest.sign, contest.threshold)
-        return judge(self.centre, (extremum,), region), extremum
-
-    def attained(self, points: FloatArray, sign: int) -> FloatArray:
-        """Return what a search for the maximum (`sign=1`) or minimum (-1) surely attains at points [B, d], [B]."""
-        low, high = self.bounding.outward_probability(*self.bounding.evaluate(points))
-        return low if sign > 0 else high
-
-    def _search(
-        self,
-        region: Region,
-        tolerance: float,
-        budget: Budget,
-        sign: int,
-        decide: float | None,
-        root: Root | None = None,
-    ) -> Extremum:
-        if not (np.array_equal(region.centre, self.point) and np.array_equal(region.free, self.free)):
-            raise ValueError("the region is around another point, or has other free inputs")
-        attack = local_search(self.posterior, region, sign)
-        if isinstance(self.bounding, LevelBound):
-            return level_search(self.bounding, region, tolerance, budget, sign, decide, root=root, attack=attack)
-        incumbent = None if budget.exhausted else gpfgs(self.posterior, region)[None, region.free]
-        return branch_and_bound(self.bounding, region, tolerance, budget, sign, incumbent, attack, decide=decide)
-
-
 def probability_range(
-    posterior: GPCPosterior, region: Region, tolerance: float, budget: Budget, bound: str | BoundBuilder = "rkhs_taylor"
+    posterior: Posterior, region: Region, tolerance: float, budget: Budget, bound: str | BoundBuilder = "rkhs_taylor"
 ) -> ClassRange:
     """Return `PointSearch.range` around the region's centre, for a single region."""
     return PointSearch(posterior, region.centre, region.free, bound).range(region, tolerance, budget)
 
 
 def certify_class(
-    posterior: GPCPosterior, region: Region, budget: Budget, bound: str | BoundBuilder = "rkhs_taylor"
-) -> tuple[Verdict, Extremum]:
+    posterior: Posterior, region: Region, budget: Budget, bound: str | BoundBuilder = "rkhs_taylor"
+) -> tuple[Verdict, dict[int, Extremum]]:
     """Return `PointSearch.decide` around the region's centre, for a single region."""
     return PointSearch(posterior, region.centre, region.free, bound).decide(region, budget)
 
 
 def probability_extremum(
-    posterior: GPCPosterior,
+    posterior: Posterior,
     region: Region,
     sign: int,
     tolerance: float,
@@ -445,7 +504,7 @@ def probability_extremum(
 
 def bound_names() -> list[str]:
     """Return the names that `bound=` takes."""
-    return sorted(_BOUNDS)
+    return list(TWO_CLASS_BOUNDS)
 
 
 def build_bound(bound: str | BoundBuilder, posterior: GPCPosterior, region: Region) -> BoundingFunction:
@@ -454,15 +513,12 @@ def build_bound(bound: str | BoundBuilder, posterior: GPCPosterior, region: Regi
     Raises:
         UserError: for an unknown name.
     """
-    return _builder(bound)(posterior, region.centre, region.free)
+    built: BoundingFunction = _builder(bound, TWO_CLASS_BOUNDS)(posterior, region.centre, region.free)
+    return built
 
 
-def _builder(bound: str | BoundBuilder) -> BoundBuilder:
-    if not isinstance(bound, str):
-        return bound
-    if bound not in _BOUNDS:
-        raise unknown_name("bound", bound, _BOUNDS)
-    return _BOUNDS[bound]
+def _builder(bound: str | BoundBuilder, named: Registry[BoundBuilder]) -> BoundBuilder:
+    return named.get(bound) if isinstance(bound, str) else bound
 
 
 def point_probability(bounding: BoundingFunction, point: FloatArray) -> PointProbability:
@@ -471,14 +527,3 @@ def point_probability(bounding: BoundingFunction, point: FloatArray) -> PointPro
     p_low, p_high = bounding.outward_probability(low, high)
     value = bounding.to_probability(0.5 * low + 0.5 * high)
     return PointProbability(float(value[0]), float(p_low[0]), float(p_high[0]))
-
-
-def _paper_quick(posterior: GPCPosterior, centre: FloatArray, free: IntArray) -> BoundingFunction:
-    return paper_bound(posterior, centre, free, variant="quick")
-
-
-def _paper_slow(posterior: GPCPosterior, centre: FloatArray, free: IntArray) -> BoundingFunction:
-    return paper_bound(posterior, centre, free, variant="slow")
-
-
-_BOUNDS: dict[str, BoundBuilder] = {"rkhs_taylor": level_bound, "paper": _paper_quick, "paper_slow": _paper_slow}

@@ -22,7 +22,7 @@ from gpsuite.methods.robustness.search.regions import Region
 from gpsuite.rounding import rounded
 
 HALF = 0.5
-POSITIVE = 1
+POSITIVE_CLASS = 1
 """The class of two whose probability is searched."""
 DIGITS = 6
 """Of the probabilities in a verdict's words."""
@@ -87,6 +87,10 @@ class Centre(Standing, Protocol):
     def own(self) -> int:
         """The point's class."""
 
+    @property
+    def proved(self) -> bool:
+        """Whether bounds are proved; else a cubature states its error only."""
+
     def probability(self, own: int) -> tuple[float, float, float]:
         """Return the probability of a class as computed, and bounds of it."""
 
@@ -122,34 +126,34 @@ class PointProbability:
         return self.contest.own
 
     @property
+    def proved(self) -> bool:
+        """They are: no cubature is needed."""
+        return True
+
+    @property
     def contests(self) -> tuple[Contest]:
         """The only one."""
         return (self.contest,)
-
-    @property
-    def tied(self) -> bool:
-        """Whether rounding leaves the class open."""
-        return not (self.low > HALF or self.high <= HALF)
 
     @property
     def undecided(self) -> str:
         """Why the class is not known: a probability that is not finite, or a tie."""
         if not np.isfinite(self.value):
             return "the class probability at the point is not finite"
-        if self.tied:
+        if not (self.low > HALF or self.high <= HALF):
             half = f"one half lies in [{self.low:.17g}, {self.high:.17g}]"
             return f"tie within rounding: {half}, all that is known of the point itself"
         return ""
 
     def probability(self, own: int) -> tuple[float, float, float]:
         """Return the probability of a class as computed, and bounds of it."""
-        if own == POSITIVE:
+        if own == POSITIVE_CLASS:
             return self.value, self.low, self.high
         return 1.0 - self.value, *complement(self.low, self.high)
 
     def contest_of(self, own: int) -> Contest | None:
         """Return the only contest for the positive class, whose probability it is about."""
-        return self.contest if own == POSITIVE else None
+        return self.contest if own == POSITIVE_CLASS else None
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ from gpsuite.experiments.robustness.safety_runs import (
 )
 from gpsuite.methods.robustness.point_search import PointSearch, probability_range
 from gpsuite.methods.robustness.search.regions import l2_ball, linf_ball
+from gpsuite.methods.robustness.verdict import PointProbability
 from gpsuite.models.classification.links import LINKS
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.reporting.comparison import read_statistics
@@ -359,7 +360,7 @@ def test_a_point_is_right_where_its_own_label_is_predicted(
     point: int, probability: float, predicted: str, correct: bool
 ) -> None:
     problem: Any = SimpleNamespace(test_classes=np.array([0, 1]), test_rows=np.array([7, 9]), label_names=("no", "yes"))
-    search: Any = SimpleNamespace(centre=SimpleNamespace(value=probability))
+    search: Any = SimpleNamespace(centre=PointProbability(probability, probability, probability), followed=lambda: 1)
     found = identity(problem, point, judging._BinaryPoint(search))
     assert (found["row"], found["label"]) == ((7, "no"), (9, "yes"))[point]
     assert (found["predicted"], found["correct"]) == (predicted, correct)
@@ -378,6 +379,7 @@ def test_a_certificate_decides_by_its_own_bound_or_witness(
 ) -> None:
     ends = [value if value is None or sign < 0 else 1.0 - value for value in (inner, outer)]
     claim, other = (SimpleNamespace(sign=sign * way, inner=ends[0], outer=ends[1]) for way in (1, -1))
-    found: Any = SimpleNamespace(centre=SimpleNamespace(sign=sign, tied=False), verdict=SimpleNamespace(status=status))
+    centre = PointProbability(*(3 * [0.8 if sign < 0 else 0.2]))
+    found: Any = SimpleNamespace(centre=centre, verdict=SimpleNamespace(status=status))
     both: Any = (claim, other) if sign < 0 else (other, claim)
     assert certificate_decides(found, *both) == decides

@@ -84,11 +84,10 @@ def test_every_rival_must_be_held_off() -> None:
         judge(Third(), (safe,), REGION)
 
 
-def test_a_points_bound_is_built_once_for_all_its_regions(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_points_bound_is_built_once_for_all_its_regions() -> None:
     posterior, built = fitted_posterior()[0], []
-    build = point_search._BOUNDS["rkhs_taylor"]
-    monkeypatch.setitem(point_search._BOUNDS, "rkhs_taylor", lambda *given: built.append(1) or build(*given))
-    search = PointSearch(posterior, REGION.centre, REGION.free)
+    build = point_search.TWO_CLASS_BOUNDS.get("rkhs_taylor")
+    search = PointSearch(posterior, REGION.centre, REGION.free, lambda *given: built.append(1) or build(*given))
     for radius in (0.1, 0.5):
         region = linf_ball(REGION.centre, radius)
         found = search.range(region, 0.02, Budget(boxes=400))
