@@ -32,7 +32,7 @@ from gpsuite.methods.robustness.verdict import (
     POSITIVE_CLASS,
     Centre,
     ClassRange,
-    Contest,
+    Comparison,
     PointClasses,
     PointProbability,
     Verdict,
@@ -145,17 +145,17 @@ class Question:
     Attributes:
         quantity: whose extremum is searched, a `BoxBounding`.
         sign: 1 for its maximum, -1 for its minimum.
-        contest: that the search is to decide, no more; None for the extremum itself.
+        comparison: that the search is to decide, no more; None for the extremum itself.
     """
 
     quantity: Any
     sign: int
-    contest: Contest | None = None
+    comparison: Comparison | None = None
 
     @property
     def decide(self) -> float | None:
         """The threshold that ends the search, if any."""
-        return None if self.contest is None else self.contest.threshold
+        return None if self.comparison is None else self.comparison.threshold
 
 
 class Surroundings(Protocol):
@@ -181,8 +181,8 @@ class Surroundings(Protocol):
             ValueError: for a class that is not followed.
         """
 
-    def comparison(self, contest: Contest) -> BoxBounding:
-        """Return the bound of the quantity that a contest is about."""
+    def compared(self, comparison: Comparison) -> BoxBounding:
+        """Return the bound of the quantity that a comparison is about."""
 
     def searches(self, region: Region, questions: Sequence[Question], budget: Budget) -> list[Search]:
         """Return one search for every question, with what they share."""
@@ -202,7 +202,7 @@ class _TwoClasses:
             raise ValueError("of two classes the positive one is searched")
         return self.bound
 
-    def comparison(self, contest: Contest) -> BoxBounding:
+    def compared(self, comparison: Comparison) -> BoxBounding:
         return self.bound
 
     def searches(self, region: Region, questions: Sequence[Question], budget: Budget) -> list[Search]:
@@ -236,16 +236,16 @@ class _SeveralClasses:
     def probability(self, own: int) -> BoxBounding:
         return Quantity(self.bound, own)
 
-    def comparison(self, contest: Contest) -> BoxBounding:
-        return Quantity(self.bound, contest.own, contest.rival)
+    def compared(self, comparison: Comparison) -> BoxBounding:
+        return Quantity(self.bound, comparison.own, comparison.rival)
 
     def searches(self, region: Region, questions: Sequence[Question], budget: Budget) -> list[Search]:
         """Return searches that begin with the points that all attacks reach.
 
-        Where a contest is to be decided, the bound of the whole region comes first: what it settles needs no attack.
+        Where a comparison is to be decided, the bound of the whole region comes first: what it settles needs no attack.
         """
         whole = None
-        if any(question.contest is not None for question in questions) and not budget.exhausted:
+        if any(question.comparison is not None for question in questions) and not budget.exhausted:
             whole = [each[None] for each in region.root_box()]
         attacks = [self._attack(region, question, whole) for question in questions]
         starts = _reached(region, [attack for attack in attacks if attack is not None])
@@ -255,8 +255,8 @@ class _SeveralClasses:
         ]
 
     def _attack(self, region: Region, question: Question, whole: list[FloatArray] | None) -> Attack | None:
-        quantity, contest = question.quantity, question.contest
-        if contest is not None and (whole is None or not contest.crossed(float(quantity.bounds(*whole).low[0]))):
+        quantity, comparison = question.quantity, question.comparison
+        if comparison is not None and (whole is None or not comparison.crossed(float(quantity.bounds(*whole).low[0]))):
             return None
         return _settled(plug_in_attack(self.posterior, region, quantity, question.sign))
 
@@ -279,11 +279,11 @@ class _SeveralClasses:
         low, high = (np.array([end[side][0] for end in ends]) for side in (0, 1))
         values = 0.5 * (low + high)
         own = int(np.argmax(values))
-        lead = [
+        margins = [
             1.0 if rival == own else float(Quantity(self.bound, own, rival).at(known)[0][0])
             for rival in range(len(values))
         ]
-        return PointClasses(values, low, high, known.proved, np.array(lead))
+        return PointClasses(values, low, high, known.proved, np.array(margins))
 
 
 class PointSearch:
@@ -364,20 +364,20 @@ class PointSearch:
             UnsoundBoundError: if a point attains more than the bounds allow.
         """
         self._require_own(region)
-        contests = self.centre.contests
+        comparisons = self.centre.comparisons
         if self.centre.undecided:
             return Verdict("unknown", self.centre.undecided), {}
-        nearest = sorted(contests, key=lambda each: -self.centre.probability(each.rival)[0])
-        questions = [Question(self._around.comparison(contest), contest.sign, contest) for contest in nearest]
+        nearest = sorted(comparisons, key=lambda each: -self.centre.probability(each.rival)[0])
+        questions = [Question(self._around.compared(comparison), comparison.sign, comparison) for comparison in nearest]
         searches = self._around.searches(region, questions, budget)
         found: dict[int, Extremum] = {}
-        for contest, search in zip(nearest, searches, strict=True):
-            extremum = found[contest.rival] = search(RESOLUTION, budget)
-            if len(contests) > 1 and extremum.witness is not None and contest.crossed(extremum.inner):
-                reason = f"class {contest.rival} is ahead by {1.0 - 2.0 * extremum.inner:.6g}"
+        for comparison, search in zip(nearest, searches, strict=True):
+            extremum = found[comparison.rival] = search(RESOLUTION, budget)
+            if len(comparisons) > 1 and extremum.witness is not None and comparison.crossed(extremum.inner):
+                reason = f"class {comparison.rival} is ahead by {1.0 - 2.0 * extremum.inner:.6g}"
                 witness = region.embed(extremum.witness)
                 return Verdict("unsafe", reason, witness), dict(sorted(found.items()))
-        extrema = {contest.rival: found[contest.rival] for contest in contests}
+        extrema = {comparison.rival: found[comparison.rival] for comparison in comparisons}
         return judge(self.centre, list(extrema.values()), region), extrema
 
     def attained(self, points: FloatArray, sign: int) -> FloatArray:

@@ -1,8 +1,8 @@
 """Which class a point has, how another class could win, and what searches say about it.
 
-Classes are numbered; of two, 1 is the positive and 0 the negative one. A point's class stands against every other class
-in a contest of its own: a quantity (the class probability; a margin for more than two classes) and the value from which
-on the rival wins. A class is safe in a region if no contest is lost there, unsafe if one is.
+Classes are numbered; of two, 1 is the positive and 0 the negative one. A point's class is compared with every other
+one: a comparison is a quantity (the class probability; a margin for more than two classes) and the value from which on
+the rival wins. A class is safe in a region if no comparison is lost there, unsafe if one is.
 
 Equation: Blaas et al. 2020, Definition 1, Definition 2
 Equation: Blaas et al. 2020, Eq. (2), Eq. (3), Eq. (4), Definition 1, Definition 2
@@ -29,7 +29,7 @@ DIGITS = 6
 
 
 @dataclass(frozen=True)
-class Contest:
+class Comparison:
     """A class against one rival: the rival wins where a quantity lies beyond a threshold.
 
     Attributes:
@@ -56,12 +56,12 @@ class Contest:
         return value >= self.threshold if self.tie else value > self.threshold
 
 
-KEEP_POSITIVE = Contest(own=1, rival=0, sign=-1, threshold=HALF, tie=True)
-KEEP_NEGATIVE = Contest(own=0, rival=1, sign=1, threshold=HALF, tie=False)
+KEEP_POSITIVE = Comparison(own=1, rival=0, sign=-1, threshold=HALF, tie=True)
+KEEP_NEGATIVE = Comparison(own=0, rival=1, sign=1, threshold=HALF, tie=False)
 
 
-def binary_contest(sign: int) -> Contest:
-    """Return the contest of two classes whose rival wins in this direction of the positive class' probability.
+def binary_comparison(sign: int) -> Comparison:
+    """Return the comparison of two classes whose rival wins in this direction of the positive class' probability.
 
     A probability of exactly one half is the negative class.
     """
@@ -72,7 +72,7 @@ class Standing(Protocol):
     """What is known of a point itself."""
 
     @property
-    def contests(self) -> Sequence[Contest]:
+    def comparisons(self) -> Sequence[Comparison]:
         """One for every rival of the point's class."""
 
     @property
@@ -94,8 +94,8 @@ class Centre(Standing, Protocol):
     def probability(self, own: int) -> tuple[float, float, float]:
         """Return the probability of a class as computed, and bounds of it."""
 
-    def contest_of(self, own: int) -> Contest | None:
-        """Return the contest that the probability of this class decides, if there is one."""
+    def comparison_of(self, own: int) -> Comparison | None:
+        """Return the comparison that the probability of this class decides, if there is one."""
 
 
 def complement(low: float, high: float) -> tuple[float, float]:
@@ -116,14 +116,14 @@ class PointProbability:
     high: float
 
     @property
-    def contest(self) -> Contest:
+    def comparison(self) -> Comparison:
         """That of the point's class against the other."""
         return KEEP_POSITIVE if self.value > HALF else KEEP_NEGATIVE
 
     @property
     def own(self) -> int:
         """The point's class."""
-        return self.contest.own
+        return self.comparison.own
 
     @property
     def proved(self) -> bool:
@@ -131,9 +131,9 @@ class PointProbability:
         return True
 
     @property
-    def contests(self) -> tuple[Contest]:
+    def comparisons(self) -> tuple[Comparison]:
         """The only one."""
-        return (self.contest,)
+        return (self.comparison,)
 
     @property
     def undecided(self) -> str:
@@ -151,9 +151,9 @@ class PointProbability:
             return self.value, self.low, self.high
         return 1.0 - self.value, *complement(self.low, self.high)
 
-    def contest_of(self, own: int) -> Contest | None:
-        """Return the only contest for the positive class, whose probability it is about."""
-        return self.contest if own == POSITIVE_CLASS else None
+    def comparison_of(self, own: int) -> Comparison | None:
+        """Return the only comparison for the positive class, whose probability it is about."""
+        return self.comparison if own == POSITIVE_CLASS else None
 
 
 @dataclass(frozen=True)
@@ -165,14 +165,14 @@ class PointClasses:
         low: lower bounds, [C].
         high: upper bounds, [C].
         proved: whether these are bounds; with many classes the cubature's error is statistical.
-        lead: lower bounds of (1 + p_own - p_j) / 2 for every class j, [C].
+        margins: lower bounds of (1 + p_own - p_j) / 2 for every class j, [C].
     """
 
     values: FloatArray
     low: FloatArray
     high: FloatArray
     proved: bool
-    lead: FloatArray
+    margins: FloatArray
 
     @property
     def own(self) -> int:
@@ -180,10 +180,10 @@ class PointClasses:
         return int(np.argmax(self.values))
 
     @property
-    def contests(self) -> tuple[Contest, ...]:
+    def comparisons(self) -> tuple[Comparison, ...]:
         """The class against every other one; a tie goes to the first class."""
         return tuple(
-            Contest(self.own, rival, -1, HALF, tie=rival < self.own)
+            Comparison(self.own, rival, -1, HALF, tie=rival < self.own)
             for rival in range(len(self.values))
             if rival != self.own
         )
@@ -193,7 +193,7 @@ class PointClasses:
         """Why the point's own class is not known, empty if it is."""
         if not np.isfinite(self.values).all():
             return "a class probability at the point is not finite"
-        tied = [contest.rival for contest in self.contests if contest.crossed(self.lead[contest.rival])]
+        tied = [each.rival for each in self.comparisons if each.crossed(self.margins[each.rival])]
         if tied:
             within = "rounding" if self.proved else "the cubature's stated error"
             return f"tie within {within} between classes {self.own} and {tied[0]} at the point itself"
@@ -203,8 +203,8 @@ class PointClasses:
         """Return the probability of a class as computed, and bounds of it."""
         return float(self.values[own]), float(self.low[own]), float(self.high[own])
 
-    def contest_of(self, own: int) -> Contest | None:
-        """Return none: contests are about margins."""
+    def comparison_of(self, own: int) -> Comparison | None:
+        """Return none: comparisons are about margins."""
         return None
 
 
@@ -230,34 +230,34 @@ def judge(centre: Standing, extrema: Sequence[Extremum], region: Region) -> Verd
 
     Args:
         centre: what is known of the region's centre.
-        extrema: of the quantity of every contest in its direction.
+        extrema: of the quantity of every comparison in its direction.
         region: where it was searched.
 
     Raises:
-        ValueError: if there is not one search for every contest.
+        ValueError: if there is not one search for every comparison.
     """
     if centre.undecided:
         return Verdict("unknown", centre.undecided)
     verdicts = [
-        _of_contest(contest, extremum, region) for contest, extremum in zip(centre.contests, extrema, strict=True)
+        _of_comparison(each, extremum, region) for each, extremum in zip(centre.comparisons, extrema, strict=True)
     ]
     for status in ("unsafe", "unknown"):
         for verdict in verdicts:
             if verdict.status == status:
                 return verdict
-    return verdicts[0] if len(verdicts) == 1 else Verdict("safe", f"no contest of {len(verdicts)} is lost")
+    return verdicts[0] if len(verdicts) == 1 else Verdict("safe", f"no comparison of {len(verdicts)} is lost")
 
 
-def _of_contest(contest: Contest, extremum: Extremum, region: Region) -> Verdict:
-    """Judge one contest; its sentence claims no more than was attained and no less than was proved."""
+def _of_comparison(comparison: Comparison, extremum: Extremum, region: Region) -> Verdict:
+    """Judge one comparison; its sentence claims no more than was attained and no less than was proved."""
     attained = rounded(extremum.inner, DIGITS, -extremum.sign)
     proved = rounded(extremum.outer, DIGITS, extremum.sign)
-    if not contest.crossed(extremum.outer):
+    if not comparison.crossed(extremum.outer):
         return Verdict("safe", f"no class probability beyond {proved}")
-    if extremum.witness is not None and contest.crossed(extremum.inner):
+    if extremum.witness is not None and comparison.crossed(extremum.inner):
         point = region.embed(extremum.witness)
         return Verdict("unsafe", f"class probability {attained} at the counterexample", point)
-    if extremum.witness is not None and contest.crossed(extremum.inner + extremum.sign * extremum.rounding):
+    if extremum.witness is not None and comparison.crossed(extremum.inner + extremum.sign * extremum.rounding):
         known = f"known to {rounded(extremum.rounding, 2, 1)} only"
         return Verdict("unknown", f"tie within rounding: class probability {extremum.inner:.17g} attained, {known}")
     return Verdict("unknown", f"attained {attained}, proved {proved}: {extremum.reason}")
@@ -348,8 +348,8 @@ class ClassRange:
 
 def class_range(own: int, centre: Centre, minimum: Extremum, maximum: Extremum, region: Region) -> ClassRange:
     """Return the range of a class with what it says of the centre's class."""
-    contest = centre.contest_of(own)
+    comparison = centre.comparison_of(own)
     verdict = Verdict("unknown", "the range of one class does not decide between several")
-    if contest is not None:
-        verdict = judge(centre, (minimum if contest.sign < 0 else maximum,), region)
+    if comparison is not None:
+        verdict = judge(centre, (minimum if comparison.sign < 0 else maximum,), region)
     return ClassRange(own, centre, minimum, maximum, verdict)

@@ -81,8 +81,8 @@ def class_bounds(bound: type, posterior: MultiClassPosterior, count: int = 6) ->
     for own, rival in ((0, 1), (2, 0)):
         found += [made.class_bounds(lo, hi, own), made.margin_bounds(lo, hi, own, rival)]
         found += [made.class_of(known, own), made.margin_of(known, own, rival)]
-        lead = Quantity(made, own, rival)
-        found += [lead.bounds(lo, hi), lead.evaluate(0.5 * (lo + hi))]
+        margin = Quantity(made, own, rival)
+        found += [margin.bounds(lo, hi), margin.evaluate(0.5 * (lo + hi))]
     return found
 
 
@@ -147,11 +147,11 @@ def classes_certified(kernel: str, norm: str) -> list[object]:
     search = PointSearch(classes(3, kernel), CENTRE, FREE)
     own = search.centre.own
     spread = search.range(region, 0.05, Budget(boxes=10), own)
-    lead = branch_and_bound(Quantity(search.bound, own, (own + 1) % 3), region, 0.05, Budget(boxes=10), -1)
+    margin = branch_and_bound(Quantity(search.bound, own, (own + 1) % 3), region, 0.05, Budget(boxes=10), -1)
     claims = [
         (ClassQuantity(own), spread.minimum),
         (ClassQuantity(own), spread.maximum),
-        (ClassQuantity(own, (own + 1) % 3), lead),
+        (ClassQuantity(own, (own + 1) % 3), margin),
     ]
     found = certify(classes(3, kernel), region, claims, slack=0.05, most_boxes=10, origin=class_origin())
     return [check_certificate(found), check_levels(found, class_dataset()), list(describe(found, proved=True))]

@@ -25,7 +25,7 @@ from gpsuite.methods.robustness.verdict import (
     ClassRange,
     PointProbability,
     Verdict,
-    binary_contest,
+    binary_comparison,
     judge,
 )
 from gpsuite.models.classification.approximation import BinaryProblem, GPCPosterior
@@ -123,13 +123,13 @@ def test_weights_of_one_sign_settle_the_sign_of_the_mean_everywhere(kernel: str)
 
 def test_one_half_and_its_neighbours() -> None:
     below, above = np.nextafter(0.5, 0), np.nextafter(0.5, 1)
-    assert [binary_contest(-1).crossed(p) for p in (below, 0.5, above)] == [True, True, False]
-    assert [binary_contest(1).crossed(p) for p in (below, 0.5, above)] == [False, False, True]
+    assert [binary_comparison(-1).crossed(p) for p in (below, 0.5, above)] == [True, True, False]
+    assert [binary_comparison(1).crossed(p) for p in (below, 0.5, above)] == [False, False, True]
     assert not PointProbability(0.5, 0.4, 0.5).undecided
     assert PointProbability(0.5, 0.5, above).undecided
     assert PointProbability(0.5, 0.4, above).undecided
     assert not PointProbability(0.7, above, 0.8).undecided
-    assert [PointProbability(p, p, p).contest.sign for p in (below, 0.5, above)] == [1, 1, -1]
+    assert [PointProbability(p, p, p).comparison.sign for p in (below, 0.5, above)] == [1, 1, -1]
 
 
 def extremum(sign: int, inner: float, outer: float, rounding: float = 0.0) -> Extremum:

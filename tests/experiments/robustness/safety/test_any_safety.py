@@ -224,7 +224,7 @@ def test_an_attack_that_succeeds_makes_an_open_verdict_unsafe() -> None:
         settled, attack = attacked(search, region, found, 0, 6)
         assert settled.verdict.status == expected
         assert attack["attack_succeeds"] == (expected == "unsafe")
-        assert settled.side(found.centre.contests[0].sign).inner == attack["attacked"]  # the search attained nothing
+        assert settled.side(found.centre.comparisons[0].sign).inner == attack["attacked"]  # the search attained nothing
         example = settled.verdict.counterexample
         if example is not None:
             [reached] = posterior.probability(example[None])

@@ -15,7 +15,7 @@ from gpsuite.methods.robustness.multiclass.softmax_bound import SoftmaxBound
 from gpsuite.methods.robustness.point_search import PointSearch, Quantity, margin_attack, plug_in_attack
 from gpsuite.methods.robustness.search.branch_and_bound import branch_and_bound
 from gpsuite.methods.robustness.search.regions import box, linf_ball
-from gpsuite.methods.robustness.verdict import HALF, Contest, PointClasses
+from gpsuite.methods.robustness.verdict import HALF, Comparison, PointClasses
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
 from tests.models.softmax_problems import random_softmax_posterior
 
@@ -102,17 +102,19 @@ def test_the_margin_attack_begins_at_the_centre_and_at_uniform_points(
     assert len(np.unique(seen, axis=0)) == max(1, starts)
 
 
-def classes(values: list[float], lead: list[float]) -> PointClasses:
+def classes(values: list[float], margins: list[float]) -> PointClasses:
     p = np.array(values)
-    return PointClasses(p, p - 0.01, p + 0.01, True, np.array(lead))
+    return PointClasses(p, p - 0.01, p + 0.01, True, np.array(margins))
 
 
 def test_a_point_has_its_largest_class_and_the_first_of_equals_wins_ties() -> None:
     found = classes([0.1, 0.4, 0.4, 0.1], [0.6, 1.0, 0.5, 0.6])
     assert found.own == 1
-    assert found.contests == (
-        Contest(1, 0, -1, HALF, tie=True), Contest(1, 2, -1, HALF, tie=False), Contest(1, 3, -1, HALF, tie=False),
-    )  # fmt: skip
+    assert found.comparisons == (
+        Comparison(1, 0, -1, HALF, tie=True),
+        Comparison(1, 2, -1, HALF, tie=False),
+        Comparison(1, 3, -1, HALF, tie=False),
+    )
 
 
 def test_a_point_is_undecided_where_a_rival_may_have_crossed() -> None:
