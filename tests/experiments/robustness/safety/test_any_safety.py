@@ -28,6 +28,7 @@ from gpsuite.experiments.robustness.safety_runs import (
     prop1_gap,
     sampled,
 )
+from gpsuite.methods.robustness.certification import certify
 from gpsuite.methods.robustness.point_search import PointSearch, probability_range
 from gpsuite.methods.robustness.search.regions import l2_ball, linf_ball
 from gpsuite.methods.robustness.verdict import PointProbability
@@ -37,7 +38,6 @@ from gpsuite.reporting.comparison import read_statistics
 from gpsuite.rounding import rounded
 from tests.experiments.drawn import drawn
 from tests.experiments.robustness.safety_runs import gpsuite, run
-from tests.methods.robustness.certified_point import certify_range
 from tests.models.gpc_problems import fitted_posterior, two_classes
 
 
@@ -105,7 +105,7 @@ def test_certificates_of_an_earlier_run_are_removed_and_files_of_others_are_not(
 def test_a_certificate_out_of_time_claims_little_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     def hurried(*given: Any, budget: Budget, **more: Any) -> Certificate:
         assert budget.seconds is not None and 0 < budget.seconds <= 1000
-        return certify_range(*given, budget=Budget(seconds=0.0), **more)
+        return certify(*given, budget=Budget(seconds=0.0), **more)
 
     monkeypatch.setattr(judging, "certify", hurried)
     folder = run("safety", "method=laplace", "check_points=0", "count=1", "budget.seconds=1000")
