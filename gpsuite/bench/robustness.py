@@ -41,10 +41,9 @@ from gpsuite.methods.robustness.explain.effects import one_sided_ranges
 from gpsuite.methods.robustness.explain.lines import softmax_lines
 from gpsuite.methods.robustness.level_bound.level_search import BATCH
 from gpsuite.methods.robustness.level_bound.posterior_slice import compute_products, posterior_products
-from gpsuite.methods.robustness.multiclass.multiclass_search import MultiClassSearch
+from gpsuite.methods.robustness.point_search import PointSearch, probability_extremum
 from gpsuite.methods.robustness.search.branch_and_bound import Extremum
 from gpsuite.methods.robustness.search.regions import Region, interval_box, linf_ball
-from gpsuite.methods.robustness.verdict import probability_extremum
 from gpsuite.models.classification.approximation import BinaryProblem, GPCPosterior
 from gpsuite.models.classification.expectation_propagation import expectation_propagation
 from gpsuite.models.classification.links import LINKS
@@ -338,7 +337,7 @@ def class_count_case(dataset: PreparedDataset) -> BenchCase:
     def works() -> tuple[Work, Work]:
         ten, two = (_trained_for_safety(dataset, [str(label) for label in range(count)]) for count in (10, 2))
         for each in (ten, two):
-            MultiClassSearch(each.posterior, each.problem.X_test[0], FREE)
+            PointSearch(each.posterior, each.problem.X_test[0], FREE)
         return partial(verdicts, ten), partial(verdicts, two)
 
     points = f"verdicts of {SAFETY_POINTS} points among ten classes"
@@ -352,7 +351,7 @@ def verdicts(found: Classifier) -> list[str]:
     """Return whether the class of each of the first points is safe."""
     statuses = []
     for x in found.problem.X_test[:SAFETY_POINTS]:
-        search = MultiClassSearch(found.posterior, x, FREE)
+        search = PointSearch(found.posterior, x, FREE)
         statuses.append(
             search.decide(linf_ball(x, SAFETY_GAMMA, FREE.tolist(), (0.0, 1.0)), Budget(boxes=BOXES))[0].status
         )
@@ -449,14 +448,14 @@ def single_searches(found: Classifier, bound: str = "rkhs_taylor", seconds: floa
     """
     x, gaps = found.problem.X_test[0], []
     for place in np.argsort(-x)[:SINGLE]:
-        search = MultiClassSearch(found.posterior, x, np.array([place]), bound)
+        search = PointSearch(found.posterior, x, np.array([place]), bound)
         for step in (-MAP_GAMMA, MAP_GAMMA):
             low, high = x.copy(), x.copy()
             low[place], high[place] = min(x[place], x[place] + step), max(x[place], x[place] + step)
             region = interval_box(x, low, high, DOMAIN)
             if np.array_equal(region.free, [place]):
-                spread = search.range(0, region, TOLERANCE, Budget(seconds=seconds))
-                gaps.append(max(spread.minimum.gap, spread.maximum.gap))
+                spread = search.range(region, TOLERANCE, Budget(seconds=seconds), 0)
+                gaps.append(spread.gap)
     return gaps
 
 

@@ -12,7 +12,7 @@ from gpsuite.budget import Budget
 from gpsuite.certificates.certificate import Certificate, ClassQuantity, Origin, QuantileQuantity
 from gpsuite.data.dataset import Dataset
 from gpsuite.methods.robustness.certification import certify
-from gpsuite.methods.robustness.multiclass.multiclass_search import MultiClassSearch, Quantity
+from gpsuite.methods.robustness.point_search import PointSearch, Quantity
 from gpsuite.methods.robustness.regression import MEAN, QuantileRange, prediction_range
 from gpsuite.methods.robustness.search.branch_and_bound import branch_and_bound
 from gpsuite.methods.robustness.search.regions import Region, box, l1_ball, l2_ball, linf_ball
@@ -59,9 +59,9 @@ def class_certificate(
     problem = drawn_problem(C, kernel=kernel)
     posterior = softmax_laplace(problem, Hyperparameters(3.0, (1.1, 0.8))).require_converged()
     region = BALLS[norm](CENTRE, radius)
-    search = MultiClassSearch(posterior, region.centre, region.free)
+    search = PointSearch(posterior, region.centre, region.free)
     own = search.centre.own
-    spread = search.range(own, region, 0.01, Budget(boxes=400))
+    spread = search.range(region, 0.01, Budget(boxes=400), own)
     found = [(ClassQuantity(own), spread.minimum), (ClassQuantity(own), spread.maximum)]
     for rival in range(C):
         if rival != own:

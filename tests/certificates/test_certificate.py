@@ -22,10 +22,10 @@ from gpsuite.certificates.model import model_hash
 from gpsuite.certificates.plain_bound import PlainBound
 from gpsuite.methods.robustness import certification as certify_module
 from gpsuite.methods.robustness.certification import WITNESS
+from gpsuite.methods.robustness.point_search import build_bound, certify_class, probability_range
 from gpsuite.methods.robustness.search.branch_and_bound import branch_and_bound
 from gpsuite.methods.robustness.search.regions import l2_ball, linf_ball
 from gpsuite.methods.robustness.search.tree import SearchTree
-from gpsuite.methods.robustness.verdict import build_bound, certify_class, probability_range
 from gpsuite.models.classification.links import LINKS
 from gpsuite.untrusted import UnusableFileError
 from tests.arrays import Array
@@ -107,7 +107,8 @@ def test_a_search_without_budget_has_a_certificate_too() -> None:
 def test_a_decided_class_is_certified_on_the_right_side_of_one_half() -> None:
     posterior = fitted_posterior()[0]
     region = linf_ball(posterior.X[np.argmax(posterior.probability(posterior.X))], 0.4)
-    verdict, extremum = certify_class(posterior, region, Budget(boxes=4000))
+    verdict, found = certify_class(posterior, region, Budget(boxes=4000))
+    [extremum] = found.values()
     assert verdict.status == "safe"
     certificate = certify_range(posterior, region, (extremum,), slack=0.9 * (extremum.outer - 0.5))
     assert certificate.claims[0].outer > 0.5

@@ -27,8 +27,8 @@ from gpsuite.certificates.model import LINKS as TWO_CLASSES
 from gpsuite.certificates.model import Model, model_hash, parse_model
 from gpsuite.certificates.verification import verify_certificate
 from gpsuite.data.dataset import Dataset
+from gpsuite.methods.robustness.point_search import probability_range
 from gpsuite.methods.robustness.search.regions import l1_ball, l2_ball, linf_ball
-from gpsuite.methods.robustness.verdict import probability_range
 from gpsuite.models.classification.approximation import BinaryProblem
 from gpsuite.models.classification.links import LINKS, logistic_moments
 from gpsuite.models.classification.multiclass_posterior import centred_root, softmax_moments

@@ -32,8 +32,8 @@ from gpsuite.certificates.verification import CONFIRMED, OPEN, REFUTED, check_le
 from gpsuite.commands import verify
 from gpsuite.data.dataset import Dataset
 from gpsuite.methods.robustness.certification import stored_model
+from gpsuite.methods.robustness.point_search import probability_range
 from gpsuite.methods.robustness.regression import prediction_range
-from gpsuite.methods.robustness.verdict import probability_range
 from gpsuite.models.classification.approximation import BinaryProblem
 from gpsuite.models.classification.links import LINKS
 from gpsuite.models.classification.training import INFERENCES

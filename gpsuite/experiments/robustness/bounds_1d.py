@@ -31,8 +31,8 @@ from gpsuite.experiments.settings import Count, at_least, filled, one_of, unique
 from gpsuite.experiments.tasks import take
 from gpsuite.methods.robustness.bounding_curves import bounding_curves
 from gpsuite.methods.robustness.class_probability import BoundingFunction
+from gpsuite.methods.robustness.point_search import build_bound
 from gpsuite.methods.robustness.search.regions import interval_box
-from gpsuite.methods.robustness.verdict import build_bound
 from gpsuite.models.classification.approximation import BinaryProblem, GPCPosterior
 from gpsuite.models.classification.links import LINKS
 from gpsuite.models.classification.training import train_gpc

@@ -21,17 +21,17 @@ from gpsuite.data.loading import PreparedDataset
 from gpsuite.experiments.robustness.classifiers import Classifier
 from gpsuite.methods.robustness.certification import certify
 from gpsuite.methods.robustness.explain.lines import Lines, binary_lines, softmax_lines
-from gpsuite.methods.robustness.multiclass.multiclass_search import MultiClassSearch, margin_attack
+from gpsuite.methods.robustness.point_search import PointSearch, margin_attack
 from gpsuite.methods.robustness.search.attacks import strong_attack
 from gpsuite.methods.robustness.search.branch_and_bound import Extremum
 from gpsuite.methods.robustness.search.regions import Region
-from gpsuite.methods.robustness.verdict import HALF, PointSearch, ProbabilityRange, Verdict, binary_contest, judge
+from gpsuite.methods.robustness.verdict import ClassRange, Verdict, binary_comparison, complement, judge
 from gpsuite.models.classification.approximation import GPCPosterior
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
 from gpsuite.seeds import stream
 
 BOUND = "rkhs_taylor"
-# a class' number in the reasons of `MultiClassSearch`
+# a class' number in the reasons of `PointSearch`
 _NUMBER = re.compile(r"(?<=class )\d+(?= is ahead)|(?<=between classes )\d+(?= and \d)|(?<= and )\d+(?= at the point)")
 
 
@@ -58,10 +58,10 @@ class Judged:
         verdict: on the point's class.
         minimum: of the followed class' probability.
         maximum: of the same.
-        searches: all of them, those of leads included.
+        searches: all of them, those of margins included.
         attack: what the attack reached, and whether it succeeds.
         known: further metrics.
-        leads: what was found of the lead over each rival that was searched; of two classes none.
+        margins: what was found of the margin over each rival that was searched; of two classes none.
         detail: what `certify` needs of the search itself.
     """
 
@@ -71,7 +71,7 @@ class Judged:
     searches: Sequence[Extremum]
     attack: Mapping[str, Any]
     known: Mapping[str, Any] = field(default_factory=dict)
-    leads: Mapping[int, Extremum] = field(default_factory=dict)
+    margins: Mapping[int, Extremum] = field(default_factory=dict)
     detail: Any = None
 
     @property
@@ -202,25 +202,28 @@ class _TwoClasses:
         return _BinaryPoint(PointSearch(self.posterior, x, free, bound))
 
 
-class _BinaryPoint:
-    only_stated = False
+class _Searched:
+    """What points of two and of several classes have in common."""
 
     def __init__(self, search: PointSearch) -> None:
-        self.search = search
-        self.probability = search.centre.value
-        self.own = int(self.probability > HALF)
+        self.search, centre = search, search.centre
+        self.own, self.only_stated = centre.own, not centre.proved
+        self.probability = centre.probability(search.followed())[0]
 
     def stays(self, region: Region, budget: Budget) -> tuple[str, bool, list[str]]:
-        verdict, extremum = self.search.decide(region, budget)
-        return verdict.status, True, [extremum.reason]
+        verdict, found = self.search.decide(region, budget)
+        return verdict.status, self.search.proves(found.values()), [each.reason for each in found.values()]
 
     def bounds(self, own: int, region: Region, tolerance: float, budget: Budget) -> tuple[float, float, list[str]]:
-        found = self.search.range(region, tolerance, budget)
-        low, high = found.minimum.outer, found.maximum.outer
-        if own == 0:
+        found = self.search.range(region, tolerance, budget, self.search.followed(own))
+        sides = found.minimum, found.maximum
+        low, high = (each.outer if self.search.proves(sides) else np.nan for each in sides)
+        if own != found.own:
             low, high = complement(low, high)
-        return low, high, [found.minimum.reason, found.maximum.reason]
+        return low, high, [each.reason for each in sides]
 
+
+class _BinaryPoint(_Searched):
     def judge(self, region: Region, limits: Limits, budget: Budget) -> Judged:
         found = self.search.range(region, limits.tolerance, budget)
         found = decided(self.search, region, found, budget)
@@ -230,13 +233,13 @@ class _BinaryPoint:
     def certify(
         self, judged: Judged, region: Region, most_boxes: int, budget: Budget, origin: Origin
     ) -> tuple[Judged, Proof]:
-        found: ProbabilityRange = judged.detail
+        found: ClassRange = judged.detail
         certificate = certify(
             self.search.posterior,
             region,
             [(POSITIVE, found.minimum), (POSITIVE, found.maximum)],
-            bound_name=self.search.bounding.name,
-            bound_version=self.search.bounding.version,
+            bound_name=self.search.bound.name,
+            bound_version=self.search.bound.version,
             most_boxes=most_boxes,
             budget=budget,
             origin=origin,
@@ -249,17 +252,12 @@ class _BinaryPoint:
         return _of_range(found, judged.attack), proof
 
 
-def complement(low: float, high: float) -> tuple[float, float]:
-    """Return the range of the other class' probability, outwards by what the difference rounds."""
-    return max(float(np.nextafter(1.0 - high, -1.0)), 0.0), min(float(np.nextafter(1.0 - low, 2.0)), 1.0)
-
-
-def _of_range(found: ProbabilityRange, attack: Mapping[str, Any]) -> Judged:
+def _of_range(found: ClassRange, attack: Mapping[str, Any]) -> Judged:
     sides = (found.minimum, found.maximum)
     return Judged(found.verdict, *sides, searches=sides, attack=attack, detail=found)
 
 
-def decided(search: PointSearch, region: Region, found: ProbabilityRange, budget: Budget) -> ProbabilityRange:
+def decided(search: PointSearch, region: Region, found: ClassRange, budget: Budget) -> ClassRange:
     """Search on for the class only, with what is left, where one half lies between attained and proved value.
 
     Args:
@@ -268,19 +266,20 @@ def decided(search: PointSearch, region: Region, found: ProbabilityRange, budget
         found: the range; returned as it is if its verdict is not unknown, or if the point itself is tied.
         budget: that of the range.
     """
-    if found.verdict.status != "unknown" or found.centre.tied or budget.exhausted:
+    if found.verdict.status != "unknown" or found.centre.undecided or budget.exhausted:
         return found
-    verdict, extremum = search.decide(region, budget)
+    verdict, rivals = search.decide(region, budget)
     if verdict.status == "unknown":
         return found
+    [extremum] = rivals.values()
     before = found.side(extremum.sign)
     spent = replace(extremum, boxes=extremum.boxes + before.boxes, seconds=extremum.seconds + before.seconds)
     return replace(found.with_side(spent), verdict=verdict)
 
 
 def attacked(
-    search: PointSearch, region: Region, found: ProbabilityRange, number: int, starts: int
-) -> tuple[ProbabilityRange, dict[str, Any]]:
+    search: PointSearch, region: Region, found: ClassRange, number: int, starts: int
+) -> tuple[ClassRange, dict[str, Any]]:
     """Set the multi-start attack against the range; its success decides where the search left the class open.
 
     Args:
@@ -293,25 +292,25 @@ def attacked(
     Returns:
         the range with its verdict, and what the attack reached.
     """
-    contest = found.centre.contest
+    [comparison] = found.centre.comparisons
     rng = stream(0, "attack", number)
-    point, _ = strong_attack(search.posterior, region, contest.sign, starts, rng)
-    reached = float(search.attained(point[None, region.free], contest.sign)[0])
-    towards = found.side(contest.sign)
+    point, _ = strong_attack(search.posterior, region, comparison.sign, starts, rng)
+    reached = float(search.attained(point[None, region.free], comparison.sign)[0])
+    towards = found.side(comparison.sign)
     found = found.with_side(towards.informed(towards.outer, reached))
-    succeeds = not found.centre.tied and bool(contest.crossed(reached))
+    succeeds = not found.centre.undecided and bool(comparison.crossed(reached))
     if succeeds and found.verdict.status == "unknown":
         reason = f"class probability {reached:.6g} at the attack's counterexample"
         found = replace(found, verdict=Verdict("unsafe", reason, point))
     return found, {"attacked": reached, "attack_succeeds": succeeds}
 
 
-def certificate_decides(found: ProbabilityRange, minimum: Claim, maximum: Claim) -> bool:
+def certificate_decides(found: ClassRange, minimum: Claim, maximum: Claim) -> bool:
     """Tell whether the certificate alone proves the verdict: its bound that it is safe, its witness that it is not."""
-    claim = minimum if found.centre.sign < 0 else maximum
+    claim = minimum if found.centre.comparisons[0].sign < 0 else maximum
     if found.verdict.status == "unsafe":
-        return claim.inner is not None and bool(binary_contest(claim.sign).crossed(claim.inner))
-    return not found.centre.tied and not binary_contest(claim.sign).crossed(claim.outer)
+        return claim.inner is not None and bool(binary_comparison(claim.sign).crossed(claim.inner))
+    return not found.centre.undecided and not binary_comparison(claim.sign).crossed(claim.outer)
 
 
 @dataclass(frozen=True, eq=False)
@@ -335,40 +334,29 @@ class _SeveralClasses:
         return {"probabilities_proved": lines.proof.proved}
 
     def around(self, x: FloatArray, free: IntArray, bound: str = BOUND) -> Point:
-        return _SeveralPoint(MultiClassSearch(self.posterior, x, free, bound), bound)
+        return _SeveralPoint(PointSearch(self.posterior, x, free, bound), bound)
 
 
-class _SeveralPoint:
-    def __init__(self, search: MultiClassSearch, bound: str) -> None:
-        self.search, self.bound = search, bound
-        self.own, self.only_stated = search.centre.own, not search.centre.proved
-        self.probability = float(search.centre.values[self.own])
-
-    def stays(self, region: Region, budget: Budget) -> tuple[str, bool, list[str]]:
-        verdict, leads = self.search.decide(region, budget)
-        return verdict.status, self.search.proves(leads.values()), [each.reason for each in leads.values()]
-
-    def bounds(self, own: int, region: Region, tolerance: float, budget: Budget) -> tuple[float, float, list[str]]:
-        found = self.search.range(own, region, tolerance, budget)
-        sides = found.minimum, found.maximum
-        low, high = (each.outer if self.search.proves(sides) else np.nan for each in sides)
-        return low, high, [each.reason for each in sides]
+class _SeveralPoint(_Searched):
+    def __init__(self, search: PointSearch, bound: str) -> None:
+        super().__init__(search)
+        self.bound = bound
 
     def judge(self, region: Region, limits: Limits, budget: Budget) -> Judged:
         """Judge first the class, then the range of its probability with the boxes that are left."""
-        verdict, leads = self.search.decide(region, budget)
+        verdict, margins = self.search.decide(region, budget)
         verdict, attack, proved = self._attacked(region, verdict, limits)
-        spread = self.search.range(self.own, region, limits.tolerance, budget)
-        searches = (*leads.values(), spread.minimum, spread.maximum)
+        spread = self.search.range(region, limits.tolerance, budget)
+        searches = (*margins.values(), spread.minimum, spread.maximum)
         known = {"probabilities_proved": self.search.proves(searches) and proved}
         judged = Judged(verdict, spread.minimum, spread.maximum, searches, attack, known)
-        return self._with_leads(judged, leads)
+        return self._with_margins(judged, margins)
 
-    def _with_leads(self, judged: Judged, leads: Mapping[int, Extremum]) -> Judged:
-        """Return the point with leads, and the proved lower bound of p_own - max_j p_j if all rivals were searched."""
-        whole = len(leads) == len(self.search.centre.contests)
-        margin = 2.0 * min(each.outer for each in leads.values()) - 1.0 if whole else None
-        return replace(judged, leads=leads, known={**judged.known, "margin_proved": margin})
+    def _with_margins(self, judged: Judged, margins: Mapping[int, Extremum]) -> Judged:
+        """Return the point with margins, and the proved lower bound of p_own - max_j p_j if all were searched."""
+        whole = len(margins) == len(self.search.centre.comparisons)
+        margin = 2.0 * min(each.outer for each in margins.values()) - 1.0 if whole else None
+        return replace(judged, margins=margins, known={**judged.known, "margin_proved": margin})
 
     def _attacked(self, region: Region, verdict: Verdict, limits: Limits) -> tuple[Verdict, dict[str, Any], bool]:
         """Set an attack against the verdict; `attacked` is the least margin that it surely reached.
@@ -379,9 +367,9 @@ class _SeveralPoint:
         points, margins, rivals = margin_attack(search, region, limits.starts, rng)
         best = int(np.argmin(margins))
         succeeds = not search.centre.undecided and any(
-            contest.crossed(0.5 + 0.5 * margins[best])
-            for contest in search.centre.contests
-            if contest.rival == rivals[best]
+            comparison.crossed(0.5 + 0.5 * margins[best])
+            for comparison in search.centre.comparisons
+            if comparison.rival == rivals[best]
         )
         if succeeds and verdict.status == "unknown":
             reason = f"class {rivals[best]} is ahead by {-margins[best]:.6g} at the attack's counterexample"
@@ -393,7 +381,7 @@ class _SeveralPoint:
         self, judged: Judged, region: Region, most_boxes: int, budget: Budget, origin: Origin
     ) -> tuple[Judged, Proof]:
         claims = [(ClassQuantity(self.own), each) for each in (judged.minimum, judged.maximum)]
-        claims += [(ClassQuantity(self.own, rival), each) for rival, each in judged.leads.items()]
+        claims += [(ClassQuantity(self.own, rival), each) for rival, each in judged.margins.items()]
         certificate = certify(
             self.search.posterior,
             region,
@@ -411,29 +399,29 @@ class _SeveralPoint:
         return judged, Proof(*pack(certificate), proved[0], proved[1], decides, out_of_time)
 
     def _informed(self, judged: Judged, region: Region, proved: Sequence[float]) -> Judged:
-        """Return the point with the certificate's bounds: of the lowest and highest probability, then of the leads.
+        """Return the point with the certificate's bounds: of the lowest and highest probability, then of the margins.
 
         A search that its budget ended may know less than the certificate's bound of the whole region.
         """
         centre, verdict = self.search.centre, judged.verdict
-        minimum = judged.minimum.informed(proved[0], float(centre.high[self.own]))
-        maximum = judged.maximum.informed(proved[1], float(centre.low[self.own]))
-        leads = {
-            rival: each.informed(bound) for (rival, each), bound in zip(judged.leads.items(), proved[2:], strict=True)
+        _, low, high = centre.probability(self.own)
+        minimum, maximum = judged.minimum.informed(proved[0], high), judged.maximum.informed(proved[1], low)
+        margins = {
+            rival: each.informed(bound) for (rival, each), bound in zip(judged.margins.items(), proved[2:], strict=True)
         }
-        if verdict.status == "unknown" and len(leads) == len(centre.contests):
-            verdict = judge(centre, list(leads.values()), region)
-        return self._with_leads(replace(judged, minimum=minimum, maximum=maximum, verdict=verdict), leads)
+        if verdict.status == "unknown" and len(margins) == len(centre.comparisons):
+            verdict = judge(centre, list(margins.values()), region)
+        return self._with_margins(replace(judged, minimum=minimum, maximum=maximum, verdict=verdict), margins)
 
     def _decides(self, verdict: Verdict, certificate: Certificate) -> bool:
-        """Tell whether the certificate alone proves the verdict: leads that it is safe, a witness that it is not."""
+        """Tell whether the certificate alone proves the verdict: margins that it is safe, a witness that it is not."""
         claims = {claim.quantity: claim for claim in certificate.claims}
         centre = self.search.centre
-        leads = [(each, claims.get(ClassQuantity(centre.own, each.rival))) for each in centre.contests]
+        margins = [(each, claims.get(ClassQuantity(centre.own, each.rival))) for each in centre.comparisons]
         if verdict.status == "unsafe":
             return any(
-                claim is not None and claim.inner is not None and bool(contest.crossed(claim.inner))
-                for contest, claim in leads
+                claim is not None and claim.inner is not None and bool(comparison.crossed(claim.inner))
+                for comparison, claim in margins
             )
-        kept = all(claim is not None and not contest.crossed(claim.outer) for contest, claim in leads)
+        kept = all(claim is not None and not comparison.crossed(claim.outer) for comparison, claim in margins)
         return kept and not centre.undecided

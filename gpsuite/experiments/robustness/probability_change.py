@@ -22,8 +22,9 @@ from gpsuite.experiments.robustness.inputs import check_images, check_words, cho
 from gpsuite.experiments.robustness.tasks import Axes, ClassifierParams, ClassifierSettings, Metrics, TrainingSettings
 from gpsuite.experiments.settings import Count, Positive, filled, one_of, unique
 from gpsuite.experiments.tasks import take
+from gpsuite.methods.robustness.point_search import probability_range
 from gpsuite.methods.robustness.search.regions import linf_ball
-from gpsuite.methods.robustness.verdict import ProbabilityRange, probability_range
+from gpsuite.methods.robustness.verdict import ClassRange
 from gpsuite.reporting.comparison import Statistic, claim
 from gpsuite.statistics.estimates import Estimate, corrected_mean, finite, medians, slopes
 from gpsuite.statistics.paired import Paired
@@ -206,7 +207,7 @@ def run_delta(task: Task[DeltaTask], shared: SharedWork) -> Outcome:
     )
 
 
-def range_metrics(found: ProbabilityRange) -> Metrics:
+def range_metrics(found: ClassRange) -> Metrics:
     """Return both definitions of delta, attained and proved, and what they are made of.
 
     delta is pi_max - pi_min (Sec. 6.2 of Blaas et al. 2020), deviation max |pi(x) - pi(x*)| (their Definition 1).

@@ -43,8 +43,8 @@ from gpsuite.experiments.robustness.tasks import (
 )
 from gpsuite.experiments.settings import Count, Positive, at_least, filled, increasing, one_of, unique
 from gpsuite.methods.robustness.level_bound.posterior_slice import posterior_products
+from gpsuite.methods.robustness.point_search import bound_names, probability_extremum
 from gpsuite.methods.robustness.search.regions import linf_ball
-from gpsuite.methods.robustness.verdict import bound_names, probability_extremum
 from gpsuite.reporting.comparison import Statistic, claim
 from gpsuite.reporting.palette import COLOURS, LIMIT
 

@@ -26,10 +26,11 @@ from gpsuite.experiments.robustness.inputs import check_images, check_words, cho
 from gpsuite.experiments.robustness.tasks import Axes, ClassifierParams, ClassifierSettings, Metrics, Radius
 from gpsuite.experiments.settings import Count, Positive, at_least, filled, increasing, one_of, unique
 from gpsuite.experiments.tasks import take
+from gpsuite.methods.robustness.point_search import PointSearch, bound_names
 from gpsuite.methods.robustness.search.attacks import gpfgs, gpjm, strong_attack
 from gpsuite.methods.robustness.search.branch_and_bound import Extremum
 from gpsuite.methods.robustness.search.regions import Region, linf_ball
-from gpsuite.methods.robustness.verdict import PointSearch, binary_contest, bound_names, judge
+from gpsuite.methods.robustness.verdict import binary_comparison, judge
 from gpsuite.models.classification.approximation import GPCPosterior
 from gpsuite.seeds import stream
 
@@ -287,14 +288,14 @@ def run_curve(task: Task[CurveTask], shared: SharedWork) -> Outcome:
     chosen = choose(params.features, problem, posterior.lengthscales, x)
     regions = [linf_ball(x, gamma, chosen.inputs.tolist(), problem.domain) for gamma in gammas]
     search = PointSearch(posterior, x, regions[0].free, params.bound)
-    centre = search.centre
+    [comparison], (probability, *_) = search.centre.comparisons, search.centre.probability(search.followed())
     steps = [_step(search, region, params, clock) for region in regions]
-    positive, sign = bool(problem.y_test[point] > 0), centre.sign
+    positive, sign = bool(problem.y_test[point] > 0), comparison.sign
     metrics: Metrics = {
         "row": int(problem.test_rows[point]),
         "label": problem.label_names[int(positive)],
         "correct": positive == (sign < 0),
-        "probability": centre.value,
+        "probability": probability,
         "sign": sign,
         "chosen_by": chosen.by,
         "free_inputs": len(chosen.inputs),
@@ -303,7 +304,7 @@ def run_curve(task: Task[CurveTask], shared: SharedWork) -> Outcome:
     }
     ended = [step.extremum for step in steps if step.extremum.status == "budget"]
     arrays = _arrays(gammas, steps, x, chosen.inputs)
-    headline = f"p {centre.value:.3f}, first unsafe radius {metrics['cross_gamma']}"
+    headline = f"p {probability:.3f}, first unsafe radius {metrics['cross_gamma']}"
     reason = f"{len(ended)} of {len(steps)} radii: {ended[0].reason}" if ended else ""
     return Outcome(metrics, BUDGET if ended else DONE, reason, arrays, headline)
 
@@ -336,12 +337,12 @@ def curve_metrics(
     inner = np.array([step.extremum.inner for step in steps])
     outer = np.array([step.extremum.outer for step in steps])
     attacks = np.array([step.attacks for step in steps])
-    contest = binary_contest(sign)
-    cross = first_radius(gammas, contest.crossed(inner))
+    comparison = binary_comparison(sign)
+    cross = first_radius(gammas, comparison.crossed(inner))
     safe = np.array([step.verdict == VERDICTS.index("safe") for step in steps])
     falls = sign * np.diff(np.stack([inner, outer]), axis=1) >= -tolerance
     first = {
-        f"{name}_gamma": first_radius(gammas, contest.crossed(attacks[:, number]))
+        f"{name}_gamma": first_radius(gammas, comparison.crossed(attacks[:, number]))
         for number, name in enumerate(ATTACKS)
     }
     return {
@@ -350,7 +351,7 @@ def curve_metrics(
         **first,
         "largest_gpfgs": float(attacks[:, 0].max()),
         "largest_gpfgs_towards": float(sign * np.max(sign * attacks[:, 0])),
-        "attack_fails_radii": int(np.sum(contest.crossed(inner) & ~contest.crossed(attacks[:, 0]))),
+        "attack_fails_radii": int(np.sum(comparison.crossed(inner) & ~comparison.crossed(attacks[:, 0]))),
         "witness_checked": any(step.checked for step in steps),
         "monotone": bool(falls.all()),
         "boxes": sum(step.extremum.boxes for step in steps),
@@ -365,9 +366,9 @@ def first_radius(gammas: Sequence[float], hit: BoolArray) -> float | None:
 
 
 def _step(search: PointSearch, region: Region, params: CurveTask, clock: Budget) -> Step:
-    posterior, contest = search.posterior, search.centre.contest
+    posterior, [comparison] = search.posterior, search.centre.comparisons
     budget = clock.rest(boxes=params.boxes, observer=clock.observer)
-    sign = contest.sign
+    sign = comparison.sign
     extremum = search.extremum(region, sign, params.tolerance, budget)
     verdict = judge(search.centre, (extremum,), region)
     name = verdict.status
@@ -379,7 +380,7 @@ def _step(search: PointSearch, region: Region, params: CurveTask, clock: Budget)
     reached = search.attained(path[:, region.free], sign)
     attacks = (float(reached[1]), float(sign * np.max(sign * reached[2:])), float(reached[0]))
     checked = verdict.counterexample is not None and bool(
-        contest.crossed(posterior.probability(verdict.counterexample[None]))[0]
+        comparison.crossed(posterior.probability(verdict.counterexample[None]))[0]
     )
     return Step(extremum, VERDICTS.index(name), attacks, checked)
 

@@ -24,7 +24,7 @@ from gpsuite.experiments.robustness.safety_curve_tasks import (
     whole_file,
 )
 from gpsuite.experiments.robustness.tasks import AGREEMENT, CLASSIFIER
-from gpsuite.methods.robustness.verdict import HALF, binary_contest
+from gpsuite.methods.robustness.verdict import HALF, binary_comparison
 from gpsuite.reporting.comparison import Statistic, claim
 from gpsuite.reporting.palette import BLACK, HIGHEST, LIMIT, LOWEST, ORANGE, PURPLE, SKY, VERMILION
 from gpsuite.statistics.estimates import OF_POINTS, corrected_mean, share
@@ -182,7 +182,7 @@ def accuracy_table(records: Sequence[Record], titles: Mapping[str, str]) -> pd.D
 
 
 def _crossed(record: Record, name: str) -> BoolArray:
-    return np.asarray(binary_contest(int(record.number("sign"))).crossed(record.arrays[name]))
+    return np.asarray(binary_comparison(int(record.number("sign"))).crossed(record.arrays[name]))
 
 
 def point_table(records: Sequence[Record], titles: Mapping[str, str]) -> pd.DataFrame:
@@ -283,7 +283,7 @@ def gpfgs_statistics(shown: Sequence[DisplayedPoint], records: Sequence[Record] 
     largest = max(float(curve.max()) for curve in whole_curves)
     undecided = f"{largest:.5f} where the radii end, still rising" if rising and largest <= HALF else ""
     failing = [
-        crosses(record, "cross") and not binary_contest(int(record.number("sign"))).crossed(curve).any()
+        crosses(record, "cross") and not binary_comparison(int(record.number("sign"))).crossed(curve).any()
         for record, curve in zip(points, whole_curves, strict=True)
     ]
     with_bounds = [_with_the_bounds(record) for record in points]
@@ -309,7 +309,7 @@ def never_attacked(points: Sequence[Record], records: Sequence[Record]) -> list[
         return []
     never = [
         crosses(point, "cross")
-        and not binary_contest(int(point.number("sign"))).crossed(attacked(point, records)).any()
+        and not binary_comparison(int(point.number("sign"))).crossed(attacked(point, records)).any()
         for point in points
     ]
     return [of_points("share_attack_never_crosses", never, "all test points, up to the largest radius of the attack")]
@@ -331,11 +331,11 @@ def _with_the_bounds(record: Record) -> bool:
 
 
 def _attack_crosses(record: Record) -> Any:
-    return binary_contest(int(record.number("sign"))).crossed(record.arrays["gpfgs"])
+    return binary_comparison(int(record.number("sign"))).crossed(record.arrays["gpfgs"])
 
 
 def _fails_at_the_end(record: Record) -> bool:
-    both = binary_contest(int(record.number("sign"))).crossed(record.arrays["inner"])
+    both = binary_comparison(int(record.number("sign"))).crossed(record.arrays["inner"])
     return bool(both[-1] and not _attack_crosses(record)[-1])
 
 

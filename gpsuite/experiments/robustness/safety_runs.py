@@ -27,10 +27,11 @@ from gpsuite.experiments.robustness.tasks import Metrics
 from gpsuite.methods.robustness.class_probability import probability_bounds
 from gpsuite.methods.robustness.multiclass.paper_softmax_bound import cell_mass_bounds, cell_probability_bounds
 from gpsuite.methods.robustness.paper_bound import paper_bound
+from gpsuite.methods.robustness.point_search import PointSearch, build_bound, probability_range
 from gpsuite.methods.robustness.search.attacks import strong_attack
 from gpsuite.methods.robustness.search.branch_and_bound import branch_and_bound
 from gpsuite.methods.robustness.search.regions import Region
-from gpsuite.methods.robustness.verdict import PointSearch, ProbabilityRange, build_bound, probability_range
+from gpsuite.methods.robustness.verdict import ClassRange
 from gpsuite.models.classification.approximation import GPCPosterior
 from gpsuite.models.classification.links import Link
 from gpsuite.models.config import Hyperparameters
@@ -181,7 +182,7 @@ def sampled(region: Region, samples: int, rng: np.random.Generator) -> FloatArra
 def points_outside(
     posterior: GPCPosterior,
     region: Region,
-    found: ProbabilityRange,
+    found: ClassRange,
     points: FloatArray,
     starts: int,
     rng: np.random.Generator,

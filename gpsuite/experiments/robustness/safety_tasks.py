@@ -41,9 +41,8 @@ from gpsuite.experiments.robustness.tasks import (
 )
 from gpsuite.experiments.settings import Count, Positive, at_least, one_of, unique
 from gpsuite.experiments.tasks import left_out_as, take
-from gpsuite.methods.robustness.multiclass.multiclass_search import BOUNDS
+from gpsuite.methods.robustness.point_search import SEVERAL_CLASS_BOUNDS, bound_names
 from gpsuite.methods.robustness.search.regions import Region, box, l1_ball, l2_ball, linf_ball
-from gpsuite.methods.robustness.verdict import bound_names
 
 DEFAULT_CLASSES = {name: ["3", "8"] for name in ("digits", "mnist")}  # where `classes` names none
 # raised when the numbers of a kind of task change
@@ -199,7 +198,7 @@ def _three_classes(request: Request[SafetySettings], chosen: SafetySettings) -> 
     present = present_classes(load(dataset))[2]
     others = [name for name in present if name not in chosen.classes]
     methods = {name: each for name, each in _for_several(request.methods).items() if classifier_method(each).refit}
-    if len(present) < 3 or len(chosen.classes) != 2 or not methods or settings.bound not in BOUNDS:
+    if len(present) < 3 or len(chosen.classes) != 2 or not methods or settings.bound not in SEVERAL_CLASS_BOUNDS:
         return []
     method, options = next(iter(methods.items()))
     three = replace(chosen, classes=[*chosen.classes, others[0]])
@@ -245,7 +244,7 @@ def check_bound(bound: str, classes: int) -> None:
         UserError: if there is none of this name.
     """
     fault = "more than two classes have the bound rkhs_taylor, three also paper"
-    require(bound in BOUNDS and (bound != "paper" or classes == 3), "bound", bound, fault)
+    require(bound in SEVERAL_CLASS_BOUNDS and (bound != "paper" or classes == 3), "bound", bound, fault)
 
 
 def _for_several(methods: Mapping[str, MethodOptions]) -> dict[str, MethodOptions]:

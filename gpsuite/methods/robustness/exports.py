@@ -16,17 +16,10 @@ from gpsuite.certificates.certificate import (
 )
 from gpsuite.methods.robustness.certification import certify
 from gpsuite.methods.robustness.explain.effects import lime_weights
-from gpsuite.methods.robustness.multiclass.multiclass_search import ClassRange, MultiClassSearch
+from gpsuite.methods.robustness.point_search import PointSearch, certify_class, probability_extremum, probability_range
 from gpsuite.methods.robustness.regression import QuantileRange, prediction_range
 from gpsuite.methods.robustness.search.regions import Region, box, interval_box, l1_ball, l2_ball, linf_ball
-from gpsuite.methods.robustness.verdict import (
-    PointSearch,
-    ProbabilityRange,
-    Verdict,
-    certify_class,
-    probability_extremum,
-    probability_range,
-)
+from gpsuite.methods.robustness.verdict import ClassRange, Verdict
 from gpsuite.models.classification.approximation import BinaryProblem
 from gpsuite.models.classification.links import LINKS
 from gpsuite.models.classification.softmax_laplace import MultiClassProblem
@@ -46,10 +39,8 @@ __all__ = [
     "LatentPosterior",
     "ModelSpec",
     "MultiClassProblem",
-    "MultiClassSearch",
     "Origin",
     "PointSearch",
-    "ProbabilityRange",
     "QuantileQuantity",
     "QuantileRange",
     "Region",

@@ -1,8 +1,8 @@
 """Which class a point has, how another class could win, and what searches say about it.
 
-Classes are numbered; of two, 1 is the positive and 0 the negative one. A point's class stands against every other class
-in a contest of its own: a quantity (the class probability; a margin for more than two classes) and the value from which
-on the rival wins. A class is safe in a region if no contest is lost there, unsafe if one is.
+Classes are numbered; of two, 1 is the positive and 0 the negative one. A point's class is compared with every other
+one: a comparison is a quantity (the class probability; a margin for more than two classes) and the value from which on
+the rival wins. A class is safe in a region if no comparison is lost there, unsafe if one is.
 
 Equation: Blaas et al. 2020, Definition 1, Definition 2
 Equation: Blaas et al. 2020, Eq. (2), Eq. (3), Eq. (4), Definition 1, Definition 2
@@ -10,32 +10,26 @@ Equation: Blaas et al. 2020, Eq. (2), Eq. (3), Eq. (4), Definition 1, Definition
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 
-from gpsuite.arrays import FloatArray, IntArray
-from gpsuite.budget import Budget
-from gpsuite.errors import unknown_name
-from gpsuite.methods.robustness.class_probability import BoundingFunction
-from gpsuite.methods.robustness.level_bound.level_bound import LevelBound, level_bound
-from gpsuite.methods.robustness.level_bound.level_search import Root, level_search, root_model
-from gpsuite.methods.robustness.paper_bound import paper_bound
-from gpsuite.methods.robustness.search.attacks import gpfgs, local_search
-from gpsuite.methods.robustness.search.branch_and_bound import Extremum, branch_and_bound
+from gpsuite.arrays import FloatArray
+from gpsuite.methods.robustness.search.branch_and_bound import Extremum
 from gpsuite.methods.robustness.search.regions import Region
-from gpsuite.models.classification.approximation import GPCPosterior
 from gpsuite.rounding import rounded
 
 HALF = 0.5
+POSITIVE_CLASS = 1
+"""The class of two whose probability is searched."""
 DIGITS = 6
 """Of the probabilities in a verdict's words."""
 
 
 @dataclass(frozen=True)
-class Contest:
+class Comparison:
     """A class against one rival: the rival wins where a quantity lies beyond a threshold.
 
     Attributes:
@@ -62,12 +56,12 @@ class Contest:
         return value >= self.threshold if self.tie else value > self.threshold
 
 
-KEEP_POSITIVE = Contest(own=1, rival=0, sign=-1, threshold=HALF, tie=True)
-KEEP_NEGATIVE = Contest(own=0, rival=1, sign=1, threshold=HALF, tie=False)
+KEEP_POSITIVE = Comparison(own=1, rival=0, sign=-1, threshold=HALF, tie=True)
+KEEP_NEGATIVE = Comparison(own=0, rival=1, sign=1, threshold=HALF, tie=False)
 
 
-def binary_contest(sign: int) -> Contest:
-    """Return the contest of two classes whose rival wins in this direction of the positive class' probability.
+def binary_comparison(sign: int) -> Comparison:
+    """Return the comparison of two classes whose rival wins in this direction of the positive class' probability.
 
     A probability of exactly one half is the negative class.
     """
@@ -78,12 +72,35 @@ class Standing(Protocol):
     """What is known of a point itself."""
 
     @property
-    def contests(self) -> Sequence[Contest]:
+    def comparisons(self) -> Sequence[Comparison]:
         """One for every rival of the point's class."""
 
     @property
     def undecided(self) -> str:
         """Why the point's own class is not known, empty if it is."""
+
+
+class Centre(Standing, Protocol):
+    """The point that is searched around."""
+
+    @property
+    def own(self) -> int:
+        """The point's class."""
+
+    @property
+    def proved(self) -> bool:
+        """Whether bounds are proved; else a cubature states its error only."""
+
+    def probability(self, own: int) -> tuple[float, float, float]:
+        """Return the probability of a class as computed, and bounds of it."""
+
+    def comparison_of(self, own: int) -> Comparison | None:
+        """Return the comparison that the probability of this class decides, if there is one."""
+
+
+def complement(low: float, high: float) -> tuple[float, float]:
+    """Return the range of the other class' probability, outwards by what the difference rounds."""
+    return max(float(np.nextafter(1.0 - high, -1.0)), 0.0), min(float(np.nextafter(1.0 - low, 2.0)), 1.0)
 
 
 @dataclass(frozen=True)
@@ -99,34 +116,96 @@ class PointProbability:
     high: float
 
     @property
-    def contest(self) -> Contest:
+    def comparison(self) -> Comparison:
         """That of the point's class against the other."""
         return KEEP_POSITIVE if self.value > HALF else KEEP_NEGATIVE
 
     @property
-    def contests(self) -> tuple[Contest]:
+    def own(self) -> int:
+        """The point's class."""
+        return self.comparison.own
+
+    @property
+    def proved(self) -> bool:
+        """They are: no cubature is needed."""
+        return True
+
+    @property
+    def comparisons(self) -> tuple[Comparison]:
         """The only one."""
-        return (self.contest,)
-
-    @property
-    def sign(self) -> int:
-        """Direction of the search towards the other class: -1 from the positive class, 1 from the negative one."""
-        return self.contest.sign
-
-    @property
-    def tied(self) -> bool:
-        """Whether rounding leaves the class open."""
-        return not (self.low > HALF or self.high <= HALF)
+        return (self.comparison,)
 
     @property
     def undecided(self) -> str:
         """Why the class is not known: a probability that is not finite, or a tie."""
         if not np.isfinite(self.value):
             return "the class probability at the point is not finite"
-        if self.tied:
+        if not (self.low > HALF or self.high <= HALF):
             half = f"one half lies in [{self.low:.17g}, {self.high:.17g}]"
             return f"tie within rounding: {half}, all that is known of the point itself"
         return ""
+
+    def probability(self, own: int) -> tuple[float, float, float]:
+        """Return the probability of a class as computed, and bounds of it."""
+        if own == POSITIVE_CLASS:
+            return self.value, self.low, self.high
+        return 1.0 - self.value, *complement(self.low, self.high)
+
+    def comparison_of(self, own: int) -> Comparison | None:
+        """Return the only comparison for the positive class, whose probability it is about."""
+        return self.comparison if own == POSITIVE_CLASS else None
+
+
+@dataclass(frozen=True)
+class PointClasses:
+    """The class probabilities at a point, and which class it has: the largest, the first of equals.
+
+    Attributes:
+        values: computed, [C].
+        low: lower bounds, [C].
+        high: upper bounds, [C].
+        proved: whether these are bounds; with many classes the cubature's error is statistical.
+        margins: lower bounds of (1 + p_own - p_j) / 2 for every class j, [C].
+    """
+
+    values: FloatArray
+    low: FloatArray
+    high: FloatArray
+    proved: bool
+    margins: FloatArray
+
+    @property
+    def own(self) -> int:
+        """The point's class."""
+        return int(np.argmax(self.values))
+
+    @property
+    def comparisons(self) -> tuple[Comparison, ...]:
+        """The class against every other one; a tie goes to the first class."""
+        return tuple(
+            Comparison(self.own, rival, -1, HALF, tie=rival < self.own)
+            for rival in range(len(self.values))
+            if rival != self.own
+        )
+
+    @property
+    def undecided(self) -> str:
+        """Why the point's own class is not known, empty if it is."""
+        if not np.isfinite(self.values).all():
+            return "a class probability at the point is not finite"
+        tied = [each.rival for each in self.comparisons if each.crossed(self.margins[each.rival])]
+        if tied:
+            within = "rounding" if self.proved else "the cubature's stated error"
+            return f"tie within {within} between classes {self.own} and {tied[0]} at the point itself"
+        return ""
+
+    def probability(self, own: int) -> tuple[float, float, float]:
+        """Return the probability of a class as computed, and bounds of it."""
+        return float(self.values[own]), float(self.low[own]), float(self.high[own])
+
+    def comparison_of(self, own: int) -> Comparison | None:
+        """Return none: comparisons are about margins."""
+        return None
 
 
 @dataclass(frozen=True)
@@ -151,61 +230,55 @@ def judge(centre: Standing, extrema: Sequence[Extremum], region: Region) -> Verd
 
     Args:
         centre: what is known of the region's centre.
-        extrema: of the quantity of every contest in its direction.
+        extrema: of the quantity of every comparison in its direction.
         region: where it was searched.
 
     Raises:
-        ValueError: if there is not one search for every contest.
+        ValueError: if there is not one search for every comparison.
     """
     if centre.undecided:
         return Verdict("unknown", centre.undecided)
     verdicts = [
-        _of_contest(contest, extremum, region) for contest, extremum in zip(centre.contests, extrema, strict=True)
+        _of_comparison(each, extremum, region) for each, extremum in zip(centre.comparisons, extrema, strict=True)
     ]
     for status in ("unsafe", "unknown"):
         for verdict in verdicts:
             if verdict.status == status:
                 return verdict
-    return verdicts[0] if len(verdicts) == 1 else Verdict("safe", f"no contest of {len(verdicts)} is lost")
+    return verdicts[0] if len(verdicts) == 1 else Verdict("safe", f"no comparison of {len(verdicts)} is lost")
 
 
-def _of_contest(contest: Contest, extremum: Extremum, region: Region) -> Verdict:
-    """Judge one contest; its sentence claims no more than was attained and no less than was proved."""
+def _of_comparison(comparison: Comparison, extremum: Extremum, region: Region) -> Verdict:
+    """Judge one comparison; its sentence claims no more than was attained and no less than was proved."""
     attained = rounded(extremum.inner, DIGITS, -extremum.sign)
     proved = rounded(extremum.outer, DIGITS, extremum.sign)
-    if not contest.crossed(extremum.outer):
+    if not comparison.crossed(extremum.outer):
         return Verdict("safe", f"no class probability beyond {proved}")
-    if extremum.witness is not None and contest.crossed(extremum.inner):
+    if extremum.witness is not None and comparison.crossed(extremum.inner):
         point = region.embed(extremum.witness)
         return Verdict("unsafe", f"class probability {attained} at the counterexample", point)
-    if extremum.witness is not None and contest.crossed(extremum.inner + extremum.sign * extremum.rounding):
+    if extremum.witness is not None and comparison.crossed(extremum.inner + extremum.sign * extremum.rounding):
         known = f"known to {rounded(extremum.rounding, 2, 1)} only"
         return Verdict("unknown", f"tie within rounding: class probability {extremum.inner:.17g} attained, {known}")
     return Verdict("unknown", f"attained {attained}, proved {proved}: {extremum.reason}")
 
 
-# Certified range of the class probability over regions around a point, and what it says about the point's class.
-
-
-BoundBuilder = Callable[[GPCPosterior, FloatArray, IntArray], BoundingFunction]
-
-RESOLUTION = 1e-6  # when only the class is asked for, a search ends at ties this close
-
-
 @dataclass(frozen=True)
-class ProbabilityRange:
-    """The range of the class probability over a region.
+class ClassRange:
+    """The range of the probability of a class over a region.
 
     Attributes:
-        centre: the class probability there.
+        own: the class; of two the positive one.
+        centre: what is known of the region's centre.
         minimum: the search below.
         maximum: the search above.
-        verdict: on the centre's class.
+        verdict: on the centre's class, which the range of one class decides between two classes only.
 
     Equation: Blaas et al. 2020, Eq. (2), Definition 1
     """
 
-    centre: PointProbability
+    own: int
+    centre: Centre
     minimum: Extremum
     maximum: Extremum
     verdict: Verdict
@@ -213,7 +286,7 @@ class ProbabilityRange:
     @property
     def probability(self) -> float:
         """The computed class probability at the centre."""
-        return self.centre.value
+        return self.centre.probability(self.own)[0]
 
     @property
     def seconds(self) -> float:
@@ -244,7 +317,7 @@ class ProbabilityRange:
     @property
     def deviation(self) -> tuple[float, float]:
         """Attained and proved max |Pi(x) - Pi(centre)| (their Definition 1)."""
-        low, high = self.centre.low, self.centre.high
+        _, low, high = self.centre.probability(self.own)
         attained = max(self.maximum.inner - high, low - self.minimum.inner, 0.0)
         return attained, max(self.maximum.outer - low, high - self.minimum.outer)
 
@@ -252,13 +325,13 @@ class ProbabilityRange:
         """The maximum (1) or the minimum (-1)."""
         return self.minimum if sign < 0 else self.maximum
 
-    def with_side(self, extremum: Extremum) -> ProbabilityRange:
+    def with_side(self, extremum: Extremum) -> ClassRange:
         """Return the range with another minimum or maximum; the verdict stays."""
         if extremum.sign < 0:
             return replace(self, minimum=extremum)
         return replace(self, maximum=extremum)
 
-    def informed(self, lowest: float, highest: float, region: Region) -> ProbabilityRange:
+    def informed(self, lowest: float, highest: float, region: Region) -> ClassRange:
         """Return the range with what else is known where a budget ended its searches: bounds, and the centre itself.
 
         Args:
@@ -266,169 +339,17 @@ class ProbabilityRange:
             highest: none is above it.
             region: that of the range.
         """
-        minimum = self.minimum.informed(lowest, self.centre.high)
-        maximum = self.maximum.informed(highest, self.centre.low)
-        known = replace(self, minimum=minimum, maximum=maximum)
-        if known.verdict.status != "unknown":
-            return known
-        return replace(known, verdict=judge(self.centre, (known.side(self.centre.sign),), region))
+        _, low, high = self.centre.probability(self.own)
+        minimum, maximum = self.minimum.informed(lowest, high), self.maximum.informed(highest, low)
+        if self.verdict.status != "unknown":
+            return replace(self, minimum=minimum, maximum=maximum)
+        return class_range(self.own, self.centre, minimum, maximum, region)
 
 
-class PointSearch:
-    """Searches over regions around one point: its bound and its own class are found once, for all radii and ends.
-
-    Args:
-        posterior: the classifier.
-        centre: the point, [D].
-        free: indices of the inputs that may move, [d].
-        bound: name in `bound_names()`, or a function building the bound for (posterior, centre, free inputs).
-
-    Attributes:
-        bounding: the bound.
-        centre: the class probability at the point.
-
-    Raises:
-        UserError: for an unknown bound.
-        ValueError: if the point or the inputs do not fit the classifier.
-    """
-
-    def __init__(
-        self, posterior: GPCPosterior, centre: FloatArray, free: IntArray, bound: str | BoundBuilder = "rkhs_taylor"
-    ) -> None:
-        self.posterior, self.point, self.free = posterior, np.asarray(centre, dtype=np.float64), free
-        self.bounding = _builder(bound)(posterior, self.point, free)
-        self.centre = point_probability(self.bounding, self.point[free])
-
-    def range(self, region: Region, tolerance: float, budget: Budget) -> ProbabilityRange:
-        """Bound the smallest and the largest class probability over a region from both sides.
-
-        Args:
-            region: around the point.
-            tolerance: largest gap between attained and proved probability.
-            budget: for both searches; the minimum gets half of the boxes and seconds, the maximum what is left.
-
-        Raises:
-            ValueError: if tolerance is out of range, or the region is around another point.
-            UnsoundBoundError: if a point attains more than the bounds allow.
-        """
-        first = budget.part(2)
-        root = None
-        if isinstance(self.bounding, LevelBound) and not budget.exhausted:
-            root = root_model(self.bounding, region)
-        minimum = self._search(region, tolerance, first, -1, None, root)
-        budget.spend(boxes=minimum.boxes)
-        maximum = self._search(region, tolerance, budget, 1, None, root)
-        towards = minimum if self.centre.sign < 0 else maximum
-        return ProbabilityRange(self.centre, minimum, maximum, judge(self.centre, (towards,), region))
-
-    def extremum(self, region: Region, sign: int, tolerance: float, budget: Budget) -> Extremum:
-        """Bound the largest (`sign=1`) or smallest (`sign=-1`) class probability over a region.
-
-        Raises:
-            ValueError: if sign or tolerance is out of range, or the region is around another point.
-            UnsoundBoundError: if a point attains more than the bounds allow.
-        """
-        return self._search(region, tolerance, budget, sign, None)
-
-    def decide(self, region: Region, budget: Budget) -> tuple[Verdict, Extremum]:
-        """Decide only whether the whole region has the point's class; cheaper than the range.
-
-        One search towards the other class, ended by the first counterexample or when no box reaches the threshold.
-
-        Raises:
-            ValueError: if the region is around another point.
-            UnsoundBoundError: if a point attains more than the bounds allow.
-        """
-        contest = self.centre.contest
-        extremum = self._search(region, RESOLUTION, budget, contest.sign, contest.threshold)
-        return judge(self.centre, (extremum,), region), extremum
-
-    def attained(self, points: FloatArray, sign: int) -> FloatArray:
-        """Return what a search for the maximum (`sign=1`) or minimum (-1) surely attains at points [B, d], [B]."""
-        low, high = self.bounding.outward_probability(*self.bounding.evaluate(points))
-        return low if sign > 0 else high
-
-    def _search(
-        self,
-        region: Region,
-        tolerance: float,
-        budget: Budget,
-        sign: int,
-        decide: float | None,
-        root: Root | None = None,
-    ) -> Extremum:
-        if not (np.array_equal(region.centre, self.point) and np.array_equal(region.free, self.free)):
-            raise ValueError("the region is around another point, or has other free inputs")
-        attack = local_search(self.posterior, region, sign)
-        if isinstance(self.bounding, LevelBound):
-            return level_search(self.bounding, region, tolerance, budget, sign, decide, root=root, attack=attack)
-        incumbent = None if budget.exhausted else gpfgs(self.posterior, region)[None, region.free]
-        return branch_and_bound(self.bounding, region, tolerance, budget, sign, incumbent, attack, decide=decide)
-
-
-def probability_range(
-    posterior: GPCPosterior, region: Region, tolerance: float, budget: Budget, bound: str | BoundBuilder = "rkhs_taylor"
-) -> ProbabilityRange:
-    """Return `PointSearch.range` around the region's centre, for a single region."""
-    return PointSearch(posterior, region.centre, region.free, bound).range(region, tolerance, budget)
-
-
-def certify_class(
-    posterior: GPCPosterior, region: Region, budget: Budget, bound: str | BoundBuilder = "rkhs_taylor"
-) -> tuple[Verdict, Extremum]:
-    """Return `PointSearch.decide` around the region's centre, for a single region."""
-    return PointSearch(posterior, region.centre, region.free, bound).decide(region, budget)
-
-
-def probability_extremum(
-    posterior: GPCPosterior,
-    region: Region,
-    sign: int,
-    tolerance: float,
-    budget: Budget,
-    bound: str | BoundBuilder = "rkhs_taylor",
-) -> Extremum:
-    """Return `PointSearch.extremum` around the region's centre, for a single region."""
-    search = PointSearch(posterior, region.centre, region.free, bound)
-    return search.extremum(region, sign, tolerance, budget)
-
-
-def bound_names() -> list[str]:
-    """Return the names that `bound=` takes."""
-    return sorted(_BOUNDS)
-
-
-def build_bound(bound: str | BoundBuilder, posterior: GPCPosterior, region: Region) -> BoundingFunction:
-    """Build the bounding function for a region.
-
-    Raises:
-        UserError: for an unknown name.
-    """
-    return _builder(bound)(posterior, region.centre, region.free)
-
-
-def _builder(bound: str | BoundBuilder) -> BoundBuilder:
-    if not isinstance(bound, str):
-        return bound
-    if bound not in _BOUNDS:
-        raise unknown_name("bound", bound, _BOUNDS)
-    return _BOUNDS[bound]
-
-
-def point_probability(bounding: BoundingFunction, point: FloatArray) -> PointProbability:
-    """Return the class probability at one point [d] of the free inputs, by the route that also judges witnesses."""
-    low, high = bounding.evaluate(point[None])
-    p_low, p_high = bounding.outward_probability(low, high)
-    value = bounding.to_probability(0.5 * low + 0.5 * high)
-    return PointProbability(float(value[0]), float(p_low[0]), float(p_high[0]))
-
-
-def _paper_quick(posterior: GPCPosterior, centre: FloatArray, free: IntArray) -> BoundingFunction:
-    return paper_bound(posterior, centre, free, variant="quick")
-
-
-def _paper_slow(posterior: GPCPosterior, centre: FloatArray, free: IntArray) -> BoundingFunction:
-    return paper_bound(posterior, centre, free, variant="slow")
-
-
-_BOUNDS: dict[str, BoundBuilder] = {"rkhs_taylor": level_bound, "paper": _paper_quick, "paper_slow": _paper_slow}
+def class_range(own: int, centre: Centre, minimum: Extremum, maximum: Extremum, region: Region) -> ClassRange:
+    """Return the range of a class with what it says of the centre's class."""
+    comparison = centre.comparison_of(own)
+    verdict = Verdict("unknown", "the range of one class does not decide between several")
+    if comparison is not None:
+        verdict = judge(centre, (minimum if comparison.sign < 0 else maximum,), region)
+    return ClassRange(own, centre, minimum, maximum, verdict)

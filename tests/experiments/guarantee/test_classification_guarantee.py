@@ -36,7 +36,8 @@ from gpsuite.experiments.guarantee.saved import load as load_model
 from gpsuite.experiments.guarantee.summary import STATED, probability_sentences
 from gpsuite.experiments.guarantee.tasks import JudgedClassesTask, Learning
 from gpsuite.experiments.robustness.classifiers import Classifier
-from gpsuite.methods.robustness.multiclass.multiclass_search import MultiClassSearch
+from gpsuite.methods.robustness.point_search import PointSearch
+from gpsuite.methods.robustness.verdict import PointClasses
 
 LEARNING = Learning(
     seed=3, goal=1.0, own=False, delta=0.01, coverage=0.9, test_share=0.2, preparation=0.1, most_rows=90,
@@ -162,14 +163,15 @@ def test_what_is_called_safe_keeps_its_class(kept: Classifier) -> None:
 def test_a_cubature_whose_error_is_stated_proves_nothing(kept: Classifier, monkeypatch: pytest.MonkeyPatch) -> None:
     probabilities = class_probabilities(kept, kept.problem.X)
     surest = kept.problem.X[np.argmax(probabilities.max(axis=1))]
-    build = MultiClassSearch.__init__
+    build = PointSearch.__init__
 
-    def stated(self: MultiClassSearch, *given: Any) -> None:
+    def stated(self: PointSearch, *given: Any) -> None:
         build(self, *given)
-        self.centre = replace(self.centre, proved=False)
+        if isinstance(self.centre, PointClasses):  # two classes need no cubature
+            self.centre = replace(self.centre, proved=False)
 
-    monkeypatch.setattr(MultiClassSearch, "__init__", stated)
-    several = len(kept.labels) > 2  # two classes need no cubature
+    monkeypatch.setattr(PointSearch, "__init__", stated)
+    several = len(kept.labels) > 2
     assert only_stated(kept, surest) is several
     assert (proved_safe(kept, surest, [0.01], searches()) == 0) is several
     assert np.isnan(probability_ranges(kept, surest[None], [0.01], searches(), 0.1)).all() is np.bool_(several)

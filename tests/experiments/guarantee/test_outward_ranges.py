@@ -13,7 +13,7 @@ from gpsuite.budget import Budget
 from gpsuite.data.splits import Standardiser
 from gpsuite.experiments.guarantee import regression
 from gpsuite.experiments.guarantee.checks import Searches
-from gpsuite.experiments.robustness.judging import complement
+from gpsuite.methods.robustness.verdict import complement
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.1, 0.3), (1e-20, 0.7), (0.0, 1.0), (1e-21, 1e-20)])

@@ -14,9 +14,10 @@ from gpsuite.certificates.certificate import POSITIVE, Certificate, Claim, Origi
 from gpsuite.certificates.plain_model import PlainModel
 from gpsuite.data.dataset import Dataset
 from gpsuite.methods.robustness.certification import certify, stored_model
+from gpsuite.methods.robustness.point_search import probability_range
 from gpsuite.methods.robustness.search.branch_and_bound import Extremum
 from gpsuite.methods.robustness.search.regions import Region, l1_ball, l2_ball, linf_ball
-from gpsuite.methods.robustness.verdict import ProbabilityRange, probability_range
+from gpsuite.methods.robustness.verdict import ClassRange
 from gpsuite.models.classification.approximation import GPCPosterior
 from gpsuite.models.classification.links import LINKS
 from tests.arrays import Array
@@ -29,7 +30,7 @@ CONTENT = 64 * "7"
 
 def certified(
     kernel: str = "squared_exponential", link: str = "probit", norm: str = "box", radius: float = 0.5
-) -> tuple[GPCPosterior, Region, ProbabilityRange, Certificate]:
+) -> tuple[GPCPosterior, Region, ClassRange, Certificate]:
     """Return a posterior, a region, its range within 0.002 and the certificate, of a few boxes."""
     posterior, y = fitted_posterior("laplace", kernel, LINKS.get(link))
     region = BUILD[norm](CENTRE, radius)

@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from gpsuite.budget import Budget
+from gpsuite.methods.robustness.point_search import build_bound, probability_range
 from gpsuite.methods.robustness.search.branch_and_bound import Extremum
 from gpsuite.methods.robustness.search.regions import Region, box, interval_box, l1_ball, l2_ball
-from gpsuite.methods.robustness.verdict import ProbabilityRange, build_bound, probability_range
+from gpsuite.methods.robustness.verdict import ClassRange
 from gpsuite.models.classification.approximation import BinaryProblem, GPCPosterior
 from gpsuite.models.classification.links import LINKS
 from gpsuite.models.classification.training import INFERENCES
@@ -88,7 +89,7 @@ def extreme_region(rng: np.random.Generator, posterior: GPCPosterior) -> Region:
     return ball(centre, float(size * scales[free].min()), free.tolist())
 
 
-def points_of(rng: np.random.Generator, region: Region, posterior: GPCPosterior, found: ProbabilityRange) -> Array:
+def points_of(rng: np.random.Generator, region: Region, posterior: GPCPosterior, found: ClassRange) -> Array:
     """Return points [POINTS, d] of a region: centre, data and near it, corner, near the witnesses, uniform ones."""
     low, high = region.lower, region.upper
     uniform = low + rng.random((POINTS, len(low))) * (high - low)
@@ -163,7 +164,7 @@ class Judge:
         self.counts["witnesses"] += 1
         self.counts["overclaimed"] += claimed > high if extremum.sign > 0 else claimed < low
 
-    def _verdict(self, region: Region, found: ProbabilityRange, positive: list[bool]) -> None:
+    def _verdict(self, region: Region, found: ClassRange, positive: list[bool]) -> None:
         status, example = found.verdict.status, found.verdict.counterexample
         self.counts[status] += 1
         if status == "safe":

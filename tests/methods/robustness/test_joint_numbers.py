@@ -17,10 +17,10 @@ from gpsuite.certificates.verification import check_levels, describe
 from gpsuite.methods.robustness.certification import certify
 from gpsuite.methods.robustness.explain.effects import lime_weights, one_sided_ranges
 from gpsuite.methods.robustness.explain.lines import binary_lines, softmax_lines
-from gpsuite.methods.robustness.multiclass.multiclass_search import MultiClassSearch, Quantity, margin_attack
 from gpsuite.methods.robustness.multiclass.paper_softmax_bound import PaperSoftmaxBound
 from gpsuite.methods.robustness.multiclass.robust_max_bound import RobustMaxBound
 from gpsuite.methods.robustness.multiclass.softmax_bound import SoftmaxBound
+from gpsuite.methods.robustness.point_search import PointSearch, Quantity, margin_attack
 from gpsuite.methods.robustness.regression import QuantileLevel, QuantileScore, prediction_range
 from gpsuite.methods.robustness.search.branch_and_bound import branch_and_bound
 from gpsuite.methods.robustness.search.regions import l1_ball, l2_ball, linf_ball
@@ -81,8 +81,8 @@ def class_bounds(bound: type, posterior: MultiClassPosterior, count: int = 6) ->
     for own, rival in ((0, 1), (2, 0)):
         found += [made.class_bounds(lo, hi, own), made.margin_bounds(lo, hi, own, rival)]
         found += [made.class_of(known, own), made.margin_of(known, own, rival)]
-        lead = Quantity(made, own, rival)
-        found += [lead.bounds(lo, hi), lead.evaluate(0.5 * (lo + hi))]
+        margin = Quantity(made, own, rival)
+        found += [margin.bounds(lo, hi), margin.evaluate(0.5 * (lo + hi))]
     return found
 
 
@@ -99,10 +99,10 @@ def plain_class_bounds(C: int, kernel: str) -> list[object]:
 
 
 def searched(bound: str, kernel: str) -> list[object]:
-    search = MultiClassSearch(classes(3, kernel), CENTRE, FREE, bound)
+    search = PointSearch(classes(3, kernel), CENTRE, FREE, bound)
     found: list[object] = [search.centre]
     for region in (linf_ball(CENTRE, 0.2), l1_ball(CENTRE, 0.3)):
-        spans = search.range(1, region, 0.02, Budget(boxes=8))
+        spans = search.range(region, 0.02, Budget(boxes=8), 1)
         found += [[each.inner, each.outer, each.witness, each.boxes] for each in (spans.minimum, spans.maximum)]
         verdict, extrema = search.decide(region, Budget(boxes=8))
         found += [verdict.status, verdict.counterexample, [each.outer for each in extrema.values()]]
@@ -144,14 +144,14 @@ def effects(C: int, kernel: str) -> list[object]:
 
 def classes_certified(kernel: str, norm: str) -> list[object]:
     region = {"box": linf_ball, "l2": l2_ball}[norm](CENTRE, 0.02)
-    search = MultiClassSearch(classes(3, kernel), CENTRE, FREE)
+    search = PointSearch(classes(3, kernel), CENTRE, FREE)
     own = search.centre.own
-    spread = search.range(own, region, 0.05, Budget(boxes=10))
-    lead = branch_and_bound(Quantity(search.bound, own, (own + 1) % 3), region, 0.05, Budget(boxes=10), -1)
+    spread = search.range(region, 0.05, Budget(boxes=10), own)
+    margin = branch_and_bound(Quantity(search.bound, own, (own + 1) % 3), region, 0.05, Budget(boxes=10), -1)
     claims = [
         (ClassQuantity(own), spread.minimum),
         (ClassQuantity(own), spread.maximum),
-        (ClassQuantity(own, (own + 1) % 3), lead),
+        (ClassQuantity(own, (own + 1) % 3), margin),
     ]
     found = certify(classes(3, kernel), region, claims, slack=0.05, most_boxes=10, origin=class_origin())
     return [check_certificate(found), check_levels(found, class_dataset()), list(describe(found, proved=True))]

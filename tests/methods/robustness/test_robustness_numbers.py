@@ -17,9 +17,9 @@ from gpsuite.methods.robustness.bounding_curves import bounding_curves
 from gpsuite.methods.robustness.certification import stored_model
 from gpsuite.methods.robustness.level_bound.level_bound import level_bound
 from gpsuite.methods.robustness.paper_bound import paper_bound
+from gpsuite.methods.robustness.point_search import PointSearch, probability_range
 from gpsuite.methods.robustness.search.attacks import gpfgs, gpjm, strong_attack
 from gpsuite.methods.robustness.search.regions import Region, box, l1_ball, l2_ball, linf_ball
-from gpsuite.methods.robustness.verdict import PointSearch, probability_range
 from gpsuite.models.classification.approximation import GPCPosterior
 from gpsuite.models.classification.links import LINKS
 from tests import golden

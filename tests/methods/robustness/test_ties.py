@@ -10,20 +10,23 @@ import pytest
 from gpsuite.budget import Budget
 from gpsuite.methods.robustness.class_probability import latent_ranges, score_of
 from gpsuite.methods.robustness.level_bound.level_bound import level_bound
+from gpsuite.methods.robustness.point_search import (
+    PointSearch,
+    build_bound,
+    certify_class,
+    point_probability,
+    probability_range,
+)
 from gpsuite.methods.robustness.search.branch_and_bound import Extremum
 from gpsuite.methods.robustness.search.regions import box, l2_ball, linf_ball
 from gpsuite.methods.robustness.search.tree import SearchTree
 from gpsuite.methods.robustness.verdict import (
+    POSITIVE_CLASS,
+    ClassRange,
     PointProbability,
-    PointSearch,
-    ProbabilityRange,
     Verdict,
-    binary_contest,
-    build_bound,
-    certify_class,
+    binary_comparison,
     judge,
-    point_probability,
-    probability_range,
 )
 from gpsuite.models.classification.approximation import BinaryProblem, GPCPosterior
 from gpsuite.models.classification.links import LINKS
@@ -77,10 +80,11 @@ def test_single_points_on_a_crossing_are_never_unsafe(inference: str, link: str)
             result = probability_range(posterior, box(point, 0.0), 1e-3, Budget(boxes=10))
             verdict, _ = certify_class(posterior, box(point, 0.0), Budget(boxes=10))
             assert {result.verdict.status, verdict.status} <= {"safe", "unknown"}
-            assert result.centre.low <= 0.5 <= result.centre.high or result.verdict.status == "safe"
+            _, low, high = result.centre.probability(POSITIVE_CLASS)
+            assert low <= 0.5 <= high or result.verdict.status == "safe"
             tied += "tie within rounding" in result.verdict.reason
             if result.verdict.status == "safe":
-                assert (exact.moments(point)[0] > 0) == (result.centre.low > 0.5)
+                assert (exact.moments(point)[0] > 0) == (low > 0.5)
     assert tied > 0
 
 
@@ -91,7 +95,8 @@ def test_a_mean_of_exactly_zero_is_provably_the_negative_class(kernel: str, link
     silent = replace(posterior, alpha=np.zeros(6))
     region = linf_ball(silent.X[0], 0.3)
     found = probability_range(silent, region, 1e-3, Budget(boxes=20))
-    assert (found.centre.low <= 0.5, found.centre.high) == (True, 0.5)
+    _, low, high = found.centre.probability(POSITIVE_CLASS)
+    assert (low <= 0.5, high) == (True, 0.5)
     assert found.maximum.outer == 0.5
     assert found.verdict.status == "safe"
     # The smallest weight of the other sign leaves the class open where its size is lost.
@@ -118,13 +123,13 @@ def test_weights_of_one_sign_settle_the_sign_of_the_mean_everywhere(kernel: str)
 
 def test_one_half_and_its_neighbours() -> None:
     below, above = np.nextafter(0.5, 0), np.nextafter(0.5, 1)
-    assert [binary_contest(-1).crossed(p) for p in (below, 0.5, above)] == [True, True, False]
-    assert [binary_contest(1).crossed(p) for p in (below, 0.5, above)] == [False, False, True]
-    assert not PointProbability(0.5, 0.4, 0.5).tied
-    assert PointProbability(0.5, 0.5, above).tied
-    assert PointProbability(0.5, 0.4, above).tied
-    assert not PointProbability(0.7, above, 0.8).tied
-    assert [PointProbability(p, p, p).sign for p in (below, 0.5, above)] == [1, 1, -1]
+    assert [binary_comparison(-1).crossed(p) for p in (below, 0.5, above)] == [True, True, False]
+    assert [binary_comparison(1).crossed(p) for p in (below, 0.5, above)] == [False, False, True]
+    assert not PointProbability(0.5, 0.4, 0.5).undecided
+    assert PointProbability(0.5, 0.5, above).undecided
+    assert PointProbability(0.5, 0.4, above).undecided
+    assert not PointProbability(0.7, above, 0.8).undecided
+    assert [PointProbability(p, p, p).comparison.sign for p in (below, 0.5, above)] == [1, 1, -1]
 
 
 def extremum(sign: int, inner: float, outer: float, rounding: float = 0.0) -> Extremum:
@@ -208,7 +213,7 @@ def test_a_range_is_closed_if_both_ends_are(minimum: str, maximum: str, status: 
         replace(extremum(sign, 0.5 + 0.1 * sign, 0.5 + size * sign), status=each)
         for sign, size, each in ((-1, 0.11, minimum), (1, 0.3, maximum))
     )
-    found = ProbabilityRange(PointProbability(0.55, 0.54, 0.56), *ends, Verdict("unknown", "why"))  # type: ignore[arg-type, call-arg]
+    found = ClassRange(POSITIVE_CLASS, PointProbability(0.55, 0.54, 0.56), *ends, Verdict("unknown", "why"))  # type: ignore[arg-type, call-arg]
     assert found.status == status
     assert found.gap == pytest.approx(0.2)
     assert found.spread == pytest.approx((0.2, 0.41))
@@ -219,7 +224,7 @@ def test_a_range_is_closed_if_both_ends_are(minimum: str, maximum: str, status: 
 def test_what_an_attack_attains_is_rounded_towards_the_centre() -> None:
     posterior = fitted_posterior("laplace", link=LINKS.get("logistic"))[0]
     search = PointSearch(posterior, np.array([0.2, 0.1]), np.arange(2))
-    bound, points = search.bounding, np.array([[0.2, 0.1], [0.5, -0.3]])
+    bound, points = search.bound, np.array([[0.2, 0.1], [0.5, -0.3]])
     low, high = search.attained(points, 1), search.attained(points, -1)
     assert np.all(low < high)
     np.testing.assert_array_equal(low, bound.outward_probability(*bound.evaluate(points))[0])

@@ -10,9 +10,10 @@ import pytest
 
 from gpsuite.budget import Budget
 from gpsuite.errors import UserError
+from gpsuite.methods.robustness.point_search import bound_names, certify_class, probability_range
 from gpsuite.methods.robustness.search.attacks import strong_attack
 from gpsuite.methods.robustness.search.regions import Region, box, interval_box, l1_ball, l2_ball, linf_ball
-from gpsuite.methods.robustness.verdict import PointProbability, bound_names, certify_class, judge, probability_range
+from gpsuite.methods.robustness.verdict import POSITIVE_CLASS, PointProbability, judge
 from gpsuite.models.classification.approximation import BinaryProblem, GPCPosterior
 from gpsuite.models.classification.links import LINKS
 from gpsuite.models.classification.training import INFERENCES
@@ -147,7 +148,7 @@ def test_a_search_cut_short_takes_what_else_is_known(posterior: GPCPosterior, si
     found = cut.informed(lowest, highest, region)
     assert (cut.verdict.status, found.verdict.status) == ("unknown", "safe")
     assert (found.minimum.outer, found.maximum.outer) == (lowest, highest)
-    assert (found.minimum.inner, found.maximum.inner) == (cut.centre.high, cut.centre.low)
+    assert (found.minimum.inner, found.maximum.inner) == cut.centre.probability(POSITIVE_CLASS)[:0:-1]
     assert found.minimum.inner == pytest.approx(cut.probability, abs=1e-9)
     for worse in ((-1.0, 2.0), (np.nan, np.nan)):  # what is known already stays
         again = found.informed(*worse, region)
@@ -185,9 +186,9 @@ def test_the_class_alone_is_cheaper_and_agrees(posterior: GPCPosterior, radius: 
     for centre in posterior.X[:6]:
         region = linf_ball(centre, radius)
         full = probability_range(posterior, region, 1e-4, Budget(boxes=20_000))
-        verdict, extremum = certify_class(posterior, region, Budget(boxes=20_000))
+        verdict, found = certify_class(posterior, region, Budget(boxes=20_000))
         assert verdict.status == full.verdict.status
-        assert extremum.boxes <= full.boxes
+        assert found[1 - full.centre.own].boxes <= full.boxes
         if verdict.counterexample is not None:
             p = posterior.probability(verdict.counterexample[None])[0]
             assert (p > 0.5) != (full.probability > 0.5)

@@ -12,8 +12,8 @@ from scipy.special import expit, ndtr
 
 from gpsuite.budget import Budget
 from gpsuite.certificates.certificate import Certificate, Origin
+from gpsuite.methods.robustness.point_search import probability_range
 from gpsuite.methods.robustness.search.regions import linf_ball
-from gpsuite.methods.robustness.verdict import probability_range
 from gpsuite.models.classification.approximation import GPCPosterior
 from gpsuite.models.classification.links import LINKS, LOGISTIC
 from gpsuite.models.classification.variational import VariationalModel, build_vgp, link_of, variational_posterior

@@ -10,9 +10,9 @@ import pytest
 
 from gpsuite.budget import Budget
 from gpsuite.methods.robustness.class_probability import LatentRanges
-from gpsuite.methods.robustness.multiclass.multiclass_search import MultiClassSearch
 from gpsuite.methods.robustness.multiclass.robust_max_bound import SLOPE, RobustMaxBound
 from gpsuite.methods.robustness.multiclass.softmax_bound import SoftmaxBound
+from gpsuite.methods.robustness.point_search import PointSearch
 from gpsuite.methods.robustness.search.regions import linf_ball
 from gpsuite.models.classification.links import LINKS, LOGISTIC, PROBIT, SQUEEZED_PROBIT, Link, SqueezedProbit
 from gpsuite.models.classification.multiclass_posterior import QUADRATURE, RobustMaxPosterior
@@ -229,9 +229,9 @@ def test_robust_max_bounds_hold_and_its_searches_close() -> None:
     margin = bound.margin_bounds(lo, hi, 0, 1)
     assert np.all((margin.low - 1e-8 <= apart) & (apart <= margin.high + 1e-8))
     point = centre[0]
-    search = MultiClassSearch(posterior, point, np.arange(2))
+    search = PointSearch(posterior, point, np.arange(2))
     region = linf_ball(point, 0.02)
-    found = search.range(search.centre.own, region, 0.05, Budget(boxes=2000))
+    found = search.range(region, 0.05, Budget(boxes=2000))
     assert found.minimum.status == found.maximum.status == "closed"
     assert search.decide(region, Budget(boxes=500))[0].status in ("safe", "unsafe")
 

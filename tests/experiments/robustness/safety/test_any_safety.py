@@ -28,15 +28,16 @@ from gpsuite.experiments.robustness.safety_runs import (
     prop1_gap,
     sampled,
 )
+from gpsuite.methods.robustness.certification import certify
+from gpsuite.methods.robustness.point_search import PointSearch, probability_range
 from gpsuite.methods.robustness.search.regions import l2_ball, linf_ball
-from gpsuite.methods.robustness.verdict import PointSearch, probability_range
+from gpsuite.methods.robustness.verdict import PointProbability
 from gpsuite.models.classification.links import LINKS
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.reporting.comparison import read_statistics
 from gpsuite.rounding import rounded
 from tests.experiments.drawn import drawn
 from tests.experiments.robustness.safety_runs import gpsuite, run
-from tests.methods.robustness.certified_point import certify_range
 from tests.models.gpc_problems import fitted_posterior, two_classes
 
 
@@ -104,7 +105,7 @@ def test_certificates_of_an_earlier_run_are_removed_and_files_of_others_are_not(
 def test_a_certificate_out_of_time_claims_little_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     def hurried(*given: Any, budget: Budget, **more: Any) -> Certificate:
         assert budget.seconds is not None and 0 < budget.seconds <= 1000
-        return certify_range(*given, budget=Budget(seconds=0.0), **more)
+        return certify(*given, budget=Budget(seconds=0.0), **more)
 
     monkeypatch.setattr(judging, "certify", hurried)
     folder = run("safety", "method=laplace", "check_points=0", "count=1", "budget.seconds=1000")
@@ -223,7 +224,7 @@ def test_an_attack_that_succeeds_makes_an_open_verdict_unsafe() -> None:
         settled, attack = attacked(search, region, found, 0, 6)
         assert settled.verdict.status == expected
         assert attack["attack_succeeds"] == (expected == "unsafe")
-        assert settled.side(found.centre.sign).inner == attack["attacked"]  # the search attained nothing
+        assert settled.side(found.centre.comparisons[0].sign).inner == attack["attacked"]  # the search attained nothing
         example = settled.verdict.counterexample
         if example is not None:
             [reached] = posterior.probability(example[None])
@@ -359,7 +360,7 @@ def test_a_point_is_right_where_its_own_label_is_predicted(
     point: int, probability: float, predicted: str, correct: bool
 ) -> None:
     problem: Any = SimpleNamespace(test_classes=np.array([0, 1]), test_rows=np.array([7, 9]), label_names=("no", "yes"))
-    search: Any = SimpleNamespace(centre=SimpleNamespace(value=probability))
+    search: Any = SimpleNamespace(centre=PointProbability(probability, probability, probability), followed=lambda: 1)
     found = identity(problem, point, judging._BinaryPoint(search))
     assert (found["row"], found["label"]) == ((7, "no"), (9, "yes"))[point]
     assert (found["predicted"], found["correct"]) == (predicted, correct)
@@ -378,6 +379,7 @@ def test_a_certificate_decides_by_its_own_bound_or_witness(
 ) -> None:
     ends = [value if value is None or sign < 0 else 1.0 - value for value in (inner, outer)]
     claim, other = (SimpleNamespace(sign=sign * way, inner=ends[0], outer=ends[1]) for way in (1, -1))
-    found: Any = SimpleNamespace(centre=SimpleNamespace(sign=sign, tied=False), verdict=SimpleNamespace(status=status))
+    centre = PointProbability(*(3 * [0.8 if sign < 0 else 0.2]))
+    found: Any = SimpleNamespace(centre=centre, verdict=SimpleNamespace(status=status))
     both: Any = (claim, other) if sign < 0 else (other, claim)
     assert certificate_decides(found, *both) == decides

@@ -25,8 +25,9 @@ from gpsuite.experiments.robustness.safety_curves import (
     of_points,
     point_statistics,
 )
+from gpsuite.methods.robustness.point_search import probability_extremum
 from gpsuite.methods.robustness.search.regions import linf_ball
-from gpsuite.methods.robustness.verdict import binary_contest, probability_extremum
+from gpsuite.methods.robustness.verdict import binary_comparison
 from gpsuite.models.classification.links import LINKS
 from gpsuite.statistics.estimates import OF_POINTS
 from tests.arrays import Array
@@ -192,8 +193,8 @@ def test_accuracy_gain_is_paired() -> None:
 
 
 def test_exactly_one_half_is_the_negative_class() -> None:
-    assert binary_contest(-1).crossed(0.5)
-    assert not binary_contest(1).crossed(0.5)
+    assert binary_comparison(-1).crossed(0.5)
+    assert not binary_comparison(1).crossed(0.5)
 
 
 def test_curve_metrics_of_a_real_search() -> None:

@@ -13,9 +13,9 @@ from gpsuite.methods.robustness.explain import lines
 from gpsuite.methods.robustness.explain.effects import DOWN, UP, OneSidedRanges, one_sided_ranges
 from gpsuite.methods.robustness.explain.lines import binary_lines, line_extrema, line_slices
 from gpsuite.methods.robustness.level_bound.posterior_slice import posterior_slice, take_lines
+from gpsuite.methods.robustness.point_search import PointSearch
 from gpsuite.methods.robustness.search.branch_and_bound import UnsoundBoundError
 from gpsuite.methods.robustness.search.regions import interval_box
-from gpsuite.methods.robustness.verdict import PointSearch
 from gpsuite.models.classification.approximation import GPCPosterior
 from tests.methods.robustness.exact_posterior import ExactPosterior, normal_probability, probit
 from tests.methods.robustness.made_up_posteriors import KERNELS, LINK_NAMES, random_posterior

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gpsuite.budget import Budget
-from gpsuite.methods.robustness.multiclass.multiclass_search import MultiClassSearch
+from gpsuite.methods.robustness.point_search import PointSearch
 from gpsuite.methods.robustness.search.regions import Region, interval_box, l1_ball, l2_ball
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
 from tests.arrays import Array
@@ -86,11 +86,11 @@ def _judge(rng: np.random.Generator, posterior: MultiClassPosterior, region: Reg
     C, d = posterior.n_classes, len(region.free)
     own = int(rng.integers(C))
     rival = (own + 1 + int(rng.integers(C - 1))) % C
-    search = MultiClassSearch(posterior, region.centre, region.free)
+    search = PointSearch(posterior, region.centre, region.free)
     share = rng.random((POINTS, d))
     share[::2] = np.round(share[::2])
     points = region.project(region.lower + share * (region.upper - region.lower))
-    found = search.range(own, region, 1e-3, Budget(boxes=BOXES[C <= 5]))
+    found = search.range(region, 1e-3, Budget(boxes=BOXES[C <= 5]), own)
     reached = [each for each in (found.minimum, found.maximum) if each.witness is not None]
     for each in reached:
         assert each.witness is not None

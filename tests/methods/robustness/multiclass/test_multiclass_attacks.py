@@ -10,18 +10,12 @@ from scipy.special import logit, softmax
 
 from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
-from gpsuite.methods.robustness.multiclass import multiclass_search as module
-from gpsuite.methods.robustness.multiclass.multiclass_search import (
-    MultiClassSearch,
-    PointClasses,
-    Quantity,
-    margin_attack,
-    plug_in_attack,
-)
+from gpsuite.methods.robustness import point_search as module
 from gpsuite.methods.robustness.multiclass.softmax_bound import SoftmaxBound
+from gpsuite.methods.robustness.point_search import PointSearch, Quantity, margin_attack, plug_in_attack
 from gpsuite.methods.robustness.search.branch_and_bound import branch_and_bound
 from gpsuite.methods.robustness.search.regions import box, linf_ball
-from gpsuite.methods.robustness.verdict import HALF, Contest
+from gpsuite.methods.robustness.verdict import HALF, Comparison, PointClasses
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
 from tests.models.softmax_problems import random_softmax_posterior
 
@@ -71,7 +65,7 @@ def test_means_far_apart_do_not_overflow_the_objective(monkeypatch: pytest.Monke
 def test_the_margin_attack_comes_nearest_at_the_points_it_returns() -> None:
     posterior = drawn(C=3, inputs=2)
     region = linf_ball(posterior.X[0], 0.4)
-    search = MultiClassSearch(posterior, posterior.X[0], region.free)
+    search = PointSearch(posterior, posterior.X[0], region.free)
     points, margins, rivals = margin_attack(search, region, 2, np.random.default_rng(0))
     own = search.centre.own
     assert rivals.tolist() == [c for c in range(3) if c != own]
@@ -100,7 +94,7 @@ def test_the_margin_attack_begins_at_the_centre_and_at_uniform_points(
 
     monkeypatch.setattr(module, "plug_in_attack", stay)
     region = linf_ball(posterior.X[0], 0.4)
-    search = MultiClassSearch(posterior, posterior.X[0], region.free)
+    search = PointSearch(posterior, posterior.X[0], region.free)
     margin_attack(search, region, starts, np.random.default_rng(0))
     # for each of three rivals
     assert len(seen) == 3 * max(1, starts)
@@ -108,17 +102,19 @@ def test_the_margin_attack_begins_at_the_centre_and_at_uniform_points(
     assert len(np.unique(seen, axis=0)) == max(1, starts)
 
 
-def classes(values: list[float], lead: list[float]) -> PointClasses:
+def classes(values: list[float], margins: list[float]) -> PointClasses:
     p = np.array(values)
-    return PointClasses(p, p - 0.01, p + 0.01, True, np.array(lead))
+    return PointClasses(p, p - 0.01, p + 0.01, True, np.array(margins))
 
 
 def test_a_point_has_its_largest_class_and_the_first_of_equals_wins_ties() -> None:
     found = classes([0.1, 0.4, 0.4, 0.1], [0.6, 1.0, 0.5, 0.6])
     assert found.own == 1
-    assert found.contests == (
-        Contest(1, 0, -1, HALF, tie=True), Contest(1, 2, -1, HALF, tie=False), Contest(1, 3, -1, HALF, tie=False),
-    )  # fmt: skip
+    assert found.comparisons == (
+        Comparison(1, 0, -1, HALF, tie=True),
+        Comparison(1, 2, -1, HALF, tie=False),
+        Comparison(1, 3, -1, HALF, tie=False),
+    )
 
 
 def test_a_point_is_undecided_where_a_rival_may_have_crossed() -> None:
@@ -162,10 +158,10 @@ def test_a_verdict_ends_at_ties_closer_than_a_millionth_and_at_the_threshold(mon
         return branch_and_bound(quantity, region, tolerance, budget, sign, *args, **named)
 
     monkeypatch.setattr(module, "branch_and_bound", spy)
-    search = MultiClassSearch(posterior, posterior.X[0], np.arange(2))
+    search = PointSearch(posterior, posterior.X[0], np.arange(2))
     verdict, extrema = search.decide(linf_ball(posterior.X[0], 1e-4), Budget(boxes=100))
     assert verdict.status == "safe" and len(extrema) == 2
     others = [c for c in range(3) if c != search.centre.own]
-    nearest = sorted(others, key=lambda c: -search.centre.values[c])
+    nearest = sorted(others, key=lambda c: -search.centre.probability(c)[0])
     assert [each[0] for each in seen] == nearest
     assert all(0.0 < each[1] <= 1e-6 and each[2:] == (-1, 0.5) for each in seen)

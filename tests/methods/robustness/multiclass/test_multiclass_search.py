@@ -12,10 +12,9 @@ import pytest
 
 from gpsuite.budget import Budget
 from gpsuite.methods.robustness.multiclass import softmax_bound
-from gpsuite.methods.robustness.multiclass.multiclass_search import MultiClassSearch, Quantity
 from gpsuite.methods.robustness.multiclass.softmax_bound import SoftmaxBound
+from gpsuite.methods.robustness.point_search import PointSearch, Quantity
 from gpsuite.methods.robustness.search.regions import interval_box, l1_ball, l2_ball, linf_ball
-from gpsuite.methods.robustness.verdict import PointSearch
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior, softmax_moments
 from gpsuite.models.classification.softmax_laplace import softmax_laplace
 from gpsuite.models.config import Hyperparameters
@@ -41,10 +40,10 @@ def test_every_reference_box_is_enclosed_and_closes(case: dict[str, Any]) -> Non
     for wanted in case["boxes"]:
         lower, upper = np.array(wanted["lower"]), np.array(wanted["upper"])
         region = interval_box(np.clip(0.5 * (lower + upper), lower, upper), lower, upper)
-        search = MultiClassSearch(posterior, region.centre, region.free)
+        search = PointSearch(posterior, region.centre, region.free)
         for each in wanted["classes"]:
             for tolerance, boxes in ((3e-2, 10_000), (0.0, 6)):
-                found = search.range(each["cls"], region, tolerance, Budget(boxes=boxes))
+                found = search.range(region, tolerance, Budget(boxes=boxes), each["cls"])
                 name = f"{wanted['name']} class {each['cls']} {tolerance}"
                 assert found.minimum.outer <= each["pi_min"] + SEARCHED, name
                 assert found.maximum.outer >= each["pi_max"] - SEARCHED, name
@@ -61,7 +60,7 @@ def test_two_classes_have_the_ranges_of_the_binary_search(kernel: str) -> None:
     posterior = posterior_of(2, kernel)
     point = np.array([0.2, 0.1])
     region = linf_ball(point, 0.3)
-    found = MultiClassSearch(posterior, point, FREE).range(1, region, 1e-2, Budget(boxes=5000))
+    found = PointSearch(posterior, point, FREE).range(region, 1e-2, Budget(boxes=5000), 1)
     binary = PointSearch(posterior.difference(1, 0), point, FREE).range(region, 1e-4, Budget(boxes=5000))
     for mine, theirs in ((found.minimum, binary.minimum), (found.maximum, binary.maximum)):
         assert mine.status == theirs.status == "closed"
@@ -79,7 +78,7 @@ def test_a_verdict_agrees_with_dense_sampling(C: int) -> None:
     for radius in (0.02, 2.0):
         for start in range(3):
             point = drawn_problem(C).X[start]
-            search = MultiClassSearch(posterior, point, FREE)
+            search = PointSearch(posterior, point, FREE)
             region = linf_ball(point, radius)
             verdict, extrema = search.decide(region, Budget(boxes=400))
             p = posterior.probabilities(rng.uniform(region.lower, region.upper, (200, 2)))
@@ -97,17 +96,17 @@ def test_a_verdict_agrees_with_dense_sampling(C: int) -> None:
 @pytest.mark.parametrize("ball", [l1_ball, l2_ball])
 def test_balls_lie_inside_the_box(ball: Any) -> None:
     posterior, point = posterior_of(3), np.array([0.1, -0.2])
-    search = MultiClassSearch(posterior, point, FREE)
-    whole = search.extremum(0, linf_ball(point, 0.2), 1, 0.02, Budget(boxes=2000))
-    part = search.extremum(0, ball(point, 0.2), 1, 0.02, Budget(boxes=2000))
+    search = PointSearch(posterior, point, FREE)
+    whole = search.extremum(linf_ball(point, 0.2), 1, 0.02, Budget(boxes=2000), 0)
+    part = search.extremum(ball(point, 0.2), 1, 0.02, Budget(boxes=2000), 0)
     assert part.inner <= whole.outer and part.status == "closed"
     assert part.witness is not None and ball(point, 0.2).contains(part.witness[None])[0]
 
 
 def test_a_spent_budget_gives_the_trivial_bound_and_an_unknown_verdict() -> None:
     posterior, point = posterior_of(3), np.array([0.1, -0.2])
-    search, region = MultiClassSearch(posterior, point, FREE), linf_ball(point, 0.2)
-    assert search.extremum(0, region, 1, 0.02, Budget(boxes=0)).outer == 1.0
+    search, region = PointSearch(posterior, point, FREE), linf_ball(point, 0.2)
+    assert search.extremum(region, 1, 0.02, Budget(boxes=0), 0).outer == 1.0
     verdict, _ = search.decide(region, Budget(boxes=0))
     assert verdict.status == "unknown"
 
@@ -116,15 +115,15 @@ def test_equal_classes_are_a_tie_and_not_a_class() -> None:
     X = np.array([[0.0], [1.0]])
     root = np.zeros((1, 3, 2))
     flat = MultiClassPosterior(X, "squared_exponential", 1.0, np.ones(1), np.zeros((3, 2)), root, -np.ones(1), 1.0)
-    search = MultiClassSearch(flat, np.zeros(1), np.arange(1))
+    search = PointSearch(flat, np.zeros(1), np.arange(1))
     assert "tie within rounding" in search.centre.undecided
     assert search.decide(linf_ball(np.zeros(1), 0.1), Budget(boxes=50))[0].status == "unknown"
 
 
 def test_a_region_around_another_point_is_refused() -> None:
-    search = MultiClassSearch(posterior_of(3), np.zeros(2), FREE)
+    search = PointSearch(posterior_of(3), np.zeros(2), FREE)
     with pytest.raises(ValueError, match="another point"):
-        search.extremum(0, linf_ball(np.ones(2), 0.1), 1, 0.02, Budget())
+        search.extremum(linf_ball(np.ones(2), 0.1), 1, 0.02, Budget(), 0)
 
 
 def peaked(variance: float, peaks: list[float]) -> MultiClassPosterior:
@@ -159,10 +158,10 @@ def test_a_region_is_proved_if_every_cubature_in_it_is(
     monkeypatch.setattr(softmax_bound, "softmax_moments", spy)
     x = posterior.X[0]
     region = linf_ball(x, radius, free=range(len(x)))
-    search = MultiClassSearch(posterior, x, np.arange(len(x)))
+    search = PointSearch(posterior, x, np.arange(len(x)))
     verdict, found = search.decide(region, Budget(boxes=2000))
     assert verdict.status == "safe" and search.proves(found.values()) is all(seen) is proved
-    spread = search.range(search.centre.own, region, 0.05, Budget(boxes=2000))
+    spread = search.range(region, 0.05, Budget(boxes=2000))
     assert search.proves((spread.minimum, spread.maximum)) is all(seen) is proved
     nothing_new = search.decide(region, Budget(boxes=2000))[1]  # from what is kept
     assert search.proves(nothing_new.values()) is proved

@@ -11,7 +11,6 @@ from scipy.stats import multivariate_normal
 from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.errors import UserError
-from gpsuite.methods.robustness.multiclass.multiclass_search import MultiClassSearch
 from gpsuite.methods.robustness.multiclass.paper_softmax_bound import (
     LatentBoxes,
     PaperSoftmaxBound,
@@ -19,6 +18,7 @@ from gpsuite.methods.robustness.multiclass.paper_softmax_bound import (
     class_probability_cells,
     mass_of_cells,
 )
+from gpsuite.methods.robustness.point_search import PointSearch
 from gpsuite.methods.robustness.search.regions import linf_ball
 from tests.methods.robustness.multiclass.test_multiclass_search import CASES, SEARCHED, posterior_of
 from tests.models.softmax_problems import reference_fit
@@ -123,8 +123,8 @@ def test_a_search_with_the_paper_s_bound_ends_with_its_budget_and_encloses_ours(
     posterior, point = posterior_of(3), np.array([0.1, -0.2])
     region = linf_ball(point, 0.02)
     free = np.arange(2)
-    ours = MultiClassSearch(posterior, point, free).range(1, region, 0.01, Budget(boxes=200))
-    paper = MultiClassSearch(posterior, point, free, "paper").range(1, region, 0.01, Budget(boxes=20))
+    ours = PointSearch(posterior, point, free).range(region, 0.01, Budget(boxes=200), 1)
+    paper = PointSearch(posterior, point, free, "paper").range(region, 0.01, Budget(boxes=20), 1)
     assert paper.minimum.status == paper.maximum.status == "budget"
     assert paper.minimum.outer <= ours.minimum.inner <= ours.maximum.inner <= paper.maximum.outer
 

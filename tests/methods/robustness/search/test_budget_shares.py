@@ -9,11 +9,9 @@ import numpy as np
 import pytest
 
 from gpsuite.budget import Budget
-from gpsuite.methods.robustness import verdict
-from gpsuite.methods.robustness.multiclass import multiclass_search
-from gpsuite.methods.robustness.multiclass.multiclass_search import MultiClassSearch
+from gpsuite.methods.robustness import point_search
+from gpsuite.methods.robustness.point_search import PointSearch
 from gpsuite.methods.robustness.search.regions import linf_ball
-from gpsuite.methods.robustness.verdict import PointSearch
 from tests.methods.robustness.made_up_posteriors import random_posterior
 from tests.models.softmax_problems import random_softmax_posterior
 
@@ -23,19 +21,18 @@ def searched(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     """Return a function that searches a range, and the budgets its searches began with: sign, boxes, seconds."""
     rng, seen = np.random.default_rng(2), []
     name = "level_search" if request.param == "level_search" else "branch_and_bound"
-    module = multiclass_search if request.param == "several classes" else verdict
-    real = getattr(module, name)
+    real = getattr(point_search, name)
 
     def spy(bounding: Any, region: Any, tolerance: float, budget: Budget, sign: int, *args: Any, **named: Any) -> Any:
         seen.append((sign, budget.boxes, budget.spent_boxes, budget.seconds))
         return real(bounding, region, tolerance, budget, sign, *args, **named)
 
-    monkeypatch.setattr(module, name, spy)
+    monkeypatch.setattr(point_search, name, spy)
     if request.param == "several classes":
         posterior = random_softmax_posterior(rng, "squared_exponential", 3, 6, 2, (0.0, 0.1))
-        several = MultiClassSearch(posterior, posterior.X[0], np.arange(2))
+        several = PointSearch(posterior, posterior.X[0], np.arange(2))
         region = linf_ball(posterior.X[0], 1e-3)
-        return lambda budget: several.range(0, region, 1.0, budget), seen
+        return lambda budget: several.range(region, 1.0, budget, 0), seen
     binary = random_posterior(rng, "squared_exponential", "probit", 6, 2, False)
     bound = "rkhs_taylor" if request.param == "level_search" else "paper"
     search, region = PointSearch(binary, binary.X[0], np.arange(2), bound), linf_ball(binary.X[0], 1e-3)

@@ -1,4 +1,4 @@
-"""Contests of classes and what is judged from them, two classes and more; a point's search over many regions."""
+"""Comparisons of classes and what is judged from them, two classes and more; a point's search over many regions."""
 
 from __future__ import annotations
 
@@ -8,21 +8,18 @@ import numpy as np
 import pytest
 
 from gpsuite.budget import Budget
-from gpsuite.methods.robustness import verdict
+from gpsuite.methods.robustness import point_search
+from gpsuite.methods.robustness.point_search import PointSearch, certify_class, probability_extremum, probability_range
 from gpsuite.methods.robustness.search.branch_and_bound import Extremum
 from gpsuite.methods.robustness.search.regions import linf_ball
 from gpsuite.methods.robustness.search.tree import SearchTree
 from gpsuite.methods.robustness.verdict import (
     KEEP_NEGATIVE,
     KEEP_POSITIVE,
-    Contest,
+    Comparison,
     PointProbability,
-    PointSearch,
-    binary_contest,
-    certify_class,
+    binary_comparison,
     judge,
-    probability_extremum,
-    probability_range,
 )
 from tests.models.gpc_problems import fitted_posterior
 
@@ -46,23 +43,23 @@ class Third:
     """A point of class 1 of three: margins against classes 0 and 2."""
 
     undecided: str = ""
-    contests: tuple[Contest, ...] = (Contest(1, 0, -1, 0.0, tie=True), Contest(1, 2, -1, 0.0, tie=False))
+    comparisons: tuple[Comparison, ...] = (Comparison(1, 0, -1, 0.0, tie=True), Comparison(1, 2, -1, 0.0, tie=False))
 
 
 @pytest.mark.parametrize("sign", [-1, 1])
 @pytest.mark.parametrize("tie", [False, True])
-def test_a_contest_is_lost_beyond_its_threshold_and_at_it_only_if_ties_are(sign: int, tie: bool) -> None:
-    contest = Contest(0, 1, sign, 0.25, tie)
+def test_a_comparison_is_lost_beyond_its_threshold_and_at_it_only_if_ties_are(sign: int, tie: bool) -> None:
+    comparison = Comparison(0, 1, sign, 0.25, tie)
     values = 0.25 + sign * np.array([-1e-9, 0.0, 1e-9])
-    assert contest.crossed(values).tolist() == [False, tie, True]
+    assert comparison.crossed(values).tolist() == [False, tie, True]
 
 
 def test_one_half_is_the_negative_class() -> None:
-    assert (binary_contest(-1), binary_contest(1)) == (KEEP_POSITIVE, KEEP_NEGATIVE)
-    for value, contest in ((0.5 + 1e-12, KEEP_POSITIVE), (0.5, KEEP_NEGATIVE), (0.2, KEEP_NEGATIVE)):
+    assert (binary_comparison(-1), binary_comparison(1)) == (KEEP_POSITIVE, KEEP_NEGATIVE)
+    for value, comparison in ((0.5 + 1e-12, KEEP_POSITIVE), (0.5, KEEP_NEGATIVE), (0.2, KEEP_NEGATIVE)):
         point = PointProbability(value, value, value)
-        assert point.contest == contest and point.sign == contest.sign and not point.undecided
-        assert not contest.crossed(value)
+        assert point.comparison == comparison and not point.undecided
+        assert not comparison.crossed(value)
     assert (KEEP_POSITIVE.own, KEEP_POSITIVE.rival, KEEP_NEGATIVE.own) == (1, 0, 0)
 
 
@@ -87,11 +84,10 @@ def test_every_rival_must_be_held_off() -> None:
         judge(Third(), (safe,), REGION)
 
 
-def test_a_points_bound_is_built_once_for_all_its_regions(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_points_bound_is_built_once_for_all_its_regions() -> None:
     posterior, built = fitted_posterior()[0], []
-    build = verdict._BOUNDS["rkhs_taylor"]
-    monkeypatch.setitem(verdict._BOUNDS, "rkhs_taylor", lambda *given: built.append(1) or build(*given))
-    search = PointSearch(posterior, REGION.centre, REGION.free)
+    build = point_search.TWO_CLASS_BOUNDS.get("rkhs_taylor")
+    search = PointSearch(posterior, REGION.centre, REGION.free, lambda *given: built.append(1) or build(*given))
     for radius in (0.1, 0.5):
         region = linf_ball(REGION.centre, radius)
         found = search.range(region, 0.02, Budget(boxes=400))
