@@ -137,7 +137,7 @@ def read_file(path: Path, largest: int) -> bytes:
     if about.st_size > largest:
         raise OSError(errno.EFBIG, f"larger than {largest >> 20} MB", os.fspath(path))
     with path.open("rb") as stream:
-        return stream.read(largest)
+        return stream.read(about.st_size)  # a larger number would be allocated at once
 
 
 def parse_json(text: bytes, **hooks: Any) -> Any:

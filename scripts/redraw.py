@@ -48,7 +48,8 @@ def main(words: list[str]) -> int:
 
 def _redraw(run: PublishedRun, results_dir: Path) -> tuple[str, bool]:
     """Return the outcome in words, and whether it is as published."""
-    kept = [word for word in run.command if not word.startswith(("parallel", "results_dir", "output"))]
+    command = run.command if isinstance(run.command, list) else []
+    kept = [str(word) for word in command[2:] if not str(word).startswith(("parallel", "results_dir", "output"))]
     words = [*kept, "parallel=serial", "output=quiet", f"results_dir={results_dir}"]
     request, options = read_request(words, allow_absent=True)
     if missing := open_tasks(request, options):

@@ -16,7 +16,7 @@ import pytest
 from gpsuite.certificates import plain_risk
 from gpsuite.certificates import risk_verification as verification
 from gpsuite.certificates.envelope import read_envelope
-from gpsuite.certificates.plain_risk import largest_risk, on_grid, smallest_risk
+from gpsuite.certificates.plain_risk import WORK_PER_MINUTE, largest_risk, on_grid, smallest_risk
 from gpsuite.certificates.risk_verification import verify_certificate
 from gpsuite.data.splits import train_test_indices
 from gpsuite.errors import UserError
@@ -242,11 +242,10 @@ def test_what_would_take_too_long_is_refused(tmp_path: Path) -> None:
 def test_the_work_of_a_check_is_counted_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for kind, needed in (("full", 2 * 48**3), ("fitc", 2 * 48 * 81 + 3 * 729)):
         path = written(certified(kind, params(), DATA)[2], tmp_path)
-        monkeypatch.setattr(verification, "LARGEST_WORK", needed - 1)
-        with pytest.raises(UnusableFileError, match="too large to check"):
-            _verify(path)
-        monkeypatch.setattr(verification, "LARGEST_WORK", needed)
-        assert _verify(path)[0] == 0
+        minutes = needed / WORK_PER_MINUTE
+        with pytest.raises(UnusableFileError, match=r"minutes, more than .* allowed\nadd minutes="):
+            verify_certificate(path, read_envelope(path), DATA, 0.99 * minutes)
+        assert verify_certificate(path, read_envelope(path), DATA, 1.01 * minutes)[0] == 0
     monkeypatch.setattr(verification, "LARGEST_FULL", 47)
     with pytest.raises(UnusableFileError, match="too large to check"):
         _verify(written(certified("full", params(), DATA)[2], tmp_path))

@@ -37,7 +37,7 @@ def test_recheck_names_an_archive_that_cannot_be_read_and_checks_the_others(gpsu
     ZIP.write_bytes(damage)
     ended = gpsuite("recheck", LINES, "sample=1")
     assert ended.code == 1
-    assert f"{ZIP}: damaged (BadZipFile: " in ended.out and "\tyes\t" in ended.out
+    assert f"{ZIP}: damaged (ValueError: " in ended.out and "\tyes\t" in ended.out
 
 
 def test_recheck_says_no_to_a_record_from_which_numbers_were_taken() -> None:

@@ -276,15 +276,12 @@ def test_an_unreadable_file(
     gpsuite: Gpsuite, workplace: Path, earlier_results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Permissions do not stop the superuser, so the refusal of the system is simulated."""
-    real = Path.read_bytes
 
-    def denied(path: Path) -> bytes:
-        if path.name == "table.csv":
-            raise PermissionError(errno.EACCES, "Permission denied", str(path))
-        return real(path)
+    def denied(path: Path, largest: int) -> bytes:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
     before = snapshot(earlier_results)
-    monkeypatch.setattr(Path, "read_bytes", denied)
+    monkeypatch.setattr("gpsuite.data.table.layout.read_file", denied)
     ended = gpsuite(*CSV, "dataset.target=y")
     monkeypatch.undo()
     assert ended.code == 2

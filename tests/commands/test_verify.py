@@ -178,7 +178,9 @@ def test_another_kind_needs_one_entry(gpsuite: Gpsuite, workplace: Path, monkeyp
 
     class Other:
         @staticmethod
-        def verify_certificate(path: Path, description: dict[str, Any], dataset: Any) -> tuple[int, list[str]]:
+        def verify_certificate(
+            path: Path, description: dict[str, Any], dataset: Any, minutes: float
+        ) -> tuple[int, list[str]]:
             seen.append((path, description["answer"], dataset.task))
             return 1, ["one", "two"]
 

@@ -34,6 +34,7 @@ from gpsuite.data.files import (
     verify,
 )
 from gpsuite.errors import DataError
+from gpsuite.untrusted import read_file
 from tests.data.made_up_data import made_up, sha256
 
 CONTENT = b"1 2 3\n" * 50
@@ -158,16 +159,15 @@ def test_an_old_hash_is_not_believed_after_a_change(tmp_path: Path) -> None:
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """The data files read since; files count as settled at once, and the process knows none of them."""
     done: list[Path] = []
-    read_bytes = Path.read_bytes
 
-    def noted(path: Path) -> bytes:
+    def noted(path: Path, largest: int) -> bytes:
         if path.suffix != ".json":
             done.append(path)
-        return read_bytes(path)
+        return read_file(path, largest)
 
     monkeypatch.setattr("gpsuite.data.files._SETTLED_NS", 0)
     monkeypatch.setattr("gpsuite.data.files._known", {})
-    monkeypatch.setattr(Path, "read_bytes", noted)
+    monkeypatch.setattr("gpsuite.data.files.read_file", noted)
     return done
 
 
@@ -204,10 +204,10 @@ def test_hashes_of_a_cached_dataset_are_remembered_for_other_processes(
 def test_an_unreadable_file_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "first" / "made_up" / "table.txt").write_bytes(CONTENT)
 
-    def refuse(path: Path) -> bytes:
+    def refuse(path: Path, largest: int) -> bytes:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "read_bytes", refuse)
+    monkeypatch.setattr("gpsuite.data.files.read_file", refuse)
     with pytest.raises(DataError, match=r"cannot read .*table\.txt: Permission denied"):
         verify(made_up(), tmp_path / "cache")
 

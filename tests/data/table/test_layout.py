@@ -71,10 +71,10 @@ def test_what_is_not_a_file_with_content_is_refused(tmp_path: Path) -> None:
 def test_an_unreadable_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path, table())
 
-    def refuse(path: Path) -> bytes:
+    def refuse(path: Path, largest: int) -> bytes:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "read_bytes", refuse)
+    monkeypatch.setattr("gpsuite.data.table.layout.read_file", refuse)
     with pytest.raises(DataError) as caught:
         read_bytes(path)
     refused(caught, "path", "cannot be read: Permission denied", "permissions")
