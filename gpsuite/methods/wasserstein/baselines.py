@@ -27,7 +27,7 @@ from gpsuite.models.network_spec import NetworkSpec
 from gpsuite.models.networks import Network
 from gpsuite.models.random_elements.elements import checked_inputs, fit_prior
 from gpsuite.models.random_elements.likelihoods import ClassLikelihood, ClassPrediction, GaussianNoise, normal_points
-from gpsuite.models.regression.inducing import kmeans_inducing
+from gpsuite.models.regression.inducing import different_rows, limited_inducing
 
 WEIGHT_PRECISION = 1.0  # of the normal prior of every weight
 START_DEVIATION = 0.02  # of the mean field's weights
@@ -339,15 +339,18 @@ def build_sparse_gp(
     prior_evaluations: int,
     M: int,
     rng: np.random.Generator,
+    seconds: float | None = None,
 ) -> SparseVariationalGP:
     """Build an untrained sparse GP; kernel and inducing inputs start as in Gaussian Wasserstein inference.
 
     Args:
         likelihood: of the targets; None: Gaussian noise as that regression finds it.
+        seconds: limit of the choice of the prior and of the inducing inputs.
     """
-    fitted = fit_prior(prior, X, targets - prior_mean, rng, Budget(evaluations=prior_evaluations))
+    budget = Budget(seconds, prior_evaluations)
+    fitted = fit_prior(prior, X, targets - prior_mean, rng, budget)
     gpflow.set_trainable(fitted.kernel, True)
-    Z = kmeans_inducing(X, min(M, len(np.unique(X, axis=0))), rng)
+    Z, _ = limited_inducing(X, min(M, different_rows(X)), rng, budget.left)
     model = gpflow.models.SVGP(
         fitted.kernel, gpflow.likelihoods.Gaussian(), Z, num_latent_gps=targets.shape[1], num_data=len(X)
     )

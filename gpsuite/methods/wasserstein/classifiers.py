@@ -231,7 +231,8 @@ def _gwi_with(fit: ClassifierFit, likelihood: ClassLikelihood, **changes: Any) -
         network=o.network,
         chosen=o.chosen,
     )
-    model = build_gwi_classifier(fit.rows.X, fit.rows.y, likelihood, replace(shared, **changes), fit.rng("start"))
+    chosen = replace(shared, **changes)
+    model = build_gwi_classifier(fit.rows.X, fit.rows.y, likelihood, chosen, fit.rng("start"), fit.budget.left)
     return FittedClassifier(model.predict, fit.trained(model), model)
 
 
@@ -246,6 +247,7 @@ def _sparse_gp(fit: ClassifierFit, likelihood: ClassLikelihood) -> FittedClassif
         o.prior_evaluations,
         inducing_count(len(X), o.inducing),
         fit.rng("start"),
+        fit.budget.left,
     )
     return FittedClassifier(model.predict, fit.trained(model), model)
 

@@ -39,7 +39,7 @@ from gpsuite.models.random_elements.elements import (
     fit_prior,
 )
 from gpsuite.models.random_elements.likelihoods import ClassLikelihood, ClassPrediction, GaussianNoise
-from gpsuite.models.regression.inducing import kmeans_inducing
+from gpsuite.models.regression.inducing import different_rows, limited_inducing
 
 # Latent mean [N, L], variance [N, L], targets [N] and seed -> E_Q log p(y | F) [N].
 ExpectedLog = Callable[[Any, Any, Any, Any], Any]
@@ -157,25 +157,33 @@ class GWIRegressor:
 
 
 def build_gwi_classifier(
-    X: FloatArray, y: npt.NDArray[Any], likelihood: ClassLikelihood, options: GWIOptions, rng: np.random.Generator
+    X: FloatArray,
+    y: npt.NDArray[Any],
+    likelihood: ClassLikelihood,
+    options: GWIOptions,
+    rng: np.random.Generator,
+    seconds: float | None = None,
 ) -> GWIClassifier:
     """Build a classifier ready for training: prior fitted, variational kernel at the sparse posterior of the labels.
 
     The prior's targets are the labels 0, ..., C - 1 as indicators (+-1 for one latent function), less its mean.
+    `seconds` limit the choice of the prior and of the inducing inputs.
 
     Raises:
         ValueError: if data or options do not fit.
     """
     y = np.asarray(y, dtype=np.int64)
     targets = 2.0 * y[:, None] - 1.0 if likelihood.n_latent == 1 else np.eye(likelihood.n_latent)[y].astype(np.float64)
-    element, _ = _build_element(X, targets, options, rng)
+    element, _ = _build_element(X, targets, options, rng, seconds)
     objective = WassersteinObjective(element, likelihood.expected_log, len(X), options.chosen)
     return GWIClassifier(element, likelihood, objective)
 
 
-def build_gwi_regressor(X: FloatArray, y: FloatArray, options: GWIOptions, rng: np.random.Generator) -> GWIRegressor:
+def build_gwi_regressor(
+    X: FloatArray, y: FloatArray, options: GWIOptions, rng: np.random.Generator, seconds: float | None = None
+) -> GWIRegressor:
     """Build a regression ready for training; arguments as `build_gwi_classifier`, targets [N]."""
-    element, noise_variance = _build_element(X, np.asarray(y, np.float64)[:, None], options, rng)
+    element, noise_variance = _build_element(X, np.asarray(y, np.float64)[:, None], options, rng, seconds)
     likelihood = GaussianNoise(noise_variance)
     objective = WassersteinObjective(element, likelihood.expected_log, len(X), options.chosen)
     return GWIRegressor(element, likelihood, objective)
@@ -187,15 +195,15 @@ def inducing_count(rows: int, multiple: float) -> int:
 
 
 def _build_element(
-    X: FloatArray, targets: FloatArray, options: GWIOptions, rng: np.random.Generator
+    X: FloatArray, targets: FloatArray, options: GWIOptions, rng: np.random.Generator, seconds: float | None
 ) -> tuple[GaussianElement, float]:
     centred = targets - options.prior_mean
-    budget = Budget(evaluations=options.prior_evaluations)
+    budget = Budget(seconds, options.prior_evaluations)
     prior = fit_prior(options.prior, X, centred, rng, budget)
     basis = None
     if options.mean == "kernel" or options.kernel == "sparse":
-        M = min(inducing_count(len(X), options.inducing), len(np.unique(X, axis=0)))
-        basis = InducingBasis(prior.kernel, kmeans_inducing(X, M, rng))
+        M = min(inducing_count(len(X), options.inducing), different_rows(X))
+        basis = InducingBasis(prior.kernel, limited_inducing(X, M, rng, budget.left)[0])
     mean, kernel = _variational(X, centred, basis, prior.kernel, prior.noise_variance, options, rng)
     element = GaussianElement(options.prior_mean, prior.kernel, mean, kernel, basis, X.shape[1])
     return element, prior.noise_variance

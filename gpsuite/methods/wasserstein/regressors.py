@@ -105,8 +105,8 @@ def _gwi_nngp(fit: RegressionFit) -> FittedRegressor:
 def _svgp(fit: RegressionFit) -> FittedRegressor:
     o, X = fit.options, fit.rows.X
     M = inducing_count(len(X), o.inducing)
-    rng = stream(fit.seed, "start")
-    model = build_sparse_gp(X, fit.rows.y[:, None], None, o.prior, o.prior_mean, o.prior_evaluations, M, rng)
+    prior = (o.prior, o.prior_mean, o.prior_evaluations)
+    model = build_sparse_gp(X, fit.rows.y[:, None], None, *prior, M, stream(fit.seed, "start"), fit.budget.left)
     return fit.trained(model, model.predict_gaussian)
 
 
@@ -126,5 +126,5 @@ def _exact_gp(fit: RegressionFit) -> FittedRegressor:
 
 
 def _gwi_with(fit: RegressionFit, options: GWIOptions) -> FittedRegressor:
-    model = build_gwi_regressor(fit.rows.X, fit.rows.y, options, stream(fit.seed, "start"))
+    model = build_gwi_regressor(fit.rows.X, fit.rows.y, options, stream(fit.seed, "start"), fit.budget.left)
     return fit.trained(model, model.predict)
