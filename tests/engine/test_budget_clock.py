@@ -49,6 +49,7 @@ def test_the_first_task_of_a_worker_counts_from_the_command(
     left: list[float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worker, "_has_worked", threading.Event())
+    monkeypatch.setattr(worker, "state_commit", lambda commit: None)  # it would stay this process's
     for number in range(2):
         where = (tmp_path / "progress", tmp_path / "results", "tiny", "commit")
         worker.execute_group_here([tiny.task(number)], 1, *where, time.monotonic() - AGO)
