@@ -48,20 +48,8 @@ _HEADER = re.compile(
 )
 _WIDE_END = b"PK\x06\x07"
 # what damage makes of reading a zip: bad headers, wrong checksums, encryption, ends too early, sizes that are not true
-_DAMAGES = (
-    ValueError,
-    OSError,
-    EOFError,
-    NotImplementedError,
-    RuntimeError,
-    OverflowError,
-    MemoryError,
-    KeyError,
-    TypeError,
-    zipfile.BadZipFile,
-    zlib.error,
-    lzma.LZMAError,
-)
+_DAMAGES = (ValueError, OSError, EOFError, RuntimeError, ArithmeticError, MemoryError, KeyError, TypeError)
+_DAMAGES += (zipfile.BadZipFile, zlib.error, lzma.LZMAError)
 
 
 class UnusableFileError(ResultsError):
@@ -119,16 +107,15 @@ def read_arrays(
                 for member in members
                 for name in [member.filename.removesuffix(".npy")]
             }
-    # what flipped bytes make of a zip: bad headers, wrong checksums, encryption, ends too early
-    except (ValueError, OSError, EOFError, NotImplementedError, RuntimeError, zipfile.BadZipFile) as error:
+    except _DAMAGES as error:
         raise UnusableFileError(f"{path}: {_one_line(error) or 'damaged or not an .npz file'}") from error
 
 
 def read_file(path: Path, largest: int) -> bytes:
-    """Return the content of a regular file of at most so many bytes, as `_read_bytes`, but with the system's errors.
+    """Return the content of a regular file of at most so many bytes; a pipe or a device could block or never end.
 
     Raises:
-        OSError: if there is no such file, it cannot be read, is a pipe or a device, or larger.
+        OSError: if there is no such file, it cannot be read, is anything else, or larger.
         LeavingLinkError: if a link leads out of the results.
     """
     about = inside(path).stat()
@@ -235,18 +222,12 @@ def _one_line(error: BaseException) -> str:
 
 
 def _read_bytes(path: Path, largest: int) -> bytes:
-    """Return a regular file's content; a pipe or a device could block or never end."""
-    inside(path)
+    """Return what `read_file` does; its errors become an `UnusableFileError` that names the file."""
     try:
-        about = path.stat()
-        if not stat.S_ISREG(about.st_mode):
-            raise UnusableFileError(f"{path}: not a regular file")
-        if about.st_size > largest:
-            raise UnusableFileError(f"{path}: larger than {largest >> 20} MB")
-        with path.open("rb") as stream:
-            return stream.read(about.st_size)
+        return read_file(path, largest)
     except OSError as error:
-        raise UnusableFileError(f"{path}: cannot be read ({error.strerror})") from error
+        known = error.errno in (errno.EINVAL, errno.EFBIG)
+        raise UnusableFileError(f"{path}: {error.strerror if known else f'cannot be read ({error.strerror})'}") from error
     except ValueError as error:
         raise UnusableFileError(f"{str(path)!a}: not a file's name") from error
 
