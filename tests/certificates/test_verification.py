@@ -22,15 +22,24 @@ from gpsuite.certificates.certificate import (
     read_certificate,
     write_certificate,
 )
-from gpsuite.certificates.checker import check_certificate
-from gpsuite.certificates.envelope import write_packed
+from gpsuite.certificates.checker import check_certificate, estimated_minutes
+from gpsuite.certificates.envelope import read_envelope, write_packed
 from gpsuite.certificates.form import MOST_JITTER, MalformedError
 from gpsuite.certificates.model import model_hash
 from gpsuite.certificates.plain_kernel import gram
 from gpsuite.certificates.stationarity import TOLERANCE, _log_likelihood_derivatives, stationarity_residuals
-from gpsuite.certificates.verification import CONFIRMED, OPEN, REFUTED, check_levels, dataset_fault, describe
+from gpsuite.certificates.verification import (
+    CONFIRMED,
+    OPEN,
+    REFUTED,
+    check_levels,
+    dataset_fault,
+    describe,
+    verify_certificate,
+)
 from gpsuite.commands import verify
 from gpsuite.data.dataset import Dataset
+from gpsuite.errors import UserError
 from gpsuite.methods.robustness.certification import stored_model
 from gpsuite.methods.robustness.point_search import probability_range
 from gpsuite.methods.robustness.regression import prediction_range
@@ -528,3 +537,16 @@ def test_the_command_checks_them(case: str, tmp_path: Path, capsys: pytest.Captu
     path.write_bytes(b"nothing")
     with pytest.raises(UnusableFileError):
         verify.main([str(path)])
+
+
+def test_a_check_that_takes_long_is_refused_with_the_word_that_allows_it(tmp_path: Path) -> None:
+    certificate = small_certificate()
+    write_certificate(certificate, tmp_path / "point")
+    path = tmp_path / "point.npz"
+    needed = estimated_minutes(certificate)
+    with pytest.raises(UnusableFileError, match="add minutes="):
+        verify_certificate(path, read_envelope(path), None, 0.99 * needed)
+    assert verify_certificate(path, read_envelope(path), None, 1.01 * needed)[0] == 0
+    for word in ("minutes=", "minutes=many", "minutes=0", "minutes=nan"):
+        with pytest.raises(UserError, match="must be a number above 0"):
+            verify.main([str(path), word])

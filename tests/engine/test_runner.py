@@ -50,6 +50,22 @@ def test_a_run_writes_everything_the_contract_names(tmp_path: Path) -> None:
     )
 
 
+def test_stored_records_that_cannot_be_summarised_name_the_way_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A record of others may be whole, and still not be what the experiment writes."""
+    run_experiment(tiny.request(), options(tmp_path))
+
+    def broken(*_: object) -> None:
+        raise IndexError("an array of another rank")
+
+    monkeypatch.setattr("gpsuite.engine.runner.write_results", broken)
+    with pytest.raises(ResultsError, match="force=true.*another rank"):
+        run_experiment(tiny.request(), options(tmp_path))
+    with pytest.raises(IndexError):  # all computed here: this is our fault, and its traceback is wanted
+        run_experiment(tiny.request(), options(tmp_path, force=True))
+
+
 def test_a_second_run_computes_nothing_and_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run_experiment(tiny.request(), options(tmp_path))
     before = (tmp_path / "tiny/squares/quick/run.json").read_bytes()
