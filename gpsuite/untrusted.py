@@ -48,8 +48,10 @@ _HEADER = re.compile(
 )
 _WIDE_END = b"PK\x06\x07"
 # what damage makes of reading a zip: bad headers, wrong checksums, encryption, ends too early, sizes that are not true
-_DAMAGES = (ValueError, OSError, EOFError, RuntimeError, ArithmeticError, MemoryError, KeyError, TypeError)
-_DAMAGES += (zipfile.BadZipFile, zlib.error, lzma.LZMAError)
+_DAMAGES = (
+    *(ValueError, OSError, EOFError, RuntimeError, ArithmeticError, MemoryError, KeyError, TypeError),
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError),
+)
 
 
 class UnusableFileError(ResultsError):
@@ -227,7 +229,9 @@ def _read_bytes(path: Path, largest: int) -> bytes:
         return read_file(path, largest)
     except OSError as error:
         known = error.errno in (errno.EINVAL, errno.EFBIG)
-        raise UnusableFileError(f"{path}: {error.strerror if known else f'cannot be read ({error.strerror})'}") from error
+        raise UnusableFileError(
+            f"{path}: {error.strerror if known else f'cannot be read ({error.strerror})'}"
+        ) from error
     except ValueError as error:
         raise UnusableFileError(f"{str(path)!a}: not a file's name") from error
 

@@ -126,6 +126,14 @@ def test_what_is_not_json_is_a_value_error(text: bytes) -> None:
         parse_json(text)
 
 
+def test_nesting_has_a_limit() -> None:
+    """Python reads far deeper, but whoever walks through what was read could run out of stack."""
+    for opening, closing in ((b"[", b"]"), (b'{"a":', b"}")):
+        assert parse_json(opening * 63 + b"[]" + closing * 63)
+        with pytest.raises(ValueError, match="nested too deeply"):
+            parse_json(opening * 64 + b"[]" + closing * 64)
+
+
 def test_a_pipe_is_never_waited_for(tmp_path: Path, gpsuite: Gpsuite) -> None:
     run = tmp_path / "results" / "guarantee" / "quick"
     (run / "model").mkdir(parents=True)

@@ -60,7 +60,7 @@ def test_stored_records_that_cannot_be_summarised_name_the_way_out(
         raise IndexError("an array of another rank")
 
     monkeypatch.setattr("gpsuite.engine.runner.write_results", broken)
-    with pytest.raises(ResultsError, match="force=true.*another rank"):
+    with pytest.raises(ResultsError, match=r"force=true.*another rank"):
         run_experiment(tiny.request(), options(tmp_path))
     with pytest.raises(IndexError):  # all computed here: this is our fault, and its traceback is wanted
         run_experiment(tiny.request(), options(tmp_path, force=True))

@@ -31,6 +31,8 @@ BAD: dict[str, tuple[object, str]] = {
     "another experiment": (["gpsuite", "run", "experiment=perturbation/coverage"], "another command"),
     "another program": (["rm", "-rf", *WORDS[2:]], "another command"),
     "a file": ([*WORDS, "dataset.path=/etc/shadow"], "opens no file"),
+    "a file of this folder": ([*WORDS, "dataset.path=rows.txt"], "opens no file"),
+    "its parent": ([*WORDS, "model=.."], "opens no file"),
     "new rows": ([*WORDS, "dataset.new=/etc/shadow"], "opens no file"),
     "a table": ([*WORDS, "dataset=csv"], "opens no file"),
     "the environment": ([*WORDS, "seed=${oc.env:HOME}"], "opens no file"),
