@@ -24,11 +24,11 @@ _ACTING = re.compile(
 # What acts in Markdown. Not every bracket and star: tables are read as text, too. A link, a footnote and their
 # definitions need `](`, `][` or `]:`, emphasis a `_` that no letter precedes. Code of plain words may stay code.
 _MARKS = re.compile(
-    r"`[\w./=~ -]+`|[\\|<`~]|\](?=[(\[:])|&(?=#?\w+;)|(?<!\w)_"
+    r"`[\w./=~ -]+`|[\\|<`]|\](?=[(\[:])|&(?=#?\w+;)|(?<!\w)_"
     r"|^(?:>|[-+](?=\s|$)|#(?=#{0,5}(?:\s|$))|\d(?=\d{0,8}[.)](?:\s|$))|[-=](?=[-= ]*$))"  # begins a block
     r"|(?<=\s)#(?=#*$)"  # ends a heading
 )
-_PAIRED = ("*", "$")  # act in pairs only
+_PAIRED = ("*", "$", "~")  # act in pairs only; a lone one stays, as in the name of a run
 _LONGEST_NAME = 80
 
 # What the grammar of settings reads as the text itself; digits make a number of the same text.

@@ -76,6 +76,13 @@ def described(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
     fit_checksum(path)
 
 
+def test_the_command_in_an_answer_can_be_copied_as_it_stands() -> None:
+    assert markdown("gpsuite predict 'results/guarantee/quick~77aa0b94' NEW.csv") == (
+        "gpsuite predict 'results/guarantee/quick~77aa0b94' NEW.csv"
+    )
+    assert "~" not in markdown("~~struck~~")
+
+
 def test_the_names_are_500_and_all_kinds_are_among_them() -> None:
     assert len(NAMES) == 500 and len(set(NAMES)) > 490
     assert all(any(part in name for name in NAMES) for part in PARTS)
