@@ -41,7 +41,7 @@ def write_atomically(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
 def remove_leftovers(*folders: Path) -> None:
     """Remove the temporary files that `write_atomically` left in these folders when its process was killed."""
     for folder in folders:
-        with contextlib.suppress(OSError):  # not there, or not ours: whoever writes there is told
+        with contextlib.suppress(OSError):  # not there, or not ours; the next write there reports it
             for name in os.listdir(folder):
                 if (found := _TEMPORARY.fullmatch(name)) and _abandoned(folder / name, found[1], int(found[2])):
                     (folder / name).unlink()

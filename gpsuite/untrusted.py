@@ -35,7 +35,7 @@ LARGEST_RECORD_ARRAYS = 256 << 20  # of one task, unpacked
 LARGEST_LINES = 64 << 20  # of a run's published records without their arrays, unpacked; the largest so far has 7 MB
 LARGEST_MEMBER = 128 << 20  # their arrays, unpacked; the largest so far have 15 MB
 MOST_MEMBERS = 60_000  # of a zip; a longer directory needs another format
-MOST_NESTED = 64  # objects of JSON in one another: whoever walks through more could run out of stack
+MOST_NESTED = 64  # levels of JSON; code that walks through more could run out of stack
 # bytes asked for at once: zipfile unpacks all it has read, up to 2 GB, before it looks at the size that a member states
 _PIECE = 4096
 

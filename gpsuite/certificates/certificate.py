@@ -158,7 +158,7 @@ class Certificate:
         claims: one for each side of a quantity.
         model_hash: SHA-256 of the model, as stated.
         search: which bound the search used, and whether seconds ended the certificate; for the reader only.
-        origin: None where a posterior was certified of which nothing else is known.
+        origin: rows and names behind the posterior; None if only the posterior is known.
     """
 
     model: Model

@@ -70,8 +70,8 @@ def execute_group(
     """Run the tasks of one group in order, yielding each record as it ends; failures are records too.
 
     `send` gets the progress of the running task. In the store each task has a folder for what an interruption must not
-    lose, and a task that another run computes at the same time is waited for, unless `force` computes all anew. The
-    first task's budget counts from `began`, so that imports and set-up are in it.
+    lose. A task that another run is computing is waited for; with `force` all are computed again. The first task's
+    budget counts from `began`, so that imports and set-up are in it.
     """
     os.environ.update(thread_environment(threads))
     reporter = Reporter(send) if send is not None else None

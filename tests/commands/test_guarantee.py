@@ -179,5 +179,5 @@ def test_rows_that_cannot_be_read_are_marked_in_a_run_and_by_predict(gpsuite: Gp
     for name in ("prediction", "jackknife_low", "not_predicted"):
         pd.testing.assert_series_equal(own[name], again[name])
     refused = gpsuite("predict", "results/guarantee/smoke~own", "new.csv", "strict=true")
-    assert refused.code == 2 and "mend each, or remove its row" in refused.err
+    assert refused.code == 2 and "fix each, or remove its row" in refused.err
     assert gpsuite("predict", "results/guarantee/smoke~own", "new.csv", "strict=perhaps").code == 2

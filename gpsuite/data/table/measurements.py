@@ -171,7 +171,7 @@ def _read_candidates(
     faults = [*grid.faults, *bad_cells(grid, columns), *gap_cells(grid, columns)]
     faults += otherwise_written(grid, columns, reading)
     if faults:
-        raise csv_error(key, grid.path, shown_faults(faults), "mend each, or remove its row")
+        raise csv_error(key, grid.path, shown_faults(faults), "fix each, or remove its row")
     values = np.column_stack([column.values for column in columns])
     check_spread(grid.path, values, names, key)
     return replace(grid, notes=(*grid.notes, *notes)), values

@@ -223,7 +223,7 @@ def _levels(
 
 
 def _refuse(grid: Grid, faults: Sequence[str]) -> NoReturn:
-    raise csv_error(_KEY, grid.path, shown_faults(faults), "mend each, or remove its row")
+    raise csv_error(_KEY, grid.path, shown_faults(faults), "fix each, or remove its row")
 
 
 def inputs_of_file(

@@ -71,7 +71,7 @@ class Stated:
     """What is known of a column besides its cells.
 
     Attributes:
-        role: `number`, `code` or `date`, where the user says so; `no code` where the table of a second file does.
+        role: `number`, `code` or `date` as the user set it; `no code` if the table of new rows reads numbers there.
         na: texts that stand for a missing value; a number in any way it is written.
         not_na: texts that are values, whatever they usually mark.
         day_first: whether 03/04/2020 is in April.
@@ -282,7 +282,7 @@ def _recur(evidence: Evidence, other: BoolArray) -> bool:
 
 
 def code(evidence: Evidence) -> Column | None:
-    """A column of numbers that are names: one has a leading zero, or the user says so."""
+    """A column of numbers that are names: one has a leading zero, or `dataset.codes` lists it."""
     texts = evidence.texts
     zero = next((text for text in texts if text[:1] == "0" and _LEADING_ZERO.fullmatch(text)), "")
     if not zero and evidence.stated.role != "code":
@@ -327,7 +327,7 @@ def time(evidence: Evidence) -> Column | None:
 
 
 def number_date(evidence: Evidence) -> Column | None:
-    """A column of dates that are written as numbers, such as 20240301, where the user says so."""
+    """A column of dates that are written as numbers, such as 20240301, and that `dataset.dates` lists."""
     days = number_days(evidence.texts) if evidence.stated.role == "date" else None
     if days is None:
         return None
@@ -447,7 +447,7 @@ def constant(evidence: Evidence, values: FloatArray) -> str:
 
 
 def counter(evidence: Evidence, values: FloatArray) -> str:
-    """The number of the row, with gaps where rows were left out, under a name that says so or none."""
+    """The number of the row, with gaps where rows were left out, under no name or a row number's name."""
     named = _ID_NAME.fullmatch(evidence.name) or _COUNTER_NAME.fullmatch(evidence.name)
     if not (named or evidence.stated.unnamed) or evidence.strict:
         return ""
@@ -464,7 +464,7 @@ def rises(values: FloatArray) -> bool:
 
 
 def identifier(evidence: Evidence, values: FloatArray) -> str:
-    """Another whole number in every row, under a name that says so, or of the first column under none."""
+    """Another whole number in every row, under an id's name, or in a first column without a name."""
     named = _ID_NAME.fullmatch(evidence.name) or (evidence.stated.unnamed and _ROW_NAMES.fullmatch(evidence.name))
     if not named or not (values == np.floor(values)).all():
         return ""

@@ -247,7 +247,7 @@ def test_a_row_that_cannot_be_read_is_marked_and_the_others_are_read(
     found = inputs_of_file(str(path), names, ENGLISH | missing, learned)
     assert found.unread == {2: told} and found.readable.tolist() == [0, 2]
     assert found.X[found.readable].tolist() == [[1, 2, 1, 0, 0], [3, 4, 0, 1, 0]] and np.isnan(found.X[1]).all()
-    with pytest.raises(DataError, match=r"mend each, or remove its row"):
+    with pytest.raises(DataError, match=r"fix each, or remove its row"):
         inputs_of_file(str(path), names, ENGLISH | missing, learned, strict=True)
     assert unread_rows(found.unread, 3) == f"1 of 3 rows not predicted: {told}"
 

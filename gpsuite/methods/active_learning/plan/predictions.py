@@ -55,7 +55,7 @@ class Clock:
     def _after(self, share: float) -> bool:
         if self._budget is None or self._budget.seconds is None:
             return False
-        self._budget.spend()  # who shows progress is told
+        self._budget.spend()  # so that progress is shown
         return self._budget.elapsed >= share * self._budget.seconds
 
 
