@@ -247,7 +247,7 @@ def order_says_nothing(data: Dataset) -> str:
 
 
 def in_time_order(data: Dataset) -> bool:
-    """Return whether the rows are known to be in order of time: by `dataset.order` or `dataset.time`, or sorted by a date."""
+    """Return whether the rows are known to be in order of time: by `dataset.order`, or sorted by a date."""
     return data.order == "time" or (data.order != "none" and _is_date(data, _sorted_by(data)))
 
 
