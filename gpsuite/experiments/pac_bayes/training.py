@@ -17,7 +17,7 @@ from gpsuite.methods.pac_bayes.problem import TrainedGP
 from gpsuite.methods.pac_bayes.sparse.free_form import WhitenedGaussian
 from gpsuite.methods.pac_bayes.sparse.training import TrainedSparseGP
 from gpsuite.models.config import Hyperparameters
-from gpsuite.models.regression.inducing import limited_inducing
+from gpsuite.models.regression.inducing import different_rows, limited_inducing
 from gpsuite.seeds import stream
 
 Options_co = TypeVar("Options_co", bound=MethodOptions, covariant=True)
@@ -126,7 +126,7 @@ def first_inducing(work: Training[MethodOptions], inducing: int, number: int, cl
     left = clock.left
     if left is not None and work.cost is not None:
         left = min(KMEANS_SHARE * left, left - work.cost.least)
-    return limited_inducing(work.X, min(inducing, len(np.unique(work.X, axis=0))), stream(work.seed, *names), left)
+    return limited_inducing(work.X, min(inducing, len(different_rows(work.X))), stream(work.seed, *names), left)
 
 
 def best_start(

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
 from gpsuite.arrays import FloatArray, IntArray
+from gpsuite.budget import Budget
 from gpsuite.data.dataset import Dataset
 from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.data.splits import train_test_indices, without_copies
@@ -314,6 +316,8 @@ SHUFFLED = "shuffled pixels"
 SHOWN = 6  # most and least certain images that are kept
 ENTROPY_BINS = 30
 COVERAGES = np.linspace(0.02, 1.0, 50)
+TRAINED = 0.6  # share of a budget's seconds in which the training ends
+LEAST_SCORED = 100  # test rows that are scored whatever it takes
 _STATUS = {"done": DONE, "budget": BUDGET, "diverged": DIVERGED}
 
 
@@ -321,13 +325,15 @@ def run(task: Task[ImageTask], shared: SharedWork) -> Outcome:
     """Train one classifier and return its scores."""
     params = task.params
     data = load(task.require_dataset())
-    images = read_images(data, params)
-    found = fit(task, images, shared)
+    images, budget = read_images(data, params), shared.budget(task.budget_seconds)
+    found = fit(task, images, shared, budget)
+    images, unscored = affordable(images, params, found, budget)
     prediction = found.predict(images.X_test)
     metrics: dict[str, Any] = test_scores(prediction, images.y_test, params.bins)
     arrays = _curves(prediction, images.y_test, params.bins)
     top = np.log(images.n_classes)
-    for name, X in _outside(params, images).items():
+    others = replace(params, outside_rows=min(params.outside_rows, len(images.y_test)))
+    for name, X in _outside(others, images).items():
         other = found.predict(X)
         metrics |= detection_scores(name, prediction, other)
         arrays[f"entropy {name}"] = np.histogram(other.total_uncertainty, ENTROPY_BINS, (0.0, top))[0]
@@ -347,12 +353,32 @@ def run(task: Task[ImageTask], shared: SharedWork) -> Outcome:
     headline = f"accuracy {metrics['accuracy']:.3f}, NLL {metrics['nll']:.3f}, ECE {metrics['ece']:.3f}"
     status = _STATUS[found.report.status]
     reason = "" if status == DONE else found.report.reason
+    if unscored:
+        status, reason = BUDGET, f"{reason or budget.reason}; {unscored}".removeprefix("; ")
     clean = {k: finite_or_none(v) if isinstance(v, float) else v for k, v in metrics.items()}
     return Outcome(clean, status, reason, arrays, headline)
 
 
-def fit(task: Task[ImageTask], images: Images, shared: SharedWork) -> FittedClassifier:
-    """Train the task's classifier on the repetition's rows."""
+def affordable(images: Images, params: ImageTask, found: FittedClassifier, budget: Budget) -> tuple[Images, str]:
+    """Return the images with the first test rows whose scores fit into the seconds left, and what was left out."""
+    rows = len(images.y_test)
+    if budget.left is None or rows <= LEAST_SCORED:
+        return images, ""
+    few = images.X_test[:LEAST_SCORED], images.y_test[:LEAST_SCORED]
+    found.predict(few[0])  # what is compiled at the first call is no cost of a row
+    begin = time.monotonic()
+    found.predict(few[0])
+    single = time.monotonic() - begin
+    found.errors(*few)
+    passes = (len(params.outside) + len(params.shifts) + 2) * single + (time.monotonic() - begin - single)
+    fit = max(LEAST_SCORED, int(LEAST_SCORED * budget.left / passes))
+    if fit >= rows:
+        return images, ""
+    return replace(images, X_test=images.X_test[:fit], y_test=images.y_test[:fit]), f"{fit} of {rows} test rows scored"
+
+
+def fit(task: Task[ImageTask], images: Images, shared: SharedWork, whole: Budget) -> FittedClassifier:
+    """Train the task's classifier on the repetition's rows; of a budget's seconds a share is left for its scores."""
     from gpsuite.models.tensorflow_setup import configure
 
     configure()  # before anything else imports TensorFlow
@@ -379,7 +405,8 @@ def fit(task: Task[ImageTask], images: Images, shared: SharedWork) -> FittedClas
     rows = learned_rows(images, params)
     method = classifier_method(params.method)
     steps = t.training.steps(len(rows.X)) * method.trainings(params.method, params.members)
-    budget = shared.budget(task.budget_seconds, evaluations=steps)
+    budget = whole if whole.seconds is None else replace(whole, seconds=TRAINED * whole.seconds, stated=whole.seconds)
+    budget.evaluations = steps
     keeper = NoKeeper() if shared.states is None else StateFolder(shared.states)
     work = ClassifierFit(rows, images.n_classes, options, params.seed, budget, keeper)
     return method.train(params.method, work)

@@ -350,7 +350,7 @@ def build_sparse_gp(
     budget = Budget(seconds, prior_evaluations)
     fitted = fit_prior(prior, X, targets - prior_mean, rng, budget)
     gpflow.set_trainable(fitted.kernel, True)
-    Z, _ = limited_inducing(X, min(M, different_rows(X)), rng, budget.left)
+    Z, _ = limited_inducing(X, min(M, len(different_rows(X))), rng, budget.left)
     model = gpflow.models.SVGP(
         fitted.kernel, gpflow.likelihoods.Gaussian(), Z, num_latent_gps=targets.shape[1], num_data=len(X)
     )

@@ -202,7 +202,7 @@ def _build_element(
     prior = fit_prior(options.prior, X, centred, rng, budget)
     basis = None
     if options.mean == "kernel" or options.kernel == "sparse":
-        M = min(inducing_count(len(X), options.inducing), different_rows(X))
+        M = min(inducing_count(len(X), options.inducing), len(different_rows(X)))
         basis = InducingBasis(prior.kernel, limited_inducing(X, M, rng, budget.left)[0])
     mean, kernel = _variational(X, centred, basis, prior.kernel, prior.noise_variance, options, rng)
     element = GaussianElement(options.prior_mean, prior.kernel, mean, kernel, basis, X.shape[1])

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import numpy as np
 
-from gpsuite.arrays import FloatArray
+from gpsuite.arrays import FloatArray, IntArray
 
 _ITERATIONS = 300  # scikit-learn's own limit
 # Seconds per row, centre and input of an iteration, and as many times that for the first centres (greedy k-means++).
 _PER_TERM, _FIRST = 1e-10, 30.0
 
 
-def different_rows(X: FloatArray) -> int:
-    """Return how many different rows X [N, D] has: by their bytes, as sorting images by columns takes a minute."""
+def different_rows(X: FloatArray) -> IntArray:
+    """Return the first row number of each different row of X [N, D], rising; sorting 60,000 images takes a minute."""
     plain = np.ascontiguousarray(X + 0.0)  # -0.0 has other bytes than 0.0
-    return len(np.unique(plain.view(np.dtype((np.void, plain.itemsize * plain.shape[1])))))
+    first: dict[bytes, int] = {}
+    for place, row in enumerate(plain):
+        first.setdefault(hashlib.blake2b(row.tobytes(), digest_size=16).digest(), place)
+    return np.fromiter(first.values(), dtype=np.int64)
 
 
 def kmeans_inducing(X: FloatArray, M: int, rng: np.random.Generator) -> FloatArray:
@@ -36,14 +41,14 @@ def limited_inducing(X: FloatArray, M: int, rng: np.random.Generator, seconds: f
     """
     from sklearn.cluster import KMeans
 
-    count = different_rows(X)
-    if not 1 <= M <= count:
-        raise ValueError(f"M={M} inducing inputs asked for, but X has {count} different rows")
+    different = different_rows(X)
+    if not 1 <= M <= len(different):
+        raise ValueError(f"M={M} inducing inputs asked for, but X has {len(different)} different rows")
     seed = int(rng.integers(2**31))
     step = _PER_TERM * X.shape[0] * M * (X.shape[1] + 4)
     fit = _ITERATIONS if seconds is None else int(min(seconds / step - _FIRST, _ITERATIONS))
     if fit < 1:
-        return np.unique(X, axis=0)[np.random.default_rng(seed).choice(count, M, replace=False)], True
+        return np.asarray(X[np.random.default_rng(seed).choice(different, M, replace=False)], dtype=np.float64), True
     found = KMeans(n_clusters=M, n_init=1, random_state=seed, max_iter=fit).fit(X)
     cut = fit < _ITERATIONS and found.n_iter_ >= fit
     return np.asarray(found.cluster_centers_, dtype=np.float64), cut

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from gpsuite.budget import Budget
 from gpsuite.config.request import read_request
 from gpsuite.data.loading import load
 from gpsuite.engine.keys import task_key
@@ -19,6 +20,8 @@ from gpsuite.errors import UserError
 from gpsuite.experiments.base import EXPERIMENTS, Record, Report, SharedWork, Task
 from gpsuite.experiments.wasserstein.image_tasks import (
     SHUFFLED,
+    Images,
+    affordable,
     learned_rows,
     most_and_least_certain,
     read_images,
@@ -298,3 +301,24 @@ def test_means_over_folds_are_corrected_for_the_rows_they_share(tmp_path: Path) 
     assert (one.value, one.n, one.interval) == (expected.value, 3, expected.interval)
     assert one.standard_error == pytest.approx(expected.error, rel=1e-12)
     assert one.interval_high == pytest.approx(expected.high, rel=1e-12)
+
+
+def test_a_budget_leaves_out_the_test_rows_whose_scores_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At 1 ms a row and five passes over the test rows, two seconds score 400; the clock is the test's own."""
+    now = [0.0]
+    monkeypatch.setattr("gpsuite.experiments.wasserstein.image_tasks.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("gpsuite.budget.time.monotonic", lambda: now[0])
+
+    def takes(rows: Any, *_: Any) -> dict[str, float]:
+        now[0] += 1e-3 * len(rows)
+        return {}
+
+    images = Images(np.zeros((5, 4)), np.zeros(5, int), np.zeros((3000, 4)), np.arange(3000), 2, 2, 1.0, None)
+    params, found = SimpleNamespace(outside=["mnist"], shifts=[0.1]), SimpleNamespace(predict=takes, errors=takes)
+    budget = Budget(seconds=2.301, started=0.0)
+    kept, told = affordable(images, params, found, budget)  # type: ignore[arg-type]
+    assert (len(kept.X_test), told) == (400, "400 of 3000 test rows scored")
+    assert (kept.y_test == np.arange(400)).all()
+    now[0] = 2.5
+    assert affordable(images, params, found, budget)[1] == "100 of 3000 test rows scored"  # type: ignore[arg-type]
+    assert affordable(images, params, found, Budget())[0] is images  # type: ignore[arg-type]
