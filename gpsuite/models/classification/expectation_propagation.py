@@ -48,12 +48,15 @@ class _Tilted:
 
 
 def expectation_propagation(
-    problem: BinaryProblem, hyperparameters: Hyperparameters, start: FloatArray | None = None
+    problem: BinaryProblem,
+    hyperparameters: Hyperparameters,
+    start: FloatArray | None = None,
+    tolerance: float = MOMENT_TOLERANCE,
 ) -> GPCFit:
     """Return the EP approximation, log Z_EP (Eq. 3.65) and its gradient (Eq. 5.27).
 
     All sites are updated at once; the step is damped (halved, then slowly lengthened) whenever the moments'
-    disagreement grows. The fixed points are those of sequential EP. Converged by moments, `MOMENT_TOLERANCE`.
+    disagreement grows. The fixed points are those of sequential EP. Converged when the moments agree to the tolerance.
 
     Raises:
         ValueError: if the lengthscales do not fit.
@@ -64,7 +67,7 @@ def expectation_propagation(
     sites = _marginals(prior.K, *(np.zeros((2, len(y))) if start is None else start))
     tilted = _tilt(sites, y, link)
     damping, iterations = 1.0, 1
-    while not tilted.residual <= MOMENT_TOLERANCE and iterations < MAX_ITERATIONS:
+    while not tilted.residual <= tolerance and iterations < MAX_ITERATIONS:
         before = tilted.residual
         tau, nu = _moved(sites, tilted, damping)
         sites = _marginals(prior.K, tau, nu)
@@ -73,7 +76,7 @@ def expectation_propagation(
         grew = not tilted.residual <= before
         damping = max(_SMALLEST_DAMPING, 0.5 * damping) if grew else min(1.0, _RECOVERY * damping)
         iterations += 1
-    return _fit(prior, sites, tilted, link, iterations)
+    return _fit(prior, sites, tilted, link, iterations, tolerance)
 
 
 def _moved(sites: _Sites, tilted: _Tilted, damping: float) -> tuple[FloatArray, FloatArray]:
@@ -119,7 +122,7 @@ def _tilt(sites: _Sites, y: FloatArray, link: Link) -> _Tilted:
     return _Tilted(precision, mean, log_z, tau, nu, worst)
 
 
-def _fit(prior: KernelSystem, sites: _Sites, tilted: _Tilted, link: Link, iterations: int) -> GPCFit:
+def _fit(prior: KernelSystem, sites: _Sites, tilted: _Tilted, link: Link, iterations: int, tolerance: float) -> GPCFit:
     value = _log_partition(sites, tilted)
     M = sites.system.precision()
     M *= -0.5
@@ -130,7 +133,7 @@ def _fit(prior: KernelSystem, sites: _Sites, tilted: _Tilted, link: Link, iterat
         posterior=prior.posterior(sites.alpha, sites.system.root, link),
         log_marginal_likelihood=value,
         gradient=gradient,
-        converged=bool(tilted.residual <= MOMENT_TOLERANCE) and finite,
+        converged=bool(tilted.residual <= tolerance) and finite,
         iterations=iterations,
         residual=tilted.residual,
         state=np.stack([sites.tau, sites.nu]),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
@@ -17,7 +19,7 @@ from gpsuite.models.classification.laplace import laplace
 from gpsuite.models.classification.softmax_laplace import MultiClassFit, MultiClassProblem, softmax_laplace
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.models.linalg import NonFiniteMatrixError, NotPositiveDefiniteError
-from gpsuite.models.search import Status, minimise
+from gpsuite.models.search import SCIPY_RULES, Status, StepRules, minimise
 from gpsuite.registry import Registry
 
 # The search's box for the variance and each lengthscale. On separable data EP's evidence may rise with the
@@ -29,10 +31,50 @@ INFERENCES: Registry[Inference] = Registry("inference")
 
 INFERENCES.register("laplace")(laplace)
 INFERENCES.register("ep")(expectation_propagation)
+# Under a prior the search itself need not know the evidence to its last digits; the end is approximated in full.
+ROUGH_MOMENTS, ROUGH_RULES = 1e-5, StepRules(decrease=1e-6, slope=1e-2)
+_ROUGH: dict[str, Inference] = {"ep": partial(expectation_propagation, tolerance=ROUGH_MOMENTS)}
+FIRST_ROWS = 300  # that a search under a prior begins with, where there are twice as many
 
 
 class StartOutsideBoxError(ValueError):
     """A search for hyperparameters that would start outside of its box; says where, and what the box is."""
+
+
+@dataclass(frozen=True)
+class HyperPrior:
+    """Log density of a classifier's hyperparameters, up to a constant.
+
+    The marginal likelihood of classes that can be told apart rises with the variance without end. A Student-t density
+    of the amplitude sqrt(variance) at zero location stops it, and a normal one of each log lengthscale around the
+    search's start keeps those of inputs that say nothing near it.
+
+    Attributes:
+        amplitude: scale of the Student-t distribution, in units of the latent function.
+        freedom: degrees of freedom of it; infinity for the half-normal distribution.
+        spread: standard deviation of each log lengthscale; infinity for none.
+    """
+
+    amplitude: float
+    freedom: float = math.inf
+    spread: float = math.inf
+
+    def log_density(self, theta: FloatArray, start: FloatArray) -> tuple[float, FloatArray]:
+        """Return the log density and its gradient [T] in log (variance, lengthscales...) theta [T].
+
+        Args:
+            theta: the point.
+            start: where the search starts, the mean of the log lengthscales, [T].
+        """
+        ratio, gradient = math.exp(theta[0]) / self.amplitude**2, np.empty_like(theta)
+        if math.isinf(self.freedom):
+            value = gradient[0] = -0.5 * ratio
+        else:
+            half = 0.5 * (self.freedom + 1.0)
+            value, gradient[0] = -half * math.log1p(ratio / self.freedom), -half * ratio / (self.freedom + ratio)
+        off = (theta[1:] - start[1:]) / self.spread
+        gradient[1:] = -off / self.spread
+        return float(value - 0.5 * off @ off), gradient
 
 
 class Approximation(Protocol):
@@ -78,6 +120,7 @@ def train_gpc(
     start: Hyperparameters,
     budget: Budget,
     largest_variance: float = SEARCH_RANGE[1],
+    prior: HyperPrior | None = None,
 ) -> TrainedGPC:
     """Maximise the approximate log marginal likelihood over log variance and log lengthscales.
 
@@ -86,6 +129,12 @@ def train_gpc(
 
     Args:
         problem: data, kernel and link; with `spec.ard` a single given lengthscale is used for each input.
+        inference: laplace or ep.
+        start: of the search.
+        budget: its evaluations are those on all rows.
+        largest_variance: end of the search.
+        prior: of the hyperparameters, whose log density is added. The search then begins with the first rows, if there
+            are many, and is rougher; what it returns is not.
 
     Raises:
         UserError: if the inference is unknown.
@@ -94,21 +143,33 @@ def train_gpc(
         NotConvergedError: if there is no converged approximation at the start.
     """
     infer = INFERENCES.get(inference)
+    rough = infer if prior is None else _ROUGH.get(inference, infer)
 
-    def fit_at(hyperparameters: Hyperparameters, state: FloatArray | None) -> GPCFit:
-        return infer(problem, hyperparameters, state)
+    def fits_of(rows: int | None) -> tuple[FitAt[GPCFit], FitAt[GPCFit]]:
+        part = problem if rows is None else replace(problem, X=problem.X[:rows], y=problem.y[:rows])
+        fit = partial(infer, part)
+        return fit, fit if rough is infer else partial(rough, part)
 
-    inputs = problem.X.shape[1]
-    return _maximised(fit_at, inference, problem.spec, inputs, start, budget, largest_variance)
+    search = _Search(fits_of, inference, problem.spec, problem.X.shape[1], largest_variance, prior)
+    first = FIRST_ROWS if len(np.unique(problem.y[:FIRST_ROWS])) == 2 else len(problem.y)
+    return search.trained(start, budget, len(problem.y), first)
 
 
 def train_multiclass_gpc(
-    problem: MultiClassProblem, start: Hyperparameters, budget: Budget, largest_variance: float = SEARCH_RANGE[1]
+    problem: MultiClassProblem,
+    start: Hyperparameters,
+    budget: Budget,
+    largest_variance: float = SEARCH_RANGE[1],
+    prior: HyperPrior | None = None,
 ) -> TrainedMultiClass:
     """Maximise Laplace's log marginal likelihood of a softmax classifier, as `train_gpc` does.
 
     Args:
         problem: data, classes and kernel; with `spec.ard` a single given lengthscale is used for each input.
+        start: of the search.
+        budget: its evaluations are those on all rows.
+        largest_variance: end of the search.
+        prior: as in `train_gpc`.
 
     Raises:
         ValueError: if the lengthscales do not fit.
@@ -116,48 +177,78 @@ def train_multiclass_gpc(
         NotConvergedError: if there is no converged approximation at the start.
     """
 
-    def fit_at(hyperparameters: Hyperparameters, state: FloatArray | None) -> MultiClassFit:
-        return softmax_laplace(problem, hyperparameters, state)
+    def fits_of(rows: int | None) -> tuple[FitAt[MultiClassFit], FitAt[MultiClassFit]]:
+        part = problem if rows is None else replace(problem, X=problem.X[:rows], labels=problem.labels[:rows])
+        return (partial(softmax_laplace, part),) * 2
 
-    inputs = problem.X.shape[1]
-    return _maximised(fit_at, "laplace", problem.spec, inputs, start, budget, largest_variance)
+    search = _Search(fits_of, "laplace", problem.spec, problem.X.shape[1], largest_variance, prior)
+    several = len(np.unique(problem.labels[:FIRST_ROWS])) == problem.n_classes
+    return search.trained(start, budget, len(problem.labels), FIRST_ROWS if several else len(problem.labels))
 
 
-def _maximised(
-    fit_at: FitAt[FitT],
-    inference: str,
-    spec: ModelSpec,
-    inputs: int,
-    start: Hyperparameters,
-    budget: Budget,
-    largest_variance: float,
-) -> Trained[FitT]:
-    lengths = start.lengthscales
-    if spec.ard and len(lengths) == 1:
-        start = Hyperparameters(start.variance, lengths * inputs, start.noise_variance)
-    evidence = _Evidence(fit_at, start.noise_variance)
-    theta = start.to_log()[:-1]
-    lowest, highest = (np.full_like(theta, limit) for limit in np.log(SEARCH_RANGE))
-    highest[0] = np.log(largest_variance)
-    if not ((theta >= lowest) & (theta <= highest)).all():
-        (least, most), ends = SEARCH_RANGE, (min(start.lengthscales), max(start.lengthscales))
-        fault = f"variance {start.variance:g} and lengthscales {ends[0]:.3g} to {ends[1]:.3g}"
-        limits = f"{least:g} to {most:g}, a variance of at most {largest_variance:g}"
-        raise StartOutsideBoxError(f"training starts at {fault}, outside of {limits}")
-    found = minimise(evidence, theta, budget, Bounds(lowest, highest))
-    if evidence.best is None:
-        raise NotConvergedError(f"{inference} did not converge at the start: {start}")
-    fit, hyperparameters = evidence.best
-    return Trained(fit, hyperparameters, found.evaluations, found.status, found.reason, evidence.failed)
+@dataclass(frozen=True)
+class _Search(Generic[FitT]):
+    """Trainings of one kind of approximation.
+
+    Attributes:
+        fits_of: first rows, or None for all -> the approximation, and the rougher one on the way there.
+        inference: name of it.
+        spec: of the model.
+        inputs: of the data.
+        largest_variance: end of the search.
+        prior: of the hyperparameters.
+    """
+
+    fits_of: Callable[[int | None], tuple[FitAt[FitT], FitAt[FitT]]]
+    inference: str
+    spec: ModelSpec
+    inputs: int
+    largest_variance: float
+    prior: HyperPrior | None
+
+    def trained(self, start: Hyperparameters, budget: Budget, rows: int, first_rows: int) -> Trained[FitT]:
+        """Search on all rows; under a prior from where the first rows lead to, if there are twice as many."""
+        lengths = start.lengthscales
+        if self.spec.ard and len(lengths) == 1:
+            start = Hyperparameters(start.variance, lengths * self.inputs, start.noise_variance)
+        theta = mean = start.to_log()
+        if self.prior is not None and rows >= 2 * first_rows:
+            few = budget.rest()
+            few.evaluations = budget.evaluations
+            theta = self._maximised(first_rows, theta, mean, few).hyperparameters.to_log()
+        return self._maximised(None, theta, mean, budget)
+
+    def _maximised(self, rows: int | None, start: FloatArray, mean: FloatArray, budget: Budget) -> Trained[FitT]:
+        fit_at, rough_fit_at = self.fits_of(rows)
+        evidence = _Evidence(rough_fit_at, start[-1], self.prior, mean[:-1])
+        theta, rules = start[:-1], SCIPY_RULES if self.prior is None else ROUGH_RULES
+        found = minimise(evidence, theta, budget, self._box(theta), rules)
+        if evidence.best is None:
+            at = Hyperparameters.from_log(start)
+            raise NotConvergedError(f"{self.inference} did not converge at the start: {at}")
+        fit, hyperparameters = evidence.best
+        if rough_fit_at is not fit_at:
+            fit = fit_at(hyperparameters, fit.state)
+        return Trained(fit, hyperparameters, found.evaluations, found.status, found.reason, evidence.failed)
+
+    def _box(self, theta: FloatArray) -> Bounds:
+        lowest, highest = (np.full_like(theta, limit) for limit in np.log(SEARCH_RANGE))
+        highest[0] = np.log(self.largest_variance)
+        if not ((theta >= lowest) & (theta <= highest)).all():
+            (least, most), lengths = SEARCH_RANGE, np.exp(theta[1:])
+            fault = f"variance {np.exp(theta[0]):g} and lengthscales {lengths.min():.3g} to {lengths.max():.3g}"
+            limits = f"{least:g} to {most:g}, a variance of at most {self.largest_variance:g}"
+            raise StartOutsideBoxError(f"training starts at {fault}, outside of {limits}")
+        return Bounds(lowest, highest)
 
 
 class _Evidence(Generic[FitT]):
     """The negative log marginal likelihood as the search sees it; NaN where no approximation converged."""
 
-    def __init__(self, fit_at: FitAt[FitT], noise_variance: float) -> None:
-        self._fit_at = fit_at
-        self._log_noise = np.log(noise_variance)
+    def __init__(self, fit_at: FitAt[FitT], log_noise: float, prior: HyperPrior | None, mean: FloatArray) -> None:
+        self._fit_at, self._log_noise, self._prior, self._mean = fit_at, log_noise, prior, mean
         self._state: FloatArray | None = None
+        self._best_value = -math.inf
         self.best: tuple[FitT, Hyperparameters] | None = None
         self.failed = 0
 
@@ -168,9 +259,13 @@ class _Evidence(Generic[FitT]):
             return float("nan"), np.full_like(theta, np.nan)
         fit = fitted[0]
         self._state = fit.state
-        if self.best is None or fit.log_marginal_likelihood > self.best[0].log_marginal_likelihood:
-            self.best = fitted
-        return -fit.log_marginal_likelihood, -fit.gradient
+        value, gradient = fit.log_marginal_likelihood, fit.gradient
+        if self._prior is not None:
+            density, slope = self._prior.log_density(theta, self._mean)
+            value, gradient = value + density, gradient + slope
+        if value > self._best_value:
+            self.best, self._best_value = fitted, value
+        return -value, -gradient
 
     def _converged(self, theta: FloatArray) -> tuple[FitT, Hyperparameters] | None:
         hyperparameters = Hyperparameters.from_log(np.append(theta, self._log_noise))
