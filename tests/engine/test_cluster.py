@@ -366,7 +366,7 @@ def test_a_run_without_its_scheduler_ends_with_2_and_resumes_elsewhere(
     _, errors = process.communicate(timeout=DEADLINE)
     assert process.returncode == 2
     said = errors.decode()
-    assert "the scheduler is gone" in said and "the same command goes on" in said
+    assert "the scheduler is gone" in said and "run the same command again to resume" in said
     assert "Traceback" not in said
     assert 5 <= (survived := records(run)) < 60
     assert not list(run.glob("results/pac_bayes/regression/*/run.json"))
