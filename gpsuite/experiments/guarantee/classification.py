@@ -114,12 +114,10 @@ def class_probabilities(model: Classifier, scaled: FloatArray) -> FloatArray:
 def proved_safe(model: Classifier, scaled: FloatArray, tolerances: Sequence[float], searches: Searches) -> int:
     """Return up to how many of the increasing tolerances [K] the class at a scaled point [D] provably stays.
 
-    Levels of categories stay. Not where the cubature of more than two classes states its error but does not prove it:
-    nothing is searched there.
+    Levels of categories stay. Where the cubature of more than two classes states its error but does not prove it, the
+    latent margins must do.
     """
     point = classes_of(model).around(scaled, model.problem.numbers)
-    if point.only_stated:
-        return 0
     for place, radius in enumerate(tolerances):
         if not searches.may_begin():
             return place

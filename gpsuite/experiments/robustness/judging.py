@@ -109,7 +109,7 @@ class Point(Protocol):
     only_stated: bool  # whether the cubature of the probabilities states its error and proves none
 
     def stays(self, region: Region, budget: Budget) -> tuple[str, bool, list[str]]:
-        """Return the verdict on the class over a region, whether it is proved, and why the searches ended."""
+        """Return what is known of the class over a region by proofs, whether it is proved, and why searches ended."""
 
     def bounds(self, own: int, region: Region, tolerance: float, budget: Budget) -> tuple[float, float, list[str]]:
         """Return the proved range of a class' probability, NaN where it is only stated, and why searches ended."""
@@ -211,8 +211,8 @@ class _Searched:
         self.probability = centre.probability(search.followed())[0]
 
     def stays(self, region: Region, budget: Budget) -> tuple[str, bool, list[str]]:
-        verdict, found = self.search.decide(region, budget)
-        return verdict.status, self.search.proves(found.values()), [each.reason for each in found.values()]
+        verdict, found = self.search.decide(region, budget, stated=False)
+        return verdict.status, self.search.proves_class(found.values()), [each.reason for each in found.values()]
 
     def bounds(self, own: int, region: Region, tolerance: float, budget: Budget) -> tuple[float, float, list[str]]:
         found = self.search.range(region, tolerance, budget, self.search.followed(own))

@@ -21,6 +21,7 @@ from gpsuite.budget import Budget
 from gpsuite.methods.robustness.class_probability import BoundingFunction, clipped
 from gpsuite.methods.robustness.level_bound.level_bound import LevelBound, level_bound
 from gpsuite.methods.robustness.level_bound.level_search import Root, level_search, root_model
+from gpsuite.methods.robustness.multiclass.latent_margin import LatentMargin
 from gpsuite.methods.robustness.multiclass.paper_softmax_bound import PaperSoftmaxBound
 from gpsuite.methods.robustness.multiclass.robust_max_bound import RobustMaxBound
 from gpsuite.methods.robustness.multiclass.softmax_bound import Ends, Proof, SoftmaxBound
@@ -29,6 +30,7 @@ from gpsuite.methods.robustness.search.attacks import climb, gpfgs, local_search
 from gpsuite.methods.robustness.search.branch_and_bound import Attack, BoxBounding, Extremum, branch_and_bound
 from gpsuite.methods.robustness.search.regions import Region
 from gpsuite.methods.robustness.verdict import (
+    HALF,
     POSITIVE_CLASS,
     Centre,
     ClassRange,
@@ -43,6 +45,7 @@ from gpsuite.models.classification.approximation import GPCPosterior
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior, RobustMaxPosterior
 from gpsuite.registry import Registry
 
+JUST_ABOVE = float(np.nextafter(HALF, 1.0))
 RESOLUTION = 1e-6  # when only the class is asked for, a search ends at ties this close
 BATCH = 16
 
@@ -187,6 +190,9 @@ class Surroundings(Protocol):
     def searches(self, region: Region, questions: Sequence[Question], budget: Budget) -> list[Search]:
         """Return one search for every question, with what they share."""
 
+    def joint(self, region: Region, budget: Budget) -> Extremum | None:
+        """Return a proof that the point's class is the likeliest in the whole region, if one search finds it."""
+
 
 class _TwoClasses:
     def __init__(self, posterior: GPCPosterior, point: FloatArray, free: IntArray, bound: str | BoundBuilder) -> None:
@@ -211,6 +217,9 @@ class _TwoClasses:
             root = root_model(self.bound, region)
         return [partial(self._search, region, question, root) for question in questions]
 
+    def joint(self, region: Region, budget: Budget) -> Extremum | None:
+        return None  # the only comparison is as good
+
     def _search(
         self, region: Region, question: Question, root: Root | None, tolerance: float, budget: Budget
     ) -> Extremum:
@@ -228,6 +237,7 @@ class _SeveralClasses:
     ) -> None:
         self.posterior = posterior
         self.bound: ClassBound = _builder(bound, SEVERAL_CLASS_BOUNDS)(posterior, point, free)
+        self.latent: LatentMargin | None = None  # where the cubature at the point states its error only
         self.centre: Centre = self._point_classes(point[free])
 
     def followed(self, own: int) -> int:
@@ -254,6 +264,17 @@ class _SeveralClasses:
             for question, attack in zip(questions, attacks, strict=True)
         ]
 
+    def joint(self, region: Region, budget: Budget) -> Extremum | None:
+        """Search for a proof without a cubature, where that only states its error."""
+        if self.latent is None or budget.exhausted:
+            return None
+        found = branch_and_bound(self.latent, region, RESOLUTION, budget, -1, batch=BATCH, decide=HALF)
+        if not found.outer > HALF:
+            return None
+        # of the margins no more is known than that they are positive
+        trace = np.array([[found.boxes, found.seconds, 1.0, JUST_ABOVE]])
+        return replace(found, inner=1.0, outer=JUST_ABOVE, witness=None, rounding=0.0, trace=trace)
+
     def _attack(self, region: Region, question: Question, whole: list[FloatArray] | None) -> Attack | None:
         quantity, comparison = question.quantity, question.comparison
         if comparison is not None and (whole is None or not comparison.crossed(float(quantity.bounds(*whole).low[0]))):
@@ -279,11 +300,18 @@ class _SeveralClasses:
         low, high = (np.array([end[side][0] for end in ends]) for side in (0, 1))
         values = 0.5 * (low + high)
         own = int(np.argmax(values))
-        margins = [
-            1.0 if rival == own else float(Quantity(self.bound, own, rival).at(known)[0][0])
-            for rival in range(len(values))
-        ]
-        return PointClasses(values, low, high, known.proved, np.array(margins))
+        margins = np.array(
+            [
+                1.0 if rival == own else float(Quantity(self.bound, own, rival).at(known)[0][0])
+                for rival in range(len(values))
+            ]
+        )
+        class_proved = proved = known.proved
+        if not proved and isinstance(self.bound, SoftmaxBound):
+            self.latent = LatentMargin(self.bound.differences, own)
+            class_proved = bool(self.latent.evaluate(point[None])[0][0] > HALF)
+            margins = np.maximum(margins, JUST_ABOVE) if class_proved else margins
+        return PointClasses(values, low, high, proved, margins, class_proved)
 
 
 class PointSearch:
@@ -316,6 +344,10 @@ class PointSearch:
     def proves(self, found: Iterable[Extremum]) -> bool:
         """Return whether the point's class and what searches found are proved, by cubatures whose error is."""
         return self.centre.proved and all(each.proved for each in found)
+
+    def proves_class(self, found: Iterable[Extremum]) -> bool:
+        """Return whether the point's class and what searches of comparisons found are proved."""
+        return self.centre.class_proved and all(each.proved for each in found)
 
     def followed(self, own: int | None = None) -> int:
         """Return the class whose probability tells that of a class, by default the point's: of two the positive one."""
@@ -350,11 +382,17 @@ class PointSearch:
         [search] = self._searches(region, self.followed() if own is None else own, (sign,), budget)
         return search(tolerance, budget)
 
-    def decide(self, region: Region, budget: Budget) -> tuple[Verdict, dict[int, Extremum]]:
+    def decide(self, region: Region, budget: Budget, stated: bool = True) -> tuple[Verdict, dict[int, Extremum]]:
         """Decide only whether the whole region has the point's class; cheaper than the range.
 
         One search per rival, the nearest at the point first, each ended when no box reaches the threshold. The first
-        counterexample ends all.
+        counterexample ends all. Where a cubature would only state its error, one search for a proof without it comes
+        first, in half of the budget.
+
+        Args:
+            region: around the point.
+            budget: for all searches.
+            stated: whether to go on with such a cubature; else what is not proved is unknown.
 
         Returns:
             the verdict, and what was found for every rival that was searched, in the order of classes.
@@ -367,10 +405,20 @@ class PointSearch:
         comparisons = self.centre.comparisons
         if self.centre.undecided:
             return Verdict("unknown", self.centre.undecided), {}
+        only_proofs = not (stated or self.centre.proved)
+        first = budget.rest(boxes=budget.boxes) if only_proofs else budget.part(2)
+        joint = self._around.joint(region, first)
+        budget.spend(boxes=first.spent_boxes)
+        if joint is not None:
+            none = replace(joint, boxes=0, seconds=0.0)
+            found = {each.rival: none if rank else joint for rank, each in enumerate(comparisons)}
+            return judge(self.centre, list(found.values()), region), found
+        if only_proofs:
+            return Verdict("unknown", first.reason or "the latent margins do not prove the class"), {}
         nearest = sorted(comparisons, key=lambda each: -self.centre.probability(each.rival)[0])
         questions = [Question(self._around.compared(comparison), comparison.sign, comparison) for comparison in nearest]
         searches = self._around.searches(region, questions, budget)
-        found: dict[int, Extremum] = {}
+        found = {}
         for comparison, search in zip(nearest, searches, strict=True):
             extremum = found[comparison.rival] = search(RESOLUTION, budget)
             if len(comparisons) > 1 and extremum.witness is not None and comparison.crossed(extremum.inner):

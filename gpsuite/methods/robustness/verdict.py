@@ -91,6 +91,10 @@ class Centre(Standing, Protocol):
     def proved(self) -> bool:
         """Whether bounds are proved; else a cubature states its error only."""
 
+    @property
+    def class_proved(self) -> bool:
+        """Whether the point's class is proved, which may need no expectation."""
+
     def probability(self, own: int) -> tuple[float, float, float]:
         """Return the probability of a class as computed, and bounds of it."""
 
@@ -130,6 +134,8 @@ class PointProbability:
         """They are: no cubature is needed."""
         return True
 
+    class_proved = proved
+
     @property
     def comparisons(self) -> tuple[Comparison]:
         """The only one."""
@@ -166,6 +172,7 @@ class PointClasses:
         high: upper bounds, [C].
         proved: whether these are bounds; with many classes the cubature's error is statistical.
         margins: lower bounds of (1 + p_own - p_j) / 2 for every class j, [C].
+        class_proved: whether these are bounds as far as they are above 1/2.
     """
 
     values: FloatArray
@@ -173,6 +180,7 @@ class PointClasses:
     high: FloatArray
     proved: bool
     margins: FloatArray
+    class_proved: bool
 
     @property
     def own(self) -> int:

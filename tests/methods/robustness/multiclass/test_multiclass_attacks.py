@@ -104,7 +104,7 @@ def test_the_margin_attack_begins_at_the_centre_and_at_uniform_points(
 
 def classes(values: list[float], margins: list[float]) -> PointClasses:
     p = np.array(values)
-    return PointClasses(p, p - 0.01, p + 0.01, True, np.array(margins))
+    return PointClasses(p, p - 0.01, p + 0.01, True, np.array(margins), True)
 
 
 def test_a_point_has_its_largest_class_and_the_first_of_equals_wins_ties() -> None:
