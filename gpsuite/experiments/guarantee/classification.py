@@ -98,6 +98,7 @@ def _params(dataset: PreparedDataset, learning: Learning) -> ClassifierParams:
         start_lengthscale=1.0,
         largest_variance=1e4,
         scaling="train",
+        prior="half_normal",
     )
 
 

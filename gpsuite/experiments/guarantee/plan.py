@@ -39,7 +39,7 @@ from gpsuite.experiments.settings import require_one_output
 from gpsuite.experiments.tasks import plain, take
 from gpsuite.seeds import derived_seed
 
-VERSION = 9
+VERSION, CLASSES_VERSION = 9, 10
 # what perturbation/region ships
 PENALTY, WEIGHT, PREPARATION, POINTS, RAYS = 0.001, 1.0, 0.2, 101, 50
 REGRESSION, CLASSIFICATION = 3.5, 30.0  # seconds of training on 1000 rows
@@ -104,7 +104,7 @@ def plan(request: Request[GuaranteeSettings]) -> list[Task[object]]:
             params,
             label=label,
             axes={"part": part},
-            version=version_with(data, VERSION),
+            version=version_with(data, CLASSES_VERSION if data.task == "classification" else VERSION),
             cost=seconds_of(request, part),
             group=group,
         )

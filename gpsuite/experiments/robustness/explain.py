@@ -52,10 +52,9 @@ from gpsuite.experiments.robustness.safety_tasks import classes_of as chosen_cla
 from gpsuite.experiments.robustness.tasks import (
     AGREEMENT,
     CLASSIFIER,
+    AnyDataSettings,
     Axes,
-    ChosenPoints,
     ClassifierParams,
-    ClassifierSettings,
     Metrics,
     increasing_pair,
     up_to_ten,
@@ -96,7 +95,7 @@ falling = Rule(
 
 
 @dataclass
-class ExplainSettings(ClassifierSettings, ChosenPoints):
+class ExplainSettings(AnyDataSettings):
     """Settings of explanations on any dataset.
 
     Attributes:

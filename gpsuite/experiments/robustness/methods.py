@@ -30,7 +30,13 @@ from gpsuite.methods.wasserstein.fitting import TrainingRows, split_rows
 from gpsuite.models.classification.approximation import BinaryProblem, GPCFit, NotConvergedError
 from gpsuite.models.classification.links import LINKS
 from gpsuite.models.classification.softmax_laplace import MultiClassProblem
-from gpsuite.models.classification.training import INFERENCES, StartOutsideBoxError, train_gpc, train_multiclass_gpc
+from gpsuite.models.classification.training import (
+    INFERENCES,
+    PRIORS,
+    StartOutsideBoxError,
+    train_gpc,
+    train_multiclass_gpc,
+)
 from gpsuite.models.classification.training import Trained as Searched
 from gpsuite.models.config import Hyperparameters
 from gpsuite.seeds import derived_seed, stream
@@ -67,12 +73,12 @@ def train_by_likelihood(problem: Problem, model: ClassifierParams, budget: Budge
     """
     lengthscale = model.start_lengthscale * median_distance(problem.X)
     start, most = Hyperparameters(model.start_variance, (lengthscale,)), model.largest_variance
-    C, inference = len(problem.label_names), _gpc(model).inference
+    C, inference, prior = len(problem.label_names), _gpc(model).inference, PRIORS.get(model.prior)
     with _scaling_named():
         if C > 2:
             data = MultiClassProblem(problem.X, problem.classes, C, model.spec)
-            return _as_trained(train_multiclass_gpc(data, start, budget, most), "laplace", model)
-        return _as_trained(train_gpc(_binary(problem, model), inference, start, budget, most), inference, model)
+            return _as_trained(train_multiclass_gpc(data, start, budget, most, prior), "laplace", model)
+        return _as_trained(train_gpc(_binary(problem, model), inference, start, budget, most, prior), inference, model)
 
 
 def _gpc(model: ClassifierParams) -> Any:

@@ -32,7 +32,7 @@ from gpsuite.experiments.robustness.inputs import (
     version_with,
 )
 from gpsuite.experiments.robustness.tasks import (
-    ChosenPoints,
+    AnyDataSettings,
     ClassifierParams,
     ClassifierSettings,
     Radius,
@@ -52,7 +52,7 @@ NORMS = {"linf": linf_ball, "l2": l2_ball, "l1": l1_ball}
 
 
 @dataclass
-class SafetySettings(ClassifierSettings, ChosenPoints):
+class SafetySettings(AnyDataSettings):
     """Settings of certified safety on any dataset.
 
     Attributes:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Protocol
 
 from gpsuite.data.loading import PreparedDataset
 from gpsuite.experiments.base import require
 from gpsuite.experiments.settings import Count, Positive, Rule, at_least, between, one_of, unique
-from gpsuite.experiments.tasks import plain
-from gpsuite.models.classification.training import SEARCH_RANGE
+from gpsuite.experiments.tasks import left_out_as, plain
+from gpsuite.models.classification.training import PRIORS, SEARCH_RANGE
 from gpsuite.models.config import ModelSpec
 
 CLASSIFIER = "classifier"  # trait: class probabilities from a latent Gaussian process
@@ -109,6 +109,18 @@ class ClassifierSettings(TrainingSettings):
     scaling: Annotated[str, one_of(SCALINGS)]
 
 
+@dataclass
+class AnyDataSettings(ClassifierSettings, ChosenPoints):
+    """Settings of experiments on test points of any dataset.
+
+    Attributes:
+        prior: of variance and lengthscales in training by the marginal likelihood: none, half_normal, or own_table,
+            which is half_normal for a table of your own and none for the papers' data.
+    """
+
+    prior: Annotated[str, one_of(["own_table", *PRIORS])]
+
+
 class MethodParams(Protocol):
     """What decides a method's numbers: often its options."""
 
@@ -128,6 +140,7 @@ class ClassifierParams:
         ard: one lengthscale per input.
         draw_seed: of the random choice of training and test rows; the same for every method.
         evaluations: of the marginal likelihood in training, at most.
+        prior: of its hyperparameters, a name in `PRIORS`.
     """
 
     method: MethodParams
@@ -143,6 +156,7 @@ class ClassifierParams:
     start_lengthscale: float
     largest_variance: float
     scaling: str
+    prior: str = field(default="none", metadata=left_out_as("none"))
 
     @property
     def spec(self) -> ModelSpec:

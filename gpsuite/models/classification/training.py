@@ -77,6 +77,13 @@ class HyperPrior:
         return float(value - 0.5 * off @ off), gradient
 
 
+# Chosen on 12 public tables and confirmed on 12 others (scripts/study_priors.py): it proves most, and is as accurate.
+OWN_DATA = HyperPrior(0.5, spread=1.0)
+PRIORS: Registry[HyperPrior | None] = Registry("prior")
+PRIORS.register("none")(None)
+PRIORS.register("half_normal")(OWN_DATA)
+
+
 class Approximation(Protocol):
     @property
     def log_marginal_likelihood(self) -> float: ...
