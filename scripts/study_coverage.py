@@ -38,6 +38,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -54,7 +55,7 @@ from gpsuite.experiments.guarantee.answer import own_intervals_held
 from gpsuite.experiments.guarantee.classification import class_probabilities, judged_classifier
 from gpsuite.experiments.guarantee.plan import new_rows
 from gpsuite.experiments.guarantee.run import run_judged_classes
-from gpsuite.experiments.guarantee.tasks import BOUNDED, JUDGED, ROWS
+from gpsuite.experiments.guarantee.tasks import BOUNDED, JUDGED, ROWS, JudgedClassesTask
 
 SEED, TABLES, SPLITS, HELD_OUT = 20261129, 40, 20, 0.25
 SETTINGS = ("scale=quick", "most_rows=300", "max_evaluations=12", "count=1", "boxes=1", "points=1", "tolerances=[0.05]")
@@ -124,7 +125,7 @@ def split_lines(path: Path, split: int) -> Iterator[Line]:
         request, _ = read_request([*words, f"dataset.target={table.columns[-1]}", f"seed={split}", *SETTINGS])
         tasks = {str(task.axes["part"]): task for task in EXPERIMENTS.get("guarantee").plan(request)}
         make = _regression_lines if BOUNDED in tasks else _class_lines
-        yield from make(tasks, held.iloc[:, -1].to_numpy(), path.stem, split)
+        yield from make(tasks, held.iloc[:, -1].tolist(), path.stem, split)
 
 
 def _regression_lines(tasks: dict[str, Task[object]], truth: Sequence[str], table: str, split: int) -> Iterator[Line]:
@@ -148,13 +149,13 @@ def _regression_lines(tasks: dict[str, Task[object]], truth: Sequence[str], tabl
 
 
 def _class_lines(tasks: dict[str, Task[object]], truth: Sequence[str], table: str, split: int) -> Iterator[Line]:
-    shared, task = SharedWork(), tasks[JUDGED]
+    shared, task = SharedWork(), cast(Task[JudgedClassesTask], tasks[JUDGED])
     outcome, rows = run_judged_classes(task, shared), new_rows(tasks[ROWS].require_dataset())
     assert rows is not None
     model = judged_classifier(task.require_dataset(), task.params.learning, shared)
     places = np.argmax(class_probabilities(model, model.scaled(rows.X[rows.readable])), axis=1)
     wrong = np.array(model.labels)[places] != np.array(truth)[rows.readable]
-    bound, hits = float(outcome.metrics["bound"]), int(np.count_nonzero(wrong))
+    bound, hits = float(outcome.metrics["bound"] or 0.0), int(np.count_nonzero(wrong))
     yield Line(table, split, "classes", 1, 0, bound, hits, len(wrong))
 
 
@@ -185,9 +186,9 @@ def _append(results: Path, lines: Sequence[Line]) -> None:
 
 def contradicted(lines: pd.DataFrame) -> pd.Series[bool]:
     """Return for each table and split whether held-out rows contradict a family of bounds (rule 1)."""
-    # a bound of 1 is never contradicted
-    chance = stats.binom.sf(lines["hits"] - 1, lines["held"], lines["stated"])
-    return (chance < SPLIT_LEVEL / lines["errors"]).groupby([lines["table"], lines["split"]]).any()
+    chance = stats.binom.sf(lines["hits"].to_numpy() - 1, lines["held"].to_numpy(), lines["stated"].to_numpy())
+    below_level = pd.Series(chance < SPLIT_LEVEL / lines["errors"].to_numpy(), index=lines.index)
+    return below_level.groupby([lines["table"], lines["split"]]).any()
 
 
 def judge_bounds(statement: str, lines: pd.DataFrame) -> str:
@@ -195,7 +196,7 @@ def judge_bounds(statement: str, lines: pd.DataFrame) -> str:
     by_table = signs.groupby("table")
     allowed = DELTA + SPLIT_LEVEL
     overall = stats.binom.sf(signs.sum() - 1, len(signs), allowed)
-    each = stats.binom.sf(by_table.sum() - 1, by_table.size(), allowed)
+    each = np.asarray(stats.binom.sf(by_table.sum().to_numpy() - 1, by_table.size().to_numpy(), allowed))
     bad = by_table.sum()[each < LEVEL / len(each)]
     verdict = "in order" if overall >= LEVEL and bad.empty else f"NOT in order: {dict(bad)}"
     return f"{statement}: {signs.sum()} of {len(signs)} splits of {len(each)} tables contradict it: {verdict}"

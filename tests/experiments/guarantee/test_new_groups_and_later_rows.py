@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -29,6 +30,7 @@ from gpsuite.experiments.guarantee.regression import (
     mean_bounds,
 )
 from gpsuite.experiments.guarantee.tasks import Learning
+from tests.arrays import Array
 
 pytestmark = [pytest.mark.slow, pytest.mark.guarantee]
 TABLES, LEVEL, DELTA, COVERAGE, NEW = 120, 0.001, 0.1, 0.8, 1000
@@ -51,7 +53,7 @@ class Stated:
     radius: float
 
     @classmethod
-    def of(cls, table: pd.DataFrame, folder: Path, **words: str) -> Stated:
+    def of(cls, table: pd.DataFrame, folder: Path, **words: Any) -> Stated:
         table.to_csv(folder / "t.csv", index=False)
         spec = CsvSpec(path=str(folder / "t.csv"), target="y", inputs=["x", "z"], task="regression", **words)
         dataset, shared = prepare(spec, cache_dir=folder), SharedWork()
@@ -67,7 +69,7 @@ class Stated:
         return bool(off(self.judged.fitted, new)[0] <= self.radius)
 
 
-def off(model: Fitted, new: pd.DataFrame) -> np.ndarray:
+def off(model: Fitted, new: pd.DataFrame) -> Array:
     return np.asarray(np.abs(model.predict(new[["x", "z"]].to_numpy())[0] - new["y"].to_numpy()))
 
 
@@ -84,13 +86,13 @@ def patients(rng: np.random.Generator, groups: int, each: int) -> pd.DataFrame:
     return pd.DataFrame({"x": x, "z": z, "who": who, "y": x + 1.5 * effect + 0.1 * noise})
 
 
-def at(rng: np.random.Generator, days: np.ndarray) -> pd.DataFrame:
+def at(rng: np.random.Generator, days: Array) -> pd.DataFrame:
     """Return a row of each day in [0, 1]: the level moves, and the noise falls to a tenth."""
     x, z, noise = rng.normal(size=(3, len(days)))
     return pd.DataFrame({"x": x, "z": z, "day": days, "y": x + 0.5 * days + (2.0 - 1.8 * days) * noise})
 
 
-def tables_of_patients(folder: Path, **words: str) -> Iterator[tuple[Stated, pd.DataFrame]]:
+def tables_of_patients(folder: Path, **words: Any) -> Iterator[tuple[Stated, pd.DataFrame]]:
     """Yield what is stated of each table of 40 groups, and a row of each of many new groups."""
     for seed in range(TABLES):
         rng = np.random.default_rng([56, seed])
