@@ -244,10 +244,13 @@ def which_test_rows(data: Dataset) -> list[str]:
         ]
     if data.order == "time":
         by = f" in order of {data.time}" if data.time else " of the file"
-        return [
-            f"  The test rows are the last rows{by}: their bound is about rows that follow as these did. All other "
-            "guarantees are about the mixture of past rows."
-        ]
+        said, others = "bounds from them", ""
+        if data.task == "regression":
+            said, others = (
+                "bounds and intervals from them",
+                " PAC-Bayes bound and bands are about all past rows together.",
+            )
+        return [f"  The test rows are the last rows{by}: {said} are about rows that follow as these did.{others}"]
     return []
 
 

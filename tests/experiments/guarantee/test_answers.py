@@ -186,3 +186,13 @@ def test_signs_name_the_command_to_run_next() -> None:
         "Contradicted: no drift (a differs). Do not rely on: test rows. Next: " + run_again + " dataset.order=time",
         "Doubtful: no pattern (seen). Next: " + run_again,
     ]
+
+
+@pytest.mark.parametrize(
+    ("task", "about_later_rows"), [("regression", "bounds and intervals"), ("classification", "b")]
+)
+def test_intervals_from_the_last_rows_are_not_said_to_be_about_past_rows(task: str, about_later_rows: str) -> None:
+    data: Any = SimpleNamespace(**{**vars(DATA), "order": "time", "time": "day", "task": task})
+    (said,) = answer.which_test_rows(data)
+    assert f"last rows in order of day: {about_later_rows}" in said
+    assert ("PAC-Bayes bound and bands are about all past rows" in said) == (task == "regression")
