@@ -66,7 +66,9 @@ def describe_table(spec: CsvSpec) -> TableDescription:
     kinds = ("category", "yes/no", "number")
     classes = [column for column in possible if meant[column.name] != "number" and column.kind in kinds]
     learned, told = _last(numeric, classes), _last(classes, numeric)
-    leaking = [(learned, False), *([(told, True)] if told is not learned else [])]
+    tasks = {"regression": [(learned, False)], "classification": [(told, True)]}
+    either = [*tasks["regression"], *(tasks["classification"] if told is not learned else [])]
+    leaking = tasks.get(spec.task, either)
     codes = {column.name for group in seeming_codes(spec, grid, columns).values() for column in group}
     rows = [_row(grid, column, "code, as numbers" if column.name in codes else "") for column in columns]
     return TableDescription(

@@ -58,6 +58,7 @@ def doubts(spec: CsvSpec, grid: Grid, columns: Sequence[Column], targets: Sequen
     """
     if spec.strict:
         return []
+    columns = sorted(columns, key=lambda column: grid.header.index(column.name))
     inputs = [column for column in columns if column.name not in targets]
     return [
         *_rising(spec, inputs),

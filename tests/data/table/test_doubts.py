@@ -208,3 +208,16 @@ def test_a_run_asks_whether_few_whole_numbers_are_classes(tmp_path: Path) -> Non
     )
     assert class_question(replace(spec, target="y"), "guarantee", "guarantee") == ""
     assert suggested_task(spec) == "regression"
+
+
+@pytest.mark.parametrize("task", ["regression", "classification"])
+def test_a_run_and_a_description_say_the_same(tmp_path: Path, task: str) -> None:
+    classes = among(codes(1, 2, 3), 99)  # as in q, which stands before it: a mark is said of both in one order
+    columns = {"copy": [10 * int(str(value)) for value in classes], "q": among(FEW, 99), "label": classes, "id": RISING}
+    spec = replace(spec_of(tmp_path, columns, task=task), target="label")
+    found, read = describe_table(spec), read_csv(spec)
+    assert found.warnings == read.warnings and len(read.warnings) == 2
+    unused = {
+        f"column {column['name']!r} left out: {column['reason']}" for column in found.meanings if not column["used"]
+    }
+    assert unused and unused <= set(read.notes)
