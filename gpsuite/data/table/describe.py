@@ -68,7 +68,7 @@ def describe_table(spec: CsvSpec) -> TableDescription:
     learned, told = _last(numeric, classes), _last(classes, numeric)
     tasks = {"regression": [(learned, False)], "classification": [(told, True)]}
     either = [*tasks["regression"], *(tasks["classification"] if told is not learned else [])]
-    leaking = tasks.get(spec.task, either)
+    leaking = tasks.get(spec.task or "", either)
     codes = {column.name for group in seeming_codes(spec, grid, columns).values() for column in group}
     rows = [_row(grid, column, "code, as numbers" if column.name in codes else "") for column in columns]
     return TableDescription(
