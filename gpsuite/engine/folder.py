@@ -221,8 +221,7 @@ def write_results(
         impossible = [each for each in records if each.status in (INFEASIBLE, SKIPPED)]
         report.answer.extend(dict.fromkeys(each.reason for each in impossible))
         report.warnings.extend(dict.fromkeys(text for each in impossible for text in each.warnings))
-    for data in request.prepared:
-        report.answer.extend(f"Check the table: {doubt}" for doubt in data.warnings)
+    report.answer.extend(request.doubts)
     _clear_earlier(report)
     write_comparison(folder, [] if why_not else compare(values, statistics))
     return Summary(notes, why_not if values else "", report.answer, report.warnings)

@@ -303,6 +303,11 @@ class Request(Generic[S_co]):
         return (*self.datasets.values(), *([] if self.dataset is None else [self.dataset]), *self.further)
 
     @property
+    def doubts(self) -> list[str]:
+        """What may be wrong with how the tables were read."""
+        return [f"Check the table: {doubt}" for data in self.prepared for doubt in data.warnings]
+
+    @property
     def family(self) -> str:
         """The part of the experiment's name before the slash."""
         return self.experiment.split("/")[0]

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpsuite.data.spec import MISSING, CsvSpec
-from gpsuite.data.table.doubts import doubts, years
+from gpsuite.data.table.doubts import doubts, seeming_codes, years
 from gpsuite.data.table.layout import Grid, read_grid
 from gpsuite.data.table.leaks import leaks
 from gpsuite.data.table.names import choose_columns, name_list, shorten
-from gpsuite.data.table.roles import Column, class_or_number, read_columns
+from gpsuite.data.table.roles import Column, Role, class_or_number, read_columns
 from gpsuite.data.table.rows import all_others
 from gpsuite.text import counted
 
@@ -66,14 +66,20 @@ def describe_table(spec: CsvSpec) -> TableDescription:
     kinds = ("category", "yes/no", "number")
     classes = [column for column in possible if meant[column.name] != "number" and column.kind in kinds]
     learned, told = _last(numeric, classes), _last(classes, numeric)
-    leaking = [(learned, False), *([(told, True)] if told is not learned else [])]
-    rows = [_row(grid, column) for column in columns]
+    tasks = {"regression": [(learned, False)], "classification": [(told, True)]}
+    either = [*tasks["regression"], *(tasks["classification"] if told is not learned else [])]
+    leaking = tasks.get(spec.task or "", either)
+    codes = {column.name for group in seeming_codes(spec, grid, columns).values() for column in group}
+    rows = [_row(grid, column, "code, as numbers" if column.name in codes else "") for column in columns]
     return TableDescription(
         rows=len(grid.cells),
         columns=tuple(rows),
         notes=tuple(notes),
         warnings=tuple(_warnings(spec, grid, columns, [(each, kind) for each, kind in leaking if each is not None])),
-        meanings=tuple(_meaning(spec, grid, *pair) for pair in zip(columns, rows, strict=True)),
+        meanings=tuple(
+            _meaning(spec, grid, column, row, "code" if column.name in codes else column.role)
+            for column, row in zip(columns, rows, strict=True)
+        ),
         unsure=frozenset(name for name, what in meant.items() if what == "either"),
         regression=_settings(spec, columns, learned),
         classification=_settings(spec, columns, told),
@@ -92,7 +98,7 @@ def _warnings(
     return said
 
 
-def _row(grid: Grid, column: Column) -> dict[str, object]:
+def _row(grid: Grid, column: Column, read_as: str) -> dict[str, object]:
     given = column.values[~np.isnan(column.values)]
     if column.kind == "date" and len(given):
         first, last = (_EPOCH + np.timedelta64(int(day), "D") for day in (given.min(), given.max()))
@@ -111,7 +117,7 @@ def _row(grid: Grid, column: Column) -> dict[str, object]:
         remarks.append(f"{counted(len(column.bad), 'cell')} cannot be read, {where}")
     return {
         "column": column.name,
-        "read as": column.role.replace("_", "/"),
+        "read as": read_as or column.role.replace("_", "/"),
         "unit": grid.units.get(column.name, ""),
         "values": shown,
         "different": len(np.unique(given)),
@@ -120,7 +126,7 @@ def _row(grid: Grid, column: Column) -> dict[str, object]:
     }
 
 
-def _meaning(spec: CsvSpec, grid: Grid, column: Column, row: Mapping[str, object]) -> dict[str, object]:
+def _meaning(spec: CsvSpec, grid: Grid, column: Column, row: Mapping[str, object], role: Role) -> dict[str, object]:
     """Return name, role, use and reason of a column, for scripts."""
     chosen = {key: split_columns(spec, key, grid.header) for key in ("ignore", "inputs", "target")}
     reason = column.useless
@@ -129,7 +135,7 @@ def _meaning(spec: CsvSpec, grid: Grid, column: Column, row: Mapping[str, object
     elif not all_others(spec, grid.header) and column.name not in (*chosen["inputs"], *chosen["target"]):
         reason = "dataset.inputs does not name it"
     told = ". ".join([f"{row['different']} different: {row['values']}", *column.notes])
-    return {"name": column.name, "role": column.role, "used": not reason, "reason": reason or told}
+    return {"name": column.name, "role": role, "used": not reason, "reason": reason or told}
 
 
 def split_columns(spec: CsvSpec, key: str, header: Sequence[str]) -> list[str]:

@@ -28,6 +28,13 @@ _CODE = re.compile(
     r"|(?-i:.*[a-z](?:Code|ID|Id|Cd))",
     re.IGNORECASE,
 )
+_KIND = re.compile(
+    r"(?:.*[ _.-])?(?:subject|participant|patient|respondent|individual|household|strat(?:a|um)|cluster|block|batch|"
+    r"firm|company|bank|brand|store|shop|hospital|clinic|cent(?:er|re)|site|station|lab(?:oratory)?|street|commune|"
+    r"village|district|county|province|state|region|country|nation|race|ethnic(?:ity)?|religion|species|breed|"
+    r"occupation|industry|sector|party|vote|treatment|marital|status|type|kind|category)(?:[ _.-]?\d+)?",
+    re.IGNORECASE,
+)
 _YEAR = re.compile(r"(?:.*[ _.-])?(?:years?|yr|yyyy|jahr|baujahr|ann[ée]e|a[ñn]o|anno|vintage)|(?-i:.*[a-z]Year)", re.I)
 TIME_NAME = re.compile(r".*(?:date|datum|day|month|period|year|yyyy|time).*", re.IGNORECASE)
 _NINES = re.compile(r"-?(?:9+|9+\.9+|8{3,}|7{3,}|32767|32768|65535|2147483647|2147483648)(?:\.0*)?|-?1e\+[2-9]\d")
@@ -51,6 +58,7 @@ def doubts(spec: CsvSpec, grid: Grid, columns: Sequence[Column], targets: Sequen
     """
     if spec.strict:
         return []
+    columns = sorted(columns, key=lambda column: grid.header.index(column.name))
     inputs = [column for column in columns if column.name not in targets]
     return [
         *_rising(spec, inputs),
@@ -109,14 +117,19 @@ def _rising(spec: CsvSpec, columns: Sequence[Column]) -> Iterator[str]:
         yield f"{_shown(names)} {holds} or fall in every row: if they only number the rows, leave them out: {out}"
 
 
-def _codes(spec: CsvSpec, grid: Grid, columns: Sequence[Column]) -> Iterator[str]:
-    """Numbers that may be names of things."""
+def seeming_codes(spec: CsvSpec, grid: Grid, columns: Sequence[Column]) -> dict[str, list[Column]]:
+    """Return what numbers that may be names of things seem to be -> their columns."""
     settled = {*split_values(spec.numbers), *split_values(spec.codes)}
     found: dict[str, list[Column]] = {}
-    for column in _numbers(columns):
+    for column in [] if spec.strict else _numbers(columns):
         if column.name not in settled and (what := _code_kind(grid, column)):
             found.setdefault(what, []).append(column)
-    for what, group in found.items():
+    return found
+
+
+def _codes(spec: CsvSpec, grid: Grid, columns: Sequence[Column]) -> Iterator[str]:
+    """Numbers that may be names of things."""
+    for what, group in seeming_codes(spec, grid, columns).items():
         names = [column.name for column in group]
         few = [each for each in group if len(np.unique(_given(each))) <= spec.categories]
         ways = []
@@ -163,7 +176,7 @@ def _code_kind(grid: Grid, column: Column) -> str:
         and not (TIME_NAME.fullmatch(column.name) or _YEAR.fullmatch(column.name) or _even(values))
     ):
         return f"codes of {width} digits"
-    return ""
+    return "codes" if _KIND.fullmatch(column.name) and 2 * different <= len(values) else ""
 
 
 def _texts(grid: Grid, column: Column) -> list[str]:

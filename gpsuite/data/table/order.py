@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -138,12 +138,16 @@ def counts_rows(column: FloatArray) -> bool:
     return bool((column == np.floor(column)).all() and (steps > 0).all() and np.median(steps) == 1.0)
 
 
-def sorted_by(columns: FloatArray, names: Sequence[str]) -> str:
-    """Return the first column of [N, K] that the rows are sorted or blocked by, or an empty string.
+def sorted_by(columns: FloatArray, names: Sequence[str], dates: Collection[str] = ()) -> str:
+    """Return the column of [N, K] that the rows are sorted or blocked by, or an empty string.
 
-    A row number is none: rows may be numbered in their order of time.
+    The first one, or a date if the rows are sorted by it. A row number is none: rows may be numbered in their order of
+    time.
     """
-    for name, column in zip(names, columns.T, strict=True):
+    every = list(zip(names, columns.T, strict=True))
+    if dated := [name for name, column in every if name in dates and _is_sorted(column)]:
+        return dated[0]
+    for name, column in every:
         if not counts_rows(column) and (_is_sorted(column) or _is_blocked(column)):
             return name
     return ""

@@ -181,8 +181,10 @@ def _assemble(spec: CsvSpec, task: Task, grid: Grid, choice: Choice) -> Dataset:
 
 
 def _doubts(spec: CsvSpec, grid: Grid, targets: Sequence[Column], inputs: Sequence[Column]) -> list[str]:
-    said = doubts(spec, grid, [*targets, *inputs], [target.name for target in targets])
+    """Return what `describe` says too: a column of labels is looked at as one of the file."""
     classes = spec.task == "classification"
+    as_read = [column for column in [_target_column(spec)] if column is not None] if classes else targets
+    said = doubts(spec, grid, [*as_read, *inputs], [target.name for target in targets])
     return said + [leak for target in targets for leak in leaks(spec, inputs, target, classes=classes)]
 
 

@@ -398,6 +398,7 @@ def text(evidence: Evidence) -> Column | None:
         useless = f"every row has another text, as {shorten(first, 30)!r}"
     else:
         useless = f"{len(levels)} different texts, more than dataset.categories={evidence.categories}"
+        shown = "category" if _RECURS * len(levels) <= int(evidence.cells.counts[evidence.given].sum()) else None
     return replace(_levels_column(evidence, "text", levels, (), useless), shown=shown)
 
 
@@ -464,11 +465,19 @@ def rises(values: FloatArray) -> bool:
 
 
 def identifier(evidence: Evidence, values: FloatArray) -> str:
-    """Another whole number in every row, under an id's name, or in a first column without a name."""
-    named = _ID_NAME.fullmatch(evidence.name) or (evidence.stated.unnamed and _ROW_NAMES.fullmatch(evidence.name))
-    if not named or not (values == np.floor(values)).all():
-        return ""
-    return "it is an id, another number in every row" if len(np.unique(values)) == len(values) else ""
+    """Another whole number in every row, under an id's name."""
+    return "it is an id, another number in every row" if _ID_NAME.fullmatch(evidence.name) and _tells(values) else ""
+
+
+def shuffled(evidence: Evidence, values: FloatArray) -> str:
+    """Another whole number in every row of a first column without a name: numbers of rows that were moved."""
+    unnamed = evidence.stated.unnamed and _ROW_NAMES.fullmatch(evidence.name)
+    return "it numbers the rows in another order" if unnamed and _tells(values) else ""
+
+
+def _tells(values: FloatArray) -> bool:
+    """Whether every row has another whole number."""
+    return bool((values == np.floor(values)).all()) and len(np.unique(values)) == len(values)
 
 
 TELLS_NOTHING: dict[Callable[[Evidence, FloatArray], str], Role] = {
@@ -476,6 +485,7 @@ TELLS_NOTHING: dict[Callable[[Evidence, FloatArray], str], Role] = {
     constant: "constant",
     counter: "counter",
     identifier: "code",
+    shuffled: "counter",
 }
 
 

@@ -124,7 +124,7 @@ def tell(report: Report[GuaranteeSettings], said: Sequence[str], checks: Sequenc
     if checks:
         report.table(assumption_table(checks), "assumptions", "What the guarantees assume, and what the data say")
     title = f"{report.request.require_dataset().shown_name}, answered"
-    report.warnings.extend(write_answer(report.folder, title, report.answer))
+    report.warnings.extend(write_answer(report.folder, title, [*report.answer, *report.request.doubts]))
     contradicted = sum(check.verdict == CONTRADICTED for check in checks)
     return [Statistic("contradicted", contradicted, n=len(checks) or None)]
 

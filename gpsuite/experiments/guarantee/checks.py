@@ -257,7 +257,9 @@ def _is_date(data: Dataset, name: str) -> bool:
 
 def _sorted_by(data: Dataset) -> str:
     """Return the column that the file is sorted or blocked by, or an empty string."""
-    name = sorted_by(np.column_stack([data.y, data.X]), (*data.target_names, *data.input_names)) or data.sorted_by
+    dates = [name for name in data.input_names if _is_date(data, name)]
+    names = (*data.target_names, *data.input_names)
+    name = sorted_by(np.column_stack([data.y, data.X]), names, dates) or data.sorted_by
     return next((column for column in data.categories if name.startswith(f"{column}=")), name)
 
 

@@ -59,6 +59,9 @@ DOUBTED: list[tuple[str, Values, str, dict[str, str]]] = [
     ("PLZ", RNG.permutation(ROWS) + 10115, "hold postcodes", {"ignore": "PLZ"}),
     ("phone", RNG.integers(2 * 10**9, 9 * 10**9, ROWS), "hold telephone numbers", {"ignore": "phone"}),
     ("store_id", codes(3, 17, 4, 22), "hold codes", {"codes": "store_id"}),
+    ("race", codes(1, 2, 3), "hold codes", {"codes": "race"}),
+    ("marital.status", codes(1, 2, 3), "hold codes", {"codes": "marital.status"}),
+    ("patient", [place // 2 + 1 for place in range(ROWS)], "hold codes", {"ignore": "patient"}),
     ("shop", codes(1001, 1002, 1003, 1004), "hold codes of 4 digits", {"codes": "shop"}),
     ("day", [20240100 + k % 28 + 1 for k in range(ROWS)], "hold dates as numbers", {"dates": "day"}),
     ("d", codes("03/02/2020", "01/02/2020", "05/04/2020"), "begin with the day or the month", {"day_first": "true"}),
@@ -99,6 +102,9 @@ UNDOUBTED: list[tuple[str, Values]] = [
     ("dose", codes(100, 200, 400)),
     ("likert", RNG.integers(1, 8, ROWS)),
     ("flag", codes(0, 1)),
+    ("state", codes(0, 1)),
+    ("block", np.arange(ROWS)[::-1] % 50),  # hardly one recurs
+    ("type", np.round(OTHER, 1)),
     ("height", RNG.integers(150, 200, ROWS)),
     ("year", RNG.integers(1990, 2020, ROWS)),
     ("country", codes("DE", "FR", "IT")),
@@ -169,12 +175,13 @@ def test_a_column_that_is_not_there_cannot_be_settled(tmp_path: Path, target: st
 
 def test_scripts_read_roles(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     columns = {"id": RISING, "zip": codes("02134", "10115"), "t": codes("18:00", "06:30"), "on": codes("on", "Off")}
+    columns = {"": RNG.permutation(ROWS), **columns, "race": codes(1, 2, 3)}
     path = spec_of(tmp_path, columns).path
     assert gpsuite("data", "describe", path, "format=json", "dataset.ignore=t") == 0
     told = json.loads(capsys.readouterr().out)
     assert {column["name"]: (column["role"], column["used"]) for column in told["columns"]} == {
-        "id": ("counter", False), "zip": ("code", True), "t": ("time", False), "on": ("yes_no", True),
-        "z": ("number", True), "y": ("number", True),
+        "column_1": ("counter", False), "id": ("counter", False), "zip": ("code", True), "t": ("time", False),
+        "on": ("yes_no", True), "race": ("code", True), "z": ("number", True), "y": ("number", True),
     }  # fmt: skip
     assert all(column["reason"] for column in told["columns"])
 
@@ -201,3 +208,16 @@ def test_a_run_asks_whether_few_whole_numbers_are_classes(tmp_path: Path) -> Non
     )
     assert class_question(replace(spec, target="y"), "guarantee", "guarantee") == ""
     assert suggested_task(spec) == "regression"
+
+
+@pytest.mark.parametrize("task", ["regression", "classification"])
+def test_a_run_and_a_description_say_the_same(tmp_path: Path, task: str) -> None:
+    classes = among(codes(1, 2, 3), 99)  # as in q, which stands before it: a mark is said of both in one order
+    columns = {"copy": [10 * int(str(value)) for value in classes], "q": among(FEW, 99), "label": classes, "id": RISING}
+    spec = replace(spec_of(tmp_path, columns, task=task), target="label")
+    found, read = describe_table(spec), read_csv(spec)
+    assert found.warnings == read.warnings and len(read.warnings) == 2
+    unused = {
+        f"column {column['name']!r} left out: {column['reason']}" for column in found.meanings if not column["used"]
+    }
+    assert unused and unused <= set(read.notes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -121,3 +122,24 @@ def test_dates_and_quarters_are_days(tmp_path: Path) -> None:
     days = data.X[:, data.input_names.index("period")]
     first = (np.datetime64("1974-01-01") - np.datetime64("1970-01-01")).astype(int)
     assert days[:5].tolist() == [first, first + 90, first + 181, first + 273, first + 365]
+
+
+STUDIED = {
+    "mpl__msft.csv": SAMPLES / "msft.csv",
+    "skl__iris.csv": SKLEARN / "iris.csv",
+    "sm__TableF18-2.csv": REAL / "table_f18_2.csv",
+    "sm__data.csv": REAL / "danish_data.csv",
+    "sm__grunfeld.csv": REAL / "grunfeld.csv",
+    "sm__strikes.csv": REAL / "strikes.csv",
+    "vega__us-employment.csv": REAL / "us_employment.csv",
+}
+
+
+@pytest.mark.parametrize("table", STUDIED)
+def test_tables_of_the_study_have_the_roles_found_by_hand(table: str) -> None:
+    right = json.loads((Path(__file__).parent / "study_roles.json").read_text(encoding="utf-8"))[table]
+    found = {
+        str(column["name"]): column["role"] for column in describe_table(CsvSpec(path=str(STUDIED[table]))).meanings
+    }
+    assert found.keys() == right.keys()
+    assert [name for name, role in found.items() if role != right[name] and role not in list(right[name])] == []

@@ -146,6 +146,8 @@ def test_times_are_hours() -> None:
         ("x", ["a", "a"], "constant"),
         ("x", ["", "NA"], "constant"),
         ("x", ["a", "b", "c"], "text"),
+        ("x", [f"country {k % 25}" for k in range(75)], "category"),  # too many levels to be an input, but levels
+        ("x", [f"town {k % 25}" for k in range(74)], "text"),
     ],
 )
 def test_a_role_is_one_word(name: str, cells: list[str], role: str) -> None:

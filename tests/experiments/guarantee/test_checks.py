@@ -84,6 +84,14 @@ def test_rows_in_the_order_of_a_date_are_in_order_of_time() -> None:
     assert verdicts(data)[DRIFT].advice == "dataset.time=a"
 
 
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_dates_of_every_day_are_an_order_of_time_also_where_the_target_rises(sign: float) -> None:
+    days = sign * np.arange(200.0)
+    data = table(np.column_stack([days, X[:, 0] + TREND]), np.sort(NOISE), reading={"written a": "date"})
+    assert verdicts(data)[DRIFT].verdict == CONTRADICTED
+    assert verdicts(data)[DRIFT].advice == "dataset.time=a"
+
+
 @pytest.mark.parametrize("gaps", [1, 40])
 def test_a_row_number_is_neither_tested_nor_an_order(gaps: int) -> None:
     number = np.setdiff1d(np.arange(200 + gaps), np.arange(gaps) * 5)[:200].astype(float)

@@ -79,3 +79,14 @@ def test_ranges_take_over_what_is_proved_of_larger_tolerances_in_any_order() -> 
 def test_a_share_that_reads_100_percent_is_no_guarantee(bound: float, proved: bool) -> None:
     said = errors_bounded(0.01, bound, "1 (y)", "the model")
     assert said.startswith("Nothing is proved") != proved and ("at most 99.9 %" in said) == proved
+
+
+def test_doubts_about_columns_stand_in_the_answer_and_on_the_page() -> None:
+    rng = np.random.default_rng(7)
+    race, a = rng.integers(1, 4, 90), rng.normal(0, 1, 90)
+    label = np.where(a + rng.normal(0, 0.3, 90) > 0, "good", "bad")
+    pd.DataFrame({"race": race, "a": a.round(4), "label": label}).to_csv("t.csv", index=False)
+    said, _ = answered("scale=smoke")
+    [page] = [path.read_text() for path in Path("results/guarantee").glob("*/page.html")]
+    doubt = "column 'race' seems to hold codes, but is read as numbers"
+    assert f"- Check the table: {doubt}" in said and f"<li>Check the table: {doubt.replace(chr(39), '&#x27;')}" in page
