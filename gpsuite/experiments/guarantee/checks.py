@@ -165,9 +165,11 @@ class Searches:
         self.cut += ended
         return not ended
 
-    def budget(self, times: int = 1) -> Budget:
-        """Return the next search's budget, of so many times the boxes."""
-        return self.clock.rest(boxes=times * self.boxes, observer=self.observer)
+    def budget(self, times: int = 1, among: int = 1) -> Budget:
+        """Return the next search's budget: so many times the boxes, its share of the seconds among so many searches."""
+        rest = self.clock.rest(boxes=times * self.boxes, observer=self.observer)
+        rest.seconds = None if rest.seconds is None else rest.seconds / among
+        return rest
 
     def ended(self, *reasons: str) -> bool:
         """Return whether the seconds ended a search, by the reasons of its parts; it is counted then."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from gpsuite.arrays import FloatArray
+from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.data.dataset import Dataset
 from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.errors import UserError
@@ -112,22 +112,24 @@ def class_probabilities(model: Classifier, scaled: FloatArray) -> FloatArray:
     return classes_of(model).probabilities(scaled)
 
 
-def proved_safe(model: Classifier, scaled: FloatArray, tolerances: Sequence[float], searches: Searches) -> int:
-    """Return up to how many of the increasing tolerances [K] the class at a scaled point [D] provably stays.
+def proved_safe(model: Classifier, scaled: FloatArray, tolerances: Sequence[float], searches: Searches) -> IntArray:
+    """Return up to how many of the increasing tolerances [K] the class at scaled points [B, D] provably stays, [B].
 
-    Levels of categories stay. Where the cubature of more than two classes states its error but does not prove it, the
-    latent margins must do.
+    The smallest tolerance comes first, of all points. Levels of categories stay. Where the cubature of more than two
+    classes states its error but does not prove it, the latent margins must do.
     """
-    point = classes_of(model).around(scaled, model.problem.numbers)
+    view, steps = classes_of(model), np.zeros(len(scaled), dtype=np.int64)
+    points = [view.around(x, model.problem.numbers) for x in scaled]
     for place, radius in enumerate(tolerances):
-        if not searches.may_begin():
-            return place
-        verdict, proved, reasons = point.stays(_around(model, scaled, radius), searches.budget())
-        if verdict == "unknown":
-            searches.ended(*reasons)
-        if not (verdict == "safe" and proved):
-            return place
-    return len(tolerances)
+        alive = np.flatnonzero(steps == place)
+        for rank, row in enumerate(alive):
+            if searches.may_begin():
+                budget = searches.budget(among=len(alive) - rank)
+                verdict, proved, reasons = points[row].stays(_around(model, scaled[row], radius), budget)
+                if verdict == "unknown":
+                    searches.ended(*reasons)
+                steps[row] += verdict == "safe" and proved
+    return steps
 
 
 def only_stated(model: Classifier, scaled: FloatArray) -> bool:
@@ -166,7 +168,8 @@ def probability_ranges(
         for place, radius in enumerate(tolerances):
             if searches.may_begin() and point is not None and not point.only_stated:
                 region = _around(model, x, radius)
-                low, high, reasons = point.bounds(int(own[row]), region, tolerance, searches.budget())
+                left = len(tolerances) * (len(scaled) - row) - place
+                low, high, reasons = point.bounds(int(own[row]), region, tolerance, searches.budget(among=left))
                 if searches.ended(*reasons):
                     low, high = low if low > 0.0 else np.nan, high if high < 1.0 else np.nan
                 found[row, place] = low, high

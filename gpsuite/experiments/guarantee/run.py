@@ -193,11 +193,10 @@ def _certified(
     problem, K = model.problem, len(params.tolerances)
     points = min(params.points, len(right)) if K else 0
     searched = DifferentRows.of(problem.test_rows[:points], problem.train_rows, groups)
-    steps = [
-        proved_safe(model, problem.X_test[row], params.tolerances, searches) if right[row] else 0
-        for row in range(points)
-    ]
-    moved = np.array(steps)[:, None] <= np.arange(K)  # or wrong, [points, K]
+    steps = np.zeros(points, dtype=np.int64)  # of wrong rows too
+    asked = np.flatnonzero(right[:points])
+    steps[asked] = proved_safe(model, problem.X_test[asked], params.tolerances, searches)
+    moved = steps[:, None] <= np.arange(K)  # or wrong, [points, K]
     among = np.arange(points) if searched is None else searched.places
     bounds = [1.0 - cautious_upper_bound(each, searched, params.learning.delta / K) for each in moved.T]
     own = among[right[among]]

@@ -32,7 +32,7 @@ INFERENCES: Registry[Inference] = Registry("inference")
 INFERENCES.register("laplace")(laplace)
 INFERENCES.register("ep")(expectation_propagation)
 # Under a prior the search itself need not know the evidence to its last digits; the end is approximated in full.
-ROUGH_MOMENTS, ROUGH_RULES = 1e-5, StepRules(decrease=1e-6, slope=1e-2)
+ROUGH_MOMENTS, ROUGH_RULES = 1e-4, StepRules(decrease=1e-5, slope=1e-1)
 _ROUGH: dict[str, Inference] = {"ep": partial(expectation_propagation, tolerance=ROUGH_MOMENTS)}
 FIRST_ROWS = 300  # that a search under a prior begins with, where there are twice as many
 

@@ -49,7 +49,7 @@ def test_probabilities_are_proved_of_moved_numbers_only(tmp_path: Path, classes:
     model, data = kept_classifier(dataset, LEARNING, SharedWork()), load(dataset)
     dose, x = data.input_names.index("dose"), model.scaled(data.X[:8])
     ranges = probability_ranges(model, x, [0.7], Searches(Budget(), 300), 0.01)[:, 0]
-    steps = [proved_safe(model, each, [0.7], Searches(Budget(), 300)) for each in x]
+    steps = proved_safe(model, x, [0.7], Searches(Budget(), 300)).tolist()
     for row, point in enumerate(x):
         own = int(np.argmax(class_probabilities(model, point[None])[0]))
         line = np.tile(point, (201, 1))

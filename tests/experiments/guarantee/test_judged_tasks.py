@@ -52,7 +52,7 @@ def judged_classes(monkeypatch: pytest.MonkeyPatch, groups: Array | None) -> Out
     model = SimpleNamespace(problem=problem, posterior=None, labels=("a", "b"))
     monkeypatch.setattr(run, "judged_classifier", lambda *_: model)
     monkeypatch.setattr(run, "class_probabilities", lambda *_: np.eye(2)[guessed])
-    monkeypatch.setattr(run, "proved_safe", lambda model, x, *_: steps[int(x[0])])
+    monkeypatch.setattr(run, "proved_safe", lambda model, x, *_: np.array(steps)[x[:, 0]])
     monkeypatch.setattr(run, "order_pattern", lambda *_: 1.0)
     monkeypatch.setattr(run, "load", lambda _: SimpleNamespace(groups=groups, X=np.zeros((28, 1))))
     params = JudgedClassesTask(learning=LEARNING, tolerances=[0.1, 0.2], points=8, boxes=9)

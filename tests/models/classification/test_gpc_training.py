@@ -9,10 +9,20 @@ import pytest
 
 from gpsuite.budget import Budget
 from gpsuite.errors import UserError
+from gpsuite.models.classification import training
 from gpsuite.models.classification.approximation import BinaryProblem, NotConvergedError
 from gpsuite.models.classification.links import LOGISTIC, PROBIT
-from gpsuite.models.classification.training import INFERENCES, StartOutsideBoxError, train_gpc
+from gpsuite.models.classification.softmax_laplace import MultiClassProblem
+from gpsuite.models.classification.training import (
+    INFERENCES,
+    OWN_DATA,
+    HyperPrior,
+    StartOutsideBoxError,
+    train_gpc,
+    train_multiclass_gpc,
+)
 from gpsuite.models.config import Hyperparameters, ModelSpec
+from gpsuite.models.search import SCIPY_RULES
 from tests.models.gpc_problems import two_classes
 
 START = Hyperparameters(1.0, (1.0,))
@@ -144,3 +154,55 @@ def test_last_bits_of_the_inputs_do_not_choose_the_model(inference: str, seed: i
     ]
     ours, theirs = (each.hyperparameters.to_log() for each in found)
     np.testing.assert_allclose(ours, theirs, rtol=0.0, atol=1e-6)
+
+
+@pytest.mark.parametrize("prior", [HyperPrior(0.5, spread=1.0), HyperPrior(2.0, 4.0, 0.5), HyperPrior(1.0)], ids=repr)
+def test_a_priors_slope_is_that_of_its_density(prior: HyperPrior) -> None:
+    rng = np.random.default_rng(0)
+    theta, start, step = rng.normal(size=4), rng.normal(size=4), 1e-5
+    value, slope = prior.log_density(theta, start)
+    ends = [[prior.log_density(theta + sign * step * unit, start)[0] for unit in np.eye(4)] for sign in (-1.0, 1.0)]
+    assert slope == pytest.approx((np.array(ends[1]) - ends[0]) / (2.0 * step), rel=1e-6, abs=1e-9)
+    if np.isinf(prior.freedom):  # half-normal: the exponent of a normal density of sqrt(variance)
+        off = ((theta - start)[1:] / prior.spread) ** 2
+        assert value == pytest.approx(-0.5 * np.exp(theta[0]) / prior.amplitude**2 - 0.5 * off.sum())
+    assert prior.log_density(theta, start)[0] <= prior.log_density(np.array([-50.0, *start[1:]]), start)[0]
+
+
+@BOTH
+def test_a_prior_keeps_the_variance_of_separable_data(inference: str) -> None:
+    X = np.linspace(-1.0, 1.0, 40)[:, None]
+    problem = BinaryProblem(X, np.sign(X[:, 0]), ModelSpec(), PROBIT)
+    free, kept = (train_gpc(problem, inference, START, Budget(evaluations=60), prior=p) for p in (None, OWN_DATA))
+    assert kept.hyperparameters.variance < 20.0 < 500.0 < free.hyperparameters.variance
+    assert kept.fit.converged and kept.status == "done"
+
+
+@BOTH
+def test_what_the_rough_search_from_few_rows_finds_is_the_maximum(
+    inference: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Within 0.01 nats of a search on all rows to the last digits; what is returned has converged in full."""
+    monkeypatch.setattr(training, "FIRST_ROWS", 40)
+    X, y = two_classes(3, 120)
+    problem = BinaryProblem(X, y, ModelSpec(ard=True), PROBIT)
+    found = train_gpc(problem, inference, START, Budget(evaluations=40), prior=OWN_DATA)
+    monkeypatch.setattr(training, "ROUGH_RULES", SCIPY_RULES)
+    monkeypatch.setattr(training, "FIRST_ROWS", 1000)
+    monkeypatch.setattr(training, "_ROUGH", {})
+    best = train_gpc(problem, inference, START, Budget(evaluations=200), prior=OWN_DATA)
+    start = Hyperparameters(1.0, (1.0,) * X.shape[1]).to_log()[:-1]
+    values = [
+        each.fit.log_marginal_likelihood + OWN_DATA.log_density(each.hyperparameters.to_log()[:-1], start)[0]
+        for each in (found, best)
+    ]
+    assert values[1] - 0.01 < values[0] < values[1] + 1e-6
+    again = INFERENCES.get(inference)(problem, found.hyperparameters, None)
+    assert again.log_marginal_likelihood == pytest.approx(found.fit.log_marginal_likelihood, abs=1e-8)
+
+
+def test_several_classes_have_the_prior_too() -> None:
+    X = np.linspace(-1.0, 1.0, 45)[:, None]
+    problem = MultiClassProblem(X, np.repeat([0, 1, 2], 15), 3, ModelSpec())
+    free, kept = (train_multiclass_gpc(problem, START, Budget(evaluations=40), prior=p) for p in (None, OWN_DATA))
+    assert kept.hyperparameters.variance < 20.0 < 100.0 < free.hyperparameters.variance

@@ -394,5 +394,5 @@ class Expansion(Protocol):
     def taylor(self) -> tuple[tuple[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]:
         """Return gradient [B, d] and half Hessian [B, d, d] of the mean, then of the variance, by lengthscales."""
 
-    def over(self, radius: FloatArray) -> LatentModel:
-        """Return the models over |x - centre| <= radius in lengthscales, [B, d]."""
+    def over(self, radius: FloatArray, cheap: bool = False) -> LatentModel:
+        """Return the models over |x - centre| <= radius in lengthscales, [B, d]; cheap ones may lack degree 3."""

@@ -360,8 +360,8 @@ class MaternExpansion:
         """Return -2 sum_i w_i D_i, one row for each of the models."""
         return by_box(-2.0 * np.einsum("bjn,...bn->...bj", self.offset, weights), 1)
 
-    def over(self, radius: FloatArray) -> LatentModel:
-        """Return the models over |x - centre| <= radius in lengthscales, [B, d]."""
+    def over(self, radius: FloatArray, cheap: bool = False) -> LatentModel:
+        """Return the models over |x - centre| <= radius in lengthscales, [B, d]; cheap ones are the same."""
         rho = np.sqrt(squared(radius))
         most = 4 if radius.shape[1] <= MANY_INPUTS else 2
         orders = kernel_orders(self.kernel, self.offset, self.distance, self.f, rho, most)

@@ -452,14 +452,14 @@ class SquaredExponentialExpansion:
         variance = self.P.quadratic - self.P.constant[:, None, None] * identity
         return (s * self.A.linear, s * mean), (s * self.P.linear, s * variance)
 
-    def over(self, radius: FloatArray) -> LatentModel:
-        """Return the models over |x - centre| <= radius in lengthscales, [B, d]."""
+    def over(self, radius: FloatArray, cheap: bool = False) -> LatentModel:
+        """Return the models over |x - centre| <= radius in lengthscales, [B, d]; cheap ones have no degree 3."""
         A, P = self.A, self.P
         form, radius = self.form.for_boxes(radius)
         high: tuple[HighOrders | None, HighOrders | None] = (None, None)
-        if radius.shape[1] <= FEW_INPUTS:
+        if radius.shape[1] <= FEW_INPUTS and not cheap:
             high = self._high_orders
-        if radius.shape[1] <= MANY_INPUTS:
+        if radius.shape[1] <= MANY_INPUTS and not cheap:
             A3, q_C = self._degree_three
             A, P = replace(A, cubic=A3), replace(P, cubic=q_C)
         return LatentModel(

@@ -292,14 +292,14 @@ class LatentDifferences:
     form: SliceStack
     rounding: DifferenceFunctions
 
-    def over(self, lo: FloatArray, hi: FloatArray) -> tuple[DifferenceModels, DifferenceRanges]:
-        """Return the models of every difference over boxes [B, d], and their ranges."""
+    def over(self, lo: FloatArray, hi: FloatArray, cheap: bool = False) -> tuple[DifferenceModels, DifferenceRanges]:
+        """Return the models of every difference over boxes [B, d], and their ranges; cheap ones as in `Expansion`."""
         centre = 0.5 * lo + 0.5 * hi
         radius, found = self.form.radius(lo, hi, centre), []
         count, (boxes, d) = len(self.form.alpha), centre.shape
         group = max(1, ENTRIES // max(1, boxes * (1 + d) * self.form.alpha.shape[2]))
         for start in range(0, count, group):
-            found.append(expand(self.form.functions(slice(start, start + group)), centre).over(radius))
+            found.append(expand(self.form.functions(slice(start, start + group)), centre).over(radius, cheap))
         mean, variance = (_joined([each.mean for each in found]), _joined([each.variance for each in found]))
         values, spread = mean.model.constant, variance.model.constant
         at = LatentRanges(

@@ -33,6 +33,7 @@ from gpsuite.methods.robustness.multiclass.softmax_bound import Ends
 
 _ROUNDING = 1e-12
 _FLOOR = 1e-3
+LARGE = 1 << 20  # entries of all differences' degree 3 around one point
 
 
 class LatentMargin:
@@ -52,26 +53,36 @@ class LatentMargin:
         self._error = np.abs(self.weights[0]) @ error.mean_error + np.abs(self.weights[1]) @ error.variance_error
 
     def bounds(self, lo: FloatArray, hi: FloatArray) -> Ends:
-        """Bound the score over boxes lo[b] <= x_free <= hi[b], [B, d], in the units of X."""
+        """Bound the score over boxes lo[b] <= x_free <= hi[b], [B, d], in the units of X.
+
+        Where the models of degree 3 are large, those of degree 2 come first, and often do.
+        """
         low, high = checked_boxes(lo, hi, len(self.differences.form.dims))
-        B = np.arange(len(lo))
+        pairs, d = len(self.weights[0][0]), low.shape[1]
+        large = pairs * d**3 > LARGE
         with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
-            models, ranges = self.differences.over(low, high)
-            least, _ = self._slacks(ranges)
-            # far rivals are behind by the ranges alone
-            near = np.flatnonzero(~(least > 0.0).all(axis=1))
-            slope, value = np.zeros((len(least), *models.radius.shape)), np.full(least.shape, np.inf)
-            if len(near):
-                total, room = self._combined(models, near)
-                found = cubic_maximum(total.scaled(-1.0), np.tile(models.radius, (len(near), 1))).bound
-                least[near] = np.fmax(least[near], -(found + room).reshape(len(near), -1))
-                slope[near] = np.abs(total.linear).reshape(len(near), *models.radius.shape)
-                value[near] = total.constant.reshape(len(near), -1)
-            worst = np.argmin(np.where(np.isnan(least), -np.inf, least), axis=0)
-            split = models.radius * (slope[worst, B] + 0.5 * models.variance_slopes + _FLOOR)
-        centre = np.where(np.isfinite(value), value, least).min(axis=0)
-        split = np.where(np.isfinite(split), split, 0.0)
-        return Ends(_score(least[worst, B]), np.ones(len(lo)), _score(centre), split)
+            least, centre, split = self._bounded(low, high, large)
+            for box in np.flatnonzero(~(least > 0.0)) if large else ():  # one by one: a model is 100 MB
+                one = self._bounded(low[[box]], high[[box]], False)
+                least[box], centre[box], split[box] = np.fmax(least[box], one[0][0]), one[1][0], one[2][0]
+        return Ends(_score(least), np.ones(len(lo)), _score(centre), np.where(np.isfinite(split), split, 0.0))
+
+    def _bounded(self, low: FloatArray, high: FloatArray, cheap: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return the least slack over boxes, the least at their centres, [B] each, and scores for the cut, [B, d]."""
+        models, ranges = self.differences.over(low, high, cheap)
+        B, least = np.arange(len(low)), self._slacks(ranges)[0]
+        # far rivals are behind by the ranges alone
+        near = np.flatnonzero(~(least > 0.0).all(axis=1))
+        slope, value = np.zeros((len(least), *models.radius.shape)), least.copy()
+        if len(near):
+            total, room = self._combined(models, near)
+            found = cubic_maximum(total.scaled(-1.0), np.tile(models.radius, (len(near), 1))).bound
+            least[near] = np.fmax(least[near], -(found + room).reshape(len(near), -1))
+            slope[near] = np.abs(total.linear).reshape(len(near), *models.radius.shape)
+            value[near] = total.constant.reshape(len(near), -1)
+        worst = np.argmin(np.where(np.isnan(least), -np.inf, least), axis=0)
+        split = models.radius * (slope[worst, B] + 0.5 * models.variance_slopes + _FLOOR)
+        return least[worst, B], value.min(axis=0), split
 
     def evaluate(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Bound the score at points [B, d] from both sides."""

@@ -53,9 +53,11 @@ def test_equal_variances_need_the_mean_only() -> None:
     assert (slacks(mean, np.diag([1.0, 9.0, 1.0])[None], 0) < 0.0).any()
 
 
+@pytest.mark.parametrize("large", [1 << 20, 0])
 @pytest.mark.parametrize("kernel", KERNEL_NAMES)
 @pytest.mark.parametrize("C", [3, 6])
-def test_no_point_of_a_box_has_less(C: int, kernel: str) -> None:
+def test_no_point_of_a_box_has_less(C: int, kernel: str, large: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpsuite.methods.robustness.multiclass.latent_margin.LARGE", large)
     rng = np.random.default_rng([7, C])
     for _ in range(6):
         n, d = int(rng.integers(3, 15)), int(rng.integers(1, 4))
