@@ -12,7 +12,8 @@ import pytest
 
 from gpsuite.budget import Budget
 from gpsuite.certificates.certificate import Certificate
-from gpsuite.experiments.base import Record
+from gpsuite.config.request import read_request
+from gpsuite.experiments.base import EXPERIMENTS, Record
 from gpsuite.experiments.robustness import judging
 from gpsuite.experiments.robustness import safety_runs as any_checks
 from gpsuite.experiments.robustness.classifiers import Classifier, Trained
@@ -383,3 +384,19 @@ def test_a_certificate_decides_by_its_own_bound_or_witness(
     found: Any = SimpleNamespace(centre=centre, verdict=SimpleNamespace(status=status))
     both: Any = (claim, other) if sign < 0 else (other, claim)
     assert certificate_decides(found, *both) == decides
+
+
+@pytest.mark.parametrize("experiment", ["robustness/safety", "robustness/explain"])
+def test_a_table_of_ones_own_is_learnt_with_a_prior_and_the_papers_data_without(
+    experiment: str, tmp_path: Path
+) -> None:
+    write_table(tmp_path / "own.csv")
+    own = ("dataset=csv", f"dataset.path={tmp_path / 'own.csv'}", "dataset.target=label", "method=laplace")
+
+    def priors(*words: str) -> set[str]:
+        request, _ = read_request([f"experiment={experiment}", "scale=smoke", "test_rows=5", *words])
+        tasks: Any = EXPERIMENTS.get(request.experiment).plan(request)
+        return {task.params.model.prior for task in tasks}
+
+    assert priors(*own) == {"half_normal"} and priors(*own, "prior=none") == {"none"}
+    assert priors("method=laplace") == {"none"} and priors("method=laplace", "prior=half_normal") == {"half_normal"}
