@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from gpsuite.arrays import FloatArray
+from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.budget import Budget
 from gpsuite.methods.robustness.point_search import PointSearch
 from gpsuite.methods.robustness.search.regions import box
@@ -62,14 +62,7 @@ def main() -> None:
 
 
 def judged(file: Path, prior: HyperPrior | None) -> dict[str, Any]:
-    table = pd.read_csv(file)
-    labels, names = pd.factorize(table["class"].astype(str), sort=True)
-    X = table.drop(columns="class").to_numpy(np.float64)
-    order = np.random.default_rng(20261128).permutation(len(X))
-    test, train = np.split(order, [min(TEST, len(X) // 4)])
-    train = train[: TRAIN if len(names) == 2 else 1500 // len(names)]
-    deviation = X[train].std(axis=0)
-    X = (X - X[train].mean(axis=0)) / np.where(deviation > 0.0, deviation, 1.0)
+    X, labels, names, train, test = split(file)
     began = time.process_time()
     posterior = trained(X[train], labels[train], len(names), prior)
     seconds = time.process_time() - began
@@ -93,6 +86,19 @@ def judged(file: Path, prior: HyperPrior | None) -> dict[str, Any]:
         "training seconds": seconds,
         "search seconds": time.process_time() - began,
     }
+
+
+def split(file: Path) -> tuple[FloatArray, IntArray, list[str], IntArray, IntArray]:
+    """Return inputs in deviations of the training rows, classes, their names, training and test rows."""
+    table = pd.read_csv(file)
+    labels, names = pd.factorize(table["class"].astype(str), sort=True)
+    X = table.drop(columns="class").to_numpy(np.float64)
+    order = np.random.default_rng(20261128).permutation(len(X))
+    test, train = np.split(order, [min(TEST, len(X) // 4)])
+    train = train[: TRAIN if len(names) == 2 else 1500 // len(names)]
+    deviation = X[train].std(axis=0)
+    X = (X - X[train].mean(axis=0)) / np.where(deviation > 0.0, deviation, 1.0)
+    return X, labels, list(names), train, test
 
 
 def trained(X: FloatArray, labels: Any, classes: int, prior: HyperPrior | None) -> Any:
