@@ -59,6 +59,7 @@ COLUMNS = (
     "chosen_by",
     "free_inputs",
     "probabilities_proved",
+    "class_proved",
     "boxes",
     "certified_min",
     "certified_max",
@@ -91,10 +92,10 @@ def is_safe(record: Record) -> bool:
 
 
 def is_certified(record: Record) -> bool:
-    """Return whether that is proved: by probabilities that are, as those of two classes, or by its certificate."""
+    """Return whether that is proved: by probabilities that are (those of two classes), without, or by a certificate."""
     metrics = record.metrics
-    proved = bool(metrics.get("probabilities_proved", True)) or bool(metrics.get("certificate_decides"))
-    return proved and is_safe(record)
+    proved = metrics.get("probabilities_proved", True) or metrics.get("class_proved")
+    return bool(proved or metrics.get("certificate_decides")) and is_safe(record)
 
 
 def summary_table(records: Sequence[Record], titles: Mapping[str, str]) -> pd.DataFrame:

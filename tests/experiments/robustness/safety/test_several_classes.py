@@ -101,7 +101,7 @@ def test_digits_of_all_ten_classes(capsys: pytest.CaptureFixture[str]) -> None:
     )
     table = pd.read_csv(folder / "tables" / "safety_points.csv")
     assert set(table["verdict"]) <= {"safe", "unsafe", "unknown"} and len(table) == 1
-    assert not table["probabilities_proved"].any()
+    assert not table["probabilities_proved"].any() and "class_proved" in table
     assert (table["max_attained"] <= table["max_proved"]).all()
 
 
@@ -110,12 +110,15 @@ def test_digits_of_all_ten_classes(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (True, False, "(1 of 1 test rows.)"),
         (False, True, "(1 of 1 test rows.)"),
+        ("class", False, "(1 of 1 test rows.)"),  # by the latent margins
         (False, False, "(0 of 1 test rows; 1 more by a cubature whose error is stated, not proved.)"),
         (None, None, "(1 of 1 test rows.)"),  # two classes have closed probabilities
     ],
 )
-def test_what_is_called_proved_is_proved(proved: bool | None, decides: bool | None, told: str) -> None:
+def test_what_is_called_proved_is_proved(proved: bool | str | None, decides: bool | None, told: str) -> None:
     stated = {"probabilities_proved": proved, "certificate_decides": decides}
+    if proved == "class":
+        stated |= {"probabilities_proved": False, "class_proved": True}
     known = {name: value for name, value in stated.items() if value is not None}
     metrics: dict[str, Any] = {"correct": True, "verdict": "safe", "row": 0, **known}
     record = Record("k", "e", "", {"method": "laplace", "part": "point"}, "done", "", metrics, {})
