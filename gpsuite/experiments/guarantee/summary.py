@@ -308,7 +308,7 @@ def _draw_certified(report: Report[GuaranteeSettings], record: Record) -> None:
         ax.plot(frame["tolerances"], frame["certified"], "o--", color=BLUE, label="share of the test rows")
         ax.plot(frame["tolerances"], frame["certified_bounds"], "s-", color=VERMILION, label="proved for new rows")
         ax.set_xlabel("each number off by up to (standard deviations)")
-        ax.set_ylabel("right, and provably so")
+        ax.set_ylabel("certified accuracy (share of rows)")
         ax.set_ylim(0.0, 1.02)
         drawing.legend("below", columns=2)
         drawing.data = frame

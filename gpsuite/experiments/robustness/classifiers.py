@@ -425,9 +425,6 @@ def classifier_params(
         draw: number of the random choice of rows.
         evaluations: of the marginal likelihood in training, at most.
     """
-    prior = getattr(settings, "prior", "none")
-    if prior == "own_table":
-        prior = "half_normal" if "path" in request.require_dataset().spec else "none"
     return take(
         ClassifierParams,
         settings,
@@ -437,7 +434,7 @@ def classifier_params(
         ard=request.model.ard,
         draw_seed=derived_seed(request.seed, "draw", draw),
         evaluations=evaluations,
-        prior=prior,
+        prior=settings.prior_for(request.require_dataset()),
     )
 
 

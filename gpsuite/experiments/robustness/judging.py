@@ -350,7 +350,7 @@ class _SeveralPoint(_Searched):
         searches = (*margins.values(), spread.minimum, spread.maximum)
         known = {"probabilities_proved": self.search.proves(searches) and proved}
         if not known["probabilities_proved"]:  # the latent margins may prove the class without them
-            known["class_proved"] = self.search.proves_class(margins.values())
+            known["class_proved"] = verdict.status == "safe" and self.search.proves_class(margins.values())
         judged = Judged(verdict, spread.minimum, spread.maximum, searches, attack, known)
         return self._with_margins(judged, margins)
 

@@ -108,6 +108,10 @@ class ClassifierSettings(TrainingSettings):
 
     scaling: Annotated[str, one_of(SCALINGS)]
 
+    def prior_for(self, dataset: PreparedDataset) -> str:
+        """Return the name of the prior of the hyperparameters: the papers have none."""
+        return "none"
+
 
 @dataclass
 class AnyDataSettings(ClassifierSettings, ChosenPoints):
@@ -119,6 +123,12 @@ class AnyDataSettings(ClassifierSettings, ChosenPoints):
     """
 
     prior: Annotated[str, one_of(["own_table", *PRIORS])]
+
+    def prior_for(self, dataset: PreparedDataset) -> str:
+        """Return the name of the prior of the hyperparameters for this dataset."""
+        if self.prior != "own_table":
+            return self.prior
+        return "half_normal" if "path" in dataset.spec else "none"
 
 
 class MethodParams(Protocol):
