@@ -434,7 +434,7 @@ def classifier_params(
         ard=request.model.ard,
         draw_seed=derived_seed(request.seed, "draw", draw),
         evaluations=evaluations,
-        prior=settings.prior_for(request.require_dataset()),
+        prior=settings.prior_for(request.dataset),
     )
 
 

@@ -108,7 +108,7 @@ class ClassifierSettings(TrainingSettings):
 
     scaling: Annotated[str, one_of(SCALINGS)]
 
-    def prior_for(self, dataset: PreparedDataset) -> str:
+    def prior_for(self, dataset: PreparedDataset | None) -> str:
         """Return the name of the prior of the hyperparameters: the papers have none."""
         return "none"
 
@@ -124,11 +124,11 @@ class AnyDataSettings(ClassifierSettings, ChosenPoints):
 
     prior: Annotated[str, one_of(["own_table", *PRIORS])]
 
-    def prior_for(self, dataset: PreparedDataset) -> str:
+    def prior_for(self, dataset: PreparedDataset | None) -> str:
         """Return the name of the prior of the hyperparameters for this dataset."""
         if self.prior != "own_table":
             return self.prior
-        return "half_normal" if "path" in dataset.spec else "none"
+        return "half_normal" if dataset is not None and "path" in dataset.spec else "none"
 
 
 class MethodParams(Protocol):
