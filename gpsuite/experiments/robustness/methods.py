@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
 
+from gpsuite.arrays import IntArray
 from gpsuite.budget import Budget
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import METHODS, Method, MethodOptions
@@ -26,10 +27,11 @@ from gpsuite.experiments.robustness.classifiers import (
 from gpsuite.experiments.robustness.tasks import AT_HYPERPARAMETERS, CLASSIFIER, GAUSSIAN_LATENT, ClassifierParams
 from gpsuite.experiments.settings import Count, Positive, Share, at_least, one_of
 from gpsuite.experiments.tasks import take
+from gpsuite.methods.robustness.certified_training import candidates_for
 from gpsuite.methods.wasserstein.fitting import TrainingRows, split_rows
 from gpsuite.models.classification.approximation import BinaryProblem, GPCFit, NotConvergedError
 from gpsuite.models.classification.links import LINKS
-from gpsuite.models.classification.softmax_laplace import MultiClassProblem
+from gpsuite.models.classification.softmax_laplace import MultiClassProblem, softmax_laplace
 from gpsuite.models.classification.training import (
     INFERENCES,
     PRIORS,
@@ -76,9 +78,48 @@ def train_by_likelihood(problem: Problem, model: ClassifierParams, budget: Budge
     C, inference, prior = len(problem.label_names), _gpc(model).inference, PRIORS.get(model.prior)
     with _scaling_named():
         if C > 2:
-            data = MultiClassProblem(problem.X, problem.classes, C, model.spec)
-            return _as_trained(train_multiclass_gpc(data, start, budget, most, prior), "laplace", model)
-        return _as_trained(train_gpc(_binary(problem, model), inference, start, budget, most, prior), inference, model)
+            data = _several(problem, model)
+            found = _as_trained(train_multiclass_gpc(data, start, budget, most, prior), "laplace", model)
+        else:
+            data = _binary(problem, model)
+            found = _as_trained(train_gpc(data, inference, start, budget, most, prior), inference, model)
+    chosen = model.train_for_radius > 0.0 and len(problem.numbers) > 0
+    return _trained_for_radius(problem, model, found, budget) if chosen else found
+
+
+def _trained_for_radius(problem: Problem, model: ClassifierParams, found: Trained, budget: Budget) -> Trained:
+    """Return the classifier at the lengthscales with which most training rows are proved."""
+
+    def fit(rows: IntArray, at: Hyperparameters) -> Any:
+        part = replace(problem, X=problem.X[rows], y=problem.y[rows])
+        if len(np.unique(part.y)) < len(problem.label_names):
+            return None
+        try:
+            return _approximated(part, model, at).require_converged()
+        except NotConvergedError:
+            return None
+
+    assert found.hyperparameters is not None
+    radius, rng = model.train_for_radius, stream(model.draw_seed, "folds")
+    classes, clock = problem.classes, budget.rest()
+    tried = candidates_for(fit, problem.X, classes, found.hyperparameters, radius, problem.numbers, rng, clock)
+    best = max(tried, key=lambda each: each.proved).hyperparameters if tried else found.hyperparameters
+    end = _approximated(problem, model, best)
+    if best == found.hyperparameters or not end.converged:
+        return found
+    sites = end.state if found.inference == "ep" else found.sites
+    evidence = end.log_marginal_likelihood
+    return replace(found, posterior=end.require_converged(), hyperparameters=best, evidence=evidence, sites=sites)
+
+
+def _approximated(problem: Problem, model: ClassifierParams, at: Hyperparameters) -> Any:
+    if len(problem.label_names) > 2:
+        return softmax_laplace(_several(problem, model), at)
+    return INFERENCES.get(_gpc(model).inference)(_binary(problem, model), at, None)
+
+
+def _several(problem: Problem, model: ClassifierParams) -> MultiClassProblem:
+    return MultiClassProblem(problem.X, problem.classes, len(problem.label_names), model.spec)
 
 
 def _gpc(model: ClassifierParams) -> Any:
@@ -208,7 +249,10 @@ def _minibatch(model: ClassifierParams) -> Any:
 
 
 def check_minibatch(problem: Problem, model: ClassifierParams) -> None:
-    """Raise UserError where `minibatch_rows` does."""
+    """Raise UserError where `minibatch_rows` does, or where lengthscales are to be chosen that only minibatches fit."""
+    if model.train_for_radius > 0.0:
+        fault = f"train_for_radius={model.train_for_radius:g}: {_minibatch(model).inference} cannot choose lengthscales"
+        raise UserError(f"{fault}\nuse method=laplace or method=ep", key="train_for_radius")
     minibatch_rows(problem, model)
 
 

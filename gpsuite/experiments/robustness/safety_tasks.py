@@ -61,6 +61,8 @@ class SafetySettings(AnyDataSettings):
         uncertain: names of the inputs that may move; empty: `features` chooses.
         within: how far, one amount per name of `uncertain` in the input's own units; empty: `radius` for all.
         evaluations: of the marginal likelihood in training.
+        train_for_radius: of equally accurate lengthscales take those with which most training rows are proved in a box
+            of this radius, by cross-validation; 0: those of the marginal likelihood.
         norm: of the region: linf, l2 or l1.
         radius: of the region, in scaled inputs.
         domain: lowest and highest value of every input, in the dataset's own units; empty: each input's own range.
@@ -82,6 +84,7 @@ class SafetySettings(AnyDataSettings):
     uncertain: Annotated[list[str], unique]
     within: list[Positive]
     evaluations: Count
+    train_for_radius: Radius
     norm: Annotated[str, one_of(NORMS)]
     radius: Radius
     domain: Annotated[list[float], increasing_pair]

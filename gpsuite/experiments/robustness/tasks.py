@@ -151,6 +151,8 @@ class ClassifierParams:
         draw_seed: of the random choice of training and test rows; the same for every method.
         evaluations: of the marginal likelihood in training, at most.
         prior: of its hyperparameters, a name in `PRIORS`.
+        train_for_radius: of equally accurate lengthscales take those with which most training rows are proved in a box
+            of this radius, by cross-validation; 0: those of the marginal likelihood.
     """
 
     method: MethodParams
@@ -167,6 +169,7 @@ class ClassifierParams:
     largest_variance: float
     scaling: str
     prior: str = field(default="none", metadata=left_out_as("none"))
+    train_for_radius: float = field(default=0.0, metadata=left_out_as(0.0))
 
     @property
     def spec(self) -> ModelSpec:

@@ -92,7 +92,7 @@ def candidates_for(
 def _predicted(posterior: Posterior, X: FloatArray) -> IntArray:
     if isinstance(posterior, GPCPosterior):
         return np.asarray(posterior.probability(X) > 0.5, dtype=np.int64)
-    return np.argmax(posterior.probabilities(X), axis=1)
+    return np.asarray(np.argmax(posterior.probabilities(X), axis=1))
 
 
 def _stays(posterior: Posterior, x: FloatArray, radius: float, moves: IntArray, budget: Budget) -> bool:

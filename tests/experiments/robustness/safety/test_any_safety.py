@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from gpsuite.budget import Budget
-from gpsuite.certificates.certificate import Certificate
+from gpsuite.certificates.certificate import Certificate, read_certificate
 from gpsuite.config.request import read_request
 from gpsuite.experiments.base import EXPERIMENTS, Record
 from gpsuite.experiments.robustness import judging
@@ -400,3 +400,31 @@ def test_a_table_of_ones_own_is_learnt_with_a_prior_and_the_papers_data_without(
 
     assert priors(*own) == {"half_normal"} and priors(*own, "prior=none") == {"none"}
     assert priors("method=laplace") == {"none"} and priors("method=laplace", "prior=half_normal") == {"half_normal"}
+
+
+def test_a_classifier_trained_for_a_radius_has_longer_lengthscales_and_certificates_that_hold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_table(tmp_path / "own.csv")
+    own = ("dataset=csv", f"dataset.path={tmp_path / 'own.csv'}", "dataset.target=label", "methods=[laplace,ep]")
+    words = (*own, "test_rows=5", "count=1", "evaluations=10", "radius=0.3")
+
+    def lengthscales(folder: Path) -> dict[str, float]:
+        paths = (folder / "certificates").glob("*.npz")
+        return {path.name: float(read_certificate(path).model.lengthscales.min()) for path in paths}
+
+    monkeypatch.setattr("gpsuite.methods.robustness.certified_training.STRETCHES", (1.5, 2.0))
+    plain = run("safety", *words)
+    (tmp_path / "chosen").mkdir()
+    monkeypatch.chdir(tmp_path / "chosen")
+    chosen = run("safety", *words, "train_for_radius=0.3").resolve()
+    monkeypatch.chdir(tmp_path)
+    ratios = [length / lengthscales(plain)[name] for name, length in lengthscales(chosen).items()]
+    assert len(ratios) == 2 and all(min(abs(ratio - 1.5), abs(ratio - 2.0)) < 1e-6 for ratio in ratios)
+    for path in (chosen / "certificates").glob("*.npz"):
+        assert gpsuite("verify", str(path), *own[:3]) == 0
+    capsys.readouterr()
+    assert (
+        gpsuite("run", "experiment=robustness/safety", *own[:3], "method=svgp_classifier", "train_for_radius=0.3") == 2
+    )
+    assert "train_for_radius=0.3: svgp cannot choose lengthscales" in capsys.readouterr().err
