@@ -17,7 +17,7 @@ import numpy.typing as npt
 from scipy.spatial.distance import cdist
 
 from gpsuite.arrays import FloatArray
-from gpsuite.errors import unknown_name
+from gpsuite.errors import UserError, unknown_name
 from gpsuite.models.config import KERNEL_NAMES
 from gpsuite.models.radial import expanded, kappa_and_slope
 
@@ -70,23 +70,18 @@ class KernelSum:
         white = self.white * (other.variance + other.white) + self.variance * other.white
         return _collected(self, other, terms, white)
 
-    def latent(self, white_in_latent: bool = False) -> LatentKernel:
+    def latent(self) -> LatentKernel:
         """Return the kernel of a latent function in the form that posteriors take.
 
-        White noise adds to the prior variance at a new point, and never to its covariance with the data.
-
-        Args:
-            white_in_latent: whether it belongs to the latent function, so that its variance at new points has it too
-                (GPflow's and scikit-learn's classifiers); else it is left to the observations' noise.
+        White noise is left apart: it adds to the variance at a new point, and never to its covariance with the data.
 
         Raises:
             ValueError: if there is nothing but white noise.
         """
         if not self.terms:
             raise ValueError("a kernel of nothing but white noise has no latent function to bound")
-        s = self.variance
-        factors = self.terms[0][1]
-        if len(self.terms) == 1 and len(factors) < 2 and not (white_in_latent and self.white):
+        s, factors = self.variance, self.terms[0][1]
+        if len(self.terms) == 1 and len(factors) < 2:
             own = factors[0] if factors else Factor(SQUARED_EXPONENTIAL, (math.inf,) * self.n_inputs)
             return LatentKernel(own.name, s, _finite(np.array(own.lengthscales)), self.white)
         scales = _finite(1.0 / np.sqrt(self._curvature()))
@@ -94,8 +89,7 @@ class KernelSum:
             (weight / s, tuple((each.name, _relative(scales, each.lengthscales)) for each in factors))
             for weight, factors in self.terms
         )
-        composite = CompositeKernel(terms, self.white / s if white_in_latent else 0.0)
-        return LatentKernel(composite, s, scales, 0.0 if white_in_latent else self.white)
+        return LatentKernel(CompositeKernel(terms), s, scales, self.white)
 
     def _curvature(self) -> FloatArray:
         """Return -d^2 kappa / dx_j^2 at 0, [D], at least the smallest that has a root."""
@@ -186,16 +180,13 @@ class CompositeKernel:
 
     Attributes:
         terms: (w_t, factors as (name, rates a [D])); the weights sum to 1.
-        white: variance of white noise at new points, per unit variance.
     """
 
     terms: tuple[tuple[float, tuple[tuple[str, tuple[float, ...]], ...]], ...]
-    white: float = 0.0
 
     def __str__(self) -> str:
         """Return the kernel as a formula without its numbers."""
-        products = [" * ".join(name for name, _ in factors) or "constant" for _, factors in self.terms]
-        return " + ".join(products + ["white"] * bool(self.white))
+        return " + ".join(" * ".join(name for name, _ in factors) or "constant" for _, factors in self.terms)
 
     @property
     def most_factors(self) -> int:
@@ -240,10 +231,21 @@ class LatentKernel:
         kernel: a plain kernel's name, or a composite.
         variance: k(x, x) without white noise.
         lengthscales: [D].
-        noise: variance of the white noise that is left to the observations.
+        white: variance of the white noise: of the observations, or of the latent function at new points only.
     """
 
     kernel: str | CompositeKernel
     variance: float
     lengthscales: FloatArray
-    noise: float
+    white: float
+
+
+def single_kernel(kernel: str | CompositeKernel, needed_by: str) -> str:
+    """Return the name of a single kernel.
+
+    Raises:
+        UserError: for a sum or product, with what needs a single one.
+    """
+    if isinstance(kernel, CompositeKernel):
+        raise UserError(f"kernel {kernel}: {needed_by} takes a single kernel only, not a sum or product")
+    return kernel

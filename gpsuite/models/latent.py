@@ -7,12 +7,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
 from gpsuite.arrays import FloatArray
 from gpsuite.errors import unknown_name
-from gpsuite.models.composite import CompositeKernel
+from gpsuite.models.composite import CompositeKernel, single_kernel
 from gpsuite.models.config import KERNEL_NAMES
 from gpsuite.models.radial import kappa, kappa_and_slope, squared_distances
 
@@ -48,12 +49,16 @@ class KernelPosterior(ABC):
     weights: FloatArray
     operator_bound: float
 
+    takes_composite: ClassVar[bool] = False
+
     def __post_init__(self) -> None:
         # the rounding that bounds count is that of float64; what is stored narrower is kept exactly
         for name in ("X", "lengthscales", "alpha", "root", "weights"):
             object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=np.float64))
         object.__setattr__(self, "variance", float(self.variance))
-        if not (isinstance(self.kernel, CompositeKernel) or self.kernel in KERNEL_NAMES):
+        if not self.takes_composite:
+            single_kernel(self.kernel, "a classifier of several classes")
+        if isinstance(self.kernel, str) and self.kernel not in KERNEL_NAMES:
             raise unknown_name("kernel", self.kernel, KERNEL_NAMES)
         if self.X.ndim != 2 or 0 in self.X.shape:
             raise ValueError(f"inputs [N, D] are needed, got shape {self.X.shape}")
@@ -109,6 +114,8 @@ class LatentPosterior(KernelPosterior):
     Raises:
         UserError, ValueError: as `KernelPosterior`.
     """
+
+    takes_composite: ClassVar[bool] = True
 
     def _shapes(self, rank: int) -> dict[str, tuple[int, ...]]:
         return {"alpha": (len(self.X),), "root": (rank, len(self.X))}
@@ -167,8 +174,7 @@ class LatentPosterior(KernelPosterior):
 
     def _clipped(self, reduction: FloatArray) -> FloatArray:
         low, high = SMALLEST_VARIANCE * self.variance, self.operator_bound * self.variance
-        found = np.clip(self.variance + reduction, low, high)
-        return found + self.variance * self.kernel.white if isinstance(self.kernel, CompositeKernel) else found
+        return np.clip(self.variance + reduction, low, high)
 
     def _pulled_back(
         self, slopes: list[tuple[FloatArray | float, FloatArray]], weights: FloatArray, scaled: FloatArray

@@ -24,7 +24,7 @@ from scipy.special import gammainc
 from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.methods.robustness.rounding import UNDERFLOW, UNIT, Slack, dot_product_unit, rounding_slack, spread_unit
 from gpsuite.models.classification.approximation import GPCPosterior
-from gpsuite.models.composite import CompositeKernel
+from gpsuite.models.composite import CompositeKernel, single_kernel
 from gpsuite.models.latent import LatentPosterior
 from gpsuite.models.radial import kappa
 from gpsuite.registry import Registry
@@ -397,7 +397,8 @@ def operator_form(posterior: GPCPosterior, x0: FloatArray, free: IntArray) -> Op
     kept = restriction(posterior, x0, free)
     dims, weight = kept.dims, kept.weight
     scaled = (posterior.X - kept.point) / posterior.lengthscales
-    profile = PROFILES.get(posterior.kernel)
+    kernel = single_kernel(posterior.kernel, "the paper's bound")
+    profile = PROFILES.get(kernel)
     order = np.argsort(posterior.weights >= 0.0, kind="stable")
     strength = np.sqrt(posterior.variance * np.abs(posterior.weights[order]))
     root = np.ascontiguousarray(posterior.root[order] * strength[:, None] * weight)
@@ -409,7 +410,7 @@ def operator_form(posterior: GPCPosterior, x0: FloatArray, free: IntArray) -> Op
     operator = operator_range(posterior)
     slack = rounding_slack(kept.unit, spread, alpha, root, operator.size)
     return OperatorForm(
-        kernel=posterior.kernel,
+        kernel=kernel,
         variance=posterior.variance,
         dims=dims,
         lengthscales=posterior.lengthscales[dims],

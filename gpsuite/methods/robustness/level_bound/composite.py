@@ -133,7 +133,7 @@ def _second_remainder_52(rho: FloatArray, drop: FloatArray) -> FloatArray:
     decay = np.exp(-z)
     slope, bend = -(5.0 / 3.0) * rho * (1.0 + z) * decay, -(5.0 / 3.0) * (1.0 + z - z * z) * decay
     square = 2.0 * drop + 6.25 * rho**4 + 2.0 * rho * slope - rho * rho * bend
-    return np.sqrt(np.maximum(0.0, square + 64.0 * UNIT * (1.0 + rho**4)))
+    return np.asarray(np.sqrt(np.maximum(0.0, square + 64.0 * UNIT * (1.0 + rho**4))))
 
 
 def product_norms(parts: Sequence[Norms], n_boxes: int) -> Norms:
@@ -311,9 +311,9 @@ class CompositeExpansion:
 
     @property
     def variance(self) -> FloatArray:
-        """The latent variance at the centres, with the white noise, [B]."""
+        """The latent variance at the centres, [B]."""
         reduced = np.einsum("bn,bn->b", self.V[:, 0], self.W[:, 0])
-        return np.asarray(self.form.variance * (np.maximum(1.0 - reduced, 0.0) + self.form.white))
+        return np.asarray(self.form.variance * np.maximum(1.0 - reduced, 0.0))
 
     def taylor(self) -> tuple[tuple[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]:
         """Return gradient [B, d] and half Hessian [B, d, d] of the mean, then of the variance, by lengthscales."""
@@ -329,7 +329,7 @@ class CompositeExpansion:
 
     @cached_property
     def _to_degree_two(self) -> tuple[Cubic, Cubic]:
-        """Mean and variance in units of s, without the terms of order 3 and without white noise."""
+        """Mean and variance in units of s, without the terms of order 3."""
         u = self.W[:, 0]
         mean, data = self._sum(np.broadcast_to(self.form.alpha, u.shape)), self._sum(-2.0 * u)
         constant = 1.0 + np.einsum("bn,bn->b", self.V[:, 0], u) + data.constant
@@ -390,10 +390,7 @@ class CompositeExpansion:
         near, far = distance_form(form, variance.constant + nu, self._drop(radius))
         shifted = replace(variance, constant=variance.constant + nu)
         low, high = np.fmax(least - below + nu, near), np.fmin(most + above + nu, far)
-        found = without_allowance(MomentModel(shifted, below, above, low, high), nu, form.variance)
-        noise = form.variance * form.white
-        model = replace(found.model, constant=found.model.constant + noise)
-        return replace(found, model=model, low=found.low + noise, high=found.high + noise)
+        return without_allowance(MomentModel(shifted, below, above, low, high), nu, form.variance)
 
     def _slopes_left_out(self, rests: Sequence[TermRests], radius: FloatArray) -> FloatArray:
         """Bound 2 |sum_i (U_1i x) (kappa_i - its kept orders)|: by the data, or by Cauchy-Schwarz in the RKHS."""

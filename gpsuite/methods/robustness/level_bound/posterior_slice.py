@@ -253,16 +253,9 @@ class CompositeSlice(PosteriorSlice):
 
     Attributes:
         terms: of the kernel.
-        white: variance of white noise at new points, per unit s.
     """
 
     terms: tuple[TermSlice, ...]
-    white: float
-
-    def moments(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return mean and variance [B] per unit s, the variance with the white noise."""
-        mean, variance = super().moments(points)
-        return mean, variance + self.white
 
     def with_slice_norm(self) -> PosteriorSlice:
         """Return the slice itself."""
@@ -308,7 +301,7 @@ def _composite_slice(
         )
         for (weight, factors), norm2 in zip(kernel.terms, _term_norms(posterior, kernel), strict=True)
     )
-    return CompositeSlice(**vars(one), terms=terms, white=kernel.white)
+    return CompositeSlice(**vars(one), terms=terms)
 
 
 def posterior_slice(posterior: LatentPosterior, x0: FloatArray, free: IntArray) -> PosteriorSlice:
