@@ -4,7 +4,7 @@ The m-th derivative of a product along a line, over m!, is the m-th coefficient 
 so sizes over a box multiply like truncated power series. In the RKHS phi = phi_a x phi_b likewise: with T_m the orders
 up to m and R_m = phi - T_m, R_m = R_a,m x phi_b + sum_i (order i of phi_a) x R_b,m-i.
 
-Equation: derived, composite kernels
+Equation: derived, sums and products of kernels
 """
 
 from __future__ import annotations
