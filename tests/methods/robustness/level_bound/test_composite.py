@@ -12,6 +12,7 @@ from scipy.special import ndtri
 from gpsuite.budget import Budget
 from gpsuite.errors import UserError
 from gpsuite.methods.robustness.certification import stored_model
+from gpsuite.methods.robustness.class_probability import latent_ranges
 from gpsuite.methods.robustness.level_bound import composite
 from gpsuite.methods.robustness.level_bound.composite import CompositeExpansion, derivative_bound, feature_norms
 from gpsuite.methods.robustness.level_bound.level_bound import level_bound
@@ -255,6 +256,34 @@ def test_a_kernel_that_sees_some_inputs_is_that_kernel_without_the_others(name: 
         assert one.highest_proved == pytest.approx(other.highest_proved, abs=1e-4)
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_values_at_points_hold_in_extended_arithmetic(seed: int) -> None:
+    """The stored floats with 80 bits, data far from the origin, points at and next to the data: rounding is all."""
+    _, posterior, _, _, rng = random_case(seed)
+    far = GPCPosterior(**{**vars(posterior), "X": posterior.X + 1e3})
+    D, kernel = far.X.shape[1], far.kernel
+    assert isinstance(kernel, CompositeKernel)
+    points = np.vstack([far.X, far.X + 1e-7, rng.standard_normal((20, D)) + 1e3])
+    form = level_bound(far, points[0], np.arange(D)).form
+    known = latent_ranges(form, points)
+    u = (points[:, None].astype(np.longdouble) - far.X) / far.lengthscales
+    k = np.zeros(u.shape[:2], dtype=np.longdouble)
+    for weight, factors in kernel.terms:
+        part = np.full(k.shape, weight, dtype=np.longdouble)
+        for name, rates in factors:
+            part = part * FORMULAS[name](np.sqrt(np.square(u) @ np.array(rates, dtype=np.longdouble)))
+        k += part
+    s = np.longdouble(far.variance)
+    mean, features = s * (k @ far.alpha), s * (k @ far.root.T)
+    variance = np.maximum(s + np.square(features) @ far.weights, 0.0)
+    for moment, low, high in (
+        (mean, known.mean_low, known.mean_high),
+        (variance, known.variance_low, known.variance_high),
+    ):
+        assert np.all((moment >= low) & (moment <= high))
+    assert np.all(known.mean_high - known.mean_low <= 1e-6 * (1.0 + s * np.abs(far.alpha).sum()))
+
+
 def shrunken(of: str, share: float) -> object:
     if of == "derivative_bound":
         return lambda *given: share * derivative_bound(*given)
@@ -264,14 +293,14 @@ def shrunken(of: str, share: float) -> object:
 @pytest.mark.parametrize("of", ["derivative_bound", "feature_norms"])
 def test_sizes_that_are_too_small_are_found_out(of: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(composite, of, shrunken(of, 0.2))
-    assert sum(model_failures(seed)[1] for seed in range(40)) > 0
+    assert any(model_failures(seed)[1] for seed in range(40))
 
 
 def test_a_forgotten_term_of_the_variance_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         CompositeExpansion, "_gram", property(lambda self: np.zeros((len(self.V), *[self.V.shape[1] - 1] * 2)))
     )
-    assert sum(model_failures(seed)[1] for seed in range(10)) > 0
+    assert any(model_failures(seed)[1] for seed in range(10))
 
 
 def test_a_fixed_input_that_is_forgotten_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -279,7 +308,7 @@ def test_a_fixed_input_that_is_forgotten_is_found_out(monkeypatch: pytest.Monkey
         return np.asarray(np.einsum("j,bjn,bjn->bn", self.rates, offset, offset))
 
     monkeypatch.setattr(composite.FactorSlice, "distance", distance)
-    assert sum(model_failures(seed)[1] for seed in range(20)) > 0
+    assert any(model_failures(seed)[1] for seed in range(20))
 
 
 def test_what_takes_single_kernels_only_names_the_kernel() -> None:
