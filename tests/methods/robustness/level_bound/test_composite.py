@@ -16,6 +16,7 @@ from gpsuite.methods.robustness.class_probability import latent_ranges
 from gpsuite.methods.robustness.level_bound import composite
 from gpsuite.methods.robustness.level_bound.composite import CompositeExpansion, derivative_bound, feature_norms
 from gpsuite.methods.robustness.level_bound.level_bound import level_bound
+from gpsuite.methods.robustness.level_bound.posterior_slice import FactorSlice
 from gpsuite.methods.robustness.paper_bound import paper_bound
 from gpsuite.methods.robustness.point_search import certify_class, probability_range
 from gpsuite.methods.robustness.regression import MEAN, prediction_range
@@ -304,10 +305,10 @@ def test_a_forgotten_term_of_the_variance_is_found_out(monkeypatch: pytest.Monke
 
 
 def test_a_fixed_input_that_is_forgotten_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    def distance(self: composite.FactorSlice, offset: Array) -> Array:
+    def distance(self: FactorSlice, offset: Array) -> Array:
         return np.asarray(np.einsum("j,bjn,bjn->bn", self.rates, offset, offset))
 
-    monkeypatch.setattr(composite.FactorSlice, "distance", distance)
+    monkeypatch.setattr(FactorSlice, "distance", distance)
     assert any(model_failures(seed)[1] for seed in range(20))
 
 
