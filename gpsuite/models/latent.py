@@ -7,11 +7,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
 from gpsuite.arrays import FloatArray
 from gpsuite.errors import unknown_name
+from gpsuite.models.composite import CompositeKernel, single_kernel
 from gpsuite.models.config import KERNEL_NAMES
 from gpsuite.models.radial import kappa, kappa_and_slope, squared_distances
 
@@ -39,7 +41,7 @@ class KernelPosterior(ABC):
     """
 
     X: FloatArray
-    kernel: str
+    kernel: str | CompositeKernel
     variance: float
     lengthscales: FloatArray
     alpha: FloatArray
@@ -47,12 +49,16 @@ class KernelPosterior(ABC):
     weights: FloatArray
     operator_bound: float
 
+    takes_composite: ClassVar[bool] = False
+
     def __post_init__(self) -> None:
         # the rounding that bounds count is that of float64; what is stored narrower is kept exactly
         for name in ("X", "lengthscales", "alpha", "root", "weights"):
             object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=np.float64))
         object.__setattr__(self, "variance", float(self.variance))
-        if self.kernel not in KERNEL_NAMES:
+        if not self.takes_composite:
+            single_kernel(self.kernel, "a classifier of several classes")
+        if isinstance(self.kernel, str) and self.kernel not in KERNEL_NAMES:
             raise unknown_name("kernel", self.kernel, KERNEL_NAMES)
         if self.X.ndim != 2 or 0 in self.X.shape:
             raise ValueError(f"inputs [N, D] are needed, got shape {self.X.shape}")
@@ -109,6 +115,8 @@ class LatentPosterior(KernelPosterior):
         UserError, ValueError: as `KernelPosterior`.
     """
 
+    takes_composite: ClassVar[bool] = True
+
     def _shapes(self, rank: int) -> dict[str, tuple[int, ...]]:
         return {"alpha": (len(self.X),), "root": (rank, len(self.X))}
 
@@ -123,7 +131,7 @@ class LatentPosterior(KernelPosterior):
         scaled = self._scaled(Xnew)
         mean, variance = np.empty(len(scaled)), np.empty(len(scaled))
         for part in self._parts(len(scaled), max(self.root.shape)):
-            k = self.variance * kappa(self.kernel, squared_distances(scaled[part], self._inputs))
+            k = self.variance * self._kappa(scaled[part])
             mean[part] = k @ self.alpha
             features = k @ self.root.T
             variance[part] = self._clipped(np.square(features, out=features) @ self.weights)
@@ -141,21 +149,39 @@ class LatentPosterior(KernelPosterior):
         mean, variance = np.empty(len(scaled)), np.empty(len(scaled))
         d_mean, d_variance = np.empty(scaled.shape), np.empty(scaled.shape)
         for part in self._parts(len(scaled), max(self.root.shape)):
-            k, slope = kappa_and_slope(self.kernel, squared_distances(scaled[part], self._inputs))
-            k, slope = self.variance * k, self.variance * slope
+            k, slopes = self._kappa_and_slopes(scaled[part])
+            k = self.variance * k
             features = k @ self.root.T
             mean[part] = k @ self.alpha
             variance[part] = self._clipped(np.square(features) @ self.weights)
             outer = (features * (2.0 * self.weights)) @ self.root
-            d_mean[part] = self._pulled_back(slope * self.alpha, scaled[part])
-            d_variance[part] = self._pulled_back(slope * outer, scaled[part])
+            d_mean[part] = self._pulled_back(slopes, self.alpha, scaled[part])
+            d_variance[part] = self._pulled_back(slopes, outer, scaled[part])
         return mean, variance, d_mean, d_variance
+
+    def _kappa(self, scaled: FloatArray) -> FloatArray:
+        if isinstance(self.kernel, CompositeKernel):
+            return self.kernel.values_and_slopes(scaled, self._inputs)[0]
+        return kappa(self.kernel, squared_distances(scaled, self._inputs))
+
+    def _kappa_and_slopes(self, scaled: FloatArray) -> tuple[FloatArray, list[tuple[FloatArray | float, FloatArray]]]:
+        """Return kappa and (a, slope) with dkappa_i / du_j = - sum a_j slope_i (u_j - U_ij)."""
+        if isinstance(self.kernel, CompositeKernel):
+            value, slopes = self.kernel.values_and_slopes(scaled, self._inputs)
+            return value, [*slopes]
+        k, slope = kappa_and_slope(self.kernel, squared_distances(scaled, self._inputs))
+        return k, [(1.0, slope)]
 
     def _clipped(self, reduction: FloatArray) -> FloatArray:
         low, high = SMALLEST_VARIANCE * self.variance, self.operator_bound * self.variance
         return np.clip(self.variance + reduction, low, high)
 
-    def _pulled_back(self, weights: FloatArray, scaled: FloatArray) -> FloatArray:
-        """Return sum_i w_bi d(kappa_i)/dx_b / slope_i: -sum_i w_bi (u_b - U_i) / l, shape [B, D]."""
-        moved = weights @ self._inputs - weights.sum(axis=1)[:, None] * scaled
+    def _pulled_back(
+        self, slopes: list[tuple[FloatArray | float, FloatArray]], weights: FloatArray, scaled: FloatArray
+    ) -> FloatArray:
+        """Return the gradient of s sum_i w_bi kappa_i: -s sum a_j w_bi slope_bi (u_bj - U_ij) / l_j, shape [B, D]."""
+        moved = np.zeros(scaled.shape)
+        for rates, slope in slopes:
+            own = self.variance * slope * weights
+            moved += rates * (own @ self._inputs - own.sum(axis=1)[:, None] * scaled)
         return np.asarray(moved / self.lengthscales)

@@ -16,7 +16,6 @@ from gpsuite.reporting.equations import NONE, module_equations, package_equation
 ROOT = Path(__file__).resolve().parents[2]
 LISTED = [(e["reference"], e["locator"]) for e in json.loads((ROOT / "tests" / "equations.json").read_text("utf-8"))]
 NOT_HERE = {
-    ("derived", "sums and products of kernels"): "the models have single kernels",
     ("derived", "mean over a box"): "the models of degree 3 are sharper",
     ("derived", "variance over a box"): "the models of degree 3 are sharper",
 }

@@ -32,6 +32,7 @@ from gpsuite.methods.robustness.search.regions import Region
 from gpsuite.methods.robustness.verdict import HALF
 from gpsuite.models.classification.approximation import GPCPosterior
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
+from gpsuite.models.composite import single_kernel
 from gpsuite.models.latent import LatentPosterior
 
 LOOSER = 1e-9  # relative, on what is stated: other machines' exp and log differ in the last bits
@@ -76,6 +77,7 @@ def certify(
         origin: where model and point come from.
 
     Raises:
+        UserError: for a sum or product of kernels: the checker knows single ones.
         ValueError: if the checker knows no plain bound for this model, or nothing can be claimed.
     """
     model, digest, products = _stored(posterior, noise)
@@ -147,7 +149,7 @@ def stored_model(posterior: Posterior, noise: float = 0.0) -> Model:
     alpha, root = np.array(posterior.alpha), np.array(posterior.root)
     return Model(
         X=np.array(posterior.X),
-        kernel=posterior.kernel,
+        kernel=single_kernel(posterior.kernel, "a certificate"),
         variance=float(posterior.variance),
         lengthscales=np.array(posterior.lengthscales),
         alpha=alpha if several else alpha[None],

@@ -24,6 +24,7 @@ from scipy.special import gammainc
 from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.methods.robustness.rounding import UNDERFLOW, UNIT, Slack, dot_product_unit, rounding_slack, spread_unit
 from gpsuite.models.classification.approximation import GPCPosterior
+from gpsuite.models.composite import CompositeKernel, single_kernel
 from gpsuite.models.latent import LatentPosterior
 from gpsuite.models.radial import kappa
 from gpsuite.registry import Registry
@@ -168,9 +169,12 @@ def restriction(posterior: LatentPosterior, x0: FloatArray, free: IntArray) -> R
     rate[dims] = 0.0
     apart = (posterior.X - point) * rate
     fixed = np.einsum("ij,ij->i", apart, apart)
-    folds = PROFILES.get(posterior.kernel).folds
+    kernel = posterior.kernel
+    folds = not isinstance(kernel, CompositeKernel) and PROFILES.get(kernel).folds
     weight = np.exp(-0.5 * fixed) if folds else np.ones(len(fixed))
     unit = dot_product_unit(len(fixed), point.size, fixed if folds else np.zeros(len(fixed)))
+    if isinstance(kernel, CompositeKernel):
+        unit *= 1.0 + kernel.most_factors
     return Restriction(
         point=point,
         dims=dims,
@@ -248,7 +252,6 @@ def _computed(posterior: LatentPosterior) -> OperatorRange:
 
 def _largest_eigenvalue(posterior: LatentPosterior) -> float:
     """Return Lambda: the computed eigenvalue plus the rounding of the products, of kappa and of the eigenvalue."""
-    n, inputs = posterior.X.shape
     scaled = (posterior.X - posterior.X.mean(axis=0)) / posterior.lengthscales
     root = np.sqrt(posterior.variance) * posterior.root
     rank = len(root)
@@ -256,7 +259,7 @@ def _largest_eigenvalue(posterior: LatentPosterior) -> float:
         return 0.0
     # Overflow ends in infinities, and a bound of infinity says nothing.
     with np.errstate(over="ignore", invalid="ignore"):
-        gram = root @ kappa(posterior.kernel, np.asarray(cdist(scaled, scaled, "sqeuclidean"))) @ root.T
+        gram = root @ kernel_matrix(posterior.kernel, scaled, scaled) @ root.T
         largest = np.inf
         if np.isfinite(gram).all():
             symmetric = 0.5 * (gram + gram.T)
@@ -264,10 +267,29 @@ def _largest_eigenvalue(posterior: LatentPosterior) -> float:
                 largest = float(eigvalsh(symmetric, subset_by_index=[rank - 1, rank - 1])[0])
             except LinAlgError:  # the search for one alone fails on some matrices
                 largest = float(eigvalsh(symmetric)[-1])
-        unit = spread_unit(dot_product_unit(n, inputs, np.zeros(n)), inputs, float(np.max(np.abs(scaled))))
+        unit = data_unit(posterior, scaled)
         sums = np.abs(root)
         products = 3.0 * float(np.sum((sums @ unit) * sums.sum(axis=1)))
     return max(0.0, largest) * (1.0 + 16.0 * rank * UNIT) + products
+
+
+def kernel_matrix(kernel: str | CompositeKernel, A: FloatArray, B: FloatArray) -> FloatArray:
+    """Return kappa between scaled inputs A [I, D] and B [K, D], from differences."""
+    if isinstance(kernel, CompositeKernel):
+        return kernel.values_and_slopes(A, B)[0]
+    return kappa(kernel, np.asarray(cdist(A, B, "sqeuclidean")))
+
+
+def data_unit(posterior: LatentPosterior, scaled: FloatArray) -> FloatArray:
+    """Return the relative error of a datum's part in a dot product over scaled and centred data, [n].
+
+    A composite kernel's factors each round, and its distances may be longer than those in the posterior's lengthscales.
+    """
+    n, inputs = scaled.shape
+    own, largest, kernel = dot_product_unit(n, inputs, np.zeros(n)), float(np.max(np.abs(scaled))), posterior.kernel
+    if isinstance(kernel, CompositeKernel):
+        own, largest = own * (1.0 + kernel.most_factors), largest * kernel.stretch
+    return spread_unit(own, inputs, largest)
 
 
 # A posterior as an operator in the RKHS of its kernel, restricted to the free inputs.
@@ -375,7 +397,8 @@ def operator_form(posterior: GPCPosterior, x0: FloatArray, free: IntArray) -> Op
     kept = restriction(posterior, x0, free)
     dims, weight = kept.dims, kept.weight
     scaled = (posterior.X - kept.point) / posterior.lengthscales
-    profile = PROFILES.get(posterior.kernel)
+    kernel = single_kernel(posterior.kernel, "the paper's bound")
+    profile = PROFILES.get(kernel)
     order = np.argsort(posterior.weights >= 0.0, kind="stable")
     strength = np.sqrt(posterior.variance * np.abs(posterior.weights[order]))
     root = np.ascontiguousarray(posterior.root[order] * strength[:, None] * weight)
@@ -387,7 +410,7 @@ def operator_form(posterior: GPCPosterior, x0: FloatArray, free: IntArray) -> Op
     operator = operator_range(posterior)
     slack = rounding_slack(kept.unit, spread, alpha, root, operator.size)
     return OperatorForm(
-        kernel=posterior.kernel,
+        kernel=kernel,
         variance=posterior.variance,
         dims=dims,
         lengthscales=posterior.lengthscales[dims],
@@ -407,7 +430,7 @@ def operator_form(posterior: GPCPosterior, x0: FloatArray, free: IntArray) -> Op
     )
 
 
-def squared_norm(kernel: str, points: FloatArray, alpha: FloatArray, unit: FloatArray) -> float:
+def squared_norm(kernel: str | CompositeKernel, points: FloatArray, alpha: FloatArray, unit: FloatArray) -> float:
     """Return alpha' kappa alpha for scaled points [n, k], rounded up.
 
     An entry of kappa is off by u |U|, however small it is: the slack is 2 (sum_i unit_i |alpha_i|) sum_i |alpha_i|.
@@ -415,7 +438,7 @@ def squared_norm(kernel: str, points: FloatArray, alpha: FloatArray, unit: Float
     value = 0.0
     for start in range(0, len(alpha), _BLOCK):
         rows = slice(start, start + _BLOCK)
-        k = kappa(kernel, np.asarray(cdist(points[rows], points[start:], "sqeuclidean")))
+        k = kernel_matrix(kernel, points[rows], points[start:])
         # The part right of the diagonal block stands for the part below it too.
         k[:, len(k) :] *= 2.0
         value += float(alpha[rows] @ (k @ alpha[start:]))

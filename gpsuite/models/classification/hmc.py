@@ -14,6 +14,7 @@ from gpsuite.arrays import FloatArray
 from gpsuite.models.classification.approximation import SMALLEST_VARIANCE, GPCPosterior, classification_data
 from gpsuite.models.classification.links import Link
 from gpsuite.models.classification.variational import log_sigma
+from gpsuite.models.composite import single_kernel
 from gpsuite.models.linalg import CholeskyFactor, stable_cholesky
 from gpsuite.models.radial import kappa, squared_distances
 
@@ -101,7 +102,7 @@ def sample_latents(
 def _covariance(posterior: GPCPosterior, A: FloatArray, B: FloatArray) -> FloatArray:
     centre, lengths = posterior.X.mean(axis=0), posterior.lengthscales
     q = squared_distances((A - centre) / lengths, (B - centre) / lengths)
-    return posterior.variance * kappa(posterior.kernel, q)
+    return posterior.variance * kappa(single_kernel(posterior.kernel, "the Monte Carlo comparison"), q)
 
 
 def _coordinates(posterior: GPCPosterior, lower: FloatArray) -> tuple[FloatArray, FloatArray]:

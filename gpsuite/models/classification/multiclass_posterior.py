@@ -213,7 +213,7 @@ class MultiClassPosterior(KernelPosterior):
         C = self.n_classes
         mean, covariance = np.empty((len(scaled), C)), np.empty((len(scaled), C, C))
         for part in self._parts(len(scaled), len(self._stacked)):
-            k = self.variance * kappa(self.kernel, squared_distances(scaled[part], self._inputs))
+            k = self.variance * kappa(str(self.kernel), squared_distances(scaled[part], self._inputs))
             mean[part] = k @ self.alpha.T
             features = (k @ self._stacked.T).reshape(len(k), len(self.weights), C)
             covariance[part] = (features * self.weights[:, None]).transpose(0, 2, 1) @ features
@@ -231,7 +231,7 @@ class MultiClassPosterior(KernelPosterior):
     def mean_with_gradient(self, Xnew: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the latent means [B, C] and their gradients in the inputs, [B, C, D]."""
         scaled = self._scaled(Xnew)
-        k, slope = kappa_and_slope(self.kernel, squared_distances(scaled, self._inputs))
+        k, slope = kappa_and_slope(str(self.kernel), squared_distances(scaled, self._inputs))
         weights = self.variance * slope[:, None, :] * self.alpha
         moved = weights @ self._inputs - weights.sum(axis=2)[:, :, None] * scaled[:, None, :]
         return np.asarray(self.variance * k @ self.alpha.T), np.asarray(moved / self.lengthscales)

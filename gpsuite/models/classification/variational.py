@@ -17,6 +17,7 @@ from gpsuite.arrays import FloatArray
 from gpsuite.models.classification.approximation import GPCPosterior, classification_data
 from gpsuite.models.classification.links import LOGISTIC, PROBIT, SQUEEZED_PROBIT, Link
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior, RobustMaxPosterior
+from gpsuite.models.composite import single_kernel
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.models.kernels import build_kernel, kernel_name
 from gpsuite.models.linalg import CholeskyFactor, stable_cholesky
@@ -139,7 +140,7 @@ def as_vgp(posterior: GPCPosterior, y: FloatArray) -> gpflow.models.VGP:
         NotPositiveDefiniteError: if the approximation is more certain than GPflow's jitter and that of
             `stable_cholesky` admit.
     """
-    spec = ModelSpec(posterior.kernel, ard=True)
+    spec = ModelSpec(single_kernel(posterior.kernel, "a VGP from a posterior"), ard=True)
     hyperparameters = Hyperparameters(posterior.variance, tuple(posterior.lengthscales.tolist()))
     model = build_vgp(posterior.X, y, spec, hyperparameters, posterior.link)
     count = len(posterior.X)

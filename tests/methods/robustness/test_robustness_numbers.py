@@ -22,6 +22,7 @@ from gpsuite.methods.robustness.search.attacks import gpfgs, gpjm, strong_attack
 from gpsuite.methods.robustness.search.regions import Region, box, l1_ball, l2_ball, linf_ball
 from gpsuite.models.classification.approximation import GPCPosterior
 from gpsuite.models.classification.links import LINKS
+from gpsuite.models.composite import CompositeKernel
 from tests import golden
 from tests.arrays import Array
 from tests.methods.robustness.certified_point import BUILD, certify_range, its_dataset, origin_of
@@ -33,7 +34,16 @@ PACKAGES = ("gpsuite.methods.robustness", "gpsuite.certificates")
 CENTRE = np.array([0.2, 0.1])
 
 
-def classifier(kernel: str, link: str, inputs: int, rank: int = 9, n: int = 9) -> GPCPosterior:
+SUM = CompositeKernel(
+    (
+        (0.5, (("squared_exponential", (1.2, 0.7)), ("matern32", (0.0, 1.1)))),
+        (0.4, (("matern52", (0.9, 0.6)),)),
+        (0.1, ()),
+    )
+)
+
+
+def classifier(kernel: str | CompositeKernel, link: str, inputs: int, rank: int = 9, n: int = 9) -> GPCPosterior:
     """Return a classifier of data well apart, whose reduction has weights of both signs if not of full rank."""
     rng = np.random.default_rng([inputs, rank, n])
     X = rng.permuted(np.linspace(-1.5, 1.5, n * inputs)).reshape(n, inputs)
@@ -55,7 +65,7 @@ def boxes(posterior: GPCPosterior, free: Array) -> tuple[Array, Array]:
     return centre - half, centre + half
 
 
-def bounds(make: Any, kernel: str, link: str, inputs: int, rank: int = 9) -> list[object]:
+def bounds(make: Any, kernel: str | CompositeKernel, link: str, inputs: int, rank: int = 9) -> list[object]:
     posterior = classifier(kernel, link, inputs, rank)
     free = np.arange(inputs) if inputs < 3 else np.delete(np.arange(inputs), 1)
     bound = make(posterior, posterior.X[0] + 0.1, free)
@@ -119,6 +129,7 @@ SCENARIOS: dict[str, golden.Scenario] = {
             ("matern52", "squeezed_probit", 2, 9),
         ]
     },
+    "level bound, sum of products": partial(bounds, level_bound, SUM, "probit", 2),
     **{
         f"paper bound, {link}, {inputs} inputs, rank {rank}": partial(
             bounds, paper_bound, "squared_exponential", link, inputs, rank

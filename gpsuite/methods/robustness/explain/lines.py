@@ -44,6 +44,7 @@ from gpsuite.methods.robustness.rounding import dot_product_unit
 from gpsuite.methods.robustness.search.branch_and_bound import UnsoundBoundError
 from gpsuite.models.classification.approximation import GPCPosterior
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
+from gpsuite.models.composite import single_kernel
 from gpsuite.models.latent import LatentPosterior
 
 ENTRIES = 1 << 19  # numbers per array that a batch holds for the data (4 MB)
@@ -319,7 +320,7 @@ def restricted_lines(
     if not distinct or inputs.min() < 0 or inputs.max() >= D:
         raise ValueError(f"inputs {inputs}: distinct indices in [0, {D}) are needed")
     distance = np.concatenate([_other_inputs(posterior, point)[inputs] for point in points])
-    folds = PROFILES.get(posterior.kernel).folds
+    folds = PROFILES.get(single_kernel(posterior.kernel, "the search along single inputs")).folds
     weight = np.exp(-0.5 * distance) if folds else np.ones_like(distance)
     fixed = np.zeros_like(distance) if folds else distance
     unit = dot_product_unit(len(posterior.alpha), D, distance if folds else np.zeros_like(distance))

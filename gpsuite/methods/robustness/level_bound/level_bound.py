@@ -19,12 +19,14 @@ from gpsuite.methods.robustness.class_probability import (
     score_at,
     trivial_where_invalid,
 )
+from gpsuite.methods.robustness.level_bound.composite import expand_composite
 from gpsuite.methods.robustness.level_bound.cubic import CubicMaximum, Expansion, LatentModel, cubic_maximum
 from gpsuite.methods.robustness.level_bound.level import Level, level_of
 from gpsuite.methods.robustness.level_bound.matern import expand_matern
 from gpsuite.methods.robustness.level_bound.posterior_slice import PosteriorSlice, posterior_slice
 from gpsuite.methods.robustness.level_bound.squared_exponential import expand_squared_exponential
 from gpsuite.models.classification.approximation import GPCPosterior
+from gpsuite.models.composite import CompositeKernel
 
 _EXPANSIONS: dict[str, Callable[[PosteriorSlice, FloatArray], Expansion]] = {
     "squared_exponential": expand_squared_exponential,
@@ -40,6 +42,8 @@ _ROUNDING = 1e-12  # of the combined model, relative to its terms
 
 def expand(form: PosteriorSlice, centre: FloatArray) -> Expansion:
     """Return the expansion of mean and variance at centres [B, d] in units of X."""
+    if isinstance(form.kernel, CompositeKernel):
+        return expand_composite(form, centre)
     return _EXPANSIONS[form.kernel](form, centre)
 
 

@@ -15,7 +15,7 @@ from functools import cache, cached_property
 
 import numpy as np
 
-from gpsuite.arrays import BoolArray, FloatArray
+from gpsuite.arrays import BoolArray, FloatArray, IntArray
 from gpsuite.methods.robustness.level_bound.cubic import (
     Cubic,
     LatentModel,
@@ -59,8 +59,7 @@ class MaternKernel:
     def bound(self, order: int, z: FloatArray) -> FloatArray:
         """Return the largest |k-th derivative| at z and beyond, k = order in 3, 4, 5; infinite at a pole."""
         table = _table(self, order)
-        # Beyond the table the last entry counts; NaN becomes 0, the largest value.
-        place = np.minimum(np.nan_to_num(z, nan=0.0) / _STEP, len(table) - 1.0).astype(np.int64)
+        place = place_in_table(z, table)
         pole = self.poles[order - 3]
         with np.errstate(divide="ignore", over="ignore"):
             return np.asarray(table[place] / z**pole if pole else table[place])
@@ -132,16 +131,29 @@ def radial_derivatives(kernel: MaternKernel, q: FloatArray) -> tuple[FloatArray,
 @cache
 def _table_of(name: str, order: int) -> FloatArray:
     """Return bounds of |exp(-z) N| from each grid point on: maxima on the grid, what lies between, and beyond it."""
-    polynomial = MATERN_KERNELS[name].derivatives[order - 3]
+    return supremum_table(MATERN_KERNELS[name].derivatives[order - 3])
+
+
+def supremum_table(polynomial: Polynomial, gaussian: bool = False) -> FloatArray:
+    """Return bounds of |decay(z') N(c, z')| over |c| <= 1 and z' >= z for z = 0, STEP, 2 STEP...
+
+    The decay is exp(-z), or exp(-z^2 / 2).
+    """
     z = np.arange(0.0, _LAST + 2.0 * _STEP, _STEP)
-    values = _largest(polynomial, z) * np.exp(-z)
+    decay = np.exp(-0.5 * z * z) if gaussian else np.exp(-z)
+    values = _largest(polynomial, z) * decay
     slope = np.zeros_like(z)
     for (_, power), factor in polynomial.items():
-        slope += abs(factor) * (z**power + power * z ** max(0, power - 1))
+        slope += abs(factor) * ((z if gaussian else 1.0) * z**power + power * z ** max(0, power - 1))
     # On [z_i, z_i+1] the function exceeds its larger end by step/2 times its slope; e^-z z^k falls beyond z = k.
-    cells = np.maximum(values[:-1], values[1:]) + 0.5 * _STEP * np.exp(-z[:-1]) * slope[1:]
+    cells = np.maximum(values[:-1], values[1:]) + 0.5 * _STEP * decay[:-1] * slope[1:]
     cells[-1] += float(np.exp(-_LAST)) * sum(abs(each) * _LAST**k for (_, k), each in polynomial.items())
     return np.asarray(np.maximum.accumulate(cells[::-1])[::-1] * (1.0 + _MARGIN))
+
+
+def place_in_table(z: FloatArray, table: FloatArray) -> IntArray:
+    """Return the entries whose suprema hold from z on: beyond the table the last one, for NaN the largest."""
+    return np.minimum(np.nan_to_num(z, nan=0.0) / _STEP, len(table) - 1.0).astype(np.int64)
 
 
 def _table(kernel: MaternKernel, order: int) -> FloatArray:
@@ -455,11 +467,11 @@ class MaternExpansion:
 
     def _drop(self, rho: FloatArray) -> FloatArray:
         """Return 1 - kappa(rho)."""
-        return np.asarray(PROFILES.get(self.form.kernel).drop(rho))
+        return np.asarray(PROFILES.get(str(self.form.kernel)).drop(rho))
 
     def _beyond_degree_one(self, rho: FloatArray) -> FloatArray:
         """Return |phi(x) - phi(c) - D phi(c) x|^2 at distance rho: tau + (1 - kappa)^2 + rho^2 (psi(0) - psi)^2."""
-        profile = PROFILES.get(self.form.kernel)
+        profile = PROFILES.get(str(self.form.kernel))
         parts = profile.tail(rho) + profile.drop(rho) ** 2 + (rho * profile.slope_drop(rho)) ** 2
         return np.asarray(parts * (1.0 + TAIL))
 
@@ -467,7 +479,7 @@ class MaternExpansion:
 def expand_matern(form: PosteriorSlice, centre: FloatArray) -> MaternExpansion:
     """Expand mean and variance around centres [B, d] in units of X."""
     n_boxes, d = centre.shape
-    kernel = MATERN_KERNELS[form.kernel]
+    kernel = MATERN_KERNELS[str(form.kernel)]
     offset = form.offsets(centre)
     q = np.einsum("bjn,bjn->bn", offset, offset) + form.fixed
     f = radial_derivatives(kernel, q)

@@ -17,6 +17,7 @@ from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.methods.robustness.operators import (
     OperatorRange,
     Restriction,
+    data_unit,
     operator_range,
     restriction,
     squared_norm,
@@ -31,6 +32,7 @@ from gpsuite.methods.robustness.rounding import (
     outward_radius,
     spread_unit,
 )
+from gpsuite.models.composite import CompositeKernel
 from gpsuite.models.latent import LatentPosterior
 from gpsuite.models.radial import kappa
 
@@ -75,9 +77,8 @@ def compute_products(posterior: LatentPosterior) -> PosteriorProducts:
         reduction = 0.5 * (reduction + reduction.T)
         sizes = np.abs(posterior.root).sum(axis=1)
         root_size = float(np.abs(strength) @ sizes**2)
-    n, inputs = posterior.X.shape
     scaled = (posterior.X - posterior.X.mean(axis=0)) / posterior.lengthscales
-    unit = spread_unit(dot_product_unit(n, inputs, np.zeros(n)), inputs, float(np.max(np.abs(scaled))))
+    unit = data_unit(posterior, scaled)
     lost = UNDERFLOW * float(np.count_nonzero(posterior.alpha))
     return PosteriorProducts(
         reduction=reduction,
@@ -124,7 +125,7 @@ class PosteriorSlice:
     axis of functions.
     """
 
-    kernel: str
+    kernel: str | CompositeKernel
     variance: float
     dims: IntArray
     lengthscales: FloatArray
@@ -201,6 +202,7 @@ class PosteriorSlice:
         """Return w_i kappa_i, [B, n]."""
         apart = self.offsets(points)
         q = np.einsum("bjn,bjn->bn", apart, apart) + self.fixed
+        assert isinstance(self.kernel, str)
         return np.asarray(kappa(self.kernel, q) * self.weight)
 
     def with_slice_norm(self) -> PosteriorSlice:
@@ -217,6 +219,91 @@ class PosteriorSlice:
         return replace(self, norm2=np.minimum(self.norm2, norm2))
 
 
+@dataclass(frozen=True)
+class FactorSlice:
+    """One radial factor over the free inputs: q = fixed + sum_j rates_j D_j^2.
+
+    Attributes:
+        name: of the kernel.
+        rates: a, of the free inputs, [d].
+        fixed: q over the fixed inputs, [n].
+    """
+
+    name: str
+    rates: FloatArray
+    fixed: FloatArray
+
+    def distance(self, offset: FloatArray) -> FloatArray:
+        """Return q for offsets D [B, d, n], [B, n]."""
+        return np.asarray(np.einsum("j,bjn,bjn->bn", self.rates, offset, offset) + self.fixed)
+
+
+@dataclass(frozen=True)
+class TermSlice:
+    """One product of a composite kernel: its weight, its factors, and an upper bound of w alpha' kappa_t alpha."""
+
+    weight: float
+    factors: tuple[FactorSlice, ...]
+    norm2: float
+
+
+@dataclass(frozen=True)
+class CompositeSlice(PosteriorSlice):
+    """A slice whose kernel is a weighted sum of products of radial factors; nothing is folded.
+
+    Attributes:
+        terms: of the kernel.
+    """
+
+    terms: tuple[TermSlice, ...]
+
+    def with_slice_norm(self) -> PosteriorSlice:
+        """Return the slice itself."""
+        return self
+
+    def _kernel(self, points: FloatArray) -> FloatArray:
+        """Return kappa_i, [B, n]."""
+        offset = self.offsets(points)
+        total = np.zeros((len(points), len(self.weight)))
+        for term in self.terms:
+            values = [kappa(each.name, each.distance(offset)) for each in term.factors]
+            total += term.weight * np.prod([np.ones(total.shape), *values], axis=0)
+        return total
+
+
+_TERM_NORMS: WeakKeyDictionary[LatentPosterior, list[float]] = WeakKeyDictionary()
+
+
+def _term_norms(posterior: LatentPosterior, kernel: CompositeKernel) -> list[float]:
+    """Return upper bounds of w alpha' kappa_t alpha for every term, computed once."""
+    if posterior not in _TERM_NORMS:
+        scaled = (posterior.X - posterior.X.mean(axis=0)) / posterior.lengthscales
+        unit = data_unit(posterior, scaled)
+        alone = [replace(kernel, terms=(term,)) for term in kernel.terms]
+        _TERM_NORMS[posterior] = [squared_norm(each, scaled, posterior.alpha, unit) for each in alone]
+    return _TERM_NORMS[posterior]
+
+
+def _composite_slice(
+    posterior: LatentPosterior, kernel: CompositeKernel, point: FloatArray, one: PosteriorSlice
+) -> CompositeSlice:
+    """Return a slice with its kernel's terms over the free inputs."""
+    fixed = np.ones(len(point), dtype=bool)
+    fixed[one.dims] = False
+    apart = np.square((posterior.X[:, fixed] - point[fixed]) / posterior.lengthscales[fixed])
+    terms = tuple(
+        TermSlice(
+            weight,
+            tuple(
+                FactorSlice(name, np.array(rates)[one.dims], apart @ np.array(rates)[fixed]) for name, rates in factors
+            ),
+            norm2,
+        )
+        for (weight, factors), norm2 in zip(kernel.terms, _term_norms(posterior, kernel), strict=True)
+    )
+    return CompositeSlice(**vars(one), terms=terms)
+
+
 def posterior_slice(posterior: LatentPosterior, x0: FloatArray, free: IntArray) -> PosteriorSlice:
     """Restrict a posterior to the free inputs around x0.
 
@@ -229,7 +316,10 @@ def posterior_slice(posterior: LatentPosterior, x0: FloatArray, free: IntArray) 
         ValueError: if x0 is not finite or of the wrong length, or the indices are not distinct and in range.
     """
     kept, products = restriction(posterior, x0, free), posterior_products(posterior)
-    return restricted_slice(posterior, kept, products)
+    one = restricted_slice(posterior, kept, products)
+    if isinstance(posterior.kernel, CompositeKernel):
+        return _composite_slice(posterior, posterior.kernel, kept.point, one)
+    return one
 
 
 def restricted_slice(posterior: LatentPosterior, kept: Restriction, products: PosteriorProducts) -> PosteriorSlice:
