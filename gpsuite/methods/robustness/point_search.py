@@ -237,7 +237,7 @@ class _SeveralClasses:
     ) -> None:
         self.posterior = posterior
         self.bound: ClassBound = _builder(bound, SEVERAL_CLASS_BOUNDS)(posterior, point, free)
-        self.latent: LatentMargin | None = None  # where the cubature at the point states its error only
+        self.latent: LatentMargin | None = None  # where the trapezoidal rule takes too many nodes
         self.centre: Centre = self._point_classes(point[free])
 
     def followed(self, own: int) -> int:
@@ -307,7 +307,7 @@ class _SeveralClasses:
             ]
         )
         class_proved = proved = known.proved
-        if not proved and isinstance(self.bound, SoftmaxBound):
+        if isinstance(self.bound, SoftmaxBound) and not known.moments.by_rule:
             self.latent = LatentMargin(self.bound.differences, own)
             class_proved = bool(self.latent.evaluate(point[None])[0][0] > HALF)
             margins = np.maximum(margins, JUST_ABOVE) if class_proved else margins
