@@ -3,42 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 import pytest
 
-from gpsuite.budget import Budget
-from gpsuite.certificates.certificate import Certificate, LeadQuantity
+from gpsuite.certificates.certificate import LeadQuantity
 from gpsuite.certificates.checker import check_certificate
 from gpsuite.certificates.form import MalformedError
 from gpsuite.certificates.model import JointProducts
 from gpsuite.certificates.plain_lead import LeadPlainBound
 from gpsuite.certificates.plain_softmax_bound import ClassExpansions
 from gpsuite.certificates.verification import check_levels, describe
-from gpsuite.methods.robustness.certification import certify, stored_model
-from gpsuite.methods.robustness.point_search import PointSearch
-from gpsuite.methods.robustness.search.regions import linf_ball
-from gpsuite.models.classification.softmax_laplace import softmax_laplace
-from gpsuite.models.config import KERNEL_NAMES, Hyperparameters
-from tests.arrays import Array
-from tests.certificates.joint_problems import CENTRE, class_origin
-from tests.models.softmax_problems import drawn_problem, random_softmax_posterior
-
-
-def leads(mean: Array, covariance: Array, own: int) -> Array:
-    """Return the lead by its definition, in a loop over rivals and others, [B]."""
-    found, C = [], mean.shape[1]
-    for m, S in zip(mean, covariance, strict=True):
-        D = np.array([[S[a, a] + S[b, b] - 2 * S[a, b] for b in range(C)] for a in range(C)])
-        rivals = [j for j in range(C) if j != own]
-        found.append(
-            min(
-                m[own] - m[j] - max([0.0, *((D[k, j] - D[k, own]) / 2 for k in range(C) if k not in (own, j))])
-                for j in rivals
-            )
-        )
-    return np.array(found)
+from gpsuite.methods.robustness.certification import stored_model
+from gpsuite.models.config import KERNEL_NAMES
+from tests.certificates.joint_problems import lead_certificate, leads
+from tests.models.softmax_problems import random_softmax_posterior
 
 
 @pytest.mark.guarantee
@@ -62,17 +41,6 @@ def test_no_point_of_a_box_leads_by_less(C: int, kernel: str) -> None:
         assert (bound <= lead.reshape(40, 6) + scale).all()
         small = half.max(axis=1) < 1e-3 * posterior.lengthscales.min()
         assert (lead.reshape(40, 6).min(axis=0) - bound)[small].max(initial=0.0) < 0.05 * (1.0 + posterior.variance)
-
-
-@cache
-def lead_certificate(C: int = 5, radius: float = 0.1) -> Certificate:
-    """Return that the class of a point leads around it."""
-    problem = drawn_problem(C)
-    posterior = softmax_laplace(problem, Hyperparameters(3.0, (1.1, 0.8))).require_converged()
-    region = linf_ball(CENTRE, radius)
-    search = PointSearch(posterior, region.centre, region.free)
-    assert search.decide(region, Budget(boxes=400))[0].status == "safe" and search.led is not None
-    return certify(posterior, region, [(LeadQuantity(search.centre.own), search.led)], origin=class_origin(C))
 
 
 def test_a_lead_is_certified_confirmed_and_told() -> None:
