@@ -266,7 +266,7 @@ class _SeveralClasses:
         ]
 
     def joint(self, region: Region, budget: Budget) -> Extremum | None:
-        """Search for a proof without a cubature, where that only states its error."""
+        """Search for a proof by the latent functions alone, where the trapezoidal rule takes too many nodes."""
         if self.latent is None or budget.exhausted:
             return None
         found = branch_and_bound(self.latent, region, RESOLUTION, budget, -1, batch=BATCH, decide=HALF)
@@ -390,8 +390,8 @@ class PointSearch:
         """Decide only whether the whole region has the point's class; cheaper than the range.
 
         One search per rival, the nearest at the point first, each ended when no box reaches the threshold. The first
-        counterexample ends all. Where a cubature would only state its error, one search for a proof without it comes
-        first, in half of the budget.
+        counterexample ends all. Of many classes one search for a proof by the latent functions alone comes first, in
+        half of the budget.
 
         Args:
             region: around the point.
