@@ -97,7 +97,7 @@ class LeadPlainBound:
 
 def _by_ranges(terms: list[Term], sign: int) -> FloatArray:
     """Bound a sum of moments by their ranges, from above for sign 1, below for -1, [B]."""
-    total, size = np.zeros(len(terms[0][1].low)), 0.0
+    total, size = np.zeros((2, len(terms[0][1].low)))
     for w, moment in terms:
         total = total + w * (moment.high if (w > 0.0) == (sign > 0) else moment.low)
         size = size + np.maximum(np.abs(moment.low), np.abs(moment.high))
