@@ -50,13 +50,20 @@ class ClassQuantity:
 
 
 @dataclass(frozen=True)
+class LeadQuantity:
+    """How far a class leads in the latent functions (`plain_lead`): above 0 it is the most probable one."""
+
+    own: int
+
+
+@dataclass(frozen=True)
 class QuantileQuantity:
     """A predictive quantile of this level in (0, 1), in the units of the model; that of 0.5 is the mean."""
 
     level: float
 
 
-Quantity = ClassQuantity | QuantileQuantity
+Quantity = ClassQuantity | LeadQuantity | QuantileQuantity
 POSITIVE = ClassQuantity(1)  # of two classes that share one latent function
 
 
@@ -107,6 +114,11 @@ class Claim:
     @property
     def side(self) -> str:
         return "maximum" if self.sign > 0 else "minimum"
+
+    @property
+    def proves_lead(self) -> bool:
+        """Whether it proves that a class is the most probable one everywhere."""
+        return isinstance(self.quantity, LeadQuantity) and self.sign < 0 and self.outer > 0.0
 
 
 @dataclass(frozen=True)
@@ -193,19 +205,21 @@ def pack(certificate: Certificate) -> tuple[dict[str, Any], dict[str, npt.NDArra
 
 
 def _pack_claim(claim: Claim) -> dict[str, Any]:
-    quantity = claim.quantity
-    about: dict[str, Any] = (
-        {"level": quantity.level}
-        if isinstance(quantity, QuantileQuantity)
-        else {"class": quantity.own, "rival": quantity.rival}
-    )
-    return about | {
+    return _pack_quantity(claim.quantity) | {
         "side": claim.side,
         "outer": claim.outer,
         "inner": claim.inner,
         "nodes": len(claim.parent),
         "leaves": len(claim.leaf),
     }
+
+
+def _pack_quantity(quantity: Quantity) -> dict[str, Any]:
+    if isinstance(quantity, QuantileQuantity):
+        return {"level": quantity.level}
+    if isinstance(quantity, LeadQuantity):
+        return {"leads": quantity.own}
+    return {"class": quantity.own, "rival": quantity.rival}
 
 
 def write_certificate(certificate: Certificate, path: Path) -> tuple[Path, Path]:
@@ -305,6 +319,8 @@ def _parse_claim(stated: dict[str, Any], tree: dict[str, npt.NDArray[Any]]) -> C
 def _parse_quantity(stated: dict[str, Any]) -> Quantity:
     if "level" in stated:
         return QuantileQuantity(real(stated["level"]))
+    if "leads" in stated:
+        return LeadQuantity(_whole(stated["leads"]))
     rival = stated["rival"]
     return ClassQuantity(_whole(stated["class"]), None if rival is None else _whole(rival))
 

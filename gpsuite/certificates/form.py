@@ -13,7 +13,16 @@ from typing import NoReturn
 import numpy as np
 
 from gpsuite.arrays import FloatArray, IntArray
-from gpsuite.certificates.certificate import POSITIVE, Certificate, Claim, ClassQuantity, Origin, Quantity, StoredRegion
+from gpsuite.certificates.certificate import (
+    POSITIVE,
+    Certificate,
+    Claim,
+    ClassQuantity,
+    LeadQuantity,
+    Origin,
+    Quantity,
+    StoredRegion,
+)
 from gpsuite.certificates.model import GAUSSIAN, LINKS, LOGISTIC, PROBIT, SOFTMAX, Model
 from gpsuite.certificates.plain_kernel import CURVATURE
 
@@ -21,7 +30,8 @@ LARGEST = 1e100  # of any number: products of a few of them are still finite in 
 MOST_JITTER = 1e-3  # of the prior variance: with more of it the values would not be the function's
 MOST_FUNCTIONS = 100
 MOST_NODES, MOST_ENDS = 1 << 18, 1 << 23  # of a tree, and times the free inputs: a second and 128 MB
-LIMITS = {PROBIT: (0.0, 1.0), LOGISTIC: (0.0, 1.0), SOFTMAX: (0.0, 1.0), GAUSSIAN: (-math.inf, math.inf)}
+UNLIMITED = (-math.inf, math.inf)
+LIMITS = {PROBIT: (0.0, 1.0), LOGISTIC: (0.0, 1.0), SOFTMAX: (0.0, 1.0), GAUSSIAN: UNLIMITED}
 OF_TWO = ("laplace", "ep", "variational", "minibatch")
 INFERENCES = {
     PROBIT: OF_TWO, LOGISTIC: OF_TWO, SOFTMAX: ("laplace", "minibatch"), GAUSSIAN: ("exact", "sparse"),
@@ -43,7 +53,8 @@ def check_form(certificate: Certificate) -> None:
     _check_region(model.X.shape[1], region)
     for claim in certificate.claims:
         _check_quantity(model, claim.quantity)
-        _check_claim(region, claim, LIMITS[model.likelihood])
+        limits = UNLIMITED if isinstance(claim.quantity, LeadQuantity) else LIMITS[model.likelihood]
+        _check_claim(region, claim, limits)
     if certificate.origin is not None:
         _check_origin(model, region, certificate.origin)
 
@@ -143,6 +154,10 @@ def _check_region(inputs: int, region: StoredRegion) -> None:
 
 
 def _check_quantity(model: Model, quantity: Quantity) -> None:
+    if isinstance(quantity, LeadQuantity):
+        if model.likelihood != SOFTMAX or not 0 <= quantity.own < model.functions:
+            _refuse("a lead of a class that the model does not have")
+        return
     if not isinstance(quantity, ClassQuantity):
         if model.likelihood != GAUSSIAN or not 0 < quantity.level < 1:
             _refuse("a quantile of no regression, or of a level that is not between 0 and 1")

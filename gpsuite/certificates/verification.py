@@ -17,6 +17,7 @@ from gpsuite.certificates.certificate import (
     KINDS,
     Certificate,
     Claim,
+    LeadQuantity,
     Origin,
     QuantileQuantity,
     StoredRegion,
@@ -204,11 +205,19 @@ def _claim_words(claim: Claim, origin: Origin | None) -> str:
         if origin is not None:
             unit, offset, scale = "the target's units", origin.target_offset, origin.target_scale
         return f"no {name} in the region is {_claimed_ends(claim, scale, offset)} ({unit})"
-    names = [f"class {each}" if origin is None else visible_name(origin.outputs[each]) for each in quantity.classes]
+    if isinstance(quantity, LeadQuantity):
+        name = _class_name(quantity.own, origin)
+        lead = f"no latent lead of {name} over all other classes is {_claimed_ends(claim)}"
+        return f"{name} is the most probable class of the whole region: {lead}" if claim.proves_lead else lead
+    names = [_class_name(each, origin) for each in quantity.classes]
     if quantity.rival is None:
         return f"no probability of {names[0]} in the region is {_claimed_ends(claim)}"
     margin = _claimed_ends(claim, 2.0, -1.0)
     return f"no margin of {names[0]} over {names[1]} in the region, probability less probability, is {margin}"
+
+
+def _class_name(number: int, origin: Origin | None) -> str:
+    return f"class {number}" if origin is None else visible_name(origin.outputs[number])
 
 
 def _claimed_ends(claim: Claim, scale: float = 1.0, offset: float = 0.0) -> str:

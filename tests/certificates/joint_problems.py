@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gpsuite.budget import Budget
-from gpsuite.certificates.certificate import Certificate, ClassQuantity, Origin, QuantileQuantity
+from gpsuite.certificates.certificate import Certificate, ClassQuantity, LeadQuantity, Origin, QuantileQuantity
 from gpsuite.data.dataset import Dataset
 from gpsuite.methods.robustness.certification import certify
 from gpsuite.methods.robustness.point_search import PointSearch, Quantity
@@ -68,6 +68,29 @@ def class_certificate(
             margin = Quantity(search.bound, own, rival)
             found.append((ClassQuantity(own, rival), branch_and_bound(margin, region, 0.01, Budget(boxes=400), -1)))
     return certify(posterior, region, found, slack=0.02, most_boxes=300, origin=class_origin(C))
+
+
+@cache
+def lead_certificate(C: int = 5, radius: float = 0.1) -> Certificate:
+    """Return that the class of a point leads around it."""
+    problem = drawn_problem(C)
+    posterior = softmax_laplace(problem, Hyperparameters(3.0, (1.1, 0.8))).require_converged()
+    region = linf_ball(CENTRE, radius)
+    search = PointSearch(posterior, region.centre, region.free)
+    assert search.decide(region, Budget(boxes=400))[0].status == "safe" and search.led is not None
+    return certify(posterior, region, [(LeadQuantity(search.centre.own), search.led)], origin=class_origin(C))
+
+
+def leads(mean: Array, covariance: Array, own: int) -> Array:
+    """Return by how much a class leads in the latent functions, by definition, [B]."""
+    variance = np.einsum("bii->bi", covariance)
+    D = variance[:, :, None] + variance[:, None] - 2.0 * covariance
+    C = mean.shape[1]
+    found = np.full(len(mean), np.inf)
+    for rival in set(range(C)) - {own}:
+        behind = [0.5 * (D[:, k, rival] - D[:, k, own]) for k in set(range(C)) - {own, rival}]
+        found = np.minimum(found, mean[:, own] - mean[:, rival] - np.max([np.zeros(len(mean)), *behind], axis=0))
+    return found
 
 
 def regression_rows() -> tuple[Array, Array]:

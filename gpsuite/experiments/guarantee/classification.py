@@ -32,6 +32,7 @@ from gpsuite.methods.robustness.search.regions import Region, box
 
 KERNEL = "squared_exponential"  # the only choice
 LEAST_TEST_ROWS = 5
+MOST_RANGES = 3  # of more classes ranges of probabilities take long: only the class is proved, and effects are searched
 STEP = 1.0  # standard deviations that an input moves alone, to see how it decides
 
 
@@ -150,8 +151,8 @@ def probability_ranges(
 ) -> FloatArray:
     """Return the proved range [B, K, 2] of the predicted class' probability at scaled points [B, D].
 
-    NaN where the cubature of more than two classes states its error but does not prove it, and where the seconds ended
-    before anything was known.
+    NaN of more than `MOST_RANGES` classes, where the cubature states its error but does not prove it, and where the
+    seconds ended before anything was known.
 
     Args:
         model: the classifier.
@@ -161,6 +162,8 @@ def probability_ranges(
         tolerance: largest gap between attained and proved probability.
     """
     found, posterior = np.full((len(scaled), len(tolerances), 2), np.nan), classes_of(model)
+    if posterior.couples > MOST_RANGES:
+        return found
     own = np.argmax(posterior.probabilities(scaled), axis=1)
     for row, x in enumerate(scaled):
         may = tolerances and not searches.clock.exhausted

@@ -13,7 +13,7 @@ from gpsuite.data.spec import CsvSpec, from_plain
 from gpsuite.data.table.new_rows import NewRows, read_inputs
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import Request, Task, require
-from gpsuite.experiments.guarantee.classification import check_classes
+from gpsuite.experiments.guarantee.classification import MOST_RANGES, check_classes
 from gpsuite.experiments.guarantee.regression import check_rows
 from gpsuite.experiments.guarantee.tasks import (
     BAND,
@@ -48,7 +48,6 @@ ALL_BOXES, ALL_SOFTMAX_BOXES = 80, 13  # inputs from which on searches take all 
 LEAST_SCALING, MOST_SCALING = 30, 0.33  # rows that choose the scale, and their largest share of a small table
 DECIDING = 0.3  # what telling a class takes, of its range
 LINE = 0.05  # seconds of an input's effect for each of several classes
-MOST_PROVED = 3  # of more classes no probability is proved, so that only effects are searched
 
 
 def seconds_of(request: Request[GuaranteeSettings], part: str) -> float:
@@ -75,7 +74,7 @@ def _row_seconds(settings: GuaranteeSettings, inputs: int, classes: int) -> floa
 def _range_seconds(settings: GuaranteeSettings, inputs: int, classes: int) -> float:
     """Return what the ranges of one row take at every tolerance."""
     boxes = len(settings.tolerances) * settings.boxes
-    if classes > MOST_PROVED:
+    if classes > MOST_RANGES:
         return 0.0
     if classes > 2:
         return SOFTMAX_BOX * boxes * min(1.0, math.sqrt(inputs / ALL_SOFTMAX_BOXES))

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 WITHOUT_COPIES = f"{JUDGED} and their copies"
 MOST_NAMED = 3  # decisive inputs in a sentence
-STATED = "the error of the probabilities of so many classes, or of such variances, is estimated, not bounded"
+STATED = "ranges of the probabilities of so many classes are not searched"
 MOST_DRAWN = 40  # rows whose intervals are told apart
 # of which model, column of the table, how it is drawn and named
 CURVES = (

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.budget import Budget
-from gpsuite.certificates.certificate import POSITIVE, Certificate, Claim, ClassQuantity, Origin, pack
+from gpsuite.certificates.certificate import POSITIVE, Certificate, Claim, ClassQuantity, LeadQuantity, Origin, pack
 from gpsuite.data.loading import PreparedDataset
 from gpsuite.experiments.robustness.classifiers import Classifier
 from gpsuite.methods.robustness.certification import certify
@@ -62,6 +62,7 @@ class Judged:
         attack: what the attack reached, and whether it succeeds.
         known: further metrics.
         margins: what was found of the margin over each rival that was searched; of two classes none.
+        led: what proved the class of many by the latent functions alone, if anything did.
         detail: what `certify` needs of the search itself.
     """
 
@@ -72,6 +73,7 @@ class Judged:
     attack: Mapping[str, Any]
     known: Mapping[str, Any] = field(default_factory=dict)
     margins: Mapping[int, Extremum] = field(default_factory=dict)
+    led: Extremum | None = None
     detail: Any = None
 
     @property
@@ -345,13 +347,15 @@ class _SeveralPoint(_Searched):
     def judge(self, region: Region, limits: Limits, budget: Budget) -> Judged:
         """Judge first the class, then the range of its probability with the boxes that are left."""
         verdict, margins = self.search.decide(region, budget)
+        led = self.search.led
         verdict, attack, proved = self._attacked(region, verdict, limits)
         spread = self.search.range(region, limits.tolerance, budget)
         searches = (*margins.values(), spread.minimum, spread.maximum)
-        known = {"probabilities_proved": self.search.proves(searches) and proved}
-        if not known["probabilities_proved"]:  # the latent margins may prove the class without them
-            known["class_proved"] = verdict.status == "safe" and self.search.proves_class(margins.values())
-        judged = Judged(verdict, spread.minimum, spread.maximum, searches, attack, known)
+        known = {
+            "probabilities_proved": self.search.proves(searches) and proved,
+            "class_proved": verdict.status == "safe" and self.search.proves_class(margins.values()),
+        }
+        judged = Judged(verdict, spread.minimum, spread.maximum, searches, attack, known, led=led)
         return self._with_margins(judged, margins)
 
     def _with_margins(self, judged: Judged, margins: Mapping[int, Extremum]) -> Judged:
@@ -383,7 +387,10 @@ class _SeveralPoint(_Searched):
         self, judged: Judged, region: Region, most_boxes: int, budget: Budget, origin: Origin
     ) -> tuple[Judged, Proof]:
         claims = [(ClassQuantity(self.own), each) for each in (judged.minimum, judged.maximum)]
-        claims += [(ClassQuantity(self.own, rival), each) for rival, each in judged.margins.items()]
+        if judged.led is not None:  # one tree instead of one for every rival
+            claims.append((LeadQuantity(self.own), judged.led))
+        else:
+            claims += [(ClassQuantity(self.own, rival), each) for rival, each in judged.margins.items()]
         certificate = certify(
             self.search.posterior,
             region,
@@ -408,9 +415,14 @@ class _SeveralPoint(_Searched):
         centre, verdict = self.search.centre, judged.verdict
         _, low, high = centre.probability(self.own)
         minimum, maximum = judged.minimum.informed(proved[0], high), judged.maximum.informed(proved[1], low)
-        margins = {
-            rival: each.informed(bound) for (rival, each), bound in zip(judged.margins.items(), proved[2:], strict=True)
-        }
+        margins = (
+            {
+                rival: each.informed(bound)
+                for (rival, each), bound in zip(judged.margins.items(), proved[2:], strict=True)
+            }
+            if judged.led is None
+            else judged.margins
+        )
         if verdict.status == "unknown" and len(margins) == len(centre.comparisons):
             verdict = judge(centre, list(margins.values()), region)
         return self._with_margins(replace(judged, minimum=minimum, maximum=maximum, verdict=verdict), margins)
@@ -425,5 +437,7 @@ class _SeveralPoint(_Searched):
                 claim is not None and claim.inner is not None and bool(comparison.crossed(claim.inner))
                 for comparison, claim in margins
             )
+        if any(claim.proves_lead and claim.quantity == LeadQuantity(centre.own) for claim in certificate.claims):
+            return True
         kept = all(claim is not None and not comparison.crossed(claim.outer) for comparison, claim in margins)
         return kept and not centre.undecided

@@ -46,7 +46,7 @@ from gpsuite.methods.robustness.search.regions import Region, box, l1_ball, l2_b
 
 DEFAULT_CLASSES = {name: ["3", "8"] for name in ("digits", "mnist")}  # where `classes` names none
 # raised when the numbers of a kind of task change
-POINT_VERSION, CHECK_VERSION, CLASSES_VERSION, STUDY_VERSION = 5, 4, 7, 5
+POINT_VERSION, CHECK_VERSION, CLASSES_VERSION, STUDY_VERSION = 5, 4, 8, 5
 SECONDS = {"safety_any": 0.1, "safety_check": 1.2, "safety_classes": 1.0}  # of a task's kind, with 300 rows
 NORMS = {"linf": linf_ball, "l2": l2_ball, "l1": l1_ball}
 

@@ -20,7 +20,15 @@ import numpy as np
 
 from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
-from gpsuite.certificates.certificate import Certificate, Claim, ClassQuantity, Origin, Quantity, StoredRegion
+from gpsuite.certificates.certificate import (
+    Certificate,
+    Claim,
+    ClassQuantity,
+    LeadQuantity,
+    Origin,
+    Quantity,
+    StoredRegion,
+)
 from gpsuite.certificates.checker import PlainBounds, TreeBound, attained, node_bounds, shrink_to_ball
 from gpsuite.certificates.form import most_nodes
 from gpsuite.certificates.model import GAUSSIAN, SOFTMAX, Model, model_hash
@@ -65,7 +73,7 @@ def certify(
         posterior: of a classifier of two or more classes, or of a regression.
         region: inputs over which the claims hold, `robustness.linf_ball` and the like.
         found: what each search was about, and what it found. That of a margin is (1 + p_own - p_rival) / 2, that of
-            two classes the probability of the positive one, `POSITIVE`.
+            two classes the probability of the positive one, `POSITIVE`, that of a lead `PointSearch.led`.
         slack: how much looser than the search's a claim may be, > 0; half as loose as a margin that is proved positive.
         noise: variance of a regression's observations, above 0.
         bound_name: the search's bound, for the reader.
@@ -110,7 +118,9 @@ def certify(
 
 
 def _slack(quantity: Quantity, extremum: Extremum, slack: float) -> float:
-    """Return a claim's slack: a margin that its search proved positive, above one half, is to stay positive."""
+    """Return a claim's slack: a lead, and a margin that its search proved above one half, are to stay positive."""
+    if isinstance(quantity, LeadQuantity):
+        return 0.5 * extremum.outer
     margin = isinstance(quantity, ClassQuantity) and quantity.rival is not None
     if margin and extremum.sign < 0 and extremum.outer > HALF:
         return min(slack, 0.5 * (extremum.outer - HALF))

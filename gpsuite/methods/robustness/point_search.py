@@ -45,6 +45,7 @@ from gpsuite.models.classification.approximation import GPCPosterior
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior, RobustMaxPosterior
 from gpsuite.registry import Registry
 
+LEAST_LEAD = 1e-6  # that a search which proved some lead of a class is taken for
 JUST_ABOVE = float(np.nextafter(HALF, 1.0))
 RESOLUTION = 1e-6  # when only the class is asked for, a search ends at ties this close
 BATCH = 16
@@ -237,7 +238,7 @@ class _SeveralClasses:
     ) -> None:
         self.posterior = posterior
         self.bound: ClassBound = _builder(bound, SEVERAL_CLASS_BOUNDS)(posterior, point, free)
-        self.latent: LatentMargin | None = None  # where the cubature at the point states its error only
+        self.latent: LatentMargin | None = None  # where the trapezoidal rule takes too many nodes
         self.centre: Centre = self._point_classes(point[free])
 
     def followed(self, own: int) -> int:
@@ -265,7 +266,7 @@ class _SeveralClasses:
         ]
 
     def joint(self, region: Region, budget: Budget) -> Extremum | None:
-        """Search for a proof without a cubature, where that only states its error."""
+        """Search for a proof by the latent functions alone, where the trapezoidal rule takes too many nodes."""
         if self.latent is None or budget.exhausted:
             return None
         found = branch_and_bound(self.latent, region, RESOLUTION, budget, -1, batch=BATCH, decide=HALF)
@@ -307,7 +308,7 @@ class _SeveralClasses:
             ]
         )
         class_proved = proved = known.proved
-        if not proved and isinstance(self.bound, SoftmaxBound):
+        if isinstance(self.bound, SoftmaxBound) and not known.moments.by_rule:
             self.latent = LatentMargin(self.bound.differences, own)
             class_proved = bool(self.latent.evaluate(point[None])[0][0] > HALF)
             margins = np.maximum(margins, JUST_ABOVE) if class_proved else margins
@@ -327,6 +328,8 @@ class PointSearch:
     Attributes:
         bound: of the posterior around the point.
         centre: the class probabilities at the point.
+        led: the search that proved the class by the latent functions alone in the last `decide`, if one did: its boxes'
+            bounds are above 0 where the class leads.
 
     Raises:
         UserError: for an unknown bound.
@@ -340,6 +343,7 @@ class PointSearch:
         self.point, self.free = np.asarray(centre, dtype=np.float64), free
         self._around = _surroundings(posterior, self.point, free, bound)
         self.bound, self.centre = self._around.bound, self._around.centre
+        self.led: Extremum | None = None
 
     def proves(self, found: Iterable[Extremum]) -> bool:
         """Return whether the point's class and what searches found are proved, by cubatures whose error is."""
@@ -386,8 +390,8 @@ class PointSearch:
         """Decide only whether the whole region has the point's class; cheaper than the range.
 
         One search per rival, the nearest at the point first, each ended when no box reaches the threshold. The first
-        counterexample ends all. Where a cubature would only state its error, one search for a proof without it comes
-        first, in half of the budget.
+        counterexample ends all. Of many classes one search for a proof by the latent functions alone comes first, in
+        half of the budget.
 
         Args:
             region: around the point.
@@ -405,11 +409,14 @@ class PointSearch:
         comparisons = self.centre.comparisons
         if self.centre.undecided:
             return Verdict("unknown", self.centre.undecided), {}
+        self.led = None
         only_proofs = not (stated or self.centre.proved)
         first = budget.rest(boxes=budget.boxes) if only_proofs else budget.part(2)
         joint = self._around.joint(region, first)
         budget.spend(boxes=first.spent_boxes)
         if joint is not None:
+            tree = replace(joint.tree, bound=joint.tree.bound - HALF)
+            self.led = replace(joint, inner=1.0, outer=LEAST_LEAD, tree=tree)
             none = replace(joint, boxes=0, seconds=0.0)
             found = {each.rival: none if rank else joint for rank, each in enumerate(comparisons)}
             return judge(self.centre, list(found.values()), region), found

@@ -170,7 +170,7 @@ class PointClasses:
         values: computed, [C].
         low: lower bounds, [C].
         high: upper bounds, [C].
-        proved: whether these are bounds; with many classes the cubature's error is statistical.
+        proved: whether these are bounds.
         margins: lower bounds of (1 + p_own - p_j) / 2 for every class j, [C].
         class_proved: whether these are bounds as far as they are above 1/2.
     """

@@ -15,6 +15,7 @@ Source: Trefethen & Weideman 2014, Theorem 5.1 (trapezoidal rule); Owen 1998 (sc
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -55,12 +56,21 @@ class SoftmaxMoments:
         product: E softmax_c softmax_j, [B, C, C]; dp_c / dm_j = delta_cj p_c - product_cj.
         error: bound of the error of every entry of both, [B].
         proved: whether the error is a bound; else it is statistical, from scrambled Sobol points.
+        tilt: bound of the errors of product_cj summed over j != c, for every c, and of half those of the gradient of
+            p_c - p_j in the means, [B].
+        by_rule: whether all of it is from the trapezoidal rule.
     """
 
     mean: FloatArray
     product: FloatArray
     error: FloatArray
     proved: bool
+    tilt: FloatArray
+    by_rule: bool
+
+
+MomentsOf = Callable[[FloatArray, FloatArray], SoftmaxMoments]
+"""From means and roots, as `softmax_moments`."""
 
 
 def centred_root(covariance: FloatArray) -> FloatArray:
@@ -77,8 +87,13 @@ def centred_root(covariance: FloatArray) -> FloatArray:
     return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :])
 
 
-def softmax_moments(mean: FloatArray, root: FloatArray) -> SoftmaxMoments:
+def softmax_moments(mean: FloatArray, root: FloatArray, otherwise: MomentsOf | None = None) -> SoftmaxMoments:
     """Return E softmax(f) and E softmax(f) softmax(f)', f = mean [B, C] + root [B, C, C - 1] z, z standard normal.
+
+    Args:
+        mean: [B, C].
+        root: [B, C, C - 1].
+        otherwise: where the trapezoidal rule takes too many nodes; by default scrambled Sobol points.
 
     Raises:
         ValueError: if shapes disagree or a value is not finite.
@@ -88,20 +103,22 @@ def softmax_moments(mean: FloatArray, root: FloatArray) -> SoftmaxMoments:
         raise ValueError(f"means [B, C] and roots [B, C, C-1] are needed, got {mean.shape} and {root.shape}")
     if not (np.isfinite(mean).all() and np.isfinite(root).all()):
         raise ValueError("means and covariances must be finite")
-    found = SoftmaxMoments(np.empty((B, C)), np.empty((B, C, C)), np.empty(B), True)
-    if not B:
-        return found
+    arrays = np.empty((B, C)), np.empty((B, C, C)), np.empty(B), np.empty(B)
     spread = root.max(axis=1) - root.min(axis=1)
     # Similar spreads together: the widest of a group fixes its steps.
     order = np.argsort(spread.max(axis=1))
-    proved = True
-    for rows in _groups(spread[order]):
+    proved = by_rule = True
+    for rows in _groups(spread[order]) if B else ():
         part = order[rows]
         rule = _trapezoid(spread[part].max(axis=0))
-        proved &= rule is not None
-        answers = _scrambled(mean[part], root[part]) if rule is None else _sums(mean[part], root[part], rule)
-        found.mean[part], found.product[part], found.error[part] = answers
-    return SoftmaxMoments(found.mean, found.product, found.error, proved)
+        found = (
+            (otherwise or _scrambled)(mean[part], root[part]) if rule is None else _ruled(mean[part], root[part], rule)
+        )
+        proved, by_rule = proved and found.proved, by_rule and found.by_rule
+        for whole, each in zip(arrays, (found.mean, found.product, found.error, found.tilt), strict=True):
+            whole[part] = each
+    first, second, error, tilt = arrays
+    return SoftmaxMoments(first, second, error, proved, tilt, by_rule)
 
 
 @dataclass(frozen=True)
@@ -146,7 +163,12 @@ def _trapezoid(spread: FloatArray) -> _Rule | None:
     return _Rule(nodes, weights, cut + len(spread) * TOLERANCE + ROUNDING)
 
 
-def _sums(mean: FloatArray, root: FloatArray, rule: _Rule) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _ruled(mean: FloatArray, root: FloatArray, rule: _Rule) -> SoftmaxMoments:
+    B, C = mean.shape
+    return SoftmaxMoments(*_sums(mean, root, rule), np.full(B, rule.error), True, np.full(B, C * rule.error), True)
+
+
+def _sums(mean: FloatArray, root: FloatArray, rule: _Rule) -> tuple[FloatArray, FloatArray]:
     B, C = mean.shape
     first, second = np.empty((B, C)), np.empty((B, C, C))
     rows = max(1, _ENTRIES // (len(rule.weights) * C))
@@ -160,17 +182,18 @@ def _sums(mean: FloatArray, root: FloatArray, rule: _Rule) -> tuple[FloatArray, 
         weighted = p * rule.weights
         first[part] = weighted.sum(axis=2)
         second[part] = weighted @ p.transpose(0, 2, 1)
-    return first, second, np.full(B, rule.error)
+    return first, second
 
 
-def _scrambled(mean: FloatArray, root: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _scrambled(mean: FloatArray, root: FloatArray) -> SoftmaxMoments:
     B, C = mean.shape
     weights = np.full(1 << POWER, 0.5**POWER)
     first, second = np.empty((REPETITIONS, B, C)), np.empty((REPETITIONS, B, C, C))
     for index, nodes in enumerate(_sobol_nodes(C - 1)):
-        first[index], second[index], _ = _sums(mean, root, _Rule(nodes, weights, 0.0))
+        first[index], second[index] = _sums(mean, root, _Rule(nodes, weights, 0.0))
     spread = np.maximum(first.std(axis=0, ddof=1).max(axis=1), second.std(axis=0, ddof=1).max(axis=(1, 2)))
-    return (first.mean(axis=0), second.mean(axis=0), DEVIATIONS * spread / math.sqrt(REPETITIONS) + ROUNDING)
+    error = DEVIATIONS * spread / math.sqrt(REPETITIONS) + ROUNDING
+    return SoftmaxMoments(first.mean(axis=0), second.mean(axis=0), error, False, C * error, False)
 
 
 @lru_cache(maxsize=16)

@@ -25,6 +25,7 @@ from gpsuite.methods.robustness.multiclass.latent_differences import (
     covariance_change,
     latent_differences,
 )
+from gpsuite.methods.robustness.multiclass.softmax_enclosure import enclosed_moments
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior, SoftmaxMoments, softmax_moments
 
 _ROUNDING = 1e-12
@@ -136,7 +137,7 @@ class SoftmaxBound:
         low, high = checked_boxes(lo, hi, len(self.dims))
         with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
             models, ranges = self.differences.over(low, high)
-        return LocalModel(models, ranges, softmax_moments(ranges.mean, ranges.root))
+        return LocalModel(models, ranges, softmax_moments(ranges.mean, ranges.root, enclosed_moments))
 
     def at(self, points: FloatArray) -> PointModel:
         """Return what is known at points [B, d] of the free inputs.
@@ -147,7 +148,7 @@ class SoftmaxBound:
         found = self._points.pop(key, None)
         if found is None:
             ranges = self.differences.at(points)
-            found = PointModel(ranges, softmax_moments(ranges.mean, ranges.root))
+            found = PointModel(ranges, softmax_moments(ranges.mean, ranges.root, enclosed_moments))
         self._points[key] = found
         if len(self._points) > _KEPT_POINTS:
             del self._points[next(iter(self._points))]
@@ -236,8 +237,7 @@ class SoftmaxBound:
             both = total.followed_by(total.scaled(-1.0))
             upper, lower = np.split(cubic_maximum(both, np.concatenate([radius, radius])).bound, 2)
             start = np.einsum("bj,bj->b", weights, ranges.offset[:, own])
-            C = self.n_classes
-            errors = functions * moments.error * (1.0 + C * ranges.spread)
+            errors = functions * (moments.error + moments.tilt * ranges.spread)
             rounding = _ROUNDING * (1.0 + np.abs(total.constant) + np.abs(start))
             room = functions * CURVATURE * ranges.spread**2 + errors + rounding
             variance = local.models.variance_slopes
@@ -258,7 +258,7 @@ def _monotone(local: LocalModel, own: int) -> tuple[FloatArray, FloatArray]:
     Where the cubature is cheap, its values in the two extreme corners. Else with p' = p e^h / (p e^h + 1 - p), which
     is concave in p for h >= 0 and convex for h <= 0, Jensen's inequality at the largest rise and the largest fall.
     """
-    if local.moments.proved:
+    if local.moments.by_rule:
         return _corners(local.ranges, own)
     ranges, moments = local.ranges, local.moments
     others = [c for c in range(ranges.mean.shape[1]) if c != own]
