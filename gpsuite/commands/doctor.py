@@ -18,6 +18,8 @@ from gpsuite.config.files import conf_dir
 from gpsuite.data.catalogue import describe
 from gpsuite.engine.provenance import has_avx512, machine, versions
 from gpsuite.errors import UserError
+from gpsuite.plugins import plugins
+from gpsuite.text import visible_name
 
 HELP = """
 gpsuite doctor [results_dir=DIR] [data_dir=DIR]
@@ -44,7 +46,7 @@ def main(words: list[str]) -> int:
     given = read_words(words)
     if given.names:
         raise UserError(f"{given.names[0]}: doctor takes no names")
-    findings = [*_packages(), *_machine(), *_blas(), *_places(given), *_data(given), *_backends()]
+    findings = [*_packages(), *_machine(), *_blas(), *_places(given), *_data(given), *_plugins(), *_backends()]
     show_table("doctor", [finding._asdict() for finding in findings])
     return 1 if any(finding.state == "problem" for finding in findings) else 0
 
@@ -116,6 +118,18 @@ def _data(given: Words) -> Iterator[Finding]:
         missing = state == "missing"
         fix = "gpsuite data fetch NAME, or set GPSUITE_DATA_PATH" if missing else ""
         yield Finding("note" if missing else "ok", f"datasets: {state}", names, fix)
+
+
+def _plugins() -> Iterator[Finding]:
+    if not plugins():
+        return
+    from gpsuite.commands.plugins import plugin_faults
+
+    for plugin in plugins():
+        names = ", ".join(visible_name(name) for _, name in plugin.entries)
+        yield Finding("ok", f"plug-in {plugin.name}", names)
+    for fault in plugin_faults():
+        yield Finding("problem", "plug-in", fault, "fix or uninstall it")
 
 
 def _backends() -> Iterator[Finding]:
