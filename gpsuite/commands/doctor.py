@@ -29,6 +29,8 @@ Exit code 1 if something needs fixing.
 """
 
 LEAST_FREE_GB = 1.0
+EXTRAS = {"opencv-python-headless": "images", "mapie": "peers"}  # package of `versions` -> what installs it
+MISSING = ("problem", "install gpsuite again: pip install gpsuite, or make setup in a checkout")
 _TENSORFLOWS = ("tensorflow", "tensorflow-cpu", "tensorflow-macos", "tf-nightly")
 
 
@@ -53,20 +55,21 @@ def main(words: list[str]) -> int:
 
 def _packages() -> Iterator[Finding]:
     python = platform.python_version()
-    right = sys.version_info[:2] == (3, 11)
-    yield Finding("ok" if right else "problem", "python", python, "" if right else "use Python 3.11")
+    right = (3, 11) <= sys.version_info[:2] <= (3, 12)
+    yield Finding("ok" if right else "problem", "python", python, "" if right else "use Python 3.11 or 3.12")
     for name, version in versions().items():
         if name == "python":
             continue
         state, fix = "ok", ""
         if version == "not installed":
-            state, fix = "problem", "run make setup"
+            extra = EXTRAS.get(name)
+            state, fix = ("note", f"only if you need it: pip install 'gpsuite[{extra}]'") if extra else MISSING
         elif name == "numpy" and int(version.split(".")[0]) >= 2:
-            state, fix = "problem", "gpflow 2.11 needs numpy<2: run make setup"
+            state, fix = "problem", "gpflow 2.11 needs numpy<2: pip install 'numpy<2', or make setup in a checkout"
         yield Finding(state, name, version, fix)
     flavours = [dist.name for dist in importlib.metadata.distributions() if dist.name in _TENSORFLOWS]
     if len(flavours) > 1:
-        fix = "keep one: pip uninstall tensorflow-cpu, make setup"
+        fix = "keep one: pip uninstall tensorflow-cpu, and install gpsuite again"
         yield Finding("problem", "TensorFlow", " and ".join(sorted(flavours)), fix)
 
 
@@ -136,7 +139,7 @@ def _backends() -> Iterator[Finding]:
     if importlib.util.find_spec("loky") is not None:
         yield Finding("ok", "parallel=processes", "loky")
     else:
-        yield Finding("problem", "parallel=processes", "no loky", "run make setup")
+        yield Finding("problem", "parallel=processes", "no loky", "pip install loky")
     if importlib.util.find_spec("distributed") is not None:
         yield Finding("ok", "parallel=dask", f"distributed {importlib.metadata.version('distributed')}")
     else:
