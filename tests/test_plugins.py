@@ -75,7 +75,7 @@ def test_its_experiment_gets_workers_resume_tables_figures_comparison_and_the_pa
     example: Command, tmp_path: Path
 ) -> None:
     words = ("run", "experiment=example/slopes", "scale=smoke")
-    assert "[2/2] done  half 1  slope" in example(*words, "parallel=processes").stderr
+    assert "/2] done  half " in example(*words, "parallel=processes").stderr  # lines of quick tasks are left out
     assert "2 of 2 tasks are stored" in example(*words, "parallel=serial").stderr
     folder = tmp_path / "results/example/slopes/smoke"
     assert pd.read_csv(folder / "tables/slopes.csv")["slope"].between(1.9, 2.1).all()
