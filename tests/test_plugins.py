@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -197,7 +198,7 @@ BROKEN = {
 
 @pytest.mark.parametrize(("changes", "said"), BROKEN.values(), ids=list(BROKEN))
 def test_a_broken_plugin_is_named_in_one_sentence(
-    tmp_path: Path, installed: Callable[[Path], None], changes: dict[str, object], said: str
+    tmp_path: Path, installed: Callable[[Path], None], changes: dict[str, Any], said: str
 ) -> None:
     write_plugin(tmp_path, **changes)
     installed(tmp_path)
