@@ -11,11 +11,11 @@ import numpy as np
 
 from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.data.dataset import Dataset
-from gpsuite.errors import UserError
+from gpsuite.errors import UserError, missing_package
 from gpsuite.experiments.base import require
 from gpsuite.experiments.robustness.classifiers import Problem
 from gpsuite.experiments.settings import Rule
-from gpsuite.methods.robustness.input_choice import gradient_patch, missing_opencv, shortest_lengthscales, sift_patch
+from gpsuite.methods.robustness.input_choice import gradient_patch, shortest_lengthscales, sift_patch
 from gpsuite.models.config import ModelSpec
 
 WORD = re.compile(r"(all)|(first|shortest|sift|gradient)([1-9]\d*)")
@@ -132,9 +132,11 @@ def check_images(words: Sequence[str], scaling: str, input_names: Sequence[str] 
         UserError: naming the word.
     """
     for word in words:
-        rule = split_word(word)[0]
-        if rule == "sift" and (missing := missing_opencv(word)):
-            raise missing
+        rule, count = split_word(word)
+        if rule == "sift":
+            missing = missing_package("cv2", "images", f"features={word}", f"features=gradient{count}")
+            if missing is not None:
+                raise missing
         if rule in ("sift", "gradient"):
             told = f"is for images, and needs scaling=pixels, not {scaling}; for tables: all, first<N>, shortest<N>"
             require(scaling == "pixels", "features", word, told)

@@ -55,7 +55,7 @@ def sift_patch(image: FloatArray, count: int) -> tuple[IntArray, str]:
     try:
         cv2: Any = importlib.import_module("cv2")  # its stubs do not know SIFT_create
     except ModuleNotFoundError as error:
-        raise missing_opencv(f"sift{count}") or error from error
+        raise missing_package("cv2", "images", f"features=sift{count}", f"features=gradient{count}") or error from error
     grey = np.round(255 * np.clip(image, 0.0, 1.0)).astype(np.uint8)
     size = (ENLARGED * image.shape[1], ENLARGED * image.shape[0])
     large = cv2.resize(grey, size, interpolation=cv2.INTER_CUBIC)
@@ -65,11 +65,6 @@ def sift_patch(image: FloatArray, count: int) -> tuple[IntArray, str]:
     best = max(points, key=lambda point: (point.response, point.size, -point.pt[1], -point.pt[0]))
     column, row = ((coordinate + 0.5) / ENLARGED - 0.5 for coordinate in best.pt)
     return nearest_pixels(image.shape, (row, column), count), "sift"
-
-
-def missing_opencv(word: str) -> UserError | None:
-    """Return the error for a choice of pixels by SIFT where OpenCV is not installed."""
-    return missing_package("cv2", "images", f"features={word}", f"features={word.replace('sift', 'gradient')}")
 
 
 def gradient_patch(image: FloatArray, count: int) -> IntArray:
