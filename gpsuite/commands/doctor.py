@@ -24,7 +24,7 @@ from gpsuite.text import visible_name
 HELP = """
 gpsuite doctor [results_dir=DIR] [data_dir=DIR]
 
-Versions, threads, data found, free disk and backends; a line that is not 'ok' says what to do.
+Versions, threads, data found, plug-ins, free disk and backends; a line that is not 'ok' says what to do.
 Exit code 1 if something needs fixing.
 """
 
