@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,7 @@ from gpsuite.experiments.perturbation import coverage_models
 from gpsuite.experiments.wasserstein.methods import LABELS
 from gpsuite.experiments.wasserstein.methods import ClassifierMethod as ImageMethod
 from gpsuite.methods.perturbation.quadratic import KernelRidge
-from tests.plugin_example.gpsuite_example.methods import LEAST_SQUARES, SPREAD
+from tests.plugin_example.gpsuite_example.methods import LEAST_SQUARES, SPREAD, LeastSquaresOptions, SpreadOptions
 
 if TYPE_CHECKING:
     from gpsuite.methods.wasserstein.classifiers import ClassifierFit, FittedClassifier
@@ -32,8 +32,19 @@ EXAMPLE = Path(__file__).parents[1] / "plugin_example/gpsuite_example"
 CENTRES_YAML = "builder: class_centres\ntitle: class centres\nreference: nobody\nsharpness: 0.1\n"
 
 
-METHODS.register("spread_gp")(SPREAD)
-METHODS.register("least_squares")(LEAST_SQUARES)
+# options of this module: a worker that unpickles them imports it, and with it what is registered below
+@dataclass(frozen=True, kw_only=True)
+class OwnSpreadOptions(SpreadOptions):
+    pass
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnLeastSquaresOptions(LeastSquaresOptions):
+    pass
+
+
+METHODS.register("spread_gp")(replace(SPREAD, options=OwnSpreadOptions))
+METHODS.register("least_squares")(replace(LEAST_SQUARES, options=OwnLeastSquaresOptions))
 
 
 @dataclass(frozen=True, kw_only=True)
