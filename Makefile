@@ -19,7 +19,7 @@ MUTATED ?=
 export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
-.PHONY: help setup peers quickstart test test-slow mutants lint types smoke bench browser report redraw reproduce publish clean
+.PHONY: help setup peers quickstart test test-slow mutants lint types smoke bench browser report redraw reproduce publish dist clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z%-]+:.*## / {printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -91,6 +91,10 @@ reproduce-%: setup
 
 publish: setup ## copy finished results to results/published
 	$(BIN)/gpsuite publish $(FAMILIES)
+
+dist: setup ## build the source distribution and, from it, the wheel; the version is that of gpsuite/__init__.py
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation --outdir dist
 
 clean: ## remove caches and smoke results; keep records, results and data
 	rm -rf $(SMOKE) dist .mutants .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -20,12 +20,15 @@ from typing import TextIO
 from gpsuite import __version__
 from gpsuite.commands import COMMANDS, MULTIRUN
 from gpsuite.errors import UserError, unknown_name
+from gpsuite.plugins import left_out
 from gpsuite.text import visible, visible_lines
 
 INTERRUPTED = 130
 # how the system says that a library has no room
 NO_MEMORY = ("failed to map segment", "cannot allocate memory", "Cannot allocate memory")
 TRACED = {f"debug={yes}" for yes in ("true", "1", "yes", "on")}
+# what plug-ins offer, too: a name may be unknown because one is left out
+OFFERED = ("experiment", "dataset", "datasets", "method", "methods", "model")
 # how the words begin that any experiment understands
 COMMON = ("dataset", "scale=", "seed=", "results_dir=", "data_dir=")
 
@@ -55,6 +58,9 @@ def main() -> int:
         if TRACED & {word.lower() for word in words}:
             traceback.print_exc()
         print(f"gpsuite: {_four_lines(str(error), corrected(words, error.fix))}", file=sys.stderr)
+        if error.key in OFFERED:
+            for fault in left_out():
+                print(f"gpsuite: {fault}", file=sys.stderr)
         return 2
     except KeyboardInterrupt as error:
         resumable = "interrupted; run the same command again to resume"
@@ -111,7 +117,7 @@ def dispatch(words: Sequence[str]) -> int:
     if not words or words[0] in ("-h", "--help", "help"):
         print(usage())
         return 0
-    if words[0] == "--version":
+    if words[0] in ("-V", "--version"):
         print(f"gpsuite {__version__}")
         return 0
     command, rest = words[0], list(words[1:])

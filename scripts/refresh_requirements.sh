@@ -9,7 +9,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 for platform in x86_64-manylinux_2_28 aarch64-manylinux_2_28 aarch64-apple-darwin; do
   cp scripts/requirements.txt "$folder/$platform.txt"
-  uv pip compile pyproject.toml --extra dev --extra cluster --extra peers --quiet --python-version 3.11 --python-platform "$platform" \
+  uv pip compile pyproject.toml --extra dev --extra cluster --extra images --extra peers --quiet --python-version 3.11 --python-platform "$platform" \
     --generate-hashes --no-strip-extras --no-header --no-annotate --no-emit-index-url --no-emit-find-links \
     --output-file "$folder/$platform.txt" "$@" >/dev/null
 done

@@ -143,7 +143,7 @@ def test_contributing_names_files_that_exist_and_shows_the_figure_of_the_example
     named = re.findall(r"`((?:gpsuite|tests|conf|scripts|\.ci)/[\w./]+)`", text)
     assert len(named) > 8
     assert [name for name in named if "NAME" not in name and not (ROOT / name).exists()] == []
-    example = (ROOT / "tests/experiments/own_experiment/slopes.py").read_text(encoding="utf-8")
+    example = (ROOT / "tests/plugin_example/gpsuite_example/slopes.py").read_text(encoding="utf-8")
     shown = re.findall(r"^    (with report.*|    \S.*)$", text, flags=re.MULTILINE)
     lines = [line.split("    #")[0].strip() for line in shown if "drawing" in line]
     assert len(lines) == 4 and all(line in example for line in lines)

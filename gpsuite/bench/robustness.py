@@ -22,7 +22,7 @@ from gpsuite.bench.timing import BenchCase, Work
 from gpsuite.budget import Budget
 from gpsuite.certificates.certificate import POSITIVE, Certificate
 from gpsuite.certificates.checker import check_certificate
-from gpsuite.data.catalogue import read_spec, shipped_conf_dir
+from gpsuite.data.catalogue import read_spec
 from gpsuite.data.loading import PreparedDataset, prepare
 from gpsuite.experiments.base import SharedWork
 from gpsuite.experiments.robustness.classifiers import (
@@ -50,6 +50,7 @@ from gpsuite.models.classification.links import LINKS
 from gpsuite.models.classification.softmax_laplace import MultiClassProblem
 from gpsuite.models.classification.training import train_multiclass_gpc
 from gpsuite.models.config import Hyperparameters, ModelSpec
+from gpsuite.plugins import shipped_conf_dir
 
 OURS, PAPER = "rkhs_taylor", "paper"
 LIMIT = 10.0  # seconds a point for the paper's bound

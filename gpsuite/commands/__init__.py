@@ -18,6 +18,6 @@ COMMANDS = {
     "predict": "predictions for new rows by the model of a run: gpsuite predict RUN FILE.csv [output=FILE]",
     "verify": "independent check of a certificate: gpsuite verify CERTIFICATE [dataset=NAME]",
     "bench": "ratios against baselines and the LAPACK/BLAS floor: gpsuite bench [family]",
-    "doctor": "versions, threads, data found, free disk, backends: gpsuite doctor",
+    "doctor": "versions, threads, data found, plug-ins, free disk, backends: gpsuite doctor",
     "completion": "shell completion: gpsuite completion bash|zsh|fish",
 }

@@ -90,7 +90,7 @@ def _candidates(words: Sequence[str], last: str) -> Iterator[str]:
     if command in ("run", "show"):
         yield from _settings(words[1:], last.partition("=")[0] if "=" in last else "")
     elif not command:
-        yield from (*COMMANDS, "--help", "--version")
+        yield from (*COMMANDS, "--help", "--version", "-V")
     elif command in OF_EXPERIMENTS:
         yield from groups["experiment"]
     elif command == "list":

@@ -18,15 +18,19 @@ from gpsuite.config.files import conf_dir
 from gpsuite.data.catalogue import describe
 from gpsuite.engine.provenance import has_avx512, machine, versions
 from gpsuite.errors import UserError
+from gpsuite.plugins import plugins
+from gpsuite.text import visible_name
 
 HELP = """
 gpsuite doctor [results_dir=DIR] [data_dir=DIR]
 
-Versions, threads, data found, free disk and backends; a line that is not 'ok' says what to do.
+Versions, threads, data found, plug-ins, free disk and backends; a line that is not 'ok' says what to do.
 Exit code 1 if something needs fixing.
 """
 
 LEAST_FREE_GB = 1.0
+EXTRAS = {"opencv-python-headless": "images", "mapie": "peers"}  # package of `versions` -> what installs it
+MISSING = ("problem", "install gpsuite again: pip install gpsuite, or make setup in a checkout")
 _TENSORFLOWS = ("tensorflow", "tensorflow-cpu", "tensorflow-macos", "tf-nightly")
 
 
@@ -44,27 +48,28 @@ def main(words: list[str]) -> int:
     given = read_words(words)
     if given.names:
         raise UserError(f"{given.names[0]}: doctor takes no names")
-    findings = [*_packages(), *_machine(), *_blas(), *_places(given), *_data(given), *_backends()]
+    findings = [*_packages(), *_machine(), *_blas(), *_places(given), *_data(given), *_plugins(), *_backends()]
     show_table("doctor", [finding._asdict() for finding in findings])
     return 1 if any(finding.state == "problem" for finding in findings) else 0
 
 
 def _packages() -> Iterator[Finding]:
     python = platform.python_version()
-    right = sys.version_info[:2] == (3, 11)
-    yield Finding("ok" if right else "problem", "python", python, "" if right else "use Python 3.11")
+    right = (3, 11) <= sys.version_info[:2] <= (3, 12)
+    yield Finding("ok" if right else "problem", "python", python, "" if right else "use Python 3.11 or 3.12")
     for name, version in versions().items():
         if name == "python":
             continue
         state, fix = "ok", ""
         if version == "not installed":
-            state, fix = "problem", "run make setup"
+            extra = EXTRAS.get(name)
+            state, fix = ("note", f"only if you need it: pip install 'gpsuite[{extra}]'") if extra else MISSING
         elif name == "numpy" and int(version.split(".")[0]) >= 2:
-            state, fix = "problem", "gpflow 2.11 needs numpy<2: run make setup"
+            state, fix = "problem", "gpflow 2.11 needs numpy<2: pip install 'numpy<2', or make setup in a checkout"
         yield Finding(state, name, version, fix)
     flavours = [dist.name for dist in importlib.metadata.distributions() if dist.name in _TENSORFLOWS]
     if len(flavours) > 1:
-        fix = "keep one: pip uninstall tensorflow-cpu, make setup"
+        fix = "keep one: pip uninstall tensorflow-cpu, and install gpsuite again"
         yield Finding("problem", "TensorFlow", " and ".join(sorted(flavours)), fix)
 
 
@@ -118,11 +123,23 @@ def _data(given: Words) -> Iterator[Finding]:
         yield Finding("note" if missing else "ok", f"datasets: {state}", names, fix)
 
 
+def _plugins() -> Iterator[Finding]:
+    if not plugins():
+        return
+    from gpsuite.commands.plugins import plugin_faults
+
+    for plugin in plugins():
+        names = ", ".join(visible_name(name) for _, name in plugin.entries)
+        yield Finding("ok", f"plug-in {plugin.name}", names)
+    for fault in plugin_faults():
+        yield Finding("problem", "plug-in", fault, "fix or uninstall it")
+
+
 def _backends() -> Iterator[Finding]:
     if importlib.util.find_spec("loky") is not None:
         yield Finding("ok", "parallel=processes", "loky")
     else:
-        yield Finding("problem", "parallel=processes", "no loky", "run make setup")
+        yield Finding("problem", "parallel=processes", "no loky", "pip install loky")
     if importlib.util.find_spec("distributed") is not None:
         yield Finding("ok", "parallel=dask", f"distributed {importlib.metadata.version('distributed')}")
     else:

@@ -13,6 +13,7 @@ from gpsuite.config.files import conf_dir, group_choices, read_file
 from gpsuite.config.typed import SCALES
 from gpsuite.data.catalogue import Description, describe
 from gpsuite.errors import UserError, nearest
+from gpsuite.plugins import plugins
 from gpsuite.reporting.catalogue import ExperimentNote, read_experiments
 
 HELP = """
@@ -47,6 +48,7 @@ def main(words: list[str]) -> int:
     }
     named = {next(iter(row.values())): row for rows, _ in lists.values() for row in rows}
     words = list(dict.fromkeys(each for word in given.names for each in _meant(word, named)))
+    _name_broken_plugins()
     for kind, (rows, brief) in lists.items():
         names = [next(iter(row.values())) for row in rows]
         if len(words) > 1 and set(words) <= set(names):  # of one kind: one table
@@ -77,6 +79,14 @@ def _meant(word: str, named: Collection[str]) -> list[str]:
         all_of_them = f"{near}\ngpsuite list shows all" if near else "; gpsuite list shows all"
         raise UserError(f"{word}: no experiment, dataset or method{all_of_them}")
     return members
+
+
+def _name_broken_plugins() -> None:
+    if plugins():  # what they are made of is imported for no other reason
+        from gpsuite.commands.plugins import plugin_faults
+
+        for fault in plugin_faults():
+            print(f"gpsuite: {fault}", file=sys.stderr)
 
 
 def dataset_lines(found: Sequence[Description]) -> Rows:

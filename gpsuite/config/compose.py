@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache, lru_cache
@@ -11,7 +10,7 @@ from typing import Any, get_origin, get_type_hints
 
 from omegaconf import DictConfig, OmegaConf
 
-from gpsuite.config.files import conf_dir, group_choices, method_families, method_family, read_file
+from gpsuite.config.files import conf_dir, conf_file, group_choices, method_families, method_family, read_file
 from gpsuite.config.overrides import Overrides, Several, refuse_several, unknown_key
 from gpsuite.config.typed import SCALES, RunSettings, has, set_table_option, set_value, structured
 from gpsuite.data.catalogue import read_spec
@@ -19,9 +18,10 @@ from gpsuite.data.loading import PreparedDataset, prepare
 from gpsuite.data.spec import CSV_OPTIONS, CsvSpec, DatasetSpec
 from gpsuite.data.table.read import class_question, suggested_task
 from gpsuite.errors import DataError, UserError, unknown_name
-from gpsuite.experiments.base import EXPERIMENTS, METHODS, Experiment, Method, MethodOptions
+from gpsuite.experiments.base import EXPERIMENTS, METHODS, Experiment, Method, MethodOptions, import_family
 from gpsuite.experiments.settings import check_settings
 from gpsuite.models.config import ModelSpec
+from gpsuite.plugins import PluginError, plugin_dirs
 
 FILE_ONLY = ("meta", "scales")  # parts of an experiment file that are no settings
 # experiments that take a target the other way than one of this task
@@ -80,7 +80,7 @@ def compose_sections(experiment: str, overrides: Overrides) -> Sections:
     Raises:
         UserError: for unknown keys, wrong types and methods of other experiments.
     """
-    importlib.import_module(f"gpsuite.experiments.{experiment.split('/')[0]}")
+    import_family(experiment)
     entry = EXPERIMENTS.get(experiment)
     values = dict(overrides.values)
     _refuse_several(values, entry)
@@ -165,6 +165,7 @@ def _refuse_foreign_methods(experiment: str, names: Sequence[str]) -> None:
         if name not in group_choices()["method"]:
             raise unknown_name("method", name, valid)
         if name not in valid:
+            method_of(name)  # a broken plug-in says what is wrong with it
             raise UserError(f"method={name}: not a method of {experiment}\nvalid: {', '.join(valid)}", key="method")
 
 
@@ -372,7 +373,7 @@ def _without(name: str, specs: Mapping[str, DatasetSpec]) -> str:
 
 def read_method(name: str) -> dict[str, Any]:
     """Return the options in a method's file, typed as OmegaConf reads them; a method is one file, without defaults."""
-    return dict(_read_method(conf_dir() / "method" / method_families()[name] / f"{name}.yaml"))
+    return dict(_read_method(conf_file("method", f"{method_families()[name]}/{name}")))
 
 
 @cache
@@ -395,11 +396,14 @@ def compose_files(experiment: str, chosen: tuple[str, ...] = ()) -> DictConfig:
 @lru_cache(maxsize=64)
 def _compose(root: Path, experiment: str, chosen: tuple[str, ...]) -> DictConfig:
     from hydra import compose, initialize_config_dir
+    from hydra.core.override_parser.types import Quote, QuotedString
     from hydra.errors import HydraException
 
+    places = [QuotedString(f"file://{each}", Quote.double).with_quotes() for each in plugin_dirs()]
     try:
         with initialize_config_dir(str(root), version_base="1.3"):
-            content = compose("config", overrides=[f"experiment={experiment}", *chosen])
+            search = [f"hydra.searchpath=[{','.join(places)}]"] if places else []
+            content = compose("config", overrides=[f"experiment={experiment}", *chosen, *search])
     except HydraException as error:  # a broken file of ours or of a method author
         raise UserError(f"experiment={experiment}: {str(error).splitlines()[0]}", key="experiment") from error
     # an unknown key of a scale is refused by its type, as one of the file
@@ -431,8 +435,16 @@ def fitting_methods(experiment: str) -> list[str]:
     return [
         name
         for name in group_choices()["method"]
-        if wanted and method_families()[name] == family and wanted <= method_of(name).traits
+        if wanted and method_families()[name] == family and wanted <= _traits(name)
     ]
+
+
+def _traits(name: str) -> frozenset[str]:
+    """Return a method's traits; one of a broken plug-in has none, and fits nowhere."""
+    try:
+        return method_of(name).traits
+    except PluginError:
+        return frozenset()
 
 
 def fitting_datasets(experiment: str) -> list[str]:
@@ -449,4 +461,5 @@ def fitting_datasets(experiment: str) -> list[str]:
 
 def method_of(name: str) -> Method[Any]:
     """Return the method that a method's file is for."""
+    import_family(method_families()[name])
     return METHODS.get(str(read_method(name).get("builder")))

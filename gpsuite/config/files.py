@@ -8,8 +8,9 @@ from typing import Any
 
 import yaml
 
-from gpsuite.data.catalogue import dataset_names, shipped_conf_dir
+from gpsuite.data.catalogue import dataset_names
 from gpsuite.errors import UserError
+from gpsuite.plugins import conf_files, shipped_conf_dir
 
 
 def conf_dir() -> Path:
@@ -39,15 +40,15 @@ def method_family(experiment: str) -> str:
 
 @cache
 def _choices(root: Path) -> dict[str, list[str]]:
-    names = {group: _names(root / group) for group in ("experiment", "model", "parallel")}
+    names = {group: sorted(conf_files(root, group)) for group in ("experiment", "model", "parallel")}
     return {**names, "method": sorted(_families(root)), "dataset": dataset_names(root)}
 
 
 @cache
 def _families(root: Path) -> dict[str, str]:
     found: dict[str, str] = {}
-    for path in sorted((root / "method").glob("*/*.yaml")):
-        family, name = path.parent.name, path.stem
+    for path in conf_files(root, "method"):
+        family, name = path.split("/")
         if name in found:
             raise UserError(f"method={name}: named twice, in conf/method/{found[name]} and {family}", key="method")
         found[name] = family
@@ -57,10 +58,10 @@ def _families(root: Path) -> dict[str, str]:
 def read_file(group: str, name: str) -> dict[str, Any]:
     """Return one file of a group as plain values, without composing."""
     inside = f"{method_families()[name]}/{name}" if group == "method" else name
-    path = conf_dir() / group / f"{inside}.yaml"
-    content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    content = yaml.safe_load(conf_file(group, inside).read_text(encoding="utf-8"))
     return content if isinstance(content, dict) else {}
 
 
-def _names(folder: Path) -> list[str]:
-    return sorted(str(path.relative_to(folder).with_suffix("")) for path in folder.rglob("*.yaml"))
+def conf_file(group: str, name: str) -> Path:
+    """Return `GROUP/NAME.yaml` of ours or of a plug-in."""
+    return conf_files(conf_dir(), group).get(name, conf_dir() / group / f"{name}.yaml")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 
 import yaml
@@ -11,6 +10,7 @@ import yaml
 from gpsuite.data.files import locate
 from gpsuite.data.spec import CsvSpec, DatasetSpec, Spec, from_plain
 from gpsuite.errors import DataError, unknown_name
+from gpsuite.plugins import conf_files, readable
 
 _SHOWN_URLS = 4
 
@@ -39,30 +39,25 @@ class Description:
     where: str
 
 
-@cache
-def shipped_conf_dir() -> Path:
-    """Return conf/: inside the installed package, or at the top of a checkout."""
-    package = Path(__file__).resolve().parents[1]
-    inside = package / "conf"
-    return inside if inside.is_dir() else package.parent / "conf"
-
-
 def dataset_names(conf_dir: Path) -> list[str]:
     """Return the names of all datasets, sorted."""
-    return sorted(path.stem for path in (conf_dir / "dataset").glob("*.yaml"))
+    return sorted(conf_files(conf_dir, "dataset"))
 
 
 def read_spec(conf_dir: Path, name: str) -> Spec:
-    """Read `conf_dir/dataset/NAME.yaml`; files shared with another dataset are filled in.
+    """Read `dataset/NAME.yaml`; files shared with another dataset are filled in.
 
     Raises:
         UserError: if there is no dataset of that name; the message lists the valid ones.
         DataError: if the file is not a valid dataset description.
     """
-    names = dataset_names(conf_dir)
+    names = conf_files(conf_dir, "dataset")
     if name not in names:
         raise unknown_name("dataset", name, names)
-    path = conf_dir / "dataset" / f"{name}.yaml"
+    return _read_spec(names[name], conf_dir)
+
+
+def _read_spec(path: Path, conf_dir: Path) -> Spec:
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
@@ -100,7 +95,8 @@ def describe(conf_dir: Path, cache_dir: Path) -> list[Description]:
     Raises:
         DataError: if a description in conf/dataset is not valid.
     """
-    return [_describe(read_spec(conf_dir, name), cache_dir) for name in dataset_names(conf_dir)]
+    found = readable(conf_dir, "dataset", lambda path: _describe(_read_spec(path, conf_dir), cache_dir))
+    return [found[name] for name in sorted(found)]
 
 
 def _describe(spec: Spec, cache_dir: Path) -> Description:

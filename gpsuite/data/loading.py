@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 
 from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.atomic import write_atomically
-from gpsuite.data.catalogue import shipped_conf_dir, with_shared_files
+from gpsuite.data.catalogue import with_shared_files
 from gpsuite.data.dataset import Dataset, Task
 from gpsuite.data.files import changed_error, check, read_verified, require
 from gpsuite.data.sources import get_loader
 from gpsuite.data.spec import STAND_IN_PREFIX, CsvSpec, DatasetSpec, Spec, content_hash, from_plain, json_hash, to_plain
 from gpsuite.data.table.read import read_csv, read_resolved
 from gpsuite.errors import DataError, MissingDataError
+from gpsuite.plugins import shipped_conf_dir
 from gpsuite.seeds import stream
 from gpsuite.text import typed_path
 from gpsuite.untrusted import LARGEST_TEXT, parse_json, read_file

@@ -18,7 +18,6 @@ import yaml
 from gpsuite.atomic import remove_leftovers
 from gpsuite.engine.plans import read_plan
 from gpsuite.engine.store import RecordStore, StoredRecord, check_record, pack
-from gpsuite.engine.worker import import_family
 from gpsuite.errors import ResultsError
 from gpsuite.experiments.base import (
     BUDGET,
@@ -31,6 +30,7 @@ from gpsuite.experiments.base import (
     Record,
     Report,
     Request,
+    import_family,
 )
 from gpsuite.reporting.comparison import compare, read_paper_values, write_comparison, write_statistics
 from gpsuite.reporting.files import cannot, read_bytes, read_mapping, write_bytes, write_text

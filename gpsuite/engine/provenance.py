@@ -14,6 +14,7 @@ from typing import Any
 
 from gpsuite.data.loading import PreparedDataset
 from gpsuite.experiments.base import Request
+from gpsuite.plugins import plugins
 
 PACKAGES = (
     "gpsuite",
@@ -45,7 +46,8 @@ def versions() -> dict[str, str]:
             found[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             found[name] = "not installed"
-    return found
+    # the version is the last word of a plug-in's name
+    return {**found, **dict(plugin.name.rsplit(" ", 1) for plugin in plugins() if not plugin.fault)}
 
 
 @cache

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import re
 import resource
@@ -18,7 +17,7 @@ from gpsuite.engine.keys import task_key
 from gpsuite.engine.progress import Reporter, Send, send_to_file, tell_ended
 from gpsuite.engine.provenance import origin, state_commit
 from gpsuite.engine.store import RecordStore, require_storable, satisfies
-from gpsuite.experiments.base import BUDGET, ERROR, EXPERIMENTS, Outcome, Record, SharedWork, Task
+from gpsuite.experiments.base import BUDGET, ERROR, EXPERIMENTS, Outcome, Record, SharedWork, Task, import_family
 from gpsuite.untrusted import refuse_links
 
 PARENT_CHECK_SECONDS = 0.5
@@ -49,13 +48,6 @@ def limit_threads(threads: int) -> None:
 
     os.environ.update(thread_environment(threads))
     threadpool_limits(threads)
-
-
-def import_family(experiment: str) -> None:
-    """Import the module that registers the experiment's family, unless it is registered already."""
-    if experiment in EXPERIMENTS:
-        return
-    importlib.import_module(f"gpsuite.experiments.{experiment.split('/')[0]}")
 
 
 def execute_group(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from gpsuite import plugins
 from gpsuite.errors import UserError
 from gpsuite.experiments.report import (
     BUDGET,
@@ -69,6 +72,7 @@ __all__ = [
     "every_task",
     "finite_or_none",
     "frame_of",
+    "import_family",
     "no_array",
     "no_task",
     "only_arrays",
@@ -148,7 +152,14 @@ class Experiment(Generic[S]):
         return run(task, shared)
 
 
-EXPERIMENTS: Registry[Experiment[Any]] = Registry("experiment")
+EXPERIMENTS: Registry[Experiment[Any]] = Registry("experiment", plugins.EXPERIMENTS, Experiment)
+
+
+def import_family(experiment: str) -> None:
+    """Import our modules that register the experiment's family, if any: a plug-in's experiment comes by itself."""
+    module = f"gpsuite.experiments.{experiment.split('/')[0]}"
+    if experiment not in EXPERIMENTS and importlib.util.find_spec(module) is not None:
+        importlib.import_module(module)
 
 
 def require(condition: bool, key: str, value: object, allowed: str) -> None:

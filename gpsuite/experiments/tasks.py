@@ -19,6 +19,7 @@ from dataclasses import Field, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 
+from gpsuite import plugins
 from gpsuite.budget import Budget
 from gpsuite.data.loading import PreparedDataset
 from gpsuite.models.config import ModelSpec
@@ -264,7 +265,7 @@ class Method(Generic[Options]):
     version: int = 1
 
 
-METHODS: Registry[Method[Any]] = Registry("method builder")
+METHODS: Registry[Method[Any]] = Registry("method builder", plugins.METHODS, Method)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,8 @@ from typing import Any
 
 import yaml
 
+from gpsuite.plugins import readable
+
 # libyaml's loader is the same safe loader, ten times faster
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -68,23 +70,20 @@ class PaperNote:
 
 
 def read_experiments(conf_dir: Path) -> dict[str, ExperimentNote]:
-    """Return name -> note of every file under `conf_dir`/experiment."""
-    root = conf_dir / "experiment"
-    return {
-        path.relative_to(root).with_suffix("").as_posix(): _experiment(_mapping(_load(path).get("meta")))
-        for path in sorted(root.rglob("*.yaml"))
-    }
+    """Return name -> note of every experiment's file."""
+    found = readable(conf_dir, "experiment", lambda path: _experiment(_mapping(_load(path).get("meta"))))
+    return {name: found[name] for name in sorted(found)}
 
 
 def read_papers(conf_dir: Path) -> list[PaperNote]:
-    """Return a note on every file of `conf_dir`/paper, in the files' order."""
-    return [_paper(path) for path in sorted((conf_dir / "paper").glob("*.yaml"))]
+    """Return a note on every paper's file, in the files' order."""
+    return list(readable(conf_dir, "paper", _paper).values())
 
 
 def method_titles(conf_dir: Path) -> dict[str, str]:
     """Return method name -> its title."""
-    found = {path.stem: _load(path).get("title") for path in sorted((conf_dir / "method").glob("*/*.yaml"))}
-    return {name: str(title) for name, title in found.items() if title}
+    found = readable(conf_dir, "method", lambda path: _load(path).get("title"))
+    return {name.split("/")[1]: str(title) for name, title in found.items() if title}
 
 
 def _experiment(meta: Mapping[str, Any]) -> ExperimentNote:

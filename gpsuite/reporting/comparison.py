@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 import yaml
 
+from gpsuite.plugins import readable
 from gpsuite.reporting.files import cannot, read_bytes, write_text
 
 if TYPE_CHECKING:
@@ -392,7 +393,7 @@ def _digits(value: float | None) -> str:
 
 
 def read_paper_values(conf_dir: Path, experiment: str | None = None) -> list[PaperValue]:
-    """Read `conf_dir`/paper/*.yaml, in the files' order; with `experiment`, only its entries.
+    """Read the papers' files, ours first, in their order; with `experiment`, only its entries.
 
     A file is a mapping with `paper` (the file's name without .yaml), `rules` (the commit that set its tests down; an
     entry with a test of another commit names it itself) and `entries` (a list of mappings with the fields of
@@ -401,15 +402,19 @@ def read_paper_values(conf_dir: Path, experiment: str | None = None) -> list[Pap
     Raises:
         ValueError: naming the file, the entry and the fault.
     """
-    entries: list[PaperValue] = []
-    for path in sorted((conf_dir / "paper").glob("*.yaml")):
-        stat = path.stat()
-        entries += _read_file(path, (stat.st_mtime_ns, stat.st_size))
     seen: set[str] = set()
-    for entry in entries:
-        if entry.id in seen:
-            raise ValueError(f"conf/paper/{entry.paper}.yaml: id {entry.id} is used twice")
-        seen.add(entry.id)
+
+    def read(path: Path) -> tuple[PaperValue, ...]:
+        stat = path.stat()
+        found = _read_file(path, (stat.st_mtime_ns, stat.st_size))
+        ids = [entry.id for entry in found]
+        twice = sorted(each for each in ids if each in seen or ids.count(each) > 1)
+        if twice:
+            raise ValueError(f"conf/paper/{path.name}: id {twice[0]} is used twice")
+        seen.update(ids)
+        return found
+
+    entries = [entry for found in readable(conf_dir, "paper", read).values() for entry in found]
     return [entry for entry in entries if experiment in (None, entry.experiment)]
 
 

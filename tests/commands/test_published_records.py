@@ -22,8 +22,8 @@ from gpsuite.engine.backends import LokyPool
 from gpsuite.engine.provenance import origin
 from gpsuite.engine.recheck import LEVELS, Agreement, Rechecked, draw
 from gpsuite.engine.store import Archive, StoredRecord, add_checksum, check_record, pack
-from gpsuite.engine.worker import execute, import_family
-from gpsuite.experiments.base import EXPERIMENTS, Record, SharedWork, Task, every_task, only_arrays
+from gpsuite.engine.worker import execute
+from gpsuite.experiments.base import EXPERIMENTS, Record, SharedWork, Task, every_task, import_family, only_arrays
 from gpsuite.reporting.files import ARCHIVE
 from tests.commands.conftest import Gpsuite
 

@@ -16,10 +16,11 @@ from omegaconf import OmegaConf
 
 from gpsuite.config.files import conf_dir
 from gpsuite.data import CsvSpec, DatasetSpec, dataset_names, describe, from_plain, read_spec, to_plain
-from gpsuite.data.catalogue import shipped_conf_dir, with_shared_files
+from gpsuite.data.catalogue import with_shared_files
 from gpsuite.data.files import PATH_VARIABLE
 from gpsuite.data.spec import array_hash, content_hash, json_hash
 from gpsuite.errors import DataError, UserError
+from gpsuite.plugins import shipped_conf_dir
 from tests.data.made_up_data import CONF_DIR, made_up
 
 

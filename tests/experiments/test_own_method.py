@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,83 +15,36 @@ import pytest
 import gpsuite
 from gpsuite import cli
 from gpsuite.arrays import FloatArray
-from gpsuite.budget import Budget
 from gpsuite.config import files
 from gpsuite.data.catalogue import read_spec
 from gpsuite.data.loading import load, prepare
 from gpsuite.experiments.base import METHODS, MethodOptions
-from gpsuite.experiments.pac_bayes.methods import FULL, REGRESSION, RISK_BOUND, RiskMethod, exact_posterior, full_cost
-from gpsuite.experiments.pac_bayes.training import Trained, Training
 from gpsuite.experiments.perturbation import coverage_models
-from gpsuite.experiments.robustness.classifiers import ClassifierMethod, Problem
-from gpsuite.experiments.robustness.classifiers import Trained as TrainedClassifier
-from gpsuite.experiments.robustness.tasks import CLASSIFIER, GAUSSIAN_LATENT, ClassifierParams
 from gpsuite.experiments.wasserstein.methods import LABELS
 from gpsuite.experiments.wasserstein.methods import ClassifierMethod as ImageMethod
-from gpsuite.methods.pac_bayes.losses import Loss
 from gpsuite.methods.perturbation.quadratic import KernelRidge
-from gpsuite.models.classification.approximation import GPCPosterior
-from gpsuite.models.classification.links import LINKS
-from gpsuite.models.config import Hyperparameters
+from tests.plugin_example.gpsuite_example.methods import LEAST_SQUARES, SPREAD, LeastSquaresOptions, SpreadOptions
 
 if TYPE_CHECKING:
     from gpsuite.methods.wasserstein.classifiers import ClassifierFit, FittedClassifier
 
-YAML = "builder: spread_gp\ntitle: spread GP\nreference: nobody\nnoise: 0.4\n"
+EXAMPLE = Path(__file__).parents[1] / "plugin_example/gpsuite_example"
 CENTRES_YAML = "builder: class_centres\ntitle: class centres\nreference: nobody\nsharpness: 0.1\n"
-CLASSIFIER_YAML = "builder: least_squares\ntitle: least squares\nreference: nobody\nnoise: 0.2\n"
+
+
+# options of this module: a worker that unpickles them imports it, and with it what is registered below
+@dataclass(frozen=True, kw_only=True)
+class OwnSpreadOptions(SpreadOptions):
+    pass
 
 
 @dataclass(frozen=True, kw_only=True)
-class SpreadOptions(MethodOptions):
-    noise: float = 0.1
+class OwnLeastSquaresOptions(LeastSquaresOptions):
+    pass
 
 
-def by_spread(work: Training[SpreadOptions], loss: Loss) -> Trained:
-    width = 2.0 * float(np.sqrt(work.X.var(axis=0).sum()))  # nothing is searched
-    return Trained(Hyperparameters(1.0, (width,) * work.n_lengthscales, work.options.noise), "done", "", 1, 0.0)
-
-
-METHODS.register("spread_gp")(
-    RiskMethod(
-        options=SpreadOptions,
-        dataset_tasks=REGRESSION,
-        traits=frozenset({RISK_BOUND, FULL}),
-        train=by_spread,
-        certify=exact_posterior,
-        cost=full_cost,
-    )
-)
-
-
-@dataclass(frozen=True, kw_only=True)
-class LeastSquaresOptions(MethodOptions):
-    noise: float
-
-
-def by_least_squares(problem: Problem, model: ClassifierParams, budget: Budget) -> TrainedClassifier:
-    """Regress on the labels -1 and 1: the posterior is exact, and nothing is searched."""
-    assert isinstance(model.method, LeastSquaresOptions)
-    X, lengthscales = problem.X, np.full(problem.X.shape[1], np.sqrt(problem.X.shape[1]))
-    distances = ((X[:, None] - X[None]) / lengthscales) ** 2
-    covariance = np.exp(-0.5 * distances.sum(axis=2)) + model.method.noise * np.eye(len(X))
-    root = np.tril(np.linalg.inv(np.linalg.cholesky(covariance)))
-    alpha, link = np.linalg.solve(covariance, problem.y), LINKS.get("probit")
-    weights, bound = -np.ones(len(X)), 1.0
-    return TrainedClassifier(
-        GPCPosterior(X, "squared_exponential", 1.0, lengthscales, alpha, root, weights, bound, link)
-    )
-
-
-METHODS.register("least_squares")(
-    ClassifierMethod(
-        options=LeastSquaresOptions,
-        dataset_tasks=("classification",),
-        traits=frozenset({CLASSIFIER, GAUSSIAN_LATENT}),
-        train=by_least_squares,
-        most_classes=lambda options: 2,
-    )
-)
+METHODS.register("spread_gp")(replace(SPREAD, options=OwnSpreadOptions))
+METHODS.register("least_squares")(replace(LEAST_SQUARES, options=OwnLeastSquaresOptions))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,9 +75,9 @@ Run = Callable[..., tuple[Path, str, str]]
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     shutil.copytree(files.conf_dir(), tmp_path / "conf")
-    (tmp_path / "conf/method/pac_bayes/spread_gp.yaml").write_text(YAML, encoding="utf-8")
+    for name in ("pac_bayes/spread_gp", "robustness/least_squares"):
+        shutil.copy(EXAMPLE / f"conf/method/{name}.yaml", tmp_path / f"conf/method/{name}.yaml")
     (tmp_path / "conf/method/wasserstein/class_centres.yaml").write_text(CENTRES_YAML, encoding="utf-8")
-    (tmp_path / "conf/method/robustness/least_squares.yaml").write_text(CLASSIFIER_YAML, encoding="utf-8")
     monkeypatch.setattr(files, "shipped_conf_dir", lambda: tmp_path / "conf")
     monkeypatch.chdir(tmp_path)
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gpsuite.engine.worker import execute, import_family
-from gpsuite.experiments.base import EXPERIMENTS, SharedWork
+from gpsuite.engine.worker import execute
+from gpsuite.experiments.base import EXPERIMENTS, SharedWork, import_family
 from tests.engine import tiny
 
 

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from gpsuite import plugins
 from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.data.dataset import Dataset, SafetyColumn, Task
 from gpsuite.data.spec import DatasetSpec, content_hash
@@ -20,7 +21,7 @@ from gpsuite.registry import Registry, import_members
 Reader: TypeAlias = Callable[[str], bytes]
 Loader: TypeAlias = Callable[[DatasetSpec, Reader], Dataset]
 
-LOADERS: Registry[Loader] = Registry("loader")
+LOADERS: Registry[Loader] = Registry("loader", plugins.DATASETS, cast(type, Callable))
 
 
 def get_loader(name: str) -> Loader:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
-from gpsuite.data.catalogue import dataset_names, shipped_conf_dir
+from gpsuite.data.catalogue import dataset_names
 from gpsuite.experiments.base import EXPERIMENTS, Experiment, MethodOptions, Report, Request, Task, only_arrays
 from gpsuite.experiments.pac_bayes.fits import AGREEMENT, paired_p, run_fit, sparse_fit, split_mean, split_tasks
 from gpsuite.experiments.pac_bayes.inducing import COST
@@ -17,6 +17,7 @@ from gpsuite.experiments.pac_bayes.tables import records_frame, summarise_splits
 from gpsuite.experiments.pac_bayes.tasks import FitTask, SplitSettings
 from gpsuite.experiments.settings import Count, Positive, filled, one_of, unique
 from gpsuite.methods.pac_bayes.losses import LOSSES
+from gpsuite.plugins import shipped_conf_dir
 from gpsuite.reporting.comparison import Statistic, claim, statistic_name
 from gpsuite.reporting.figures import math_label
 from gpsuite.reporting.palette import LIMIT, method_style, panel, paper_marks

@@ -11,7 +11,7 @@ import numpy as np
 
 from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.data.dataset import Dataset
-from gpsuite.errors import UserError
+from gpsuite.errors import UserError, missing_package
 from gpsuite.experiments.base import require
 from gpsuite.experiments.robustness.classifiers import Problem
 from gpsuite.experiments.settings import Rule
@@ -132,7 +132,12 @@ def check_images(words: Sequence[str], scaling: str, input_names: Sequence[str] 
         UserError: naming the word.
     """
     for word in words:
-        if split_word(word)[0] in ("sift", "gradient"):
+        rule, count = split_word(word)
+        if rule == "sift":
+            missing = missing_package("cv2", "images", f"features={word}", f"features=gradient{count}")
+            if missing is not None:
+                raise missing
+        if rule in ("sift", "gradient"):
             told = f"is for images, and needs scaling=pixels, not {scaling}; for tables: all, first<N>, shortest<N>"
             require(scaling == "pixels", "features", word, told)
             if input_names is not None:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from gpsuite.arrays import BoolArray, FloatArray, IntArray
 from gpsuite.budget import Budget
-from gpsuite.data.catalogue import read_spec, shipped_conf_dir
+from gpsuite.data.catalogue import read_spec
 from gpsuite.data.loading import PreparedDataset, prepare
 from gpsuite.experiments.base import BUDGET, DONE, Outcome, Request, SharedWork, Task, finite_or_none, require
 from gpsuite.experiments.robustness.classifiers import (
@@ -32,6 +32,7 @@ from gpsuite.methods.robustness.search.branch_and_bound import Extremum
 from gpsuite.methods.robustness.search.regions import Region, linf_ball
 from gpsuite.methods.robustness.verdict import binary_comparison, judge
 from gpsuite.models.classification.approximation import GPCPosterior
+from gpsuite.plugins import shipped_conf_dir
 from gpsuite.seeds import stream
 
 SHOWN = ("attack_fails", "locally_linear")

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from gpsuite.arrays import FloatArray, IntArray
-from gpsuite.errors import UserError
+from gpsuite.errors import UserError, missing_package
 
 ENLARGED = 4  # SIFT needs more pixels than 14 x 14 to build its octaves
 WINDOW = 1.5  # standard deviation in pixels of the window over which gradients are collected
@@ -50,9 +50,12 @@ def sift_patch(image: FloatArray, count: int) -> tuple[IntArray, str]:
         the places, increasing, and what chose them: "sift" or "gradient".
 
     Raises:
-        UserError: if the image has fewer pixels.
+        UserError: if the image has fewer pixels, or OpenCV is not installed.
     """
-    cv2: Any = importlib.import_module("cv2")  # its stubs do not know SIFT_create
+    try:
+        cv2: Any = importlib.import_module("cv2")  # its stubs do not know SIFT_create
+    except ModuleNotFoundError as error:
+        raise missing_package("cv2", "images", f"features=sift{count}", f"features=gradient{count}") or error from error
     grey = np.round(255 * np.clip(image, 0.0, 1.0)).astype(np.uint8)
     size = (ENLARGED * image.shape[1], ENLARGED * image.shape[0])
     large = cv2.resize(grey, size, interpolation=cv2.INTER_CUBIC)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpsuite.data.catalogue import read_spec, shipped_conf_dir
+from gpsuite.data.catalogue import read_spec
 from gpsuite.data.dataset import Dataset
 from gpsuite.data.loading import load, prepare
 from gpsuite.data.sources.gengine1 import OUTPUTS
@@ -27,6 +27,7 @@ from gpsuite.experiments.active_learning.repetitions import (
     toy_repetition,
     training_and_test,
 )
+from gpsuite.plugins import shipped_conf_dir
 
 TOY = ToyData(seed=5, form="paper", pool_rows=200, unequal="equal", initial=12, offers="pairs")
 SAMPLES = Samples(seed=1, draws=3, n_train=60, n_test=20, n_outputs=4, form="code", process="lmc")

@@ -9,7 +9,7 @@ import pytest
 
 from gpsuite.budget import Budget
 from gpsuite.cli import main
-from gpsuite.data.catalogue import read_spec, shipped_conf_dir
+from gpsuite.data.catalogue import read_spec
 from gpsuite.data.loading import PreparedDataset, load, prepare
 from gpsuite.data.spec import CsvSpec
 from gpsuite.errors import UserError
@@ -26,6 +26,7 @@ from gpsuite.experiments.robustness.classifiers import (
 from gpsuite.experiments.robustness.methods import gpc, train_by_likelihood
 from gpsuite.experiments.robustness.tasks import ClassifierParams
 from gpsuite.models.classification.approximation import NotConvergedError
+from gpsuite.plugins import shipped_conf_dir
 
 MODEL = ClassifierParams(
     method=gpc("laplace", "probit"),
