@@ -38,6 +38,7 @@ CHECKERS = (
     "plain_scores",
     "plain_softmax",
     "plain_softmax_bound",
+    "plain_lead",
 )
 
 
