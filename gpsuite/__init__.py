@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gpsuite.experiments.guarantee.saved import Saved
+    from gpsuite.estimators.band import ConfidenceBand as ConfidenceBand
+    from gpsuite.estimators.pac_gp import PACGPRegressor as PACGPRegressor
+    from gpsuite.estimators.pac_gp import PACSGPRegressor as PACSGPRegressor
+    from gpsuite.experiments.guarantee.saved import load as load
+    from gpsuite.methods.active_learning.plan.ask_tell import MeasurementPlanner as MeasurementPlanner
+    from gpsuite.methods.active_learning.problem import SafetyLimit as SafetyLimit
+    from gpsuite.reporting.frames import results as results
 
 __version__ = "0.1.0"
 
 
-def load(run: str | Path) -> Saved:
-    """Return the model in the folder of a run of experiment=guarantee.
+def __getattr__(name: str) -> Any:
+    # `from gpsuite import api` would ask this function for it
+    return getattr(import_module("gpsuite.api"), name)
 
-    Its `predict(X)` gives predictions and intervals at inputs [B, D] in their own units, `gpflow_model()` the GPflow
-    model, `guarantee` what the run proved, in sentences.
 
-    Raises:
-        UnusableFileError: if the folder holds no model, or a damaged one.
-    """
-    from gpsuite.experiments.guarantee.saved import load as read
-
-    return read(run)
+def __dir__() -> list[str]:
+    return sorted([*globals(), *import_module("gpsuite.api").OFFERED])

@@ -1,0 +1,1 @@
+"""The guarantees as estimators in scikit-learn's conventions."""
