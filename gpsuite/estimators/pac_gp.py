@@ -216,7 +216,7 @@ class _PACRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             name for name, log in zip(["variance", *own], logs, strict=True) if abs(log) > PAPER_GRID.half_width - 0.005
         ]
         if at:
-            fix = "the bound holds; an input of the largest lengthscale hardly counts: fewer inputs may give a smaller one"
+            fix = "the bound holds; an input of the largest lengthscale hardly counts, and fewer inputs may do better"
             warnings.warn(f"at the edge of the grid of hyperparameters: {', '.join(at)}; {fix}", stacklevel=3)
 
 
