@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from gpsuite.estimators.pac_gp import PACGPRegressor as PACGPRegressor
     from gpsuite.estimators.pac_gp import PACSGPRegressor as PACSGPRegressor
     from gpsuite.experiments.guarantee.saved import load as load
+    from gpsuite.frames import results as results
     from gpsuite.methods.active_learning.plan.ask_tell import MeasurementPlanner as MeasurementPlanner
     from gpsuite.methods.active_learning.problem import SafetyLimit as SafetyLimit
-    from gpsuite.reporting.frames import results as results
 
 __version__ = "0.1.0"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 OFFERED = {
     "load": "gpsuite.experiments.guarantee.saved",
-    "results": "gpsuite.reporting.frames",
+    "results": "gpsuite.frames",
     "PACGPRegressor": "gpsuite.estimators.pac_gp",
     "PACSGPRegressor": "gpsuite.estimators.pac_gp",
     "ConfidenceBand": "gpsuite.estimators.band",

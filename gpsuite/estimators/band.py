@@ -24,6 +24,7 @@ from sklearn.utils import check_random_state
 
 from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.data.splits import Standardiser
+from gpsuite.drawing import axes
 from gpsuite.estimators.columns import names_of, rows_to_fit, rows_to_predict
 from gpsuite.experiments.perturbation.region_problem import different_functions, gaussian
 from gpsuite.methods.perturbation.bands import Band, NormBall, norm_ball_band
@@ -80,10 +81,7 @@ class FunctionBand:
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw it along the input; of several inputs, over their rows by rising centre."""
-        if ax is None:
-            from matplotlib.figure import Figure
-
-            ax = Figure().subplots()
+        ax = axes(ax)
         single = self.X.shape[1] == 1
         order = np.argsort(self.X[:, 0] if single else self.centre)
         along = self.X[order, 0] if single else np.arange(len(order))

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from gpsuite.arrays import BoolArray, FloatArray, picked
 from gpsuite.budget import Budget
+from gpsuite.drawing import axes
 from gpsuite.methods.active_learning.acquisition import PIPELINES, Pipeline, entropy
 from gpsuite.methods.active_learning.plan.predictions import (
     Belief,
@@ -131,10 +132,7 @@ class Plan:
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw how probably each candidate is safe, and the proposals: along one input, or over the first two."""
-        if ax is None:
-            from matplotlib.figure import Figure
-
-            ax = Figure().subplots()
+        ax = axes(ax)
         X, rows = self.candidates, [each.row for each in self.proposals]
         ax.set_xlabel(self._inputs[0])
         if X.shape[1] == 1:
