@@ -29,6 +29,7 @@ from gpsuite.certificates.risk import Goal, RiskCertificate, RiskClaim, Rows, pa
 from gpsuite.data.spec import CsvSpec
 from gpsuite.data.splits import DifferentRows, Standardiser, train_test_indices
 from gpsuite.data.table.read import read_csv
+from gpsuite.errors import DataError
 from gpsuite.estimators.columns import names_of, rows_to_fit, rows_to_predict
 from gpsuite.methods.pac_bayes.bounds import PAPER_GRID, Certificate
 from gpsuite.methods.pac_bayes.evaluation import Copies, certify_posterior
@@ -94,15 +95,18 @@ class ShareBound:
 
         Raises:
             OSError: if a file cannot be written.
-            ValueError: if a table of these rows has no such column: one that is constant.
+            ValueError: if a table of these rows cannot be read as the same numbers: a column is constant.
         """
         npz, description = file_pair(Path(path))
         table = npz.with_suffix(".csv")
         write_atomically(table, lambda stream: stream.write(self._lines().encode()))
-        data = read_csv(CsvSpec(path=str(table), target=[self.target], strict=True))
+        try:
+            data = read_csv(CsvSpec(path=str(table), target=[self.target], strict=True))
+        except DataError as error:
+            fault = str(error).splitlines()[0].partition(f"{table.name}: ")[2]
+            raise ValueError(f"{table}: {fault}; leave it out and fit again") from None
         if not np.array_equal(np.column_stack([data.X, data.y]), self.rows):
-            lost = [name for name in self.names if name not in data.input_names] or list(self.names)
-            raise ValueError(f"{table}: {', '.join(lost)}: constant, or no numbers; leave them out and fit again")
+            raise ValueError(f"{table}: is read as other numbers; a certificate of these rows cannot be checked")
         rows = replace(self.certificate.rows, dataset=data.name, content_hash=data.content_hash)
         write_packed(*pack(replace(self.certificate, rows=rows)), npz)
         words = [str(description), f"dataset.path={table}", f"dataset.target={self.target}", "dataset.strict=true"]
