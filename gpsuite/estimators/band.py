@@ -8,6 +8,7 @@ Equation: Csáji & Kis 2019, Main Theorem
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -283,7 +284,9 @@ class ConfidenceBand(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if self.centres < 1:
             raise ValueError(f"centres={self.centres}: one or more, or None")
         count = max(min(self.centres, len(found.X) // 2), 1)
-        centres, _ = kmeans2(X, count, minit="++", seed=rng)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # an empty cluster's centre is told apart, or left out
+            centres, _ = kmeans2(X, count, minit="++", seed=rng)
         centres = centres[different_functions(np.asarray(kernel(found.X, centres)))]
         whitening = None
         if self._kind == "lssvm":

@@ -160,7 +160,7 @@ def test_functions_and_values_are_tested() -> None:
     assert fitted.contains(wave(X))
     assert not fitted.contains(lambda X: wave(X) + 20.0)
     few = gpsuite.ConfidenceBand(centres=3).fit(X, y)
-    with pytest.raises(ValueError, match="the function is not .* a combination of 3 kernel functions: off by"):
+    with pytest.raises(ValueError, match=r"the function is not .* a combination of 3 kernel functions: off by"):
         few.contains(wave)
     for wrong in (wave(X)[1:], np.full(len(X), np.nan)):
         with pytest.raises(ValueError, match="finite values of the function at the 60 rows are needed"):
