@@ -31,6 +31,7 @@ def rows(n: int = 60, seed: int = 0) -> tuple[FloatArray, FloatArray]:
     return X, wave(X) + rng.laplace(size=n) * (1.0 + X[:, 0])
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee
 @pytest.mark.parametrize("kind", ["few centres", "few centres and a constant", "linear"])
 def test_region_and_band_hold_the_function_as_often_as_stated(kind: str) -> None:
@@ -155,7 +156,7 @@ def test_wrong_settings_are_one_sentence(settings: dict[str, Any], message: str)
 
 def test_functions_and_values_are_tested() -> None:
     X, y = rows()
-    fitted = gpsuite.ConfidenceBand(centres=None).fit(X, y)
+    fitted = gpsuite.ConfidenceBand(centres=None, confidence=0.99).fit(X, y)
     assert fitted.contains(wave)
     assert fitted.contains(wave(X))
     assert not fitted.contains(lambda X: wave(X) + 20.0)

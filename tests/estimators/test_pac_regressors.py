@@ -61,6 +61,7 @@ def test_units_of_the_target_and_of_the_inputs_do_not_matter(kind: str) -> None:
     assert usual.accuracy_ == pytest.approx(float(usual._target.scale[0]))
 
 
+@pytest.mark.slow
 @pytest.mark.guarantee
 @pytest.mark.parametrize("kind", ["PACGPRegressor", "PACSGPRegressor"])
 def test_the_bound_holds_for_new_rows(kind: str) -> None:
@@ -93,13 +94,10 @@ def test_verify_confirms_the_certificate_and_refutes_a_better_one(kind: str, tmp
     assert float(told.split("as one predictor: at most ")[1].split()[0]) == pytest.approx(fitted.bound_, abs=2e-6)
     found = json.loads((tmp_path / "bound.json").read_text())
     assert found["goal"] == {"loss": "band01", "epsilon": 60.0, "unit": "own"}
-    certificate = fitted.certificate_.certificate
-    for name in certificate.claim.bounds:
-        better = {"kl": 0.9, "kl_lower": 1.1}[name]
-        certificate.claim.bounds[name] *= better
-        fitted.certificate_.save(tmp_path / "bound")
-        assert main(words) == 1
-        certificate.claim.bounds[name] /= better
+    fitted.certificate_.certificate.claim.bounds["kl"] *= 0.99
+    fitted.certificate_.save(tmp_path / "bound")
+    assert main(words) == 1
+    assert "is stated" in capsys.readouterr().out
 
 
 def test_rows_stored_again_count_once_and_as_lost_where_they_scale(tmp_path: Path) -> None:
