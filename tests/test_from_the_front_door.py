@@ -140,4 +140,4 @@ def test_the_cells_of_all_tables_are_numbers_with_their_errors(tmp_path: Path) -
     with pytest.warns(UserWarning, match="left out: .*bounds.csv: cannot be read"):
         assert gpsuite.results(tmp_path, numbers=True).empty
     with pytest.raises(FileNotFoundError, match="no runs; give the folder that runs write to"):
-        gpsuite.results(tmp_path / "pac_bayes")
+        gpsuite.results(tmp_path / "nothing")

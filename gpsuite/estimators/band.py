@@ -216,9 +216,10 @@ class ConfidenceBand(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if infinite.any():
             raise ValueError(f"the band is infinite at {infinite.sum()} of {len(infinite)} inputs; {self._closing()}")
         own = self._problem.inputs.inverse(scaled)
-        ends = [self._own(each) for each in (found.centre, found.lower, found.upper)]
+        centre, lower, upper = (self._own(each) for each in (found.centre, found.lower, found.upper))
         confidence = float(self.region_.confidence)
-        return FunctionBand(own, tuple(names_of(self)), *ends, confidence, found.kind != "members", self._assumption())
+        guaranteed, names = found.kind != "members", tuple(names_of(self))
+        return FunctionBand(own, names, centre, lower, upper, confidence, guaranteed, self._assumption())
 
     def contains(self, f: Any) -> bool:
         """Return whether a function is in the region.

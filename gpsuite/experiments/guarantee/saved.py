@@ -66,6 +66,7 @@ class SavedModel:
         reading: `Dataset.reading` of the table.
     """
 
+    task: ClassVar[str]
     # name -> its axes in letters: N and D as above, 1, and letters that stand for any length
     shapes: ClassVar[dict[str, str]] = {
         "y": "N", "input_mean": "D", "input_scale": "D", "lowest": "D", "highest": "D",
@@ -264,11 +265,11 @@ class SavedRegression(SavedModel):
         """The kept model's latent posterior, in standardised units."""
         return LatentPosterior(**_posterior(self.model), operator_bound=1.0)
 
-    def predict(self, X: FloatArray) -> Predictions:
-        """Return predictions and intervals at inputs [B, D] in own units.
+    def predict(self, X: Any) -> Predictions:
+        """Return predictions and intervals at inputs [B, D] in own units, or of the rows of a DataFrame (`checked`).
 
         Raises:
-            ValueError: if the inputs are not finite, or not D columns.
+            ValueError: as `checked`.
         """
         X, a = self.checked(X), self.arrays
         target = Standardiser(a["target_mean"], a["target_scale"])
@@ -424,11 +425,11 @@ class SavedClassifier(SavedModel):
         squeezed = SqueezedProbit(squeeze=self.model.squeeze)
         return GPCPosterior(**parts, link=squeezed if self.model.squeeze else LINKS.get(self.model.likelihood))
 
-    def predict(self, X: FloatArray) -> ClassPredictions:
-        """Return class probabilities at inputs [B, D] in own units.
+    def predict(self, X: Any) -> ClassPredictions:
+        """Return class probabilities at inputs [B, D] in own units, or of the rows of a DataFrame (`checked`).
 
         Raises:
-            ValueError: if the inputs are not finite, or not D columns.
+            ValueError: as `checked`.
         """
         X = self.checked(X)
         probabilities = view(self.posterior, len(self.labels)).probabilities(self.scaled(X))

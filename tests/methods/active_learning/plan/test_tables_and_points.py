@@ -65,7 +65,7 @@ def test_tables_points_and_arrays_say_the_same() -> None:
 def test_one_input_may_be_a_vector() -> None:
     planner, x = new(), np.linspace(-0.5, 0.5, 6)
     planner.tell(x, np.sin(x), x**2)
-    planner.tell(0.3, np.sin(0.3), 0.09)
+    planner.tell(0.2, np.sin(0.2), 0.04)
     assert planner.n_values == 14
     plan = planner.ask(np.linspace(-0.6, 0.6, 7))
     assert plan.candidates.shape == (7, 1)
