@@ -79,6 +79,11 @@ class ShareBound:
     certificate: RiskCertificate
 
     def __repr__(self) -> str:
+        if self.share >= 1.0:
+            return (
+                f"nothing is proved of how often predictions are off by more than {self.accuracy:.4g} (units of "
+                f"{self.target}): the bound is 100 %; a larger accuracy, fewer inputs or more rows may help"
+            )
         return (
             f"with probability at least {sureness(self.delta)}, at most {rounded(self.share, 4, 1)} of new predictions "
             f"are off by more than {self.accuracy:.4g} (units of {self.target}; learned from {self.learned_from} rows)"

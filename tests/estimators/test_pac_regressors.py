@@ -117,6 +117,9 @@ def test_results_are_short_and_a_table() -> None:
     told = repr(fitted.certificate_)
     assert told.startswith("with probability at least 99 %, at most 0.")
     assert "off by more than 60 (units of y; learned from 48 rows)" in told
+    vacuous = gpsuite.PACGPRegressor(accuracy=1.0).fit(X, y)
+    assert vacuous.bound_ == 1.0
+    assert repr(vacuous.certificate_).startswith("nothing is proved of how often predictions are off by more than 1 (")
     row = fitted.certificate_.to_frame().iloc[0]
     assert (row["share"], row["accuracy"], row["learned_from"]) == (fitted.bound_, 60.0, 48)
 
