@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gpsuite.estimators.band import ConfidenceBand as ConfidenceBand
-    from gpsuite.estimators.pac_gp import PACGPRegressor as PACGPRegressor
-    from gpsuite.estimators.pac_gp import PACSGPRegressor as PACSGPRegressor
-    from gpsuite.experiments.guarantee.saved import load as load
-    from gpsuite.frames import results as results
-    from gpsuite.methods.active_learning.plan.ask_tell import MeasurementPlanner as MeasurementPlanner
-    from gpsuite.methods.active_learning.problem import SafetyLimit as SafetyLimit
+    from gpsuite.experiments.guarantee.saved import load
+    from gpsuite.methods.active_learning.plan.ask_tell import MeasurementPlanner
+    from gpsuite.methods.active_learning.problem import SafetyLimit
+    from gpsuite.python.band import ConfidenceBand
+    from gpsuite.python.frames import results
+    from gpsuite.python.pac_gp import PACGPRegressor, PACSGPRegressor
 
 __version__ = "0.1.0"
+__all__ = [
+    "ConfidenceBand",
+    "MeasurementPlanner",
+    "PACGPRegressor",
+    "PACSGPRegressor",
+    "SafetyLimit",
+    "load",
+    "results",
+]
 
 
 def __getattr__(name: str) -> Any:
-    # `from gpsuite import api` would ask this function for it
-    return getattr(import_module("gpsuite.api"), name)
+    """Return what `gpsuite.api` offers; a light command imports nothing of it."""
+    if name.startswith("_"):
+        raise AttributeError(f"module 'gpsuite' has no attribute {name!r}")
+    from gpsuite.api import offered
+
+    return offered(name)
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *import_module("gpsuite.api").OFFERED])
+    from gpsuite.api import names
+
+    return [*names(), "__version__"]

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import gpsuite
-from gpsuite.api import OFFERED
+from gpsuite.api import names
 from gpsuite.cli import dispatch
 from gpsuite.commands.predict import main as predict
 from gpsuite.reporting.comparison import read_paper_values, read_statistics
@@ -89,7 +89,7 @@ def test_what_was_loaded_is_shown_in_five_lines(run: tuple[Path, Path]) -> None:
     assert found.plot().get_xlabel() == "rows by rising prediction"
 
 
-@pytest.mark.parametrize("name", sorted(OFFERED))
+@pytest.mark.parametrize("name", names())
 def test_what_is_offered_is_there(name: str) -> None:
     assert callable(getattr(gpsuite, name))
     assert name in dir(gpsuite)
@@ -105,8 +105,8 @@ def test_importing_gpsuite_loads_nothing_heavy() -> None:
 
 
 def test_an_unknown_name_says_what_there_is() -> None:
-    with pytest.raises(AttributeError, match=r"no attribute 'certifie'; it offers .*ConfidenceBand"):
-        _ = gpsuite.certifie
+    with pytest.raises(AttributeError, match=r"no attribute 'result'; did you mean 'results'"):
+        _ = gpsuite.result
 
 
 def test_all_results_are_those_of_the_runs_and_of_the_papers() -> None:

@@ -30,7 +30,6 @@ from gpsuite.data.spec import CsvSpec
 from gpsuite.data.splits import DifferentRows, Standardiser, train_test_indices
 from gpsuite.data.table.read import read_csv
 from gpsuite.errors import DataError
-from gpsuite.estimators.columns import names_of, rows_to_fit, rows_to_predict
 from gpsuite.methods.pac_bayes.bounds import PAPER_GRID, Certificate
 from gpsuite.methods.pac_bayes.evaluation import Copies, certify_posterior
 from gpsuite.methods.pac_bayes.full_gp import train_full_gp
@@ -41,6 +40,7 @@ from gpsuite.methods.pac_bayes.sparse.posterior import SparseGPPosterior
 from gpsuite.methods.pac_bayes.sparse.training import StagedSearch, train_sparse_gp
 from gpsuite.models.config import Hyperparameters
 from gpsuite.models.regression.inducing import different_rows, kmeans_inducing
+from gpsuite.python.columns import names_of, rows_to_fit, rows_to_predict
 from gpsuite.rounding import rounded, sureness
 from gpsuite.seeds import stream
 from gpsuite.untrusted import file_pair

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpsuite.config.files import conf_dir
+from gpsuite.data.catalogue import shipped_conf_dir
 from gpsuite.errors import ResultsError
 from gpsuite.reporting.collect import RunFolder, find_runs, rows_of_runs
 from gpsuite.reporting.comparison import ComparisonRow, Statistic, read_paper_values, read_statistics
@@ -50,8 +50,8 @@ def results(results_dir: str | Path = "results", *, numbers: bool = False) -> pd
         raise FileNotFoundError(f"{folder}: no runs; give the folder that runs write to, such as results('results')")
     if numbers:
         return pd.DataFrame(_readable(runs, _cells), columns=list(CELLS))
-    compared = rows_of_runs(folder, conf_dir())
-    answers = {value.id: value.statistic for value in read_paper_values(conf_dir())}
+    compared = rows_of_runs(folder, shipped_conf_dir())
+    answers = {value.id: value.statistic for value in read_paper_values(shipped_conf_dir())}
     rows = _readable(runs, lambda run: _rows(run, compared.get(run.path, []), answers))
     return pd.DataFrame(rows, columns=list(COLUMNS)).astype({"value": float, "error": float, "n": "Int64"})
 

@@ -26,7 +26,6 @@ from sklearn.utils import check_random_state
 from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.data.splits import Standardiser
 from gpsuite.drawing import axes
-from gpsuite.estimators.columns import names_of, rows_to_fit, rows_to_predict
 from gpsuite.experiments.perturbation.region_problem import different_functions, gaussian
 from gpsuite.methods.perturbation.bands import Band, NormBall, norm_ball_band
 from gpsuite.methods.perturbation.nonsmooth import EpsilonSVR, KernelLasso
@@ -34,6 +33,7 @@ from gpsuite.methods.perturbation.objectives import QuadraticObjective
 from gpsuite.methods.perturbation.quadratic import KernelLSSVM, KernelRidge, LinearLSSVM, SparseKernelRidge
 from gpsuite.methods.perturbation.rays import kernel_directions, sample_members
 from gpsuite.methods.perturbation.region import ConfidenceRegion, Kernel, ModelClass, confidence_region
+from gpsuite.python.columns import names_of, rows_to_fit, rows_to_predict
 
 if TYPE_CHECKING:
     import pandas as pd

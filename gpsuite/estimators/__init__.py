@@ -1,1 +1,0 @@
-"""The guarantees as estimators in scikit-learn's conventions."""
