@@ -19,7 +19,7 @@ import gpsuite
 EXCEPTED: dict[str, str] = {}  # name of a check -> why it does not apply
 ESTIMATORS = [
     gpsuite.PACGPRegressor(max_evaluations=20),
-    gpsuite.PACSGPRegressor(inducing=10, max_evaluations=20),
+    gpsuite.PACSGPRegressor(inducing=10, max_evaluations=50),
     gpsuite.ConfidenceBand(),
 ]
 TABLE = pd.DataFrame(np.random.default_rng(0).uniform(-2.0, 2.0, (60, 3)), columns=["speed", "load", "heat"])

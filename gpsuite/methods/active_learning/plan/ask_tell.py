@@ -83,7 +83,7 @@ class Plan:
         safest: row of the most probably safe candidate that can still be measured.
         started: how the posterior of the hyperparameters came about: `cold: ...` or `warm: ...`.
         candidates: inputs [n, D].
-        input_names, output_names: of the tables told; empty where they were arrays.
+        names: of inputs and outputs of the tables told; empty where they were arrays.
     """
 
     status: str
@@ -100,8 +100,7 @@ class Plan:
     started: str
     diagnostics: Mapping[str, Mapping[str, float]]
     candidates: FloatArray
-    input_names: tuple[str, ...] = ()
-    output_names: tuple[str, ...] = ()
+    names: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
 
     @property
     def n_safe(self) -> int:
@@ -148,11 +147,11 @@ class Plan:
 
     @property
     def _inputs(self) -> Sequence[str]:
-        return self.input_names or [f"x{number}" for number in range(self.candidates.shape[1])]
+        return self.names[0] or [f"x{number}" for number in range(self.candidates.shape[1])]
 
     @property
     def _outputs(self) -> Sequence[str]:
-        return self.output_names or [f"y{number}" for number in range(self.mean.shape[1])]
+        return self.names[1] or [f"y{number}" for number in range(self.mean.shape[1])]
 
     def _shown(self, each: Proposal) -> str:
         at = ", ".join(f"{name} = {value:.6g}" for name, value in zip(self._inputs, each.x, strict=True))
@@ -277,8 +276,7 @@ class MeasurementPlanner:
         candidates, clock = self._rows(candidates), Clock(budget)
         self.check(candidates, n)
         checked_choice(when_nothing_is_safe)
-        free = self._free(candidates)  # [n, P], or [n, 1] if all outputs are measured together
-        started = self._learn(candidates, clock)
+        free, started = self._free(candidates), self._learn(candidates, clock)
         X, units = self._scales.inputs(candidates), self._scales
         safety = self._judge_safety(X, self._guard, clock)
         rows, allowed = free.any(axis=1), free & safety.safe[:, None]
@@ -289,8 +287,7 @@ class MeasurementPlanner:
             if when_nothing_is_safe == "safest":
                 allowed, wanted = free & (np.arange(len(free)) == safest)[:, None], 1
         outputs, predicted, chosen = self._choose(candidates, X, allowed, wanted, clock)
-        late = len(chosen) < wanted and clock.ended()
-        cut = cut_words(self._unfinished, len(X), safety.judged, predicted, late)
+        cut = cut_words(self._unfinished, len(X), safety.judged, predicted, len(chosen) < wanted and clock.ended())
         if not reason and len(chosen) < n:
             why = "the time ended" if cut else "no other candidate is safe and free"
             reason = f"only {len(chosen)} of {n} measurements: {why}"
@@ -314,8 +311,7 @@ class MeasurementPlanner:
             started=started,
             diagnostics={name: belief.cloud.diagnostics for name, belief in self._beliefs.items()},
             candidates=candidates,
-            input_names=self._input_names,
-            output_names=self._output_names,
+            names=(self._input_names, self._output_names),
         )
 
     def check(self, candidates: npt.ArrayLike, n: int = 1) -> None:
