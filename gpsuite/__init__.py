@@ -2,24 +2,38 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gpsuite.experiments.guarantee.saved import Saved
+    from gpsuite.experiments.guarantee.saved import load
+    from gpsuite.methods.active_learning.plan.ask_tell import MeasurementPlanner
+    from gpsuite.methods.active_learning.problem import SafetyLimit
+    from gpsuite.python.band import ConfidenceBand
+    from gpsuite.python.frames import results
+    from gpsuite.python.pac_gp import PACGPRegressor, PACSGPRegressor
 
 __version__ = "0.1.0"
+__all__ = [
+    "ConfidenceBand",
+    "MeasurementPlanner",
+    "PACGPRegressor",
+    "PACSGPRegressor",
+    "SafetyLimit",
+    "load",
+    "results",
+]
 
 
-def load(run: str | Path) -> Saved:
-    """Return the model in the folder of a run of experiment=guarantee.
+def __getattr__(name: str) -> Any:
+    """Return what `gpsuite.api` offers; a light command imports nothing of it."""
+    if name.startswith("_"):
+        raise AttributeError(f"module 'gpsuite' has no attribute {name!r}")
+    from gpsuite.api import offered
 
-    Its `predict(X)` gives predictions and intervals at inputs [B, D] in their own units, `gpflow_model()` the GPflow
-    model, `guarantee` what the run proved, in sentences.
+    return offered(name)
 
-    Raises:
-        UnusableFileError: if the folder holds no model, or a damaged one.
-    """
-    from gpsuite.experiments.guarantee.saved import load as read
 
-    return read(run)
+def __dir__() -> list[str]:
+    from gpsuite.api import names
+
+    return [*names(), "__version__"]

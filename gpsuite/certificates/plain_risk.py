@@ -12,8 +12,9 @@ import math
 
 import numpy as np
 
-from gpsuite.arrays import FloatArray, IntArray, LongArray
+from gpsuite.arrays import FloatArray, LongArray
 from gpsuite.certificates.risk import FREE_FORM, FULL, Goal, Predictor
+from gpsuite.data.splits import DifferentRows
 
 Long = np.longdouble
 
@@ -52,7 +53,7 @@ def on_grid(values: FloatArray) -> bool:
 
 
 def risk_and_kl(
-    predictor: Predictor, X: FloatArray, y: FloatArray, goal: Goal, epsilon: float, first: IntArray | None
+    predictor: Predictor, X: FloatArray, y: FloatArray, goal: Goal, epsilon: float, different: DifferentRows | None
 ) -> tuple[float, float, float]:
     """Return the Gibbs risk on the training rows and KL(Q||P) in nats.
 
@@ -64,7 +65,7 @@ def risk_and_kl(
         y: standardised targets [n].
         goal: the loss that is bounded, and its width.
         epsilon: its width in standardised units.
-        first: positions of the different rows where some are copies of others, else None.
+        different: the different rows where some are copies of others, else None; the loss of one that is `seen` is 1.
 
     Raises:
         UncheckableError: if a matrix is not positive definite or a number not finite.
@@ -79,7 +80,8 @@ def risk_and_kl(
         losses = (
             _band(targets, mean, variance, epsilon) if goal.loss == "band01" else _exp(targets, mean, variance, epsilon)
         )
-    risks = [float(losses.mean()), float(losses.mean() if first is None else losses[first].mean())]
+    once = losses if different is None else np.where(different.seen, 1.0, losses[different.places])
+    risks = [float(losses.mean()), float(once.mean())]
     if not all(map(math.isfinite, (*risks, kl))):
         raise UncheckableError("risk or KL is not finite")
     high, low = (min(max(risk, 0.0), 1.0) for risk in (max(risks), min(risks)))

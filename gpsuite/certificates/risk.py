@@ -32,6 +32,7 @@ ARRAYS = {
 BOUNDS = {"kl": 1, "kl_lower": -1}
 LOSSES = ("band01", "exp")
 UNITS = ("standard deviations", "own")
+SCALINGS = ("all", "train", "others")
 UNNAMED_TARGET = "the target"  # a dataset's only one, which its settings do not name
 
 
@@ -45,7 +46,7 @@ class Rows:
         count: number of rows of the dataset.
         test_share: share of rows kept away from training.
         seed: random state of the split (scikit-learn's).
-        scaling: `all` or `train`: the rows that gave means and standard deviations.
+        scaling: of `SCALINGS`: the rows that gave means and standard deviations; `others` were kept away from training.
         target: name of the target column, or `UNNAMED_TARGET`: the content hash says which values it has.
     """
 
@@ -158,7 +159,7 @@ def _parse(description: dict[str, Any], path: Path) -> RiskCertificate:
         words(data["dataset"]), words(data["content_hash"]), _whole(data["count"]), real(data["test_share"]),
         _whole(data["seed"]), words(data["scaling"]), words(data["target"]),
     )  # fmt: skip
-    _require(0.0 < rows.test_share < 1.0 and rows.scaling in ("all", "train"), "no such split")
+    _require(0.0 < rows.test_share < 1.0 and rows.scaling in SCALINGS, "no such split")
     _require(rows.seed < 2**32, "no such split")
     _require(model["kernel"] == "squared exponential", "a kernel that is not known")
     posterior = words(model["posterior"])

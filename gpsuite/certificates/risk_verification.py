@@ -54,9 +54,10 @@ UNDECIDED = 1e-2  # how far float64 may be off where K_ZZ is nearly singular: no
 
 TRUST = (
     "to be trusted: that the rows are independent draws from one distribution; that accuracy goal, delta and grid were "
-    "chosen before seeing them; that means and standard deviations count as fixed, as in the paper; "
-    "Eq. 4 of Reeb et al. 2018 (Maurer 2004); numpy, libm, this computer"
+    "chosen before seeing them;{scales} Eq. 4 of Reeb et al. 2018 (Maurer 2004); numpy, libm, this computer"
 )
+FIXED = " that means and standard deviations count as fixed, as in the paper;"
+SCALED_BY = {"all": "all rows", "train": "the training rows", "others": "the other rows"}
 
 
 def verify_certificate(
@@ -78,7 +79,7 @@ def verify_certificate(
         UserError: if the dataset is missing or another one.
     """
     certificate = read(path, description)
-    X, y, scale, first = _training_rows(path, certificate, dataset)
+    X, y, scale, different = _training_rows(path, certificate, dataset)
     assert dataset is not None
     if certificate.rows.target not in (dataset.target_names[0], UNNAMED_TARGET):
         return 1, [f"{path}\trefuted", f"the dataset's target is {visible_name(dataset.target_names[0])}"]
@@ -92,12 +93,12 @@ def verify_certificate(
     if not on_grid(kernel):
         return 1, [f"{path}\trefuted", "variance and lengthscales are not on the grid that the bound pays for"]
     try:
-        risk, least, kl = risk_and_kl(predictor, X, y, goal, epsilon, first)
+        risk, least, kl = risk_and_kl(predictor, X, y, goal, epsilon, different)
     except ArithmeticError as error:  # also what overflows
         raise UnusableFileError(f"{path}: cannot be computed, {error}") from error
     exact = extended(predictor, len(y))
     near = LONG_TOLERANCE if exact else DOUBLE_TOLERANCE
-    c = penalty(kl, len(y) if first is None else len(first), len(kernel), claim.delta)
+    c = penalty(kl, len(y) if different is None else len(different.places), len(kernel), claim.delta)
     own = {"kl": largest_risk(risk, c), "kl_lower": smallest_risk(least, c)}
     faults = _faults(path, claim, RiskClaim(claim.delta, risk, kl, own), exact)
     if faults:
@@ -127,8 +128,8 @@ def _faults(path: Path, claim: RiskClaim, own: RiskClaim, exact: bool) -> list[s
 
 def _training_rows(
     path: Path, certificate: RiskCertificate, dataset: Dataset | None
-) -> tuple[FloatArray, FloatArray, float, IntArray | None]:
-    """Return standardised inputs and targets of the training rows, the target's deviation, and which of them count."""
+) -> tuple[FloatArray, FloatArray, float, DifferentRows | None]:
+    """Return standardised inputs and targets of the training rows, the target's deviation, and which are different."""
     rows = certificate.rows
     if dataset is None:
         from_file = f", or dataset.path=FILE.csv {shlex.quote(f'dataset.target={visible_name(rows.target)}')}"
@@ -149,12 +150,13 @@ def _training_rows(
     left = rows.count - math.ceil(rows.count * rows.test_share)
     if left < LEAST_ROWS:
         raise UnusableFileError(f"{path}: learns from {max(left, 0)} rows; the bound needs {LEAST_ROWS} or more")
-    train, _ = train_test_indices(rows.count, rows.test_share, rows.seed)
-    shown = np.arange(len(dataset.X)) if rows.scaling == "all" else train
+    train, others = train_test_indices(rows.count, rows.test_share, rows.seed)
+    shown = {"all": np.arange(len(dataset.X)), "train": train, "others": others}[rows.scaling]
     X, _ = _standardised(dataset.X, shown)
     y, scale = _standardised(dataset.y[:, :1], shown)
-    different = DifferentRows.of(train, train[:0], dataset.groups)
-    return X[train], y[train, 0], float(scale[0]), None if different is None else different.places
+    # what the others decided is fixed for a row unless it is one of them, stored again
+    different = DifferentRows.of(train, others if rows.scaling == "others" else train[:0], dataset.groups)
+    return X[train], y[train, 0], float(scale[0]), different
 
 
 def _standardised(values: FloatArray, rows: IntArray) -> tuple[FloatArray, FloatArray]:
@@ -208,7 +210,7 @@ def _words(certificate: RiskCertificate, shape: tuple[int, ...], scale: float, f
         f"dataset\t{visible_name(rows.dataset)}, {rows.count} rows, {dimension} inputs, "
         f"content {visible_name(rows.content_hash)}",
         f"rows\t{n} learned from: all but a random {rows.test_share:g} (seed {rows.seed}); scaled by "
-        f"{'all rows' if rows.scaling == 'all' else 'the training rows'}",
+        f"{SCALED_BY[rows.scaling]}",
         f"model\t{names[predictor.posterior]}{inducing}, squared exponential kernel, "
         f"variance {predictor.variance:.6g}, noise variance {predictor.noise_variance:.6g}{jitter}",
         f"proved\twith probability at least {sureness(found.delta)} over the draw of the rows, a prediction "
@@ -216,5 +218,5 @@ def _words(certificate: RiskCertificate, shape: tuple[int, ...], scale: float, f
         f"\tits mean prediction, as one predictor: at most {rounded(min(1.0, 2.0 * bound), 6, 1)}",
         f"because\trisk {found.gibbs_risk:.6f} on the {n} rows, KL(Q||P) {found.kl:.6g} nats, "
         f"{len(predictor.arrays['lengthscales']) + 1} hyperparameters of 1201 values each",
-        TRUST,
+        TRUST.format(scales="" if rows.scaling == "others" else FIXED),
     ]

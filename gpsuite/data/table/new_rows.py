@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NoReturn
 
 import numpy as np
@@ -17,10 +21,12 @@ from gpsuite.data.table.layout import Grid, read_second, refuse_repeated
 from gpsuite.data.table.names import csv_error, name_list, shorten
 from gpsuite.data.table.roles import otherwise_written, read_columns
 from gpsuite.data.table.rows import bad_cells, check_spread, gap_cells, shown_faults
+from gpsuite.errors import DataError
 from gpsuite.text import counted, visible
 
 _KEY = "new"
 _SHOWN = 3  # reasons in a sentence
+_WHOLE = 1e15  # from here on whole floats are written as floats
 _LINE = re.compile(r"line (\d+)\b")
 _DATE = re.compile(r"\d{1,2}[./-]\d{1,2}[./-]\d{2,4}(?: .*)?")
 _DAY_FIRST = ", nor a date of which day and month can be told apart: write 2020-03-31"
@@ -246,3 +252,49 @@ def inputs_of_file(
     """
     marks: dict[str, Any] = dict(stated or {})
     return read_inputs(replace(CsvSpec(), new=path, **marks), names, learned, reading, strict)
+
+
+def inputs_of_frame(
+    frame: Any, names: Sequence[str], reading: Mapping[str, str], learned: Mapping[str, Sequence[str]]
+) -> FloatArray:
+    """Return the inputs of these names [B, D] from a DataFrame with the columns of the table that was learned from.
+
+    It is written as that table was and read as a file of new rows is, so that both are encoded alike.
+
+    Raises:
+        ValueError: if a column is missing, or a row cannot be read; names it by its index.
+    """
+    separator = reading.get("separator") or ","
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "rows.csv"
+        with path.open("w", encoding="utf-8", newline="") as stream:
+            writer = csv.writer(stream, delimiter=separator, lineterminator="\n")
+            writer.writerow(list(map(str, frame.columns)))
+            columns = [_written(frame.iloc[:, place], reading) for place in range(frame.shape[1])]
+            writer.writerows(zip(*columns, strict=True))
+        try:
+            return inputs_of_file(str(path), names, reading, learned, {"separator": separator}, strict=True).X
+        except DataError as error:
+            text = str(error).partition(f"{path.name}: ")[2] or str(error)
+            labels = list(frame.index)
+            own = _LINE.sub(lambda found: f"row {labels[int(found[1]) - 2]!r}", text)
+            told = "; ".join(own.splitlines())
+            raise ValueError(f"the table of rows to predict: {told}") from None
+
+
+def _written(column: Any, reading: Mapping[str, str]) -> list[str]:
+    """Return the cells of a column as the table that was learned from writes them, empty where a value is missing."""
+    mark = reading.get("decimal") or "."
+    return [
+        "" if missing else _cell(value, mark)
+        for value, missing in zip(column.tolist(), column.isna().tolist(), strict=True)
+    ]
+
+
+def _cell(value: Any, mark: str) -> str:
+    if isinstance(value, float):
+        whole = value.is_integer() and abs(value) < _WHOLE  # a code's column with gaps is one of floats
+        return str(int(value)) if whole else repr(value).replace(".", mark)
+    if isinstance(value, datetime):
+        return value.isoformat(sep=" ").removesuffix(" 00:00:00")
+    return str(value)

@@ -20,6 +20,9 @@ from gpsuite.certificates.model import LINKS as TWO_CLASSES
 from gpsuite.certificates.model import MODEL_ARRAYS, PROBIT, SOFTMAX, Model, pack_model, parse_model
 from gpsuite.data.dataset import Dataset
 from gpsuite.data.splits import DifferentRows, Standardiser
+from gpsuite.data.table.names import shorten
+from gpsuite.data.table.new_rows import inputs_of_frame
+from gpsuite.drawing import axes
 from gpsuite.errors import UserError
 from gpsuite.experiments.guarantee.regression import Fitted, Judged, conformal_radius
 from gpsuite.experiments.robustness.classifiers import Classifier
@@ -31,21 +34,25 @@ from gpsuite.models.classification.links import LINKS, SqueezedProbit
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.models.latent import LatentPosterior
+from gpsuite.text import visible
 from gpsuite.untrusted import UnusableFileError, file_pair, parse_fields, real, words
 
 if TYPE_CHECKING:
+    import pandas as pd
     from gpflow.models import GPR, VGP
+    from matplotlib.axes import Axes
 
 PREFIX, DESCRIPTION = "saved_", "saved_description"  # of the arrays of a record
 FOLDER, NAME = "model", "model"  # in the run's folder; model/model.json and .npz
 LARGEST = 1 << 30  # bytes of the arrays: 10,000 training rows
 AGAIN = "make it again by the run's own command: gpsuite run experiment=guarantee ... force=true"
+WIDEST = 160  # letters of a line of a model's repr
 LEFT_OUT = ("X", "lengthscales", "alpha", "changes", "errors")  # arrays of the models without a row
 TEXTS = ("inputs", "target", "guarantee", "categories", "reading")
 DTYPES: Mapping[str, type[np.generic]] = {"judged_places": np.int64, "judged_lost": np.bool_}  # the others are floats
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class SavedModel:
     """A kept model with all that its predictions need; `saved.load` reads one.
 
@@ -59,6 +66,7 @@ class SavedModel:
         reading: `Dataset.reading` of the table.
     """
 
+    task: ClassVar[str]
     # name -> its axes in letters: N and D as above, 1, and letters that stand for any length
     shapes: ClassVar[dict[str, str]] = {
         "y": "N", "input_mean": "D", "input_scale": "D", "lowest": "D", "highest": "D",
@@ -94,25 +102,40 @@ class SavedModel:
         return np.asarray((X - self.arrays[f"{which}_mean"]) / self.arrays[f"{which}_scale"])
 
     def checked(self, X: Any) -> FloatArray:
-        """Return inputs [B, D] in own units as numbers: of a table with column names those of the inputs, by name.
+        """Return inputs [B, D] in own units as numbers: of a DataFrame by the columns of the run's table.
 
         Raises:
-            ValueError: if they are not finite, not D columns, or a table has no column of an input's name.
+            ValueError: if they are not finite, not D columns, or a DataFrame has no such column or a row with a value
+                that the run would not have read.
         """
-        columns = getattr(X, "columns", None)
-        if columns is not None:
-            absent = [name for name in self.inputs if name not in columns]
-            if absent:
-                raise ValueError(f"the table has no column {absent[0]!r}; inputs: {', '.join(self.inputs)}")
-            X = X[list(self.inputs)]
+        if hasattr(X, "columns"):
+            return inputs_of_frame(X, self.inputs, self.reading, self.categories)
         found = np.array(X, dtype=np.float64)
         if found.ndim != 2 or found.shape[1] != len(self.inputs) or not np.isfinite(found).all():
             raise ValueError(f"finite inputs [B, {len(self.inputs)}] are needed, got {found.shape}")
         return found
 
+    def __repr__(self) -> str:
+        kind, size = ("class" if self.task == "classification" else "value"), len(self.inputs)
+        proved = [*(each for each in self.guarantee if "probability" in each), *self.guarantee, "none"][0]
+        lines = [
+            f"predicts the {kind} of {self.target} by a Gaussian process of {len(self.model.X)} rows",
+            f"inputs: {size}: {', '.join(self.inputs)}",
+            f"categories: {', '.join(self.categories) or 'none'}",
+            f"guarantee, the first of {len(self.guarantee)} sentences: {proved}",
+            ".predict(DataFrame or array), .guarantee, .gpflow_model()",
+        ]
+        return "\n".join(visible(shorten(line, WIDEST)) for line in lines)
+
     def outside(self, X: FloatArray) -> BoolArray:
         """Return which rows of inputs [B, D] have one outside its range among the training rows."""
         return np.asarray(((self.arrays["lowest"] > X) | (self.arrays["highest"] < X)).any(axis=1))
+
+
+def frame_of(columns: Mapping[str, npt.NDArray[Any]]) -> pd.DataFrame:
+    import pandas as pd
+
+    return pd.DataFrame(dict(columns))
 
 
 def of_table(data: Dataset) -> dict[str, Any]:
@@ -155,8 +178,28 @@ class Predictions:
         }
         return {"prediction": self.prediction, "prediction_judged": self.judged, **ends, "outside": self.outside}
 
+    def __repr__(self) -> str:
+        low, high = (float(end(self.prediction)) for end in (np.min, np.max))
+        return (
+            f"{len(self.prediction)} predictions from {low:.4g} to {high:.4g}, {int(self.outside.sum())} outside the "
+            "training range; .to_frame() has their intervals"
+        )
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+    def to_frame(self) -> pd.DataFrame:
+        return frame_of(self.columns())
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the judged model's predictions, rising, with their split conformal intervals."""
+        ax, order = axes(ax), np.argsort(self.judged)
+        places, ends = np.arange(len(order)), self.conformal[order]
+        ax.fill_between(places, ends[:, 0], ends[:, 1], alpha=0.3, label="split conformal interval")
+        ax.plot(places, self.judged[order], ".", label="prediction")
+        ax.set_xlabel("rows by rising prediction")
+        ax.legend()
+        return ax
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class SavedRegression(SavedModel):
     """A kept regression, and the judged one whose intervals it gives; targets are standardised.
 
@@ -222,11 +265,11 @@ class SavedRegression(SavedModel):
         """The kept model's latent posterior, in standardised units."""
         return LatentPosterior(**_posterior(self.model), operator_bound=1.0)
 
-    def predict(self, X: FloatArray) -> Predictions:
-        """Return predictions and intervals at inputs [B, D] in own units.
+    def predict(self, X: Any) -> Predictions:
+        """Return predictions and intervals at inputs [B, D] in own units, or of the rows of a DataFrame (`checked`).
 
         Raises:
-            ValueError: if the inputs are not finite, or not D columns.
+            ValueError: as `checked`.
         """
         X, a = self.checked(X), self.arrays
         target = Standardiser(a["target_mean"], a["target_scale"])
@@ -305,8 +348,28 @@ class ClassPredictions:
         shares = {f"p_{name}": self.probabilities[:, place] for place, name in enumerate(self.labels)}
         return {"predicted": np.array(self.predicted), **shares, "outside": self.outside}
 
+    def __repr__(self) -> str:
+        found = self.predicted
+        counts = ", ".join(f"{found.count(name)} {name}" for name in self.labels)
+        return (
+            f"{len(found)} predictions: {visible(shorten(counts, WIDEST))}; {int(self.outside.sum())} outside the "
+            "training range; .to_frame() has their probabilities"
+        )
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+    def to_frame(self) -> pd.DataFrame:
+        return frame_of(self.columns())
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw each class's probabilities, the rows by rising probability of their predicted class."""
+        ax, order = axes(ax), np.argsort(self.probabilities.max(axis=1))
+        for place, name in enumerate(self.labels):
+            ax.plot(np.arange(len(order)), self.probabilities[order, place], ".", label=name)
+        ax.set_xlabel("rows by rising probability of the predicted class")
+        ax.legend()
+        return ax
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class SavedClassifier(SavedModel):
     """A kept classifier.
 
@@ -362,11 +425,11 @@ class SavedClassifier(SavedModel):
         squeezed = SqueezedProbit(squeeze=self.model.squeeze)
         return GPCPosterior(**parts, link=squeezed if self.model.squeeze else LINKS.get(self.model.likelihood))
 
-    def predict(self, X: FloatArray) -> ClassPredictions:
-        """Return class probabilities at inputs [B, D] in own units.
+    def predict(self, X: Any) -> ClassPredictions:
+        """Return class probabilities at inputs [B, D] in own units, or of the rows of a DataFrame (`checked`).
 
         Raises:
-            ValueError: if the inputs are not finite, or not D columns.
+            ValueError: as `checked`.
         """
         X = self.checked(X)
         probabilities = view(self.posterior, len(self.labels)).probabilities(self.scaled(X))

@@ -295,12 +295,17 @@ def told_apart(centres: FloatArray, X: FloatArray, lengthscale: float) -> FloatA
     Raises:
         ValueError: if they tell none apart.
     """
-    _, R, order = qr(gaussian(X, centres, lengthscale), mode="economic", pivoting=True)
-    sizes = np.abs(np.diagonal(R))
-    kept = np.sort(order[: np.count_nonzero(sizes > LEAST_APART * sizes[0])])
+    kept = different_functions(gaussian(X, centres, lengthscale))
     if len(kept) < min(2, len(centres)):
         raise ValueError("at the rows of the region the functions of all centres are one")
     return centres[kept]
+
+
+def different_functions(values: FloatArray) -> IntArray:
+    """Return which of M functions their values [N, M] tell apart, rising."""
+    _, R, order = qr(values, mode="economic", pivoting=True)
+    sizes = np.abs(np.diagonal(R))
+    return np.sort(order[: np.count_nonzero(sizes > LEAST_APART * sizes[0])])
 
 
 def gaussian(A: FloatArray, B: FloatArray, lengthscale: float) -> FloatArray:

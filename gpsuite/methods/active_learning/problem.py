@@ -21,6 +21,7 @@ from gpsuite.models.sampling.posterior import mixture_moments
 # What is done then: end as infeasible, or measure the most probably safe input.
 WhenNothingIsSafe = Literal["stop", "safest"]
 SIDES = ("above", "below")
+SIGNS = {"<=": "below", "≤": "below", "<": "below", ">=": "above", "≥": "above", ">": "above"}  # of safe values
 # Measures: pool row and output (None: all P outputs) -> y (or y [P]) and the safety value z.
 Oracle = Callable[[int, int | None], tuple[float | FloatArray, float]]
 # Numbers that differ by less than this share are one: programs write 15 or 16 digits and read a last one
@@ -35,12 +36,15 @@ def checked_choice(word: WhenNothingIsSafe) -> WhenNothingIsSafe:
     return word
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class SafetyLimit:
     """A limit of the safety value; the value itself is still safe.
 
-    Attributes:
-        side: `above`: safe from the limit upwards; `below`: up to the limit.
+    `SafetyLimit("<= 1.0")` and `SafetyLimit(1.0, "below")` are the same.
+
+    Args:
+        value: the limit, or what is safe in words: `<= 1.0`, `>= 0.7`.
+        side: `above`: safe from the limit upwards; `below`: up to the limit; or a sign of `SIGNS`.
 
     Raises:
         ValueError: if the value is not finite or the side unknown.
@@ -51,11 +55,21 @@ class SafetyLimit:
     value: float
     side: Literal["above", "below"]
 
-    def __post_init__(self) -> None:
-        if not np.isfinite(self.value):
-            raise ValueError(f"value={self.value}: must be finite")
+    def __init__(self, value: float | str, side: str = "") -> None:
+        if isinstance(value, str) and not side:
+            text = value.strip()
+            side = next((sign for sign in SIGNS if text.startswith(sign)), "")
+            value = text.removeprefix(side)
+        try:
+            number = float(value)
+        except ValueError:
+            number = np.nan
+        if not np.isfinite(number):
+            raise ValueError(f"value={value!r}: must be finite, or say what is safe, such as '<= 1.0'")
+        object.__setattr__(self, "value", number)
+        object.__setattr__(self, "side", SIGNS.get(side, side))
         if self.side not in SIDES:
-            raise ValueError(f"side={self.side}: must be one of {', '.join(SIDES)}")
+            raise ValueError(f"side={side!r}: must be one of {', '.join([*SIDES, *SIGNS])}, which say what is safe")
 
     def holds(self, z: npt.ArrayLike) -> BoolArray:
         """Return which safety values are safe, of the shape of z; NaN is not."""

@@ -9,13 +9,14 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from numbers import Integral
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from gpsuite.arrays import BoolArray, FloatArray
+from gpsuite.arrays import BoolArray, FloatArray, picked
 from gpsuite.budget import Budget
+from gpsuite.drawing import axes
 from gpsuite.methods.active_learning.acquisition import PIPELINES, Pipeline, entropy
 from gpsuite.methods.active_learning.plan.predictions import (
     Belief,
@@ -35,8 +36,13 @@ from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings, SMCState
 from gpsuite.rounding import sureness
 from gpsuite.seeds import require_generator
 
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
 SavedState = dict[str, npt.NDArray[Any]]
 DEFAULT_GUARD = SafetyGuard()
+MOST_SHOWN = 3  # proposals in a plan's repr
 
 
 class NothingToMeasureError(ValueError):
@@ -76,6 +82,8 @@ class Plan:
         safe: which candidates are safe enough and not farther out than the guard's step, [n].
         safest: row of the most probably safe candidate that can still be measured.
         started: how the posterior of the hyperparameters came about: `cold: ...` or `warm: ...`.
+        candidates: inputs [n, D].
+        names: of inputs and outputs of the tables told; empty where they were arrays.
     """
 
     status: str
@@ -91,10 +99,64 @@ class Plan:
     safest: int
     started: str
     diagnostics: Mapping[str, Mapping[str, float]]
+    candidates: FloatArray
+    names: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
 
     @property
     def n_safe(self) -> int:
         return int(self.safe.sum())
+
+    def __repr__(self) -> str:
+        reason = f" ({self.reason})" if self.reason else ""
+        head = (
+            f"{self.status}{reason}: {len(self.proposals)} proposals; {self.n_safe} of {len(self.safe)} candidates safe"
+        )
+        return "\n".join([head, *map(self._shown, self.proposals[:MOST_SHOWN])])
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per proposal: number and inputs of its candidate, and what to measure there."""
+        import pandas as pd
+
+        rows = [
+            {
+                "row": each.row,
+                **dict(zip(self._inputs, each.x, strict=True)),
+                "measure": "all" if each.p is None else self._outputs[each.p],
+                "entropy": each.entropy,
+                "probability_safe": each.probability_safe,
+            }
+            for each in self.proposals
+        ]
+        return pd.DataFrame(rows, columns=["row", *self._inputs, "measure", "entropy", "probability_safe"])
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw how probably each candidate is safe, and the proposals: along one input, or over the first two."""
+        ax = axes(ax)
+        X, rows = self.candidates, [each.row for each in self.proposals]
+        ax.set_xlabel(self._inputs[0])
+        if X.shape[1] == 1:
+            ax.plot(X[:, 0], self.probability_safe, ".", label="probability safe")
+            ax.plot(X[rows, 0], self.probability_safe[rows], "*", markersize=12, label="proposals")
+        else:
+            found = ax.scatter(X[:, 0], X[:, 1], c=self.probability_safe, vmin=0.0, vmax=1.0)
+            ax.figure.colorbar(found, ax=ax, label="probability safe")
+            ax.plot(X[rows, 0], X[rows, 1], "r*", markersize=12, label="proposals")
+            ax.set_ylabel(self._inputs[1])
+        ax.legend()
+        return ax
+
+    @property
+    def _inputs(self) -> Sequence[str]:
+        return self.names[0] or [f"x{number}" for number in range(self.candidates.shape[1])]
+
+    @property
+    def _outputs(self) -> Sequence[str]:
+        return self.names[1] or [f"y{number}" for number in range(self.mean.shape[1])]
+
+    def _shown(self, each: Proposal) -> str:
+        at = ", ".join(f"{name} = {value:.6g}" for name, value in zip(self._inputs, each.x, strict=True))
+        what = "all outputs" if each.p is None else self._outputs[each.p]
+        return f"  measure {what} at {at}; safe with probability {each.probability_safe:.4f}"
 
 
 def cut_words(unfinished: Sequence[str], candidates: int, judged: int, predicted: int, late: bool) -> str:
@@ -148,34 +210,39 @@ class MeasurementPlanner:
         self._limit, self._delta, self._rng, self._pipeline = limit, delta, rng, pipeline
         self._smc = smc or SMCSettings()
         self._guard, self._input_names = guard, tuple(input_names)
+        self._output_names: tuple[str, ...] = ()
         self._n_outputs = 0
         self._known: dict[str, KnownValues] = {}
         self._units: Units | None = None
         self._beliefs: dict[str, Belief] = {}
 
     def tell(self, X: npt.ArrayLike, Y: npt.ArrayLike, z: npt.ArrayLike) -> None:
-        """Take in measured rows X [n, D], Y [n, P] or [n], z [n]; NaN where nothing was measured.
+        """Take in measured rows X [n, D], Y [n, P] or [n], z [n], or one: X [D], Y [P], z a number.
 
-        A row of an earlier table is passed over, so a longer table may be given.
-        Equal values in one table are replicates.
+        NaN stands where nothing was measured. A row of an earlier table is passed over, so a longer table may be given.
+        Equal values in one table are replicates. Of DataFrames the columns of the first ones told are taken.
 
         Raises:
-            ValueError: if the shapes do not fit each other or what was told before, or a value is infinite.
+            ValueError: if the shapes do not fit each other or what was told before, a column is missing, or a value is
+                infinite.
         """
-        X, Y, z = _measured(X, Y, z)
+        names = tuple(map(str, getattr(X, "columns", ()))), tuple(map(str, getattr(Y, "columns", ())))
+        X, Y, z = self._measured(X, Y, z)
         if X.ndim != 2 or Y.ndim != 2 or not len(X) == len(Y) == len(z) or z.ndim != 1:
-            raise ValueError(f"X {X.shape}, Y {Y.shape}, z {z.shape}: must be [n, D], [n, P] and [n]")
+            one = "of one point [D], [P] and a number"
+            raise ValueError(f"X {X.shape}, Y {Y.shape}, z {z.shape}: must be [n, D], [n, P] and [n], {one}")
         if self._known and (X.shape[1], Y.shape[1]) != (self._known["outputs"].width, self._n_outputs):
             raise ValueError(f"{X.shape[1]} inputs and {Y.shape[1]} outputs: other numbers were told before")
         if not np.isfinite(X).all() or np.isinf(Y).any() or np.isinf(z).any():
             raise ValueError("X, Y and z must be finite; NaN in Y and z where nothing was measured")
         self._n_outputs = Y.shape[1]
+        self._input_names, self._output_names = self._input_names or names[0], self._output_names or names[1]
         for name, values in (("outputs", Y), ("safety", z[:, None])):
             self._known.setdefault(name, KnownValues(X.shape[1])).add(X, values)
 
     def lost(self, X: npt.ArrayLike, Y: npt.ArrayLike, z: npt.ArrayLike) -> int:
         """Return how many of the values told so far are not in these rows (as in `tell`)."""
-        X, Y, z = _measured(X, Y, z)
+        X, Y, z = self._measured(X, Y, z)
         given = {"outputs": Y, "safety": z[:, None]}
         return sum(known.lost(X, given[name]) for name, known in self._known.items())
 
@@ -206,11 +273,10 @@ class MeasurementPlanner:
             ValueError: if an output was never measured, no measured point is safe, n is no whole number of 1 or more,
                 or `when_nothing_is_safe` is another word.
         """
-        candidates, clock = np.array(candidates, dtype=np.float64), Clock(budget)
+        candidates, clock = self._rows(candidates), Clock(budget)
         self.check(candidates, n)
         checked_choice(when_nothing_is_safe)
-        free = self._free(candidates)  # [n, P], or [n, 1] if all outputs are measured together
-        started = self._learn(candidates, clock)
+        free, started = self._free(candidates), self._learn(candidates, clock)
         X, units = self._scales.inputs(candidates), self._scales
         safety = self._judge_safety(X, self._guard, clock)
         rows, allowed = free.any(axis=1), free & safety.safe[:, None]
@@ -221,8 +287,7 @@ class MeasurementPlanner:
             if when_nothing_is_safe == "safest":
                 allowed, wanted = free & (np.arange(len(free)) == safest)[:, None], 1
         outputs, predicted, chosen = self._choose(candidates, X, allowed, wanted, clock)
-        late = len(chosen) < wanted and clock.ended()
-        cut = cut_words(self._unfinished, len(X), safety.judged, predicted, late)
+        cut = cut_words(self._unfinished, len(X), safety.judged, predicted, len(chosen) < wanted and clock.ended())
         if not reason and len(chosen) < n:
             why = "the time ended" if cut else "no other candidate is safe and free"
             reason = f"only {len(chosen)} of {n} measurements: {why}"
@@ -245,11 +310,13 @@ class MeasurementPlanner:
             safest=safest,
             started=started,
             diagnostics={name: belief.cloud.diagnostics for name, belief in self._beliefs.items()},
+            candidates=candidates,
+            names=(self._input_names, self._output_names),
         )
 
     def check(self, candidates: npt.ArrayLike, n: int = 1) -> None:
         """Raise what `ask` would raise for these candidates and so many measurements."""
-        candidates = np.asarray(candidates, dtype=np.float64)
+        candidates = self._rows(candidates)
         if not isinstance(n, Integral) or n < 1:
             raise ValueError(f"n={n}: a whole number of measurements is needed, at least one")
         if not self._known:
@@ -294,6 +361,21 @@ class MeasurementPlanner:
             learnt, values = int(parts[name]["learnt"]), self._in_model_units(name)
             seen = Observations(values.X[:learnt], values.p[:learnt], values.y[:learnt])
             self._beliefs[name] = Belief(model, seen, SMCState.from_arrays(parts[name]))
+
+    def _rows(self, X: Any) -> FloatArray:
+        """Return inputs as an array of its own; a vector is several values of one input."""
+        found = np.array(picked(X, self._input_names) if self._input_names else X, dtype=np.float64)
+        single = not self._known or self._known["outputs"].width == 1
+        return found[:, None] if found.ndim == 1 and single else found
+
+    def _measured(self, X: Any, Y: Any, z: Any) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return rows as arrays, one point as a row, and outputs [n] of one output as [n, 1]."""
+        Y = picked(Y, self._output_names) if self._output_names else Y
+        outputs, safety = np.asarray(Y, dtype=np.float64), np.asarray(z, dtype=np.float64)
+        if safety.ndim == 0:
+            point = np.asarray(picked(X, self._input_names) if self._input_names else X, dtype=np.float64)
+            return point.reshape(1, -1), outputs.reshape(1, -1), safety.reshape(1)
+        return self._rows(X), outputs[:, None] if outputs.ndim == 1 else outputs, safety
 
     def _models(self) -> dict[str, MultiOutputModel]:
         """Return the models; safety comes first, because it decides most."""
@@ -443,9 +525,3 @@ class MeasurementPlanner:
 
 def _part(saved: Mapping[str, npt.NDArray[Any]], name: str) -> SavedState:
     return {key.removeprefix(f"{name}_"): array for key, array in saved.items() if key.startswith(f"{name}_")}
-
-
-def _measured(X: npt.ArrayLike, Y: npt.ArrayLike, z: npt.ArrayLike) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return rows as arrays, outputs [n] of one output as [n, 1]."""
-    inputs, outputs, safety = (np.asarray(each, dtype=np.float64) for each in (X, Y, z))
-    return inputs, outputs[:, None] if outputs.ndim == 1 else outputs, safety

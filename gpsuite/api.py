@@ -1,0 +1,34 @@
+"""What `import gpsuite` offers, and where it is: a module is imported when its name is first asked for."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+EXPORTS = {
+    "ConfidenceBand": "gpsuite.python.band",
+    "MeasurementPlanner": "gpsuite.methods.active_learning.plan.ask_tell",
+    "PACGPRegressor": "gpsuite.python.pac_gp",
+    "PACSGPRegressor": "gpsuite.python.pac_gp",
+    "SafetyLimit": "gpsuite.methods.active_learning.problem",
+    "load": "gpsuite.experiments.guarantee.saved",
+    "results": "gpsuite.python.frames",
+}
+
+
+def names() -> list[str]:
+    """Return what is offered, for who completes or lists it."""
+    return sorted(EXPORTS)
+
+
+def offered(name: str) -> Any:
+    """Return what a name stands for.
+
+    Raises:
+        AttributeError: if nothing of this name is offered.
+    """
+    if name not in EXPORTS:
+        from gpsuite.errors import nearest
+
+        raise AttributeError(f"module 'gpsuite' has no attribute {name!r}{nearest(name, EXPORTS)}")
+    return getattr(import_module(EXPORTS[name]), name)
