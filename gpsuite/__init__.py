@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gpsuite.experiments.guarantee.saved import Saved
+    from gpsuite.experiments.guarantee.saved import load
+    from gpsuite.python.certification import certify
 
 __version__ = "0.1.0"
+__all__ = ["certify", "load"]
 
 
-def load(run: str | Path) -> Saved:
-    """Return the model in the folder of a run of experiment=guarantee.
+def __getattr__(name: str) -> Any:
+    """Return what `gpsuite.api` offers; a light command imports nothing of it."""
+    if name.startswith("_"):
+        raise AttributeError(f"module 'gpsuite' has no attribute {name!r}")
+    from gpsuite.api import offered
 
-    Its `predict(X)` gives predictions and intervals at inputs [B, D] in their own units, `gpflow_model()` the GPflow
-    model, `guarantee` what the run proved, in sentences.
+    return offered(name)
 
-    Raises:
-        UnusableFileError: if the folder holds no model, or a damaged one.
-    """
-    from gpsuite.experiments.guarantee.saved import load as read
 
-    return read(run)
+def __dir__() -> list[str]:
+    from gpsuite.api import EXPORTS
+
+    return sorted([*EXPORTS, "__version__"])

@@ -1,0 +1,19 @@
+"""What `import gpsuite` offers, and where it is: a module is imported when its name is first asked for."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+EXPORTS = {"certify": "gpsuite.python.certification", "load": "gpsuite.experiments.guarantee.saved"}
+
+
+def offered(name: str) -> Any:
+    """Return what a name stands for.
+
+    Raises:
+        AttributeError: if nothing of this name is offered.
+    """
+    if name not in EXPORTS:
+        raise AttributeError(f"module 'gpsuite' has no attribute {name!r}")
+    return getattr(import_module(EXPORTS[name]), name)
