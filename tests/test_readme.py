@@ -25,7 +25,7 @@ GUIDE = (ROOT / ".github/GUIDE.md").read_text(encoding="utf-8")
 
 def examples() -> list[str]:
     """Return the blocks of code in the section on Python use."""
-    [section] = re.findall(r"## Python use\n(.*)", GUIDE, flags=re.DOTALL)
+    [section] = re.findall(r"## Python use\n(.*?)(?=\n## |\Z)", GUIDE, flags=re.DOTALL)
     blocks = re.findall(r"(?:^    .*\n(?:\n(?=    ))?)+", section, flags=re.MULTILINE)
     return ["\n".join(line[4:] for line in block.splitlines()) for block in blocks]
 

@@ -24,8 +24,8 @@ from gpsuite.methods.robustness.search.regions import Region
 from gpsuite.methods.robustness.verdict import ClassRange, Verdict, complement
 from gpsuite.models.given.given import GivenModel, OneVsRestPosterior
 from gpsuite.python.certified import OPEN, RANGE, SAFE, UNSAFE, Certified, CertifiedRows
-from gpsuite.python.inputs import Inputs, Row, inputs_of, rows_of, unwrapped
-from gpsuite.python.models import given_model
+from gpsuite.python.inputs import Inputs, Row, rows_of, unwrapped
+from gpsuite.python.models import given_model, inputs_before
 from gpsuite.python.regions import Asked
 
 SECONDS = 10.0
@@ -75,7 +75,7 @@ def certify(
     limits = Limits(_positive("seconds", seconds), boxes, _positive("tolerance", tolerance))
     inner, steps = unwrapped(model)
     given = given_model(inner)
-    inputs = inputs_of(steps, inner, given.inputs)
+    inputs = inputs_before(inner, steps, given.inputs)
     rows, single = rows_of(x, inputs)
     run = _Run(model, given, given.in_units(inputs.scale, inputs.offset), inputs, limits)
     found = [run.row(row, asked) for row in rows]
@@ -195,7 +195,8 @@ class _Run:
     def _predicted(self, row: Row) -> Any:
         """Return the class that the model's own predict gives, or the likeliest one where it has none."""
         if hasattr(self.model, "predict") and not hasattr(self.model, "predict_f"):
-            return np.asarray(self.model.predict(row.table)).ravel()[0]
+            found = self.model.predict(row.table)
+            return np.asarray(getattr(found, "predicted", found)).ravel()[0]
         point = self.inputs.point(row)[self.given.columns]
         return self.given.labels[PointSearch(self.scaled.posterior, point, np.arange(1)).centre.own]
 

@@ -30,11 +30,13 @@ class Column:
 
     Attributes:
         source: number of the user's column, or None.
+        free: whether it may move.
     """
 
     source: int | None
     offset: float = 0.0
     scale: float = 1.0
+    free: bool = True
 
     def then(self, offset: float, scale: float) -> Column:
         """Return (this - offset) / scale."""
@@ -106,7 +108,7 @@ class Inputs:
     @cached_property
     def numbers(self) -> tuple[int, ...]:
         """The user's columns that are numbers to the model."""
-        return tuple(sorted({column.source for column in self.columns if column.source is not None}))
+        return tuple(sorted({each.source for each in self.columns if each.source is not None and each.free}))
 
     def transformed(self, row: Row) -> FloatArray:
         """Return the model's inputs [D] of a row, as the steps make them."""

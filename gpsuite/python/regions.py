@@ -57,7 +57,7 @@ class Asked:
         """
         point, low, high = inputs.point(row)[columns], *self._ends(row, inputs)
         sources = [inputs.columns[column].source for column in columns]
-        free = [place for place, source in enumerate(sources) if source is not None]
+        free = [place for place, source in enumerate(sources) if source in inputs.numbers]
         if self.norm != "linf" and free:
             return BALLS[self.norm](point, float(self.radius or 0.0), free)
         lower, upper = point.copy(), point.copy()
