@@ -159,7 +159,10 @@ class _Run:
         if verdict.status == "unknown":
             verdict = found.verdict if found.verdict.status != "unknown" else verdict
         verdict, other, prediction = self._checked(verdict, row, region, own)
-        value, ends, attained = self._values(search, found, own, region)
+        proved = [] if self.given.several else list(rivals.values())  # of two classes they are about the same number
+        value, ends, attained = self._values(search, found, own, region, proved)
+        if self.given.several and verdict.status == "safe":
+            ends = max(ends[0], 1.0 / len(self.given.labels)), ends[1]
         moved = [
             self._moved(row, region, side.witness)
             for side in (found.minimum, found.maximum)
@@ -196,16 +199,17 @@ class _Run:
         """Return the class that the model's own predict gives, or the likeliest one where it has none."""
         if hasattr(self.model, "predict") and not hasattr(self.model, "predict_f"):
             found = self.model.predict(row.table)
-            return np.asarray(getattr(found, "predicted", found)).ravel()[0]
+            return np.asarray(getattr(found, "predicted", found)).ravel().tolist()[0]
         point = self.inputs.point(row)[self.given.columns]
         return self.given.labels[PointSearch(self.scaled.posterior, point, np.arange(1)).centre.own]
 
     def _values(
-        self, search: PointSearch, found: ClassRange, own: int, region: Region
+        self, search: PointSearch, found: ClassRange, own: int, region: Region, proved: Sequence[Extremum]
     ) -> tuple[float, tuple[float, float], tuple[float, float]]:
         """Return the class probability at the point, its range, and what is attained of it."""
         value = search.centre.probability(own)[0]
-        low, high = found.minimum.outer, found.maximum.outer
+        low = max(side.outer for side in (found.minimum, *proved) if side.sign < 0)
+        high = min(side.outer for side in (found.maximum, *proved) if side.sign > 0)
         least, most = (side.inner if side.witness is not None else np.nan for side in (found.minimum, found.maximum))
         if found.own != own:
             (low, high), (least, most) = complement(low, high), (1.0 - most, 1.0 - least)
