@@ -46,7 +46,7 @@ def certify(
     seconds: float = SECONDS,
     boxes: int | None = None,
     tolerance: float = TOLERANCE,
-) -> Certified | CertifiedRows:
+) -> Any:
     """Prove how far a trained model's prediction can move when the inputs of x move.
 
     Give one of `radius`, `within` and `box`; all are in the units of x, also where a Pipeline scales its columns.
@@ -66,7 +66,7 @@ def certify(
             standard deviations.
 
     Returns:
-        the result of one row, or the results of many rows.
+        the result of one row, a `Certified`, or those of many rows, `CertifiedRows`.
 
     Raises:
         UserError: in a sentence, if the model, its kernel or the region is not known, or x does not fit.

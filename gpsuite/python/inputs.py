@@ -116,7 +116,8 @@ class Inputs:
         for step in self.steps:
             found = step.transform(found)
         dense = found.toarray() if hasattr(found, "toarray") else found
-        return np.asarray(dense, dtype=np.float64)[0]
+        first: FloatArray = np.asarray(dense, dtype=np.float64)[0]
+        return first
 
     def point(self, row: Row) -> FloatArray:
         """Return the model's inputs in the user's units [D]; those that stay are the model's own.
@@ -285,7 +286,7 @@ def _places(chosen: Any, names: Any, count: int) -> list[int]:
         return list(range(count))[chosen]
     listed = list(np.atleast_1d(np.asarray(chosen, dtype=object)))
     if listed and all(isinstance(each, bool | np.bool_) for each in listed):
-        return np.flatnonzero(np.array(listed, dtype=bool)).tolist()
+        return [place for place, kept in enumerate(listed) if kept]
     return [list(names).index(each) if isinstance(each, str) else int(each) % count for each in listed]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,9 +16,6 @@ from gpsuite.models.classification.training import Trained
 from gpsuite.models.given.given import GivenModel
 from gpsuite.models.latent import LatentPosterior
 from gpsuite.python.inputs import Column, Inputs, inputs_of
-
-if TYPE_CHECKING:
-    from gpsuite.experiments.guarantee.saved import SavedModel
 
 READERS = {
     "gpflow": "gpsuite.models.given.from_gpflow:from_gpflow",
@@ -70,7 +67,7 @@ def is_saved(model: Any) -> bool:
     return any(kind.__module__ == "gpsuite.experiments.guarantee.saved" for kind in type(model).__mro__)
 
 
-def _saved(model: SavedModel | Any) -> GivenModel:
+def _saved(model: Any) -> GivenModel:
     """Return the model of a run, of its scaled inputs and target."""
     if model.task == "classification":
         return _own(model.posterior, model.labels, CLASSES)

@@ -76,7 +76,7 @@ def test_import_is_quick_and_light() -> None:
 
 def test_what_is_not_offered_is_no_attribute() -> None:
     with pytest.raises(AttributeError, match="no attribute 'certfy'"):
-        _ = gpsuite.certfy  # type: ignore[attr-defined]
+        _ = gpsuite.certfy
 
 
 def test_region_is_in_the_users_units_and_encoded_columns_stay(mixed: Pipeline) -> None:

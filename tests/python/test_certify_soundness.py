@@ -15,7 +15,9 @@ import pytest
 import gpsuite
 from gpsuite.errors import UserError
 from gpsuite.models.classification.links import LOGISTIC, PROBIT
+from gpsuite.models.given.given import GivenModel
 from gpsuite.python import certification
+from gpsuite.python.models import given_model
 from tests.python.given_problems import FORMS, KERNELS, KINDS, Problem, drawn, faults
 
 THOUSAND, SECONDS = 1005, 1.0
@@ -96,17 +98,16 @@ PLANTED = [
 
 @pytest.mark.parametrize(("kind", "form", "fault"), PLANTED, ids=[fault.__name__ for *_, fault in PLANTED])
 def test_a_planted_fault_is_seen(kind: str, form: str, fault: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    read = certification.given_model
-    monkeypatch.setattr(certification, "given_model", lambda model: fault(read(model)))
+    monkeypatch.setattr(certification, "given_model", lambda model: fault(given_model(model)))
     monkeypatch.setattr(certification, "AGREEMENT", np.inf)
     told = [judged(drawn(kind, kernel, form, seed), seed)[1] for seed in range(2) for kernel in KERNELS]
     assert any(told)
 
 
 def test_a_scaler_that_is_forgotten_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    in_units = certification.GivenModel.in_units
+    in_units = GivenModel.in_units
     monkeypatch.setattr(certification, "AGREEMENT", np.inf)
-    monkeypatch.setattr(certification.GivenModel, "in_units", lambda given, s, m: in_units(given, 1.1 * s, m))
+    monkeypatch.setattr(GivenModel, "in_units", lambda given, s, m: in_units(given, 1.1 * s, m))
     assert any(judged(drawn("pipeline_two", kernel, "plain", 3), 3)[1] for kernel in KERNELS)
 
 
@@ -116,8 +117,7 @@ def test_a_scaler_that_is_forgotten_is_seen(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_wrong_posterior_is_refused_at_run_time(
     kind: str, form: str, fault: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read = certification.given_model
-    monkeypatch.setattr(certification, "given_model", lambda model: fault(read(model)))
+    monkeypatch.setattr(certification, "given_model", lambda model: fault(given_model(model)))
     problem = drawn(kind, "matern52", form, 1)
     with pytest.raises(UserError, match="differs from the model's own"):
         gpsuite.certify(problem.model, problem.x, radius=problem.radius, seconds=SECONDS)

@@ -8,6 +8,7 @@ from typing import Any
 
 import gpflow
 import numpy as np
+import tensorflow as tf
 
 from gpsuite.arrays import FloatArray
 from gpsuite.errors import UserError
@@ -99,7 +100,7 @@ def from_gpflow(model: Any) -> GivenModel:
 
 
 def _taken_apart(model: Any) -> Parts:
-    kernel, Z = model.kernel, model.data[0] if hasattr(model, "data") else None
+    kernel = model.kernel
     if type(kernel) is gpflow.kernels.SharedIndependent:
         kernel = kernel.kernel
     if hasattr(model, "inducing_variable"):
@@ -108,8 +109,10 @@ def _taken_apart(model: Any) -> Parts:
             inducing = inducing.inducing_variable
         if type(inducing) is not gpflow.inducing_variables.InducingPoints:
             raise UserError(f"inducing variables {type(inducing).__name__}: certify knows InducingPoints")
-        Z = inducing.Z
-    Z = np.asarray(Z.numpy() if hasattr(Z, "numpy") else Z, dtype=np.float64)
+        inputs = inducing.Z
+    else:
+        inputs = tf.convert_to_tensor(model.data[0])
+    Z = np.asarray(inputs.numpy(), dtype=np.float64)
     return Parts(model, Z, gpflow_kernel(kernel, Z.shape[1]), kernel, _offset(model))
 
 

@@ -77,7 +77,7 @@ class GivenModel:
     """A model that was trained elsewhere.
 
     Attributes:
-        posterior: of the inputs in `columns`; a regression's is a plain `LatentPosterior`.
+        posterior: of the inputs in `columns`, a `Posterior`; a regression's is a plain `LatentPosterior`.
         inputs: how many inputs the model takes, D.
         columns: those that its kernel reads, [d].
         labels: names of the classes; of a regression none.
@@ -90,7 +90,7 @@ class GivenModel:
         offset: of the target.
     """
 
-    posterior: Posterior
+    posterior: Any
     inputs: int
     columns: IntArray
     labels: tuple[Any, ...]
@@ -116,7 +116,8 @@ def in_units(posterior: Posterior, scale: FloatArray, offset: FloatArray) -> Pos
     """Return the posterior of inputs z with x = (z - offset) / scale; a stationary kernel stays one."""
     if isinstance(posterior, OneVsRestPosterior):
         return replace(posterior, parts=tuple(_moved(part, scale, offset) for part in posterior.parts))
-    return _moved(posterior, scale, offset)
+    moved: Posterior = _moved(posterior, scale, offset)
+    return moved
 
 
 def _moved(posterior: Any, scale: FloatArray, offset: FloatArray) -> Any:

@@ -40,7 +40,8 @@ class OneVsRestBound:
     def class_bounds(self, lo: FloatArray, hi: FloatArray, own: int) -> Ends:
         """Bound the probability of a class, divided by the sum of all, over boxes [B, d]."""
         each = [self._over(c, lo, hi) for c in range(len(self.parts))]
-        low, high = self._shares(*(np.stack([one[side] for one in each], axis=1) for side in (0, 1)), own)
+        least, most = (np.stack([one[side] for one in each], axis=1) for side in (0, 1))
+        low, high = self._shares(least, most, own)
         return Ends(low, high, 0.5 * (low + high), np.sum([one[2] for one in each], axis=0))
 
     def margin_bounds(self, lo: FloatArray, hi: FloatArray, own: int, rival: int) -> Ends:
