@@ -22,6 +22,6 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    from gpsuite.api import EXPORTS
+    from gpsuite.api import names
 
-    return sorted([*EXPORTS, "__version__"])
+    return [*names(), "__version__"]

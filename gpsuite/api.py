@@ -8,6 +8,11 @@ from typing import Any
 EXPORTS = {"certify": "gpsuite.python.certification", "load": "gpsuite.experiments.guarantee.saved"}
 
 
+def names() -> list[str]:
+    """Return what is offered, for who completes or lists it."""
+    return sorted(EXPORTS)
+
+
 def offered(name: str) -> Any:
     """Return what a name stands for.
 
@@ -15,5 +20,7 @@ def offered(name: str) -> Any:
         AttributeError: if nothing of this name is offered.
     """
     if name not in EXPORTS:
-        raise AttributeError(f"module 'gpsuite' has no attribute {name!r}")
+        from gpsuite.errors import nearest
+
+        raise AttributeError(f"module 'gpsuite' has no attribute {name!r}{nearest(name, EXPORTS)}")
     return getattr(import_module(EXPORTS[name]), name)

@@ -289,7 +289,7 @@ def latent_moments(given: GivenModel, points: FloatArray) -> tuple[FloatArray, F
 
 def largest_variance(given: GivenModel) -> float:
     posterior = given.posterior
-    return max(part.variance for part in getattr(posterior, "parts", (posterior,)))
+    return max(float(part.variance) for part in getattr(posterior, "parts", (posterior,)))
 
 
 def _outward(value: float, side: int) -> float:
