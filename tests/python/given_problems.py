@@ -6,7 +6,8 @@ where a library only approximates the expectation of its link, by quadratures wr
 The rules that decide what counts as outside, written before they were run:
 
 - a value counts as outside the range if it is beyond an end by more than `SLACK` (1e-6), of the target's spread for a
-  regression; for softmax by more than 1e-5, the error of the quadrature below;
+  regression; for softmax by more than 1e-5, the error of the quadrature below (its posteriors are whitened: an
+  unwhitened random one has deviations of a hundred and more, where the quadrature would be the one that is wrong);
 - a verdict "safe" is wrong if a point has another class by the model's own classes, or, where classes come from
   probabilities, if another class is ahead by more than `SLACK` (1e-5 for softmax);
 - a verdict "unsafe" is wrong if its counterexample is not in the region or the model gives it the point's class.
@@ -207,6 +208,7 @@ def _variational(
         Y = np.zeros((len(X), 1))
         return _random_q(rng, gpflow.models.VGP((X, Y), own, likelihood, mean, num_latent_gps=L), 1.0), D
     whiten, diagonal = bool(rng.integers(2)), bool(rng.integers(2))
+    whiten |= isinstance(likelihood, gpflow.likelihoods.Softmax)
     model = gpflow.models.SVGP(own, likelihood, X, mean_function=mean, num_latent_gps=L, whiten=whiten, q_diag=diagonal)
     return _random_q(rng, model, 1.0), D
 
@@ -257,8 +259,10 @@ def _softmax(rng: np.random.Generator, kernel: str, form: str) -> Made:
         for mean, variance in zip(*moments(model, rows), strict=True):
             # f_1 - f_0 and f_2 - f_0 share the variance of f_0
             L = np.linalg.cholesky(variance[0] + np.diag(variance[1:]))
-            e = np.exp([mean[1] - mean[0] + L[0, 0] * first, mean[2] - mean[0] + L[1, 0] * first + L[1, 1] * second])
-            found.append(np.array([np.ones_like(first), *e]) / (1.0 + e.sum(axis=0)) @ weights)
+            f = np.array([0.0 * first, L[0, 0] * first, L[1, 0] * first + L[1, 1] * second])
+            f += (mean - mean[0])[:, None]
+            e = np.exp(f - f.max(axis=0))
+            found.append(e / e.sum(axis=0) @ weights)
         return np.array(found)
 
     return model, value, None, D
