@@ -11,6 +11,7 @@ EXPORTS = {
     "PACGPRegressor": "gpsuite.python.pac_gp",
     "PACSGPRegressor": "gpsuite.python.pac_gp",
     "SafetyLimit": "gpsuite.methods.active_learning.problem",
+    "certify": "gpsuite.python.certification",
     "load": "gpsuite.experiments.guarantee.saved",
     "results": "gpsuite.python.frames",
 }

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpsuite.data.catalogue import shipped_conf_dir
 from gpsuite.errors import ResultsError
+from gpsuite.plugins import shipped_conf_dir
 from gpsuite.reporting.collect import RunFolder, find_runs, rows_of_runs
 from gpsuite.reporting.comparison import ComparisonRow, Statistic, read_paper_values, read_statistics
 from gpsuite.reporting.files import list_folder, present, read_bytes, read_mapping

@@ -19,9 +19,11 @@ from scipy.special import softmax
 from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.budget import Budget
 from gpsuite.methods.robustness.class_probability import BoundingFunction, clipped
-from gpsuite.methods.robustness.level_bound.level_bound import LevelBound, level_bound
+from gpsuite.methods.robustness.level_bound.level_bound import LevelBound
 from gpsuite.methods.robustness.level_bound.level_search import Root, level_search, root_model
+from gpsuite.methods.robustness.level_bound.shifted import shifted_bound
 from gpsuite.methods.robustness.multiclass.latent_margin import LatentMargin
+from gpsuite.methods.robustness.multiclass.one_vs_rest_bound import OneVsRestBound
 from gpsuite.methods.robustness.multiclass.paper_softmax_bound import PaperSoftmaxBound
 from gpsuite.methods.robustness.multiclass.robust_max_bound import RobustMaxBound
 from gpsuite.methods.robustness.multiclass.softmax_bound import Ends, Proof, SoftmaxBound
@@ -43,12 +45,16 @@ from gpsuite.methods.robustness.verdict import (
 )
 from gpsuite.models.classification.approximation import GPCPosterior
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior, RobustMaxPosterior
+from gpsuite.models.given.given import OneVsRestPosterior
 from gpsuite.registry import Registry
 
 LEAST_LEAD = 1e-6  # that a search which proved some lead of a class is taken for
 JUST_ABOVE = float(np.nextafter(HALF, 1.0))
 RESOLUTION = 1e-6  # when only the class is asked for, a search ends at ties this close
 BATCH = 16
+
+
+SeveralClasses = MultiClassPosterior | OneVsRestPosterior
 
 
 class ClassBound(Protocol):
@@ -70,8 +76,10 @@ class ClassBound(Protocol):
         """Bound p_own - p_rival at points that are known, [B] each."""
 
 
-def _rkhs_taylor(posterior: MultiClassPosterior, x0: FloatArray, free: IntArray) -> ClassBound:
-    """Return the bound of the posterior's likelihood, the softmax or the robust maximum."""
+def _rkhs_taylor(posterior: SeveralClasses, x0: FloatArray, free: IntArray) -> ClassBound:
+    """Return the bound of the posterior's likelihood, the softmax or the robust maximum, or of one against the rest."""
+    if isinstance(posterior, OneVsRestPosterior):
+        return OneVsRestBound(posterior, x0, free)
     if isinstance(posterior, RobustMaxPosterior):
         return RobustMaxBound(posterior, x0, free)
     return SoftmaxBound(posterior, x0, free)
@@ -81,7 +89,7 @@ BoundBuilder = Callable[[Any, FloatArray, IntArray], Any]
 """From (posterior, centre, free inputs) to a `BoundingFunction` of two classes, a `ClassBound` of several."""
 
 TWO_CLASS_BOUNDS: Registry[BoundBuilder] = Registry("bound")
-TWO_CLASS_BOUNDS.register("rkhs_taylor")(level_bound)
+TWO_CLASS_BOUNDS.register("rkhs_taylor")(shifted_bound)
 TWO_CLASS_BOUNDS.register("paper")(partial(paper_bound, variant="quick"))
 TWO_CLASS_BOUNDS.register("paper_slow")(partial(paper_bound, variant="slow"))
 SEVERAL_CLASS_BOUNDS: Registry[BoundBuilder] = Registry("bound")
@@ -89,7 +97,7 @@ SEVERAL_CLASS_BOUNDS.register("rkhs_taylor")(_rkhs_taylor)
 SEVERAL_CLASS_BOUNDS.register("paper")(PaperSoftmaxBound)
 
 
-Posterior = GPCPosterior | MultiClassPosterior
+Posterior = GPCPosterior | SeveralClasses
 Search = Callable[[float, Budget], Extremum]
 """Of a tolerance and a budget."""
 
@@ -233,9 +241,7 @@ class _TwoClasses:
 
 
 class _SeveralClasses:
-    def __init__(
-        self, posterior: MultiClassPosterior, point: FloatArray, free: IntArray, bound: str | BoundBuilder
-    ) -> None:
+    def __init__(self, posterior: SeveralClasses, point: FloatArray, free: IntArray, bound: str | BoundBuilder) -> None:
         self.posterior = posterior
         self.bound: ClassBound = _builder(bound, SEVERAL_CLASS_BOUNDS)(posterior, point, free)
         self.latent: LatentMargin | None = None  # where the trapezoidal rule takes too many nodes
@@ -460,9 +466,9 @@ class PointSearch:
 
 
 def _surroundings(posterior: Posterior, point: FloatArray, free: IntArray, bound: str | BoundBuilder) -> Surroundings:
-    if isinstance(posterior, MultiClassPosterior):
-        return _SeveralClasses(posterior, point, free, bound)
-    return _TwoClasses(posterior, point, free, bound)
+    if isinstance(posterior, GPCPosterior):
+        return _TwoClasses(posterior, point, free, bound)
+    return _SeveralClasses(posterior, point, free, bound)
 
 
 def _settled(attack: Attack) -> Attack:
@@ -507,7 +513,7 @@ def margin_attack(
     return np.array(points), np.array(margins), np.array(rivals, dtype=np.int64)
 
 
-def plug_in_attack(posterior: MultiClassPosterior, region: Region, quantity: Quantity, sign: int) -> Attack:
+def plug_in_attack(posterior: SeveralClasses, region: Region, quantity: Quantity, sign: int) -> Attack:
     """Return a local search with the softmax of the latent means in place of its expectation: exact gradients, cheap.
 
     What it finds is evaluated before it counts.

@@ -116,7 +116,7 @@ def variational_posterior(model: VariationalModel) -> GPCPosterior:
     kernel, link = model.kernel, link_of(model.likelihood)
     if model.num_latent_gps != 1:
         raise TypeError(f"{model.num_latent_gps} latent functions: binary classification has one")
-    alpha, root, eigenvalues = _features(model, factor, 0)
+    alpha, root, eigenvalues = whitened_features(model, factor, 0)
     return GPCPosterior(
         X=Z,
         kernel=kernel_name(kernel),
@@ -172,7 +172,9 @@ def _inducing(model: VariationalModel) -> tuple[FloatArray, CholeskyFactor]:
     return Z, stable_cholesky(K, jitters=(0.0,))
 
 
-def _features(model: VariationalModel, factor: CholeskyFactor, c: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+def whitened_features(
+    model: VariationalModel, factor: CholeskyFactor, c: int
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return alpha [M], root F [M, M] and eigenvalues [M] of the whitened covariance of latent function c."""
     mean, roots = model.q_mu.numpy()[:, c], model.q_sqrt.numpy()
     own = np.tril(roots[c]) if roots.ndim == 3 else np.diag(roots[:, c])
@@ -224,7 +226,7 @@ def softmax_posterior(model: gpflow.models.SVGP) -> MultiClassPosterior:
     kernel, M, C = model.kernel, len(Z), model.num_latent_gps
     alpha, root, weights = np.empty((C, M)), np.zeros((C, M, C, M)), np.empty((C, M))
     for c in range(C):
-        alpha[c], root[c, :, c], eigenvalues = _features(model, factor, c)
+        alpha[c], root[c, :, c], eigenvalues = whitened_features(model, factor, c)
         weights[c] = eigenvalues - 1.0
     return MultiClassPosterior(
         X=Z,

@@ -24,7 +24,7 @@ from gpsuite.budget import Budget
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from gpsuite.models.kernels import build_kernel, kernel_name
 from gpsuite.models.latent import LatentPosterior
-from gpsuite.models.linalg import NotPositiveDefiniteError, stable_cholesky
+from gpsuite.models.linalg import CholeskyFactor, NotPositiveDefiniteError, stable_cholesky
 from gpsuite.models.radial import expanded, kappa, squared_distances
 from gpsuite.models.search import Minimum, minimise
 
@@ -381,16 +381,34 @@ def regression_posterior(model: gpflow.models.GPR | gpflow.models.SGPR) -> Regre
     if sparse:
         centres = np.asarray(model.inducing_variable.Z.numpy(), dtype=np.float64)
         factor = stable_cholesky(covariance(centres, centres))
-        L = factor.lower
-        A = solve_triangular(L, covariance(centres, X), lower=True)
-        eigenvalues, Q = eigh(np.eye(len(centres)) + A @ A.T / noise)
-        root = solve_triangular(L.T, Q, lower=False).T
-        alpha = root.T @ ((Q.T @ (A @ Y[:, 0])) / (eigenvalues * noise))
-        weights = np.minimum(1.0 / eigenvalues - 1.0, 0.0)
+        alpha, root, weights = sparse_features(factor, covariance(centres, X), Y[:, 0], noise)
     else:
         centres = X
         factor = stable_cholesky(covariance(X, X) + noise * np.eye(len(X)))
-        root = solve_triangular(factor.lower, np.eye(len(X)), lower=True)
-        alpha, weights = root.T @ (root @ Y[:, 0]), -np.ones(len(X))
+        alpha, root, weights = exact_features(factor, Y[:, 0])
     latent = LatentPosterior(centres, kernel, found.variance, lengthscales, alpha, root, weights, 1.0)
     return RegressionPosterior(latent, noise, factor.jitter)
+
+
+def exact_features(factor: CholeskyFactor, y: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return alpha, root and weights of exact regression on targets [N] from the factor of K + noise I."""
+    root = solve_triangular(factor.lower, np.eye(len(y)), lower=True)
+    return root.T @ (root @ y), root, -np.ones(len(y))
+
+
+def sparse_features(
+    factor: CholeskyFactor, across: FloatArray, y: FloatArray, noise: float
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return alpha, root and weights of sparse regression on targets [N].
+
+    Args:
+        factor: of K_ZZ.
+        across: K_ZX, [M, N].
+        y: targets.
+        noise: their variance.
+    """
+    A = solve_triangular(factor.lower, across, lower=True)
+    eigenvalues, Q = eigh(np.eye(len(A)) + A @ A.T / noise)
+    root = solve_triangular(factor.lower.T, Q, lower=False).T
+    alpha = root.T @ ((Q.T @ (A @ y)) / (eigenvalues * noise))
+    return alpha, root, np.minimum(1.0 / eigenvalues - 1.0, 0.0)

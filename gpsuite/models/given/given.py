@@ -1,0 +1,132 @@
+"""What is known of a model that was trained elsewhere: its latent posterior, and what its library does otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from gpsuite.arrays import FloatArray, IntArray
+from gpsuite.models.classification.approximation import GPCPosterior
+from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
+from gpsuite.models.latent import LatentPosterior
+
+NO_SHIFT = "there is no certificate format for a classifier with a constant mean function or with white noise"
+
+
+@dataclass(frozen=True, eq=False)
+class ShiftedPosterior(GPCPosterior):
+    """The posterior of f + offset + noise: a constant mean function, and white noise in the kernel.
+
+    Attributes:
+        offset: added to the mean.
+        spread: added to the variance, >= 0.
+    """
+
+    offset: float = 0.0
+    spread: float = 0.0
+
+    def latent(self, Xnew: FloatArray) -> tuple[FloatArray, FloatArray]:
+        mean, variance = super().latent(Xnew)
+        return mean + self.offset, variance + self.spread
+
+    def latent_with_gradient(self, Xnew: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        mean, variance, d_mean, d_variance = super().latent_with_gradient(Xnew)
+        return mean + self.offset, variance + self.spread, d_mean, d_variance
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class OneVsRestPosterior:
+    """C classifiers of two classes each, which have their own kernels: class c against all others.
+
+    A point's class is the one with the largest probability; probabilities are divided by their sum.
+
+    Attributes:
+        parts: one for every class.
+        link_error: how far the library's own probability of a part may be from its exact one.
+    """
+
+    parts: tuple[GPCPosterior, ...]
+    link_error: float
+
+    @property
+    def n_classes(self) -> int:
+        return len(self.parts)
+
+    def probabilities(self, Xnew: FloatArray) -> FloatArray:
+        """Return the class probabilities [B, C]."""
+        found = np.stack([part.probability(Xnew) for part in self.parts], axis=1)
+        return np.asarray(found / found.sum(axis=1, keepdims=True))
+
+    def mean_with_gradient(self, Xnew: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the latent means [B, C] and their gradients in the inputs, [B, C, D]."""
+        found = [part.latent_with_gradient(Xnew) for part in self.parts]
+        return np.stack([each[0] for each in found], axis=1), np.stack([each[2] for each in found], axis=1)
+
+
+Posterior = GPCPosterior | MultiClassPosterior | OneVsRestPosterior | LatentPosterior
+Latent = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
+"""From inputs [B, D] to latent means and variances, [B] or [B, L]."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GivenModel:
+    """A model that was trained elsewhere.
+
+    Attributes:
+        posterior: of the inputs in `columns`, a `Posterior`; a regression's is a plain `LatentPosterior`.
+        inputs: how many inputs the model takes, D.
+        columns: those that its kernel reads, [d].
+        labels: names of the classes; of a regression none.
+        about: what is certified, in a sentence.
+        own: latent means and variances at inputs [B, D] by the library that trained it, to compare with.
+        link_error: how far the library's own class probabilities may be from those that are certified.
+        uncertified: why no certificate can be saved; empty if one can.
+        noise: of a regression's observations.
+        scale: of a regression's target: prediction = offset + scale mean.
+        offset: of the target.
+    """
+
+    posterior: Any
+    inputs: int
+    columns: IntArray
+    labels: tuple[Any, ...]
+    about: str
+    own: Latent
+    link_error: float = 0.0
+    uncertified: str = ""
+    noise: float = 1.0
+    scale: float = 1.0
+    offset: float = 0.0
+
+    @cached_property
+    def several(self) -> bool:
+        """Whether there are more latent functions than one."""
+        return isinstance(self.posterior, MultiClassPosterior | OneVsRestPosterior)
+
+    def in_units(self, scale: FloatArray, offset: FloatArray) -> GivenModel:
+        """Return the model of inputs z [D] where its own are (z - offset) / scale, scale > 0."""
+        return replace(self, posterior=in_units(self.posterior, scale[self.columns], offset[self.columns]))
+
+
+def in_units(posterior: Posterior, scale: FloatArray, offset: FloatArray) -> Posterior:
+    """Return the posterior of inputs z with x = (z - offset) / scale; a stationary kernel stays one."""
+    if isinstance(posterior, OneVsRestPosterior):
+        return replace(posterior, parts=tuple(_moved(part, scale, offset) for part in posterior.parts))
+    moved: Posterior = _moved(posterior, scale, offset)
+    return moved
+
+
+def _moved(posterior: Any, scale: FloatArray, offset: FloatArray) -> Any:
+    return replace(posterior, X=posterior.X * scale + offset, lengthscales=posterior.lengthscales * scale)
+
+
+def shifted(posterior: GPCPosterior, offset: float, spread: float) -> GPCPosterior:
+    """Return the posterior with a constant mean and white noise; as it is where there is neither."""
+    if not (offset or spread):
+        return posterior
+    values = {name: getattr(posterior, name) for name in GPCPosterior.__dataclass_fields__}
+    return ShiftedPosterior(**values, offset=offset, spread=spread)

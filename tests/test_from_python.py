@@ -1,0 +1,24 @@
+"""Every block of the guide's section "From Python" runs as it stands."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+GUIDE = (Path(__file__).resolve().parents[1] / ".github/GUIDE.md").read_text(encoding="utf-8")
+SECTION = re.findall(r"^## From Python\n(.*?)(?=^## |\Z)", GUIDE, flags=re.DOTALL | re.MULTILINE)[0]
+JOBS = [part.partition("\n") for part in re.split(r"^### ", SECTION, flags=re.MULTILINE)[1:]]
+BLOCKS = [
+    pytest.param(code, id=title)
+    for title, _, text in JOBS
+    for code in re.findall(r"^```python\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
+]
+
+
+@pytest.mark.parametrize("code", BLOCKS)
+def test_a_job_runs_as_it_is_printed(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert 5 <= len([line for line in code.splitlines() if line]) <= 15
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, "guide", "exec"), {"__name__": "__main__"})
