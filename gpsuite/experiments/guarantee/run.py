@@ -151,7 +151,7 @@ def run_judged_classes(task: Task[JudgedClassesTask], shared: SharedWork) -> Out
     """Train without the test rows; bound the error rate and certify test rows, and check what the bounds assume.
 
     Arrays: certified [K], of the test points the share that is right and provably stays; certified_bounds [K],
-    lower bounds that hold together with probability 1 - delta.
+    lower bounds that hold together with probability 1 - delta; test_probabilities [H, C] and test_classes [H].
     """
     params, dataset, searches = task.params, task.require_dataset(), Searches.of(task, shared)
     learning, data = params.learning, load(dataset)
@@ -178,6 +178,7 @@ def run_judged_classes(task: Task[JudgedClassesTask], shared: SharedWork) -> Out
         **searched,
         "order_p": order_pattern(residuals[in_order], rng),
     }
+    arrays |= {"test_probabilities": probabilities[different], "test_classes": truth[different]}
     return Outcome(metrics, *searches.outcome, arrays, f"{wrong} of {n} test rows wrong")
 
 

@@ -15,7 +15,7 @@ from gpsuite.data.loading import load, prepare
 from gpsuite.data.spec import CsvSpec
 from gpsuite.experiments.base import Outcome, SharedWork
 from gpsuite.experiments.guarantee import regression, run
-from gpsuite.experiments.guarantee.answer import own_intervals_held
+from gpsuite.experiments.guarantee.predictions import own_intervals_held
 from gpsuite.experiments.guarantee.tasks import BoundedTask, JudgedClassesTask, JudgedTask, Learning, RowsTask
 from gpsuite.methods.pac_bayes import FullGPPosterior
 from gpsuite.methods.pac_bayes.bounds import binomial_upper_bound
