@@ -86,7 +86,7 @@ def _mark(found: re.Match[str]) -> str:
     return f"&#{ord(mark)};"
 
 
-def wrapped(line: str) -> list[str]:
+def screen_lines(line: str) -> list[str]:
     """Return the line in lines that fit the terminal, broken between words.
 
     One that begins with two blanks stays as it is: a row of a table, or a command to be copied.

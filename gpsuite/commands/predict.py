@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gpsuite.errors import UserError
 from gpsuite.reporting.files import read_bytes
-from gpsuite.text import typed_path, visible, wrapped
+from gpsuite.text import screen_lines, typed_path, visible
 from gpsuite.untrusted import guard_links, refuse_links
 
 HELP = """
@@ -65,7 +65,7 @@ def main(words: list[str]) -> int:
         told.append(f"{names[1]}: {unread_rows(rows.unread, len(rows.X))}")
     told.append(f"{outside} of {len(found.outside)} rows lie outside the training range.")
     for line in told:
-        print("\n".join(wrapped(visible(line))), file=sys.stderr)
+        print("\n".join(screen_lines(visible(line))), file=sys.stderr)
     return 0
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from gpsuite.data.loading import load
 from gpsuite.experiments.base import Record, Report
 from gpsuite.experiments.guarantee.answer import Answer, write_answer
+from gpsuite.experiments.guarantee.certificates import write_certificates
 from gpsuite.experiments.guarantee.checks import CONTRADICTED, Check, regression_checks, row_checks, with_verdicts
 from gpsuite.experiments.guarantee.guarantees import Found
 from gpsuite.experiments.guarantee.pictures import (
@@ -50,6 +51,7 @@ def summarise(report: Report[GuaranteeSettings]) -> list[Statistic]:
         if not classes:
             draw_predictions(report, frame)
         frame = with_unread(frame, unread_of(parts["rows"]))
+    write_certificates(list(parts.values()), report.folder / "certificates")
     answer = answer_of(found, frame)
     if frame is not None:
         _keep(report, parts["rows"], frame, answer)

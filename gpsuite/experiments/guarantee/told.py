@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import fields
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 HARDLY = 0.95  # of the constant's error: a model above that is hardly better
+SETTINGS = ("accuracy", "delta", "coverage", "test_share", "most_rows", "tolerances")
 MOST_NAMED = 3  # decisive inputs in a sentence
 APART = "Each guarantee holds on its own with the probability it names, not all of them together."
 SOURCE = {"": "the same source", "time": "the same source, later", "groups": "groups like these"}
@@ -127,12 +127,11 @@ def rows_of(found: Found, frame: pd.DataFrame | None, promised: Collection[str])
     own = len(record.arrays["examples"]) > 0
     title = "Rows of the table that the test model did not see" if own else "New rows"
     says = [f"All {counted(len(frame), 'row')}: {folder / 'predictions.csv'}. To predict more:", *reading(record)]
-    return Rows(
-        title,
-        shown_rows(frame.head(SHOWN), promised),
-        says[::-1],
-        [f"gpsuite predict {shlex.quote(str(folder))} NEW.csv"],
-    )
+    commands = [f"gpsuite predict {shlex.quote(str(folder))} NEW.csv"]
+    if any((folder / "certificates").glob("*.npz")):
+        commands.append(f"gpsuite verify {shlex.quote(str(folder))}")
+        says[0] = says[0].replace("To predict more:", "To predict more, and to check the certificates:")
+    return Rows(title, shown_rows(frame.head(SHOWN), promised), says[::-1], commands)
 
 
 def reading(record: Record) -> Iterator[str]:
@@ -153,8 +152,8 @@ def details(found: Found) -> list[str]:
     said += _of_test_rows(found)
     said += _of_classes(found) if found.data.task == "classification" else _of_numbers(found)
     said += [APART, *signs(found)]
-    settings = ", ".join(f"{each.name}={getattr(found.settings, each.name)}" for each in fields(found.settings))
-    return [*said, f"Settings (config.yaml): {settings}."]
+    settings = ", ".join(f"{name}={getattr(found.settings, name)}" for name in SETTINGS)
+    return [*said, f"Settings: {settings}. The others are in config.yaml."]
 
 
 def _heading(found: Found) -> str:

@@ -112,7 +112,7 @@ def said_of_classes(**values: Any) -> list[str]:
 @pytest.fixture(autouse=True)
 def plain_details(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(told, "_heading", lambda _: "")
-    monkeypatch.setattr(told, "fields", lambda _: [])
+    monkeypatch.setattr(told, "SETTINGS", ())
 
 
 def test_classes_that_no_test_row_has_are_named() -> None:
