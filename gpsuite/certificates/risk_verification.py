@@ -236,10 +236,11 @@ def _words(certificate: RiskCertificate, shape: tuple[int, ...], scale: float, f
     }
     inducing = "" if predictor.posterior == FULL else f", {len(predictor.arrays['inducing_inputs'])} inducing inputs"
     jitter = "" if predictor.posterior == FULL else f", jitter {predictor.jitter:g}"
-    split = f"all but a random {rows.test_share:g} (seed {rows.seed})"
+    trust, split = TRUST, f"all but a random {rows.test_share:g} (seed {rows.seed})"
     by = "all rows" if rows.scaling == "all" else "the training rows"
     if certificate.stated is not None:
         split, by = "the stated ones", f"{len(certificate.stated.scaling)} others"
+        trust = f"{TRUST}; that no target decided which rows are learned from; that the {by} chose the lengthscales"
     return [
         f"dataset\t{visible_name(rows.dataset)}, {rows.count} rows, {dimension} inputs, "
         f"content {visible_name(rows.content_hash)}",
@@ -251,5 +252,5 @@ def _words(certificate: RiskCertificate, shape: tuple[int, ...], scale: float, f
         f"\tits mean prediction, as one predictor: at most {rounded(min(1.0, 2.0 * bound), 6, 1)}",
         f"because\trisk {found.gibbs_risk:.6f} on the {n} rows, KL(Q||P) {found.kl:.6g} nats, "
         f"{len(predictor.arrays['lengthscales']) + 1} hyperparameters of 1201 values each",
-        TRUST,
+        trust,
     ]

@@ -34,6 +34,7 @@ from gpsuite.reporting.publish import note_written, remove_stale
 
 NAME = "certificate_"  # of the arrays of a record: certificate_NAME/ARRAY
 ABOUT = "description"
+SHARE = 8  # of the seconds that are left a certificate takes one part
 CERTIFIED, BOXES, SLACK = 3, 2000, 1e-2  # first rows, boxes of each side, and how much looser than the search
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -82,7 +83,8 @@ def range_certificates(
     for number, region in enumerate(regions, start=1):
         if searches.clock.exhausted:
             break
-        (mean,) = prediction_range(latent, noise, region, [MEAN], tolerance, searches.budget())
+        budget = searches.budget(among=SHARE)
+        (mean,) = prediction_range(latent, noise, region, [MEAN], tolerance, budget)
         sides = [(QuantileQuantity(MEAN), end) for end in (mean.minimum, mean.maximum)]
         origin = Origin(
             dataset=dataset.name,
@@ -100,8 +102,10 @@ def range_certificates(
             target_offset=float(fitted.target.mean[0]),
             target_scale=fitted.scale,
         )
-        budget = searches.clock.rest()
-        made = certify(latent, region, sides, SLACK, noise, most_boxes=BOXES, budget=budget, origin=origin)
+        try:
+            made = certify(latent, region, sides, SLACK, noise, most_boxes=BOXES, budget=budget, origin=origin)
+        except ValueError:  # the seconds ended before anything could be claimed
+            continue
         arrays |= _in_record(f"row_{number}", *pack(made))
     return arrays
 
@@ -117,9 +121,10 @@ def class_certificates(
         point = view.around(region.centre, region.free)
         if searches.clock.exhausted or point.only_stated:
             continue
-        judged = point.judge(region, Limits(tolerance, 1, number), searches.budget())
+        budget = searches.budget(among=SHARE)
+        judged = point.judge(region, Limits(tolerance, 1, number), budget)
         origin = certificate_origin(dataset, model, NEW_ROW, region)
-        proof = point.certify(judged, region, BOXES, searches.clock.rest(), origin)[1]
+        proof = point.certify(judged, region, BOXES, budget, origin)[1]
         arrays |= _in_record(f"row_{number}", proof.description, proof.arrays)
     return arrays
 

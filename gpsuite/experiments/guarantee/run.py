@@ -141,13 +141,14 @@ def run_rows(task: Task[RowsTask], shared: SharedWork) -> Outcome:
     numbers = numbers_of(data.input_names, data.level_inputs)
     deviations[numbers] = data.X[:, numbers].std(axis=0)
     boxes = regions(fitted, chosen[:CERTIFIED], deviations, middle(params.tolerances)) if params.tolerances else []
+    certificates = range_certificates(dataset, fitted, latent, boxes, searches, params.tolerance)
     ranges = proved_ranges(fitted, latent, chosen, deviations, params.tolerances, searches, params.tolerance)
     arrays = {
         **found.columns(),
         "ranges": ranges,
         "examples": examples if rows is None else np.empty(0, dtype=np.int64),
         **packed(saved),
-        **range_certificates(dataset, fitted, latent, boxes, searches, params.tolerance),
+        **certificates,
     }
     outside = int(np.count_nonzero(found.outside))
     metrics: dict[str, Any] = {"rows": len(X), "outside": outside, "cut": searches.cut}
@@ -248,6 +249,7 @@ def run_class_rows(task: Task[ClassRowsTask], shared: SharedWork) -> Outcome:
     few = chosen[: params.effects]
     effects = input_effects(model, few, searches, params.tolerance) + level_effects(model, data, few)
     boxes = [around(model, x, middle(params.tolerances)) for x in chosen[:CERTIFIED]] if params.tolerances else []
+    certificates = class_certificates(dataset, model, boxes, searches, params.tolerance)
     arrays = {
         "probabilities": found.probabilities,
         "outside": found.outside,
@@ -255,7 +257,7 @@ def run_class_rows(task: Task[ClassRowsTask], shared: SharedWork) -> Outcome:
         "effects": effects,
         "examples": examples if rows is None else np.empty(0, dtype=np.int64),
         **packed(saved),
-        **class_certificates(dataset, model, boxes, searches, params.tolerance),
+        **certificates,
     }
     outside = int(np.count_nonzero(found.outside))
     labels = "\n".join(model.labels)
