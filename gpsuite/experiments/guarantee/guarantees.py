@@ -118,7 +118,9 @@ def proved_numbers(found: Found) -> Guarantee | None:
     count, by = moved(record, found.shown)
     if not count:
         return Guarantee("proved", needs="more boxes= or budget.seconds=")
-    says = f"{off(found.tolerances[found.shown], found)} move {count} predictions by at most {short(by)}"
+    total = len(record.arrays["ranges"])
+    many = f"{count}" if count == total else f"{count} of {total}"
+    says = f"{off(found.tolerances[found.shown], found)} move {many} predictions by at most {short(by)}"
     return Guarantee("proved", PROVED, "", says, "noisy data", own_rows=True)
 
 
