@@ -121,7 +121,7 @@ def proved_numbers(found: Found) -> Guarantee | None:
     total = len(record.arrays["ranges"])
     many = f"{count}" if count == total else f"{count} of {total}"
     says = f"{off(found.tolerances[found.shown], found)} move {many} predictions by at most {short(by)}"
-    return Guarantee("proved", PROVED, "", says, "noisy data", own_rows=True)
+    return Guarantee("proved", PROVED, "", says, "noise", own_rows=True)
 
 
 def tested_numbers(found: Found) -> Guarantee | None:
@@ -194,7 +194,7 @@ def proved_classes(found: Found) -> Guarantee | None:
         return Guarantee("proved", needs="surer predictions, more boxes= or budget.seconds=")
     change = off(found.tolerances[found.shown], found)
     says = f"{change} keep the class of {kept} of {len(lows)} {rows_word(record)}"
-    return Guarantee("proved", PROVED, "", says, "noisy data", own_rows=True)
+    return Guarantee("proved", PROVED, "", says, "noise", own_rows=True)
 
 
 def tested_classes(found: Found) -> Guarantee | None:
@@ -218,7 +218,7 @@ def certified(found: Found) -> Guarantee | None:
         return Guarantee("certified", needs="more budget.seconds=" if record.metrics.get("cut") else needs)
     change = off(float(record.arrays["tolerances"][place]), found)
     says = f"at least {percent_down(bound)} of predictions are right, and stay so with {change}"
-    return Guarantee("certified", sureness(found.settings.delta), found.like, says, "noisy data", picture="certified")
+    return Guarantee("certified", sureness(found.settings.delta), found.like, says, "noise", picture="certified")
 
 
 def only_estimated(record: Record) -> bool:

@@ -109,7 +109,7 @@ def light(found: Found) -> Light:
     if model > HARDLY * constant:
         return Light("amber", f"{guess} does nearly as well. Look for better inputs or more rows.")
     source = SOURCE["groups" if found.data.clusters is not None else "time" if found.data.order == "time" else ""]
-    return Light("green", f"no check found a fault. New rows must come from {source}: if that changes, run again.")
+    return Light("green", f"no check found a fault. New rows must come from {source}: if not, run again.")
 
 
 def _advised(begin: str, check: Check) -> str:

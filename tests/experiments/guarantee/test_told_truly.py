@@ -38,7 +38,7 @@ def test_a_drift_takes_away_what_rests_on_test_rows_and_nothing_that_is_not_ther
     [line] = [line for line in said.splitlines() if "rows come from one distribution: no drift (" in line]
     assert line.startswith("- Doubtful: ") and "for the past mixture, not for the next row" in line
     assert "**Amber:** the data make doubtful that" in said
-    assert "(certified, for noisy data)" in said and "Do not rely on" not in said
+    assert "(certified, for noise)" in said and "Do not rely on" not in said
     assert not any(word in said for word in ("PAC-Bayes", "ackknife+", "onformal", "band"))
 
 
