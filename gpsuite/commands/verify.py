@@ -85,10 +85,11 @@ def main(words: list[str]) -> int:
     """Check the certificate named and print what follows from it."""
     if not words or words[0].startswith("-"):
         raise UserError("verify: name one certificate, for example: gpsuite verify point_7.npz")
-    path = guard_links(Path(words[0]))
+    path = Path(words[0])
     given, minutes = _minutes(words[1:])
     if path.is_dir():
-        return max([_verify(each, given, minutes, path) for each in _certificates(path)])
+        run = guard_links(path)
+        return max([_verify(each, given, minutes, run) for each in _certificates(run)])
     return _verify(_existing(path), given, minutes)
 
 
@@ -126,11 +127,12 @@ def _table_of(run: Path, task: Task) -> Dataset:
     from gpsuite.engine.folder import CONFIG
 
     try:
-        stated = yaml.safe_load(read_bytes(run / CONFIG))["dataset"]
+        asked = yaml.safe_load(read_bytes(run / CONFIG))
+        stated, place = asked["dataset"], Path(asked["data_dir"])
         spec = from_plain({**stated, "new": None} if "new" in stated else stated)
     except (OSError, KeyError, TypeError, ValueError, yaml.YAMLError) as error:
         raise UserError(f"{run / CONFIG}: names no dataset\nadd dataset=NAME or dataset.path=FILE") from error
-    return load(prepare(spec, cache_dir=Path("data"), default_task=task))
+    return load(prepare(spec, cache_dir=place, default_task=task))
 
 
 def _minutes(words: Sequence[str]) -> tuple[list[str], float]:
