@@ -198,8 +198,8 @@ def run_judged_classes(task: Task[JudgedClassesTask], shared: SharedWork) -> Out
         **searched,
         "order_p": order_pattern(residuals[in_order], rng),
     }
-    arrays |= {"test_probabilities": probabilities[different], "test_classes": truth[different]}
-    return Outcome(metrics, *searches.outcome, arrays, f"{wrong} of {n} test rows wrong")
+    tested = {"test_probabilities": probabilities[different], "test_classes": truth[different]}
+    return Outcome(metrics, *searches.outcome, {**arrays, **tested}, f"{wrong} of {n} test rows wrong")
 
 
 def _certified(

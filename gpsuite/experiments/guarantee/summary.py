@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -127,7 +128,7 @@ def _keep(report: Report[GuaranteeSettings], record: Record, frame: pd.DataFrame
     report.table(frame, "predictions", f"{report.request.require_dataset().shown_name}: {saved.target}")
 
 
-def _tell(report: Report[GuaranteeSettings], answer: Answer, checks: list[Check]) -> list[Statistic]:
+def _tell(report: Report[GuaranteeSettings], answer: Answer, checks: Sequence[Check]) -> list[Statistic]:
     """Tell and write the answer and the assumptions; return how many are contradicted."""
     report.answer.extend(answer.lines(report.folder))
     if checks:
@@ -137,7 +138,7 @@ def _tell(report: Report[GuaranteeSettings], answer: Answer, checks: list[Check]
     return [Statistic("contradicted", contradicted, n=len(checks) or None)]
 
 
-def assumption_table(checks: list[Check]) -> pd.DataFrame:
+def assumption_table(checks: Sequence[Check]) -> pd.DataFrame:
     """Return one row per assumption."""
     import pandas as pd
 
