@@ -164,7 +164,7 @@ def jackknife(found: Found) -> Guarantee | None:
     models, lost = counts
     if not jackknife_bounded(models, found.settings.coverage, lost):
         return Guarantee("jackknife+", needs="more test rows")
-    says = f"{found.target} is between jackknife_low and _high"
+    says = f"{found.target} is in the row's jackknife interval"
     level = f"{100 * found.settings.coverage:g} %"
     return Guarantee("jackknife+", level, found.like, says, "one row", picture="predictions")
 

@@ -114,8 +114,8 @@ def test_a_changed_certificate_of_stated_rows_is_refuted_or_refused(
 def test_rows_that_belong_to_those_that_scale_are_no_draws(tmp_path: Path, column: str) -> None:
     frame = pd.DataFrame({"a": np.arange(40.0) % 20, "who": np.arange(40) % 20, "y": np.arange(40.0) % 20})
     frame.to_csv(tmp_path / "t.csv", index=False)
-    words = {"group": "who"} if column == "group" else {"ignore": "who"}
-    spec = CsvSpec(path=str(tmp_path / "t.csv"), target="y", task="regression", **words)
+    group, ignored = ("who", None) if column == "group" else (None, "who")
+    spec = CsvSpec(path=str(tmp_path / "t.csv"), target="y", task="regression", group=group, ignore=ignored)
     data = load(prepare(spec, cache_dir=tmp_path))
     apart, shared = (StatedRows(learned, np.array([5, 25]), np.ones(1)) for learned in _learned())
     found = _numbered_rows(tmp_path, apart, data)
