@@ -18,9 +18,8 @@ from gpsuite.data.dataset import Dataset, Task
 from gpsuite.data.loading import load, prepare
 from gpsuite.data.spec import CSV_OPTIONS, CsvSpec, csv_value, from_plain, to_plain
 from gpsuite.errors import UserError
-from gpsuite.reporting.files import read_bytes
 from gpsuite.text import visible
-from gpsuite.untrusted import UnusableFileError, file_pair, guard_links, refuse_links
+from gpsuite.untrusted import UnusableFileError, file_pair, guard_links, read_file, refuse_links
 
 HELP = """
 gpsuite verify CERTIFICATE [dataset=NAME] [minutes=10]
@@ -73,6 +72,7 @@ class Kind:
     task: Task
 
 
+CONFIG, LARGEST_CONFIG = "config.yaml", 1 << 20  # of a run's folder; bytes that are read of it
 RANGES = "gpsuite.certificates.verification"
 KINDS = {
     "classification": Kind(RANGES, "classification"),
@@ -124,10 +124,8 @@ def _table_of(run: Path, task: Task) -> Dataset:
     Raises:
         UserError: if it names none that can be read.
     """
-    from gpsuite.engine.folder import CONFIG
-
     try:
-        asked = yaml.safe_load(read_bytes(run / CONFIG))
+        asked = yaml.safe_load(read_file(run / CONFIG, LARGEST_CONFIG))
         stated, place = asked["dataset"], Path(asked["data_dir"])
         spec = from_plain({**stated, "new": None} if "new" in stated else stated)
     except (OSError, KeyError, TypeError, ValueError, yaml.YAMLError) as error:
