@@ -95,6 +95,7 @@ def test_the_bound_is_of_the_mean_prediction_and_counts_copies(monkeypatch: pyte
     monkeypatch.setattr(run, "kept_model", lambda *_: SimpleNamespace(fault="", scale=2.0))
     monkeypatch.setattr(run, "kept_copies", lambda *_: copies)
     monkeypatch.setattr(run, "mean_bounds", bounds)
+    monkeypatch.setattr(run, "risk_certificate", lambda *_: {})
     outcome = run.run_bounded(task_of(BoundedTask(learning=LEARNING, widths=[0.5, 2.0])), SharedWork())
     assert outcome.arrays["bounds"].tolist() == [0.4] * 3
     assert outcome.arrays["gibbs_bounds"].tolist() == [0.2] * 3
