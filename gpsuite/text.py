@@ -8,6 +8,9 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
+import sys
+import textwrap
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
@@ -81,6 +84,19 @@ def _mark(found: re.Match[str]) -> str:
     if mark == "<":
         return "&lt;"
     return f"&#{ord(mark)};"
+
+
+def screen_lines(line: str) -> list[str]:
+    """Return the line in lines that fit the terminal, broken between words.
+
+    One that begins with two blanks stays as it is: a row of a table, or a command to be copied.
+    """
+    if not sys.stdout.isatty() or line.startswith("  "):
+        return [line]
+    width = shutil.get_terminal_size().columns
+    whole = line.replace(" %", "\xa0%")  # a number and its unit stay together
+    lines = textwrap.wrap(whole, width, break_long_words=False, break_on_hyphens=False)
+    return [each.replace("\xa0", " ") for each in lines] or [""]
 
 
 def counted(number: int, noun: str) -> str:

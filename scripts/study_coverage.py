@@ -51,9 +51,9 @@ from gpsuite.data.spec import CsvSpec
 from gpsuite.engine.worker import execute_group, limit_threads
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import EXPERIMENTS, SharedWork, Task
-from gpsuite.experiments.guarantee.answer import own_intervals_held
 from gpsuite.experiments.guarantee.classification import class_probabilities, judged_classifier
 from gpsuite.experiments.guarantee.plan import new_rows
+from gpsuite.experiments.guarantee.predictions import own_intervals_held
 from gpsuite.experiments.guarantee.run import run_judged_classes
 from gpsuite.experiments.guarantee.tasks import BOUNDED, JUDGED, ROWS, JudgedClassesTask
 

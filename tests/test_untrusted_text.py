@@ -9,6 +9,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from gpsuite.commands import verify
 from gpsuite.config.files import conf_dir
 from gpsuite.engine.progress import describe
 from gpsuite.experiments.base import Record
-from gpsuite.experiments.guarantee.answer import write_answer
+from gpsuite.experiments.guarantee.answer import Answer, Guarantee, Light, Rows, write_answer
 from gpsuite.reporting.gallery import gallery_text
 from gpsuite.reporting.pages import write_report
 from gpsuite.reporting.tables import write_table
@@ -264,15 +265,18 @@ def test_answers_in_files_show_hostile_names_as_text(tmp_path: Path) -> None:
         texts = [name.replace("\ud800", "").replace("\r", "") for name in names]
         frame = pd.DataFrame({f"{text}{place}": [text] for place, text in enumerate(texts)})
         write_table(frame, folder / "tables", "assumptions", texts[0])
-        assert write_answer(folder, names[1], names[2:]) == []
+        line = Guarantee(names[2], names[3], names[4], names[5], names[6])
+        empty, rows = replace(line, needs=names[7]), Rows(names[8], [names[9:12], names[12:15]], names[15:17])
+        light = Light("red", names[17])
+        assert not write_answer(folder, Answer(names[1], names[18], light, [line, empty], rows, names[19:]))
         text, page = (folder / "answer.md").read_text(), (folder / "page.html").read_text()
         assert not acting(text) and not acting(page)
         tokens = parsed(text)
         assert not {each.type for each in tokens} & {"link_open", "image", "html_inline", "html_block", "fence", "hr"}
-        assert sum(each.type == "table_open" for each in tokens) == 1
-        assert sum(each.type == "th_open" for each in tokens) == 25
+        assert sum(each.type == "table_open" for each in tokens) == 2
+        assert sum(each.type == "th_open" for each in tokens) == 25 + 3
         kinds, scripts = tags_of(page)
-        own = "html head meta title style body h1 h2 ul li div table thead tbody tr th td"
+        own = "html head meta title style body h1 h2 p ul li div table thead tbody tr th td details summary"
         assert scripts == 0 and {tag for tag, _ in kinds} <= set(own.split())
 
 

@@ -64,6 +64,7 @@ class QuantileQuantity:
 
 
 Quantity = ClassQuantity | LeadQuantity | QuantileQuantity
+NEW_ROW = -1  # `Origin.row` of a point that is no row of the dataset
 POSITIVE = ClassQuantity(1)  # of two classes that share one latent function
 
 
@@ -128,7 +129,7 @@ class Origin:
     Attributes:
         dataset: its name.
         content: its content hash.
-        row: the point's row in the dataset.
+        row: the point's row in the dataset; `NEW_ROW` of any other point.
         outputs: names of the classes, or of the target.
         inputs: names of the region's free inputs.
         inference: a key of `form.INFERENCES`; "minibatch" where training ended before an optimum.

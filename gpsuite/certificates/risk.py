@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from gpsuite.arrays import FloatArray
+from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.certificates.envelope import FORMAT, VERSION, read_content
 from gpsuite.certificates.form import LARGEST
 from gpsuite.untrusted import UnusableFileError, file_pair, parse_fields, real, words
@@ -33,6 +34,8 @@ BOUNDS = {"kl": 1, "kl_lower": -1}
 LOSSES = ("band01", "exp")
 UNITS = ("standard deviations", "own")
 SCALINGS = ("all", "train", "others")
+BY_NUMBER = "by number"  # `Rows.scaling` where `StatedRows` says which rows were used for what
+ROW_ARRAYS = {"learned_rows": (np.int64, 1), "scaling_rows": (np.int64, 1), "input_lengthscales": (np.float64, 1)}
 UNNAMED_TARGET = "the target"  # a dataset's only one, which its settings do not name
 
 
@@ -47,6 +50,7 @@ class Rows:
         test_share: share of rows kept away from training.
         seed: random state of the split (scikit-learn's).
         scaling: of `SCALINGS`: the rows that gave means and standard deviations; `others` were kept away from training.
+            `BY_NUMBER`: share and seed say nothing.
         target: name of the target column, or `UNNAMED_TARGET`: the content hash says which values it has.
     """
 
@@ -57,6 +61,21 @@ class Rows:
     seed: int
     scaling: str
     target: str
+
+
+@dataclass(frozen=True)
+class StatedRows:
+    """Which rows were used for what, where no seed says it.
+
+    Attributes:
+        learned: [n] the training rows.
+        scaling: [p] other rows, which gave means and standard deviations.
+        lengthscales: [D] what divides each standardised input besides; chosen by these, too.
+    """
+
+    learned: IntArray
+    scaling: IntArray
+    lengthscales: FloatArray
 
 
 @dataclass(frozen=True)
@@ -120,12 +139,15 @@ class RiskCertificate:
     predictor: Predictor
     goal: Goal
     claim: RiskClaim
+    stated: StatedRows | None = None
 
 
-def pack(certificate: RiskCertificate) -> tuple[dict[str, Any], dict[str, FloatArray]]:
+def pack(certificate: RiskCertificate) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
     """Return the description, plain JSON values, and the arrays."""
-    model = asdict(certificate.predictor)
-    arrays = model.pop("arrays")
+    model, stated = asdict(certificate.predictor), certificate.stated
+    arrays = dict(model.pop("arrays"))
+    if stated is not None:
+        arrays |= dict(zip(ROW_ARRAYS, (stated.learned, stated.scaling, stated.lengthscales), strict=True))
     description = {
         "format": FORMAT,
         "version": VERSION,
@@ -159,7 +181,7 @@ def _parse(description: dict[str, Any], path: Path) -> RiskCertificate:
         words(data["dataset"]), words(data["content_hash"]), _whole(data["count"]), real(data["test_share"]),
         _whole(data["seed"]), words(data["scaling"]), words(data["target"]),
     )  # fmt: skip
-    _require(0.0 < rows.test_share < 1.0 and rows.scaling in SCALINGS, "no such split")
+    _require(0.0 < rows.test_share < 1.0 and rows.scaling in (*SCALINGS, BY_NUMBER), "no such split")
     _require(rows.seed < 2**32, "no such split")
     _require(model["kernel"] == "squared exponential", "a kernel that is not known")
     posterior = words(model["posterior"])
@@ -171,11 +193,16 @@ def _parse(description: dict[str, Any], path: Path) -> RiskCertificate:
     _require(set(bounds) == set(BOUNDS), f"the bounds are {' and '.join(BOUNDS)}")
     stated = RiskClaim(real(claim["delta"]), real(claim["gibbs_risk"]), real(claim["kl"]), bounds)
     _require(0.0 < stated.delta < 1.0, "delta is not a probability")
-    arrays = read_content(path, description, {name: (np.float64, axes) for name, axes in ARRAYS[posterior].items()})
+    expected: dict[str, tuple[type[np.generic], int]] = {
+        name: (np.float64, axes) for name, axes in ARRAYS[posterior].items()
+    }
+    numbered = rows.scaling == BY_NUMBER
+    arrays = read_content(path, description, {**expected, **(ROW_ARRAYS if numbered else {})})
+    by_number = StatedRows(*(arrays.pop(name) for name in ROW_ARRAYS)) if numbered else None
     variance, noise, alpha, jitter = (real(model[name]) for name in ("variance", "noise_variance", "alpha", "jitter"))
     predictor = Predictor(posterior, variance, noise, alpha, jitter, arrays)
     _check(predictor, file_pair(path)[0])
-    return RiskCertificate(rows, predictor, aim, stated)
+    return RiskCertificate(rows, predictor, aim, stated, by_number)
 
 
 def _check(predictor: Predictor, npz: Path) -> None:

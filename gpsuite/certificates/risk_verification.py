@@ -36,6 +36,7 @@ from gpsuite.certificates.risk import (
     Predictor,
     RiskCertificate,
     RiskClaim,
+    StatedRows,
     read,
 )
 from gpsuite.data.dataset import Dataset
@@ -147,6 +148,8 @@ def _training_rows(
             "dataset.inputs=, dataset.ignore= and the like, and from the same bytes: line ends count",
             key="dataset",
         )
+    if certificate.stated is not None:
+        return _numbered_rows(path, certificate.stated, dataset)
     left = rows.count - math.ceil(rows.count * rows.test_share)
     if left < LEAST_ROWS:
         raise UnusableFileError(f"{path}: learns from {max(left, 0)} rows; the bound needs {LEAST_ROWS} or more")
@@ -157,6 +160,35 @@ def _training_rows(
     # what the others decided is fixed for a row unless it is one of them, stored again
     different = DifferentRows.of(train, others if rows.scaling == "others" else train[:0], dataset.groups)
     return X[train], y[train, 0], float(scale[0]), different
+
+
+def _numbered_rows(
+    path: Path, stated: StatedRows, dataset: Dataset
+) -> tuple[FloatArray, FloatArray, float, DifferentRows | None]:
+    """Return what `_training_rows` does, of rows that are given by number.
+
+    Raises:
+        UnusableFileError: if they are no rows of the dataset, too few, or not others than those that scale.
+    """
+    learned, scaling, D = stated.learned, stated.scaling, dataset.X.shape[1]
+    every = np.concatenate([learned, scaling])
+    if len(every) != len(np.unique(every)) or every.min() < 0 or every.max() >= len(dataset.X):
+        raise UnusableFileError(f"{path}: rows that the dataset does not have, or that come twice")
+    if stated.lengthscales.shape != (D,) or not (np.isfinite(stated.lengthscales) & (stated.lengthscales > 0.0)).all():
+        raise UnusableFileError(f"{path}: no lengthscales of the dataset's {D} inputs")
+    together = dataset.groups if dataset.clusters is None else dataset.clusters
+    if together is not None and np.isin(together[learned], together[scaling]).any():
+        raise UnusableFileError(f"{path}: a training row repeats, or belongs to, one that chose the scale")
+    if dataset.clusters is None:
+        different = DifferentRows.of(learned, learned[:0], dataset.groups)
+    else:
+        first = np.sort(np.unique(dataset.clusters[learned], return_index=True)[1])
+        different = DifferentRows(first, np.zeros(len(first), dtype=bool))
+    if len(learned if different is None else different.places) < LEAST_ROWS:
+        raise UnusableFileError(f"{path}: learns from {len(learned)} rows; the bound needs {LEAST_ROWS} or more")
+    X, _ = _standardised(dataset.X, scaling)
+    y, scale = _standardised(dataset.y[:, :1], scaling)
+    return X[learned] / stated.lengthscales, y[learned, 0], float(scale[0]), different
 
 
 def _standardised(values: FloatArray, rows: IntArray) -> tuple[FloatArray, FloatArray]:
@@ -206,11 +238,17 @@ def _words(certificate: RiskCertificate, shape: tuple[int, ...], scale: float, f
     }
     inducing = "" if predictor.posterior == FULL else f", {len(predictor.arrays['inducing_inputs'])} inducing inputs"
     jitter = "" if predictor.posterior == FULL else f", jitter {predictor.jitter:g}"
+    if certificate.stated is not None:
+        split, by = "the stated ones", f"{len(certificate.stated.scaling)} others"
+        trust = TRUST.format(scales="")
+        trust += f"; that no target decided which rows are learned from; that the {by} chose the lengthscales"
+    else:
+        split, by = f"all but a random {rows.test_share:g} (seed {rows.seed})", SCALED_BY[rows.scaling]
+        trust = TRUST.format(scales="" if rows.scaling == "others" else FIXED)
     return [
         f"dataset\t{visible_name(rows.dataset)}, {rows.count} rows, {dimension} inputs, "
         f"content {visible_name(rows.content_hash)}",
-        f"rows\t{n} learned from: all but a random {rows.test_share:g} (seed {rows.seed}); scaled by "
-        f"{SCALED_BY[rows.scaling]}",
+        f"rows\t{n} learned from: {split}; scaled by {by}",
         f"model\t{names[predictor.posterior]}{inducing}, squared exponential kernel, "
         f"variance {predictor.variance:.6g}, noise variance {predictor.noise_variance:.6g}{jitter}",
         f"proved\twith probability at least {sureness(found.delta)} over the draw of the rows, a prediction "
@@ -218,5 +256,5 @@ def _words(certificate: RiskCertificate, shape: tuple[int, ...], scale: float, f
         f"\tits mean prediction, as one predictor: at most {rounded(min(1.0, 2.0 * bound), 6, 1)}",
         f"because\trisk {found.gibbs_risk:.6f} on the {n} rows, KL(Q||P) {found.kl:.6g} nats, "
         f"{len(predictor.arrays['lengthscales']) + 1} hyperparameters of 1201 values each",
-        TRUST.format(scales="" if rows.scaling == "others" else FIXED),
+        trust,
     ]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gpsuite.errors import UserError
 from gpsuite.reporting.files import read_bytes
-from gpsuite.text import typed_path, visible, visible_lines
+from gpsuite.text import screen_lines, typed_path, visible
 from gpsuite.untrusted import guard_links, refuse_links
 
 HELP = """
@@ -16,7 +16,7 @@ gpsuite predict RUN FILE.csv [output=FILE] [strict=true] [separator=CHARACTER] [
 
 RUN       folder of a run of experiment=guarantee: results/guarantee/...
 FILE.csv  rows to predict, with the columns of the run's inputs; other columns are ignored
-output=   CSV file for predictions and intervals; without it they are printed
+output=   CSV file for predictions and intervals; without it they are printed, in a terminal with few digits
 strict=true   refuse a file with a row that cannot be read; without it the others are predicted, and the column
           not_predicted says what is wrong with it
 separator=, decimal=, thousands=   of the file, if it differs from the run's table; dataset.decimal= and so on work too
@@ -40,7 +40,8 @@ def main(words: list[str]) -> int:
     import pandas as pd
 
     from gpsuite.data.table.new_rows import inputs_of_file, unread_rows
-    from gpsuite.experiments.guarantee.answer import with_unread
+    from gpsuite.experiments.guarantee.answer import Rows
+    from gpsuite.experiments.guarantee.predictions import shown_rows, with_unread
     from gpsuite.reporting.files import write_text
 
     stated = {key: mark for key, mark in options.items() if key in READING}
@@ -54,15 +55,17 @@ def main(words: list[str]) -> int:
         _require_like(target, text)
         write_text(target, text)
         print(target)
+    elif sys.stdout.isatty():
+        print("\n".join(Rows(table=shown_rows(frame)).lines()))
     else:
-        print(visible_lines(text) if sys.stdout.isatty() else text, end="")  # names are a file's, a pipe wants them raw
+        print(text, end="")  # a pipe wants names as they are, and every digit
     outside = int(found.outside.sum())
-    told = [*(f"{names[1]}: {note}" for note in rows.notes), *saved.guarantee]
+    told = [*saved.guarantee[:2], *(f"{names[1]}: {note}" for note in rows.notes)]
     if rows.unread:
         told.append(f"{names[1]}: {unread_rows(rows.unread, len(rows.X))}")
     told.append(f"{outside} of {len(found.outside)} rows lie outside the training range.")
     for line in told:
-        print(visible(line), file=sys.stderr)
+        print("\n".join(screen_lines(visible(line))), file=sys.stderr)
     return 0
 
 

@@ -20,7 +20,7 @@ from gpsuite.config.files import conf_dir, group_choices, read_file
 from gpsuite.config.overrides import expand_sweeps, read_overrides
 from gpsuite.errors import UserError
 from gpsuite.reporting.catalogue import read_experiments
-from gpsuite.text import visible, visible_lines
+from gpsuite.text import screen_lines, visible, visible_lines
 
 if TYPE_CHECKING:
     from gpsuite.engine.plans import RunOptions
@@ -153,7 +153,7 @@ def _tell(request: Request[object], report: RunReport, output: str) -> None:
         print(json.dumps(_plain(request, report), ensure_ascii=False))
         return
     for line in report.answer if output == "text" else ():
-        print(visible_lines(line))
+        print("\n".join(screen_lines(visible_lines(line))))
     for warning in report.warnings:
         print(f"warning: {visible_lines(warning)}", file=sys.stderr)
     print(visible(str(report.folder)))

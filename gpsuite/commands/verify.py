@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from gpsuite.certificates.envelope import MOST_MINUTES, read_envelope
 from gpsuite.config.files import conf_dir
 from gpsuite.data.catalogue import read_spec
@@ -17,10 +19,11 @@ from gpsuite.data.loading import load, prepare
 from gpsuite.data.spec import CSV_OPTIONS, CsvSpec, csv_value, from_plain, to_plain
 from gpsuite.errors import UserError
 from gpsuite.text import visible
-from gpsuite.untrusted import UnusableFileError, file_pair
+from gpsuite.untrusted import UnusableFileError, file_pair, guard_links, read_file, refuse_links
 
 HELP = """
 gpsuite verify CERTIFICATE [dataset=NAME] [minutes=10]
+gpsuite verify RUN          every certificate of a run's folder, on the run's own table unless another is given
 gpsuite verify CERTIFICATE dataset.path=my.csv dataset.target=NAME [dataset.inputs=...] [dataset.KEY=... as in the run]
 
 Checks a certificate (CERTIFICATE.npz with CERTIFICATE.json beside it; either name will do) without the code that
@@ -69,6 +72,7 @@ class Kind:
     task: Task
 
 
+CONFIG, LARGEST_CONFIG = "config.yaml", 1 << 20  # of a run's folder; bytes that are read of it
 RANGES = "gpsuite.certificates.verification"
 KINDS = {
     "classification": Kind(RANGES, "classification"),
@@ -81,16 +85,52 @@ def main(words: list[str]) -> int:
     """Check the certificate named and print what follows from it."""
     if not words or words[0].startswith("-"):
         raise UserError("verify: name one certificate, for example: gpsuite verify point_7.npz")
-    path = _existing(Path(words[0]))
+    path = Path(words[0])
+    given, minutes = _minutes(words[1:])
+    if path.is_dir():
+        run = guard_links(path)
+        return max([_verify(each, given, minutes, run) for each in _certificates(run)])
+    return _verify(_existing(path), given, minutes)
+
+
+def _verify(path: Path, given: Sequence[str], minutes: float, run: Path | None = None) -> int:
+    """Check one certificate, on the table that the words name or else that of its run; print what follows from it."""
     description = read_envelope(path)
     kind = _kind(description, path)
-    given, minutes = _minutes(words[1:])
-    dataset = _dataset(given, kind.task)
+    dataset = _dataset(given, kind.task) if given or run is None else _table_of(run, kind.task)
     check: Checker = importlib.import_module(kind.module).verify_certificate
     code, lines = check(path, description, dataset, minutes)
     for line in lines:
         print("\t".join(map(visible, line.split("\t"))))
     return code
+
+
+def _certificates(run: Path) -> list[Path]:
+    """Return the certificates in a run's folder.
+
+    Raises:
+        UserError: if there is none.
+    """
+    refuse_links(run / "certificates")
+    found = sorted((run / "certificates").glob("*.npz"))
+    if not found:
+        raise UserError(f"{run}: no certificate in its folder certificates/\nrun its experiment with force=true")
+    return found
+
+
+def _table_of(run: Path, task: Task) -> Dataset:
+    """Return the dataset that a run's config.yaml names.
+
+    Raises:
+        UserError: if it names none that can be read.
+    """
+    try:
+        asked = yaml.safe_load(read_file(run / CONFIG, LARGEST_CONFIG))
+        stated, place = asked["dataset"], Path(asked["data_dir"])
+        spec = from_plain({**stated, "new": None} if "new" in stated else stated)
+    except (OSError, KeyError, TypeError, ValueError, yaml.YAMLError) as error:
+        raise UserError(f"{run / CONFIG}: names no dataset\nadd dataset=NAME or dataset.path=FILE") from error
+    return load(prepare(spec, cache_dir=place, default_task=task))
 
 
 def _minutes(words: Sequence[str]) -> tuple[list[str], float]:
@@ -114,7 +154,7 @@ def _existing(path: Path) -> Path:
     state = "is not a certificate" if path.exists() else "is not there"
     raise UserError(
         f"{path} {state}; a certificate is two files, NAME.npz and NAME.json beside it\n"
-        "runs of robustness/safety, robustness/regression and pac_bayes/regression write them to their certificates/"
+        "runs of guarantee, robustness/safety, robustness/regression and pac_bayes/regression write certificates/"
     )
 
 

@@ -46,16 +46,6 @@ def errors_bounded(delta: float, bound: float, error: str, subject: str) -> str:
     )
 
 
-def mistakes_bounded(delta: float, bound: float, subject: str) -> str:
-    """Return what a bound on the error rate of a classifier says."""
-    if percent_up(bound) == "100 %":
-        return f"Nothing is proved of how often {subject} classifies new rows wrongly: the bound is 100 %."
-    return (
-        f"With probability {sureness(delta)}, at most {percent_up(bound)} of the new rows are classified wrongly by "
-        f"{subject}."
-    )
-
-
 def certified(delta: float, bound: float, subject: str, change: str, rows: str = "new rows") -> str:
     """Return what a lower bound on the certified accuracy says.
 

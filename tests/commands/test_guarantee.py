@@ -29,9 +29,11 @@ def table(workplace: Path) -> Path:
 def test_answer_page_and_predictions_then_predict(gpsuite: Gpsuite, table: Path) -> None:
     ended = gpsuite(*RUN, "dataset.target=y", "dataset.new=new.csv", "accuracy=6")
     assert ended.code == 0, ended.err
-    for begin in ("Test rows: With probability 99 %", "PAC-Bayes: ", "Split conformal: ", "Band: ", "Proved: "):
-        assert f"\n{begin}" in ended.out
-    assert "off by more than 6 (y)" in ended.out
+    for name in ("(test rows, ", "PAC-Bayes", "conformal", "band", "\nProved: "):
+        assert name in ended.out
+    lines = ended.out.splitlines()
+    assert lines[0].startswith("The model misses y by") and lines[1].startswith(("Green: ", "Amber: ", "Red: "))
+    assert lines.index("") <= 10 and "of errors exceed 6 " in ended.out
     (folder,) = Path("results/guarantee").iterdir()
     frame = pd.read_csv(folder / "predictions.csv")
     assert frame["outside_training_range"].tolist() == [False, False, False, True]
@@ -40,12 +42,13 @@ def test_answer_page_and_predictions_then_predict(gpsuite: Gpsuite, table: Path)
     assert (frame["prediction"][:2] < high[:2]).all()
     assert low[2:].isna().all()  # smoke proves two rows
     answer, page = (folder / "answer.md").read_text(), (folder / "page.html").read_text()
-    assert "off by more than 6 (y)" in answer
+    assert "of errors exceed 6 " in answer and answer.startswith(f"# table.csv, answered\n\n{lines[0]}\n\n**")
     assert "no copies among the rows" in answer
-    assert page.count("data:image/png;base64,") == 3
+    assert page.count("data:image/png;base64,") == 5
+    assert f'<p class="headline">{lines[0]}</p>' in page and page.index("<details>") > page.index("NEW.csv")
     predicted = gpsuite("predict", str(folder), "new.csv", "output=out.csv")
     assert predicted.code == 0, predicted.err
-    assert "off by more than 6 (y)" in predicted.err
+    assert "of errors exceed 6." in predicted.err and len(predicted.err.splitlines()) == 3
     assert "Proved: " not in predicted.err  # of the run's rows, which these need not be
     assert "1 of 4 rows lie outside" in predicted.err
     assert predicted.err.count("lie outside") == 1
@@ -60,9 +63,9 @@ def test_answer_page_and_predictions_then_predict(gpsuite: Gpsuite, table: Path)
 def test_the_command_to_predict_can_be_copied(gpsuite: Gpsuite, table: Path) -> None:
     ended = gpsuite(*RUN, "dataset.target=y", "results_dir=my results", "accuracy=6")
     assert ended.code == 0, ended.err
-    (hint,) = [line for line in ended.out.splitlines() if line.startswith("gpsuite predict")]
+    (hint,) = [line for line in ended.out.splitlines() if line.startswith("  gpsuite predict")]
     (folder,) = Path("my results/guarantee").iterdir()
-    assert shlex.split(hint.removesuffix(" predicts further rows")) == ["gpsuite", "predict", str(folder), "NEW.csv"]
+    assert shlex.split(hint) == ["gpsuite", "predict", str(folder), "NEW.csv"]
 
 
 def test_copies_take_nothing_away_and_a_sorted_file_is_not_tested(gpsuite: Gpsuite, table: Path) -> None:
@@ -70,9 +73,9 @@ def test_copies_take_nothing_away_and_a_sorted_file_is_not_tested(gpsuite: Gpsui
     pd.concat([frame, frame[-6:]]).sort_values("b").to_csv(table, index=False)
     ended = gpsuite(*RUN, "dataset.target=y")
     assert ended.code == 0, ended.err
-    assert "The file is sorted by b: its order says nothing." in ended.out
     assert "o not rely on" not in ended.out
     (folder,) = Path("results/guarantee").iterdir()
+    assert "The file is sorted by b: its order says nothing." in (folder / "answer.md").read_text()
     assert "6 of 66 rows are copies of others, target included" in (folder / "answer.md").read_text()
 
 
@@ -138,7 +141,8 @@ def test_a_table_stored_three_times_is_answered_and_its_copies_are_told(gpsuite:
     pd.concat([pd.read_csv(table)] * 3).to_csv(table, index=False)
     ended = gpsuite(*RUN, "dataset.target=y", "most_rows=1000", "seed=9")
     assert ended.code == 0, ended.err
-    assert "of the 1 test rows" in ended.out
+    (answer,) = Path("results/guarantee").glob("*/answer.md")
+    assert "of the 1 test rows" in answer.read_text() and "on 1 test rows" in ended.out
     assert "o not rely on" not in ended.out
 
 

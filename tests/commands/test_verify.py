@@ -152,7 +152,7 @@ def refused(gpsuite: Gpsuite) -> None:
         ([], "name one certificate"),
         (["--fast"], "name one certificate"),
         (["nowhere.npz"], "nowhere.npz is not there"),
-        (["."], "not a file's name"),
+        (["."], "no certificate in its folder"),
         (["point", "other"], "one certificate at a time"),
         (["point", "colour=red"], "unknown setting"),
         (["point", "dataset=digits", "dataset=digits"], "given twice"),

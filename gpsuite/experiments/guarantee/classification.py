@@ -126,7 +126,7 @@ def proved_safe(model: Classifier, scaled: FloatArray, tolerances: Sequence[floa
         for rank, row in enumerate(alive):
             if searches.may_begin():
                 budget = searches.budget(among=len(alive) - rank)
-                verdict, proved, reasons = points[row].stays(_around(model, scaled[row], radius), budget)
+                verdict, proved, reasons = points[row].stays(around(model, scaled[row], radius), budget)
                 if verdict == "unknown":
                     searches.ended(*reasons)
                 steps[row] += verdict == "safe" and proved
@@ -139,7 +139,7 @@ def only_stated(model: Classifier, scaled: FloatArray) -> bool:
     return posterior.couples > 1 and posterior.around(scaled, model.problem.numbers).only_stated
 
 
-def _around(model: Classifier, x: FloatArray, radius: float) -> Region:
+def around(model: Classifier, x: FloatArray, radius: float) -> Region:
     """Return the box of what a scaled point [D] may be: levels of categories do not move by fractions."""
     radii = np.zeros(len(x))
     radii[model.problem.numbers] = radius
@@ -170,7 +170,7 @@ def probability_ranges(
         point = posterior.around(x, model.problem.numbers) if may else None
         for place, radius in enumerate(tolerances):
             if searches.may_begin() and point is not None and not point.only_stated:
-                region = _around(model, x, radius)
+                region = around(model, x, radius)
                 left = len(tolerances) * (len(scaled) - row) - place
                 low, high, reasons = point.bounds(int(own[row]), region, tolerance, searches.budget(among=left))
                 if searches.ended(*reasons):

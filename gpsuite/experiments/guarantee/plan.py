@@ -58,7 +58,9 @@ def seconds_of(request: Request[GuaranteeSettings], part: str) -> float:
     thousands = min(dataset.rows, settings.most_rows) / 1000
     training = (CLASSIFICATION if classes else REGRESSION) * thousands**2 + 1.0
     if part == ROWS:
-        return training + settings.count * _row_seconds(settings, data.X.shape[1], classes)
+        rows = new_rows(dataset)
+        proved = settings.count if rows is None else min(settings.proved_rows, len(rows.readable))
+        return training + proved * _row_seconds(settings, data.X.shape[1], classes)
     if not classes:
         return training
     tests = max(round(settings.test_share * dataset.rows), dataset.rows - settings.most_rows)
@@ -148,11 +150,13 @@ def _class_parts(request: Request[GuaranteeSettings]) -> list[tuple[str, object,
 
 def _rows(request: Request[GuaranteeSettings], kind: type[RowsTask]) -> RowsTask:
     settings, new = request.settings, new_rows(request.require_dataset())
+    of_new = {} if new is None else {"count": min(settings.proved_rows, len(new.readable)), "effects": settings.count}
     return take(
         kind,
         settings,
         learning=learning_of(request),
         new="" if new is None else new.content_hash,
+        **of_new,
         tolerances=tolerances_of(load(request.require_dataset()), settings),
     )
 

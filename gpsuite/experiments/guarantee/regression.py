@@ -26,7 +26,7 @@ from gpsuite.methods.pac_bayes.evaluation import Copies, cautious_upper_bound, c
 from gpsuite.methods.pac_bayes.full_gp import relevance_lengthscales, train_full_gp
 from gpsuite.methods.pac_bayes.problem import RiskProblem, Search, TrainedGP
 from gpsuite.methods.robustness.regression import MEAN, prediction_range
-from gpsuite.methods.robustness.search.regions import box
+from gpsuite.methods.robustness.search.regions import Region, box
 from gpsuite.models.config import Hyperparameters
 from gpsuite.models.latent import LatentPosterior
 from gpsuite.seeds import stream
@@ -372,6 +372,11 @@ def latent_posterior(posterior: FullGPPosterior) -> LatentPosterior:
     return LatentPosterior(posterior.X, KERNEL, prior.variance, lengthscales, posterior.alpha, root, -np.ones(n), 1.0)
 
 
+def regions(fitted: Fitted, X: FloatArray, deviations: FloatArray, radius: float) -> list[Region]:
+    """Return what scaled inputs may be if own ones [B, D] are off by at most so many deviations [D]."""
+    return [box(x, radius * deviations / fitted.inputs.scale) for x in fitted.inputs.transform(X)]
+
+
 def proved_ranges(
     fitted: Fitted,
     latent: LatentPosterior,
@@ -397,11 +402,11 @@ def proved_ranges(
     """
     noise = fitted.posterior.hyperparameters.noise_variance
     found = np.full((len(X), len(tolerances), 2), np.nan)
-    for row, x in enumerate(fitted.inputs.transform(X)):
-        for place, radius in enumerate(tolerances):
+    around = [regions(fitted, X, deviations, radius) for radius in tolerances]
+    for row, boxes in enumerate(zip(*around, strict=True)):
+        for place, region in enumerate(boxes):
             if not searches.may_begin():
                 continue
-            region = box(x, radius * deviations / fitted.inputs.scale)
             (mean,) = prediction_range(latent, noise, region, [MEAN], tolerance, searches.budget())
             searches.ended(mean.minimum.reason, mean.maximum.reason)
             found[row, place] = mean.lowest_proved, mean.highest_proved

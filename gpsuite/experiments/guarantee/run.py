@@ -12,8 +12,15 @@ from gpsuite.data.loading import load
 from gpsuite.data.splits import DifferentRows
 from gpsuite.data.table.new_rows import NewRows
 from gpsuite.experiments.base import DIVERGED, Outcome, SharedWork, Task, finite_or_none
+from gpsuite.experiments.guarantee.certificates import (
+    CERTIFIED,
+    class_certificates,
+    range_certificates,
+    risk_certificate,
+)
 from gpsuite.experiments.guarantee.checks import Metrics, Searches, input_pattern, order_pattern
 from gpsuite.experiments.guarantee.classification import (
+    around,
     class_probabilities,
     input_effects,
     judged_classifier,
@@ -34,9 +41,17 @@ from gpsuite.experiments.guarantee.regression import (
     latent_posterior,
     mean_bounds,
     proved_ranges,
+    regions,
 )
 from gpsuite.experiments.guarantee.saved import SavedClassifier, SavedRegression, packed
-from gpsuite.experiments.guarantee.tasks import BoundedTask, ClassRowsTask, JudgedClassesTask, JudgedTask, RowsTask
+from gpsuite.experiments.guarantee.tasks import (
+    BoundedTask,
+    ClassRowsTask,
+    JudgedClassesTask,
+    JudgedTask,
+    RowsTask,
+    middle,
+)
 from gpsuite.experiments.robustness.classifiers import Classifier, numbers_of, unconverged_is_diverged
 from gpsuite.methods.pac_bayes.evaluation import cautious_upper_bound
 from gpsuite.seeds import stream
@@ -68,6 +83,8 @@ def run_bounded(task: Task[BoundedTask], shared: SharedWork) -> Outcome:
         "bounds": bounds,
         "gibbs_bounds": np.array([each.bound_kl for each in found]),
     }
+    own = params.learning.delta / len(found)  # of each bound alone
+    arrays |= risk_certificate(task.require_dataset(), params.learning, fitted, found[goal], widths[goal], own)
     return Outcome(metrics, arrays=arrays, headline=f"bound {bounds[goal]:.3f}")
 
 
@@ -123,12 +140,15 @@ def run_rows(task: Task[RowsTask], shared: SharedWork) -> Outcome:
     chosen, deviations = X[: params.count], np.zeros(X.shape[1])
     numbers = numbers_of(data.input_names, data.level_inputs)
     deviations[numbers] = data.X[:, numbers].std(axis=0)
+    boxes = regions(fitted, chosen[:CERTIFIED], deviations, middle(params.tolerances)) if params.tolerances else []
+    certificates = range_certificates(dataset, fitted, latent, boxes, searches, params.tolerance)
     ranges = proved_ranges(fitted, latent, chosen, deviations, params.tolerances, searches, params.tolerance)
     arrays = {
         **found.columns(),
         "ranges": ranges,
         "examples": examples if rows is None else np.empty(0, dtype=np.int64),
         **packed(saved),
+        **certificates,
     }
     outside = int(np.count_nonzero(found.outside))
     metrics: dict[str, Any] = {"rows": len(X), "outside": outside, "cut": searches.cut}
@@ -151,7 +171,7 @@ def run_judged_classes(task: Task[JudgedClassesTask], shared: SharedWork) -> Out
     """Train without the test rows; bound the error rate and certify test rows, and check what the bounds assume.
 
     Arrays: certified [K], of the test points the share that is right and provably stays; certified_bounds [K],
-    lower bounds that hold together with probability 1 - delta.
+    lower bounds that hold together with probability 1 - delta; test_probabilities [H, C] and test_classes [H].
     """
     params, dataset, searches = task.params, task.require_dataset(), Searches.of(task, shared)
     learning, data = params.learning, load(dataset)
@@ -178,7 +198,8 @@ def run_judged_classes(task: Task[JudgedClassesTask], shared: SharedWork) -> Out
         **searched,
         "order_p": order_pattern(residuals[in_order], rng),
     }
-    return Outcome(metrics, *searches.outcome, arrays, f"{wrong} of {n} test rows wrong")
+    tested = {"test_probabilities": probabilities[different], "test_classes": truth[different]}
+    return Outcome(metrics, *searches.outcome, {**arrays, **tested}, f"{wrong} of {n} test rows wrong")
 
 
 def _certified(
@@ -225,13 +246,18 @@ def run_class_rows(task: Task[ClassRowsTask], shared: SharedWork) -> Outcome:
     saved = replace(SavedClassifier.of(data, model), reading=data.reading)
     found = saved.predict(X)
     chosen = model.scaled(X[: params.count])
+    few = chosen[: params.effects]
+    effects = input_effects(model, few, searches, params.tolerance) + level_effects(model, data, few)
+    boxes = [around(model, x, middle(params.tolerances)) for x in chosen[:CERTIFIED]] if params.tolerances else []
+    certificates = class_certificates(dataset, model, boxes, searches, params.tolerance)
     arrays = {
         "probabilities": found.probabilities,
         "outside": found.outside,
         "ranges": probability_ranges(model, chosen, params.tolerances, searches, params.tolerance),
-        "effects": input_effects(model, chosen, searches, params.tolerance) + level_effects(model, data, chosen),
+        "effects": effects,
         "examples": examples if rows is None else np.empty(0, dtype=np.int64),
         **packed(saved),
+        **certificates,
     }
     outside = int(np.count_nonzero(found.outside))
     labels = "\n".join(model.labels)

@@ -14,7 +14,6 @@ from gpsuite.experiments.robustness.methods import gpc
 from gpsuite.experiments.robustness.tasks import MethodParams
 from gpsuite.experiments.settings import Count, Positive, Share, at_least, filled, increasing, unique
 from gpsuite.experiments.tasks import OPTIONAL
-from gpsuite.rounding import rounded
 
 BOUNDED, JUDGED, ROWS, BAND = "bounded", "judged", "rows", "band"  # parts of a run
 BAND_GROUP = "signs"  # noise may differ from row to row
@@ -39,7 +38,9 @@ class GuaranteeSettings:
             others are test rows.
         max_evaluations: of a training's objective.
         tolerances: how far each number may be off, in standard deviations: proved ranges and certified accuracies.
-        count: rows whose predictions are bounded: the first new ones, else test rows.
+        count: test rows whose predictions are bounded where there are no new rows, and rows of which is searched which
+            inputs decide their class.
+        proved_rows: of new rows: the first ones, whose predictions are bounded.
         points: test rows on which a classifier's certified accuracies are taken.
         boxes: limit for the searches of one row.
         tolerance: largest gap between attained and proved value: standard deviations of a target, or probability.
@@ -60,6 +61,7 @@ class GuaranteeSettings:
     max_evaluations: Count
     tolerances: Annotated[list[Positive], filled, unique, increasing]
     count: Count
+    proved_rows: Count
     points: Count
     boxes: Count
     tolerance: Positive
@@ -78,10 +80,9 @@ def tolerances_of(data: Dataset, settings: GuaranteeSettings) -> Sequence[float]
     return settings.tolerances if len(numbers_of(data.input_names, data.level_inputs)) else ()
 
 
-def off_by(data: Dataset, tolerance: float) -> str:
-    """Return the words for inputs that are off by so many standard deviations."""
-    which = "every input that is a number (categories stay)" if data.level_inputs else "every input"
-    return f"{which} is off by up to {rounded(tolerance, 6, -1)} standard deviations"
+def middle(tolerances: Sequence[float]) -> float:
+    """Return the tolerance that answers tell of and certificates are about; 0 where no input is a number."""
+    return float(tolerances[len(tolerances) // 2]) if tolerances else 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,6 +137,7 @@ class RowsTask:
     boxes: int
     tolerance: float
     kind: str = "guarantee_rows"
+    effects: int | None = field(default=None, metadata=OPTIONAL)  # rows of which is searched what decides; None: count
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -158,13 +158,13 @@ def classes_of(classifier: Classifier) -> View:
     return view(classifier.posterior, len(classifier.labels))
 
 
-def certificate_origin(dataset: PreparedDataset, classifier: Classifier, point: int, region: Region) -> Origin:
-    """Return where a point's model and region come from, as a certificate states it."""
+def certificate_origin(dataset: PreparedDataset, classifier: Classifier, row: int, region: Region) -> Origin:
+    """Return where the model and the region around a row come from, as a certificate states it."""
     problem, two = classifier.problem, len(classifier.labels) == 2
     return Origin(
         dataset=dataset.name,
         content=dataset.content_hash,
-        row=int(problem.test_rows[point]),
+        row=row,
         outputs=tuple(classifier.labels),
         inputs=tuple(problem.input_names[place] for place in region.free),
         inference=classifier.trained.inference,

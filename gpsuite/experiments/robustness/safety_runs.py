@@ -62,7 +62,7 @@ def run_point(task: Task[PointTask], shared: SharedWork) -> Outcome:
     if params.certificate_boxes and fault:
         certified = Certified({"uncertified": fault})
     elif params.certificate_boxes:
-        origin = certificate_origin(dataset, classifier, params.point, region)
+        origin = certificate_origin(dataset, classifier, int(problem.test_rows[params.point]), region)
         judged, proof = searches.certify(judged, region, params.certificate_boxes, clock.rest(), origin)
         claims = {"certified_min": proof.lowest, "certified_max": proof.highest}
         proved = {**claims, "certificate_decides": proof.decides}

@@ -29,12 +29,13 @@ from gpsuite.experiments.guarantee.classification import (
     probability_ranges,
     proved_safe,
 )
+from gpsuite.experiments.guarantee.guarantees import STATED, Found
 from gpsuite.experiments.guarantee.regression import check_rows
 from gpsuite.experiments.guarantee.run import _certified
 from gpsuite.experiments.guarantee.saved import FOLDER, SavedClassifier, write_model
 from gpsuite.experiments.guarantee.saved import load as load_model
-from gpsuite.experiments.guarantee.summary import STATED, probability_sentences
 from gpsuite.experiments.guarantee.tasks import JudgedClassesTask, Learning
+from gpsuite.experiments.guarantee.told import _of_probabilities
 from gpsuite.experiments.robustness.classifiers import Classifier
 from gpsuite.methods.robustness.point_search import PointSearch
 from gpsuite.methods.robustness.verdict import PointClasses
@@ -180,23 +181,24 @@ def test_a_cubature_whose_error_is_stated_proves_nothing(kept: Classifier, monke
 @pytest.mark.parametrize(
     ("lows", "said"),
     [
-        ([0.61, 0.7234], "Proved: if every input is off by up to 0.1 standard deviations, the probability of the "
-         "predicted class stays above 0.61 for all of the 2 first new rows."),
-        ([np.nan, 0.7234], "Proved: if every input is off by up to 0.1 standard deviations, the probability of the "
-         f"predicted class stays above 0.723 for 1 of the 2 first new rows; not proved for the others, {STATED}."),
-        ([np.nan, np.nan], "Not proved for any of the 2 first new rows: the probability of the predicted class if "
-         f"every input is off by up to 0.1 standard deviations; {STATED}."),
+        ([0.61, 0.7234], "Proved: with inputs off by 0.1 standard deviations the class of 2 of 2 new rows keeps a "
+         "probability above 0.61."),
+        ([np.nan, 0.7234], "Proved: with inputs off by 0.1 standard deviations the class of 1 of 2 new rows keeps a "
+         f"probability above 0.723. Not proved for the others: {STATED}."),
+        ([np.nan, np.nan], "Not proved for any of 2 new rows with inputs off by 0.1 standard deviations: "
+         f"{STATED}."),
     ],
 )  # fmt: skip
 def test_only_ranges_that_are_proved_are_called_so(lows: list[float], said: str) -> None:
     ranges = np.array(lows)[:, None, None] * np.ones((1, 1, 2))
     arrays = {"ranges": ranges, "effects": np.ones((2, 1)), "examples": np.zeros(0), "outside": np.zeros(2)}
     record = Record("k", "e", "", {}, "done", "", {}, {}, arrays=arrays)
-    data: Any = SimpleNamespace(level_inputs=frozenset())
-    assert next(probability_sentences(record, data, [0.1])) == said
+    data: Any = SimpleNamespace(input_names=("c",), level_inputs=frozenset())
+    report: Any = SimpleNamespace(settings=SimpleNamespace(tolerances=[0.1]))
+    found = Found(report, data, {})
+    assert next(_of_probabilities(record, found)) == said
     data.level_inputs = frozenset({"a=b"})
-    numbers = "every input that is a number (categories stay) is"
-    assert next(probability_sentences(record, data, [0.1])) == said.replace("every input is", numbers)
+    assert next(_of_probabilities(record, found)) == said.replace("inputs off", "numbers off")
 
 
 def test_the_input_that_labels_follow_decides(kept: Classifier) -> None:

@@ -14,7 +14,7 @@ from scipy.stats import binom
 from gpsuite.config.request import read_request
 from gpsuite.engine.worker import execute_group
 from gpsuite.experiments.base import EXPERIMENTS
-from gpsuite.experiments.guarantee.answer import own_intervals_held
+from gpsuite.experiments.guarantee.predictions import own_intervals_held
 from gpsuite.experiments.guarantee.tasks import ROWS
 from tests.arrays import Array
 

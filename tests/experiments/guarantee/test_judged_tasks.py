@@ -15,7 +15,7 @@ from gpsuite.data.loading import load, prepare
 from gpsuite.data.spec import CsvSpec
 from gpsuite.experiments.base import Outcome, SharedWork
 from gpsuite.experiments.guarantee import regression, run
-from gpsuite.experiments.guarantee.answer import own_intervals_held
+from gpsuite.experiments.guarantee.predictions import own_intervals_held
 from gpsuite.experiments.guarantee.tasks import BoundedTask, JudgedClassesTask, JudgedTask, Learning, RowsTask
 from gpsuite.methods.pac_bayes import FullGPPosterior
 from gpsuite.methods.pac_bayes.bounds import binomial_upper_bound
@@ -95,6 +95,7 @@ def test_the_bound_is_of_the_mean_prediction_and_counts_copies(monkeypatch: pyte
     monkeypatch.setattr(run, "kept_model", lambda *_: SimpleNamespace(fault="", scale=2.0))
     monkeypatch.setattr(run, "kept_copies", lambda *_: copies)
     monkeypatch.setattr(run, "mean_bounds", bounds)
+    monkeypatch.setattr(run, "risk_certificate", lambda *_: {})
     outcome = run.run_bounded(task_of(BoundedTask(learning=LEARNING, widths=[0.5, 2.0])), SharedWork())
     assert outcome.arrays["bounds"].tolist() == [0.4] * 3
     assert outcome.arrays["gibbs_bounds"].tolist() == [0.2] * 3
