@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -128,5 +128,5 @@ def shifted(posterior: GPCPosterior, offset: float, spread: float) -> GPCPosteri
     """Return the posterior with a constant mean and white noise; as it is where there is neither."""
     if not (offset or spread):
         return posterior
-    values = {name: getattr(posterior, name) for name in GPCPosterior.__dataclass_fields__}
+    values = {each.name: getattr(posterior, each.name) for each in fields(posterior)}
     return ShiftedPosterior(**values, offset=offset, spread=spread)
