@@ -8,9 +8,12 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
+import textwrap
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
+from typing import TextIO
 
 # What acts instead of being shown, or is not seen: control characters (escape sequences begin with one), marks that
 # reverse the direction of writing, unusual line ends, what Unicode says to ignore where it is not known (zero-width
@@ -30,6 +33,7 @@ _MARKS = re.compile(
 )
 _PAIRED = ("*", "$", "~")  # act in pairs only; a lone one stays, as in the name of a run
 _LONGEST_NAME = 80
+USUAL_WIDTH, NARROWEST = 80, 40  # letters of a line
 
 # What the grammar of settings reads as the text itself; digits make a number of the same text.
 _PLAIN = re.compile(
@@ -86,6 +90,23 @@ def _mark(found: re.Match[str]) -> str:
 def counted(number: int, noun: str) -> str:
     """Return a number of things: `1 row`, `2 rows`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def line_width(stream: TextIO) -> int:
+    """Return how many letters a line may have: those of the terminal, or of a usual one where there is none."""
+    columns = shutil.get_terminal_size((USUAL_WIDTH, 24)).columns if stream.isatty() else USUAL_WIDTH
+    return max(columns, NARROWEST)
+
+
+def wrapped(text: str, width: int, indent: str = "") -> list[str]:
+    """Return a line of text as lines of at most `width` letters, broken between words only; `indent`: after the first.
+
+    A word that is longer than a line stays whole.
+    """
+    found = textwrap.wrap(
+        text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False, drop_whitespace=True
+    )
+    return found or [""]
 
 
 def list_word(key: str, texts: Sequence[str]) -> str:

@@ -20,7 +20,7 @@ from gpsuite.commands.words import experiment_names, read_words
 from gpsuite.engine.folder import write_json
 from gpsuite.engine.provenance import machine, versions
 from gpsuite.engine.worker import limit_threads, peak_memory_mb, thread_environment
-from gpsuite.errors import UserError, unknown_name
+from gpsuite.errors import UserError, unknown
 from gpsuite.reporting.files import write_text
 
 PEERS, LARGE = "peers", "large"
@@ -54,7 +54,7 @@ def main(words: list[str]) -> int:
     families = _families()
     for name in given.names:
         if name not in families:
-            raise unknown_name("family", name, [*families, PEERS, LARGE])
+            raise unknown(f"{name}: nothing to time", name, [*families, PEERS, LARGE])
     limit_threads(1)
 
     from gpsuite.bench.timing import PAIRS, run_cases, write_bench

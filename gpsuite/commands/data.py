@@ -18,7 +18,7 @@ from gpsuite.data.files import fetch, verify
 from gpsuite.data.spec import CSV_OPTIONS, CsvSpec, DatasetSpec, csv_value
 from gpsuite.data.table.describe import TableDescription, describe_table
 from gpsuite.data.table.names import choose_columns, shorten
-from gpsuite.errors import DataError, UserError, unknown_name
+from gpsuite.errors import DataError, UserError, unknown, unknown_name
 from gpsuite.text import counted, typed_path, visible, visible_lines
 
 HELP = """
@@ -52,11 +52,11 @@ def main(words: list[str]) -> int:
         raise UserError(f"data: say what to do\nvalid: {', '.join(ACTIONS)}")
     action, names = given.names[0], given.names[1:]
     if action not in ACTIONS:
-        raise unknown_name("data", action, ACTIONS)
+        raise unknown(f"{action}: data cannot do that", action, ACTIONS)
     known = dataset_names(conf_dir())
     for name in names:
         if name not in known:
-            raise unknown_name("dataset", name, known)
+            raise unknown(f"{name}: unknown dataset", name, known)
     if action == "list":
         rows = [row for row in describe(conf_dir(), given.data_dir) if not names or row.name in names]
         show_table("datasets", [asdict(row) for row in rows], dataset_lines(rows))
@@ -73,10 +73,10 @@ def _describe(words: Sequence[str]) -> int:
     settings = {key.removeprefix("dataset."): text for key, _, text in given}
     formats = [word for word in words if word.startswith("format=")]
     files = [word for word in words if not word.startswith("dataset.") and word not in formats]
-    unknown = [f"dataset.{key}" for key in settings if key not in CSV_OPTIONS]
-    unknown += [word.partition("=")[0] for word in files if "=" in word and not typed_path(word).exists()]
-    if unknown:
-        raise unknown_name("setting", unknown[0], [f"dataset.{key}" for key in CSV_OPTIONS])
+    wrong = [f"dataset.{key}" for key in settings if key not in CSV_OPTIONS]
+    wrong += [word.partition("=")[0] for word in files if "=" in word and not typed_path(word).exists()]
+    if wrong:
+        raise unknown(f"{wrong[0]}: unknown setting", wrong[0], [f"dataset.{key}" for key in CSV_OPTIONS])
     paths = [*files, *([settings.pop("path")] if "path" in settings else [])]
     if len(paths) != 1:
         raise UserError("data describe: name one file, for example: gpsuite data describe my.csv")

@@ -12,7 +12,7 @@ from gpsuite.commands.words import read_words
 from gpsuite.config.files import conf_dir, group_choices, read_file
 from gpsuite.config.typed import SCALES
 from gpsuite.data.catalogue import Description, describe
-from gpsuite.errors import UserError, nearest
+from gpsuite.errors import UserError, unknown
 from gpsuite.reporting.catalogue import ExperimentNote, read_experiments
 
 HELP = """
@@ -73,9 +73,8 @@ def _meant(word: str, named: Collection[str]) -> list[str]:
         return [word]
     members = [name for name in named if name.startswith(f"{word.rstrip('/')}/")]
     if not members:
-        near = nearest(word, (*KINDS, *named))
-        all_of_them = f"{near}\ngpsuite list shows all" if near else "; gpsuite list shows all"
-        raise UserError(f"{word}: no experiment, dataset or method{all_of_them}")
+        error = unknown(f"{word}: no experiment, dataset or method", word, [*KINDS, *named])
+        raise error if error.better else UserError(f"{word}: no experiment, dataset or method\ngpsuite list shows all")
     return members
 
 

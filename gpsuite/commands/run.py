@@ -18,6 +18,7 @@ from gpsuite.commands import MULTIRUN
 from gpsuite.config.explain import Setting, explain_settings
 from gpsuite.config.files import conf_dir, group_choices, read_file
 from gpsuite.config.overrides import expand_sweeps, read_overrides
+from gpsuite.config.spelling import as_typed, hints, in_full, stored, with_experiment
 from gpsuite.errors import UserError
 from gpsuite.reporting.catalogue import read_experiments
 from gpsuite.text import visible, visible_lines
@@ -28,13 +29,14 @@ if TYPE_CHECKING:
     from gpsuite.experiments.tasks import Request
 
 HELP = """
-gpsuite run experiment=<family>/<name> [key=value ...]
+gpsuite run <family>/<name> [key=value ...]      --key value is the same
 
   scale=smoke|quick|paper   smallest, default, the paper's own setting
   method=NAME | methods=[A,B]   swap methods            dataset=NAME   swap the dataset
   datasets=[A,B]            where an experiment runs over several
-  dataset=csv dataset.path=FILE dataset.target=COLUMN   your own data; gpsuite data describe FILE shows how it is read
-  seed=0                    another seed                 model=NAME    another kernel
+  dataset=FILE dataset.target=COLUMN   your own data; gpsuite data describe FILE shows how it is read
+  predict=FILE              new rows to predict, with experiment=guarantee
+  seed=0                    another seed                 kernel=NAME   another kernel
   parallel=auto|serial|processes [parallel.workers=N]    threads=1     per process
   parallel=dask parallel.address=tcp://HOST:PORT         a running Dask scheduler
   results_dir=results  run_name=NAME  force=true  on_error=continue|raise  wait=true  debug=true
@@ -42,8 +44,8 @@ gpsuite run experiment=<family>/<name> [key=value ...]
   budget.seconds=S          wall-clock limit per task; the best valid answer is kept
 
 gpsuite run -m experiment=A,B seed=0,1     every combination, one after another
-gpsuite run experiment=NAME --help         its settings: values, meanings, what is allowed
-gpsuite run experiment=tour                one quick experiment of each family, the answers, the report
+gpsuite run NAME --help                    its settings: values, meanings, what is allowed
+gpsuite run tour                           one quick experiment of each family, the answers, the report
 
 The same command resumes after an interruption. Exit codes: 0 done, 1 some tasks failed, 2 wrong input,
 3 not possible (a plan without a safe measurement), 130 interrupted; for several runs the smallest that is not 0.
@@ -67,6 +69,7 @@ def main(words: list[str]) -> int:
     for request, options in requests:
         require_data(request, options)
     _say_decisions([request for request, options in requests if options.output != "quiet"])
+    say_hints([run for run, (_, options) in zip(runs, requests, strict=True) if options.output != "quiet"])
     code, answers = 0, []
     for request, options in requests:
         try:
@@ -77,7 +80,8 @@ def main(words: list[str]) -> int:
         except UserError as error:  # another run holds the folder, for example: the other runs go on
             if len(requests) == 1:
                 raise
-            print(f"gpsuite: {request.experiment}: {visible_lines(str(error))}", file=sys.stderr)
+            text = as_typed(str(error), options.command[2:])
+            print(f"gpsuite: {request.experiment}: {visible_lines(text)}", file=sys.stderr)
             code = min(code, 2, key=_WORST_FIRST.index)
             continue
         code = min(code, report.exit_code, key=_WORST_FIRST.index)
@@ -94,8 +98,8 @@ def main(words: list[str]) -> int:
 def expanded_runs(words: Sequence[str]) -> tuple[list[list[str]], bool]:
     """Return the words of each run, several with -m, and whether the tour is among them; set the thread limit."""
     multirun = any(word in MULTIRUN for word in words)
-    words = [word for word in words if word not in MULTIRUN]
-    runs = expand_sweeps(words, group_choices()) if multirun else [words]
+    words = with_experiment([word for word in words if word not in MULTIRUN])
+    runs = [in_full(run) for run in (expand_sweeps(words, group_choices()) if multirun else [words])]
     tour = any(TOUR in run for run in runs)
     runs = [stop for run in runs for stop in _stops(run)]
     _limit_threads(runs)
@@ -139,6 +143,12 @@ def _refuse_one_folder(requests: Sequence[tuple[Request[object], RunOptions]]) -
         if options.named and seen.setdefault(folder, options.science) != options.science:
             fault = f"several runs with different settings would write {folder}; leave run_name out"
             raise UserError(f"run_name={options.tag}: {fault}", key="run_name")
+
+
+def say_hints(runs: Sequence[Sequence[str]]) -> None:
+    """Say on stderr which settings were given by an earlier name."""
+    for hint in dict.fromkeys(hint for run in runs for hint in hints(run)):
+        print(f"gpsuite: {hint}", file=sys.stderr)
 
 
 def _say_decisions(requests: Sequence[Request[object]]) -> None:
@@ -194,8 +204,10 @@ def _end_tour(options: RunOptions, answers: Sequence[str]) -> None:
 
 def explain(words: Sequence[str]) -> int:
     """Print the settings of the experiment named: values for these words, meanings, what is allowed."""
-    overrides = read_overrides(words, group_choices())
-    name = overrides.groups["experiment"]
+    from gpsuite.config.request import experiment_name
+
+    overrides = stored(read_overrides(in_full(words), group_choices()))
+    name = experiment_name(overrides)
     stops = read_file("experiment", name).get("stops")
     note = read_experiments(conf_dir())[name]
     print(textwrap.fill(f"{name}: {note.title}", _line_width()))

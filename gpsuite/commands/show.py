@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from gpsuite.commands.run import expanded_runs, explain
+from gpsuite.commands.run import expanded_runs, explain, say_hints
 from gpsuite.commands.tables import show_table
+from gpsuite.config.spelling import public_options
 from gpsuite.errors import UserError
 from gpsuite.text import counted, visible, visible_lines
 
@@ -20,13 +21,13 @@ if TYPE_CHECKING:  # at run time they would load BLAS before its threads are lim
 __all__ = ["HELP", "explain", "main"]
 
 HELP = """
-gpsuite show experiment=<family>/<name> [key=value ...]     as gpsuite run, with -m for several
+gpsuite show <family>/<name> [key=value ...]     as gpsuite run, with -m for several
 
 Prints the composed settings as YAML, then the tasks: which are stored already, and roughly how many seconds of one core
 each will take. Nothing is run and no result is written. Missing data are downloaded (GPSUITE_OFFLINE=1 forbids it); if
 they cannot be had, that is said last.
 
-gpsuite show experiment=NAME --help     what can be set
+gpsuite show NAME --help     what can be set
 """
 
 
@@ -36,6 +37,7 @@ def main(words: list[str]) -> int:
 
     from gpsuite.config.request import read_request
 
+    say_hints(runs)
     for run in runs:
         request, options = read_request(run, allow_absent=True)
         if options.output == "json":
@@ -53,7 +55,11 @@ def _show(run: Sequence[str], request: Request[object], options: RunOptions) -> 
     from gpsuite.engine.store import RecordStore, satisfies
 
     print(f"# gpsuite run {visible(shlex.join(run))}")
-    print(visible_lines(yaml.safe_dump(dict(request.options), sort_keys=False, allow_unicode=True)))
+    print(
+        visible_lines(
+            yaml.safe_dump(public_options(request.experiment, request.options), sort_keys=False, allow_unicode=True)
+        )
+    )
     store, rows = RecordStore(options.results_dir, request.family), []
     missing = 0.0
     for task in plan_tasks(request, options.changed):

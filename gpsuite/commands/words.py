@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpsuite.config.files import group_choices
-from gpsuite.errors import UserError, unknown_name
+from gpsuite.errors import UserError, nearest, unknown, unknown_name
 from gpsuite.text import typed_path
 from gpsuite.untrusted import guard_links
 
@@ -58,6 +58,9 @@ def read_words(
             own = [f"{name}=NUMBER" for name in found]
             own += [f"{name}={'|'.join(allowed)}" for name, allowed in (choices or {}).items()]
             valid = [*(f"{place}=DIR" for place in PLACES), *own]
+            near = nearest(key, [each.partition("=")[0] for each in valid])
+            if near:
+                raise UserError(f"{word}: unknown setting; did you mean '{near}'?", better=(key, near))
             raise UserError(f"{word}: unknown setting\nvalid: {', '.join(valid)}")
         elif word.startswith("-"):
             raise UserError(f"{word}: unknown option")
@@ -92,6 +95,6 @@ def experiment_names(names: Sequence[str]) -> list[str]:
             raise UserError("tour: several runs; name their experiments", key="experiment")
         members = [each for each in known if each == name or each.startswith(f"{name.rstrip('/')}/")]
         if not members:
-            raise unknown_name("experiment", name, {*(each.split("/")[0] for each in known), *known})
+            raise unknown(f"{name}: unknown experiment", name, [*{each.split("/")[0]: None for each in known}, *known])
         chosen += members
     return list(dict.fromkeys(chosen))
