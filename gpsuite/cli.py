@@ -6,12 +6,11 @@ without a safe measurement); 130 interrupted, resumable.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import importlib
 import io
 import os
-import re
-import shlex
 import signal
 import sys
 import traceback
@@ -20,16 +19,16 @@ from typing import TextIO
 
 from gpsuite import __version__
 from gpsuite.commands import COMMANDS, MULTIRUN
-from gpsuite.config.spelling import as_typed, with_experiment, without_dashes
+from gpsuite.config.grammar import FORMATS, with_experiment, without_dashes
 from gpsuite.errors import UserError, unknown
-from gpsuite.text import line_width, visible, visible_lines, wrapped
+from gpsuite.text import line_width, typed_path, visible, wrapped
+from gpsuite.waiting import doing, done
 
 INTERRUPTED = 130
 # how the system says that a library has no room
 NO_MEMORY = ("failed to map segment", "cannot allocate memory", "Cannot allocate memory")
 TRACED = {f"debug={yes}" for yes in ("true", "1", "yes", "on")}
-# how the words begin that any experiment understands
-COMMON = ("dataset", "scale=", "seed=", "results_dir=", "data_dir=")
+QUIET = {"format=quiet", "output=quiet"}
 
 
 def entry() -> int:
@@ -52,14 +51,20 @@ def main() -> int:
             stream.reconfigure(errors="backslashreplace")
     try:
         words = without_dashes(typed)
-        code = dispatch(words)
+        quiet = words[:1] == ["completion"] or not QUIET.isdisjoint(words)
+        doing("loading", quiet=quiet, line=words[:1] in (["run"], ["certify"]))
+        try:
+            code = _dispatch_to_file(words)
+        finally:
+            done()
         sys.stdout.flush()
         return code
     except UserError as error:
         if TRACED & {word.lower() for word in words}:
             traceback.print_exc()
-        text = as_typed(str(error), _of_run(words))
-        print(four_lines(f"gpsuite: {visible_lines(text)}", visible(corrected(words, error))), file=sys.stderr)
+        from gpsuite.commands.mistakes import mistake
+
+        print(mistake(error, words), file=sys.stderr)
         return 2
     except KeyboardInterrupt as error:
         resumable = "interrupted; run the same command again to resume"
@@ -105,6 +110,28 @@ def _silence(*streams: TextIO) -> None:
         os.dup2(nowhere, stream.fileno())
 
 
+def _dispatch_to_file(words: list[str]) -> int:
+    """Call the command; with `output=FILE` the file gets what stdout would, and stdout the file's name.
+
+    `gpsuite predict` writes its own file: what it prints and what it stores are two things.
+    """
+    given = [word for word in words if word.startswith("output=") and word.partition("=")[2] not in FORMATS]
+    if not given or words[:1] == ["predict"]:
+        return dispatch(words)
+    path = typed_path(given[-1].partition("=")[2])
+    if path.exists() or not path.parent.is_dir():
+        why = "file exists; choose another name" if path.exists() else "name a file in an existing folder"
+        raise UserError(f"{given[-1]}: {why}", key="output")
+    kept = io.StringIO()
+    with contextlib.redirect_stdout(kept):
+        code = dispatch([word for word in words if word not in given])
+    from gpsuite.reporting.files import write_text
+
+    write_text(path, kept.getvalue())
+    print(visible(str(path)))
+    return code
+
+
 def dispatch(words: Sequence[str]) -> int:
     """Call the command that the first word names.
 
@@ -114,15 +141,18 @@ def dispatch(words: Sequence[str]) -> int:
     if words[:1] == ["help"] and len(words) == 2:
         words = [words[1], "--help"]
     if not words or words[0] in ("-h", "--help", "help"):
+        done()
         print(usage())
         return 0
     if words[0] == "--version":
+        done()
         print(f"gpsuite {__version__}")
         return 0
     command, rest = words[0], list(words[1:])
     if command not in COMMANDS:
         raise unknown(f"{command}: unknown command", command, list(COMMANDS))
     module = importlib.import_module(f"gpsuite.commands.{command}")
+    done()
     if "--help" in rest or "-h" in rest:
         asked = [word for word in rest if word not in ("-h", "--help", *MULTIRUN)]
         named = any(word.startswith("experiment=") for word in with_experiment(asked))
@@ -136,65 +166,14 @@ def dispatch(words: Sequence[str]) -> int:
 
 def usage() -> str:
     """Return the text of `gpsuite --help`."""
-    width = max(map(len, COMMANDS))
-    lines = [f"  {name:<{width}}  {text}" for name, text in COMMANDS.items()]
+    longest = max(map(len, COMMANDS))
+    lines, indent = [f"  {name:<{longest}}  {text}" for name, text in COMMANDS.items()], " " * (longest + 4)
     head = "gpsuite: Gaussian processes with guarantees, rerun, checked and extended"
-    end = "gpsuite COMMAND --help says more; start with: gpsuite run tour"
-    return "\n".join([head, "", *lines, "", end])
-
-
-def corrected(words: Sequence[str], error: UserError) -> str:
-    """Return the user's command put right, to be pasted into a shell; empty if nothing is known that would.
-
-    For another experiment only the settings are kept that every experiment has.
-    """
-    if error.better is not None:
-        return _with_name(words, *error.better)
-    fix = dict(error.fix)
-    if not fix:
-        return ""
-    kept = [word for word in words if word.partition("=")[0] not in fix]
-    if "experiment" in fix:
-        named = with_experiment(kept[1:])
-        kept = [word for word in [*kept[:1], *named] if "=" not in word or word.startswith(COMMON)]
-    if "dataset.path" in fix and any(word.startswith("dataset=") for word in kept):
-        path = fix.pop("dataset.path")
-        kept = [f"dataset={path}" if word.startswith("dataset=") else word for word in kept]
-    if kept[:1] == ["certify"] and "dataset.target" in fix:
-        file = next(place for place, word in enumerate(kept) if place and "=" not in word)
-        kept.insert(file + 1, fix.pop("dataset.target"))
-    first = [f"experiment={fix['experiment']}"] if "experiment" in fix else []
-    rest = [f"{key}={value}" for key, value in fix.items() if key != "experiment"]
-    return shlex.join(["gpsuite", *kept[:1], *first, *kept[1:], *rest])
-
-
-def _of_run(words: Sequence[str]) -> list[str]:
-    """Return the words after the command, with the experiment that it has where it names none."""
-    return [*(["experiment=guarantee"] if words[:1] == ["certify"] else []), *words[1:]]
-
-
-def _with_name(words: Sequence[str], wrong: str, right: str) -> str:
-    """Return the command with a name replaced, as a word, a key, a value or an entry of a list; empty without it."""
-    whole = re.compile(rf"(?<![\w./-]){re.escape(wrong)}(?![\w./-])")
-    found = [whole.sub(lambda _: right, word) for word in words]
-    return shlex.join(["gpsuite", *found]) if found != list(words) else ""
-
-
-def four_lines(text: str, command: str) -> str:
-    """Return a message of at most four lines of a terminal; the command that ends it is never cut.
-
-    Words are wrapped on a terminal only: a pipe gets each line whole.
-    """
-    width, wraps = line_width(sys.stderr), sys.stderr.isatty()
-    room = 4 - -(-len(command) // width) if command else 4
-    told: list[str] = []
-    for line in text.split("\n"):
-        parts = wrapped(line, width)
-        if len(parts) > room:
-            parts = [*parts[: max(room, 1) - 1], f"{parts[max(room, 1) - 1][: width - 4]} ..."] if room > 0 else []
-        told += parts if wraps else [" ".join(parts)] if parts else []
-        room -= len(parts)
-    return "\n".join([*told, command] if command else told)
+    end = "every command: --key value is key=value; format=json for numbers; output=FILE keeps what is printed"
+    more = "gpsuite COMMAND --help says more; start with: gpsuite run tour"
+    width = line_width(sys.stdout)
+    told = [each for line in [*lines, "", end, more] for each in wrapped(line, width, indent)]
+    return "\n".join([head, "", *told])
 
 
 if __name__ == "__main__":

@@ -109,6 +109,17 @@ def wrapped(text: str, width: int, indent: str = "") -> list[str]:
     return found or [""]
 
 
+def wrapped_command(words: Sequence[str], width: int) -> list[str]:
+    """Return a command for a shell in lines that are pasted as one: all but the last end with a backslash."""
+    lines = [""]
+    for word in map(shlex.quote, words):
+        if lines[-1] and len(lines[-1]) + len(word) + 3 > width:
+            lines.append(f"   {word}")
+        else:
+            lines[-1] += f" {word}" if lines[-1] else word
+    return [*(f"{line} \\" for line in lines[:-1]), lines[-1]]
+
+
 def list_word(key: str, texts: Sequence[str]) -> str:
     """Return the word that sets a list of texts, with the quotes that the grammar of settings and a shell need."""
     from hydra.core.override_parser.types import Quote, QuotedString

@@ -10,9 +10,11 @@ from gpsuite.commands import COMMANDS, MULTIRUN
 from gpsuite.commands.bench import LARGE, PEERS
 from gpsuite.commands.data import ACTIONS
 from gpsuite.commands.list import KINDS
+from gpsuite.commands.tables import show_json
 from gpsuite.config.files import conf_dir, group_choices, method_families, method_family, read_file
-from gpsuite.config.spelling import is_table, public_options, with_experiment
-from gpsuite.config.typed import ON_ERROR, OUTPUTS, SCALES
+from gpsuite.config.grammar import FORMATS, with_experiment
+from gpsuite.config.spelling import is_table, public_options
+from gpsuite.config.typed import ON_ERROR, SCALES
 from gpsuite.data.spec import CSV_OPTIONS
 from gpsuite.errors import UserError, unknown
 
@@ -59,7 +61,7 @@ complete -c gpsuite -a '(gpsuite completion words (commandline -cp | string coll
 }
 
 FLAGS = ("force", "wait", "debug", "dataset.strict")
-CHOICES = {"scale": SCALES, "output": OUTPUTS, "on_error": ON_ERROR, **dict.fromkeys(FLAGS, ("true", "false"))}
+CHOICES = {"scale": SCALES, "format": FORMATS, "on_error": ON_ERROR, **dict.fromkeys(FLAGS, ("true", "false"))}
 OF_EXPERIMENTS = ("status", "compare", "publish", "recheck")
 
 
@@ -69,11 +71,16 @@ def main(words: list[str]) -> int:
         for each in proposals(words[1]):  # without any the shell completes files
             print(each)
         return 0
+    as_json = words[-1:] == ["format=json"]
+    words = words[:-1] if as_json else words
     if len(words) != 1:
         raise UserError(f"completion: name one shell\nvalid: {', '.join(SCRIPTS)}")
     if words[0] not in SCRIPTS:
         raise unknown(f"{words[0]}: unknown shell", words[0], list(SCRIPTS))
-    print(SCRIPTS[words[0]], end="")
+    if as_json:
+        show_json({"shell": words[0], "script": SCRIPTS[words[0]]})
+    else:
+        print(SCRIPTS[words[0]], end="")
     return 0
 
 

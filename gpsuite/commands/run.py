@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import json
+import csv
 import shlex
 import shutil
 import sys
@@ -15,13 +15,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpsuite.commands import MULTIRUN
+from gpsuite.commands.tables import number, say, show_json
 from gpsuite.config.explain import Setting, explain_settings
 from gpsuite.config.files import conf_dir, group_choices, read_file
+from gpsuite.config.grammar import with_experiment
 from gpsuite.config.overrides import expand_sweeps, read_overrides
-from gpsuite.config.spelling import as_typed, hints, in_full, stored, with_experiment
+from gpsuite.config.spelling import as_typed, hints, in_full, stored
 from gpsuite.errors import UserError
 from gpsuite.reporting.catalogue import read_experiments
 from gpsuite.text import visible, visible_lines
+from gpsuite.waiting import doing, done
 
 if TYPE_CHECKING:
     from gpsuite.engine.plans import RunOptions
@@ -40,7 +43,8 @@ gpsuite run <family>/<name> [key=value ...]      --key value is the same
   parallel=auto|serial|processes [parallel.workers=N]    threads=1     per process
   parallel=dask parallel.address=tcp://HOST:PORT         a running Dask scheduler
   results_dir=results  run_name=NAME  force=true  on_error=continue|raise  wait=true  debug=true
-  output=text|quiet|json    the answer and paths, only the folder, or one JSON object per run on stdout
+  format=text|quiet|json    the answer and paths, only the folder, or one JSON object per run on stdout
+  output=FILE               a file for what stdout would get
   budget.seconds=S          wall-clock limit per task; the best valid answer is kept
 
 gpsuite run -m experiment=A,B seed=0,1     every combination, one after another
@@ -59,17 +63,22 @@ def main(words: list[str]) -> int:
     """Run what the words ask for; everything is validated before anything is computed."""
     began = time.monotonic()
     runs, tour = expanded_runs(words)
+    quiet = all("format=quiet" in run for run in runs)
+    doing("loading", quiet=quiet, line=True)
 
     from gpsuite.config.request import read_request
+    from gpsuite.engine.progress import clock, tell
     from gpsuite.engine.runner import TaskFailedError, require_data, run_experiment
 
+    doing("reading settings and data", quiet=quiet, line=True)
     requests = [read_request(run, allow_absent=True) for run in runs]
     requests[0] = (requests[0][0], replace(requests[0][1], began=began))
     _refuse_one_folder(requests)
     for request, options in requests:
         require_data(request, options)
-    _say_decisions([request for request, options in requests if options.output != "quiet"])
-    say_hints([run for run, (_, options) in zip(runs, requests, strict=True) if options.output != "quiet"])
+    done()
+    _say_decisions([request for request, options in requests if options.format != "quiet"])
+    say_hints([run for run, (_, options) in zip(runs, requests, strict=True) if options.format != "quiet"])
     code, answers = 0, []
     for request, options in requests:
         try:
@@ -88,7 +97,10 @@ def main(words: list[str]) -> int:
         for label, reason, trace in report.failures:
             print(f"failed: {visible(f'{label}: {reason}')}\n  traceback: {visible(str(trace))}", file=sys.stderr)
         with contextlib.suppress(BrokenPipeError):  # a closed pipe does not end the other runs
-            _tell(request, report, "quiet" if tour and options.output == "text" else options.output)
+            _tell(request, report, "quiet" if tour and options.format == "text" else options.format)
+        if options.format == "text":
+            first = _first_file(report.folder)
+            tell(visible(f"took {clock(time.monotonic() - began)}" + (f"; open {first} first" if first else "")))
         answers += [f"{request.experiment}: {line}" for line in report.answer[:1]]
     if tour:
         _end_tour(requests[0][1], answers)
@@ -160,10 +172,10 @@ def _say_decisions(requests: Sequence[Request[object]]) -> None:
 
 def _tell(request: Request[object], report: RunReport, output: str) -> None:
     if output == "json":
-        print(json.dumps(_plain(request, report), ensure_ascii=False))
+        show_json(_plain(request, report))
         return
     for line in report.answer if output == "text" else ():
-        print(visible_lines(line))
+        say(visible_lines(line))
     for warning in report.warnings:
         print(f"warning: {visible_lines(warning)}", file=sys.stderr)
     print(visible(str(report.folder)))
@@ -183,8 +195,18 @@ def _plain(request: Request[object], report: RunReport) -> dict[str, Any]:
         "failures": [
             {"task": label, "reason": reason, "traceback": str(trace)} for label, reason, trace in report.failures
         ],
-        "files": [str(path) for path in _files(report.folder)],
+        "tables": {path.stem: _numbers(path) for path in sorted(report.folder.glob("tables/*.csv"))},
+        "comparison": _numbers(report.folder / "comparison.csv"),
+        "files": [str(path) for path in sorted(report.folder.rglob("*")) if path.is_file()],
     }
+
+
+def _numbers(path: Path) -> list[dict[str, str | float | None]]:
+    """Return a table's rows, numbers as numbers; none where there is no such file."""
+    if not path.is_file():
+        return []
+    with path.open(newline="", encoding="utf-8") as stream:
+        return [{key: number(cell) for key, cell in row.items()} for row in csv.DictReader(stream)]
 
 
 def _files(folder: Path) -> list[Path]:
@@ -192,14 +214,20 @@ def _files(folder: Path) -> list[Path]:
     return [path for pattern in patterns for path in sorted(folder.glob(pattern))]
 
 
+def _first_file(folder: Path) -> Path | None:
+    patterns = ("page.html", "answer.md", "figures/*.png", "tables/*.md")
+    return next((path for pattern in patterns for path in sorted(folder.glob(pattern))), None)
+
+
 def _end_tour(options: RunOptions, answers: Sequence[str]) -> None:
     """Print the first answer of every stop, and write the page of all results."""
     from gpsuite.commands.report import show_page
 
-    if options.output == "text":
-        print("\n".join(["", *map(visible_lines, answers), ""]))
-    # with output=json stdout has an object per run and nothing else
-    show_page(options.results_dir, sys.stderr if options.output == "json" else None)
+    if options.format == "text":
+        for line in ["", *answers, ""]:
+            say(visible_lines(line))
+    # with format=json stdout has an object per run and nothing else
+    show_page(options.results_dir, sys.stderr if options.format == "json" else None)
 
 
 def explain(words: Sequence[str]) -> int:

@@ -10,18 +10,21 @@ from pathlib import Path
 from typing import Any
 
 from gpsuite.certificates.envelope import MOST_MINUTES, read_envelope
+from gpsuite.commands.tables import number, show_json
 from gpsuite.config.files import conf_dir
+from gpsuite.config.spelling import with_tables
 from gpsuite.data.catalogue import read_spec
 from gpsuite.data.dataset import Dataset, Task
 from gpsuite.data.loading import load, prepare
 from gpsuite.data.spec import CSV_OPTIONS, CsvSpec, csv_value, from_plain, to_plain
-from gpsuite.errors import UserError
+from gpsuite.errors import UserError, unknown_name
 from gpsuite.text import visible
 from gpsuite.untrusted import UnusableFileError, file_pair
+from gpsuite.waiting import doing, done
 
 HELP = """
-gpsuite verify CERTIFICATE [dataset=NAME] [minutes=10]
-gpsuite verify CERTIFICATE dataset.path=my.csv dataset.target=NAME [dataset.inputs=...] [dataset.KEY=... as in the run]
+gpsuite verify CERTIFICATE [dataset=NAME] [minutes=10] [format=json]
+gpsuite verify CERTIFICATE dataset=my.csv dataset.target=NAME [dataset.inputs=...] [dataset.KEY=... as in the run]
 
 Checks a certificate (CERTIFICATE.npz with CERTIFICATE.json beside it; either name will do) without the code that
 found it, prints what it is about and what it claims, and names what was checked:
@@ -69,6 +72,7 @@ class Kind:
     task: Task
 
 
+VERDICTS = {0: "confirmed", 1: "refuted"}
 RANGES = "gpsuite.certificates.verification"
 KINDS = {
     "classification": Kind(RANGES, "classification"),
@@ -84,13 +88,32 @@ def main(words: list[str]) -> int:
     path = _existing(Path(words[0]))
     description = read_envelope(path)
     kind = _kind(description, path)
+    words, as_json = _without_format(with_tables(words))
     given, minutes = _minutes(words[1:])
     dataset = _dataset(given, kind.task)
+    doing("checking")
     check: Checker = importlib.import_module(kind.module).verify_certificate
     code, lines = check(path, description, dataset, minutes)
-    for line in lines:
+    done()
+    if as_json:
+        show_json({"certificate": path, "verdict": VERDICTS.get(code), "exit_code": code, "found": _found(lines[1:])})
+    for line in () if as_json else lines:
         print("\t".join(map(visible, line.split("\t"))))
     return code
+
+
+def _without_format(words: Sequence[str]) -> tuple[list[str], bool]:
+    """Return the other words, and whether the answer is one JSON object."""
+    given = [word.removeprefix("format=") for word in words if word.startswith("format=")]
+    for form in given:
+        if form not in ("text", "json"):
+            raise unknown_name("format", form, ["text", "json"])
+    return [word for word in words if not word.startswith("format=")], given[-1:] == ["json"]
+
+
+def _found(lines: Sequence[str]) -> list[list[str | float | None]]:
+    """Return the lines' cells, numbers as numbers."""
+    return [[number(cell) for cell in line.split("\t")] for line in lines]
 
 
 def _minutes(words: Sequence[str]) -> tuple[list[str], float]:

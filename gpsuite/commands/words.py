@@ -24,6 +24,11 @@ class Words:
     numbers: Mapping[str, int] = field(default_factory=dict)
     choices: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def json(self) -> bool:
+        """Whether stdout gets one JSON object."""
+        return self.choices["format"] == "json"
+
 
 def read_words(
     words: Sequence[str],
@@ -43,12 +48,13 @@ def read_words(
     names: list[str] = []
     places = {"results_dir": "results", "data_dir": "data"}
     found = dict(numbers or {})
-    chosen = {key: allowed[0] for key, allowed in (choices or {}).items()}
+    choices = {**(choices or {}), "format": ("text", "json")}
+    chosen = {key: allowed[0] for key, allowed in choices.items()}
     for word in words:
         key, equals, value = word.partition("=")
         if equals and key in found:
             found[key] = _whole_number(key, value)
-        elif equals and choices and key in choices:
+        elif equals and key in choices:
             if value not in choices[key]:
                 raise unknown_name(key, value, choices[key])
             chosen[key] = value
@@ -56,7 +62,7 @@ def read_words(
             places[key] = str(_place(key, value, exists=reads and key == "results_dir"))
         elif equals:
             own = [f"{name}=NUMBER" for name in found]
-            own += [f"{name}={'|'.join(allowed)}" for name, allowed in (choices or {}).items()]
+            own += [f"{name}={'|'.join(allowed)}" for name, allowed in choices.items()]
             valid = [*(f"{place}=DIR" for place in PLACES), *own]
             near = nearest(key, [each.partition("=")[0] for each in valid])
             if near:

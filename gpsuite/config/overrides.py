@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import itertools
 import math
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -177,8 +178,19 @@ def _parse(key: str, text: str) -> Any:
 
 
 def _value(key: str, text: str) -> Any:
+    if text.startswith("{") and '"' in text:  # names with spaces and brackets, which Hydra's grammar has not
+        return _quoted_names(key, text)
     override = _parse(key, text)
     return Several(text) if override.is_sweep_override() else override.value()
+
+
+def _quoted_names(key: str, text: str) -> Any:
+    import yaml
+
+    try:
+        return yaml.safe_load(re.sub(r'":(?=\S)', '": ', text))
+    except yaml.YAMLError as error:
+        raise UserError(f"{key}={text}: cannot be read\nwrite {key}='{{\"NAME\": AMOUNT}}'", key=key) from error
 
 
 def choose(group: str, value: Any, names: Sequence[str] | None) -> str:

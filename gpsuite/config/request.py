@@ -224,7 +224,7 @@ def _options(
         force=run.force,
         raise_errors=run.on_error == "raise",
         wait=run.wait,
-        output=run.output,
+        format=run.format,
         command=("gpsuite", "run", *words),
         meta=composed.meta,
     )

@@ -10,12 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from gpsuite.config.files import group_choices, read_file
+from gpsuite.config.grammar import FORMATS, with_experiment
 from gpsuite.config.overrides import Overrides, choose
 from gpsuite.errors import UserError
 from gpsuite.text import typed_path
 
-OPTIONS = ("-h", "--help", "-m", "--multirun", "--version")  # no settings
-FLAGS = ("force", "wait", "debug", "strict", "dataset.strict")  # true if no value follows
 TABLES = (".csv", ".tsv", ".txt", ".parquet", ".xlsx", ".xls")  # how the names of a user's tables end
 
 # stored name -> public name, in every experiment that has the stored one
@@ -49,47 +48,25 @@ SYNONYMS = {"max_error": "accuracy"}
 TABLE_WORDS = {"predict": "dataset.new"}
 
 
-def without_dashes(words: Sequence[str]) -> list[str]:
-    """Return the words with `--key value` and `--key=value` as `key=value`; a flag without value is true."""
-    found: list[str] = []
-    rest = list(words)
-    while rest:
-        word = rest.pop(0)
-        if not word.startswith("--") or word in OPTIONS or word == "--":
-            found.append(word)
-            continue
-        key, equals, value = word[2:].partition("=")
-        key = key.replace("-", "_")
-        if not equals and key in FLAGS and rest[:1] not in (["true"], ["false"]):
-            value = "true"
-        elif not equals:
-            if not rest or (rest[0].startswith("-") and not re.match(r"-[\d.]", rest[0])):
-                raise UserError(f"{word}: a value is missing; write {word} VALUE or {key}=VALUE", key=key)
-            value = rest.pop(0)
-        found.append(f"{key}={value}")
-    return found
-
-
 def in_full(words: Sequence[str]) -> list[str]:
     """Return the words of one run in full: a bare experiment, `dataset=FILE` and `predict=FILE` as their settings."""
+    return with_tables(with_experiment(words))
+
+
+def with_tables(words: Sequence[str]) -> list[str]:
+    """Return the words with what is short for settings of the user's table, or of what is printed, in full."""
     found = []
-    for word in with_experiment(words):
+    for word in words:
         key, equals, value = word.partition("=")
         if key == "dataset" and is_table(value):
             found += ["dataset=csv", f"dataset.path={value}"]
+        elif key == "output" and value in FORMATS:
+            found.append(f"format={value}")
         elif equals and key in TABLE_WORDS:
             found.append(f"{TABLE_WORDS[key]}={value}")
         else:
             found.append(word)
     return found
-
-
-def with_experiment(words: Sequence[str]) -> list[str]:
-    """Return the words with the first bare one as the experiment, if no word names one."""
-    bare = [word for word in words if "=" not in word and not word.startswith(("-", "+", "~"))]
-    if not bare or any(word.startswith("experiment=") for word in words):
-        return list(words)
-    return [f"experiment={word}" if word == bare[0] else word for word in words]
 
 
 def is_table(value: str) -> bool:
@@ -166,14 +143,14 @@ def as_typed(text: str, words: Sequence[str]) -> str:
         pairs = {key: name for key, name in public_names(experiment).items() if key not in given}
         if ERRORS in given and set(PAIR) <= read_file("experiment", experiment).keys():
             pairs |= dict.fromkeys(PAIR, ERRORS)
-    if "kernel" in given:
-        pairs["model"] = "kernel"
+        if "model" not in given and "kernel" not in read_file("experiment", experiment):
+            pairs["model"] = "kernel"
     pairs |= {long: short for short, long in TABLE_WORDS.items() if short in given}
     pairs |= {key: name for name, key in SYNONYMS.items() if name in given}
     if is_table(given.get("dataset", "")):
         pairs["dataset.path"] = "dataset"
     for key, name in pairs.items():
-        text = re.sub(rf"(?<![\w.]){re.escape(key)}(?=[=:])", name, text)
+        text = re.sub(rf"^{re.escape(key)}(?=:)|(?<![\w.]){re.escape(key)}(?==)", name, text)
     head = re.match(r"(\w+)=([^\s:]+)(?=: )", text)
     if head and head[2] in words and not any(word.startswith(f"{head[1]}=") for word in words):
         text = text[len(head[1]) + 1 :]

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from gpsuite.config.grammar import FORMATS
 from gpsuite.data.dataset import TASKS
 from gpsuite.data.spec import CSV_OPTIONS, CSV_SYNONYMS, csv_value
 from gpsuite.errors import UserError, few, nearest, unknown
@@ -20,7 +21,6 @@ from gpsuite.experiments.settings import Count, Rule, at_least, one_of
 
 SCALES = ("smoke", "quick", "paper")
 ON_ERROR = ("continue", "raise")
-OUTPUTS = ("text", "quiet", "json")
 MODES = ("auto", "serial", "processes", "dask")
 ONE, MANY = (
     {int: "a whole number", float: "a number", bool: "true or false", str: "a text"},
@@ -91,7 +91,7 @@ class RunSettings:
         force: compute again what is stored.
         on_error: continue with other tasks when one fails, or stop.
         wait: wait for another run of the same folder instead of giving up.
-        output: the answer and the paths as text, only the folder, or one JSON object per run on stdout.
+        format: the answer and the paths as text, only the folder, or one JSON object per run on stdout.
         debug: show tracebacks of wrong input.
     """
 
@@ -106,7 +106,7 @@ class RunSettings:
     force: bool
     on_error: Annotated[str, one_of(ON_ERROR)]
     wait: bool
-    output: Annotated[str, one_of(OUTPUTS)]
+    format: Annotated[str, one_of(FORMATS)]
     debug: bool
 
 

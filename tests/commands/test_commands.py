@@ -356,7 +356,7 @@ def test_a_setting_of_no_effect_is_refused(
 PROGRAM = """
 import sys
 from gpsuite import cli
-csv = ["scale=smoke", "dataset=csv", "dataset.path=t.csv", "output=quiet"]
+csv = ["scale=smoke", "dataset=csv", "dataset.path=t.csv", "format=quiet"]
 for words in (
     ["experiment=pac_bayes/regression", "dataset.target=y"],
     ["experiment=perturbation/region", "dataset.target=y"],

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from gpsuite.config.files import group_choices, read_file
+from gpsuite.config.grammar import without_dashes
 from gpsuite.config.overrides import Overrides
 from gpsuite.config.request import read_request
-from gpsuite.config.spelling import as_typed, hints, in_full, public_names, public_options, stored, without_dashes
+from gpsuite.config.spelling import as_typed, hints, in_full, public_names, public_options, stored
 from gpsuite.errors import UserError
 
 EXPERIMENTS = [name for name in group_choices()["experiment"] if name != "tour"]
