@@ -109,6 +109,16 @@ def wrapped(text: str, width: int, indent: str = "") -> list[str]:
     return found or [""]
 
 
+def fitted(text: str, stream: TextIO) -> str:
+    """Return lines of text as wide as a terminal, wrapped at words; as they are where the stream is none."""
+    if not stream.isatty():
+        return text
+    width = line_width(stream)
+    marked = ("- ", "  ")
+    lines = (wrapped(line, width, "  " if line.startswith(marked) else "") for line in text.split("\n"))
+    return "\n".join(each for line in lines for each in line)
+
+
 def wrapped_command(words: Sequence[str], width: int) -> list[str]:
     """Return a command for a shell in lines that are pasted as one: all but the last end with a backslash."""
     lines = [""]

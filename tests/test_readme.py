@@ -116,14 +116,16 @@ class Screen(io.StringIO):
 
 def test_the_first_two_commands_print_what_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setenv("COLUMNS", "120")
     printed = ""
-    for words in (["run", "experiment=pac_bayes/kl_inverse", "scale=paper"], ["compare", "pac_bayes/kl_inverse"]):
+    for words in (["run", "pac_bayes/kl_inverse", "scale=paper"], ["compare", "pac_bayes/kl_inverse"]):
         assert f"    gpsuite {' '.join(words)}\n" in README
         stdout = Screen()
         monkeypatch.setattr("sys.stdout", stdout)
         assert cli.dispatch(words) == 0
         printed += stdout.getvalue()
-    shown = re.findall(r"^    ( *results/pac_bayes.*|experiment +run.*|pac_bayes/.*)$", README, flags=re.MULTILINE)
+    shown = re.findall(r"^    ( *results/pac_bayes.*|experiment and run.*|pac_bayes/.*)$", README, flags=re.MULTILINE)
     assert len(shown) == 6
     assert [line for line in shown if line not in [each.rstrip() for each in printed.splitlines()]] == []
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from gpsuite.commands.tables import STYLES, show_json, show_lines, show_table
+from gpsuite.commands.tables import STYLES, console, show_json, show_lines, show_table
 from gpsuite.commands.words import experiment_names, read_words
 from gpsuite.config.files import conf_dir
 from gpsuite.reporting.collect import RunComparison, collect_comparisons
@@ -85,13 +85,12 @@ def _ours(row: ComparisonRow) -> str:
 
 def _show_row(row: ComparisonRow, *, why: bool) -> None:
     """Print what the paper says of one quantity and what we find, then the quantity in full, and why they differ."""
-    from rich.console import Console
     from rich.text import Text
 
     numbers = {"paper": row.published, "ours": _ours(row), "n": row.n}
     told = ", ".join(f"{name} {value}" for name, value in numbers.items() if value not in ("", None))
     head = Text.assemble(f"\n{row.id}  ", (row.verdict, STYLES.get(row.verdict, "")), visible(f"  {told}"))
-    Console(markup=False, highlight=False, width=line_width(sys.stdout)).print(head)
+    console().print(head)
     texts = [", ".join(text for text in (row.quantity, row.method, row.condition) if text), *([row.why] if why else [])]
     for text in texts:
         print("\n".join(wrapped(f"    {visible(text)}", line_width(sys.stdout), "    ")))

@@ -11,7 +11,7 @@ from gpsuite.commands.list import dataset_lines
 from gpsuite.commands.tables import say, say_command, show_json, show_table
 from gpsuite.commands.words import Words, read_words
 from gpsuite.config.files import conf_dir
-from gpsuite.config.spelling import is_table
+from gpsuite.config.spelling import as_typed, is_table
 from gpsuite.data.catalogue import dataset_names, describe, read_spec
 from gpsuite.data.files import fetch, verify
 from gpsuite.data.spec import CSV_OPTIONS, CsvSpec, DatasetSpec, csv_value
@@ -155,7 +155,7 @@ def _refusal(words: Sequence[str]) -> str:
         request, _ = read_request(words)
         EXPERIMENTS.get(request.experiment).plan(request)
     except UserError as error:
-        return shorten(str(error).splitlines()[0], LONGEST_REASON)
+        return shorten(as_typed(str(error), words).splitlines()[0], LONGEST_REASON)
     return ""
 
 

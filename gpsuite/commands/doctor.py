@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from gpsuite.commands.tables import show_json, show_table
+from gpsuite.commands.tables import console, show_json, show_table
 from gpsuite.commands.words import Words, read_words
 from gpsuite.config.files import conf_dir
 from gpsuite.data.catalogue import describe
@@ -61,21 +61,20 @@ def main(words: list[str]) -> int:
 
 def _show(findings: Sequence[Finding]) -> None:
     """Print one line per check with a mark; packages that are as they should be share one."""
-    from rich.console import Console
     from rich.text import Text
 
     fine = [each for each in findings if each.state == "ok" and each.package]
     others = [each for each in findings if each not in fine]
     packages = Finding("ok", "packages", ", ".join(f"{each.what} {each.found}" for each in fine))
-    console, width = Console(markup=False, highlight=False), line_width(sys.stdout)
+    screen, width = console(), line_width(sys.stdout)
     for each in [packages, *others] if fine else others:
         mark, style = MARKS[each.state]
         text = visible(f"{each.what}: {each.found}{f'. {each.fix}' if each.fix else ''}")
         lines = "\n".join(wrapped(text, width - 2)).replace("\n", "\n  ")
-        console.print(Text.assemble((mark, style), " ", lines), soft_wrap=True)
+        screen.print(Text.assemble((mark, style), " ", lines), soft_wrap=True)
     counts = Counter(each.state for each in findings)
     told = [counted(counts[state], state) for state in ("problem", "note") if counts[state]]
-    console.print(Text(" and ".join(told) if told else "nothing needs fixing", style="bold"))
+    screen.print(Text(" and ".join(told) if told else "nothing needs fixing", style="bold"))
 
 
 def _packages() -> Iterator[Finding]:

@@ -160,14 +160,14 @@ def _refuse_one_folder(requests: Sequence[tuple[Request[object], RunOptions]]) -
 def say_hints(runs: Sequence[Sequence[str]]) -> None:
     """Say on stderr which settings were given by an earlier name."""
     for hint in dict.fromkeys(hint for run in runs for hint in hints(run)):
-        print(f"gpsuite: {hint}", file=sys.stderr)
+        say(f"gpsuite: {hint}", sys.stderr)
 
 
 def _say_decisions(requests: Sequence[Request[object]]) -> None:
     # once per decision that was made when the user's own tables were read
     read = [request.dataset for request in requests if request.dataset is not None]
     for note in dict.fromkeys(note for dataset in read for note in dataset.notes):
-        print(f"dataset=csv: {visible(note)}", file=sys.stderr)
+        say(f"dataset=csv: {visible(note)}", sys.stderr)
 
 
 def _tell(request: Request[object], report: RunReport, output: str) -> None:
@@ -177,7 +177,7 @@ def _tell(request: Request[object], report: RunReport, output: str) -> None:
     for line in report.answer if output == "text" else ():
         say(visible_lines(line))
     for warning in report.warnings:
-        print(f"warning: {visible_lines(warning)}", file=sys.stderr)
+        say(f"warning: {visible_lines(warning)}", sys.stderr)
     print(visible(str(report.folder)))
     for path in _files(report.folder) if output == "text" else ():
         print(f"  {visible(str(path))}")

@@ -7,9 +7,12 @@ import math
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TextIO
 
-from gpsuite.text import line_width, visible, visible_lines, wrapped, wrapped_command
+from gpsuite.text import fitted, line_width, visible, visible_lines, wrapped, wrapped_command
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 GAP = 2  # letters between columns
 LONGEST_WORD = 24  # letters of a word for which a column is kept wide enough
@@ -66,7 +69,6 @@ def _widths(table: Sequence[Sequence[str]], room: int) -> list[int] | None:
 
 
 def _draw(columns: Sequence[str], cells: Sequence[Sequence[str]], widths: Sequence[int]) -> None:
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -76,7 +78,15 @@ def _draw(columns: Sequence[str], cells: Sequence[Sequence[str]], widths: Sequen
         table.add_column(Text(column), width=width, overflow="fold", justify="right" if number else "left")
     for row in cells:
         table.add_row(*(Text(cell, style=STYLES.get(cell, "")) for cell in row))
-    Console(markup=False, highlight=False, width=line_width(sys.stdout)).print(table)
+    console().print(table)
+
+
+def console() -> Console:
+    """Return what draws on stdout: as wide as the terminal, also one that cannot move its cursor; NO_COLOR holds."""
+    from rich.console import Console
+
+    # without a height a dumb terminal is taken for one of 80 columns
+    return Console(markup=False, highlight=False, width=line_width(sys.stdout), height=24)
 
 
 def _is_number(cell: str) -> bool:
@@ -93,12 +103,10 @@ def _blocks(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
                 print("\n".join(wrapped(f"  {column:<{name}}  {cell}", width, " " * (name + 4))))
 
 
-def say(text: str, indent: str = "") -> None:
-    """Print a line of text; on a terminal it wraps at words, and what follows the first line is indented."""
-    if sys.stdout.isatty():
-        print("\n".join(wrapped(text, line_width(sys.stdout), indent or ("  " if text.startswith("- ") else ""))))
-    else:
-        print(text)
+def say(text: str, stream: TextIO | None = None) -> None:
+    """Print a line of text to stdout or another stream; on a terminal it wraps at words."""
+    stream = stream or sys.stdout
+    print(fitted(text, stream), file=stream)
 
 
 def say_command(words: Sequence[str]) -> None:

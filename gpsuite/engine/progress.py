@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Self
 
 from gpsuite.budget import Budget
 from gpsuite.experiments.base import DONE, Record
-from gpsuite.text import visible
+from gpsuite.text import fitted, visible
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -298,7 +298,7 @@ def progress(title: str, total: int, *, quiet: bool = False) -> Progress:
 def tell(text: str) -> None:
     """Print a line on stderr; a closed stderr does not end the run."""
     with contextlib.suppress(OSError):
-        print(text, file=sys.stderr, flush=True)
+        print(fitted(text, sys.stderr), file=sys.stderr, flush=True)
 
 
 def describe(record: Record) -> str:

@@ -329,9 +329,9 @@ def test_a_command_that_would_be_refused_is_not_recommended(
     Path("rare.csv").write_text("a,label\n" + "".join(f"{row},{'B' if row == 7 else 'A'}\n" for row in range(40)))
     shown = gpsuite("data", "describe", "rare.csv")
     assert shown.code == 0
-    assert "- not for perturbation/region: preparation=" in shown.out
-    assert "gpsuite run experiment=perturbation/region" not in shown.out
-    assert "gpsuite run experiment=robustness/safety" in shown.out
+    assert "- not for perturbation/region: scaling_share=" in shown.out
+    assert "gpsuite run perturbation/region" not in shown.out
+    assert "gpsuite run robustness/safety" in shown.out
 
 
 @pytest.mark.parametrize(

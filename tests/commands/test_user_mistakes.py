@@ -254,7 +254,7 @@ def test_a_table_is_described(gpsuite: Gpsuite, workplace: Path, earlier_results
     shown = gpsuite("data", "describe", "table.csv")
     assert shown.code == 0
     assert "b\tnumber" in shown.out
-    assert "gpsuite run experiment=pac_bayes/regression dataset=csv dataset.path=table.csv" in shown.out
+    assert "gpsuite run pac_bayes/regression dataset=table.csv dataset.target=y" in shown.out
     for words, part in (
         (("data", "describe"), "name one file"),
         (("data", "describe", "tabel.csv"), "table.csv"),
@@ -640,4 +640,4 @@ def test_a_large_table_is_described_without_planning_runs_on_it(
     Path("rare.csv").write_text("a,label\n" + "".join(f"{row},{'B' if row == 7 else 'A'}\n" for row in range(40)))
     shown = gpsuite("data", "describe", "rare.csv")
     assert shown.code == 0 and "the commands below are not tried on it" in shown.out
-    assert "gpsuite run experiment=robustness/safety" in shown.out
+    assert "gpsuite run robustness/safety" in shown.out
