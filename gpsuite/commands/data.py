@@ -174,7 +174,7 @@ def _fetch(chosen: Sequence[DatasetSpec], given: Words) -> int:
         if not paths and not given.json:
             print(f"{spec.name}: embedded, nothing to fetch")
     if given.json:
-        show_json({"files": found, "exit_code": code})
+        show_json({"datasets": found, "exit_code": code})
     return code
 
 
