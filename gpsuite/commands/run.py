@@ -67,7 +67,6 @@ def main(words: list[str]) -> int:
     doing("loading", quiet=quiet, line=True)
 
     from gpsuite.config.request import read_request
-    from gpsuite.engine.progress import clock, tell
     from gpsuite.engine.runner import TaskFailedError, require_data, run_experiment
 
     doing("reading settings and data", quiet=quiet, line=True)
@@ -77,6 +76,8 @@ def main(words: list[str]) -> int:
     for request, options in requests:
         require_data(request, options)
     done()
+    if not {"output=json", "output=text"}.isdisjoint(words):
+        say("gpsuite: output= names a file now; what is printed is format=, and this version takes both", sys.stderr)
     _say_decisions([request for request, options in requests if options.format != "quiet"])
     say_hints([run for run, (_, options) in zip(runs, requests, strict=True) if options.format != "quiet"])
     code, answers = 0, []
@@ -97,10 +98,9 @@ def main(words: list[str]) -> int:
         for label, reason, trace in report.failures:
             print(f"failed: {visible(f'{label}: {reason}')}\n  traceback: {visible(str(trace))}", file=sys.stderr)
         with contextlib.suppress(BrokenPipeError):  # a closed pipe does not end the other runs
-            _tell(request, report, "quiet" if tour and options.format == "text" else options.format)
-        if options.format == "text":
-            first = _first_file(report.folder)
-            tell(visible(f"took {clock(time.monotonic() - began)}" + (f"; open {first} first" if first else "")))
+            shown = "quiet" if tour and options.format == "text" else options.format
+            _tell(request, report, shown, time.monotonic() - began)
+        began = time.monotonic()
         answers += [f"{request.experiment}: {line}" for line in report.answer[:1]]
     if tour:
         _end_tour(requests[0][1], answers)
@@ -170,7 +170,9 @@ def _say_decisions(requests: Sequence[Request[object]]) -> None:
         say(f"dataset=csv: {visible(note)}", sys.stderr)
 
 
-def _tell(request: Request[object], report: RunReport, output: str) -> None:
+def _tell(request: Request[object], report: RunReport, output: str, seconds: float) -> None:
+    from gpsuite.engine.progress import clock, tell
+
     if output == "json":
         show_json(_plain(request, report))
         return
@@ -181,6 +183,9 @@ def _tell(request: Request[object], report: RunReport, output: str) -> None:
     print(visible(str(report.folder)))
     for path in _files(report.folder) if output == "text" else ():
         print(f"  {visible(str(path))}")
+    if output == "text":
+        first = _first_file(report.folder)
+        tell(visible(f"took {clock(seconds)}" + (f"; open {first} first" if first else "")))
 
 
 def _plain(request: Request[object], report: RunReport) -> dict[str, Any]:
