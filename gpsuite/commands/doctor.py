@@ -42,6 +42,11 @@ class Finding(NamedTuple):
     fix: str = ""
     package: bool = False
 
+    @property
+    def columns(self) -> dict[str, str]:
+        """What a script gets."""
+        return {"state": self.state, "what": self.what, "found": self.found, "fix": self.fix}
+
 
 def main(words: list[str]) -> int:
     """Print the findings."""
@@ -51,11 +56,11 @@ def main(words: list[str]) -> int:
     findings = [*_packages(), *_machine(), *_blas(), *_places(given), *_data(given), *_backends()]
     code = 1 if any(finding.state == "problem" for finding in findings) else 0
     if given.json:
-        show_json({"findings": [finding._asdict() for finding in findings], "exit_code": code})
+        show_json({"findings": [finding.columns for finding in findings], "exit_code": code})
     elif sys.stdout.isatty():
         _show(findings)
     else:
-        show_table("doctor", [finding._asdict() for finding in findings])
+        show_table("doctor", [finding.columns for finding in findings])
     return code
 
 

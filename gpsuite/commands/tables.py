@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 GAP = 2  # letters between columns
-LONGEST_WORD = 24  # letters of a word for which a column is kept wide enough
 # how a cell that is one of these words is coloured, on a terminal that allows it
 STYLES = {
     **dict.fromkeys(("ok", "reproduced", "confirmed", "complete", "yes"), "green"),
@@ -58,7 +57,6 @@ def _widths(table: Sequence[Sequence[str]], room: int) -> list[int] | None:
         min(max((len(word) for cell in column for word in cell.split()), default=0), width)
         for column, width in zip(zip(*table, strict=True), widths, strict=True)
     ]
-    least = [min(narrow, LONGEST_WORD) if place else narrow for place, narrow in enumerate(least)]  # names stay whole
     while sum(widths) > room:
         spare = [width - narrow for width, narrow in zip(widths, least, strict=True)]
         if not any(spare):
