@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Self
 from gpsuite.budget import Budget
 from gpsuite.experiments.base import DONE, Record
 from gpsuite.text import fitted, visible
+from gpsuite.waiting import done
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -185,6 +186,7 @@ class Progress:
     """Shows nothing."""
 
     def __enter__(self) -> Self:
+        done()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -255,6 +257,7 @@ class BarProgress(Progress):
         self._live = Live(console=Console(stderr=True), get_renderable=self._shown)
 
     def __enter__(self) -> Self:
+        done()
         self._live.start()
         return self
 
@@ -297,6 +300,7 @@ def progress(title: str, total: int, *, quiet: bool = False) -> Progress:
 
 def tell(text: str) -> None:
     """Print a line on stderr; a closed stderr does not end the run."""
+    done()
     with contextlib.suppress(OSError):
         print(fitted(text, sys.stderr), file=sys.stderr, flush=True)
 

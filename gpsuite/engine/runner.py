@@ -233,7 +233,6 @@ def run_experiment(request: Request[object], options: RunOptions) -> RunReport:
             # the tables are another plan's until this one has its own: an interruption leaves no finished run
             (folder / RUN).unlink(missing_ok=True)
         log = RunLog(folder / NAME, " ".join(options.command))
-        done()
         failed = compute(request, options, missing, store, folder, log, total=len(tasks))
         records = _read_records(tasks, keys, store, failed)
         doing("writing tables and figures", quiet=quiet, line=True)
