@@ -51,12 +51,7 @@ def main() -> int:
             stream.reconfigure(errors="backslashreplace")
     try:
         words = without_dashes(typed)
-        quiet = words[:1] == ["completion"] or not QUIET.isdisjoint(words)
-        doing("loading", quiet=quiet, line=words[:1] in (["run"], ["certify"]))
-        try:
-            code = _dispatch_to_file(words)
-        finally:
-            done()
+        code = _shown(words)
         sys.stdout.flush()
         return code
     except UserError as error:
@@ -108,6 +103,16 @@ def _silence(*streams: TextIO) -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in streams:
         os.dup2(nowhere, stream.fileno())
+
+
+def _shown(words: list[str]) -> int:
+    """Call the command; until it prints something, say that it is being loaded."""
+    quiet = words[:1] == ["completion"] or not QUIET.isdisjoint(words)
+    doing("loading", quiet=quiet, line=words[:1] in (["run"], ["certify"]))
+    try:
+        return _dispatch_to_file(words)
+    finally:
+        done()
 
 
 def _dispatch_to_file(words: list[str]) -> int:

@@ -99,6 +99,12 @@ def _describe(words: Sequence[str]) -> int:
         say(f"- {visible(note)}")
     for doubt in found.warnings:
         say(f"- check: {visible(doubt)}")
+    _say_commands(found, paths[0], settings)
+    return 0
+
+
+def _say_commands(found: TableDescription, path: str, settings: Mapping[str, str]) -> None:
+    """Print the command of each experiment that takes the table, or why it does not."""
     chosen = _chosen(found)
     reading = {key: text for key, text in settings.items() if key not in ("target", "inputs", "task")}
     tried = found.rows * len(found.columns) <= LARGEST_TRIED
@@ -112,8 +118,7 @@ def _describe(words: Sequence[str]) -> int:
             if refused:
                 say(visible(f"- not for {experiment}: {refused}"))
             else:
-                say_command(_short(experiment, paths[0], run, reading))
-    return 0
+                say_command(_short(experiment, path, run, reading))
 
 
 def _short(experiment: str, path: str, run: Mapping[str, str], reading: Mapping[str, str]) -> list[str]:

@@ -36,9 +36,7 @@ def main(words: list[str]) -> int:
     from gpsuite import load
 
     names, options = _read(words)
-    if options.get("format", "text") not in ("text", "json"):
-        raise unknown_name("format", options["format"], ["text", "json"])
-    as_json = options.get("format") == "json"
+    as_json = _as_json(options)
     target = _target(options["output"], typed_path(names[1])) if "output" in options else None
     run = guard_links(typed_path(names[0]))
     refuse_links(run / "model")
@@ -61,23 +59,33 @@ def main(words: list[str]) -> int:
     if target is not None:
         _require_like(target, text)
         write_text(target, text)
-    if as_json:
-        pass
-    elif target is not None:
-        print(target)
-    else:
-        print(visible_lines(text) if sys.stdout.isatty() else text, end="")  # names are a file's, a pipe wants them raw
     outside = int(found.outside.sum())
     told = [*(f"{names[1]}: {note}" for note in rows.notes), *saved.guarantee]
     if rows.unread:
         told.append(f"{names[1]}: {unread_rows(rows.unread, len(rows.X))}")
     told.append(f"{outside} of {len(found.outside)} rows lie outside the training range.")
     if as_json:
-        rows_found = frame.astype(object).where(frame.notna(), None).to_dict("records")
-        show_json({"predictions": rows_found, "notes": told, "files": [] if target is None else [target]})
-    for line in () if as_json else told:
-        print(visible(line), file=sys.stderr)
+        files = [] if target is None else [target]
+        show_json({"predictions": frame.to_dict("records"), "notes": told, "files": files})
+    else:
+        _print(text, target, told)
     return 0
+
+
+def _print(text: str, target: Path | None, told: Sequence[str]) -> None:
+    if target is not None:
+        print(target)
+    else:
+        print(visible_lines(text) if sys.stdout.isatty() else text, end="")  # names are a file's, a pipe wants them raw
+    for line in told:
+        print(visible(line), file=sys.stderr)
+
+
+def _as_json(options: Mapping[str, str]) -> bool:
+    form = options.get("format", "text")
+    if form not in ("text", "json"):
+        raise unknown_name("format", form, ["text", "json"])
+    return form == "json"
 
 
 def _strict(options: Mapping[str, str]) -> bool | None:

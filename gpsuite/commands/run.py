@@ -67,19 +67,13 @@ def main(words: list[str]) -> int:
     doing("loading", quiet=quiet, line=True)
 
     from gpsuite.config.request import read_request
-    from gpsuite.engine.runner import TaskFailedError, require_data, run_experiment
+    from gpsuite.engine.runner import TaskFailedError, run_experiment
 
     doing("reading settings and data", quiet=quiet, line=True)
     requests = [read_request(run, allow_absent=True) for run in runs]
     requests[0] = (requests[0][0], replace(requests[0][1], began=began))
     _refuse_one_folder(requests)
-    for request, options in requests:
-        require_data(request, options)
-    done()
-    if not {"output=json", "output=text"}.isdisjoint(words):
-        say("gpsuite: output= names a file now; what is printed is format=, and this version takes both", sys.stderr)
-    _say_decisions([request for request, options in requests if options.format != "quiet"])
-    say_hints([run for run, (_, options) in zip(runs, requests, strict=True) if options.format != "quiet"])
+    _prepare(runs, requests, words)
     code, answers = 0, []
     for request, options in requests:
         try:
@@ -157,8 +151,23 @@ def _refuse_one_folder(requests: Sequence[tuple[Request[object], RunOptions]]) -
             raise UserError(f"run_name={options.tag}: {fault}", key="run_name")
 
 
-def say_hints(runs: Sequence[Sequence[str]]) -> None:
-    """Say on stderr which settings were given by an earlier name."""
+def _prepare(
+    runs: Sequence[Sequence[str]], requests: Sequence[tuple[Request[object], RunOptions]], words: Sequence[str]
+) -> None:
+    """Require the data of every run, then say what was decided in reading them."""
+    from gpsuite.engine.runner import require_data
+
+    for request, options in requests:
+        require_data(request, options)
+    done()
+    _say_decisions([request for request, options in requests if options.format != "quiet"])
+    say_hints([run for run, (_, options) in zip(runs, requests, strict=True) if options.format != "quiet"], words)
+
+
+def say_hints(runs: Sequence[Sequence[str]], words: Sequence[str]) -> None:
+    """Say on stderr which settings were given by an earlier name; `words` as typed."""
+    if not {"output=json", "output=text"}.isdisjoint(words):
+        say("gpsuite: output= names a file now; what is printed is format=, and this version takes both", sys.stderr)
     for hint in dict.fromkeys(hint for run in runs for hint in hints(run)):
         say(f"gpsuite: {hint}", sys.stderr)
 

@@ -40,7 +40,7 @@ def main(words: list[str]) -> int:
     from gpsuite.engine.runner import require_data
 
     done()
-    say_hints(runs)
+    say_hints(runs, words)
     for run in runs:
         doing("reading settings and data")
         request, options = read_request(run, allow_absent=True)

@@ -252,9 +252,7 @@ def valid_keys(sections: Mapping[str, DictConfig], experiment: str) -> list[str]
     return list(dict.fromkeys(keys))
 
 
-def _typed(untyped: Sections) -> Composed:
-    experiment, sections = untyped.experiment, untyped.sections
-    entry = EXPERIMENTS.get(experiment)
+def _refuse_missing(sections: Mapping[str, DictConfig]) -> None:
     for name, part in sections.items():
         missing = sorted(OmegaConf.missing_keys(part))
         if missing:
@@ -262,6 +260,12 @@ def _typed(untyped: Sections) -> Composed:
             if key == "dataset.target":
                 raise ask_target(str(part.path))
             raise UserError(f"{key}: missing; give it as {key}=VALUE", key=key)
+
+
+def _typed(untyped: Sections) -> Composed:
+    experiment, sections = untyped.experiment, untyped.sections
+    entry = EXPERIMENTS.get(experiment)
+    _refuse_missing(sections)
     built: dict[str, Any] = {name: OmegaConf.to_object(part) for name, part in sections.items()}
     for name, typed in built.items():
         if is_dataclass(typed):

@@ -245,7 +245,8 @@ def changed_error(spec: DatasetSpec, state: FileState) -> DataError:
     return DataError(
         f"dataset={spec.name}: {state.path} is not the expected file\n"
         f"expected {state.hash_kind} {state.expected[:16]}, found {str(state.found)[:16]}\n"
-        f"remove it, then: gpsuite data fetch {spec.name}   (from {_origin(spec, state.name)})",
+        f"remove it, then: gpsuite data fetch {spec.name}   (from {_origin(spec, state.name)})\n"
+        f"expected {state.hash_kind} {state.expected}, found    {state.hash_kind} {state.found}",
         key="dataset",
     )
 
@@ -308,7 +309,7 @@ def _missing_error(spec: DatasetSpec, file: FileSpec, cache_dir: Path, reason: s
         f"dataset={spec.name}: file '{file.name}' is missing ({file.hash_kind} {file.expected[:10]})\n"
         f"looked in {', '.join(map(str, looked_in))}; download: {reason}\n"
         f"put it into {looked_in[-1]} or {spec.folder_name}/ in a folder of ${PATH_VARIABLE}\n"
-        f"get it from {_origin(spec, file.name)}",
+        f"get it from {_origin(spec, file.name)} (expected {file.hash_kind} {file.expected}, found none)",
         key="dataset",
     )
 
