@@ -6,22 +6,24 @@ without a safe measurement); 130 interrupted, resumable.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import importlib
 import io
 import os
-import shlex
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TextIO
 
 from gpsuite import __version__
 from gpsuite.commands import COMMANDS, MULTIRUN
-from gpsuite.errors import UserError, unknown_name
+from gpsuite.config.grammar import FORMATS, with_experiment, without_dashes
+from gpsuite.errors import UserError, unknown
 from gpsuite.plugins import left_out
-from gpsuite.text import visible, visible_lines
+from gpsuite.text import line_width, typed_path, visible, wrapped
+from gpsuite.waiting import doing, done
 
 INTERRUPTED = 130
 # how the system says that a library has no room
@@ -29,8 +31,7 @@ NO_MEMORY = ("failed to map segment", "cannot allocate memory", "Cannot allocate
 TRACED = {f"debug={yes}" for yes in ("true", "1", "yes", "on")}
 # what plug-ins offer, too: a name may be unknown because one is left out
 OFFERED = ("experiment", "dataset", "datasets", "method", "methods", "model")
-# how the words begin that any experiment understands
-COMMON = ("dataset", "scale=", "seed=", "results_dir=", "data_dir=")
+QUIET = {"format=quiet", "output=quiet"}
 
 
 def entry() -> int:
@@ -43,6 +44,7 @@ def entry() -> int:
 def main() -> int:
     """Run the command line in `sys.argv` and return the exit code."""
     words = sys.argv[1:]
+    typed = words
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the caller
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - until the end
@@ -51,13 +53,16 @@ def main() -> int:
         if isinstance(stream, io.TextIOWrapper):  # it may know few characters, and names need not be UTF-8
             stream.reconfigure(errors="backslashreplace")
     try:
-        code = dispatch(words)
+        words = without_dashes(typed)
+        code = _shown(words)
         sys.stdout.flush()
         return code
     except UserError as error:
         if TRACED & {word.lower() for word in words}:
             traceback.print_exc()
-        print(f"gpsuite: {_four_lines(str(error), corrected(words, error.fix))}", file=sys.stderr)
+        from gpsuite.commands.mistakes import mistake
+
+        print(mistake(error, words), file=sys.stderr)
         if error.key in OFFERED:
             for fault in left_out():
                 print(f"gpsuite: {fault}", file=sys.stderr)
@@ -106,6 +111,38 @@ def _silence(*streams: TextIO) -> None:
         os.dup2(nowhere, stream.fileno())
 
 
+def _shown(words: list[str]) -> int:
+    """Call the command; until it prints something, say that it is being loaded."""
+    quiet = words[:1] == ["completion"] or not QUIET.isdisjoint(words)
+    doing("loading", quiet=quiet, line=words[:1] in (["run"], ["certify"]))
+    try:
+        return _dispatch_to_file(words)
+    finally:
+        done()
+
+
+def _dispatch_to_file(words: list[str]) -> int:
+    """Call the command; with `output=FILE` the file gets what stdout would, and stdout the file's name.
+
+    `gpsuite predict` writes its own file: what it prints and what it stores are two things.
+    """
+    given = [word for word in words if word.startswith("output=") and word.partition("=")[2] not in FORMATS]
+    if not given or words[:1] == ["predict"]:
+        return dispatch(words)
+    path = typed_path(given[-1].partition("=")[2])
+    if path.exists() or not path.parent.is_dir():
+        why = "file exists; choose another name" if path.exists() else "name a file in an existing folder"
+        raise UserError(f"{given[-1]}: {why}", key="output")
+    kept = io.StringIO()
+    with contextlib.redirect_stdout(kept):
+        code = dispatch([word for word in words if word not in given])
+    from gpsuite.reporting.files import write_text
+
+    write_text(path, kept.getvalue())
+    print(visible(str(path)))
+    return code
+
+
 def dispatch(words: Sequence[str]) -> int:
     """Call the command that the first word names.
 
@@ -115,18 +152,22 @@ def dispatch(words: Sequence[str]) -> int:
     if words[:1] == ["help"] and len(words) == 2:
         words = [words[1], "--help"]
     if not words or words[0] in ("-h", "--help", "help"):
+        done()
         print(usage())
         return 0
     if words[0] in ("-V", "--version"):
+        done()
         print(f"gpsuite {__version__}")
         return 0
     command, rest = words[0], list(words[1:])
     if command not in COMMANDS:
-        raise unknown_name("command", command, COMMANDS)
+        raise unknown(f"{command}: unknown command", command, list(COMMANDS))
     module = importlib.import_module(f"gpsuite.commands.{command}")
+    done()
     if "--help" in rest or "-h" in rest:
         asked = [word for word in rest if word not in ("-h", "--help", *MULTIRUN)]
-        if hasattr(module, "explain") and any(word.startswith("experiment=") for word in asked):
+        named = any(word.startswith("experiment=") for word in with_experiment(asked))
+        if hasattr(module, "explain") and named:
             return int(module.explain(asked))
         print(module.HELP.strip())
         return 0
@@ -136,31 +177,14 @@ def dispatch(words: Sequence[str]) -> int:
 
 def usage() -> str:
     """Return the text of `gpsuite --help`."""
-    width = max(map(len, COMMANDS))
-    lines = [f"  {name:<{width}}  {text}" for name, text in COMMANDS.items()]
+    longest = max(map(len, COMMANDS))
+    lines, indent = [f"  {name:<{longest}}  {text}" for name, text in COMMANDS.items()], " " * (longest + 4)
     head = "gpsuite: Gaussian processes with guarantees, rerun, checked and extended"
-    end = "gpsuite COMMAND --help says more; start with: gpsuite run experiment=tour"
-    return "\n".join([head, "", *lines, "", end])
-
-
-def corrected(words: Sequence[str], fix: Mapping[str, str]) -> str:
-    """Return the user's command with other settings, to be pasted into a shell; empty without settings.
-
-    For another experiment only the settings are kept that every experiment has.
-    """
-    if not fix:
-        return ""
-    kept = [word for word in words if word.partition("=")[0] not in fix]
-    if "experiment" in fix:
-        kept = [word for word in kept if "=" not in word or word.startswith(COMMON)]
-    first = [f"experiment={fix['experiment']}"] if "experiment" in fix else []
-    rest = [f"{key}={value}" for key, value in fix.items() if key != "experiment"]
-    return shlex.join(["gpsuite", *kept[:1], *first, *kept[1:], *rest])
-
-
-def _four_lines(text: str, command: str) -> str:
-    lines = visible_lines(text).split("\n")
-    return "\n".join([*lines[:3], visible(command)] if command else lines[:4])
+    end = "every command: --key value is key=value; format=json for numbers; output=FILE keeps what is printed"
+    more = "gpsuite COMMAND --help says more; start with: gpsuite run tour"
+    width = line_width(sys.stdout)
+    told = [each for line in [*lines, "", end, more] for each in wrapped(line, width, indent)]
+    return "\n".join([head, "", *told])
 
 
 if __name__ == "__main__":

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import difflib
 import importlib.util
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+NEAR = 0.65  # likeness of a name that is meant, from 0 to 1
+SHOWN_LETTERS = 140  # of a list of names in a message
 
 
 class UserError(Exception):
@@ -14,12 +18,20 @@ class UserError(Exception):
         message: one to four short lines.
         key: the configuration key, file or option at fault, if there is one.
         fix: settings that correct it: the command line shows the user's command with them, ready to paste.
+        better: a wrong name and the nearest right one, which the command line puts in its place.
     """
 
-    def __init__(self, message: str, key: str | None = None, fix: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        key: str | None = None,
+        fix: Mapping[str, str] | None = None,
+        better: tuple[str, str] | None = None,
+    ) -> None:
         super().__init__(message)
         self.key = key
         self.fix = dict(fix or {})
+        self.better = better
 
 
 class DataError(UserError):
@@ -35,15 +47,43 @@ class ResultsError(UserError):
 
 
 def nearest(name: str, allowed: Iterable[str]) -> str:
-    """Return `; did you mean 'x'?` for the allowed name closest to `name`, or an empty string if none is near."""
-    close = difflib.get_close_matches(name, list(allowed), n=1, cutoff=0.6)
-    return f"; did you mean '{close[0]}'?" if close else ""
+    """Return the allowed name closest to `name`, or an empty string if none is near."""
+    names = list(allowed)
+    # the same letters, or the last part of a dotted key or of FAMILY/NAME
+    same = [each for each in names if name and re.search(rf"(^|[./]){re.escape(name)}$", each, re.IGNORECASE)]
+    return (same or difflib.get_close_matches(name, names, n=1, cutoff=NEAR) or [""])[0]
+
+
+def unknown(text: str, name: str, allowed: Sequence[str], key: str | None = None) -> UserError:
+    """Build the error for a name that is not among those allowed: the nearest one, or, if none is near, what there is.
+
+    Args:
+        text: what is wrong, such as `scale=qick: unknown scale`.
+        name: the wrong name.
+        allowed: the names, in the order in which they are told.
+        key: of the error.
+    """
+    near = nearest(name, allowed)
+    if near:
+        return UserError(f"{text}; did you mean '{near}'?", key=key, better=(name, near))
+    return UserError(f"{text}\nvalid: {few(allowed)}", key=key)
+
+
+def few(names: Sequence[str]) -> str:
+    """Return names with commas between them, as many as fit into two lines of a terminal, and how many more."""
+    kept, length = 0, 0
+    for name in names:
+        length += len(name) + 2
+        if length > SHOWN_LETTERS:
+            break
+        kept += 1
+    left = len(names) - kept
+    return ", ".join(names) if left <= 1 else f"{', '.join(names[:kept])} and {left} more"
 
 
 def unknown_name(kind: str, name: str, allowed: Iterable[str]) -> UserError:
-    """Build the error for a name that is not in a table, with the nearest valid name and the full list."""
-    names = sorted(allowed)
-    return UserError(f"{kind}={name}: unknown {kind}{nearest(name, names)}\nvalid: {', '.join(names)}", key=kind)
+    """Build the error for a value that is not in a table of names."""
+    return unknown(f"{kind}={name}: unknown {kind}", name, sorted(allowed), kind)
 
 
 def missing_package(package: str, extra: str, asked: str, instead: str) -> UserError | None:

@@ -9,11 +9,11 @@ import os
 import re
 import shlex
 import shutil
-import sys
 import textwrap
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
+from typing import TextIO
 
 # What acts instead of being shown, or is not seen: control characters (escape sequences begin with one), marks that
 # reverse the direction of writing, unusual line ends, what Unicode says to ignore where it is not known (zero-width
@@ -33,6 +33,7 @@ _MARKS = re.compile(
 )
 _PAIRED = ("*", "$", "~")  # act in pairs only; a lone one stays, as in the name of a run
 _LONGEST_NAME = 80
+USUAL_WIDTH, NARROWEST = 80, 40  # letters of a line
 
 # What the grammar of settings reads as the text itself; digits make a number of the same text.
 _PLAIN = re.compile(
@@ -86,22 +87,52 @@ def _mark(found: re.Match[str]) -> str:
     return f"&#{ord(mark)};"
 
 
-def screen_lines(line: str) -> list[str]:
-    """Return the line in lines that fit the terminal, broken between words.
-
-    One that begins with two blanks stays as it is: a row of a table, or a command to be copied.
-    """
-    if not sys.stdout.isatty() or line.startswith("  "):
-        return [line]
-    width = shutil.get_terminal_size().columns
-    whole = line.replace(" %", "\xa0%")  # a number and its unit stay together
-    lines = textwrap.wrap(whole, width, break_long_words=False, break_on_hyphens=False)
-    return [each.replace("\xa0", " ") for each in lines] or [""]
-
-
 def counted(number: int, noun: str) -> str:
     """Return a number of things: `1 row`, `2 rows`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def line_width(stream: TextIO) -> int:
+    """Return how many letters a line may have: those of the terminal, or of a usual one where there is none."""
+    columns = shutil.get_terminal_size((USUAL_WIDTH, 24)).columns if stream.isatty() else USUAL_WIDTH
+    return max(columns, NARROWEST)
+
+
+def wrapped(text: str, width: int, indent: str = "") -> list[str]:
+    """Return a line of text as lines of at most `width` letters, broken between words only; `indent`: after the first.
+
+    A word that is longer than a line stays whole.
+    """
+    found = textwrap.wrap(
+        text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False, drop_whitespace=True
+    )
+    return found or [""]
+
+
+def fitted(text: str, stream: TextIO) -> str:
+    """Return lines of text as wide as a terminal, wrapped at words; as they are where the stream is none.
+
+    One that begins with two blanks stays: a row of a table, or a command to be copied.
+    """
+    if not stream.isatty():
+        return text
+    width = line_width(stream)
+    lines = (
+        [line] if line.startswith("  ") else wrapped(line, width, "  " if line.startswith("- ") else "")
+        for line in text.split("\n")
+    )
+    return "\n".join(each for line in lines for each in line)
+
+
+def wrapped_command(words: Sequence[str], width: int) -> list[str]:
+    """Return a command for a shell in lines that are pasted as one: all but the last end with a backslash."""
+    lines = [""]
+    for word in map(shlex.quote, words):
+        if lines[-1] and len(lines[-1]) + len(word) + 3 > width:
+            lines.append(f"   {word}")
+        else:
+            lines[-1] += f" {word}" if lines[-1] else word
+    return [*(f"{line} \\" for line in lines[:-1]), lines[-1]]
 
 
 def list_word(key: str, texts: Sequence[str]) -> str:

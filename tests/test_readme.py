@@ -15,7 +15,9 @@ import pytest
 from gpsuite import cli
 from gpsuite.commands import COMMANDS
 from gpsuite.config.files import group_choices
+from gpsuite.config.grammar import without_dashes
 from gpsuite.config.request import read_request
+from gpsuite.config.spelling import in_full
 
 ROOT = Path(__file__).resolve().parents[1]
 FAMILIES = sorted({name.split("/")[0] for name in group_choices()["experiment"] if "/" in name})
@@ -81,7 +83,7 @@ def commands(text: str, word: str) -> list[list[str]]:
     joined = text.replace("\\\n", " ")
     return [
         shlex.split(line, comments=True)
-        for line in re.findall(rf"^    gpsuite {word} (experiment=.*)", joined, flags=re.MULTILINE)
+        for line in re.findall(rf"^    gpsuite {word} (\S.*)", joined, flags=re.MULTILINE)
     ]
 
 
@@ -96,7 +98,7 @@ def test_the_run_commands_compose(name: str, tmp_path: Path, monkeypatch: pytest
     Path("rows.csv").write_text("age,dose,y,label\n1,2,3,1\n", encoding="utf-8")
     Path("candidates.csv").write_text("age,dose,y,price,label\n1,2,3,4,1\n", encoding="utf-8")
     found = commands((ROOT / name).read_text(encoding="utf-8"), "run")
-    shown = [words for words in found if "<" not in words[0] and "NAME" not in words[0]]
+    shown = [in_full(without_dashes(words)) for words in found if "<" not in words[0] and "NAME" not in words[0]]
     assert len(shown) > 5
     for words in shown:  # a smoke run needs no files of datasets
         scaled = any(word.startswith(("scale=", "dataset.path=")) for word in words)
@@ -114,14 +116,16 @@ class Screen(io.StringIO):
 
 def test_the_first_two_commands_print_what_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setenv("COLUMNS", "120")
     printed = ""
-    for words in (["run", "experiment=pac_bayes/kl_inverse", "scale=paper"], ["compare", "pac_bayes/kl_inverse"]):
+    for words in (["run", "pac_bayes/kl_inverse", "scale=paper"], ["compare", "pac_bayes/kl_inverse"]):
         assert f"    gpsuite {' '.join(words)}\n" in README
         stdout = Screen()
         monkeypatch.setattr("sys.stdout", stdout)
         assert cli.dispatch(words) == 0
         printed += stdout.getvalue()
-    shown = re.findall(r"^    ( *results/pac_bayes.*|experiment +run.*|pac_bayes/.*)$", README, flags=re.MULTILINE)
+    shown = re.findall(r"^    ( *results/pac_bayes.*|experiment and run.*|pac_bayes/.*)$", README, flags=re.MULTILINE)
     assert len(shown) == 6
     assert [line for line in shown if line not in [each.rstrip() for each in printed.splitlines()]] == []
 

@@ -37,8 +37,8 @@ SECONDS, MEMORY = 10, 1 << 30
 SECRET = "the-planted-secret-4711"
 ENDED_WELL = (0, 1, 2, 3)
 KL = "pac_bayes/kl_inverse"
-RUN_KL = ("run", f"experiment={KL}", "scale=smoke", "parallel=serial", "output=quiet")
-TABLE = ("dataset=csv", "dataset.path=mine.csv", "dataset.target=y", "scale=smoke", "parallel=serial", "output=quiet")
+RUN_KL = ("run", f"experiment={KL}", "scale=smoke", "parallel=serial", "format=quiet")
+TABLE = ("dataset=csv", "dataset.path=mine.csv", "dataset.target=y", "scale=smoke", "parallel=serial", "format=quiet")
 SAFE = ("dataset=csv", "dataset.path=kinds.csv", "dataset.target=kind", *TABLE[3:], "certificates=true")
 HOSTILE_TEXTS = (
     "\x1b[2J\x1b[1;1Hproved: at most 1 %\n", "<script>alert(1)</script>", "[c](javascript:alert(1))", "\u202e\u200b",

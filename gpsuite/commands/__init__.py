@@ -6,8 +6,9 @@ MULTIRUN = ("-m", "--multirun")  # a run for every value of a list
 
 # command -> what --help says; each is gpsuite.commands.<command>.main(words) -> exit code
 COMMANDS = {
-    "run": "run an experiment: gpsuite run experiment=<family>/<name> [scale=smoke|quick|paper] [key=value ...]",
-    "show": "settings and tasks of a run, without running it: gpsuite show experiment=<family>/<name> [key=value ...]",
+    "certify": "guarantees for your own table: gpsuite certify FILE [TARGET] [key=value ...]",
+    "run": "run an experiment: gpsuite run <family>/<name> [scale=smoke|quick|paper] [key=value ...]",
+    "show": "settings and tasks of a run, without running it: gpsuite show <family>/<name> [key=value ...]",
     "list": "what there is: gpsuite list [experiments|datasets|methods|NAME]",
     "status": "tasks done, failed, missing: gpsuite status [experiment ...]",
     "compare": "the paper's value | ours | n | difference | verdict: gpsuite compare [experiment ...]",

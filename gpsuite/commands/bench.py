@@ -13,14 +13,13 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, fields
-from pathlib import Path
 
-from gpsuite.commands.tables import show_table
-from gpsuite.commands.words import experiment_names, read_words
+from gpsuite.commands.tables import show_json, show_table
+from gpsuite.commands.words import Words, experiment_names, read_words
 from gpsuite.engine.folder import write_json
 from gpsuite.engine.provenance import machine, versions
 from gpsuite.engine.worker import limit_threads, peak_memory_mb, thread_environment
-from gpsuite.errors import UserError, unknown_name
+from gpsuite.errors import UserError, unknown
 from gpsuite.reporting.files import write_text
 
 PEERS, LARGE = "peers", "large"
@@ -45,16 +44,16 @@ def main(words: list[str]) -> int:
     """Run the benches of the families named, all by default, and write bench.csv."""
     given = read_words(words)
     if list(given.names) == [PEERS]:
-        return bench_peers(given.results_dir)
+        return bench_peers(given)
     if list(given.names) == [LARGE]:
-        return bench_large(given.results_dir)
+        return bench_large(given)
     for name in (PEERS, LARGE):
         if name in given.names:
             raise UserError(f"bench {name}: runs alone\nfirst gpsuite bench, then gpsuite bench {name}")
     families = _families()
     for name in given.names:
         if name not in families:
-            raise unknown_name("family", name, [*families, PEERS, LARGE])
+            raise unknown(f"{name}: nothing to time", name, [*families, PEERS, LARGE])
     limit_threads(1)
 
     from gpsuite.bench.timing import PAIRS, run_cases, write_bench
@@ -72,16 +71,20 @@ def main(words: list[str]) -> int:
             )
             rows.append(row)
     shown = [{**asdict(row), "reached": "yes" if row.ratio <= row.goal else "no"} for row in rows]
-    show_table("bench", shown)  # first: what was measured is not lost where it cannot be written
+    if not given.json:
+        show_table("bench", shown)  # first: what was measured is not lost where it cannot be written
     folder = given.results_dir / "bench"
     path = write_bench(folder, rows)
     here = {**machine(), "blas": _blas(), "versions": versions(), "pairs": PAIRS}
     write_json(folder / "machine.json", here)
-    print(path)
+    if given.json:
+        show_json({"bench": shown, "files": [path, folder / "machine.json"]})
+    else:
+        print(path)
     return 0
 
 
-def bench_peers(results_dir: Path) -> int:
+def bench_peers(given: Words) -> int:
     """Run every case, print each ratio as it comes, and write peers.csv to results_dir/bench."""
     from gpsuite.bench.peers import PeerRow, cases, compare, peer_python
 
@@ -94,10 +97,10 @@ def bench_peers(results_dir: Path) -> int:
             file=sys.stderr,
         )
         rows.append(row)
-    return _finish(results_dir, PEERS, [field.name for field in fields(PeerRow)], [asdict(row) for row in rows])
+    return _finish(given, PEERS, [field.name for field in fields(PeerRow)], [asdict(row) for row in rows])
 
 
-def bench_large(results_dir: Path) -> int:
+def bench_large(given: Words) -> int:
     """Run every case in its own process, print what it took, and write large.csv to results_dir/bench."""
     os.environ.update(thread_environment(THREADS))  # for the cases' processes, which load BLAS
     from gpsuite.bench.large import cases
@@ -122,18 +125,21 @@ def bench_large(results_dir: Path) -> int:
             file=sys.stderr,
         )
         rows.append(row)
-    return _finish(results_dir, LARGE, list(rows[0]), rows)
+    return _finish(given, LARGE, list(rows[0]), rows)
 
 
-def _finish(results_dir: Path, name: str, columns: Sequence[str], rows: Sequence[dict[str, object]]) -> int:
+def _finish(given: Words, name: str, columns: Sequence[str], rows: Sequence[dict[str, object]]) -> int:
     buffer = io.StringIO()
     writer = csv.DictWriter(buffer, columns, lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
-    path = results_dir / "bench" / f"{name}.csv"
+    path = given.results_dir / "bench" / f"{name}.csv"
     write_text(path, buffer.getvalue())
-    show_table(f"bench {name}", rows)
-    print(path)
+    if given.json:
+        show_json({"bench": rows, "files": [path]})
+    else:
+        show_table(f"bench {name}", rows)
+        print(path)
     return 0
 
 

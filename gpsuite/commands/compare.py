@@ -8,17 +8,18 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from gpsuite.commands.tables import show_lines, show_table
+from gpsuite.commands.tables import STYLES, console, show_json, show_lines, show_table
 from gpsuite.commands.words import experiment_names, read_words
 from gpsuite.config.files import conf_dir
 from gpsuite.reporting.collect import RunComparison, collect_comparisons
 from gpsuite.reporting.comparison import VERDICTS, ComparisonRow
 from gpsuite.reporting.tables import mean_and_error
-from gpsuite.text import visible
+from gpsuite.text import line_width, visible, wrapped
 from gpsuite.untrusted import leaving_links
+from gpsuite.waiting import doing, done
 
 HELP = """
-gpsuite compare [experiment ...] [results_dir=DIR]
+gpsuite compare [experiment ...] [results_dir=DIR] [format=json]
 
 Counts of verdicts, one line per experiment, then what was not or only partly reproduced, and totals. They are for the
 shipped runs of the largest scale, and for published ones if there is no own run. Naming an experiment shows every value
@@ -35,8 +36,13 @@ def main(words: list[str]) -> int:
     """Print the comparison of the experiments named, all by default."""
     given = read_words(words, reads=True)
     names = experiment_names(given.names) if given.names else None
+    doing("reading comparisons")
     found = collect_comparisons(given.results_dir, conf_dir(), names)
-    if sys.stdout.isatty() and any(run.rows for run in found):
+    done()
+    if given.json:
+        rows = [_numbers(run, row) for run in found for row in run.rows]
+        show_json({"comparison": rows, "verdicts": Counter(row["verdict"] for row in rows)})
+    elif sys.stdout.isatty() and any(run.rows for run in found):
         _show(found, details=names is not None)
     else:
         rows = [_columns(run, row) for run in found for row in run.rows]
@@ -49,29 +55,24 @@ def main(words: list[str]) -> int:
 
 def _show(found: Sequence[RunComparison], details: bool) -> None:
     shown = [run for run in found if run.rows]
-    show_lines([_counts(run) for run in shown])
+    counts = [_counts(run) for run in shown]
+    empty = [column for column in counts[0] if not any(row[column] for row in counts)]
+    show_lines([{column: text for column, text in row.items() if column not in empty} for row in counts])
     if any(run.run is not None and run.run.published for run in shown):
         print("* as published")
     rows = [row for run in shown for row in run.rows]
-    if details:
-        print()
-        show_lines([_line(row) for row in rows])
     missed = [row for verdict in MISSES for row in rows if row.verdict == verdict]
-    if missed and not details:
-        print()
-        show_lines([_line(row) for row in missed])
-    for row in missed if details else ():
-        print(f"\n{row.id} {row.verdict}: {visible(row.why)}")
+    for row in rows if details else missed:
+        _show_row(row, why=details and row in missed)
     totals = Counter(row.verdict for row in rows)
     print("\ntotal: " + ", ".join(f"{verdict} {totals[verdict]}" for verdict in VERDICTS if totals[verdict]))
 
 
 def _counts(run: RunComparison) -> dict[str, Any]:
     verdicts = Counter(row.verdict for row in run.rows)
-    name = "" if run.run is None else f"{run.run.path.name}{'*' if run.run.published else ''}"
+    name = "" if run.run is None else f" {run.run.path.name}{'*' if run.run.published else ''}"
     return {
-        "experiment": run.experiment,
-        "run": name,
+        "experiment and run": f"{run.experiment}{name}",
         **{_SHORT.get(verdict, verdict): verdicts[verdict] or "" for verdict in VERDICTS},
     }
 
@@ -82,15 +83,23 @@ def _ours(row: ComparisonRow) -> str:
     return f"{row.ours:g}" if math.isinf(row.ours) else mean_and_error(row.ours, row.standard_error)
 
 
-def _line(row: ComparisonRow) -> dict[str, Any]:
-    return {
-        "id": row.id,
-        "verdict": row.verdict,
-        "quantity": ", ".join(text for text in (row.quantity, row.method, row.condition) if text),
-        "published": row.published,
-        "ours ± s.e.": _ours(row),
-        "n": row.n,
-    }
+def _show_row(row: ComparisonRow, *, why: bool) -> None:
+    """Print what the paper says of one quantity and what we find, then the quantity in full, and why they differ."""
+    from rich.text import Text
+
+    numbers = {"paper": row.published, "ours": _ours(row), "n": row.n}
+    told = ", ".join(f"{name} {value}" for name, value in numbers.items() if value not in ("", None))
+    head = Text.assemble(f"\n{row.id}  ", (row.verdict, STYLES.get(row.verdict, "")), visible(f"  {told}"))
+    console().print(head)
+    texts = [", ".join(text for text in (row.quantity, row.method, row.condition) if text), *([row.why] if why else [])]
+    for text in texts:
+        print("\n".join(wrapped(f"    {visible(text)}", line_width(sys.stdout), "    ")))
+
+
+def _numbers(run: RunComparison, row: ComparisonRow) -> dict[str, Any]:
+    numbers = {"ours": row.ours, "standard_error": row.standard_error, "n": row.n, "difference": row.difference}
+    texts = {key: value for key, value in _columns(run, row).items() if key not in ("ours ± s.e.", *numbers)}
+    return {**texts, **numbers}
 
 
 def _columns(run: RunComparison, row: ComparisonRow) -> dict[str, Any]:

@@ -10,10 +10,13 @@ from gpsuite.commands import COMMANDS, MULTIRUN
 from gpsuite.commands.bench import LARGE, PEERS
 from gpsuite.commands.data import ACTIONS
 from gpsuite.commands.list import KINDS
+from gpsuite.commands.tables import show_json
 from gpsuite.config.files import conf_dir, group_choices, method_families, method_family, read_file
-from gpsuite.config.typed import ON_ERROR, OUTPUTS, SCALES
+from gpsuite.config.grammar import FORMATS, with_experiment
+from gpsuite.config.spelling import is_table, public_options
+from gpsuite.config.typed import ON_ERROR, SCALES
 from gpsuite.data.spec import CSV_OPTIONS
-from gpsuite.errors import UserError, unknown_name
+from gpsuite.errors import UserError, unknown
 
 HELP = """
 gpsuite completion bash|zsh|fish
@@ -58,7 +61,7 @@ complete -c gpsuite -a '(gpsuite completion words (commandline -cp | string coll
 }
 
 FLAGS = ("force", "wait", "debug", "dataset.strict")
-CHOICES = {"scale": SCALES, "output": OUTPUTS, "on_error": ON_ERROR, **dict.fromkeys(FLAGS, ("true", "false"))}
+CHOICES = {"scale": SCALES, "format": FORMATS, "on_error": ON_ERROR, **dict.fromkeys(FLAGS, ("true", "false"))}
 OF_EXPERIMENTS = ("status", "compare", "publish", "recheck")
 
 
@@ -68,11 +71,16 @@ def main(words: list[str]) -> int:
         for each in proposals(words[1]):  # without any the shell completes files
             print(each)
         return 0
+    as_json = words[-1:] == ["format=json"]
+    words = words[:-1] if as_json else words
     if len(words) != 1:
         raise UserError(f"completion: name one shell\nvalid: {', '.join(SCRIPTS)}")
     if words[0] not in SCRIPTS:
-        raise unknown_name("completion", words[0], SCRIPTS)
-    print(SCRIPTS[words[0]], end="")
+        raise unknown(f"{words[0]}: unknown shell", words[0], list(SCRIPTS))
+    if as_json:
+        show_json({"shell": words[0], "script": SCRIPTS[words[0]]})
+    else:
+        print(SCRIPTS[words[0]], end="")
     return 0
 
 
@@ -89,6 +97,8 @@ def _candidates(words: Sequence[str], last: str) -> Iterator[str]:
     command = words[0] if words else ""
     if command in ("run", "show"):
         yield from _settings(words[1:], last.partition("=")[0] if "=" in last else "")
+        if "=" not in last and not any(word.startswith("experiment=") for word in with_experiment(words[1:])):
+            yield from groups["experiment"]
     elif not command:
         yield from (*COMMANDS, "--help", "--version", "-V")
     elif command in OF_EXPERIMENTS:
@@ -110,8 +120,9 @@ def _candidates(words: Sequence[str], last: str) -> Iterator[str]:
 
 def _settings(words: Sequence[str], key: str) -> Iterator[str]:
     """Yield the keys of the experiment that the words name, or the values of a key."""
-    given = dict(word.split("=", 1) for word in words if "=" in word)
+    given = dict(word.split("=", 1) for word in with_experiment(words) if "=" in word)
     groups, name = group_choices(), given.get("experiment", "")
+    groups = {**groups, "kernel": groups["model"]}
     if key:
         values: Sequence[str] = CHOICES.get(key, groups.get(key, ()))
         if key == "method" and name in groups["experiment"]:
@@ -121,12 +132,12 @@ def _settings(words: Sequence[str], key: str) -> Iterator[str]:
     keys = [] if name else ["experiment"]
     if name in groups["experiment"]:
         own = read_file("experiment", name)
-        keys += [each for each in own if each not in ("defaults", "meta", "scales")]
+        keys += [each for each in public_options(name, own) if each not in ("defaults", "meta", "scales")]
         keys += ["method"] if "methods" in own else []
-        keys += ["model"] if any("/model" in str(each) for each in own.get("defaults", ())) else []
+        keys += ["kernel"] if any("/model" in str(each) for each in own.get("defaults", ())) else []
     keys += ["dataset", *yaml.safe_load((conf_dir() / "config.yaml").read_text(encoding="utf-8"))]
     keys += ["budget.seconds", "parallel.workers", "parallel.address"]
-    if given.get("dataset") == "csv":
+    if given.get("dataset") == "csv" or is_table(given.get("dataset", "")):
         keys += [f"dataset.{option}" for option in CSV_OPTIONS]
     yield from (f"{each}=" for each in keys if each not in (*given, "defaults", "budget"))
     yield from (*MULTIRUN, "--help")

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import json
-import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
 from gpsuite.commands.list import dataset_lines
-from gpsuite.commands.tables import show_table
-from gpsuite.commands.words import read_words
+from gpsuite.commands.tables import say, say_command, show_json, show_table
+from gpsuite.commands.words import Words, read_words
 from gpsuite.config.files import conf_dir
+from gpsuite.config.spelling import as_typed, is_table
 from gpsuite.data.catalogue import dataset_names, describe, read_spec
 from gpsuite.data.files import fetch, verify
 from gpsuite.data.spec import CSV_OPTIONS, CsvSpec, DatasetSpec, csv_value
 from gpsuite.data.table.describe import TableDescription, describe_table
 from gpsuite.data.table.names import choose_columns, shorten
-from gpsuite.errors import DataError, UserError, unknown_name
+from gpsuite.errors import DataError, UserError, unknown, unknown_name
 from gpsuite.text import counted, typed_path, visible, visible_lines
 
 HELP = """
@@ -52,20 +51,23 @@ def main(words: list[str]) -> int:
         raise UserError(f"data: say what to do\nvalid: {', '.join(ACTIONS)}")
     action, names = given.names[0], given.names[1:]
     if action not in ACTIONS:
-        raise unknown_name("data", action, ACTIONS)
+        raise unknown(f"{action}: data cannot do that", action, ACTIONS)
     known = dataset_names(conf_dir())
     for name in names:
         if name not in known:
-            raise unknown_name("dataset", name, known)
+            raise unknown(f"{name}: unknown dataset", name, known)
     if action == "list":
         rows = [row for row in describe(conf_dir(), given.data_dir) if not names or row.name in names]
+        if given.json:
+            show_json({"datasets": [asdict(row) for row in rows]})
+            return 0
         show_table("datasets", [asdict(row) for row in rows], dataset_lines(rows))
         return 0
     specs = [read_spec(conf_dir(), name) for name in names or known]
     chosen = [spec for spec in specs if isinstance(spec, DatasetSpec)]  # all but the user's CSV
     if action == "fetch":
-        return _fetch(chosen, given.data_dir)
-    return _verify(chosen, given.data_dir, wanted=bool(names))
+        return _fetch(chosen, given)
+    return _verify(chosen, given, wanted=bool(names))
 
 
 def _describe(words: Sequence[str]) -> int:
@@ -73,10 +75,10 @@ def _describe(words: Sequence[str]) -> int:
     settings = {key.removeprefix("dataset."): text for key, _, text in given}
     formats = [word for word in words if word.startswith("format=")]
     files = [word for word in words if not word.startswith("dataset.") and word not in formats]
-    unknown = [f"dataset.{key}" for key in settings if key not in CSV_OPTIONS]
-    unknown += [word.partition("=")[0] for word in files if "=" in word and not typed_path(word).exists()]
-    if unknown:
-        raise unknown_name("setting", unknown[0], [f"dataset.{key}" for key in CSV_OPTIONS])
+    wrong = [f"dataset.{key}" for key in settings if key not in CSV_OPTIONS]
+    wrong += [word.partition("=")[0] for word in files if "=" in word and not typed_path(word).exists()]
+    if wrong:
+        raise unknown(f"{wrong[0]}: unknown setting", wrong[0], [f"dataset.{key}" for key in CSV_OPTIONS])
     paths = [*files, *([settings.pop("path")] if "path" in settings else [])]
     if len(paths) != 1:
         raise UserError("data describe: name one file, for example: gpsuite data describe my.csv")
@@ -84,35 +86,52 @@ def _describe(words: Sequence[str]) -> int:
     found = describe_table(spec)
     for key in NAMING & settings.keys():
         choose_columns(key, settings[key], [str(row["column"]) for row in found.columns])
-    if formats:
-        return _print_json(found, formats[-1].removeprefix("format="))
+    form = formats[-1].removeprefix("format=") if formats else "text"
+    if form not in ("text", "json"):
+        raise unknown_name("format", form, ["text", "json"])
+    if form == "json":
+        said = {"notes": found.notes, "warnings": found.warnings}
+        show_json({"rows": found.rows, "columns": found.meanings, **said})
+        return 0
     show_table(f"{paths[0]}: {counted(found.rows, 'row')}", found.columns)
     print(f"{counted(found.rows, 'row')}, {counted(len(found.columns), 'column')}")
     for note in found.notes:
-        print(f"- {visible(note)}")
+        say(f"- {visible(note)}")
     for doubt in found.warnings:
-        print(f"- check: {visible(doubt)}")
+        say(f"- check: {visible(doubt)}")
+    _say_commands(found, paths[0], settings)
+    return 0
+
+
+def _say_commands(found: TableDescription, path: str, settings: Mapping[str, str]) -> None:
+    """Print the command of each experiment that takes the table, or why it does not."""
     chosen = _chosen(found)
     reading = {key: text for key, text in settings.items() if key not in ("target", "inputs", "task")}
     tried = found.rows * len(found.columns) <= LARGEST_TRIED
     if not tried:
-        print("- the table is large: the commands below are not tried on it; a run says at once what it cannot take")
+        say("- the table is large: the commands below are not tried on it; a run says at once what it cannot take")
     for experiment, run in chosen:
         if run is not None:
             own = [f"dataset.{key}={text}" for key, text in {**run, **reading}.items()]
             command = [f"experiment={experiment}", "dataset=csv", *own]
             refused = _refusal(command) if tried else ""
-            fitting = shlex.join(["gpsuite", "run", *command])
-            print(visible(f"- not for {experiment}: {refused}" if refused else fitting))
-    return 0
+            if refused:
+                say(visible(f"- not for {experiment}: {refused}"))
+            else:
+                say_command(_short(experiment, path, run, reading))
 
 
-def _print_json(found: TableDescription, form: str) -> int:
-    if form != "json":
-        raise unknown_name("format", form, ["json"])
-    said = {"notes": found.notes, "warnings": found.warnings}
-    print(json.dumps({"rows": found.rows, "columns": found.meanings, **said}, ensure_ascii=False))
-    return 0
+def _short(experiment: str, path: str, run: Mapping[str, str], reading: Mapping[str, str]) -> list[str]:
+    """Return the command of a run in its shortest form."""
+    own = {**run, **reading}
+    own.pop("path", None)
+    target = own["target"]
+    if experiment == "guarantee" and "=" not in f"{path}{target}" and target[:1] != "-":
+        start = ["certify", path, own.pop("target")]
+    else:
+        table = [f"dataset={path}"] if is_table(path) else ["dataset=csv", f"dataset.path={path}"]
+        start = ["run", experiment, *table]
+    return ["gpsuite", *start, *(f"dataset.{key}={text}" for key, text in own.items())]
 
 
 def _chosen(found: TableDescription) -> list[tuple[str, dict[str, str] | None]]:
@@ -141,36 +160,42 @@ def _refusal(words: Sequence[str]) -> str:
         request, _ = read_request(words)
         EXPERIMENTS.get(request.experiment).plan(request)
     except UserError as error:
-        return shorten(str(error).splitlines()[0], LONGEST_REASON)
+        return shorten(as_typed(str(error), words).splitlines()[0], LONGEST_REASON)
     return ""
 
 
-def _fetch(chosen: Sequence[DatasetSpec], data_dir: Path) -> int:
-    code = 0
+def _fetch(chosen: Sequence[DatasetSpec], given: Words) -> int:
+    code, found = 0, dict[str, list[Path]]()
     for spec in chosen:
         try:
-            paths = fetch(spec, data_dir)
+            paths = fetch(spec, given.data_dir)
         except DataError as error:  # does not stop the others
             print(f"gpsuite: {visible_lines(str(error))}", file=sys.stderr)
             code = 2
             continue
-        for path in paths.values():
+        found[spec.name] = list(paths.values())
+        for path in () if given.json else paths.values():
             print(visible(str(path)))
-        if not paths:
+        if not paths and not given.json:
             print(f"{spec.name}: embedded, nothing to fetch")
+    if given.json:
+        show_json({"datasets": found, "exit_code": code})
     return code
 
 
-def _verify(chosen: Sequence[DatasetSpec], data_dir: Path, *, wanted: bool) -> int:
+def _verify(chosen: Sequence[DatasetSpec], given: Words, *, wanted: bool) -> int:
     """Print every file's state; return 2 if one was changed, or a `wanted` one is missing."""
     rows, bad = [], {"changed", "missing"} if wanted else {"changed"}
     for spec in chosen:
-        for state in verify(spec, data_dir):
+        for state in verify(spec, given.data_dir):
             shown = f"{state.state} (optional)" if state.optional else state.state
             cells: tuple[object, ...] = (state.name, shown, state.path, state.hash_kind, state.expected, state.found)
             rows.append(dict(zip(COLUMNS, (spec.name, *cells), strict=True)))
         if not spec.files:
             cells = ("(embedded)", "verified when loaded", "", "sha256 of the arrays", spec.content_sha256, "")
             rows.append(dict(zip(COLUMNS, (spec.name, *cells), strict=True)))
-    show_table("files", rows)
+    if given.json:
+        show_json({"files": rows})
+    else:
+        show_table("files", rows)
     return 2 if any(row["state"] in bad or str(row["state"]).startswith("changed") for row in rows) else 0

@@ -8,29 +8,31 @@ import os
 import platform
 import shutil
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from gpsuite.commands.tables import show_table
+from gpsuite.commands.tables import console, show_json, show_table
 from gpsuite.commands.words import Words, read_words
 from gpsuite.config.files import conf_dir
 from gpsuite.data.catalogue import describe
 from gpsuite.engine.provenance import has_avx512, machine, versions
 from gpsuite.errors import UserError
 from gpsuite.plugins import plugins
-from gpsuite.text import visible_name
+from gpsuite.text import counted, line_width, visible, visible_name, wrapped
 
 HELP = """
-gpsuite doctor [results_dir=DIR] [data_dir=DIR]
+gpsuite doctor [results_dir=DIR] [data_dir=DIR] [format=json]
 
-Versions, threads, data found, plug-ins, free disk and backends; a line that is not 'ok' says what to do.
+Versions, threads, data found, plug-ins, free disk and backends; a line that is marked ! or ✗ says what to do.
 Exit code 1 if something needs fixing.
 """
 
 LEAST_FREE_GB = 1.0
 EXTRAS = {"opencv-python-headless": "images", "mapie": "peers"}  # package of `versions` -> what installs it
 MISSING = ("problem", "install gpsuite again: pip install gpsuite, or make setup in a checkout")
+MARKS = {"ok": ("✓", "green"), "note": ("!", "yellow"), "problem": ("✗", "bold red")}
 _TENSORFLOWS = ("tensorflow", "tensorflow-cpu", "tensorflow-macos", "tf-nightly")
 
 
@@ -41,6 +43,12 @@ class Finding(NamedTuple):
     what: str
     found: str
     fix: str = ""
+    package: bool = False
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """What a script gets."""
+        return {"state": self.state, "what": self.what, "found": self.found, "fix": self.fix}
 
 
 def main(words: list[str]) -> int:
@@ -49,14 +57,39 @@ def main(words: list[str]) -> int:
     if given.names:
         raise UserError(f"{given.names[0]}: doctor takes no names")
     findings = [*_packages(), *_machine(), *_blas(), *_places(given), *_data(given), *_plugins(), *_backends()]
-    show_table("doctor", [finding._asdict() for finding in findings])
-    return 1 if any(finding.state == "problem" for finding in findings) else 0
+    code = 1 if any(finding.state == "problem" for finding in findings) else 0
+    if given.json:
+        show_json({"findings": [finding.columns for finding in findings], "exit_code": code})
+    elif sys.stdout.isatty():
+        _show(findings)
+    else:
+        show_table("doctor", [finding.columns for finding in findings])
+    return code
+
+
+def _show(findings: Sequence[Finding]) -> None:
+    """Print one line per check with a mark; packages that are as they should be share one."""
+    from rich.text import Text
+
+    fine = [each for each in findings if each.state == "ok" and each.package]
+    others = [each for each in findings if each not in fine]
+    packages = Finding("ok", "packages", ", ".join(f"{each.what} {each.found}" for each in fine))
+    screen, width = console(), line_width(sys.stdout)
+    for each in [packages, *others] if fine else others:
+        mark, style = MARKS[each.state]
+        text = visible(f"{each.what}: {each.found}{f'. {each.fix}' if each.fix else ''}")
+        lines = "\n".join(wrapped(text, width - 2)).replace("\n", "\n  ")
+        screen.print(Text.assemble((mark, style), " ", lines), soft_wrap=True)
+    counts = Counter(each.state for each in findings)
+    told = [counted(counts[state], state) for state in ("problem", "note") if counts[state]]
+    screen.print(Text(" and ".join(told) if told else "nothing needs fixing", style="bold"))
 
 
 def _packages() -> Iterator[Finding]:
     python = platform.python_version()
     right = (3, 11) <= sys.version_info[:2] <= (3, 12)
-    yield Finding("ok" if right else "problem", "python", python, "" if right else "use Python 3.11 or 3.12")
+    fix = "" if right else "use Python 3.11 or 3.12"
+    yield Finding("ok" if right else "problem", "python", python, fix, package=True)
     for name, version in versions().items():
         if name == "python":
             continue
@@ -66,7 +99,7 @@ def _packages() -> Iterator[Finding]:
             state, fix = ("note", f"only if you need it: pip install 'gpsuite[{extra}]'") if extra else MISSING
         elif name == "numpy" and int(version.split(".")[0]) >= 2:
             state, fix = "problem", "gpflow 2.11 needs numpy<2: pip install 'numpy<2', or make setup in a checkout"
-        yield Finding(state, name, version, fix)
+        yield Finding(state, name, version, fix, package=True)
     flavours = [dist.name for dist in importlib.metadata.distributions() if dist.name in _TENSORFLOWS]
     if len(flavours) > 1:
         fix = "keep one: pip uninstall tensorflow-cpu, and install gpsuite again"

@@ -7,24 +7,24 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from gpsuite.commands.tables import show_table
+from gpsuite.commands.tables import show_json, show_lines, show_table
 from gpsuite.commands.words import read_words
 from gpsuite.config.files import conf_dir, group_choices, read_file
 from gpsuite.config.typed import SCALES
 from gpsuite.data.catalogue import Description, describe
-from gpsuite.errors import UserError, nearest
+from gpsuite.errors import UserError, unknown
 from gpsuite.plugins import plugins
 from gpsuite.reporting.catalogue import ExperimentNote, read_experiments
 
 HELP = """
-gpsuite list [experiments|datasets|methods|NAME ...] [scale=quick|paper|smoke]
+gpsuite list [experiments|datasets|methods|NAME ...] [scale=quick|paper|smoke] [format=json]
 
-experiments: the paper's figure or table, the cost at the scale, the data needed and whether it is here
+experiments: by family, the question that each answers, and its cost at the scale
 datasets:    rows, inputs, licence, and whether each was found
 methods:     title and source of each
-NAME:        details of one of them; a method's settings: gpsuite run experiment=... method=NAME --help
+NAME:        details of one of them; a method's settings: gpsuite run EXPERIMENT method=NAME --help
 
-A terminal shows one line each; a pipe gets every column, whole and tab separated.
+A pipe gets every column, whole and tab separated.
 """
 
 KINDS = ("experiments", "datasets", "methods")
@@ -49,17 +49,20 @@ def main(words: list[str]) -> int:
     named = {next(iter(row.values())): row for rows, _ in lists.values() for row in rows}
     words = list(dict.fromkeys(each for word in given.names for each in _meant(word, named)))
     _name_broken_plugins()
+    if given.json:
+        show_json({kind: _rows_of(kind, rows, words) for kind, (rows, _) in lists.items()})
+        return 0
     for kind, (rows, brief) in lists.items():
         names = [next(iter(row.values())) for row in rows]
         if len(words) > 1 and set(words) <= set(names):  # of one kind: one table
             wanted = [number for number, name in enumerate(names) if name in words]
-            show_table(kind, [rows[number] for number in wanted], [brief[number] for number in wanted])
+            _show_kind(kind, [rows[number] for number in wanted], [brief[number] for number in wanted])
             return 0
     for word in words or KINDS:
         if word in KINDS:
             if sys.stdout.isatty() and len(words) != 1:
                 print(f"{chr(10) if word != KINDS[0] else ''}{word.upper()}")
-            show_table(word, *lists[word])
+            _show_kind(word, *lists[word])
         else:
             show_table(word, [named[word]])
             if word in known and known[word].figures:
@@ -69,15 +72,34 @@ def main(words: list[str]) -> int:
     return 0
 
 
+def _rows_of(kind: str, rows: Rows, words: Sequence[str]) -> Rows:
+    """Return the rows of a kind that the words name; all if they name the kind, or nothing at all."""
+    return [row for row in rows if not words or kind in words or next(iter(row.values())) in words]
+
+
+def _show_kind(kind: str, rows: Rows, brief: Rows) -> None:
+    """Print a list; on a terminal experiments by family, each under its family's name."""
+    if kind != "experiments" or not sys.stdout.isatty():
+        show_table(kind, rows, brief)
+        return
+    families: dict[str, list[Mapping[str, Any]]] = {}
+    for row in brief:
+        family, slash, name = str(row["experiment"]).partition("/")
+        families.setdefault(family if slash else "", []).append({**row, "experiment": name or family})
+    longest = max(len(str(row["experiment"])) for rows in families.values() for row in rows)
+    for family, members in sorted(families.items()):
+        print(f"\n{family or 'your own data, and all families'}/" if family else "")
+        show_lines([{**row, "experiment": f"{row['experiment']:<{longest}}"} for row in members])
+
+
 def _meant(word: str, named: Collection[str]) -> list[str]:
     """Return the list or the names that a word means: a family's name means its experiments."""
     if word in (*KINDS, *named):
         return [word]
     members = [name for name in named if name.startswith(f"{word.rstrip('/')}/")]
     if not members:
-        near = nearest(word, (*KINDS, *named))
-        all_of_them = f"{near}\ngpsuite list shows all" if near else "; gpsuite list shows all"
-        raise UserError(f"{word}: no experiment, dataset or method{all_of_them}")
+        error = unknown(f"{word}: no experiment, dataset or method", word, [*KINDS, *named])
+        raise error if error.better else UserError(f"{word}: no experiment, dataset or method\ngpsuite list shows all")
     return members
 
 
@@ -105,6 +127,7 @@ def _experiment(name: str, note: ExperimentNote, states: Mapping[str, str]) -> d
         "paper": note.paper,
         "figure or table": note.figure,
         "what": note.title,
+        "question": note.question,
         **{f"cost {scale}": note.cost.get(scale, "") for scale in SCALES},
         "data": _needed(note, states),
     }
@@ -112,9 +135,8 @@ def _experiment(name: str, note: ExperimentNote, states: Mapping[str, str]) -> d
 
 def _experiment_brief(name: str, note: ExperimentNote, states: Mapping[str, str], scale: str) -> dict[str, Any]:
     missing = [each for each in note.data if states.get(each) == "missing"]
-    data = f"missing: {', '.join(missing)}" if missing else ", ".join(note.data) or "none"
-    cost = note.cost.get(scale, "")
-    return {"experiment": name, "figure or table": note.figure, f"cost {scale}": cost, "data": data}
+    told = f" ({', '.join(missing)}: not here)" if missing else ""
+    return {"experiment": name, "answers": f"{note.question}{told}", scale: note.cost.get(scale, "")}
 
 
 def _methods() -> list[dict[str, Any]]:

@@ -6,13 +6,16 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from gpsuite.errors import UserError
+from gpsuite.commands.tables import say, show_json
+from gpsuite.errors import UserError, unknown_name
 from gpsuite.reporting.files import read_bytes
-from gpsuite.text import screen_lines, typed_path, visible
+from gpsuite.text import typed_path, visible
 from gpsuite.untrusted import guard_links, refuse_links
+from gpsuite.waiting import doing, done
 
 HELP = """
-gpsuite predict RUN FILE.csv [output=FILE] [strict=true] [separator=CHARACTER] [decimal=MARK] [thousands=MARK]
+gpsuite predict RUN FILE.csv [output=FILE] [format=json] [strict=true]
+                [separator=CHARACTER] [decimal=MARK] [thousands=MARK]
 
 RUN       folder of a run of experiment=guarantee: results/guarantee/...
 FILE.csv  rows to predict, with the columns of the run's inputs; other columns are ignored
@@ -25,7 +28,7 @@ Rows outside the range of the training rows are marked: no guarantee was checked
 """
 
 READING = ("separator", "decimal", "thousands")
-OPTIONS = ("output", "strict", *READING)
+OPTIONS = ("output", "format", "strict", *READING)
 
 
 def main(words: list[str]) -> int:
@@ -33,9 +36,11 @@ def main(words: list[str]) -> int:
     from gpsuite import load
 
     names, options = _read(words)
+    as_json = _as_json(options)
     target = _target(options["output"], typed_path(names[1])) if "output" in options else None
     run = guard_links(typed_path(names[0]))
     refuse_links(run / "model")
+    doing("loading the model")
     saved = load(run)
     import pandas as pd
 
@@ -48,25 +53,38 @@ def main(words: list[str]) -> int:
     strict = _strict(options)
     rows = inputs_of_file(names[1], saved.inputs, saved.reading, saved.categories, stated, strict)
     found = saved.predict(rows.X[rows.readable])
+    done()
     frame = pd.DataFrame({"row": rows.readable + 1, **found.columns()})
     frame = with_unread(frame.rename(columns={"outside": "outside_training_range"}), rows.unread)
     text = frame.to_csv(index=False, lineterminator="\n")
     if target is not None:
         _require_like(target, text)
         write_text(target, text)
-        print(target)
-    elif sys.stdout.isatty():
-        print("\n".join(Rows(table=shown_rows(frame)).lines()))
-    else:
-        print(text, end="")  # a pipe wants names as they are, and every digit
     outside = int(found.outside.sum())
     told = [*saved.guarantee[:2], *(f"{names[1]}: {note}" for note in rows.notes)]
     if rows.unread:
         told.append(f"{names[1]}: {unread_rows(rows.unread, len(rows.X))}")
     told.append(f"{outside} of {len(found.outside)} rows lie outside the training range.")
-    for line in told:
-        print("\n".join(screen_lines(visible(line))), file=sys.stderr)
+    if as_json:
+        files = [] if target is None else [target]
+        show_json({"predictions": frame.to_dict("records"), "notes": told, "files": files})
+    else:
+        if target is not None:
+            print(target)
+        elif sys.stdout.isatty():
+            print("\n".join(Rows(table=shown_rows(frame)).lines()))
+        else:
+            print(text, end="")  # a pipe wants names as they are, and every digit
+        for line in told:
+            say(visible(line), sys.stderr)
     return 0
+
+
+def _as_json(options: Mapping[str, str]) -> bool:
+    form = options.get("format", "text")
+    if form not in ("text", "json"):
+        raise unknown_name("format", form, ["text", "json"])
+    return form == "json"
 
 
 def _strict(options: Mapping[str, str]) -> bool | None:
@@ -97,6 +115,8 @@ def _read(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
 def _target(text: str, rows: Path) -> Path:
     """Return the output file: a new one, or one of earlier predictions, never that of the rows."""
     path = typed_path(text)
+    if text in ("text", "json"):
+        raise UserError(f"output={text}: output is a file; what is printed:", key="output", better=("output", "format"))
     if not text or path.is_dir() or not path.parent.is_dir():
         fix = "name a file in an existing folder, or leave it out: the rows are printed"
         raise UserError(f"output={text}: {fix}", key="output")

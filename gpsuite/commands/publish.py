@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+from gpsuite.commands.tables import show_json
 from gpsuite.commands.words import experiment_names, read_words
 from gpsuite.config.files import conf_dir
 from gpsuite.engine.folder import PLAN, RUN, pack_run
@@ -21,7 +22,7 @@ from gpsuite.text import visible, visible_lines
 MOST_BYTES = 80_000_000  # of all published records together: everybody clones the repository
 
 HELP = """
-gpsuite publish experiment ... [results_dir=DIR]
+gpsuite publish experiment ... [results_dir=DIR] [format=json]
 
 Copies tables, figures, comparison, configuration and run.json of every finished run of the experiments named to
 results/published. Of several scales with one tag, or none, the largest is copied. The run's records go to records.zip:
@@ -43,17 +44,20 @@ def main(words: list[str]) -> int:
     ]
     if not runs:
         raise UserError(f"publish: no finished run of {', '.join(given.names)} under {given.results_dir}")
-    code = 0
+    code, written = 0, []
     for name, folder in runs:
         try:
-            print(visible(str(publish(folder, given.results_dir, partial(_packed, name, folder, given.results_dir)))))
+            written.append(publish(folder, given.results_dir, partial(_packed, name, folder, given.results_dir)))
             _warn_of_changes(folder)
         except ResultsError as error:  # one run's damage does not keep the others back
             print(f"gpsuite: {visible_lines(str(error))}", file=sys.stderr)
             code = 2
-    for path in draw_joint_figures(given.results_dir / "published", conf_dir()):
-        print(path)
+    written += draw_joint_figures(given.results_dir / "published", conf_dir())
     write_gallery(given.results_dir, conf_dir())
+    if given.json:
+        show_json({"files": written, "exit_code": code})
+    for path in () if given.json else written:
+        print(visible(str(path)))
     return code
 
 

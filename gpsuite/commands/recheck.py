@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from gpsuite.commands.tables import show_table
+from gpsuite.commands.tables import show_json, show_table
 from gpsuite.commands.words import experiment_names, read_words
 from gpsuite.errors import UserError
 from gpsuite.text import visible
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from gpsuite.engine.recheck import Rechecked
 
 HELP = """
-gpsuite recheck [experiment ...] [sample=5] [seed=0] [results_dir=DIR]
+gpsuite recheck [experiment ...] [sample=5] [seed=0] [results_dir=DIR] [format=json]
 
 Draws published records at random, from as many runs as possible, computes their tasks again on this machine, and counts
 how many of a record's numbers are the same: bitwise, within rounding (1e-9, relative), within the experiment's stated
@@ -57,7 +57,11 @@ def main(words: list[str]) -> int:
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"recheck: interrupted after {len(found)} of {len(due)} tasks") from None
     finally:
-        show_table("recheck", [_row(each) for each in [*found, *unchecked]])
+        rows = [_row(each) for each in [*found, *unchecked]]
+        if given.json:
+            show_json({"records": rows})
+        else:
+            show_table("recheck", rows)
     if any(each.verdict == "no" for each in (*found, *unchecked)):
         return 1
     if not found:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import json
+import csv
 import shlex
 import shutil
 import sys
@@ -15,12 +15,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpsuite.commands import MULTIRUN
+from gpsuite.commands.tables import number, say, show_json
 from gpsuite.config.explain import Setting, explain_settings
 from gpsuite.config.files import conf_dir, group_choices, read_file
+from gpsuite.config.grammar import with_experiment
 from gpsuite.config.overrides import expand_sweeps, read_overrides
+from gpsuite.config.spelling import as_typed, hints, in_full, stored
 from gpsuite.errors import UserError
 from gpsuite.reporting.catalogue import read_experiments
-from gpsuite.text import screen_lines, visible, visible_lines
+from gpsuite.text import visible, visible_lines
+from gpsuite.waiting import doing, done
 
 if TYPE_CHECKING:
     from gpsuite.engine.plans import RunOptions
@@ -28,22 +32,24 @@ if TYPE_CHECKING:
     from gpsuite.experiments.tasks import Request
 
 HELP = """
-gpsuite run experiment=<family>/<name> [key=value ...]
+gpsuite run <family>/<name> [key=value ...]      --key value is the same
 
   scale=smoke|quick|paper   smallest, default, the paper's own setting
   method=NAME | methods=[A,B]   swap methods            dataset=NAME   swap the dataset
   datasets=[A,B]            where an experiment runs over several
-  dataset=csv dataset.path=FILE dataset.target=COLUMN   your own data; gpsuite data describe FILE shows how it is read
-  seed=0                    another seed                 model=NAME    another kernel
+  dataset=FILE dataset.target=COLUMN   your own data; gpsuite data describe FILE shows how it is read
+  predict=FILE              new rows to predict, with experiment=guarantee
+  seed=0                    another seed                 kernel=NAME   another kernel
   parallel=auto|serial|processes [parallel.workers=N]    threads=1     per process
   parallel=dask parallel.address=tcp://HOST:PORT         a running Dask scheduler
   results_dir=results  run_name=NAME  force=true  on_error=continue|raise  wait=true  debug=true
-  output=text|quiet|json    the answer and paths, only the folder, or one JSON object per run on stdout
+  format=text|quiet|json    the answer and paths, only the folder, or one JSON object per run on stdout
+  output=FILE               a file for what stdout would get
   budget.seconds=S          wall-clock limit per task; the best valid answer is kept
 
 gpsuite run -m experiment=A,B seed=0,1     every combination, one after another
-gpsuite run experiment=NAME --help         its settings: values, meanings, what is allowed
-gpsuite run experiment=tour                one quick experiment of each family, the answers, the report
+gpsuite run NAME --help                    its settings: values, meanings, what is allowed
+gpsuite run tour                           one quick experiment of each family, the answers, the report
 
 The same command resumes after an interruption. Exit codes: 0 done, 1 some tasks failed, 2 wrong input,
 3 not possible (a plan without a safe measurement), 130 interrupted; for several runs the smallest that is not 0.
@@ -57,16 +63,17 @@ def main(words: list[str]) -> int:
     """Run what the words ask for; everything is validated before anything is computed."""
     began = time.monotonic()
     runs, tour = expanded_runs(words)
+    quiet = all("format=quiet" in run for run in runs)
+    doing("loading", quiet=quiet, line=True)
 
     from gpsuite.config.request import read_request
-    from gpsuite.engine.runner import TaskFailedError, require_data, run_experiment
+    from gpsuite.engine.runner import TaskFailedError, run_experiment
 
+    doing("reading settings and data", quiet=quiet, line=True)
     requests = [read_request(run, allow_absent=True) for run in runs]
     requests[0] = (requests[0][0], replace(requests[0][1], began=began))
     _refuse_one_folder(requests)
-    for request, options in requests:
-        require_data(request, options)
-    _say_decisions([request for request, options in requests if options.output != "quiet"])
+    _prepare(runs, requests, words)
     code, answers = 0, []
     for request, options in requests:
         try:
@@ -77,14 +84,17 @@ def main(words: list[str]) -> int:
         except UserError as error:  # another run holds the folder, for example: the other runs go on
             if len(requests) == 1:
                 raise
-            print(f"gpsuite: {request.experiment}: {visible_lines(str(error))}", file=sys.stderr)
+            text = as_typed(str(error), options.command[2:])
+            print(f"gpsuite: {request.experiment}: {visible_lines(text)}", file=sys.stderr)
             code = min(code, 2, key=_WORST_FIRST.index)
             continue
         code = min(code, report.exit_code, key=_WORST_FIRST.index)
         for label, reason, trace in report.failures:
             print(f"failed: {visible(f'{label}: {reason}')}\n  traceback: {visible(str(trace))}", file=sys.stderr)
         with contextlib.suppress(BrokenPipeError):  # a closed pipe does not end the other runs
-            _tell(request, report, "quiet" if tour and options.output == "text" else options.output)
+            shown = "quiet" if tour and options.format == "text" else options.format
+            _tell(request, report, shown, time.monotonic() - began)
+        began = time.monotonic()
         answers += [f"{request.experiment}: {line}" for line in report.answer[:1]]
     if tour:
         _end_tour(requests[0][1], answers)
@@ -94,8 +104,8 @@ def main(words: list[str]) -> int:
 def expanded_runs(words: Sequence[str]) -> tuple[list[list[str]], bool]:
     """Return the words of each run, several with -m, and whether the tour is among them; set the thread limit."""
     multirun = any(word in MULTIRUN for word in words)
-    words = [word for word in words if word not in MULTIRUN]
-    runs = expand_sweeps(words, group_choices()) if multirun else [words]
+    words = with_experiment([word for word in words if word not in MULTIRUN])
+    runs = [in_full(run) for run in (expand_sweeps(words, group_choices()) if multirun else [words])]
     tour = any(TOUR in run for run in runs)
     runs = [stop for run in runs for stop in _stops(run)]
     _limit_threads(runs)
@@ -141,24 +151,50 @@ def _refuse_one_folder(requests: Sequence[tuple[Request[object], RunOptions]]) -
             raise UserError(f"run_name={options.tag}: {fault}", key="run_name")
 
 
+def _prepare(
+    runs: Sequence[Sequence[str]], requests: Sequence[tuple[Request[object], RunOptions]], words: Sequence[str]
+) -> None:
+    """Require the data of every run, then say what was decided in reading them."""
+    from gpsuite.engine.runner import require_data
+
+    for request, options in requests:
+        require_data(request, options)
+    done()
+    _say_decisions([request for request, options in requests if options.format != "quiet"])
+    say_hints([run for run, (_, options) in zip(runs, requests, strict=True) if options.format != "quiet"], words)
+
+
+def say_hints(runs: Sequence[Sequence[str]], words: Sequence[str]) -> None:
+    """Say on stderr which settings were given by an earlier name; `words` as typed."""
+    if not {"output=json", "output=text"}.isdisjoint(words):
+        say("gpsuite: output= names a file now; what is printed is format=, and this version takes both", sys.stderr)
+    for hint in dict.fromkeys(hint for run in runs for hint in hints(run)):
+        say(f"gpsuite: {hint}", sys.stderr)
+
+
 def _say_decisions(requests: Sequence[Request[object]]) -> None:
     # once per decision that was made when the user's own tables were read
     read = [request.dataset for request in requests if request.dataset is not None]
     for note in dict.fromkeys(note for dataset in read for note in dataset.notes):
-        print(f"dataset=csv: {visible(note)}", file=sys.stderr)
+        say(f"dataset=csv: {visible(note)}", sys.stderr)
 
 
-def _tell(request: Request[object], report: RunReport, output: str) -> None:
+def _tell(request: Request[object], report: RunReport, output: str, seconds: float) -> None:
+    from gpsuite.engine.progress import clock, tell
+
     if output == "json":
-        print(json.dumps(_plain(request, report), ensure_ascii=False))
+        show_json(_plain(request, report))
         return
     for line in report.answer if output == "text" else ():
-        print("\n".join(screen_lines(visible_lines(line))))
+        say(visible_lines(line))
     for warning in report.warnings:
-        print(f"warning: {visible_lines(warning)}", file=sys.stderr)
+        say(f"warning: {visible_lines(warning)}", sys.stderr)
     print(visible(str(report.folder)))
     for path in _files(report.folder) if output == "text" else ():
         print(f"  {visible(str(path))}")
+    if output == "text":
+        first = _first_file(report.folder)
+        tell(visible(f"took {clock(seconds)}" + (f"; open {first} first" if first else "")))
 
 
 def _plain(request: Request[object], report: RunReport) -> dict[str, Any]:
@@ -173,8 +209,18 @@ def _plain(request: Request[object], report: RunReport) -> dict[str, Any]:
         "failures": [
             {"task": label, "reason": reason, "traceback": str(trace)} for label, reason, trace in report.failures
         ],
-        "files": [str(path) for path in _files(report.folder)],
+        "tables": {path.stem: _numbers(path) for path in sorted(report.folder.glob("tables/*.csv"))},
+        "comparison": _numbers(report.folder / "comparison.csv"),
+        "files": [str(path) for path in sorted(report.folder.rglob("*")) if path.is_file()],
     }
+
+
+def _numbers(path: Path) -> list[dict[str, str | float | None]]:
+    """Return a table's rows, numbers as numbers; none where there is no such file."""
+    if not path.is_file():
+        return []
+    with path.open(newline="", encoding="utf-8") as stream:
+        return [{key: number(cell) for key, cell in row.items()} for row in csv.DictReader(stream)]
 
 
 def _files(folder: Path) -> list[Path]:
@@ -182,20 +228,28 @@ def _files(folder: Path) -> list[Path]:
     return [path for pattern in patterns for path in sorted(folder.glob(pattern))]
 
 
+def _first_file(folder: Path) -> Path | None:
+    patterns = ("page.html", "answer.md", "figures/*.png", "tables/*.md")
+    return next((path for pattern in patterns for path in sorted(folder.glob(pattern))), None)
+
+
 def _end_tour(options: RunOptions, answers: Sequence[str]) -> None:
     """Print the first answer of every stop, and write the page of all results."""
     from gpsuite.commands.report import show_page
 
-    if options.output == "text":
-        print("\n".join(["", *map(visible_lines, answers), ""]))
-    # with output=json stdout has an object per run and nothing else
-    show_page(options.results_dir, sys.stderr if options.output == "json" else None)
+    if options.format == "text":
+        for line in ["", *answers, ""]:
+            say(visible_lines(line))
+    # with format=json stdout has an object per run and nothing else
+    show_page(options.results_dir, sys.stderr if options.format == "json" else None)
 
 
 def explain(words: Sequence[str]) -> int:
     """Print the settings of the experiment named: values for these words, meanings, what is allowed."""
-    overrides = read_overrides(words, group_choices())
-    name = overrides.groups["experiment"]
+    from gpsuite.config.request import experiment_name
+
+    overrides = stored(read_overrides(in_full(words), group_choices()))
+    name = experiment_name(overrides)
     stops = read_file("experiment", name).get("stops")
     note = read_experiments(conf_dir())[name]
     print(textwrap.fill(f"{name}: {note.title}", _line_width()))

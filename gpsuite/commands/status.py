@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from gpsuite.commands.tables import show_table
+from gpsuite.commands.tables import show_json, show_table
 from gpsuite.commands.words import experiment_names, read_words
 from gpsuite.engine.folder import PLAN, RUN
 from gpsuite.engine.plans import PlannedTask, read_plan
@@ -22,7 +22,7 @@ from gpsuite.text import visible
 T = TypeVar("T")
 
 HELP = """
-gpsuite status [experiment ...] [results_dir=DIR]
+gpsuite status [experiment ...] [results_dir=DIR] [format=json]
 
 One row per run: tasks by status, missing ones, and whether its tables are complete. Every record is read and compared
 with its checksum. A damaged one is named and counts as missing, as does one of an earlier version's format.
@@ -44,13 +44,21 @@ def main(words: list[str]) -> int:
         for folder in folders_with(given.results_dir / PUBLISHED, name, RUN):
             if folder.name not in {each.name for each in own}:
                 rows.append({"experiment": name, "run": folder.name, **_published_counts(folder)})
+    if given.json:
+        show_json({"runs": rows})
+        return 0
     if not rows:
-        print(f"no runs under {visible(str(given.results_dir))}; start with: gpsuite run experiment=tour")
+        print(f"no runs under {visible(str(given.results_dir))}; start with: gpsuite run tour")
         return 0
     counted = ("tasks", *STATUSES, "missing")
     empty = [column for column in counted[1:] if not any(row[column] for row in rows)]
-    show_table("status", rows, [{key: row[key] or "" for key in row if key not in empty} for row in rows])
+    show_table("status", rows, [_brief(row, empty) for row in rows])
     return 0
+
+
+def _brief(row: dict[str, Any], without: Sequence[str]) -> dict[str, Any]:
+    name = {"experiment and run": f"{row['experiment']} {row['run']}"}
+    return name | {key: row[key] or "" for key in row if key not in (*without, "experiment", "run")}
 
 
 def _published_counts(folder: Path) -> dict[str, Any]:

@@ -12,19 +12,22 @@ from typing import Any
 import yaml
 
 from gpsuite.certificates.envelope import MOST_MINUTES, read_envelope
+from gpsuite.commands.tables import number, show_json
 from gpsuite.config.files import conf_dir
+from gpsuite.config.spelling import with_tables
 from gpsuite.data.catalogue import read_spec
 from gpsuite.data.dataset import Dataset, Task
 from gpsuite.data.loading import load, prepare
 from gpsuite.data.spec import CSV_OPTIONS, CsvSpec, csv_value, from_plain, to_plain
-from gpsuite.errors import UserError
+from gpsuite.errors import UserError, unknown_name
 from gpsuite.text import visible
 from gpsuite.untrusted import UnusableFileError, file_pair, guard_links, read_file, refuse_links
+from gpsuite.waiting import doing, done
 
 HELP = """
-gpsuite verify CERTIFICATE [dataset=NAME] [minutes=10]
+gpsuite verify CERTIFICATE [dataset=NAME] [minutes=10] [format=json]
 gpsuite verify RUN          every certificate of a run's folder, on the run's own table unless another is given
-gpsuite verify CERTIFICATE dataset.path=my.csv dataset.target=NAME [dataset.inputs=...] [dataset.KEY=... as in the run]
+gpsuite verify CERTIFICATE dataset=my.csv dataset.target=NAME [dataset.inputs=...] [dataset.KEY=... as in the run]
 
 Checks a certificate (CERTIFICATE.npz with CERTIFICATE.json beside it; either name will do) without the code that
 found it, prints what it is about and what it claims, and names what was checked:
@@ -73,6 +76,7 @@ class Kind:
 
 
 CONFIG, LARGEST_CONFIG = "config.yaml", 1 << 20  # of a run's folder; bytes that are read of it
+VERDICTS = {0: "confirmed", 1: "refuted"}
 RANGES = "gpsuite.certificates.verification"
 KINDS = {
     "classification": Kind(RANGES, "classification"),
@@ -85,24 +89,31 @@ def main(words: list[str]) -> int:
     """Check the certificate named and print what follows from it."""
     if not words or words[0].startswith("-"):
         raise UserError("verify: name one certificate, for example: gpsuite verify point_7.npz")
+    words, as_json = _without_format(with_tables(words))
     path = Path(words[0])
     given, minutes = _minutes(words[1:])
     if path.is_dir():
         run = guard_links(path)
-        return max([_verify(each, given, minutes, run) for each in _certificates(run)])
-    return _verify(_existing(path), given, minutes)
+        answers = [_verify(each, given, minutes, as_json, run) for each in _certificates(run)]
+    else:
+        answers = [_verify(_existing(path), given, minutes, as_json)]
+    if as_json:
+        show_json({"certificates": answers} if path.is_dir() else answers[0])
+    return max(int(answer["exit_code"]) for answer in answers)
 
 
-def _verify(path: Path, given: Sequence[str], minutes: float, run: Path | None = None) -> int:
+def _verify(path: Path, given: Sequence[str], minutes: float, as_json: bool, run: Path | None = None) -> dict[str, Any]:
     """Check one certificate, on the table that the words name or else that of its run; print what follows from it."""
     description = read_envelope(path)
     kind = _kind(description, path)
     dataset = _dataset(given, kind.task) if given or run is None else _table_of(run, kind.task)
+    doing("checking")
     check: Checker = importlib.import_module(kind.module).verify_certificate
     code, lines = check(path, description, dataset, minutes)
-    for line in lines:
+    done()
+    for line in () if as_json else lines:
         print("\t".join(map(visible, line.split("\t"))))
-    return code
+    return {"certificate": path, "verdict": VERDICTS.get(code), "exit_code": code, "found": _found(lines[1:])}
 
 
 def _certificates(run: Path) -> list[Path]:
@@ -131,6 +142,20 @@ def _table_of(run: Path, task: Task) -> Dataset:
     except (OSError, KeyError, TypeError, ValueError, yaml.YAMLError) as error:
         raise UserError(f"{run / CONFIG}: names no dataset\nadd dataset=NAME or dataset.path=FILE") from error
     return load(prepare(spec, cache_dir=place, default_task=task))
+
+
+def _without_format(words: Sequence[str]) -> tuple[list[str], bool]:
+    """Return the other words, and whether the answer is one JSON object."""
+    given = [word.removeprefix("format=") for word in words if word.startswith("format=")]
+    for form in given:
+        if form not in ("text", "json"):
+            raise unknown_name("format", form, ["text", "json"])
+    return [word for word in words if not word.startswith("format=")], given[-1:] == ["json"]
+
+
+def _found(lines: Sequence[str]) -> list[list[str | float | None]]:
+    """Return the lines' cells, numbers as numbers."""
+    return [[number(cell) for cell in line.split("\t")] for line in lines]
 
 
 def _minutes(words: Sequence[str]) -> tuple[list[str], float]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpsuite.config.files import group_choices
-from gpsuite.errors import UserError, unknown_name
+from gpsuite.errors import UserError, nearest, unknown, unknown_name
 from gpsuite.text import typed_path
 from gpsuite.untrusted import guard_links
 
@@ -23,6 +23,11 @@ class Words:
     data_dir: Path
     numbers: Mapping[str, int] = field(default_factory=dict)
     choices: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def json(self) -> bool:
+        """Whether stdout gets one JSON object."""
+        return self.choices["format"] == "json"
 
 
 def read_words(
@@ -43,12 +48,13 @@ def read_words(
     names: list[str] = []
     places = {"results_dir": "results", "data_dir": "data"}
     found = dict(numbers or {})
-    chosen = {key: allowed[0] for key, allowed in (choices or {}).items()}
+    choices = {**(choices or {}), "format": ("text", "json")}
+    chosen = {key: allowed[0] for key, allowed in choices.items()}
     for word in words:
         key, equals, value = word.partition("=")
         if equals and key in found:
             found[key] = _whole_number(key, value)
-        elif equals and choices and key in choices:
+        elif equals and key in choices:
             if value not in choices[key]:
                 raise unknown_name(key, value, choices[key])
             chosen[key] = value
@@ -56,8 +62,11 @@ def read_words(
             places[key] = str(_place(key, value, exists=reads and key == "results_dir"))
         elif equals:
             own = [f"{name}=NUMBER" for name in found]
-            own += [f"{name}={'|'.join(allowed)}" for name, allowed in (choices or {}).items()]
+            own += [f"{name}={'|'.join(allowed)}" for name, allowed in choices.items()]
             valid = [*(f"{place}=DIR" for place in PLACES), *own]
+            near = nearest(key, [each.partition("=")[0] for each in valid])
+            if near:
+                raise UserError(f"{word}: unknown setting; did you mean '{near}'?", better=(key, near))
             raise UserError(f"{word}: unknown setting\nvalid: {', '.join(valid)}")
         elif word.startswith("-"):
             raise UserError(f"{word}: unknown option")
@@ -92,6 +101,6 @@ def experiment_names(names: Sequence[str]) -> list[str]:
             raise UserError("tour: several runs; name their experiments", key="experiment")
         members = [each for each in known if each == name or each.startswith(f"{name.rstrip('/')}/")]
         if not members:
-            raise unknown_name("experiment", name, {*(each.split("/")[0] for each in known), *known})
+            raise unknown(f"{name}: unknown experiment", name, [*{each.split("/")[0]: None for each in known}, *known])
         chosen += members
     return list(dict.fromkeys(chosen))

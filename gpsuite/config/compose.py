@@ -12,12 +12,14 @@ from omegaconf import DictConfig, OmegaConf
 
 from gpsuite.config.files import conf_dir, conf_file, group_choices, method_families, method_family, read_file
 from gpsuite.config.overrides import Overrides, Several, refuse_several, unknown_key
+from gpsuite.config.spelling import public_options
 from gpsuite.config.typed import SCALES, RunSettings, has, set_table_option, set_value, structured
 from gpsuite.data.catalogue import read_spec
 from gpsuite.data.loading import PreparedDataset, prepare
 from gpsuite.data.spec import CSV_OPTIONS, CsvSpec, DatasetSpec
+from gpsuite.data.table.describe import ask_target
 from gpsuite.data.table.read import class_question, suggested_task
-from gpsuite.errors import DataError, UserError, unknown_name
+from gpsuite.errors import DataError, UserError, few, unknown_name
 from gpsuite.experiments.base import EXPERIMENTS, METHODS, Experiment, Method, MethodOptions, import_family
 from gpsuite.experiments.settings import check_settings
 from gpsuite.models.config import ModelSpec
@@ -122,7 +124,7 @@ def _refuse_model(experiment: str, groups: Mapping[str, str], entry: Experiment[
     chosen, shipped = read_file("model", groups["model"]), shipped_model(experiment)
     foreign = [key for key in chosen if key not in entry.model_keys and shipped[key] != chosen[key]]
     key, taken = ("kernel", entry.kernels) if not foreign else (foreign[0], entry.model_keys)
-    valid = "".join(f"\nvalid: model={fitting}" for fitting in fitting_models(experiment))
+    valid = f"\nvalid: {', '.join(f'model={fitting}' for fitting in fitting_models(experiment))}"
     raise UserError(
         f"{name}: it says {key}={chosen[key]}, and {experiment} has only {', '.join(taken)}{valid}", key="model"
     )
@@ -166,7 +168,7 @@ def _refuse_foreign_methods(experiment: str, names: Sequence[str]) -> None:
             raise unknown_name("method", name, valid)
         if name not in valid:
             method_of(name)  # a broken plug-in says what is wrong with it
-            raise UserError(f"method={name}: not a method of {experiment}\nvalid: {', '.join(valid)}", key="method")
+            raise UserError(f"method={name}: not a method of {experiment}\nvalid: {few(valid)}", key="method")
 
 
 def _sections(entry: Experiment[Any], plain: Mapping[str, Any], names: Sequence[str]) -> dict[str, DictConfig]:
@@ -211,7 +213,7 @@ def _apply(sections: Mapping[str, DictConfig], values: Mapping[str, Any], experi
             targets = [sections[name] for name in ("settings", "run") if has(sections[name], key)][:1]
             option = key
         if not targets:
-            raise unknown_key(key, valid_keys(sections, entry), experiment)
+            raise unknown_key(key, valid_keys(sections, experiment), experiment)
         for target in targets:
             set_value(target, option, value, key)
 
@@ -231,10 +233,12 @@ def _refuse_foreign_option(option: str, chosen: Sequence[str], experiment: str) 
         )
 
 
-def valid_keys(sections: Mapping[str, DictConfig], entry: Experiment[Any]) -> list[str]:
+def valid_keys(sections: Mapping[str, DictConfig], experiment: str) -> list[str]:
     """Return every key the user may set for these sections, dotted: the experiment's own first."""
+    entry = EXPERIMENTS.get(experiment)
     names = {section: [str(leaf) for leaf in part] for section, part in sections.items()}
-    keys = [*names["settings"], "experiment", *(["model"] if entry.model_keys else []), "parallel"]
+    own = list(public_options(experiment, dict.fromkeys(names["settings"], ())))
+    keys = [*own, "experiment", *(["kernel"] if entry.model_keys else []), "parallel"]
     keys += ["datasets"] if entry.several_datasets else ["dataset"] * bool(entry.dataset_tasks or entry.variants)
     keys += ["method", "methods"] if entry.method_traits else []
     for name in names["run"]:
@@ -249,14 +253,20 @@ def valid_keys(sections: Mapping[str, DictConfig], entry: Experiment[Any]) -> li
     return list(dict.fromkeys(keys))
 
 
-def _typed(untyped: Sections) -> Composed:
-    experiment, sections = untyped.experiment, untyped.sections
-    entry = EXPERIMENTS.get(experiment)
+def _refuse_missing(sections: Mapping[str, DictConfig]) -> None:
     for name, part in sections.items():
         missing = sorted(OmegaConf.missing_keys(part))
         if missing:
             key = missing[0] if name in ("run", "settings") else f"{name.split('/')[0]}.{missing[0]}"
+            if key == "dataset.target":
+                raise ask_target(str(part.path))
             raise UserError(f"{key}: missing; give it as {key}=VALUE", key=key)
+
+
+def _typed(untyped: Sections) -> Composed:
+    experiment, sections = untyped.experiment, untyped.sections
+    entry = EXPERIMENTS.get(experiment)
+    _refuse_missing(sections)
     built: dict[str, Any] = {name: OmegaConf.to_object(part) for name, part in sections.items()}
     for name, typed in built.items():
         if is_dataclass(typed):
@@ -309,7 +319,7 @@ def _refuse_dataset(composed: Composed, key: str, dataset: DatasetSpec | CsvSpec
     fault = f"{dataset.name}: a {dataset.task} dataset cannot be used with {users}"
     if entry.only_datasets:
         fault = f"[{dataset.name}]: not a dataset of this study"
-    raise UserError(f"{key}={fault}\nvalid: {', '.join(valid)}", key=key)
+    raise UserError(f"{key}={fault}\nvalid: {few(valid)}", key=key)
 
 
 def _read_datasets(listed: Any, experiment: str) -> dict[str, DatasetSpec]:
@@ -334,7 +344,7 @@ def _read_dataset(name: str, experiment: str) -> DatasetSpec:
 def _refuse_single(word: str, experiment: str) -> UserError:
     return UserError(
         f"{word}: {experiment} has a list of datasets; write datasets=[A,B]\n"
-        f"valid: {', '.join(_dataset_names())}\na table of your own: experiment=pac_bayes/regression dataset=csv",
+        f"a table of your own: gpsuite run pac_bayes/regression dataset=FILE\nvalid: {few(_dataset_names())}",
         key="dataset",
     )
 
@@ -356,16 +366,18 @@ def prepare_datasets(
         try:
             prepared = prepare(spec, cache_dir=cache_dir, allow_stand_in=allow_stand_in, allow_absent=allow_absent)
         except DataError as error:
-            raise DataError(f"{error}{_without(name, specs)}", key="datasets") from error
+            raise DataError(_without(name, specs, str(error)), key="datasets") from error
         if prepared.absent:
-            prepared = replace(prepared, absent=f"{prepared.absent}{_without(name, specs)}")
+            prepared = replace(prepared, absent=_without(name, specs, prepared.absent))
         found[name] = prepared
     return found
 
 
-def _without(name: str, specs: Mapping[str, DatasetSpec]) -> str:
+def _without(name: str, specs: Mapping[str, DatasetSpec], fault: str) -> str:
+    """Return what is wrong with a dataset, and on its second line how to leave it out, if there are others."""
+    first, *more = fault.split("\n")
     others = [other for other in specs if other != name]
-    return f"; or leave it out: datasets=[{','.join(others)}]" if others else ""
+    return "\n".join([first, *([f"leave it out: datasets=[{','.join(others)}]"] if others else []), *more])
 
 
 # The files as they are, and which of them an experiment takes.

@@ -6,7 +6,7 @@ import inspect
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
-from types import NoneType, UnionType
+from types import MappingProxyType, NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from omegaconf import DictConfig, ListConfig, OmegaConf
@@ -14,11 +14,14 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 from gpsuite.config.compose import METHOD_FIXED, compose_sections, fitting_datasets, fitting_methods, fitting_models
 from gpsuite.config.files import group_choices, read_file
 from gpsuite.config.overrides import Overrides
+from gpsuite.config.spelling import ERRORS, PAIR, public_names
 from gpsuite.config.typed import RunSettings, in_words
 from gpsuite.data.spec import CSV_OPTIONS, CsvSpec
 from gpsuite.experiments.base import EXPERIMENTS
 from gpsuite.experiments.settings import OneOf, Rule
 from gpsuite.models.config import ModelSpec
+
+ERRORS_MEANING = "how far these inputs may be off, each in its own units; without an amount by radius; empty: all"
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,8 @@ def explain_settings(experiment: str, overrides: Overrides) -> dict[str, list[Se
     """
     sections = compose_sections(experiment, overrides).sections
     entry = EXPERIMENTS.get(experiment)
-    found = {"settings": list(_settings(entry.settings, sections["settings"], ""))}
+    own = _settings(entry.settings, sections["settings"], "", renamed=public_names(experiment))
+    found = {"settings": _public(experiment, list(own))}
     found["parts"] = list(_choices(experiment, overrides, sections))
     chosen = [name for name in sections if name.startswith("method/")]
     for name in chosen:
@@ -54,6 +58,28 @@ def explain_settings(experiment: str, overrides: Overrides) -> dict[str, list[Se
         found["your table"] = list(_settings(CsvSpec, sections["dataset"], "dataset.", only=CSV_OPTIONS))
     found["every run"] = list(_settings(RunSettings, sections["run"], ""))
     return {title: settings for title, settings in found.items() if settings}
+
+
+def _public(experiment: str, settings: list[Setting]) -> list[Setting]:
+    """Return the settings under their public names: of several with one name the first, of two that are one both."""
+    names = public_names(experiment)
+    values = {each.key: each.value for each in settings}
+    found: dict[str, Setting] = {}
+    for each in settings:
+        if each.key == PAIR[1]:
+            continue
+        if each.key == PAIR[0]:
+            typed = values[PAIR[0]] if values[PAIR[1]] == "[]" else _paired(values[PAIR[0]], values[PAIR[1]])
+            found[ERRORS] = Setting(ERRORS, typed, ERRORS_MEANING, "{NAME: AMOUNT, ...} or [NAME, ...]")
+            continue
+        key = names.get(each.key, each.key)
+        found.setdefault(key, replace(each, key=key))
+    return list(found.values())
+
+
+def _paired(names: str, amounts: str) -> str:
+    pairs = zip(names[1:-1].split(","), amounts[1:-1].split(","), strict=False)
+    return f"{{{','.join(f'{name}:{amount}' for name, amount in pairs)}}}"
 
 
 def _choices(experiment: str, overrides: Overrides, sections: Mapping[str, DictConfig]) -> Iterator[Setting]:
@@ -75,13 +101,18 @@ def _choices(experiment: str, overrides: Overrides, sections: Mapping[str, DictC
     if entry.model_keys:
         shown = OmegaConf.to_container(sections["model"])
         model = next((name for name in groups["model"] if read_file("model", name) == shown), "")
-        yield Setting("model", model, "kernel; or set its parts below", _one(fitting_models(experiment)))
+        yield Setting("kernel", model, "or set its parts below", _one(fitting_models(experiment)))
     parallel = overrides.groups.get("parallel", "auto")
     yield Setting("parallel", parallel, "where tasks run", _one(groups["parallel"]))
 
 
 def _settings(
-    schema: Any, section: DictConfig, prefix: str, without: tuple[str, ...] = (), only: tuple[str, ...] = ()
+    schema: Any,
+    section: DictConfig,
+    prefix: str,
+    without: tuple[str, ...] = (),
+    only: tuple[str, ...] = (),
+    renamed: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[Setting]:
     meanings, hints = field_meanings(schema), get_type_hints(schema, include_extras=True)
     names = [each.name for each in fields(schema) if each.name not in without]
@@ -91,7 +122,8 @@ def _settings(
             yield from _settings(hints[name], node, f"{prefix}{name}.")
         else:
             value = "" if OmegaConf.is_missing(section, name) else _as_typed(section[name])
-            yield Setting(f"{prefix}{name}", value, meanings.get(name, ""), allowed(hints[name]))
+            meaning = re.sub(r"`(\w+)`", lambda word: f"`{renamed.get(word[1], word[1])}`", meanings.get(name, ""))
+            yield Setting(f"{prefix}{name}", value, meaning.replace("`", ""), allowed(hints[name]))
 
 
 def _as_typed(value: Any) -> str:
@@ -151,4 +183,4 @@ def field_meanings(schema: type) -> dict[str, str]:
                 found[name] = text
             else:
                 found[name] = f"{found[name]} {text}".strip()
-    return {name: re.sub(r"\bNone\b", "null", text).replace("`", "") for name, text in found.items()}
+    return {name: re.sub(r"\bNone\b", "null", text) for name, text in found.items()}

@@ -5,12 +5,13 @@ from __future__ import annotations
 import fnmatch
 import itertools
 import math
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gpsuite.errors import UserError, nearest, unknown_name
+from gpsuite.errors import UserError, few, unknown, unknown_name
 
 # files, folders, columns and separators may be anything: spaces, commas, brackets, '=', '~' are part of the value
 LITERAL = ("results_dir", "data_dir", "run_name")
@@ -49,7 +50,7 @@ def read_overrides(words: Sequence[str], choices: Mapping[str, Sequence[str]]) -
             raise UserError(f"{key}: given twice; give it once, or use -m to run several values", key=key)
         if key in GROUPS:
             # which methods there are depends on the experiment
-            groups[key] = _choice(key, _value(key, text), None if key == "method" else choices[key])
+            groups[key] = choose(key, _value(key, text), None if key == "method" else choices[key])
         else:
             values[key] = text if is_literal(key) else _value(key, text)
     return Overrides(groups, values)
@@ -139,7 +140,7 @@ def _globbed(key: str, glob: Any, choices: Mapping[str, Sequence[str]]) -> list[
 def _split(word: str) -> tuple[str, str]:
     key, equals, text = word.partition("=")
     if word.startswith("-"):
-        raise UserError(f"{word}: unknown option; settings are written key=value, sweeps need -m")
+        raise UserError(f"{word}: unknown option; settings are written key=value or --key value, sweeps need -m")
     bare = key.lstrip("+~")
     if word.startswith("~") and bare:
         raise UserError(
@@ -148,11 +149,11 @@ def _split(word: str) -> tuple[str, str]:
     if word.startswith("+") and bare:
         raise UserError(
             f"{word}: settings cannot be added; an existing one is set without +: {bare}={text or 'VALUE'}\n"
-            "all there are: gpsuite run experiment=NAME --help",
+            "all there are: gpsuite run NAME --help",
             key=bare,
         )
     if not equals or not bare:
-        raise UserError(f"'{word}': expected key=value, for example experiment=pac_bayes/regression")
+        raise UserError(f"'{word}': expected key=value, for example scale=smoke")
     return key, text
 
 
@@ -177,20 +178,38 @@ def _parse(key: str, text: str) -> Any:
 
 
 def _value(key: str, text: str) -> Any:
+    if text.startswith("{") and '"' in text:  # names with spaces and brackets, which Hydra's grammar has not
+        return _quoted_names(key, text)
     override = _parse(key, text)
     return Several(text) if override.is_sweep_override() else override.value()
 
 
-def _choice(group: str, value: Any, names: Sequence[str] | None) -> str:
+def _quoted_names(key: str, text: str) -> Any:
+    import yaml
+
+    try:
+        return yaml.safe_load(re.sub(r'":(?=\S)', '": ', text))
+    except yaml.YAMLError as error:
+        raise UserError(f"{key}={text}: cannot be read\nwrite {key}='{{\"NAME\": AMOUNT}}'", key=key) from error
+
+
+def choose(group: str, value: Any, names: Sequence[str] | None) -> str:
+    """Return the one name that a group's value is; `names`: all there are, None if the experiment decides.
+
+    Raises:
+        UserError: for several values, another type, a family or an unknown name.
+    """
     if isinstance(value, Several):
         raise refuse_several(group, value, is_list=False)
     if not isinstance(value, str):
-        valid = "" if names is None else f"\nvalid: {', '.join(names)}"
+        valid = "" if names is None else f"\nvalid: {few(names)}"
         raise UserError(f"{group}={value}: expected one name{valid}", key=group)
     if names is not None and value not in names:
         members = [name for name in names if name.startswith(f"{value}/")]
         if members:
-            raise UserError(f"{group}={value}: a family; choose one of\n{', '.join(members)}", key=group)
+            raise UserError(
+                f"{group}={value}: a family; choose one of\n{few(members)}\ngpsuite list {value}", key=group
+            )
         raise unknown_name(group, value, names)
     return value
 
@@ -198,20 +217,11 @@ def _choice(group: str, value: Any, names: Sequence[str] | None) -> str:
 def unknown_key(key: str, valid: Sequence[str], experiment: str) -> UserError:
     """Build the error for a key the experiment does not have."""
     head, dot, _ = key.partition(".")
-    siblings = [name for name in valid if dot and name.startswith(f"{head}.")]
-    return UserError(
-        f"{key}: {experiment} has no such setting{nearest(key, siblings or valid)}\n"
-        f"valid: {', '.join(siblings or _in_brief(valid))}",
-        key=key,
+    siblings = [name for name in valid if name.startswith(f"{head if dot else key}.")]
+    told = f"{key}: {experiment} has no such setting"
+    error = unknown(told, key, siblings or valid, key)
+    return (
+        error
+        if error.better or siblings
+        else UserError(f"{told}\nall there are: gpsuite run {experiment} --help", key=key)
     )
-
-
-def _in_brief(keys: Sequence[str]) -> list[str]:
-    """Return keys with those of one group written as one: `model.{kernel,ard}`."""
-    parts: dict[str, list[str]] = {}
-    for key in keys:
-        head, dot, leaf = key.partition(".")
-        parts.setdefault(f"{head}." if dot else key, []).append(leaf)
-    return [
-        f"{name}{{{','.join(leaves)}}}" if len(leaves) > 1 else f"{name}{leaves[0]}" for name, leaves in parts.items()
-    ]

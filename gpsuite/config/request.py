@@ -11,6 +11,7 @@ from typing import Any, cast
 from gpsuite.config.compose import Composed, compose_run, prepare_datasets
 from gpsuite.config.files import conf_dir, group_choices
 from gpsuite.config.overrides import Overrides, read_overrides
+from gpsuite.config.spelling import stored
 from gpsuite.data.loading import PreparedDataset, prepare
 from gpsuite.data.spec import CsvSpec
 from gpsuite.data.table.layout import read_bytes
@@ -37,7 +38,7 @@ def read_request(words: Sequence[str], *, allow_absent: bool = False) -> tuple[R
     Raises:
         UserError: for anything wrong, before any work; the message names key, value and what is allowed.
     """
-    overrides = read_overrides(words, group_choices())
+    overrides = stored(read_overrides(words, group_choices()))
     experiment = experiment_name(overrides)
     composed = compose_run(experiment, overrides)
     as_shipped = Overrides({"experiment": experiment}, {"scale": composed.run.scale})
@@ -75,8 +76,7 @@ def read_request(words: Sequence[str], *, allow_absent: bool = False) -> tuple[R
 def experiment_name(overrides: Overrides) -> str:
     """Return the experiment's name; a UserError if none was given."""
     if "experiment" not in overrides.groups:
-        names = ", ".join(group_choices()["experiment"])
-        raise UserError(f"experiment: missing; say which with experiment=NAME\nvalid: {names}", key="experiment")
+        raise UserError("experiment: missing; name one, such as pac_bayes/regression\ngpsuite list", key="experiment")
     return overrides.groups["experiment"]
 
 
@@ -224,7 +224,7 @@ def _options(
         force=run.force,
         raise_errors=run.on_error == "raise",
         wait=run.wait,
-        output=run.output,
+        format=run.format,
         command=("gpsuite", "run", *words),
         meta=composed.meta,
     )

@@ -12,15 +12,15 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from gpsuite.config.grammar import FORMATS
 from gpsuite.data.dataset import TASKS
 from gpsuite.data.spec import CSV_OPTIONS, CSV_SYNONYMS, csv_value
-from gpsuite.errors import UserError, nearest
+from gpsuite.errors import UserError, few, nearest, unknown
 from gpsuite.experiments.base import require
 from gpsuite.experiments.settings import Count, Rule, at_least, one_of
 
 SCALES = ("smoke", "quick", "paper")
 ON_ERROR = ("continue", "raise")
-OUTPUTS = ("text", "quiet", "json")
 MODES = ("auto", "serial", "processes", "dask")
 ONE, MANY = (
     {int: "a whole number", float: "a number", bool: "true or false", str: "a text"},
@@ -91,7 +91,7 @@ class RunSettings:
         force: compute again what is stored.
         on_error: continue with other tasks when one fails, or stop.
         wait: wait for another run of the same folder instead of giving up.
-        output: the answer and the paths as text, only the folder, or one JSON object per run on stdout.
+        format: the answer and the paths as text, only the folder, or one JSON object per run on stdout.
         debug: show tracebacks of wrong input.
     """
 
@@ -106,7 +106,7 @@ class RunSettings:
     force: bool
     on_error: Annotated[str, one_of(ON_ERROR)]
     wait: bool
-    output: Annotated[str, one_of(OUTPUTS)]
+    format: Annotated[str, one_of(FORMATS)]
     debug: bool
 
 
@@ -135,7 +135,7 @@ def set_value(target: DictConfig, key: str, value: Any, name: str) -> None:
     """
     node = _node(target, key)
     if node is None:
-        raise UserError(f"{name}: unknown key{nearest(key, list(map(str, target)))}", key=name)
+        raise unknown(f"{name}: unknown key", key, list(map(str, target)), name)
     if isinstance(node, ListConfig) and not isinstance(value, list | tuple | ListConfig):
         value = [value]
     hint = node._metadata.ref_type
@@ -204,14 +204,15 @@ def set_table_option(dataset: DictConfig | None, key: str, option: str, value: A
         name = dataset.get("name") if dataset is not None else "none"
         raise UserError(
             f"{key}: dataset {name} has no settings; for a file of your own add dataset=csv\n"
-            f"its settings: {', '.join(CSV_OPTIONS)}",
+            f"its settings: {few(CSV_OPTIONS)}",
             key=key,
         )
     if option not in CSV_OPTIONS:
-        synonym = CSV_SYNONYMS.get(option.casefold())
-        known = f"; did you mean '{synonym}'?" if synonym else nearest(option, CSV_OPTIONS)
-        valid = ", ".join(f"dataset.{each}" for each in CSV_OPTIONS)
-        raise UserError(f"{key}: unknown{known}\nvalid: {valid}", key=key)
+        near = CSV_SYNONYMS.get(option.casefold()) or nearest(option, CSV_OPTIONS)
+        if near:
+            right = f"dataset.{near}"
+            raise UserError(f"{key}: unknown; did you mean '{right}'?", key=key, better=(key, right))
+        raise UserError(f"{key}: unknown\nvalid: {few([f'dataset.{each}' for each in CSV_OPTIONS])}", key=key)
     if option == "task" and value not in TASKS:
         raise UserError(f"{key}={value}: valid: {', '.join(TASKS)}", key=key)
     set_value(dataset, option, csv_value(option, value), key)

@@ -244,9 +244,9 @@ def changed_error(spec: DatasetSpec, state: FileState) -> DataError:
     """Build the error for a file whose content is not the expected one."""
     return DataError(
         f"dataset={spec.name}: {state.path} is not the expected file\n"
-        f"expected {state.hash_kind} {state.expected}\n"
-        f"found    {state.hash_kind} {state.found}\n"
-        f"remove it, then: gpsuite data fetch {spec.name}   (from {_origin(spec, state.name)})",
+        f"expected {state.hash_kind} {state.expected[:16]}, found {str(state.found)[:16]}\n"
+        f"remove it, then: gpsuite data fetch {spec.name}   (from {_origin(spec, state.name)})\n"
+        f"expected {state.hash_kind} {state.expected}, found    {state.hash_kind} {state.found}",
         key="dataset",
     )
 
@@ -306,12 +306,10 @@ def _download(spec: DatasetSpec, file: FileSpec, cache_dir: Path, timeout: float
 def _missing_error(spec: DatasetSpec, file: FileSpec, cache_dir: Path, reason: str) -> MissingDataError:
     looked_in = search_folders(spec.folder_name, cache_dir)
     return MissingDataError(
-        f"dataset={spec.name}: file '{file.name}' is missing "
-        f"(expected {file.hash_kind} {file.expected}, found none)\n"
-        f"looked in {', '.join(map(str, looked_in))}\n"
-        f"download: {reason}\n"
-        f"get it from {_origin(spec, file.name)}; "
-        f"put it into {looked_in[-1]} or {spec.folder_name}/ in a folder of ${PATH_VARIABLE}",
+        f"dataset={spec.name}: file '{file.name}' is missing ({file.hash_kind} {file.expected[:10]})\n"
+        f"looked in {', '.join(map(str, looked_in))}; download: {reason}\n"
+        f"put it into {looked_in[-1]} or {spec.folder_name}/ in a folder of ${PATH_VARIABLE}\n"
+        f"get it from {_origin(spec, file.name)} (expected {file.hash_kind} {file.expected}, found none)",
         key="dataset",
     )
 

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from gpsuite.arrays import FloatArray
-from gpsuite.errors import DataError, nearest
+from gpsuite.errors import DataError, unknown
 
 MISSING: Any = "???"  # OmegaConf's mark of a mandatory value; written out so that listing needs no OmegaConf
 
@@ -248,7 +248,7 @@ def _build(kind: Any, values: Mapping[str, Any], where: str) -> Any:
     allowed = [item.name for item in fields(kind)]
     for key in values:
         if key not in allowed:
-            raise DataError(f"{where}.{key}: unknown key{nearest(key, allowed)}\nvalid: {', '.join(allowed)}", key)
+            raise DataError(str(unknown(f"{where}.{key}: unknown key", key, allowed)), key)
     spec = kind(**values)
     if kind is not CsvSpec:  # the user's part of a CsvSpec may still be open; its loader asks for it
         absent = [name for name in allowed if getattr(spec, name) == MISSING]

@@ -45,7 +45,7 @@ class RunOptions:
     force: bool = False
     raise_errors: bool = False
     wait: bool = False
-    output: str = "text"
+    format: str = "text"
     command: tuple[str, ...] = ()
     meta: Mapping[str, Any] | None = None
     began: float | None = None

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Self
 
 from gpsuite.budget import Budget
 from gpsuite.experiments.base import DONE, Record
-from gpsuite.text import visible
+from gpsuite.text import fitted, visible
+from gpsuite.waiting import done
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 REPORT_SECONDS = 1.0  # shorter tasks report nothing
 LINE_SECONDS = 10.0  # off a terminal, successes are reported at most this often
 RUNNING_SECONDS = 60.0  # and each running task this often
+LAST_SECONDS = 1.0  # of work: less than this is not counted down
 FOLDER = ".running"
 ENDED = ".ended"  # of the files that say which records are stored
 
@@ -174,14 +176,17 @@ class _Tally:
     def left(self) -> str:
         if self.completed == 0:
             return "time left unknown"
+        if self.ended == self.total:
+            return ""
         seconds = (time.monotonic() - self._started) / self.completed * (self.total - self.completed)
-        return f"{clock(seconds)} left"
+        return f"{clock(seconds)} left" if seconds >= LAST_SECONDS else "nearly done"
 
 
 class Progress:
     """Shows nothing."""
 
     def __enter__(self) -> Self:
+        done()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -224,7 +229,8 @@ class LineProgress(Progress):
     def _print(self, text: str) -> None:
         total = self._tally.total
         width = len(str(total))
-        tell(f"[{self._tally.ended:>{width}}/{total}] {text} | {self._tally.left}")
+        left = f" | {self._tally.left}" if self._tally.left else ""
+        tell(f"[{self._tally.ended:>{width}}/{total}] {text}{left}")
 
 
 class BarProgress(Progress):
@@ -246,17 +252,17 @@ class BarProgress(Progress):
             TextColumn("{task.fields[ended]}/{task.total}", markup=False),
             TimeElapsedColumn(),
             TextColumn("{task.fields[left]}", markup=False),
-            TextColumn("{task.fields[last]}", style="dim", markup=False),
         )
-        self._task = self._bar.add_task(title, total=total, ended=0, left="", last="")
+        self._task = self._bar.add_task(title, total=total, ended=0, left="")
         self._live = Live(console=Console(stderr=True), get_renderable=self._shown)
 
     def __enter__(self) -> Self:
+        done()
         self._live.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._running = ()
+        self._running, self._last = (), ""
         self._live.stop()
 
     def advance(self, record: Record) -> None:
@@ -265,25 +271,24 @@ class BarProgress(Progress):
         self._running = [report for report in self._running if report.label != record.label]
         if record.status != DONE:
             self._live.console.print(describe(record), markup=False, highlight=False)
-        self._last = visible(f"{record.label} {record.headline}")[:60]
-        self._update()
+        self._last = visible(f"  {record.label}  {record.headline}")
 
     def running(self, reports: Sequence[TaskProgress]) -> None:
         """Move the bar by fractions and show a line per running task."""
         self._tally.follow(reports)
         self._running = reports
-        self._update()
-
-    def _update(self) -> None:
-        tally = self._tally
-        self._bar.update(self._task, completed=tally.completed, ended=tally.ended, left=tally.left, last=self._last)
 
     def _shown(self) -> Group:
         from rich.console import Group
         from rich.text import Text
 
-        lines = (visible(f"  {report.label}: {report.text}") for report in self._running)
-        return Group(self._bar, *(Text(line, no_wrap=True, overflow="ellipsis") for line in lines))
+        tally = self._tally  # at each look: the time left falls also while no task ends
+        self._bar.update(self._task, completed=tally.completed, ended=tally.ended, left=tally.left)
+        running = [Text(visible(f"  {report.label}: {report.text}")) for report in self._running]
+        lines = running or ([Text(self._last, style="dim")] if self._last else [])
+        for line in lines:
+            line.no_wrap, line.overflow = True, "ellipsis"
+        return Group(self._bar, *lines)
 
 
 def progress(title: str, total: int, *, quiet: bool = False) -> Progress:
@@ -295,8 +300,9 @@ def progress(title: str, total: int, *, quiet: bool = False) -> Progress:
 
 def tell(text: str) -> None:
     """Print a line on stderr; a closed stderr does not end the run."""
+    done()
     with contextlib.suppress(OSError):
-        print(text, file=sys.stderr, flush=True)
+        print(fitted(text, sys.stderr), file=sys.stderr, flush=True)
 
 
 def describe(record: Record) -> str:

@@ -41,6 +41,7 @@ from gpsuite.experiments.base import ERROR, INFEASIBLE, SKIPPED, Record, Request
 from gpsuite.reporting.files import cannot
 from gpsuite.text import visible
 from gpsuite.untrusted import inside
+from gpsuite.waiting import doing, done
 
 NAME = "run.log"
 LONG_SECONDS = 300.0  # longer estimates are printed before the work begins
@@ -109,7 +110,7 @@ def compute(
 ) -> dict[str, Record]:
     """Run what is missing and store each record as it ends; return the failures by key."""
     failed: dict[str, Record] = {}
-    seconds, quiet = sum(task.cost for task in missing), options.output == "quiet"
+    seconds, quiet = sum(task.cost for task in missing), options.format == "quiet"
     if len(missing) < total and not quiet:
         published = " or published" if store.published.used else ""
         tell(
@@ -215,6 +216,8 @@ def run_experiment(request: Request[object], options: RunOptions) -> RunReport:
         ResultsError: when results cannot be written; what is stored stays.
     """
     folder = run_folder(options.results_dir, request.experiment, request.scale, options.tag)
+    quiet = options.format == "quiet"
+    doing("planning", quiet=quiet, line=True)
     tasks = plan_tasks(request, options.changed)
     request = with_data_of(request, tasks)
     store = RecordStore(options.results_dir, request.family)
@@ -232,10 +235,12 @@ def run_experiment(request: Request[object], options: RunOptions) -> RunReport:
         log = RunLog(folder / NAME, " ".join(options.command))
         failed = compute(request, options, missing, store, folder, log, total=len(tasks))
         records = _read_records(tasks, keys, store, failed)
+        doing("writing tables and figures", quiet=quiet, line=True)
         try:
             summary = _finish(request, options, folder, records, store, begun, len(missing), planned == keys)
         except OSError as error:
             raise cannot("write", folder, error) from error
+        done()
         counts = Counter(record.status for record in records)
         log.end(counts)
     failures = tuple(_failures(records, store))

@@ -13,7 +13,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from gpsuite.data.dataset import Dataset
-from gpsuite.errors import UserError, nearest
+from gpsuite.errors import UserError, unknown
 from gpsuite.experiments.base import require
 
 
@@ -54,7 +54,7 @@ class OneOf:
         """Raise `UserError`, with the nearest valid name, unless the value is one of the names."""
         names = list(self.names() if callable(self.names) else self.names)
         if value not in names:
-            raise UserError(f"{key}={value}: unknown {key}{nearest(value, names)}\nvalid: {', '.join(names)}", key=key)
+            raise unknown(f"{key}={value}: unknown {key}", value, names, key)
 
 
 def one_of(names: Iterable[str] | Callable[[], Iterable[str]]) -> OneOf:

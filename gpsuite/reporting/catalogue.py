@@ -35,6 +35,7 @@ class ExperimentNote:
     """What an experiment's file says in its `meta` block.
 
     Args:
+        question: what it answers, for lists; the title where there is none.
         paper: authors and year.
         figure: what of the paper it reproduces.
         cost: scale -> time, in words.
@@ -43,6 +44,7 @@ class ExperimentNote:
     """
 
     title: str = ""
+    question: str = ""
     paper: str = ""
     figure: str = ""
     cost: Mapping[str, str] = field(default_factory=dict)
@@ -90,6 +92,7 @@ def _experiment(meta: Mapping[str, Any]) -> ExperimentNote:
     figures = {name: _mapping(note) for name, note in _mapping(meta.get("figures")).items()}
     return ExperimentNote(
         title=str(meta.get("title", "")),
+        question=str(meta.get("question") or meta.get("title", "")),
         paper=str(meta.get("paper", "")),
         figure=str(meta.get("figure", "")),
         cost={str(scale): str(cost) for scale, cost in _mapping(meta.get("cost")).items()},

@@ -29,7 +29,7 @@ def test_a_plan_that_is_json_but_no_plan_is_written_anew(gpsuite: Gpsuite, workp
 
 
 def test_json_output_of_the_tour_is_json_alone(gpsuite: Gpsuite) -> None:
-    ended = gpsuite("run", "experiment=tour", "scale=smoke", "stops=1", "output=json")
+    ended = gpsuite("run", "experiment=tour", "scale=smoke", "stops=1", "format=json")
     for line in ended.out.splitlines():
         json.loads(line)
 

@@ -184,7 +184,7 @@ def test_a_changed_file_is_not_fetched(gpsuite: Gpsuite, workplace: Path, monkey
     ended = gpsuite("data", "fetch", "boston", "diabetes")
     assert (ended.code, ended.out) == (2, "diabetes: embedded, nothing to fetch\n")
     assert "stock/boston/housing.data is not the expected file" in ended.err
-    assert "expected sha256 baadf729" in ended.err and "found    sha256 5feceb66" in ended.err
+    assert "expected sha256 baadf729" in ended.err and ", found 5feceb66" in ended.err
     monkeypatch.delenv("GPSUITE_DATA_PATH")
     assert gpsuite("data", "fetch", "boston").code == 2  # not to be had
 
@@ -312,7 +312,7 @@ def test_on_a_terminal_a_table_is_drawn_where_it_fits(
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     show_table("t", ROWS)  # type: ignore[arg-type]
     printed = capsys.readouterr().out
-    assert ("│" in printed) is drawn
+    assert (sum("a few words" in line and "first" in line for line in printed.splitlines()) == 1) is drawn
     assert "x" * 90 in printed
     assert "first" in printed
 
@@ -329,9 +329,9 @@ def test_a_command_that_would_be_refused_is_not_recommended(
     Path("rare.csv").write_text("a,label\n" + "".join(f"{row},{'B' if row == 7 else 'A'}\n" for row in range(40)))
     shown = gpsuite("data", "describe", "rare.csv")
     assert shown.code == 0
-    assert "- not for perturbation/region: preparation=" in shown.out
-    assert "gpsuite run experiment=perturbation/region" not in shown.out
-    assert "gpsuite run experiment=robustness/safety" in shown.out
+    assert "- not for perturbation/region: scaling_share=" in shown.out
+    assert "gpsuite run perturbation/region" not in shown.out
+    assert "gpsuite run robustness/safety" in shown.out
 
 
 @pytest.mark.parametrize(
@@ -356,7 +356,7 @@ def test_a_setting_of_no_effect_is_refused(
 PROGRAM = """
 import sys
 from gpsuite import cli
-csv = ["scale=smoke", "dataset=csv", "dataset.path=t.csv", "output=quiet"]
+csv = ["scale=smoke", "dataset=csv", "dataset.path=t.csv", "format=quiet"]
 for words in (
     ["experiment=pac_bayes/regression", "dataset.target=y"],
     ["experiment=perturbation/region", "dataset.target=y"],

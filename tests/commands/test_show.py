@@ -49,10 +49,10 @@ def test_settings_of_an_experiment_are_explained(gpsuite: Gpsuite) -> None:
 
 
 def test_what_a_run_tells_as_json_or_not_at_all(gpsuite: Gpsuite, workplace: Path) -> None:
-    quiet = gpsuite("run", *REGION, "output=quiet")
+    quiet = gpsuite("run", *REGION, "format=quiet")
     folder = quiet.out.strip()
     assert (quiet.code, quiet.err, (workplace / folder / "run.json").is_file()) == (0, "", True)
-    lines = gpsuite("run", "-m", *REGION, "seed=0,1", "output=json").out.splitlines()
+    lines = gpsuite("run", "-m", *REGION, "seed=0,1", "format=json").out.splitlines()
     first, second = map(json.loads, lines)
     assert first["folder"] == folder != second["folder"]
     assert (first["exit_code"], first["tasks"], first["failures"]) == (0, {"done": 1}, [])
@@ -61,13 +61,13 @@ def test_what_a_run_tells_as_json_or_not_at_all(gpsuite: Gpsuite, workplace: Pat
 
 
 def test_every_folder_has_a_log_of_its_sessions(gpsuite: Gpsuite, workplace: Path) -> None:
-    folder = workplace / gpsuite("run", *REGION, "output=quiet").out.strip()
+    folder = workplace / gpsuite("run", *REGION, "format=quiet").out.strip()
     gpsuite("run", *REGION)  # nothing is computed: nothing is added
     gpsuite("run", *REGION, "force=true")
     lines = (folder / "run.log").read_text(encoding="utf-8").splitlines()
     told = [line.partition(" ")[2] for line in lines]
     assert [text.split("  ")[0] for text in told] == [
-        f"gpsuite run {' '.join(REGION)} output=quiet", "1 of 1 tasks to compute", "done", "ended: 1 done",
+        f"gpsuite run {' '.join(REGION)} format=quiet", "1 of 1 tasks to compute", "done", "ended: 1 done",
         f"gpsuite run {' '.join(REGION)} force=true", "1 of 1 tasks to compute", "done", "ended: 1 done",
     ]  # fmt: skip
     assert all(re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00 ", line) for line in lines)

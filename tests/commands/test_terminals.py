@@ -18,8 +18,9 @@ import yaml
 
 from gpsuite import cli
 from gpsuite.commands.tables import show_lines
-from gpsuite.config.files import group_choices
+from gpsuite.config.files import conf_dir, group_choices
 from gpsuite.engine import plans
+from gpsuite.reporting.catalogue import read_experiments
 from gpsuite.reporting.comparison import Verdict, write_comparison
 from tests.commands.conftest import Gpsuite
 from tests.reporting.test_pages import ROW
@@ -162,6 +163,7 @@ def lines(gpsuite: Gpsuite, monkeypatch: pytest.MonkeyPatch) -> Callable[..., li
     def shown(*words: str, most: int = 100) -> list[str]:
         with monkeypatch.context() as patch:
             patch.setenv("COLUMNS", "100")
+            patch.setenv("TERM", "dumb")  # no bold letters
             patch.setattr(sys.stdout, "isatty", lambda: True)
             ended = gpsuite(*words)
         assert ended.code == 0, ended.err
@@ -187,14 +189,31 @@ def published(workplace: Path) -> Path:
     return folder
 
 
-def test_list_shows_an_experiment_a_line_with_the_cost_asked_for(lines: Callable[..., list[str]]) -> None:
-    names = group_choices()["experiment"]
-    quick, paper = lines("list", "experiments"), lines("list", "experiments", "scale=paper")
-    for found in (quick, paper):
-        assert [line.split()[0] for line in found] == ["experiment", *names]
-    [before] = [line for line in quick if line.startswith("active_learning/engine")]
-    [after] = [line for line in paper if line.startswith("active_learning/engine")]
-    assert "8 min" in before and "2.5 h" in after and "gengine1" in before
+def by_family(found: list[str]) -> dict[str, str]:
+    """Return experiment -> its line, of a list that has a heading for each family."""
+    family, rows = "", dict[str, str]()
+    for line in found:
+        if line.endswith("/") and " " not in line:
+            family = line
+        elif line and not line.startswith((" ", "experiment ")):
+            rows[f"{family}{line.split()[0]}"] = line
+    return rows
+
+
+def test_list_shows_experiments_by_family_with_a_question_and_the_cost_asked_for(
+    lines: Callable[..., list[str]],
+) -> None:
+    quick, paper = (by_family(lines("list", "experiments", f"scale={scale}")) for scale in ("quick", "paper"))
+    assert sorted(quick) == sorted(paper) == sorted(group_choices()["experiment"])
+    assert all("?" in line or "?" in " ".join(lines("list", name)) for name, line in list(quick.items())[:3])
+    before, after = quick["active_learning/engine"], paper["active_learning/engine"]
+    assert "8 min" in before and "2.5 h" in after
+    assert "(gengine1:" in quick["active_learning/engine"]
+
+
+def test_every_experiment_says_which_question_it_answers() -> None:
+    notes = read_experiments(conf_dir())
+    assert [name for name, note in notes.items() if not note.question.endswith("?") or len(note.question) > 75] == []
 
 
 def test_list_has_no_addresses_and_all_three_lists_have_a_head(lines: Callable[..., list[str]]) -> None:
@@ -206,13 +225,14 @@ def test_list_has_no_addresses_and_all_three_lists_have_a_head(lines: Callable[.
 @pytest.mark.parametrize(("name", "told"), [(NAME, "Fig. 2"), ("boston", "506 x 13"), ("vfe", "Titsias")])
 def test_list_name_tells_everything_of_it(lines: Callable[..., list[str]], name: str, told: str) -> None:
     found = "\n".join(lines("list", name, most=200))
-    assert found.startswith(name) or f"│ {name}" in found
+    assert name in [line.split()[0] for line in found.splitlines() if line]
     assert told in found
 
 
 def test_compare_counts_by_experiment_and_names_the_misses(lines: Callable[..., list[str]], published: Path) -> None:
     found = lines("compare")
     [counts] = [line.split() for line in found if line.startswith(NAME)]
+    assert " ".join(" ".join(found).split()).count(("a long quantity " * 9).strip()) == 2, "the quantity is readable"
     assert (counts[:5], counts[6:]) == ([NAME, "paper*", *"111"], ["1"])  # conf/paper has more, which are not run
     assert [line.split()[0] for line in found if line.startswith("X")] == ["X1", "X2"]
     assert found[-1].startswith("total: reproduced 1, partly 1, not reproduced 1, not run ")
@@ -226,7 +246,7 @@ def test_status_leaves_out_what_is_zero_everywhere_and_lists_published_runs(
     lines: Callable[..., list[str]], published: Path, gpsuite: Gpsuite
 ) -> None:
     head, row = lines("status", NAME)
-    assert head.split() == ["experiment", "run", "tasks", "done", "budget", "tables"]
+    assert head.split() == ["experiment", "and", "run", "tasks", "done", "budget", "tables"]
     assert row.split() == [NAME, "paper", "9", "7", "2", "published"]
     piped = gpsuite("status", NAME).out.splitlines()
     assert "infeasible" in piped[0].split("\t") and piped[1].split("\t")[-1] == "published"
@@ -246,7 +266,26 @@ def test_a_wrong_scale_is_named(gpsuite: Gpsuite) -> None:
     assert ended.code == 2 and "paper" in ended.err
 
 
-def test_the_first_column_is_never_cut(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+class Terminal(io.StringIO):
+    """A terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("width", [50, 80, 100])
+def test_a_table_wraps_between_words_and_names_stay_whole(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setattr("sys.stdout", Terminal())
+    show_lines([{"name": "n" * 20, "what": "some words " * 12, "n": 3}])
+    lines = sys.stdout.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert max(map(len, lines)) <= width and lines[1].startswith("n" * 20)
+    assert set(" ".join(lines).split()) == {"name", "what", "n", "n" * 20, "some", "words", "3"}
+
+
+def test_a_row_without_room_for_its_longest_words_is_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setattr("sys.stdout", Terminal())
     show_lines([{"name": "n" * 30, "what": "w" * 50, "n": 3}])
-    assert capsys.readouterr().out.splitlines() == [f"{'name':30}  what      n", f"{'n' * 30}  wwwwwww…  3"]
+    assert sys.stdout.getvalue().splitlines() == ["n" * 30, "  what", f"        {'w' * 50}", "  n     3"]  # type: ignore[attr-defined]

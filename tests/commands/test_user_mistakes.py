@@ -49,8 +49,8 @@ def earlier_results(workplace: Path) -> Path:
 
 WORDS = [
     # (words, what the message must contain)
-    (("runn",), ["command=runn", "did you mean 'run'"]),
-    (("nosuch",), ["command=nosuch: unknown command\nvalid: bench"]),  # none is near
+    (("runn",), ["runn: unknown command", "did you mean 'run'"]),
+    (("nosuch",), ["nosuch: unknown command\nvalid: certify, run"]),  # none is near
     (("run",), ["experiment: missing", "pac_bayes/regression"]),
     (("run", "experiment=pac_bayes/regresion"), ["did you mean 'pac_bayes/regression'"]),
     (("run", "experiment="), ["experiment="]),
@@ -59,19 +59,21 @@ WORDS = [
     ((*RUN, "+nonsense=1"), ["cannot be added"]),
     ((*RUN, "+foo"), ["+foo", "cannot be added", "foo=VALUE", "--help"]),
     ((*RUN, "~epsilon"), ["~epsilon", "leave epsilon out"]),
-    ((*RUN, "foo=1"), ["parallel", "budget.seconds", "model.ard", "method.{objective,"]),
+    ((*RUN, "foo=1"), ["foo: pac_bayes/regression has no such setting", "gpsuite run pac_bayes/regression --help"]),
     ((*RUN, "epsilon="), ["epsilon=: no value", "a number"]),
     ((*RUN, "epsilon=null"), ["epsilon=null: must be a number"]),
     ((*RUN, "wait=3"), ["wait=3: must be true or false"]),
     ((*RUN, "budget.seconds=soon"), ["budget.seconds=soon: must be a number or null"]),
     ((*RUN, "method.inducing=10"), ["not an option of kl_pac_gp", "valid: fitc", "vfe"]),
-    ((*RUN, "method=kl_pac_gp", "method.inducin=10"), ["did you mean", "valid: method.objective"]),
+    ((*RUN, "method=kl_pac_gp", "method.inducin=10"), ["has no such setting", "valid: method.objective"]),
     (("run", "experiment=robustness/safety", "features=sift10"), ["for tables: all, first<N>"]),
     ((*BOSTON, "epsilons=0.1,0.2"), ["add -m", "epsilons=[0.1,0.2]"]),
     (("verify", "table.csv"), ["is not a certificate", "NAME.npz and NAME.json"]),
     (("verify", "nowhere.npz"), ["is not there", "NAME.npz and NAME.json"]),
     ((*RUN, "epsilon"), ["expected key=value"]),
-    ((*RUN, "--epsilon", "0.5"), ["unknown option"]),
+    ((*RUN, "-epsilon", "0.5"), ["unknown option"]),
+    ((*RUN, "--epsilon"), ["a value is missing", "epsilon=VALUE"]),
+    ((*RUN, "--epsilon", "-1"), ["epsilon=-1"]),
     ((*RUN, "method=kl_pac_pg"), ["did you mean 'kl_pac_gp'"]),
     ((*RUN, "methods=[kl_pac_gp,nope]"), ["method=nope", "valid:"]),
     ((*RUN, "methods=[kl_pac_gp,kl_pac_gp]"), ["named twice"]),
@@ -88,7 +90,10 @@ WORDS = [
     ((*RUN, "dataset.path=table.csv"), ["dataset.path", "dataset=csv"]),
     ((*RUN, "dataset=boston"), ["housing.data", "missing", "baadf72995", "GPSUITE_DATA_PATH"]),
     ((*BOSTON, "dataset=diabetes"), ["fixed dataset", "gpsuite data describe FILE"]),
-    (("run", "experiment=perturbation"), ["a family; choose one of", "perturbation/region"]),
+    (
+        ("run", "experiment=perturbation"),
+        ["a family; choose one of", "perturbation/coverage", "gpsuite list perturbation"],
+    ),
     (
         ("run", "experiment=active_learning/engine", "dataset=boston"),
         ["fixed dataset", "valid: gengine1, gengine1_co2_hc"],
@@ -100,11 +105,11 @@ WORDS = [
     ((*SEVERAL, "datasets=null"), ["datasets=[]", "at least one"]),
     ((*SEVERAL, "datasets=[diabetes,7]"), ["dataset=7", "valid:"]),
     ((*SEVERAL, "datasets=[diabetes,digits]"), ["datasets=digits", "classification dataset", "valid:"]),
-    ((*SEVERAL, "datasets=[csv]"), ["datasets=[csv]", "pac_bayes/regression dataset=csv"]),
+    ((*SEVERAL, "datasets=[csv]"), ["datasets=[csv]", "gpsuite run pac_bayes/regression dataset=FILE"]),
     ((*SEVERAL, "datasets=diabetes,pol"), ["add -m", "datasets=[diabetes,pol]"]),
     ((*SEVERAL, "dataset=diabetes"), ["dataset=diabetes", "datasets=[A,B]"]),
-    ((*SEVERAL, "dataset=csv"), ["dataset=csv", "pac_bayes/regression dataset=csv"]),
-    ((*SEVERAL, "dataset.path=table.csv"), ["dataset.path", "pac_bayes/regression dataset=csv"]),
+    ((*SEVERAL, "dataset=csv"), ["dataset=csv", "gpsuite run pac_bayes/regression dataset=FILE"]),
+    ((*SEVERAL, "dataset.path=table.csv"), ["dataset.path", "gpsuite run pac_bayes/regression dataset=FILE"]),
     ((*SEVERAL, "dataset=nope"), ["unknown dataset"]),
     ((*SEVERAL, "dataset=bostn"), ["did you mean 'boston'"]),
     ((*SEVERAL, "dataset"), ["expected key=value"]),
@@ -143,13 +148,13 @@ WORDS = [
     ((*RUN, "on_error=ignore"), ["continue, raise"]),
     ((*RUN, "run_name=a/b"), ["run_name=a/b"]),
     ((*RUN, "budget.seconds=-3"), ["budget.seconds=-3"]),
-    ((*RUN, "budget=3"), ["did you mean 'budget.seconds'"]),
+    ((*RUN, "budget=3"), ["valid: budget.seconds"]),
     ((*RUN, "epsilon=[1"), ["cannot be read"]),
     ((*RUN, "-m", "experiment=pac_bayes/epsilon_boston,nope"), ["given twice"]),
     (("run", "-m", "experiment=pac_bayes/regression,pac_bayes/nope"), ["unknown experiment"]),
     (("run", "-m", "experiment=glob(nothing*)"), ["no name matches"]),
     ((*RUN, "dataset=csv"), ["dataset.path: missing"]),
-    ((*CSV,), ["dataset.target: missing"]),
+    ((*CSV,), ["dataset.target: which column", "columns: a, b, y", "dataset.target=y"]),
     ((*RUN, "dataset=csv", "dataset.target=y", "dataset.path=tabel.csv"), ["tabel.csv", "table.csv"]),
     ((*RUN, "dataset=csv", "dataset.target=y", "dataset.path=."), ["dataset.path"]),
     ((*CSV, "dataset.target=z"), ["dataset.target=z"]),
@@ -157,10 +162,10 @@ WORDS = [
     ((*CSV, "dataset.target=y", "dataset.inputs=y"), ["y"]),
     ((*CSV, "dataset.target=y", "dataset.separator=;"), ["dataset.separator"]),
     ((*CSV, "dataset.target=y", "dataset.task=ranking"), ["dataset.task=ranking"]),
-    ((*CSV, "dataset.target=y", "dataset.sep=;"), ["did you mean 'separator'"]),
-    ((*CSV, "dataset.target=y", "dataset.delimiter=;"), ["did you mean 'separator'"]),
+    ((*CSV, "dataset.target=y", "dataset.sep=;"), ["did you mean 'dataset.separator'"]),
+    ((*CSV, "dataset.target=y", "dataset.delimiter=;"), ["did you mean 'dataset.separator'"]),
     (("list", "experimnts"), ["did you mean 'experiments'"]),
-    (("list", "nosuch"), ["gpsuite: nosuch: no experiment, dataset or method; gpsuite list shows all\n"]),
+    (("list", "nosuch"), ["gpsuite: nosuch: no experiment, dataset or method\ngpsuite list shows all\n"]),
     (("status", "pac_bayes/nope"), ["unknown experiment"]),
     (("compare", "nope"), ["unknown experiment"]),
     (("publish",), ["name the experiments"]),
@@ -168,7 +173,7 @@ WORDS = [
     (("data",), ["list, fetch, verify, describe"]),
     (("data", "fech"), ["did you mean 'fetch'"]),
     (("data", "verify", "bostn"), ["did you mean 'boston'"]),
-    (("bench", "nope"), ["family=nope"]),
+    (("bench", "nope"), ["nope: nothing to time"]),
     (("bench", "peers", "robustness"), ["alone"]),
     (("report", "nope"), ["takes no names"]),
     (("status", "outdir=x"), ["results_dir=DIR"]),
@@ -249,7 +254,7 @@ def test_a_table_is_described(gpsuite: Gpsuite, workplace: Path, earlier_results
     shown = gpsuite("data", "describe", "table.csv")
     assert shown.code == 0
     assert "b\tnumber" in shown.out
-    assert "gpsuite run experiment=pac_bayes/regression dataset=csv dataset.path=table.csv" in shown.out
+    assert "gpsuite run pac_bayes/regression dataset=table.csv dataset.target=y" in shown.out
     for words, part in (
         (("data", "describe"), "name one file"),
         (("data", "describe", "tabel.csv"), "table.csv"),
@@ -415,7 +420,7 @@ PLAN_WORDS = [
     ((*PLAN_FILES, "dataset.target=y"), ["dataset.safety=: no safety column named"]),
     ((*PLAN_FILES, "dataset.safety=z"), ["dataset.target"]),
     ((*PLAN_CSV[:5], *PLAN_CSV[6:]), ["dataset.candidates=: no file named"]),
-    ((*PLAN_CSV, "dataset.saftey=z"), ["did you mean 'safety'"]),
+    ((*PLAN_CSV, "dataset.saftey=z"), ["did you mean 'dataset.safety'"]),
     ((*PLAN, "dataset=diabetes"), ["regression dataset cannot be used with active_learning/plan", "csv"]),
     (
         (*PLAN_CSV, "dataset.task=regression"),
@@ -635,4 +640,4 @@ def test_a_large_table_is_described_without_planning_runs_on_it(
     Path("rare.csv").write_text("a,label\n" + "".join(f"{row},{'B' if row == 7 else 'A'}\n" for row in range(40)))
     shown = gpsuite("data", "describe", "rare.csv")
     assert shown.code == 0 and "the commands below are not tried on it" in shown.out
-    assert "gpsuite run experiment=robustness/safety" in shown.out
+    assert "gpsuite run robustness/safety" in shown.out

@@ -52,10 +52,10 @@ def test_settings_are_told_with_the_values_of_the_words() -> None:
     sections = explain_settings("pac_bayes/regression", words)
     assert list(sections) == ["settings", "parts", "method kl_pac_sgp", "model", "every run"]
     found = {setting.key: setting for part in sections.values() for setting in part}
-    values = {key: found[key].value for key in ("epsilon", "seed", "scale", "dataset", "methods", "model", "wait")}
+    values = {key: found[key].value for key in ("epsilon", "seed", "scale", "dataset", "methods", "kernel", "wait")}
     assert values == {
         "epsilon": "0.5", "seed": "3", "scale": "quick", "dataset": "diabetes", "methods": "[kl_pac_sgp]",
-        "model": "se", "wait": "false",
+        "kernel": "se", "wait": "false",
     }  # fmt: skip
     assert found["delta"].allowed == "a number, between 0 and 1"
     assert found["seed"].allowed == "a whole number, 0 or more"

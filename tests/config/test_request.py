@@ -330,7 +330,7 @@ def test_help_shows_the_keys_that_are_read(name: str) -> None:
     keys = EXPERIMENTS.get(name).model_keys
     shown = [setting.key for setting in sections.get("model", ())]
     assert shown == [f"model.{key}" for key in keys]
-    assert any(setting.key == "model" for setting in sections["parts"]) == bool(keys)
+    assert any(setting.key == "kernel" for setting in sections["parts"]) == bool(keys)
 
 
 @pytest.mark.parametrize("name", ["pac_bayes/regression", "pac_bayes/inducing_pol", "active_learning/toy"])
@@ -338,7 +338,7 @@ def test_the_models_that_help_offers_are_those_that_are_taken(name: str) -> None
     offered = fitting_models(name)
     parts = explain_settings(name, read_overrides([f"experiment={name}"], group_choices()))["parts"]
     shown = {setting.key: setting.allowed for setting in parts}
-    assert shown["model"] == f"one of {', '.join(offered)}"
+    assert shown["kernel"] == f"one of {', '.join(offered)}"
     for model in group_choices()["model"]:
         words = [f"experiment={name}", "scale=smoke", f"model={model}"]
         if model in offered:
@@ -346,7 +346,7 @@ def test_the_models_that_help_offers_are_those_that_are_taken(name: str) -> None
         else:
             with pytest.raises(UserError) as caught:
                 read_request(words, allow_absent=True)
-            assert str(caught.value).endswith("".join(f"\nvalid: model={each}" for each in offered))
+            assert str(caught.value).endswith(f"\nvalid: {', '.join(f'model={each}' for each in offered)}")
 
 
 @pytest.mark.parametrize(

@@ -458,7 +458,7 @@ def test_fetching_leaves_out_what_is_not_to_be_had(spec: DatasetSpec, folder: Pa
 
 def test_a_missing_file_known_by_its_git_hash_is_named(spec: DatasetSpec, folder: Path) -> None:
     spec.files[1].optional = False
-    with pytest.raises(DataError, match=rf"'extra\.txt' is missing \(expected git blob sha1 {git_blob_sha1(EXTRA)}"):
+    with pytest.raises(DataError, match=rf"'extra\.txt' is missing \(git blob sha1 {git_blob_sha1(EXTRA)[:10]}"):
         prepare(spec, cache_dir=folder.parent)
 
 

@@ -24,7 +24,8 @@ def test_plain_lines_show_both_ends_failures_and_time_left(record: Record, capsy
         shown.advance(record)
     lines = capsys.readouterr().err.splitlines()
     assert [line.split("]")[0] for line in lines] == ["[1/4", "[3/4", "[4/4"]
-    assert lines[0].startswith("[1/4] done  number 3  bound 0.3  1.2 s | 0:00 left")
+    assert lines[0].startswith("[1/4] done  number 3  bound 0.3  1.2 s | nearly done")
+    assert lines[2].endswith("1.2 s")
     assert "ValueError: no" in lines[1]
 
 

@@ -14,6 +14,7 @@ from gpsuite.data.table.leaks import leaks
 from gpsuite.data.table.names import choose_columns, name_list, shorten
 from gpsuite.data.table.roles import Column, Role, class_or_number, read_columns
 from gpsuite.data.table.rows import all_others
+from gpsuite.errors import DataError, few
 from gpsuite.text import counted
 
 _SHOWN_LEVELS = 6
@@ -96,6 +97,17 @@ def _warnings(
     for target, classes in targets:
         said += leaks(spec, [column for column in used if column is not target], target, classes=classes)
     return said
+
+
+def ask_target(path: str) -> DataError:
+    """Build the error for a table of which no column is named as the target: its columns, and a guess."""
+    spec = CsvSpec(path=path)
+    found = describe_table(spec)
+    names = few([str(column["column"]) for column in found.columns])
+    run = found.regression or found.classification
+    told = "which column is to be predicted?" + (" Perhaps:" if run else "")
+    fix = {"dataset.target": run["target"]} if run else None
+    return DataError(f"dataset.target: {told}\ncolumns: {names}", key="dataset.target", fix=fix)
 
 
 def _row(grid: Grid, column: Column, read_as: str) -> dict[str, object]:

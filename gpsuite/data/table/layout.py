@@ -105,7 +105,10 @@ def _no_such_file(text: str, path: Path, key: str) -> DataError:
         names = sorted(os.listdir(folder))
     except OSError:
         names = []
-    return csv_error(key, text, f"no such file{nearest(path.name, names)}", f"looked in {folder.absolute()}")
+    near = nearest(path.name, names)
+    if near:
+        return csv_error(key, text, f"no such file; did you mean '{near}'?", fix={key: str(folder / near)})
+    return csv_error(key, text, "no such file", f"looked in {folder.absolute()}")
 
 
 _BLANKS = re.compile(r"[ \t]+")

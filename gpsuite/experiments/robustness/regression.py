@@ -15,7 +15,7 @@ from gpsuite.budget import Budget
 from gpsuite.certificates.certificate import Origin, QuantileQuantity, pack
 from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.data.splits import Standardiser, without_copies
-from gpsuite.errors import UserError
+from gpsuite.errors import UserError, unknown
 from gpsuite.experiments.base import (
     BUDGET,
     DONE,
@@ -323,7 +323,8 @@ def plan(request: Request[RegressionSettings]) -> list[Task[object]]:
         if not settings.uncertain:
             refuse_categories_alone(len(numbers_of(names, problem.level_inputs)))
         for name in settings.uncertain:
-            require(name in names, "uncertain", name, f"no such input\nvalid: {', '.join(names)}")
+            if name not in names:
+                raise unknown(f"uncertain={name}: no such input", name, names, "uncertain")
         for point in settings.chosen_points:
             boxes = settings.certificate_boxes if settings.certificates else 0
             own = take(RangeTask, settings, model=model, point=point, certificate_boxes=boxes)

@@ -11,7 +11,7 @@ import numpy as np
 
 from gpsuite.arrays import FloatArray
 from gpsuite.data.loading import PreparedDataset, load
-from gpsuite.errors import UserError, unknown_name
+from gpsuite.errors import UserError, unknown
 from gpsuite.experiments.base import MethodOptions, Request, Task, require
 from gpsuite.experiments.robustness.classifiers import (
     Problem,
@@ -306,7 +306,7 @@ def _check_free(problem: Problem, request: Request[SafetySettings]) -> None:
     settings = request.settings
     for name in settings.uncertain:
         if name not in problem.input_names:
-            raise unknown_name("uncertain", name, problem.input_names)
+            raise unknown(f"uncertain={name}: no such input", name, problem.input_names, "uncertain")
     if not settings.uncertain:
         refuse_categories_alone(len(problem.numbers))
         check_words([settings.features], len(problem.numbers), request.model)

@@ -103,7 +103,7 @@ def test_without_shifts_there_is_no_table_of_them(tmp_path: Path, monkeypatch: p
         "noise_methods=[]",
         "parallel=serial",
     ]
-    monkeypatch.setattr("sys.argv", ["gpsuite", "run", *words, "output=quiet"])
+    monkeypatch.setattr("sys.argv", ["gpsuite", "run", *words, "format=quiet"])
     assert main() == 0
     written = {path.stem for path in (tmp_path / "results/wasserstein/digits").rglob("*.csv")}
     assert "scores" in written and "shifts" not in written
@@ -183,7 +183,7 @@ def test_what_cannot_be_learned_is_infeasible_not_failed(tmp_path: Path, rows: l
     table.write_text("\n".join(["a,b,y", *rows]) + "\n")
     words = ["experiment=wasserstein/regression", "scale=smoke", "dataset=csv", f"dataset.path={table}"]
     words += ["dataset.target=y", "dataset.task=regression", "method=exact_gp", f"results_dir={tmp_path}"]
-    assert dispatch(["run", *words, "parallel=serial", "output=quiet", "used_folds=10", "folds=10"]) in (0, 3)
+    assert dispatch(["run", *words, "parallel=serial", "format=quiet", "used_folds=10", "folds=10"]) in (0, 3)
     (folder,) = (tmp_path / "wasserstein" / "regression").iterdir()
     records = pd.read_csv(folder / "records.csv")
     infeasible = records[records["status"] == "infeasible"]
