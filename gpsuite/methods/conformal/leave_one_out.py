@@ -1,15 +1,11 @@
-"""Intervals from the sizes of errors on rows that a model was not trained on.
+"""Gaussian processes without each of some rows, in closed form.
 
-Equation: Vovk et al. 2005, Prop. 4.1
-Equation: Barber et al. 2021, Theorem 1
 Equation: Rasmussen & Williams 2006, Eq. (5.12)
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 
@@ -17,71 +13,6 @@ from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.models.config import Hyperparameters
 from gpsuite.models.linalg import stable_cholesky
 from gpsuite.models.radial import expanded, kappa, squared_distances
-
-__all__ = ["LeaveOneOut", "jackknife_bounded", "jackknife_plus", "split_radius"]
-
-
-def split_radius(errors: FloatArray, coverage: float) -> float:
-    """Return r such that a new target is within r of its prediction with this probability or more.
-
-    The ceil((n + 1) coverage)-th smallest error; infinite where n rows are too few for the coverage.
-
-    Args:
-        errors: absolute errors [n] on rows that the model was not trained on.
-        coverage: in (0, 1), over the rows and the new one together.
-
-    Raises:
-        ValueError: if there are no errors, one is not a number, or the coverage is outside (0, 1).
-    """
-    ordered = np.sort(_checked(errors, coverage))
-    rank = math.ceil((len(ordered) + 1) * _exact(coverage))
-    return float(ordered[rank - 1]) if rank <= len(ordered) else math.inf
-
-
-def jackknife_plus(errors: FloatArray, predictions: FloatArray, coverage: float) -> tuple[FloatArray, FloatArray]:
-    """Return lower and upper ends [B] of intervals that hold a new target with this probability or more.
-
-    With a = (1 - coverage) / 2: the floor(a (n + 1))-th smallest of mu_-i(x) - R_i and the
-    ceil((1 - a)(n + 1))-th smallest of mu_-i(x) + R_i; in practice they hold 1 - a of the targets.
-
-    Args:
-        errors: R_i, absolute leave-one-out errors [n]; infinite of a row that is to count as lost.
-        predictions: mu_-i(x), of the models without row i at the new inputs, [n, B].
-
-    Raises:
-        ValueError: if the shapes disagree, an error is not a number or a prediction not finite, or the coverage is
-            outside (0, 1).
-    """
-    R = _checked(errors, coverage)
-    if predictions.ndim != 2 or len(predictions) != len(R) or not np.isfinite(predictions).all():
-        raise ValueError(f"predictions [{len(R)}, B] are needed, got {predictions.shape}")
-    n = len(R)
-    if not jackknife_bounded(n, coverage):
-        width = predictions.shape[1]
-        return np.full(width, -np.inf), np.full(width, np.inf)
-    a = (1 - _exact(coverage)) / 2
-    low, high = math.floor(a * (n + 1)), math.ceil((1 - a) * (n + 1))
-    lower = np.sort(predictions - R[:, None], axis=0)[low - 1]
-    return lower, np.sort(predictions + R[:, None], axis=0)[high - 1]
-
-
-def jackknife_bounded(n: int, coverage: float, lost: int = 0) -> bool:
-    """Return whether jackknife+ intervals of n rows have finite ends, with `lost` errors counted as infinite."""
-    return math.floor((1 - _exact(coverage)) / 2 * (n + 1)) > lost
-
-
-def _exact(coverage: float) -> Fraction:
-    """Return the coverage as it is written: 0.9 (n + 1) must not round up to the next rank."""
-    return Fraction(repr(float(coverage)))
-
-
-def _checked(errors: FloatArray, coverage: float) -> FloatArray:
-    values = np.asarray(errors, dtype=np.float64)
-    if values.ndim != 1 or not len(values) or np.isnan(values).any() or (values < 0.0).any():
-        raise ValueError("errors must be numbers of 0 or more, [n] with n >= 1")
-    if not 0.0 < coverage < 1.0:
-        raise ValueError(f"coverage must lie in (0, 1), got {coverage!r}")
-    return values
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,3 +74,46 @@ class LeaveOneOut:
             raise ValueError(f"inputs [B, {self.X.shape[1]}] are needed, got {Xnew.shape}")
         q = squared_distances(Xnew / self.lengthscales, self.X / self.lengthscales)
         return np.asarray(self.variance * kappa(self.kernel, q))
+
+
+@dataclass(frozen=True, eq=False)
+class LeaveOneOutSpread:
+    """The models of `LeaveOneOut` with their standard deviations of a new target, noise included.
+
+    Attributes:
+        models: without each of H rows.
+        root: inverse of the factor of K + noise, [N, N].
+        columns: C e_i / sqrt(C_ii), C = (K + noise)^-1, [N, H].
+        noise: variance of the noise.
+        scores: absolute errors of the model without row i at row i, in its deviations, [H].
+    """
+
+    models: LeaveOneOut
+    root: FloatArray
+    columns: FloatArray
+    noise: float
+    scores: FloatArray
+
+    @classmethod
+    def fit(
+        cls, X: FloatArray, y: FloatArray, rows: IntArray, kernel: str, found: Hyperparameters
+    ) -> LeaveOneOutSpread:
+        """Compute the models without each of some rows; errors as of `LeaveOneOut.fit`.
+
+        sd_-i(x)^2 = k(x, x) + noise - k(x)'C k(x) + (k(x)'C e_i)^2 / C_ii, and 1 / C_ii at row i.
+        """
+        models = LeaveOneOut.fit(X, y, rows, kernel, found)
+        scaled = models.X / models.lengthscales
+        K = found.variance * kappa(kernel, squared_distances(scaled, scaled))
+        root = np.linalg.inv(stable_cholesky(K + found.noise_variance * np.eye(len(K))).lower)
+        columns = root.T @ root[:, rows]
+        diagonal = columns[rows, np.arange(len(rows))]
+        scores = models.errors * np.sqrt(diagonal)
+        return cls(models, root, columns / np.sqrt(diagonal), found.noise_variance, scores)
+
+    def deviations(self, Xnew: FloatArray) -> FloatArray:
+        """Return sd_-i at new inputs [B, D], as [H, B]."""
+        k = self.models._covariance(Xnew)
+        explained = np.sum((k @ self.root.T) ** 2, axis=1)
+        latent = np.maximum(self.models.variance - explained[:, None] + (k @ self.columns) ** 2, 0.0)
+        return np.asarray(np.sqrt(latent + self.noise).T)
