@@ -36,6 +36,8 @@ from gpsuite.untrusted import UnusableFileError, file_pair, parse_fields, real, 
 if TYPE_CHECKING:
     from gpflow.models import GPR, VGP
 
+    from gpsuite.experiments.guarantee.conformal import Calibrated
+
 PREFIX, DESCRIPTION = "saved_", "saved_description"  # of the arrays of a record
 FOLDER, NAME = "model", "model"  # in the run's folder; model/model.json and .npz
 LARGEST = 1 << 30  # bytes of the arrays: 10,000 training rows
@@ -57,6 +59,7 @@ class SavedModel:
         guarantee: what a run proved, in sentences.
         categories: column of texts -> the levels that were learned from.
         reading: `Dataset.reading` of the table.
+        calibrated: intervals or sets of classes of the judged model, which are kept in files of their own.
     """
 
     # name -> its axes in letters: N and D as above, 1, and letters that stand for any length
@@ -71,6 +74,7 @@ class SavedModel:
     guarantee: tuple[str, ...] = ()
     categories: Mapping[str, Sequence[str]] = field(default_factory=dict)
     reading: Mapping[str, str] = field(default_factory=dict)
+    calibrated: Calibrated | None = None
 
     def check(self) -> None:
         """Refuse arrays that are no model's or do not fit together.
@@ -110,6 +114,10 @@ class SavedModel:
             raise ValueError(f"finite inputs [B, {len(self.inputs)}] are needed, got {found.shape}")
         return found
 
+    def more(self, X: FloatArray) -> Mapping[str, npt.NDArray[Any]]:
+        """Return the columns of `calibrated` at inputs [B, D]."""
+        return {} if self.calibrated is None else self.calibrated.columns(X)
+
     def outside(self, X: FloatArray) -> BoolArray:
         """Return which rows of inputs [B, D] have one outside its range among the training rows."""
         return np.asarray(((self.arrays["lowest"] > X) | (self.arrays["highest"] < X)).any(axis=1))
@@ -139,6 +147,7 @@ class Predictions:
         conformal: split conformal, around the judged model's prediction, [B, 2].
         jackknife: jackknife+, [B, 2].
         outside: rows with an input outside its range among the training rows.
+        more: further columns.
     """
 
     prediction: FloatArray
@@ -147,13 +156,15 @@ class Predictions:
     conformal: FloatArray
     jackknife: FloatArray
     outside: BoolArray
+    more: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
 
     def columns(self) -> dict[str, npt.NDArray[Any]]:
         pairs = {"gp": self.gp, "conformal": self.conformal, "jackknife": self.jackknife}
         ends = {
             f"{name}_{end}": pair[:, place] for name, pair in pairs.items() for place, end in enumerate(("low", "high"))
         }
-        return {"prediction": self.prediction, "prediction_judged": self.judged, **ends, "outside": self.outside}
+        both = {"prediction": self.prediction, "prediction_judged": self.judged}
+        return {**both, **ends, **self.more, "outside": self.outside}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -242,6 +253,7 @@ class SavedRegression(SavedModel):
             _pair(around, np.full(len(X), radius)),
             self._jackknife(X),
             self.outside(X),
+            self.more(X),
         )
 
     def gpflow_model(self) -> GPR:
@@ -291,11 +303,13 @@ class ClassPredictions:
         labels: names of the C classes.
         probabilities: [B, C].
         outside: rows with an input outside its range among the training rows.
+        more: further columns.
     """
 
     labels: tuple[str, ...]
     probabilities: FloatArray
     outside: BoolArray
+    more: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
 
     @property
     def predicted(self) -> list[str]:
@@ -303,7 +317,7 @@ class ClassPredictions:
 
     def columns(self) -> dict[str, npt.NDArray[Any]]:
         shares = {f"p_{name}": self.probabilities[:, place] for place, name in enumerate(self.labels)}
-        return {"predicted": np.array(self.predicted), **shares, "outside": self.outside}
+        return {"predicted": np.array(self.predicted), **shares, **self.more, "outside": self.outside}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -370,7 +384,7 @@ class SavedClassifier(SavedModel):
         """
         X = self.checked(X)
         probabilities = view(self.posterior, len(self.labels)).probabilities(self.scaled(X))
-        return ClassPredictions(self.labels, probabilities, self.outside(X))
+        return ClassPredictions(self.labels, probabilities, self.outside(X), self.more(X))
 
     def gpflow_model(self) -> VGP:
         """Return GPflow's variational model with the posterior at the training rows, of scaled inputs.
@@ -444,7 +458,11 @@ READERS: Mapping[str, Callable[[Any], Any]] = {
 
 
 def packed(saved: Saved) -> dict[str, npt.NDArray[Any]]:
-    description, arrays = pack(saved)
+    return prefixed(*pack(saved))
+
+
+def prefixed(description: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
+    """Return description and arrays as arrays of a record."""
     return {DESCRIPTION: np.array(json.dumps(description))} | {f"{PREFIX}{name}": each for name, each in arrays.items()}
 
 
@@ -495,4 +513,6 @@ def load(run: str | Path) -> Saved:
     expected |= {name: (DTYPES.get(name, np.float64), len(axes)) for name, axes in KINDS[kind].shapes.items()}
     arrays = read_content(path, found, expected, LARGEST)
     saved: Saved = parse_fields(other, lambda: parse(found, arrays))
-    return saved
+    from gpsuite.experiments.guarantee.conformal import read  # sets of classes are by a saved classifier
+
+    return replace(saved, calibrated=read(path.parent, saved.inputs, saved.target))

@@ -11,6 +11,7 @@ from gpsuite.arrays import FloatArray
 from gpsuite.data.dataset import Dataset
 from gpsuite.data.loading import load
 from gpsuite.experiments.base import Record, Report
+from gpsuite.experiments.guarantee import conformal
 from gpsuite.experiments.guarantee.answer import (
     APART,
     JUDGED,
@@ -32,10 +33,14 @@ from gpsuite.experiments.guarantee.answer import (
     which_test_rows,
 )
 from gpsuite.experiments.guarantee.checks import regression_checks, row_checks, with_verdicts
-from gpsuite.experiments.guarantee.tasks import BAND, GuaranteeSettings, off_by, tolerances_of
+from gpsuite.experiments.guarantee.plan import new_rows
+from gpsuite.experiments.guarantee.saved import FOLDER
+from gpsuite.experiments.guarantee.sets_and_spread import class_table, set_sentences, spread_sentences
+from gpsuite.experiments.guarantee.tasks import BAND, CONFORMAL, GuaranteeSettings, off_by, tolerances_of
 from gpsuite.experiments.perturbation.region_problem import MODELS, input_number
 from gpsuite.experiments.sentences import certified, mistakes_bounded
 from gpsuite.reporting.comparison import Statistic
+from gpsuite.reporting.files import cannot
 from gpsuite.reporting.palette import BLUE, VERMILION
 
 if TYPE_CHECKING:
@@ -128,6 +133,8 @@ def _summarise_regression(report: Report[GuaranteeSettings]) -> list[Statistic]:
     checks = regression_checks(data, parts["judged"], held, bands, report.settings) if "judged" in parts else []
     said = regression_sentences(report, parts, bands)
     said += [] if held is None else [own_interval_sentence(held, report.settings)]
+    if CONFORMAL in parts:
+        said += spread_sentences(parts[CONFORMAL], report.settings, data)
     tail = ["", APART, *signs(report, data, checks)]
     of_rows: list[str] = []
     if {"bounded", "judged"} <= parts.keys():
@@ -140,7 +147,9 @@ def _summarise_regression(report: Report[GuaranteeSettings]) -> list[Statistic]:
         draw_bands(report, bands)
     if "rows" in parts:
         frame = predictions_table(parts["rows"], report.settings, data)
+        frame = with_calibrated(report, parts, frame)
         keep(report, parts["rows"], frame, [*said, *tail])
+        keep_calibrated(report, parts)
         draw_predictions(report, frame)
         of_rows = [*range_sentences(parts["rows"], report.settings, data)]
     return tell(report, [*said, *of_rows, *tail], checks)
@@ -180,6 +189,33 @@ def predictions_table(record: Record, settings: GuaranteeSettings, data: Dataset
     return frame
 
 
+def with_calibrated(report: Report[GuaranteeSettings], parts: dict[str, Record], frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the table of predictions with intervals that follow the spread, or sets of classes, before its end."""
+    if CONFORMAL not in parts:
+        return frame
+    dataset, calibrated = report.request.require_dataset(), conformal.of_record(parts[CONFORMAL].arrays)
+    rows, data = new_rows(dataset), load(dataset)
+    if rows is None:
+        examples = parts["rows"].arrays["examples"]
+        X, own = data.X[examples], None if data.weights is None else data.weights[examples]
+    else:
+        X, own = rows.X[rows.readable], None if rows.weights is None else rows.weights[rows.readable]
+    at = list(frame.columns).index("outside_training_range")
+    for place, (name, values) in enumerate(calibrated.columns(X, own).items()):
+        frame.insert(at + place, name, values)
+    return frame
+
+
+def keep_calibrated(report: Report[GuaranteeSettings], parts: dict[str, Record]) -> None:
+    """Write what later predictions need of it, with the model."""
+    if CONFORMAL not in parts:
+        return
+    try:
+        conformal.write(conformal.of_record(parts[CONFORMAL].arrays), report.folder / FOLDER)
+    except OSError as error:
+        raise cannot("write", report.folder / FOLDER, error) from error
+
+
 def _summarise_classes(report: Report[GuaranteeSettings]) -> list[Statistic]:
     parts = {str(record.axes["part"]): record for record in report.records()}
     data = load(report.request.require_dataset())
@@ -189,10 +225,16 @@ def _summarise_classes(report: Report[GuaranteeSettings]) -> list[Statistic]:
         said += _judged_sentences(parts["judged"], report.settings, data)
         if np.any(parts["judged"].arrays["certified"]):  # else no bound is above 0 either
             _draw_certified(report, parts["judged"])
+    if CONFORMAL in parts:
+        said += set_sentences(parts[CONFORMAL], report.settings, data)
+        caption = f"{report.request.require_dataset().shown_name}: what is missed of each class"
+        report.table(class_table(parts[CONFORMAL]), "per_class", caption)
     tail, of_rows = ["", APART, *signs(report, data, checks)], []
     if "rows" in parts:
         of_rows = [*_row_sentences(report, parts["rows"])]
-        keep(report, parts["rows"], class_predictions_table(report, parts["rows"]), [*said, *tail])
+        frame = with_calibrated(report, parts, class_predictions_table(report, parts["rows"]))
+        keep(report, parts["rows"], frame, [*said, *tail])
+        keep_calibrated(report, parts)
         if len(_found_effects(parts["rows"])):
             caption = f"{report.request.require_dataset().shown_name}: what inputs decide"
             report.table(effects_table(report, parts["rows"]), "inputs", caption)

@@ -16,7 +16,7 @@ from gpsuite.experiments.settings import Count, Positive, Share, at_least, fille
 from gpsuite.experiments.tasks import OPTIONAL
 from gpsuite.rounding import rounded
 
-BOUNDED, JUDGED, ROWS, BAND = "bounded", "judged", "rows", "band"  # parts of a run
+BOUNDED, JUDGED, ROWS, CONFORMAL, BAND = "bounded", "judged", "rows", "conformal", "band"  # parts of a run
 BAND_GROUP = "signs"  # noise may differ from row to row
 METHOD = gpc("laplace", "probit")
 
@@ -136,6 +136,22 @@ class RowsTask:
     boxes: int
     tolerance: float
     kind: str = "guarantee_rows"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConformalTask:
+    """Intervals that follow the judged regression's spread."""
+
+    learning: Learning
+    kind: str = "guarantee_conformal"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassSetsTask:
+    """Sets of classes by the judged classifier."""
+
+    learning: Learning
+    kind: str = "guarantee_class_sets"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -80,7 +80,9 @@ class ClassCalibration:
     each: FloatArray
 
     @classmethod
-    def fit(cls, probabilities: FloatArray, truth: IntArray, u: FloatArray, coverage: float) -> ClassCalibration:
+    def fit(
+        cls, probabilities: FloatArray, truth: IntArray, u: FloatArray, coverage: float, lost: BoolArray | None = None
+    ) -> ClassCalibration:
         """Return the thresholds that rows which no model was trained on decide.
 
         Args:
@@ -88,10 +90,12 @@ class ClassCalibration:
             truth: their classes, 0 to C - 1, [n].
             u: of the adaptive scores, [n].
             coverage: in (0, 1): of the sets, and of the rows of each class that its threshold does not miss.
+            lost: rows whose set counts as wrong whatever is in it, [n].
         """
         rows = np.arange(len(truth))
-        adaptive = adaptive_scores(probabilities, u)[rows, truth]
-        each = label_scores(probabilities)[rows, truth]
+        worst = np.zeros(len(truth)) if lost is None else np.where(lost, np.inf, 0.0)
+        adaptive = adaptive_scores(probabilities, u)[rows, truth] + worst
+        each = label_scores(probabilities)[rows, truth] + worst
         return cls(split_radius(adaptive, coverage), split_radii(each, truth, probabilities.shape[1], coverage))
 
 

@@ -80,7 +80,7 @@ def weighted_radii(errors: FloatArray, weights: FloatArray, own: FloatArray, cov
     needed = coverage * (held[-1] + own) * (1.0 - ROUNDING)
     places = np.searchsorted(held, needed)
     # where no weight is left, nothing is known
-    return np.append(values[order], math.inf)[np.where(held[-1] + own > 0.0, places, len(values))]
+    return np.asarray(np.append(values[order], math.inf)[np.where(held[-1] + own > 0.0, places, len(values))])
 
 
 def jackknife_plus(

@@ -111,9 +111,15 @@ class LeaveOneOutSpread:
         scores = models.errors * np.sqrt(diagonal)
         return cls(models, root, columns / np.sqrt(diagonal), found.noise_variance, scores)
 
+    def deviation(self, Xnew: FloatArray) -> FloatArray:
+        """Return the standard deviation [B] of the model with all rows at new inputs [B, D]."""
+        k = self.models._covariance(Xnew)
+        return np.asarray(np.sqrt(np.maximum(self._latent(k), 0.0) + self.noise))
+
     def deviations(self, Xnew: FloatArray) -> FloatArray:
         """Return sd_-i at new inputs [B, D], as [H, B]."""
         k = self.models._covariance(Xnew)
-        explained = np.sum((k @ self.root.T) ** 2, axis=1)
-        latent = np.maximum(self.models.variance - explained[:, None] + (k @ self.columns) ** 2, 0.0)
-        return np.asarray(np.sqrt(latent + self.noise).T)
+        return np.asarray(np.sqrt(np.maximum(self._latent(k)[:, None] + (k @ self.columns) ** 2, 0.0) + self.noise).T)
+
+    def _latent(self, k: FloatArray) -> FloatArray:
+        return np.asarray(self.models.variance - np.sum((k @ self.root.T) ** 2, axis=1))
