@@ -11,6 +11,7 @@ from gpsuite.methods.conformal.class_sets import (
     missed_bound,
 )
 from gpsuite.methods.conformal.intervals import (
+    follows_spread,
     jackknife_bounded,
     jackknife_plus,
     split_radii,
@@ -25,6 +26,7 @@ __all__ = [
     "LeaveOneOutSpread",
     "adaptive_scores",
     "class_sets",
+    "follows_spread",
     "jackknife_bounded",
     "jackknife_plus",
     "label_scores",

@@ -12,7 +12,7 @@ from gpsuite.data.loading import load, prepare
 from gpsuite.data.spec import CsvSpec
 from gpsuite.data.splits import Standardiser
 from gpsuite.experiments.base import SharedWork
-from gpsuite.experiments.guarantee.regression import KERNEL, rounding, judged_model, kept_model, latent_posterior
+from gpsuite.experiments.guarantee.regression import KERNEL, judged_model, kept_model, latent_posterior, rounding
 from gpsuite.experiments.guarantee.saved import SavedRegression
 from gpsuite.experiments.guarantee.tasks import Learning
 from gpsuite.methods.conformal import LeaveOneOut
