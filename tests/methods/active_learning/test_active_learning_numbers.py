@@ -22,6 +22,7 @@ from gpsuite.methods.conformal import (
     LeaveOneOutSpread,
     adaptive_scores,
     class_sets,
+    follows_spread,
     jackknife_plus,
     missed_bound,
     split_radius,
@@ -226,7 +227,17 @@ def spreads_and_sets() -> list[object]:
     ends = jackknife_plus(spread.scores, spread.models.predictions(X[:2]), 0.5, spread.deviations(X[:2]))
     radii = weighted_radii(errors, rng.uniform(size=19), np.array([0.0, 0.5, 9.0]), 0.8)
     chosen = class_sets(adaptive_scores(p, u), sets.marginal, p)
-    return [spread, ends, radii, sets, chosen.astype(float), missed_bound(40, 0.8, 0.05)]
+    follows = float(follows_spread(spread.models.errors, spread.scores, 0.6))
+    return [
+        spread,
+        ends,
+        follows,
+        spread.deviation(X[:3]),
+        radii,
+        sets,
+        chosen.astype(float),
+        missed_bound(40, 0.8, 0.05),
+    ]
 
 
 SCENARIOS: dict[str, golden.Scenario] = {

@@ -17,6 +17,7 @@ from gpsuite.methods.conformal import (
     LeaveOneOutSpread,
     adaptive_scores,
     class_sets,
+    follows_spread,
     intervals,
     jackknife_plus,
     label_scores,
@@ -205,6 +206,15 @@ def test_leaving_a_row_out_with_its_spread_is_fitting_without_it() -> None:
     assert spread.models.predictions(new) == pytest.approx(np.array(means), rel=1e-8, abs=1e-10)
     assert spread.deviations(new) == pytest.approx(np.array(deviations), rel=1e-8)
     assert spread.scores == pytest.approx(np.array(scores), rel=1e-8)
+
+
+def test_the_spread_is_followed_where_it_tells_errors_apart() -> None:
+    rng = np.random.default_rng(5)
+    deviations = np.where(np.arange(200) < 100, 0.1, 3.0)
+    noise = np.abs(rng.normal(size=200))
+    assert follows_spread(noise * deviations, noise, COVERAGE)
+    assert not follows_spread(noise, noise / rng.permutation(deviations), COVERAGE)
+    assert not follows_spread(np.zeros(20), np.zeros(20), COVERAGE)
 
 
 def test_deviations_must_be_positive_and_fit() -> None:
