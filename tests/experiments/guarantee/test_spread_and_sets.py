@@ -151,9 +151,9 @@ def test_new_rows_bring_their_ratios(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="classes take no likelihood ratios"):
         words = ("dataset.inputs=[a,b]", "dataset.weights=ratio", "dataset.task=classification", "dataset.target=who")
         EXPERIMENTS.get("guarantee").plan(asked(tmp_path, *words))
-    with pytest.raises(UserError, match="experiment=guarantee"):
+    with pytest.raises(UserError, match="takes test rows at random"):
         words = ("dataset=csv", f"dataset.path={tmp_path / 'table.csv'}", "dataset.target=y", "dataset.weights=ratio")
-        read_request(["experiment=pac_bayes/real_data", *words])
+        read_request(["experiment=pac_bayes/regression", *words])
 
 
 @pytest.fixture(scope="module")
