@@ -39,6 +39,7 @@ from gpsuite.methods.conformal import (
     LeaveOneOutSpread,
     adaptive_scores,
     class_sets,
+    follows_spread,
     jackknife_plus,
     label_scores,
     weighted_radii,
@@ -199,6 +200,20 @@ class SpreadIntervals:
     @classmethod
     def expected(cls) -> dict[str, tuple[type[np.generic], int]]:
         return {name: (cls.types.get(name, np.float64), len(axes)) for name, axes in cls.shapes.items()}
+
+
+def default_interval(data: Dataset, judged: Judged, coverage: float) -> str:
+    """Return which split interval is the one to take, `spread` or `conformal`: the narrower one on training rows.
+
+    Left out in turn, they decide it without the rows that scale the intervals, so that its coverage stays. Likelihood
+    ratios are only in `spread`. Chosen by scripts/study_conformal.py, rule 5.
+    """
+    if data.weights is not None:
+        return "spread"
+    fitted, rows = judged.fitted, judged.fitted.rows
+    X, y = fitted.inputs.transform(data.X[rows]), fitted.target.transform(data.y[rows, :1])[:, 0]
+    left = LeaveOneOutSpread.fit(X, y, np.arange(len(rows)), KERNEL, fitted.posterior.hyperparameters)
+    return "spread" if follows_spread(left.models.errors, left.scores, coverage) else "conformal"
 
 
 def _parts(spread: LeaveOneOutSpread) -> dict[str, FloatArray]:

@@ -24,7 +24,13 @@ from gpsuite.experiments.guarantee.classification import (
     probability_ranges,
     proved_safe,
 )
-from gpsuite.experiments.guarantee.conformal import ClassSets, SpreadIntervals, calibration_rows, in_record
+from gpsuite.experiments.guarantee.conformal import (
+    ClassSets,
+    SpreadIntervals,
+    calibration_rows,
+    default_interval,
+    in_record,
+)
 from gpsuite.experiments.guarantee.plan import new_rows
 from gpsuite.experiments.guarantee.regression import (
     conformal_radius,
@@ -163,9 +169,10 @@ def run_conformal(task: Task[ConformalTask], shared: SharedWork) -> Outcome:
     ends = found.columns(data.X[test], None if data.weights is None else data.weights[test])
     radius = None if weighted else finite_or_none(float(found.radii(np.ones(1))[0]))
     metrics: Metrics = {"rows": len(calibration_rows(data, judged)), "spread_radius": radius, "weighted": weighted}
+    metrics |= {"interval": default_interval(data, judged, learning.coverage)}
     for name in ("spread", "jackknife_spread"):
         width = ends[f"{name}_high"] - ends[f"{name}_low"]
-        metrics |= {f"{name}_width": finite_or_none(float(np.mean(width)))}
+        metrics |= {f"{name}_width": finite_or_none(float(np.median(width)))}
         metrics |= {f"{name}_narrow": finite_or_none(float(np.min(width)))}
         metrics |= {f"{name}_wide": finite_or_none(float(np.max(width)))}
     headline = "no finite interval" if metrics["spread_width"] is None else f"width {metrics['spread_width']:.3g}"

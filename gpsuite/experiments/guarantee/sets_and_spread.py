@@ -19,20 +19,27 @@ def spread_sentences(record: Record, settings: GuaranteeSettings, data: Dataset)
     """Yield what the intervals promise, and how wide they are on the test rows."""
     level, rows, target = f"{100 * settings.coverage:g} %", int(record.number("rows")), data.target_names[0]
     which = f"{rows} rows of new groups" if data.clusters is not None else f"{rows} test rows"
-    if record.metrics["spread_width"] is None:
+    if record.metrics["spread_narrow"] is None:
         yield f"Split conformal, following the spread: {which} are too few for an interval of {level}."
     else:
-        narrow, wide = record.number("spread_narrow"), record.number("spread_wide")
+        narrow, wide = record.number("spread_narrow"), record.metrics["spread_wide"]
+        range_of = (
+            f"{narrow:.3g} wide or more, some have no end" if wide is None else f"{narrow:.3g} to {wide:.3g} wide"
+        )
         yield (
             f"Split conformal, following the spread: a new {target} lies in its interval (columns spread_low, "
-            f"spread_high) with probability {level}. On the test rows it is {narrow:.3g} to {wide:.3g} wide."
+            f"spread_high) with probability {level}. On the test rows it is {range_of}."
         )
         if data.weights is not None:
             yield f"  It holds where new rows are as likely as {data.weight_name} says. The other guarantees do not."
+        elif record.metrics["interval"] == "spread":
+            yield "  Take it for new rows: on training rows left out in turn, it is narrower than one width for all."
+        else:
+            yield "  Take conformal_low and conformal_high instead: on training rows, one width for all is narrower."
     if record.metrics["jackknife_spread_width"] is not None:
         yield (
             f"Jackknife+, following the spread: the same of jackknife_spread_low and jackknife_spread_high, "
-            f"{record.number('jackknife_spread_width'):.3g} wide on average."
+            f"{record.number('jackknife_spread_width'):.3g} wide in the middle."
         )
 
 

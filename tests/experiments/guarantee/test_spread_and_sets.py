@@ -18,11 +18,18 @@ from gpsuite.errors import DataError, UserError
 from gpsuite.experiments.base import EXPERIMENTS, Record, SharedWork
 from gpsuite.experiments.guarantee import conformal
 from gpsuite.experiments.guarantee.classification import class_bounds, judged_classifier
-from gpsuite.experiments.guarantee.conformal import ClassSets, SpreadIntervals, calibration_rows, shares
+from gpsuite.experiments.guarantee.conformal import (
+    ClassSets,
+    SpreadIntervals,
+    calibration_rows,
+    default_interval,
+    shares,
+)
 from gpsuite.experiments.guarantee.plan import new_rows
 from gpsuite.experiments.guarantee.regression import Judged, judged_model
 from gpsuite.experiments.guarantee.sets_and_spread import class_table, set_sentences, spread_sentences
 from gpsuite.experiments.guarantee.tasks import Learning
+from gpsuite.methods.conformal import LeaveOneOutSpread, follows_spread
 from gpsuite.methods.pac_bayes.bounds import binomial_upper_bound
 from gpsuite.untrusted import UnusableFileError
 
@@ -72,6 +79,23 @@ def test_the_radius_is_a_rank_of_errors_in_the_models_deviations(
     assert columns["spread_low"] == pytest.approx(mean - radius * deviation, rel=1e-7)
     assert columns["spread_high"] == pytest.approx(mean + radius * deviation, rel=1e-7)
     assert (columns["jackknife_spread_low"] < columns["jackknife_spread_high"]).all()
+
+
+def test_training_rows_choose_the_interval_and_ratios_need_the_spread(
+    plain: tuple[PreparedDataset, Judged, SpreadIntervals],
+) -> None:
+    dataset, judged, _ = plain
+    data = load(dataset)
+    y = np.array(data.y)
+    y[judged.aside] += 1e6 * np.arange(len(judged.aside))[:, None]
+    told = default_interval(data, judged, 0.8)
+    assert default_interval(replace(data, y=y), judged, 0.8) == told  # rows set aside have no say
+    assert default_interval(replace(data, weights=np.ones(len(y))), judged, 0.8) == "spread"
+    left = LeaveOneOutSpread.fit(
+        judged.fitted.posterior.X, judged.fitted.posterior.y, np.arange(90), "squared_exponential",
+        judged.fitted.posterior.hyperparameters,
+    )  # fmt: skip
+    assert told == ("spread" if follows_spread(left.models.errors, left.scores, 0.8) else "conformal")
 
 
 def test_a_target_at_an_end_is_inside(plain: tuple[PreparedDataset, Judged, SpreadIntervals]) -> None:
@@ -247,11 +271,24 @@ SETTINGS: Any = type("Settings", (), {"coverage": 0.9, "delta": 0.01})
 
 def test_sentences_say_what_is_promised_and_what_not(plain: tuple[PreparedDataset, Judged, SpreadIntervals]) -> None:
     data = load(plain[0])
-    metrics: dict[str, Any] = {"rows": 8, "spread_width": None, "jackknife_spread_width": None}
+    metrics: dict[str, Any] = {"rows": 8, "spread_narrow": None, "jackknife_spread_width": None}
     record = Record("k", "e", "", {}, "done", "", metrics, {})
     assert list(spread_sentences(record, SETTINGS, data)) == [
         "Split conformal, following the spread: 8 test rows are too few for an interval of 90 %."
     ]
+    metrics = {
+        "rows": 80, "spread_width": 3.0, "spread_narrow": 1.0, "spread_wide": 8.0, "jackknife_spread_width": 4.0,
+        "interval": "spread",
+    }  # fmt: skip
+    said = list(spread_sentences(replace(record, metrics=metrics), SETTINGS, data))
+    assert said[0].endswith("with probability 90 %. On the test rows it is 1 to 8 wide.")
+    assert said[1].startswith("  Take it for new rows")
+    assert said[2].endswith("4 wide in the middle.")
+    endless = replace(record, metrics=metrics | {"spread_wide": None})
+    assert next(spread_sentences(endless, SETTINGS, data)).endswith("1 wide or more, some have no end.")
+    weighted = replace(data, weights=np.ones(len(data.X)), weight_name="ratio")
+    said = list(spread_sentences(replace(record, metrics=metrics), SETTINGS, weighted))
+    assert said[1] == "  It holds where new rows are as likely as ratio says. The other guarantees do not."
     arrays = {
         "class_rows": np.array([30, 4, 0]), "class_wrong": np.array([3, 2, 0]),
         "class_bounds": np.array([0.25, 0.97, 1.0]), "class_thresholds": np.array([0.7, np.inf, np.inf]),
