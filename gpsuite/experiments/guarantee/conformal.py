@@ -60,7 +60,7 @@ class SpreadIntervals:
         coverage: of each interval.
         variance: of the judged model's kernel.
         noise: variance of its noise.
-        weighted: whether rows have likelihood ratios.
+        weight_name: the column of likelihood ratios, which new rows need, or an empty string.
         inputs: names of the inputs, D.
         target: its name.
         arrays: by the names in `shapes`; `split_` of the model that saw no row set aside, `left_` of those without one.
@@ -80,7 +80,7 @@ class SpreadIntervals:
     coverage: float
     variance: float
     noise: float
-    weighted: bool
+    weight_name: str
     inputs: tuple[str, ...]
     target: str
     arrays: Mapping[str, npt.NDArray[Any]]
@@ -115,7 +115,7 @@ class SpreadIntervals:
             coverage=coverage,
             variance=found.variance,
             noise=found.noise_variance,
-            weighted=data.weights is not None,
+            weight_name=data.weight_name,
             inputs=data.input_names,
             target=data.target_names[0],
             arrays=arrays,
@@ -158,7 +158,7 @@ class SpreadIntervals:
         a, scaled = self.arrays, (X - self.arrays["input_mean"]) / self.arrays["input_scale"]
         split, left = self._models("split"), self._models("left")
         radii = self.radii(np.ones(len(X)) if own is None else own)
-        if self.weighted and own is None:
+        if self.weight_name and own is None:
             radii = np.full(len(X), np.inf)
         centre, reach = split.models.mean(scaled), radii * split.deviation(scaled)
         predictions, deviations = left.models.predictions(scaled), left.deviations(scaled)
@@ -184,7 +184,9 @@ class SpreadIntervals:
 
     def packed(self) -> tuple[dict[str, Any], Mapping[str, npt.NDArray[Any]]]:
         """Return what the two files hold."""
-        own = {name: getattr(self, name) for name in ("coverage", "variance", "noise", "weighted", "inputs", "target")}
+        own = {
+            name: getattr(self, name) for name in ("coverage", "variance", "noise", "weight_name", "inputs", "target")
+        }
         return {"format": FORMAT, "version": VERSION, "kind": self.kind, **own}, self.arrays
 
     @classmethod
@@ -192,8 +194,8 @@ class SpreadIntervals:
         numbers = {name: real(found[name]) for name in ("coverage", "variance", "noise")}
         names = tuple(words(name) for name in found["inputs"])
         own = {name: arrays[name] for name in cls.shapes}
-        weighted, target = found["weighted"] is True, words(found["target"])
-        intervals = cls(**numbers, weighted=weighted, inputs=names, target=target, arrays=own)
+        weight_name, target = words(found["weight_name"]), words(found["target"])
+        intervals = cls(**numbers, weight_name=weight_name, inputs=names, target=target, arrays=own)
         intervals.check()
         return intervals
 
@@ -259,6 +261,8 @@ class ClassSets:
     """
 
     kind: ClassVar[str] = "saved_class_sets"
+
+    weight_name: ClassVar[str] = ""
 
     judged: SavedClassifier
     coverage: float

@@ -114,9 +114,14 @@ class SavedModel:
             raise ValueError(f"finite inputs [B, {len(self.inputs)}] are needed, got {found.shape}")
         return found
 
-    def more(self, X: FloatArray) -> Mapping[str, npt.NDArray[Any]]:
-        """Return the columns of `calibrated` at inputs [B, D]."""
-        return {} if self.calibrated is None else self.calibrated.columns(X)
+    @property
+    def weight_name(self) -> str:
+        """The column of likelihood ratios that new rows need, or an empty string."""
+        return "" if self.calibrated is None else self.calibrated.weight_name
+
+    def more(self, X: FloatArray, own: FloatArray | None = None) -> Mapping[str, npt.NDArray[Any]]:
+        """Return the columns of `calibrated` at inputs [B, D] with likelihood ratios [B]."""
+        return {} if self.calibrated is None else self.calibrated.columns(X, own)
 
     def outside(self, X: FloatArray) -> BoolArray:
         """Return which rows of inputs [B, D] have one outside its range among the training rows."""
@@ -233,8 +238,8 @@ class SavedRegression(SavedModel):
         """The kept model's latent posterior, in standardised units."""
         return LatentPosterior(**_posterior(self.model), operator_bound=1.0)
 
-    def predict(self, X: FloatArray) -> Predictions:
-        """Return predictions and intervals at inputs [B, D] in own units.
+    def predict(self, X: FloatArray, own: FloatArray | None = None) -> Predictions:
+        """Return predictions and intervals at inputs [B, D] in own units, of rows with likelihood ratios `own` [B].
 
         Raises:
             ValueError: if the inputs are not finite, or not D columns.
@@ -253,7 +258,7 @@ class SavedRegression(SavedModel):
             _pair(around, np.full(len(X), radius)),
             self._jackknife(X),
             self.outside(X),
-            self.more(X),
+            self.more(X, own),
         )
 
     def gpflow_model(self) -> GPR:
@@ -376,8 +381,8 @@ class SavedClassifier(SavedModel):
         squeezed = SqueezedProbit(squeeze=self.model.squeeze)
         return GPCPosterior(**parts, link=squeezed if self.model.squeeze else LINKS.get(self.model.likelihood))
 
-    def predict(self, X: FloatArray) -> ClassPredictions:
-        """Return class probabilities at inputs [B, D] in own units.
+    def predict(self, X: FloatArray, own: FloatArray | None = None) -> ClassPredictions:
+        """Return class probabilities at inputs [B, D] in own units; `own` is of regressions only.
 
         Raises:
             ValueError: if the inputs are not finite, or not D columns.

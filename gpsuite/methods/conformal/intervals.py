@@ -2,7 +2,7 @@
 
 Equation: Vovk et al. 2005, Prop. 4.1
 Equation: Barber et al. 2021, Theorem 1
-Equation: Tibshirani et al. 2019, Theorem 2
+Equation: Tibshirani et al. 2019, Corollary 1
 Equation: Lee et al. 2023, Theorem 1
 """
 

@@ -1,6 +1,7 @@
 """Gaussian processes without each of some rows, in closed form.
 
 Equation: Rasmussen & Williams 2006, Eq. (5.12)
+Equation: Jaber et al. 2025
 """
 
 from __future__ import annotations
