@@ -45,20 +45,7 @@ class LeaveOneOut:
             ValueError: if shapes disagree, a value is not finite, or `rows` are not different rows.
             NotPositiveDefiniteError: if K + noise cannot be factorised.
         """
-        X, y, rows = np.array(X, dtype=np.float64), np.asarray(y, dtype=np.float64), np.asarray(rows)
-        if X.ndim != 2 or y.shape != X.shape[:1] or not (np.isfinite(X).all() and np.isfinite(y).all()):
-            raise ValueError(f"finite inputs [N, D] and targets [N] are needed, got {X.shape} and {y.shape}")
-        known = rows.ndim == 1 and rows.dtype.kind in "iu" and len(np.unique(rows)) == len(rows)
-        if not known or rows.min(initial=0) < 0 or rows.max(initial=0) >= len(X):
-            raise ValueError(f"rows: different numbers from 0 to {len(X) - 1} are needed, got {rows}")
-        lengthscales = np.asarray(expanded(found.lengthscales, X.shape[1]))
-        scaled = X / lengthscales
-        K = found.variance * kappa(kernel, squared_distances(scaled, scaled))
-        root = np.linalg.inv(stable_cholesky(K + found.noise_variance * np.eye(len(X))).lower)
-        alpha, columns = root.T @ (root @ y), root.T @ root[:, rows]
-        diagonal = columns[rows, np.arange(len(rows))]
-        weights = alpha[rows] / diagonal
-        return cls(X, kernel, found.variance, lengthscales, alpha, columns * weights, np.abs(weights))
+        return _solved(X, y, rows, kernel, found)[0]
 
     def mean(self, Xnew: FloatArray) -> FloatArray:
         """Return the prediction [B] of the model with all rows; ValueError on another shape than [B, D]."""
@@ -103,11 +90,7 @@ class LeaveOneOutSpread:
 
         sd_-i(x)^2 = k(x, x) + noise - k(x)'C k(x) + (k(x)'C e_i)^2 / C_ii, and 1 / C_ii at row i.
         """
-        models = LeaveOneOut.fit(X, y, rows, kernel, found)
-        scaled = models.X / models.lengthscales
-        K = found.variance * kappa(kernel, squared_distances(scaled, scaled))
-        root = np.linalg.inv(stable_cholesky(K + found.noise_variance * np.eye(len(K))).lower)
-        columns = root.T @ root[:, rows]
+        models, root, columns = _solved(X, y, rows, kernel, found)
         diagonal = columns[rows, np.arange(len(rows))]
         scores = models.errors * np.sqrt(diagonal)
         return cls(models, root, columns / np.sqrt(diagonal), found.noise_variance, scores)
@@ -124,3 +107,24 @@ class LeaveOneOutSpread:
 
     def _latent(self, k: FloatArray) -> FloatArray:
         return np.asarray(self.models.variance - np.sum((k @ self.root.T) ** 2, axis=1))
+
+
+def _solved(
+    X: FloatArray, y: FloatArray, rows: IntArray, kernel: str, found: Hyperparameters
+) -> tuple[LeaveOneOut, FloatArray, FloatArray]:
+    """Return the models, the inverse of the factor of K + noise [N, N], and the columns C e_i [N, H]."""
+    X, y, rows = np.array(X, dtype=np.float64), np.asarray(y, dtype=np.float64), np.asarray(rows)
+    if X.ndim != 2 or y.shape != X.shape[:1] or not (np.isfinite(X).all() and np.isfinite(y).all()):
+        raise ValueError(f"finite inputs [N, D] and targets [N] are needed, got {X.shape} and {y.shape}")
+    known = rows.ndim == 1 and rows.dtype.kind in "iu" and len(np.unique(rows)) == len(rows)
+    if not known or rows.min(initial=0) < 0 or rows.max(initial=0) >= len(X):
+        raise ValueError(f"rows: different numbers from 0 to {len(X) - 1} are needed, got {rows}")
+    lengthscales = np.asarray(expanded(found.lengthscales, X.shape[1]))
+    scaled = X / lengthscales
+    K = found.variance * kappa(kernel, squared_distances(scaled, scaled))
+    root = np.linalg.inv(stable_cholesky(K + found.noise_variance * np.eye(len(X))).lower)
+    alpha, columns = root.T @ (root @ y), root.T @ root[:, rows]
+    diagonal = columns[rows, np.arange(len(rows))]
+    weights = alpha[rows] / diagonal
+    models = LeaveOneOut(X, kernel, found.variance, lengthscales, alpha, columns * weights, np.abs(weights))
+    return models, root, columns
