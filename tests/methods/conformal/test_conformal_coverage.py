@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from gpsuite.arrays import FloatArray
+from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.methods.conformal import (
     ClassCalibration,
     LeaveOneOutSpread,
@@ -64,7 +64,7 @@ def shifted(rng: np.random.Generator, weighted: bool = True) -> bool:
     return bool(abs(rng.normal()) * new**2 <= weighted_radii(errors, weights, np.array([own]), COVERAGE)[0])
 
 
-def three_classes(rng: np.random.Generator, rows: int) -> tuple[FloatArray, FloatArray]:
+def three_classes(rng: np.random.Generator, rows: int) -> tuple[FloatArray, IntArray]:
     """Return probabilities that are wrong by a factor, and classes; the last is rare and hard to tell."""
     logits = rng.normal(size=(rows, 3)) * 1.5 + [1.5, 0.5, -1.0]
     true = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
@@ -195,7 +195,9 @@ def test_leaving_a_row_out_with_its_spread_is_fitting_without_it() -> None:
     rows, noise = np.array([2, 7, 24, 0]), 0.05
     spread = LeaveOneOutSpread.fit(X, y, rows, "squared_exponential", Hyperparameters(1.3, (0.7, 1.1), noise))
     kernel = ConstantKernel(1.3) * RBF([0.7, 1.1]) + WhiteKernel(noise)
-    means, deviations, scores = [], [], []
+    means: list[FloatArray] = []
+    deviations: list[FloatArray] = []
+    scores: list[float] = []
     for row in rows:
         kept = np.delete(np.arange(25), row)
         model = GaussianProcessRegressor(kernel, optimizer=None, alpha=0.0).fit(X[kept], y[kept])
