@@ -246,7 +246,7 @@ def _calibration(data: Dataset, judged: Judged, rows: IntArray, scores: FloatArr
 def _weights(data: Dataset, rows: IntArray) -> FloatArray:
     if data.clusters is not None:
         _, which, counts = np.unique(data.clusters[rows], return_inverse=True, return_counts=True)
-        return 1.0 / counts[which]
+        return np.asarray(1.0 / counts[which])
     return np.ones(len(rows)) if data.weights is None else np.asarray(data.weights[rows])
 
 
