@@ -51,8 +51,10 @@ def main(words: list[str]) -> int:
 
     stated = {key: mark for key, mark in options.items() if key in READING}
     strict = _strict(options)
-    rows = inputs_of_file(names[1], saved.inputs, saved.reading, saved.categories, stated, strict)
-    found = saved.predict(rows.X[rows.readable])
+    needed = [*saved.inputs, *filter(None, [saved.weight_name])]
+    rows = inputs_of_file(names[1], needed, saved.reading, saved.categories, stated, strict)
+    X, count = rows.X[rows.readable], len(saved.inputs)
+    found = saved.predict(X[:, :count], X[:, count] if saved.weight_name else None)
     done()
     frame = pd.DataFrame({"row": rows.readable + 1, **found.columns()})
     frame = with_unread(frame.rename(columns={"outside": "outside_training_range"}), rows.unread)

@@ -136,7 +136,7 @@ def _fit_small(composed: Composed, prepared: PreparedDataset, overrides: Overrid
 
 def _refuse_arranged(experiment: str, spec: CsvSpec) -> None:
     """Refuse what is said of the order and groups of rows where the split does not follow it."""
-    for key in ("time", "order", "group"):
+    for key in ("time", "order", "group", "weights"):
         value = getattr(spec, key)
         if value is not None:
             fault = f"{experiment} takes test rows at random\nexperiment=guarantee follows it:"

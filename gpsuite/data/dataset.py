@@ -81,6 +81,8 @@ class Dataset:
         time: the column that they are in order of, if the user names one.
         clusters: number of each row's group, [N], where rows belong together.
         cluster_name: the column of the groups.
+        weights: likelihood ratio of new rows to these at each row, up to a factor, [N], where the user knows it.
+        weight_name: the column of the likelihood ratios.
         sorted_by: column of the file, neither input nor target, that its rows are sorted or blocked by.
 
     Raises:
@@ -115,6 +117,8 @@ class Dataset:
     clusters: IntArray | None = None
     cluster_name: str = ""
     sorted_by: str = ""
+    weights: FloatArray | None = None
+    weight_name: str = ""
 
     @property
     def level_inputs(self) -> frozenset[str]:

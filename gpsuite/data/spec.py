@@ -17,8 +17,8 @@ MISSING: Any = "???"  # OmegaConf's mark of a mandatory value; written out so th
 
 CSV_OPTIONS = (
     "path", "target", "inputs", "ignore", "task", "separator", "decimal", "thousands", "missing", "skip_rows",
-    "categories", "strict", "time", "order", "group", "safety", "limit", "candidates", "new", "titles", "na", "not_na",
-    "codes", "numbers", "dates", "day_first",
+    "categories", "strict", "time", "order", "group", "weights", "safety", "limit", "candidates", "new", "titles", "na",
+    "not_na", "codes", "numbers", "dates", "day_first",
 )  # fmt: skip
 """What the user may set of their own table, as `dataset.KEY`."""
 
@@ -145,6 +145,8 @@ class CsvSpec:
         order: whether the rows of the file are in order of time: `time` or `none`; experiment=guarantee only.
         group: the column of what rows belong together by, as patients: the guarantee is about new groups;
             experiment=guarantee only.
+        weights: the column of how much likelier new rows are than these, up to a factor, at each row's inputs;
+            the new rows need it too; regressions of experiment=guarantee only.
         safety: measurements only: the column that must stay on one side of a limit.
         limit: measurements only: what is safe, `<=1.0` or `>=0.7`.
         candidates: measurements only: the file of inputs that may be measured next.
@@ -179,6 +181,7 @@ class CsvSpec:
     time: Any = None
     order: str | None = None
     group: Any = None
+    weights: Any = None
     safety: Any = None
     limit: Any = None
     candidates: str | None = None
@@ -203,7 +206,18 @@ def csv_value(key: str, text: Any) -> Any:
     """
     if not isinstance(text, str):
         return text
-    may_be_null = {"ignore", "time", "order", "group", "separator", "decimal", "thousands", "missing", "titles"}
+    may_be_null = {
+        "ignore",
+        "time",
+        "order",
+        "group",
+        "weights",
+        "separator",
+        "decimal",
+        "thousands",
+        "missing",
+        "titles",
+    }
     may_be_null |= {"na", "not_na", "codes", "numbers", "day_first"}
     if text == "null" and key in may_be_null:
         return None

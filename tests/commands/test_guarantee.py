@@ -185,3 +185,24 @@ def test_rows_that_cannot_be_read_are_marked_in_a_run_and_by_predict(gpsuite: Gp
     refused = gpsuite("predict", "results/guarantee/smoke~own", "new.csv", "strict=true")
     assert refused.code == 2 and "fix each, or remove its row" in refused.err
     assert gpsuite("predict", "results/guarantee/smoke~own", "new.csv", "strict=perhaps").code == 2
+
+
+def test_new_rows_bring_their_likelihood_ratios(gpsuite: Gpsuite, table: Path) -> None:
+    frame = pd.read_csv(table)
+    frame.assign(ratio=np.exp(frame["a"])).to_csv("table.csv", index=False)
+    pd.DataFrame({"a": [0.0, 9.0], "b": [0.0, 0.0], "ratio": [1.0, 1e9]}).to_csv("new.csv", index=False)
+    words = ("dataset.target=y", "dataset.weights=ratio", "dataset.new=new.csv", "coverage=0.6")
+    ended = gpsuite(*RUN, *words)
+    assert ended.code == 0, ended.err
+    (folder,) = Path("results/guarantee").iterdir()
+    told = pd.read_csv(folder / "predictions.csv")
+    assert np.isfinite(told["spread_low"]).tolist() == [True, False]
+    predicted = gpsuite("predict", str(folder), "new.csv", "output=out.csv")
+    assert predicted.code == 0, predicted.err
+    again = pd.read_csv("out.csv")
+    for name in ("spread_low", "spread_high", "jackknife_spread_low"):
+        assert np.array_equal(again[name], told[name])
+    pd.DataFrame({"a": [0.0], "b": [0.0]}).to_csv("bare.csv", index=False)
+    refused = gpsuite("predict", str(folder), "bare.csv")
+    assert refused.code != 0
+    assert "ratio" in refused.err

@@ -41,12 +41,14 @@ class NewRows:
         content_hash: of what was read.
         notes: what was decided when the file was read, each a sentence.
         unread: number of a row, from 1 -> why it cannot be predicted.
+        weights: likelihood ratio of each row [B], where the table has some.
     """
 
     X: FloatArray
     content_hash: str
     notes: tuple[str, ...]
     unread: Mapping[int, str] = field(default_factory=dict)
+    weights: FloatArray | None = None
 
     @property
     def readable(self) -> IntArray:

@@ -21,7 +21,7 @@ AGAINST = 0.02  # share of the steps of a sorted column that may go the other wa
 MOST_RUNS = 2  # per value, in a blocked column
 ORDERS = ("time", "none")
 LEAST_GROUPS = 20  # of a table: a guarantee for new groups counts groups
-ORDERING = ("time", "group")
+ORDERING = ("time", "group", "weights")
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +34,8 @@ class Arrangement:
         when: time of each row of the file [N], NaN where it is missing; None without such a column.
         cluster_name: name of the column of groups, or an empty string.
         which: group of each row of the file [N], -1 where it is missing; None without such a column.
+        weight_name: name of the column of likelihood ratios, or an empty string.
+        weights: likelihood ratio of each row of the file [N], NaN where it is missing; None without such a column.
     """
 
     order: str = ""
@@ -41,11 +43,14 @@ class Arrangement:
     when: FloatArray | None = None
     cluster_name: str = ""
     which: IntArray | None = None
+    weight_name: str = ""
+    weights: FloatArray | None = None
 
     @property
     def known(self) -> BoolArray | bool:
-        """Which rows of the file have a time and a group."""
+        """Which rows of the file have a time, a group and a likelihood ratio."""
         timed = True if self.when is None else ~np.isnan(self.when)
+        timed = timed & (True if self.weights is None else ~np.isnan(self.weights))
         return timed & (True if self.which is None else self.which >= 0)
 
     def rows(self, kept: BoolArray) -> IntArray:
@@ -72,13 +77,15 @@ class Arrangement:
     def fields(self, rows: IntArray) -> dict[str, Any]:
         """Return what a dataset of these rows holds of their order and groups."""
         names = {"order": self.order, "time": self.time, "cluster_name": self.cluster_name}
-        return {**names, "clusters": self.clusters(rows)}
+        weights = None if self.weights is None else self.weights[rows]
+        return {**names, "clusters": self.clusters(rows), "weights": weights, "weight_name": self.weight_name}
 
     @property
     def choices(self) -> list[list[str]]:
         """What the content of the table depends on: nothing where the user says nothing."""
         said = [self.order, self.time, self.cluster_name]
-        return [["order", *said]] if any(said) else []
+        weighted = [["weights", self.weight_name]] if self.weight_name else []
+        return [*([["order", *said]] if any(said) else []), *weighted]
 
 
 def arrangement(spec: CsvSpec, grid: Grid) -> Arrangement:
@@ -93,8 +100,11 @@ def arrangement(spec: CsvSpec, grid: Grid) -> Arrangement:
     if spec.group is not None and (spec.time is not None or spec.order == "time"):
         fault = "new groups and the last rows are different test rows"
         raise csv_error("group", spec.group, fault, "leave out dataset.group, or dataset.time and dataset.order")
+    if spec.weights is not None and (spec.group is not None or spec.time is not None or spec.order == "time"):
+        fault = "likelihood ratios are of single rows in any order"
+        raise csv_error("weights", spec.weights, fault, "leave out dataset.weights, or dataset.group, time and order")
     order = "time" if spec.time is not None else spec.order or ""
-    time, group = (_only(key, getattr(spec, key), grid) for key in ORDERING)
+    time, group, weights = (_only(key, getattr(spec, key), grid) for key in ORDERING)
     return Arrangement(
         order,
         "" if time is None else grid.header[time],
@@ -105,6 +115,8 @@ def arrangement(spec: CsvSpec, grid: Grid) -> Arrangement:
         else np.where(grid.column(group).missing, -1, np.arange(len(grid.column(group).texts)))[
             grid.column(group).codes
         ],
+        "" if weights is None else grid.header[weights],
+        None if weights is None else _weights(spec, grid, weights),
     )
 
 
@@ -129,6 +141,15 @@ def _times(spec: CsvSpec, grid: Grid, position: int) -> FloatArray:
         fault = f"column {shorten(column.name)!r} holds neither numbers nor dates"
         raise csv_error("time", spec.time, fault, "write dates as 2024-03-01, or name another column")
     return np.where(column.unread, np.nan, column.values)
+
+
+def _weights(spec: CsvSpec, grid: Grid, position: int) -> FloatArray:
+    column = read_columns(spec, grid, [position], [])[0][position]
+    found = np.where(column.unread, np.nan, column.values) if column.kind == "number" else np.full(1, -1.0)
+    if (found < 0.0).any() or not (found > 0.0).any():
+        fault = f"column {shorten(column.name)!r} does not hold numbers of 0 or more"
+        raise csv_error("weights", spec.weights, fault, "give the likelihood ratio at each row, or leave it out")
+    return np.asarray(found)
 
 
 def counts_rows(column: FloatArray) -> bool:

@@ -196,10 +196,11 @@ def _targets(spec: CsvSpec, grid: Grid, choice: Choice, numbers: Mapping[int, Co
 
 
 def _arrangeable(spec: CsvSpec, kept: BoolArray, arranged: Arrangement, notes: list[str]) -> BoolArray:
-    """Return the rows that are kept and have a time and a group."""
+    """Return the rows that are kept and have a time and a group, or a likelihood ratio."""
     found: BoolArray = kept & arranged.known
     if lost := int(kept.sum() - found.sum()):
-        notes.append(f"{lost} of {len(kept)} rows left out: they have no time or group")
+        what = "likelihood ratio" if arranged.weight_name else "time or group"
+        notes.append(f"{lost} of {len(kept)} rows left out: they have no {what}")
     _refuse_too_few(spec, int(found.sum()))
     return found
 

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from gpsuite.experiments.base import EXPERIMENTS, Experiment, only_arrays
 from gpsuite.experiments.guarantee import plan, run, summary, tasks
-from gpsuite.experiments.guarantee.tasks import BoundedTask, ClassRowsTask, JudgedClassesTask, JudgedTask, RowsTask
+from gpsuite.experiments.guarantee.tasks import (
+    BoundedTask,
+    ClassRowsTask,
+    ClassSetsTask,
+    ConformalTask,
+    JudgedClassesTask,
+    JudgedTask,
+    RowsTask,
+)
 from gpsuite.experiments.perturbation.region import run as run_region
 from gpsuite.experiments.perturbation.region_problem import RegionTask
 from gpsuite.experiments.robustness.tasks import CLASSIFIER, GAUSSIAN_LATENT
@@ -20,6 +28,8 @@ EXPERIMENTS.register("guarantee")(
             RegionTask: run_region,
             JudgedClassesTask: run.run_judged_classes,
             ClassRowsTask: run.run_class_rows,
+            ConformalTask: run.run_conformal,
+            ClassSetsTask: run.run_class_sets,
         },
         summary.summarise,
         method_traits=(CLASSIFIER, GAUSSIAN_LATENT),
@@ -27,7 +37,7 @@ EXPERIMENTS.register("guarantee")(
         dataset_tasks=("regression", "classification"),
         new_rows=True,
         # never the model: it holds rows
-        published=only_arrays("errors", "bounds", "gibbs_bounds", "shares", "certified*"),
+        published=only_arrays("errors", "bounds", "gibbs_bounds", "shares", "certified*", "class_*"),
         model_keys=(),
     )
 )

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from gpsuite.arrays import FloatArray, IntArray
+from gpsuite.arrays import BoolArray, FloatArray, IntArray
 from gpsuite.data.dataset import Dataset
 from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.errors import UserError
@@ -27,6 +27,7 @@ from gpsuite.experiments.robustness.classifiers import (
 from gpsuite.experiments.robustness.inputs import levels_of, switched
 from gpsuite.experiments.robustness.judging import classes_of
 from gpsuite.experiments.robustness.tasks import ClassifierParams
+from gpsuite.methods.pac_bayes.bounds import binomial_upper_bound
 from gpsuite.methods.robustness.explain.effects import one_sided_ranges
 from gpsuite.methods.robustness.search.regions import Region, box
 
@@ -106,6 +107,19 @@ def _params(dataset: PreparedDataset, learning: Learning) -> ClassifierParams:
 def _kept_params(judged: ClassifierParams) -> ClassifierParams:
     """Return the params of the classifier that is kept: no row is a test row."""
     return replace(judged, test_rows=0)
+
+
+def class_bounds(wrong: BoolArray, truth: IntArray, different: IntArray, count: int, delta: float) -> FloatArray:
+    """Return upper bounds on the share of each class' rows that are predicted as another, [C], together 1 - delta.
+
+    They hold whether rows that repeat others are draws or copies; 1 where no test row is of the class.
+    """
+    found = []
+    for number in range(count):
+        both = (np.flatnonzero(truth == number), different[truth[different] == number])
+        bounds = [binomial_upper_bound(int(wrong[rows].sum()), len(rows), delta / count) for rows in both if len(rows)]
+        found.append(max(bounds, default=1.0))
+    return np.array(found)
 
 
 def class_probabilities(model: Classifier, scaled: FloatArray) -> FloatArray:

@@ -15,7 +15,7 @@ from gpsuite.experiments.base import Record, Report
 from gpsuite.experiments.guarantee.answer import Guarantee
 from gpsuite.experiments.guarantee.checks import Check, bands_apart
 from gpsuite.experiments.guarantee.predictions import DIGITS
-from gpsuite.experiments.guarantee.tasks import GuaranteeSettings, tolerances_of
+from gpsuite.experiments.guarantee.tasks import CONFORMAL, GuaranteeSettings, tolerances_of
 from gpsuite.experiments.perturbation.region import mean_width
 from gpsuite.experiments.sentences import percent_down, percent_up
 from gpsuite.methods.conformal import jackknife_bounded
@@ -145,8 +145,26 @@ def pac_bayes(found: Found) -> Guarantee | None:
     return Guarantee("PAC-Bayes", sureness(found.settings.delta), like, says, "the kept model", picture="bounds")
 
 
+def spread(found: Found) -> Guarantee | None:
+    """Return the conformal interval that follows the model's own spread, where it was chosen."""
+    if not _takes_spread(found):
+        return None
+    record, data = found.parts[CONFORMAL], found.data
+    narrow, wide = record.metrics["spread_narrow"], record.metrics["spread_wide"]
+    if narrow is None or wide is None:
+        return Guarantee("spread", needs="more test rows")
+    says = f"{found.target} is in the row's spread interval, {short(float(narrow))} to {short(float(wide))} wide"
+    assumes = f"{data.weight_name} is right" if data.weights is not None else found.like
+    level = f"{100 * found.settings.coverage:g} %"
+    return Guarantee("spread", level, assumes, says, "one row", picture="predictions")
+
+
+def _takes_spread(found: Found) -> bool:
+    return CONFORMAL in found.parts and found.parts[CONFORMAL].metrics.get("interval") == "spread"
+
+
 def conformal(found: Found) -> Guarantee | None:
-    if "judged" not in found.parts:
+    if "judged" not in found.parts or _takes_spread(found):
         return None
     radius = found.parts["judged"].metrics["conformal_radius"]
     if radius is None:
@@ -207,6 +225,30 @@ def tested_classes(found: Found) -> Guarantee | None:
     return Guarantee("test rows", sureness(found.settings.delta), found.like, says, "many rows")
 
 
+def class_sets(found: Found) -> Guarantee | None:
+    if CONFORMAL not in found.parts:
+        return None
+    record = found.parts[CONFORMAL]
+    if record.metrics["threshold"] is None:
+        return Guarantee("sets", needs="more test rows")
+    size = f"{record.number('set_size'):.{DIGITS}g}"
+    says = f"the true {found.target} is in the row's class_set, of {size} classes on average"
+    return Guarantee("sets", f"{100 * found.settings.coverage:g} %", found.like, says, "one row")
+
+
+def per_class(found: Found) -> Guarantee | None:
+    """Return which classes are missed by their own sets as seldom as is asked for."""
+    if CONFORMAL not in found.parts:
+        return None
+    record = found.parts[CONFORMAL]
+    names = str(record.metrics["labels"]).split("\n")
+    held = [name for name, each in zip(names, record.arrays["class_thresholds"], strict=True) if np.isfinite(each)]
+    if not held:
+        return Guarantee("per class", needs="more test rows of each class")
+    says = f"class_set_each holds the class of a row that truly is {' or '.join(held)}"
+    return Guarantee("per class", f"{100 * found.settings.coverage:g} %", found.like, says, "one row")
+
+
 def certified(found: Found) -> Guarantee | None:
     if "judged" not in found.parts or not len(found.parts["judged"].arrays["tolerances"]):
         return None
@@ -228,8 +270,8 @@ def only_estimated(record: Record) -> bool:
 
 
 Line = Callable[[Found], Guarantee | None]
-OF_NUMBERS: tuple[Line, ...] = (proved_numbers, tested_numbers, pac_bayes, conformal, jackknife, band)
-OF_CLASSES: tuple[Line, ...] = (proved_classes, tested_classes, certified)
+OF_NUMBERS: tuple[Line, ...] = (proved_numbers, tested_numbers, pac_bayes, spread, conformal, jackknife, band)
+OF_CLASSES: tuple[Line, ...] = (proved_classes, tested_classes, certified, class_sets, per_class)
 
 
 def guarantees(found: Found) -> list[Guarantee]:

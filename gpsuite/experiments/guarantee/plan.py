@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
+from gpsuite.data.dataset import Dataset
 from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.data.spec import CsvSpec, from_plain
 from gpsuite.data.table.new_rows import NewRows, read_inputs
@@ -19,11 +21,14 @@ from gpsuite.experiments.guarantee.tasks import (
     BAND,
     BAND_GROUP,
     BOUNDED,
+    CONFORMAL,
     JUDGED,
     METHOD,
     ROWS,
     BoundedTask,
     ClassRowsTask,
+    ClassSetsTask,
+    ConformalTask,
     GuaranteeSettings,
     JudgedClassesTask,
     JudgedTask,
@@ -56,6 +61,8 @@ def seconds_of(request: Request[GuaranteeSettings], part: str) -> float:
     data = load(dataset)
     classes = class_count(data, []) if data.task == "classification" else 0
     thousands = min(dataset.rows, settings.most_rows) / 1000
+    if part == CONFORMAL:  # of the model that the test rows judge
+        return 1.0
     training = (CLASSIFICATION if classes else REGRESSION) * thousands**2 + 1.0
     if part == ROWS:
         rows = new_rows(dataset)
@@ -95,6 +102,8 @@ def plan(request: Request[GuaranteeSettings]) -> list[Task[object]]:
     data = load(dataset)
     require_one_output(data)
     if data.task == "classification":
+        unweighted = "sets of classes take no likelihood ratios: leave it out"
+        require(data.weights is None, "dataset.weights", data.weight_name, unweighted)
         check_classes(dataset, learning_of(request))
     else:
         check_rows(dataset, learning_of(request))
@@ -127,6 +136,7 @@ def _parts(request: Request[GuaranteeSettings]) -> list[tuple[str, object, str]]
         (BOUNDED, take(BoundedTask, settings, learning=learning), "bounds of the kept model"),
         (JUDGED, take(JudgedTask, settings, learning=learning), "test rows"),
         (ROWS, _rows(request, RowsTask), "rows to predict"),
+        (CONFORMAL, ConformalTask(learning=learning), "intervals that follow the spread"),
     ]
 
 
@@ -145,7 +155,11 @@ def _class_parts(request: Request[GuaranteeSettings]) -> list[tuple[str, object,
         fault = f"{options.title} is for two classes, {data.target_names[0]} has {count}; use method=laplace"
         require(count <= classifier_method(options).most_classes(options), "method", name, fault)
     judged = take(JudgedClassesTask, settings, learning=learning, tolerances=tolerances)
-    return [(JUDGED, judged, "test rows"), (ROWS, _rows(request, ClassRowsTask), "rows to predict")]
+    return [
+        (JUDGED, judged, "test rows"),
+        (ROWS, _rows(request, ClassRowsTask), "rows to predict"),
+        (CONFORMAL, ClassSetsTask(learning=learning), "sets of classes"),
+    ]
 
 
 def _rows(request: Request[GuaranteeSettings], kind: type[RowsTask]) -> RowsTask:
@@ -202,7 +216,23 @@ def new_rows(dataset: PreparedDataset) -> NewRows | None:
     if not isinstance(spec, CsvSpec) or spec.new is None:
         return None
     data = load(dataset)
-    return read_inputs(spec, data.input_names, data.categories, data.reading)
+    if data.weights is None:
+        return read_inputs(spec, data.input_names, data.categories, data.reading)
+    return _weighted_rows(spec, data)
+
+
+def _weighted_rows(spec: CsvSpec, data: Dataset) -> NewRows:
+    """Return the rows to predict with their likelihood ratios.
+
+    Raises:
+        UserError: if one is below 0.
+    """
+    found = read_inputs(spec, [*data.input_names, data.weight_name], data.categories, data.reading)
+    weights = found.X[:, -1]
+    if (weights[found.readable] < 0.0).any():
+        fault = f"column {data.weight_name!r} holds a likelihood ratio below 0"
+        raise UserError(f"dataset.new: {fault}\ngive numbers of 0 or more", key="dataset.new")
+    return replace(found, X=found.X[:, :-1], weights=weights)
 
 
 def _bands(request: Request[GuaranteeSettings]) -> Iterator[Task[object]]:

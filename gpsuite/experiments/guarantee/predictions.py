@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 SHOWN = 5  # rows in an answer
 OUTSIDE = "outside_training_range"
-INTERVALS = {"jackknife+": "jackknife", "conformal": "conformal"}  # guarantee -> columns
+INTERVALS = {"spread": "spread", "jackknife+": "jackknife", "conformal": "conformal"}  # guarantee -> columns
 DIGITS = 3  # of numbers in texts
 
 

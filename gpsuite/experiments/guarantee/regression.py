@@ -269,7 +269,7 @@ def judged_model(dataset: PreparedDataset, learning: Learning, shared: SharedWor
             KERNEL,
             fitted.posterior.hyperparameters,
         )
-        models = replace(models, errors=models.errors + _rounding(models, fitted.target))
+        models = replace(models, errors=models.errors + rounding(models, fitted.target))
         return Judged(fitted, aside, errors, different, models, held, _once(held, train, data.groups))
 
     return shared.once(f"judged {learning}", attempt)
@@ -285,7 +285,7 @@ def _once(held: IntArray, train: IntArray, groups: IntArray | None) -> Different
     return replace(found, seen=found.seen | repeated)
 
 
-def _rounding(models: LeaveOneOut, target: Standardiser) -> float:
+def rounding(models: LeaveOneOut, target: Standardiser) -> float:
     """Return how far two evaluations of one prediction may be apart: a row of equal error must stay inside.
 
     In standardised units; to own ones the target's mean is added, which rounds, too.
@@ -355,7 +355,7 @@ def held_out_bounds(judged: Judged, own: FloatArray, delta: float) -> tuple[Floa
 
 def conformal_radius(judged: Judged, coverage: float) -> float:
     """Return the half width of split conformal intervals, in the target's own units; copies as in the bounds."""
-    errors = judged.all_errors + judged.fitted.scale * _rounding(judged.leave_one_out, judged.fitted.target)
+    errors = judged.all_errors + judged.fitted.scale * rounding(judged.leave_one_out, judged.fitted.target)
     radius = split_radius(errors, coverage)
     if judged.different is None:
         return radius

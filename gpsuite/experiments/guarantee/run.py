@@ -21,6 +21,7 @@ from gpsuite.experiments.guarantee.certificates import (
 from gpsuite.experiments.guarantee.checks import Metrics, Searches, input_pattern, order_pattern
 from gpsuite.experiments.guarantee.classification import (
     around,
+    class_bounds,
     class_probabilities,
     input_effects,
     judged_classifier,
@@ -29,6 +30,13 @@ from gpsuite.experiments.guarantee.classification import (
     only_stated,
     probability_ranges,
     proved_safe,
+)
+from gpsuite.experiments.guarantee.conformal import (
+    ClassSets,
+    SpreadIntervals,
+    calibration_rows,
+    default_interval,
+    in_record,
 )
 from gpsuite.experiments.guarantee.plan import new_rows
 from gpsuite.experiments.guarantee.regression import (
@@ -47,12 +55,15 @@ from gpsuite.experiments.guarantee.saved import SavedClassifier, SavedRegression
 from gpsuite.experiments.guarantee.tasks import (
     BoundedTask,
     ClassRowsTask,
+    ClassSetsTask,
+    ConformalTask,
     JudgedClassesTask,
     JudgedTask,
     RowsTask,
     middle,
 )
 from gpsuite.experiments.robustness.classifiers import Classifier, numbers_of, unconverged_is_diverged
+from gpsuite.methods.conformal import missed_bound
 from gpsuite.methods.pac_bayes.evaluation import cautious_upper_bound
 from gpsuite.seeds import stream
 
@@ -158,6 +169,30 @@ def run_rows(task: Task[RowsTask], shared: SharedWork) -> Outcome:
     return Outcome(metrics, *searches.outcome, arrays, headline)
 
 
+def run_conformal(task: Task[ConformalTask], shared: SharedWork) -> Outcome:
+    """Size the intervals that follow the judged model's spread; widths are those of the test rows.
+
+    Arrays: the intervals as `SpreadIntervals` packs them.
+    """
+    dataset, learning = task.require_dataset(), task.params.learning
+    data, judged = load(dataset), judged_model(dataset, learning, shared)
+    if judged.fitted.fault:
+        return Outcome({}, DIVERGED, judged.fitted.fault)
+    found, test = SpreadIntervals.of(data, judged, learning.coverage), judged.test
+    weighted = data.weights is not None
+    ends = found.columns(data.X[test], None if data.weights is None else data.weights[test])
+    radius = None if weighted else finite_or_none(float(found.radii(np.ones(1))[0]))
+    metrics: Metrics = {"rows": len(calibration_rows(data, judged)), "spread_radius": radius, "weighted": weighted}
+    metrics |= {"interval": default_interval(data, judged, learning.coverage)}
+    for name in ("spread", "jackknife_spread"):
+        width = ends[f"{name}_high"] - ends[f"{name}_low"]
+        metrics |= {f"{name}_width": finite_or_none(float(np.median(width)))}
+        metrics |= {f"{name}_narrow": finite_or_none(float(np.min(width)))}
+        metrics |= {f"{name}_wide": finite_or_none(float(np.max(width)))}
+    headline = "no finite interval" if metrics["spread_width"] is None else f"width {metrics['spread_width']:.3g}"
+    return Outcome(metrics, arrays=in_record(found), headline=headline)
+
+
 def _of_file(rows: NewRows | None) -> Metrics:
     """Return how a file of new rows was read: what was decided, and `NUMBER REASON` of each row not predicted."""
     if rows is None:
@@ -228,6 +263,47 @@ def _certified(
         "certified": np.mean(~moved[among], axis=0) if len(among) else np.zeros(K),
         "certified_bounds": np.array(bounds),
     }
+
+
+@unconverged_is_diverged
+def run_class_sets(task: Task[ClassSetsTask], shared: SharedWork) -> Outcome:
+    """Choose the thresholds of the sets of classes; sizes are those of the test rows, which chose them.
+
+    Arrays, of each class [C]: class_rows, test rows of it; class_wrong, those predicted as another, and class_bounds on
+    that share of new rows; class_thresholds; class_missed, the bound on the share of new rows that the thresholds miss;
+    class_named, the share of test rows whose set names the class. Both bounds hold for all classes together with
+    probability 1 - delta. And the sets as `ClassSets` packs them.
+    """
+    dataset, learning = task.require_dataset(), task.params.learning
+    data, model = load(dataset), judged_classifier(dataset, learning, shared)
+    problem, C = model.problem, len(model.labels)
+    found = ClassSets.of(data, model, learning.coverage)
+    tests = DifferentRows.of(problem.test_rows, problem.train_rows, data.groups)
+    different = np.arange(len(problem.test_rows)) if tests is None else tests.places
+    truth = problem.test_classes[different]
+    adaptive, each = found.sets(data.X[problem.test_rows[different]])
+    wrong = np.argmax(class_probabilities(model, problem.X_test), axis=1) != problem.test_classes
+    own = [truth == number for number in range(C)]
+    arrays = {
+        "class_rows": np.array([int(rows.sum()) for rows in own]),
+        "class_wrong": np.array([int(wrong[different][rows].sum()) for rows in own]),
+        "class_bounds": class_bounds(wrong, problem.test_classes, different, C, learning.delta),
+        "class_thresholds": found.calibration.each,
+        "class_missed": np.array(
+            [missed_bound(int(rows.sum()), learning.coverage, learning.delta / C) for rows in own]
+        ),
+        "class_named": each.mean(axis=0),
+    }
+    sizes = adaptive.sum(axis=1)
+    metrics: Metrics = {
+        "rows": len(different),
+        "labels": "\n".join(model.labels),
+        "threshold": finite_or_none(found.calibration.marginal),
+        "set_size": float(np.mean(sizes)),
+        "single": float(np.mean(sizes == 1)),
+        "each_size": float(np.mean(each.sum(axis=1))),
+    }
+    return Outcome(metrics, arrays=arrays | in_record(found), headline=f"{np.mean(sizes):.2f} classes a set")
 
 
 @unconverged_is_diverged

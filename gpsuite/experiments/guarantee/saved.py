@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from gpflow.models import GPR, VGP
     from matplotlib.axes import Axes
 
+    from gpsuite.experiments.guarantee.conformal import Calibrated
+
 PREFIX, DESCRIPTION = "saved_", "saved_description"  # of the arrays of a record
 FOLDER, NAME = "model", "model"  # in the run's folder; model/model.json and .npz
 LARGEST = 1 << 30  # bytes of the arrays: 10,000 training rows
@@ -64,6 +66,7 @@ class SavedModel:
         guarantee: what a run proved, in sentences.
         categories: column of texts -> the levels that were learned from.
         reading: `Dataset.reading` of the table.
+        calibrated: intervals or sets of classes of the judged model, which are kept in files of their own.
     """
 
     task: ClassVar[str]
@@ -79,6 +82,7 @@ class SavedModel:
     guarantee: tuple[str, ...] = ()
     categories: Mapping[str, Sequence[str]] = field(default_factory=dict)
     reading: Mapping[str, str] = field(default_factory=dict)
+    calibrated: Calibrated | None = None
 
     def check(self) -> None:
         """Refuse arrays that are no model's or do not fit together.
@@ -127,6 +131,15 @@ class SavedModel:
         ]
         return "\n".join(visible(shorten(line, WIDEST)) for line in lines)
 
+    @property
+    def weight_name(self) -> str:
+        """The column of likelihood ratios that new rows need, or an empty string."""
+        return "" if self.calibrated is None else self.calibrated.weight_name
+
+    def more(self, X: FloatArray, own: FloatArray | None = None) -> Mapping[str, npt.NDArray[Any]]:
+        """Return the columns of `calibrated` at inputs [B, D] with likelihood ratios [B]."""
+        return {} if self.calibrated is None else self.calibrated.columns(X, own)
+
     def outside(self, X: FloatArray) -> BoolArray:
         """Return which rows of inputs [B, D] have one outside its range among the training rows."""
         return np.asarray(((self.arrays["lowest"] > X) | (self.arrays["highest"] < X)).any(axis=1))
@@ -162,6 +175,7 @@ class Predictions:
         conformal: split conformal, around the judged model's prediction, [B, 2].
         jackknife: jackknife+, [B, 2].
         outside: rows with an input outside its range among the training rows.
+        more: further columns.
     """
 
     prediction: FloatArray
@@ -170,13 +184,15 @@ class Predictions:
     conformal: FloatArray
     jackknife: FloatArray
     outside: BoolArray
+    more: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
 
     def columns(self) -> dict[str, npt.NDArray[Any]]:
         pairs = {"gp": self.gp, "conformal": self.conformal, "jackknife": self.jackknife}
         ends = {
             f"{name}_{end}": pair[:, place] for name, pair in pairs.items() for place, end in enumerate(("low", "high"))
         }
-        return {"prediction": self.prediction, "prediction_judged": self.judged, **ends, "outside": self.outside}
+        both = {"prediction": self.prediction, "prediction_judged": self.judged}
+        return {**both, **ends, **self.more, "outside": self.outside}
 
     def __repr__(self) -> str:
         low, high = (float(end(self.prediction)) for end in (np.min, np.max))
@@ -265,8 +281,10 @@ class SavedRegression(SavedModel):
         """The kept model's latent posterior, in standardised units."""
         return LatentPosterior(**_posterior(self.model), operator_bound=1.0)
 
-    def predict(self, X: Any) -> Predictions:
+    def predict(self, X: Any, own: FloatArray | None = None) -> Predictions:
         """Return predictions and intervals at inputs [B, D] in own units, or of the rows of a DataFrame (`checked`).
+
+        `own` are likelihood ratios [B], where the run had `dataset.weights`.
 
         Raises:
             ValueError: as `checked`.
@@ -285,6 +303,7 @@ class SavedRegression(SavedModel):
             _pair(around, np.full(len(X), radius)),
             self._jackknife(X),
             self.outside(X),
+            self.more(X, own),
         )
 
     def gpflow_model(self) -> GPR:
@@ -334,11 +353,13 @@ class ClassPredictions:
         labels: names of the C classes.
         probabilities: [B, C].
         outside: rows with an input outside its range among the training rows.
+        more: further columns.
     """
 
     labels: tuple[str, ...]
     probabilities: FloatArray
     outside: BoolArray
+    more: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
 
     @property
     def predicted(self) -> list[str]:
@@ -346,7 +367,7 @@ class ClassPredictions:
 
     def columns(self) -> dict[str, npt.NDArray[Any]]:
         shares = {f"p_{name}": self.probabilities[:, place] for place, name in enumerate(self.labels)}
-        return {"predicted": np.array(self.predicted), **shares, "outside": self.outside}
+        return {"predicted": np.array(self.predicted), **shares, **self.more, "outside": self.outside}
 
     def __repr__(self) -> str:
         found = self.predicted
@@ -425,15 +446,17 @@ class SavedClassifier(SavedModel):
         squeezed = SqueezedProbit(squeeze=self.model.squeeze)
         return GPCPosterior(**parts, link=squeezed if self.model.squeeze else LINKS.get(self.model.likelihood))
 
-    def predict(self, X: Any) -> ClassPredictions:
+    def predict(self, X: Any, own: FloatArray | None = None) -> ClassPredictions:
         """Return class probabilities at inputs [B, D] in own units, or of the rows of a DataFrame (`checked`).
+
+        `own` is of regressions only.
 
         Raises:
             ValueError: as `checked`.
         """
         X = self.checked(X)
         probabilities = view(self.posterior, len(self.labels)).probabilities(self.scaled(X))
-        return ClassPredictions(self.labels, probabilities, self.outside(X))
+        return ClassPredictions(self.labels, probabilities, self.outside(X), self.more(X))
 
     def gpflow_model(self) -> VGP:
         """Return GPflow's variational model with the posterior at the training rows, of scaled inputs.
@@ -507,7 +530,11 @@ READERS: Mapping[str, Callable[[Any], Any]] = {
 
 
 def packed(saved: Saved) -> dict[str, npt.NDArray[Any]]:
-    description, arrays = pack(saved)
+    return prefixed(*pack(saved))
+
+
+def prefixed(description: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
+    """Return description and arrays as arrays of a record."""
     return {DESCRIPTION: np.array(json.dumps(description))} | {f"{PREFIX}{name}": each for name, each in arrays.items()}
 
 
@@ -558,4 +585,6 @@ def load(run: str | Path) -> Saved:
     expected |= {name: (DTYPES.get(name, np.float64), len(axes)) for name, axes in KINDS[kind].shapes.items()}
     arrays = read_content(path, found, expected, LARGEST)
     saved: Saved = parse_fields(other, lambda: parse(found, arrays))
-    return saved
+    from gpsuite.experiments.guarantee.conformal import read  # sets of classes are by a saved classifier
+
+    return replace(saved, calibrated=read(path.parent, saved.inputs, saved.target))

@@ -9,6 +9,7 @@ import numpy as np
 
 from gpsuite.data.loading import load
 from gpsuite.experiments.base import Record, Report
+from gpsuite.experiments.guarantee import conformal
 from gpsuite.experiments.guarantee.answer import Answer, write_answer
 from gpsuite.experiments.guarantee.certificates import write_certificates
 from gpsuite.experiments.guarantee.checks import CONTRADICTED, Check, regression_checks, row_checks, with_verdicts
@@ -22,6 +23,7 @@ from gpsuite.experiments.guarantee.pictures import (
     draw_reliability,
     draw_widths,
 )
+from gpsuite.experiments.guarantee.plan import new_rows
 from gpsuite.experiments.guarantee.predictions import (
     class_predictions,
     number_predictions,
@@ -30,7 +32,8 @@ from gpsuite.experiments.guarantee.predictions import (
     with_unread,
 )
 from gpsuite.experiments.guarantee.saved import FOLDER, unpacked, write_model
-from gpsuite.experiments.guarantee.tasks import BAND, GuaranteeSettings
+from gpsuite.experiments.guarantee.sets_and_spread import class_table
+from gpsuite.experiments.guarantee.tasks import BAND, CONFORMAL, GuaranteeSettings
 from gpsuite.experiments.guarantee.told import answer_of, found_effects
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.files import cannot, write_text
@@ -48,14 +51,18 @@ def summarise(report: Report[GuaranteeSettings]) -> list[Statistic]:
     frame = None
     if "rows" in parts:
         table = class_predictions if classes else number_predictions
-        frame = table(parts["rows"], report.settings, data)
+        frame = _with_calibrated(report, parts, table(parts["rows"], report.settings, data))
         if not classes:
             draw_predictions(report, frame)
         frame = with_unread(frame, unread_of(parts["rows"]))
+    if classes and CONFORMAL in parts:
+        caption = f"{report.request.require_dataset().shown_name}: what is missed of each class"
+        report.table(class_table(parts[CONFORMAL]), "per_class", caption)
     write_certificates(list(parts.values()), report.folder / "certificates")
     answer = answer_of(found, frame)
     if frame is not None:
         _keep(report, parts["rows"], frame, answer)
+        _keep_calibrated(report, parts)
     return _tell(report, answer, found.checks)
 
 
@@ -115,6 +122,33 @@ def effects_table(report: Report[GuaranteeSettings], record: Record) -> pd.DataF
     columns = {"mean size": size, "lowest": effects.min(axis=0), "highest": effects.max(axis=0)}
     frame = pd.DataFrame({"input": inputs, **columns, "rows": len(effects)})
     return frame.sort_values("mean size", ascending=False)
+
+
+def _with_calibrated(report: Report[GuaranteeSettings], parts: dict[str, Record], frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the table of predictions with intervals that follow the spread, or sets of classes, before its end."""
+    if CONFORMAL not in parts:
+        return frame
+    dataset, calibrated = report.request.require_dataset(), conformal.of_record(parts[CONFORMAL].arrays)
+    rows, data = new_rows(dataset), load(dataset)
+    if rows is None:
+        examples = parts["rows"].arrays["examples"]
+        X, own = data.X[examples], None if data.weights is None else data.weights[examples]
+    else:
+        X, own = rows.X[rows.readable], None if rows.weights is None else rows.weights[rows.readable]
+    at = list(frame.columns).index("outside_training_range")
+    for place, (name, values) in enumerate(calibrated.columns(X, own).items()):
+        frame.insert(at + place, name, values)
+    return frame
+
+
+def _keep_calibrated(report: Report[GuaranteeSettings], parts: dict[str, Record]) -> None:
+    """Write what later predictions need of it, with the model."""
+    if CONFORMAL not in parts:
+        return
+    try:
+        conformal.write(conformal.of_record(parts[CONFORMAL].arrays), report.folder / FOLDER)
+    except OSError as error:
+        raise cannot("write", report.folder / FOLDER, error) from error
 
 
 def _keep(report: Report[GuaranteeSettings], record: Record, frame: pd.DataFrame, answer: Answer) -> None:

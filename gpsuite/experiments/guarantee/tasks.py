@@ -15,7 +15,7 @@ from gpsuite.experiments.robustness.tasks import MethodParams
 from gpsuite.experiments.settings import Count, Positive, Share, at_least, filled, increasing, unique
 from gpsuite.experiments.tasks import OPTIONAL
 
-BOUNDED, JUDGED, ROWS, BAND = "bounded", "judged", "rows", "band"  # parts of a run
+BOUNDED, JUDGED, ROWS, CONFORMAL, BAND = "bounded", "judged", "rows", "conformal", "band"  # parts of a run
 BAND_GROUP = "signs"  # noise may differ from row to row
 METHOD = gpc("laplace", "probit")
 
@@ -138,6 +138,22 @@ class RowsTask:
     tolerance: float
     kind: str = "guarantee_rows"
     effects: int | None = field(default=None, metadata=OPTIONAL)  # rows of which is searched what decides; None: count
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConformalTask:
+    """Intervals that follow the judged regression's spread."""
+
+    learning: Learning
+    kind: str = "guarantee_conformal"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassSetsTask:
+    """Sets of classes by the judged classifier."""
+
+    learning: Learning
+    kind: str = "guarantee_class_sets"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,7 +28,8 @@ from gpsuite.experiments.guarantee.guarantees import (
     short,
 )
 from gpsuite.experiments.guarantee.predictions import DIGITS, SHOWN, shown_rows, unread_of
-from gpsuite.experiments.guarantee.tasks import BAND_GROUP
+from gpsuite.experiments.guarantee.sets_and_spread import set_sentences, spread_sentences
+from gpsuite.experiments.guarantee.tasks import BAND_GROUP, CONFORMAL
 from gpsuite.experiments.perturbation.region import mean_width
 from gpsuite.experiments.sentences import MODEL_WORDS, NOISE_WORDS, percent_down
 from gpsuite.text import counted
@@ -41,6 +42,9 @@ SETTINGS = ("accuracy", "delta", "coverage", "test_share", "most_rows", "toleran
 MOST_NAMED = 3  # decisive inputs in a sentence
 APART = "Each guarantee holds on its own with the probability it names, not all of them together."
 SOURCE = {"": "the same source", "time": "the same source, later", "groups": "groups like these"}
+OF_ONE_ROW = ("spread", "conformal", "jackknife+", "sets")  # guarantees, in the order of the headline
+# what needs the same as a guarantee that an assumption names
+ALSO = {"conformal": ("spread",), "test rows": ("sets", "per class")}
 PICTURES = {"widths": "The model's own intervals: a row above the line lies outside its interval."}
 
 
@@ -48,6 +52,7 @@ def answer_of(found: Found, frame: pd.DataFrame | None) -> Answer:
     """Return the answer; `frame` is the table of predictions."""
     contradicted = [check.needed_by for check in found.checks if check.verdict == CONTRADICTED]
     doubted = {name for names in contradicted for name in names.split(", ")}
+    doubted |= {also for name in doubted for also in ALSO.get(name, ())}
     lines = [each for each in guarantees(found) if each.name not in doubted]
     return Answer(
         title=f"{found.report.request.require_dataset().shown_name}, answered",
@@ -64,7 +69,7 @@ def headline(found: Found, lines: Sequence[Guarantee]) -> str:
     """Return what the model predicts and how well, and what holds of new rows."""
     said = [_quality(found) if "judged" in found.parts else f"The table asks for {found.target}."]
     promises = {each.name: each for each in lines if not each.needs}
-    interval = next((promises[name] for name in ("conformal", "jackknife+") if name in promises), None)
+    interval = next((promises[name] for name in OF_ONE_ROW if name in promises), None)
     chosen = [each for each in (interval, promises.get("test rows")) if each is not None]
     if chosen:
         said.append(f"With probability {', and with '.join(f'{each.probability} {each.says}' for each in chosen)}.")
@@ -151,6 +156,9 @@ def details(found: Found) -> list[str]:
     said += [f"{note[0].upper()}{note[1:]}." for note in found.report.request.require_dataset().notes]
     said += _of_test_rows(found)
     said += _of_classes(found) if found.data.task == "classification" else _of_numbers(found)
+    if CONFORMAL in found.parts:
+        told = set_sentences if found.data.task == "classification" else spread_sentences
+        said += [each.strip() for each in told(found.parts[CONFORMAL], found.settings, found.data)]
     said += [APART, *signs(found)]
     settings = ", ".join(f"{name}={getattr(found.settings, name)}" for name in SETTINGS)
     return [*said, f"Settings: {settings}. The others are in config.yaml."]

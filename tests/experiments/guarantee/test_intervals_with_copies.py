@@ -12,7 +12,7 @@ from gpsuite.data.loading import load, prepare
 from gpsuite.data.spec import CsvSpec
 from gpsuite.data.splits import Standardiser
 from gpsuite.experiments.base import SharedWork
-from gpsuite.experiments.guarantee.regression import KERNEL, _rounding, judged_model, kept_model, latent_posterior
+from gpsuite.experiments.guarantee.regression import KERNEL, judged_model, kept_model, latent_posterior, rounding
 from gpsuite.experiments.guarantee.saved import SavedRegression
 from gpsuite.experiments.guarantee.tasks import Learning
 from gpsuite.methods.conformal import LeaveOneOut
@@ -92,4 +92,4 @@ def test_what_a_far_mean_rounds_is_counted(mean: float, scale: float) -> None:
     """In own units the target's mean is added, which rounds by half a unit in its last place, at errors and at ends."""
     models = LeaveOneOut(np.zeros((1, 1)), KERNEL, 1.0, np.ones(1), np.zeros(1), np.zeros((1, 1)), np.zeros(1))
     target = Standardiser(np.array([mean]), np.array([scale]))
-    assert _rounding(models, target) * scale >= 2.0 * np.spacing(abs(mean))
+    assert rounding(models, target) * scale >= 2.0 * np.spacing(abs(mean))

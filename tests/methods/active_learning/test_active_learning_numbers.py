@@ -16,7 +16,18 @@ from gpsuite.methods.active_learning.plan.ask_tell import MeasurementPlanner
 from gpsuite.methods.active_learning.plan.predictions import Belief, Chooser, OutputPredictions
 from gpsuite.methods.active_learning.plan.safety import SafetyGuard, SafetyModel, SafetyPrediction, Units
 from gpsuite.methods.active_learning.problem import SafetyLimit, mixture_probability, moment_matched_probability
-from gpsuite.methods.conformal import LeaveOneOut, jackknife_plus, split_radius
+from gpsuite.methods.conformal import (
+    ClassCalibration,
+    LeaveOneOut,
+    LeaveOneOutSpread,
+    adaptive_scores,
+    class_sets,
+    follows_spread,
+    jackknife_plus,
+    missed_bound,
+    split_radius,
+    weighted_radii,
+)
 from gpsuite.models.config import Hyperparameters
 from gpsuite.models.multi_output.coregionalization import LinearCoregionalization, Parameters
 from gpsuite.models.multi_output.observations import Observations
@@ -205,6 +216,30 @@ def intervals() -> list[object]:
     return [*found, *(jackknife_plus(errors, spread, c) for c in (0.5, 0.8, 0.9, 0.95))]
 
 
+def spreads_and_sets() -> list[object]:
+    rng = np.random.default_rng(7)
+    X, errors = rng.standard_normal((14, 2)), rng.uniform(0.0, 1.0, 19)
+    found = Hyperparameters(1.2, (0.7, 1.4), 0.1)
+    spread = LeaveOneOutSpread.fit(X, np.sin(X[:, 0]), np.array([0, 3, 9, 13]), "matern52", found)
+    p, truth = rng.dirichlet(np.ones(3), 40), rng.integers(0, 3, 40)
+    u = rng.uniform(size=40)
+    sets = ClassCalibration.fit(p, truth, u, 0.8)
+    ends = jackknife_plus(spread.scores, spread.models.predictions(X[:2]), 0.5, spread.deviations(X[:2]))
+    radii = weighted_radii(errors, rng.uniform(size=19), np.array([0.0, 0.5, 9.0]), 0.8)
+    chosen = class_sets(adaptive_scores(p, u), sets.marginal, p)
+    follows = float(follows_spread(spread.models.errors, spread.scores, 0.6))
+    return [
+        spread,
+        ends,
+        follows,
+        spread.deviation(X[:3]),
+        radii,
+        sets,
+        chosen.astype(float),
+        missed_bound(40, 0.8, 0.05),
+    ]
+
+
 SCENARIOS: dict[str, golden.Scenario] = {
     "queries": queries,
     "queries in a safe region": regions,
@@ -219,6 +254,7 @@ SCENARIOS: dict[str, golden.Scenario] = {
         for pipeline, kind in [("AL_MOGP", "smc"), ("AL_MOGP", "map")]
     },
     "intervals": intervals,
+    "spreads and sets of classes": spreads_and_sets,
 }
 
 
