@@ -78,11 +78,11 @@ def train_by_likelihood(problem: Problem, model: ClassifierParams, budget: Budge
     C, inference, prior = len(problem.label_names), _gpc(model).inference, PRIORS.get(model.prior)
     with _scaling_named():
         if C > 2:
-            data = _several(problem, model)
-            found = _as_trained(train_multiclass_gpc(data, start, budget, most, prior), "laplace", model)
+            several = train_multiclass_gpc(_several(problem, model), start, budget, most, prior)
+            found = _as_trained(several, "laplace", model)
         else:
-            data = _binary(problem, model)
-            found = _as_trained(train_gpc(data, inference, start, budget, most, prior), inference, model)
+            two = train_gpc(_binary(problem, model), inference, start, budget, most, prior)
+            found = _as_trained(two, inference, model)
     chosen = model.train_for_radius > 0.0 and len(problem.numbers) > 0
     return _trained_for_radius(problem, model, found, budget) if chosen else found
 
