@@ -106,7 +106,8 @@ def sequential_ep(
         if not near_value < value:  # the code keeps the last sites where their log Z is NaN, and fails
             state, value = near, near_value
     while (change > SWEEP_TOLERANCE and sweep < sweeps) or sweep < LEAST_SWEEPS:
-        state = _subtracted(prior.K, *_swept(*state, y, link, order.permutation(len(y))))
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # NaN ends the sweeps, not converged
+            state = _subtracted(prior.K, *_swept(*state, y, link, order.permutation(len(y))))
         before, sweep = value, sweep + 1
         value = _log_partition(state[0], _tilt(state[0], y, link))
         change = abs(value - before)
