@@ -44,10 +44,13 @@ def synthetic2d(rng: np.random.Generator, size: Size = 1200, *, standardise: boo
     shape = as_shape(size)
     if shape[-1] % 2:
         raise ValueError(f"size={size}: the number of points must be even")
-    labels = _labels(shape)
-    points = rng.standard_normal((*shape, 2))
-    points[..., 0] += SYNTHETIC2D_SHIFT * (labels > 0)
-    points[..., 1] += SYNTHETIC2D_SHIFT * (labels < 0)
+    return standardised_classes(rng.standard_normal((*shape, 2)), standardise)
+
+
+def standardised_classes(points: FloatArray, standardise: bool = True) -> Classes:
+    """Return standard normal points [..., n, 2], n even, as the two classes of `synthetic2d`."""
+    labels = _labels(points.shape[:-1])
+    points = points + SYNTHETIC2D_SHIFT * np.stack([labels > 0, labels < 0], axis=-1)
     if standardise:
         points = points - points.mean(axis=-2, keepdims=True)
         points = points / points.std(axis=-2, keepdims=True, ddof=1)

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from gpsuite.arrays import FloatArray
+from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.data.dataset import Dataset, SafetyColumn
-from gpsuite.data.generators.classes import Classes, lssvm_classes, synthetic2d
+from gpsuite.data.generators.classes import Classes, lssvm_classes, standardised_classes, synthetic2d
 from gpsuite.data.generators.gp_samples import Sizes, gp_samples
+from gpsuite.data.generators.matlab_streams import MatlabStream
 from gpsuite.data.generators.regression import kernel_regression
 from gpsuite.data.generators.sin_sigmoid import Form, SafeSample, exploration_grid, initial_inputs, sin_sigmoid
 from gpsuite.data.sources import LOADERS, Reader, make_dataset, train_then_test
@@ -83,14 +84,23 @@ SEED = 0
 DECIMALS = 6
 # a Cholesky factor of a nearly singular matrix magnifies the last bits
 DECIMALS_GP = 4
+DECIMALS_AUTHORS = 9  # of draws whose values are published
 SIN_SIGMOID_FORMS: dict[str, Form] = {"paper": "paper", "code": "code"}
 GP_KERNELS = {"code": "squared_exponential", "paper": "squared_exponential_paper"}
 
 
 @LOADERS.register("synthetic2d")
 def load_synthetic2d(spec: DatasetSpec, read: Reader) -> Dataset:
-    """Return the standardised Synthetic2D points; class 1 of the paper is label 1, class 2 is label -1."""
-    return _classes(spec, synthetic2d(_rng(spec), spec.rows))
+    """Return the standardised Synthetic2D points; class 1 of the paper is label 1, class 2 is label -1.
+
+    The variant `authors` are the draws of the paper's code, MATLAB's stream 1, with its training and test rows.
+    """
+    if spec.variant != "authors":
+        return _classes(spec, synthetic2d(_rng(spec), spec.rows))
+    draws = MatlabStream(1)
+    points = np.vstack([draws.randn(spec.rows // 2, 2), draws.randn(spec.rows // 2, 2)])
+    order, test = draws.randperm(spec.rows), spec.test_rows or 0
+    return _classes(spec, standardised_classes(points), DECIMALS_AUTHORS, (order[:-test], order[-test:]))
 
 
 @LOADERS.register("lssvm_classes")
@@ -159,9 +169,11 @@ def _rng(spec: DatasetSpec) -> np.random.Generator:
     return stream(SEED, "generated", spec.loader)
 
 
-def _classes(spec: DatasetSpec, sample: Classes) -> Dataset:
+def _classes(
+    spec: DatasetSpec, sample: Classes, decimals: int = DECIMALS, split: tuple[IntArray, IntArray] | None = None
+) -> Dataset:
     numbered = (sample.y[:, None] + 1.0) / 2.0
-    return _checked(spec, sample.X, numbered, ("label",), label_names=("-1", "1"))
+    return _checked(spec, sample.X, numbered, ("label",), label_names=("-1", "1"), decimals=decimals, split=split)
 
 
 def _safe(spec: DatasetSpec, sample: SafeSample, decimals: int) -> Dataset:
@@ -177,11 +189,13 @@ def _checked(
     *,
     label_names: Sequence[str] | None = None,
     decimals: int = DECIMALS,
+    split: tuple[IntArray, IntArray] | None = None,
 ) -> Dataset:
     X, y = np.round(inputs, decimals), np.round(targets, decimals)
     _check(spec, X, y)
     names = ("x",) if X.shape[1] == 1 else tuple(f"x{column + 1}" for column in range(X.shape[1]))
-    split = None if spec.test_rows is None else train_then_test(len(X) - spec.test_rows, len(X))
+    if split is None and spec.test_rows is not None:
+        split = train_then_test(len(X) - spec.test_rows, len(X))
     return make_dataset(spec, X, y, names, target_names, fixed_split=split, label_names=label_names)
 
 

@@ -63,11 +63,13 @@ def load_mnist_pooled(spec: DatasetSpec, read: Reader) -> Dataset:
     """Return the images of some digits of MNIST as in Blaas et al. 2020: 14 x 14 grey levels from 0 to 1.
 
     Each value is the mean of a square of 2 x 2 pixels divided by 255; an image is read column by column. The spec's
-    variant lists the digits, e.g. `38`; classes are numbered in ascending order of the digits.
+    variant lists the digits, e.g. `38`; classes are numbered in ascending order of the digits. Of either part the
+    first images of these digits are taken, as many as the spec has rows.
     """
     images, labels, n_train = _read_mnist(read)
     digits = sorted({int(digit) for digit in spec.variant or ""})
-    rows = np.flatnonzero(np.isin(labels, digits))
+    own, test = np.flatnonzero(np.isin(labels, digits)), spec.test_rows or 0
+    rows = np.concatenate([own[own < n_train][: spec.rows - test], own[own >= n_train][:test]])
     pooled = pool(images[rows])
     return make_dataset(
         spec,

@@ -20,7 +20,13 @@ from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.data.splits import set_aside, without_copies
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import DIVERGED, METHODS, Method, MethodOptions, Outcome, Request, SharedWork, Task
-from gpsuite.experiments.robustness.tasks import ClassifierParams, ClassifierSettings, ClassifierTask, MethodParams
+from gpsuite.experiments.robustness.tasks import (
+    AUTHORS,
+    ClassifierParams,
+    ClassifierSettings,
+    ClassifierTask,
+    MethodParams,
+)
 from gpsuite.experiments.tasks import take
 from gpsuite.models.classification.approximation import GPCFit, NotConvergedError
 from gpsuite.models.config import Hyperparameters
@@ -140,9 +146,12 @@ def drawn_rows(
     if len(rows) < n_test + 2:
         fault = f"{data.name} has {len(rows)} rows of these classes; two or more must be left for training"
         raise UserError(f"test_rows={n_test}: {fault}", key="test_rows")
-    test, others = set_aside(data, rows, n_test, stream(model.draw_seed, "rows"))
-    groups = None if data.groups is None else data.groups[rows]
-    train = without_copies(others, test, groups)[:n_train]
+    if model.protocol == AUTHORS:
+        train, test = _authors_rows(data, rows, model)
+    else:
+        test, others = set_aside(data, rows, n_test, stream(model.draw_seed, "rows"))
+        groups = None if data.groups is None else data.groups[rows]
+        train = without_copies(others, test, groups)[:n_train]
     if not len(train):
         raise UserError(f"test_rows={n_test}: every other row is a copy of a test row", key="test_rows")
     if len(np.unique(y[train])) < 2:
@@ -168,6 +177,14 @@ def drawn_rows(
         scale=scale,
         level_inputs=data.level_inputs,
     )
+
+
+def _authors_rows(data: Dataset, rows: IntArray, model: ClassifierParams) -> tuple[IntArray, IntArray]:
+    """Return the places among the rows of the first training and test rows of the dataset's own split."""
+    if data.fixed_split is None:
+        raise UserError(f"protocol=authors: dataset={data.name} has no rows of its own to train on", key="protocol")
+    train, test = (np.searchsorted(rows, part[np.isin(part, rows)]) for part in data.fixed_split)
+    return train[: model.train_rows], test[: model.test_rows]
 
 
 def numbers_of(input_names: Sequence[str], level_inputs: Collection[str]) -> IntArray:

@@ -24,12 +24,19 @@ from gpsuite.experiments.robustness.classifiers import (
     missing_class,
     too_few_of_a_class,
 )
-from gpsuite.experiments.robustness.tasks import AT_HYPERPARAMETERS, CLASSIFIER, GAUSSIAN_LATENT, ClassifierParams
+from gpsuite.experiments.robustness.tasks import (
+    AT_HYPERPARAMETERS,
+    AUTHORS,
+    CLASSIFIER,
+    GAUSSIAN_LATENT,
+    ClassifierParams,
+)
 from gpsuite.experiments.settings import Count, Positive, Share, at_least, one_of
 from gpsuite.experiments.tasks import take
 from gpsuite.methods.robustness.certified_training import candidates_for
 from gpsuite.methods.wasserstein.fitting import TrainingRows, split_rows
 from gpsuite.models.classification.approximation import BinaryProblem, GPCFit, NotConvergedError
+from gpsuite.models.classification.authors_training import train_as_authors, train_several_as_authors
 from gpsuite.models.classification.links import LINKS
 from gpsuite.models.classification.softmax_laplace import MultiClassProblem, softmax_laplace
 from gpsuite.models.classification.training import (
@@ -77,7 +84,9 @@ def train_by_likelihood(problem: Problem, model: ClassifierParams, budget: Budge
     start, most = Hyperparameters(model.start_variance, (lengthscale,)), model.largest_variance
     C, inference, prior = len(problem.label_names), _gpc(model).inference, PRIORS.get(model.prior)
     with _scaling_named():
-        if C > 2:
+        if model.protocol == AUTHORS:
+            found = _trained_as_authors(problem, model, budget)
+        elif C > 2:
             several = train_multiclass_gpc(_several(problem, model), start, budget, most, prior)
             found = _as_trained(several, "laplace", model)
         else:
@@ -85,6 +94,13 @@ def train_by_likelihood(problem: Problem, model: ClassifierParams, budget: Budge
             found = _as_trained(two, inference, model)
     chosen = model.train_for_radius > 0.0 and len(problem.numbers) > 0
     return _trained_for_radius(problem, model, found, budget) if chosen else found
+
+
+def _trained_as_authors(problem: Problem, model: ClassifierParams, budget: Budget) -> Trained:
+    if len(problem.label_names) > 2:
+        return _as_trained(train_several_as_authors(_several(problem, model), budget), "laplace", model)
+    inference = _gpc(model).inference
+    return _as_trained(train_as_authors(_binary(problem, model), inference, budget), inference, model)
 
 
 def _trained_for_radius(problem: Problem, model: ClassifierParams, found: Trained, budget: Budget) -> Trained:

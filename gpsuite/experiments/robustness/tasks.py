@@ -19,6 +19,7 @@ CLASSIFIER = "classifier"  # trait: class probabilities from a latent Gaussian p
 GAUSSIAN_LATENT = "gaussian latent posterior"  # trait: all that a certified range needs, however it was trained
 AT_HYPERPARAMETERS = "approximates at given hyperparameters"  # trait: `inference` names the approximation
 AGREEMENT = 1e-3  # trained for some steps only, then searched up to a tolerance: last bits grow
+PROTOCOLS = OWN, AUTHORS = "own", "authors"
 SCALINGS = ("none", "all", "train", "pixels")
 
 Axes = dict[str, str | int | float]
@@ -79,6 +80,8 @@ class TrainingSettings:
         start_variance: kernel variance that training starts from.
         start_lengthscale: lengthscale that training starts from, in median distances of the training inputs.
         largest_variance: end of the search for the variance; the evidence of separable data may rise without end.
+        protocol: own; authors: rows of the dataset's own split and training as in the code of Blaas et al. 2020, from
+            variance and lengthscales of 1 (`models.classification.authors_training`).
     """
 
     train_rows: Annotated[int, at_least(2)]
@@ -88,6 +91,7 @@ class TrainingSettings:
     # from farther off the search would leave its range
     start_lengthscale: Annotated[float, between(1e-3, 1e3)]
     largest_variance: Annotated[float, in_search_range]
+    protocol: Annotated[str, one_of(PROTOCOLS)]
 
     def check(self) -> None:
         """Refuse a start outside the search."""
@@ -153,6 +157,7 @@ class ClassifierParams:
         prior: of its hyperparameters, a name in `PRIORS`.
         train_for_radius: of equally accurate lengthscales take those with which most training rows are proved in a box
             of this radius, by cross-validation; 0: those of the marginal likelihood.
+        protocol: as in `TrainingSettings`.
     """
 
     method: MethodParams
@@ -170,6 +175,7 @@ class ClassifierParams:
     scaling: str
     prior: str = field(default="none", metadata=left_out_as("none"))
     train_for_radius: float = field(default=0.0, metadata=left_out_as(0.0))
+    protocol: str = field(default=OWN, metadata=left_out_as(OWN))
 
     @property
     def spec(self) -> ModelSpec:
