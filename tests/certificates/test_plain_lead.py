@@ -57,7 +57,7 @@ def test_what_is_not_so_is_refuted() -> None:
     """Another class, a larger lead, a larger region, the other side, a class that is not there."""
     made = lead_certificate()
     [claim] = made.claims
-    own = claim.quantity.own  # type: ignore[union-attr]
+    own = claim.quantity.own
     for other in set(range(5)) - {own}:
         assert not check_certificate(replace(made, claims=(replace(claim, quantity=LeadQuantity(other)),))).confirmed
     assert not check_certificate(replace(made, claims=(replace(claim, outer=claim.outer + 1e-6),))).confirmed

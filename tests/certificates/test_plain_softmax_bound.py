@@ -26,6 +26,7 @@ from gpsuite.certificates.plain_softmax import (
 )
 from gpsuite.certificates.plain_softmax_bound import ClassExpansions, SoftmaxPlainBound
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior
+from gpsuite.models.composite import single_kernel
 from tests.arrays import Array
 from tests.methods.robustness.multiclass.softmax_study import Claimed, drawn_region, outside, settled_probabilities
 from tests.models.softmax_oracle import Long, direct_probabilities, utility_probabilities
@@ -33,7 +34,7 @@ from tests.models.softmax_problems import random_softmax_posterior, separable_so
 
 
 def stored(p: MultiClassPosterior) -> Model:
-    return Model(p.X, p.kernel, p.variance, p.lengthscales, p.alpha, p.root, p.weights, SOFTMAX)
+    return Model(p.X, single_kernel(p.kernel, "test"), p.variance, p.lengthscales, p.alpha, p.root, p.weights, SOFTMAX)
 
 
 def stated_value(quantity: ClassQuantity, p: Any) -> Any:

@@ -279,7 +279,7 @@ def test_a_table_wraps_between_words_and_names_stay_whole(monkeypatch: pytest.Mo
     monkeypatch.setenv("TERM", "dumb")
     monkeypatch.setattr("sys.stdout", Terminal())
     show_lines([{"name": "n" * 20, "what": "some words " * 12, "n": 3}])
-    lines = sys.stdout.getvalue().splitlines()  # type: ignore[attr-defined]
+    lines = sys.stdout.getvalue().splitlines()
     assert max(map(len, lines)) <= width and lines[1].startswith("n" * 20)
     assert set(" ".join(lines).split()) == {"name", "what", "n", "n" * 20, "some", "words", "3"}
 
@@ -288,4 +288,4 @@ def test_a_row_without_room_for_its_longest_words_is_a_block(monkeypatch: pytest
     monkeypatch.setenv("COLUMNS", "40")
     monkeypatch.setattr("sys.stdout", Terminal())
     show_lines([{"name": "n" * 30, "what": "w" * 50, "n": 3}])
-    assert sys.stdout.getvalue().splitlines() == ["n" * 30, "  what", f"        {'w' * 50}", "  n     3"]  # type: ignore[attr-defined]
+    assert sys.stdout.getvalue().splitlines() == ["n" * 30, "  what", f"        {'w' * 50}", "  n     3"]

@@ -386,7 +386,9 @@ class _SeveralPoint(_Searched):
     def certify(
         self, judged: Judged, region: Region, most_boxes: int, budget: Budget, origin: Origin
     ) -> tuple[Judged, Proof]:
-        claims = [(ClassQuantity(self.own), each) for each in (judged.minimum, judged.maximum)]
+        claims: list[tuple[ClassQuantity | LeadQuantity, Extremum]] = [
+            (ClassQuantity(self.own), each) for each in (judged.minimum, judged.maximum)
+        ]
         if judged.led is not None:  # one tree instead of one for every rival
             claims.append((LeadQuantity(self.own), judged.led))
         else:

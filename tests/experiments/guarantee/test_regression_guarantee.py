@@ -207,10 +207,10 @@ def test_round_trip_is_bitwise(saved: SavedRegression, tmp_path: Path) -> None:
 def test_a_table_of_other_order_is_read_by_its_names(saved: SavedRegression) -> None:
     rows = np.array([[99.0, 5.001], [104.0, 4.99]])
     frame = pd.DataFrame(rows, columns=list(saved.inputs)).assign(other=0.0)[["other", *reversed(saved.inputs)]]
-    asked = saved.predict(frame)  # type: ignore[arg-type]
+    asked = saved.predict(frame)
     assert np.array_equal(asked.columns()["prediction"], saved.predict(rows).columns()["prediction"])
     with pytest.raises(ValueError, match="no column"):
-        saved.predict(frame[[saved.inputs[0]]])  # type: ignore[arg-type]
+        saved.predict(frame[[saved.inputs[0]]])
 
 
 def test_loaded_model_is_gpflows(saved: SavedRegression) -> None:

@@ -119,7 +119,7 @@ def test_rows_that_belong_to_those_that_scale_are_no_draws(tmp_path: Path, colum
     data = load(prepare(spec, cache_dir=tmp_path))
     apart, shared = (StatedRows(learned, np.array([5, 25]), np.ones(1)) for learned in _learned())
     found = _numbered_rows(tmp_path, apart, data)
-    assert found[3] is not None and len(found[3]) == 19
+    assert found[3] is not None and len(found[3].places) == 19
     with pytest.raises(UnusableFileError, match="chose the scale"):
         _numbered_rows(tmp_path, StatedRows(shared.learned, np.array([5]), np.ones(1)), data)
 

@@ -73,7 +73,7 @@ def tiny(
         pool=Pool(x[:, None], np.ones((n, n_outputs), dtype=bool) if available is None else available),
         outputs=Observations(start[:, None], p, outputs(start, n_outputs)[range(4), p]),
         safety=Observations(start[:, None], np.zeros(4, dtype=np.int64), sign * safety_value(start)),
-        limit=SafetyLimit(sign * limit, side),  # type: ignore[arg-type]
+        limit=SafetyLimit(sign * limit, side),
         delta=delta,
         monitors={"test": Monitor(test[:, None], outputs(test, n_outputs)), "pool": Monitor(x[:1, None])},
     )

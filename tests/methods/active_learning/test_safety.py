@@ -97,7 +97,7 @@ def test_limits_and_levels_that_mean_nothing_are_refused() -> None:
     with pytest.raises(ValueError, match="finite"):
         SafetyLimit(float("nan"), "above")
     with pytest.raises(ValueError, match="above, below"):
-        SafetyLimit(1.0, "over")  # type: ignore[arg-type]
+        SafetyLimit(1.0, "over")
     for delta in (0.0, 1.1, float("nan")):
         with pytest.raises(ValueError, match="delta"):
             safe_set(np.ones(2), delta)

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpsuite.models.classification.approximation import GPCPosterior
+from gpsuite.models.composite import single_kernel
 
 Array = npt.NDArray[np.float64]
 DIGITS = 50
@@ -35,7 +36,7 @@ class ExactPosterior:
     """Latent mean and variance of a posterior's stored floats; a negative variance counts as zero."""
 
     def __init__(self, posterior: GPCPosterior) -> None:
-        self.kernel, self.link = posterior.kernel, posterior.link
+        self.kernel, self.link = single_kernel(posterior.kernel, "test"), posterior.link
         self.X, self.root = _decimals(posterior.X), _decimals(posterior.root)
         self.lengthscales, self.alpha = _decimals(posterior.lengthscales), _decimals(posterior.alpha)
         self.weights, self.variance = _decimals(posterior.weights), Decimal(posterior.variance)

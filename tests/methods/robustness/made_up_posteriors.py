@@ -9,6 +9,7 @@ from scipy.spatial.distance import cdist
 from gpsuite.methods.robustness.class_probability import BoundingFunction, score_of
 from gpsuite.models.classification.approximation import GPCPosterior
 from gpsuite.models.classification.links import LINKS
+from gpsuite.models.composite import single_kernel
 from gpsuite.models.radial import kappa, kappa_and_slope
 
 Array = npt.NDArray[np.float64]
@@ -82,14 +83,17 @@ class Exact:
     def __call__(self, points: Array) -> tuple[Array, Array]:
         """Return mean and variance at points [B, d] of the free inputs."""
         p = self.posterior
-        k = p.variance * kappa(p.kernel, cdist(self.full(points) / p.lengthscales, p.X / p.lengthscales, "sqeuclidean"))
+        k = p.variance * kappa(
+            single_kernel(p.kernel, "test"),
+            cdist(self.full(points) / p.lengthscales, p.X / p.lengthscales, "sqeuclidean"),
+        )
         return k @ p.alpha, np.maximum(p.variance + (k @ p.root.T) ** 2 @ p.weights, 0.0)
 
     def gradients(self, points: Array) -> tuple[Array, Array]:
         """Return the gradients of mean and variance, [B, d]."""
         p = self.posterior
         scaled, data = self.full(points) / p.lengthscales, p.X / p.lengthscales
-        k, slope = kappa_and_slope(p.kernel, cdist(scaled, data, "sqeuclidean"))
+        k, slope = kappa_and_slope(single_kernel(p.kernel, "test"), cdist(scaled, data, "sqeuclidean"))
         weights = 2.0 * p.variance * (k @ p.root.T * p.weights) @ p.root
         return tuple(
             p.variance

@@ -26,6 +26,7 @@ from gpsuite.methods.robustness.search.branch_and_bound import branch_and_bound
 from gpsuite.methods.robustness.search.regions import l1_ball, l2_ball, linf_ball
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior, RobustMaxPosterior
 from gpsuite.models.classification.softmax_laplace import softmax_laplace
+from gpsuite.models.composite import single_kernel
 from gpsuite.models.config import Hyperparameters
 from tests import golden
 from tests.arrays import Array
@@ -88,7 +89,7 @@ def class_bounds(bound: type, posterior: MultiClassPosterior, count: int = 6) ->
 
 def plain_class_bounds(C: int, kernel: str) -> list[object]:
     p = classes(C, kernel)
-    model = Model(p.X, p.kernel, p.variance, p.lengthscales, p.alpha, p.root, p.weights, SOFTMAX)
+    model = Model(p.X, single_kernel(p.kernel, "test"), p.variance, p.lengthscales, p.alpha, p.root, p.weights, SOFTMAX)
     expansions = ClassExpansions(model, CENTRE, FREE, JointProducts(model))
     lo, hi = (ends[2:4] for ends in boxes())
     found: list[object] = []

@@ -11,6 +11,7 @@ from scipy.linalg import LinAlgError, eigvalsh
 from gpsuite.methods.robustness import Budget, LatentPosterior, linf_ball, prediction_range
 from gpsuite.methods.robustness import operators as module
 from gpsuite.methods.robustness.operators import operator_range
+from gpsuite.models.composite import single_kernel
 from gpsuite.models.radial import kappa
 from tests.arrays import Array
 from tests.methods.robustness.made_up_posteriors import random_posterior
@@ -21,7 +22,7 @@ def test_the_size_is_the_largest_weight_times_the_largest_eigenvalue_both_at_lea
     posterior = random_posterior(np.random.default_rng(3), "squared_exponential", "probit", 6, 2)
     posterior = replace(posterior, root=scale * posterior.root, weights=np.array([-0.5] * 5 + [-3.0]))
     apart = (posterior.X[:, None] - posterior.X) / posterior.lengthscales
-    gram = posterior.root @ kappa(posterior.kernel, np.sum(apart**2, axis=2)) @ posterior.root.T
+    gram = posterior.root @ kappa(single_kernel(posterior.kernel, "test"), np.sum(apart**2, axis=2)) @ posterior.root.T
     largest = posterior.variance * float(np.linalg.eigvalsh(gram)[-1])
     assert (largest < 1.0) == (scale < 1.0)
     assert operator_range(posterior).size == pytest.approx(3.0 * max(1.0, largest), rel=1e-8)

@@ -24,6 +24,7 @@ from gpsuite.methods.robustness.rounding import (
 from gpsuite.models.classification.approximation import BinaryProblem, GPCPosterior
 from gpsuite.models.classification.links import LINKS
 from gpsuite.models.classification.training import INFERENCES
+from gpsuite.models.composite import single_kernel
 from gpsuite.models.config import Hyperparameters, ModelSpec
 from tests.arrays import Array
 from tests.methods.robustness.exact_posterior import DIGITS, ExactPosterior, kappa, probit
@@ -50,7 +51,7 @@ def exact_gram(posterior: GPCPosterior, centre: Array, free: Array) -> tuple[lis
             "matern32": lambda q: Decimal(3).sqrt() * (-(3 * q).sqrt()).exp(),
             "matern52": lambda q: (Decimal(5) / 3).sqrt() * (1 + (5 * q).sqrt()) * (-(5 * q).sqrt()).exp(),
         }[posterior.kernel](q)
-        basis.append([kappa(posterior.kernel, q), *(slope * apart[j] for j in free)])
+        basis.append([kappa(single_kernel(posterior.kernel, "test"), q), *(slope * apart[j] for j in free)])
     columns = list(zip(*basis, strict=True))
     mean = [sum(a * v for a, v in zip(exact.alpha, column, strict=True)) for column in columns]
     rows = [[sum(f * v for f, v in zip(row, c, strict=True)) for c in columns] for row in exact.root]

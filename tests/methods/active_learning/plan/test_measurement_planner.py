@@ -377,7 +377,7 @@ def test_far_candidates_do_not_make_near_ones_safe() -> None:
 
 @pytest.mark.parametrize("side", ["above", "below"])
 def test_the_safety_prior_lies_beyond_the_limit(side: str) -> None:
-    limit = SafetyLimit(1.0, side)  # type: ignore[arg-type]
+    limit = SafetyLimit(1.0, side)
     z = np.array([3.0, 5.0]) if side == "above" else np.array([-1.0, -3.0])
     units = Units.of(np.zeros((1, 1)), np.zeros((1, 1)), np.ones((1, 1)), z, limit)
     assert not limit.holds(units.z_offset[0])

@@ -232,7 +232,7 @@ def test_distance_outside_is_counted_in_measured_ranges() -> None:
 @pytest.mark.parametrize("side", ["above", "below"])
 def test_hardly_varied_is_a_small_span_beside_what_is_left(side: str) -> None:
     sign, guard = (1.0 if side == "above" else -1.0), SafetyGuard(varied=0.25)
-    limit = SafetyLimit(2.0, side)  # type: ignore[arg-type]
+    limit = SafetyLimit(2.0, side)
 
     def hardly(nearest: float, span: float, sd: float = 0.0) -> bool:
         margins = np.array([nearest, nearest + 0.5 * span, nearest + span])

@@ -137,7 +137,10 @@ def test_variances_like_those_of_digits_leave_little_open() -> None:
     root = 0.07 * rng.standard_normal((20, 10, 10))
     covariance = root @ root.transpose(0, 2, 1) + np.eye(10) * rng.uniform(0.5, 1.0, (20, 1, 10))
     mean = rng.standard_normal((20, 10)) + 3.0 * np.eye(10)[0]
-    found, sobol = (rule(mean, centred_root(covariance)) for rule in (enclosed_moments, softmax_moments))
+    found, sobol = (
+        rule(mean, centred_root(np.asarray(covariance, dtype=np.float64)))
+        for rule in (enclosed_moments, softmax_moments)
+    )
     assert found.proved and not sobol.proved
     assert np.median(found.error) < np.median(sobol.error)
 
