@@ -44,16 +44,10 @@ def entry() -> int:
 def main() -> int:
     """Run the command line in `sys.argv` and return the exit code."""
     words = sys.argv[1:]
-    typed = words
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by the caller
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - until the end
     code = None
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # it may know few characters, and names need not be UTF-8
-            stream.reconfigure(errors="backslashreplace")
+    _ready_streams()
     try:
-        words = without_dashes(typed)
+        words = without_dashes(words)
         code = _shown(words)
         sys.stdout.flush()
         return code
@@ -85,6 +79,16 @@ def main() -> int:
         print(f"gpsuite: cannot write to stdout: {error.strerror}", file=sys.stderr)
         _silence(sys.stdout)
         return 2
+
+
+def _ready_streams() -> None:
+    """Make stdout and stderr take whatever is printed."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the caller
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - until the end
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # it may know few characters, and names need not be UTF-8
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _lacks_memory(error: MemoryError | ImportError | OSError) -> bool:

@@ -60,7 +60,7 @@ def test_an_experiment_file_sets_no_keys_inside_dataset(experiment: str) -> None
     content = yaml.safe_load(text)
     assert "dataset" not in content
     assert set(content["scales"]) == {"smoke", "quick", "paper"}
-    meta = {"title", "paper", "figure", "cost", "data"}
+    meta = {"title", "question", "paper", "figure", "cost", "data"}
     assert meta <= set(content["meta"]) <= meta | {"figures", "below_paper"}
     for note in content["meta"].get("figures", {}).values():
         assert {"shows"} <= set(note) <= {"shows", "of", "values"}
