@@ -193,7 +193,7 @@ def test_kernel_is_written_out() -> None:
     assert found.lengthscales.tolist() == [1.0, 2.0] and columns.tolist() == [0, 1]
     silent, _ = sklearn_kernel(RBF() + Matern(2.0, nu=1.5) + WhiteKernel(0.0), 2)
     assert (str(silent.kernel), silent.white) == ("squared_exponential + matern32", 0.0)
-    with pytest.raises(UserError, match="kernel Product: variance 0.0: must be positive"):
+    with pytest.raises(UserError, match=r"kernel Product: variance 0\.0: must be positive"):
         sklearn_kernel(ConstantKernel(0.0) * RBF(), 2)
 
 
