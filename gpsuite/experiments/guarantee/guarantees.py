@@ -153,7 +153,8 @@ def spread(found: Found) -> Guarantee | None:
     narrow, wide = record.metrics["spread_narrow"], record.metrics["spread_wide"]
     if narrow is None or wide is None:
         return Guarantee("spread", needs="more test rows")
-    says = f"{found.target} is in the row's spread interval, {short(float(narrow))} to {short(float(wide))} wide"
+    width = f"{short(float(narrow))} to {short(float(wide))} wide"
+    says = f"{found.target} is in the row's spread interval, on test rows {width}"
     assumes = f"{data.weight_name} is right" if data.weights is not None else found.like
     level = f"{100 * found.settings.coverage:g} %"
     return Guarantee("spread", level, assumes, says, "one row", picture="predictions")
