@@ -246,7 +246,8 @@ def per_class(found: Found) -> Guarantee | None:
     held = [name for name, each in zip(names, record.arrays["class_thresholds"], strict=True) if np.isfinite(each)]
     if not held:
         return Guarantee("per class", needs="more test rows of each class")
-    says = f"class_set_each holds the class of a row that truly is {' or '.join(held)}"
+    which = "whichever it is" if len(held) == len(names) else f"if it is {' or '.join(held)}"
+    says = f"class_set_each holds the row's true {found.target}, {which}"
     return Guarantee("per class", f"{100 * found.settings.coverage:g} %", found.like, says, "one row")
 
 
