@@ -11,6 +11,7 @@ import errno
 import importlib
 import io
 import os
+import resource
 import signal
 import sys
 import traceback
@@ -31,6 +32,8 @@ NO_MEMORY = ("failed to map segment", "cannot allocate memory", "Cannot allocate
 TRACED = {f"debug={yes}" for yes in ("true", "1", "yes", "on")}
 # what plug-ins offer, too: a name may be unknown because one is left out
 OFFERED = ("experiment", "dataset", "datasets", "method", "methods", "model")
+# With less address space OpenBLAS, once it is being loaded, waits for memory without end.
+COMPUTING, LEAST_MEMORY = {"bench", "certify", "predict", "recheck", "run", "show", "verify"}, 1 << 29
 QUIET = {"format=quiet", "output=quiet"}
 
 
@@ -152,6 +155,7 @@ def dispatch(words: Sequence[str]) -> int:
 
     Raises:
         UserError: for an unknown command.
+        MemoryError: if the process may have less address space than its libraries need.
     """
     if words[:1] == ["help"] and len(words) == 2:
         words = [words[1], "--help"]
@@ -166,6 +170,8 @@ def dispatch(words: Sequence[str]) -> int:
     command, rest = words[0], list(words[1:])
     if command not in COMMANDS:
         raise unknown(f"{command}: unknown command", command, list(COMMANDS))
+    if command in COMPUTING and 0 <= resource.getrlimit(resource.RLIMIT_AS)[0] < LEAST_MEMORY:
+        raise MemoryError
     module = importlib.import_module(f"gpsuite.commands.{command}")
     done()
     if "--help" in rest or "-h" in rest:
