@@ -60,7 +60,7 @@ class Certified:
         counterexample_prediction: the model's own prediction there.
         reason: why the verdict is what it is.
         about: what is certified, in a sentence.
-        proved: False where class probabilities rest on a cubature whose error is only stated (softmax of many classes).
+        proved: whether all of it is proved; False would mean that an error was estimated and not bounded.
         agreement: largest difference between the latent moments that were certified and the model's own, at the points
             above, in prior standard deviations (of the mean) and prior variances.
         seconds: wall-clock time.
