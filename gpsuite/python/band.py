@@ -90,6 +90,7 @@ class FunctionBand:
         ax.fill_between(along, self.lower[order], self.upper[order], alpha=0.3, label=kind)
         ax.plot(along, self.centre[order], label="estimate")
         ax.set_xlabel(self.names[0] if single else "rows by rising estimate")
+        ax.set_ylabel("function")
         ax.legend()
         return ax
 
