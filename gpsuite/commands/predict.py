@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from gpsuite.commands.tables import say, show_json
 from gpsuite.errors import UserError, unknown_name
 from gpsuite.reporting.files import read_bytes
-from gpsuite.text import typed_path, visible
+from gpsuite.text import counted, typed_path, visible
 from gpsuite.untrusted import guard_links, refuse_links
 from gpsuite.waiting import doing, done
 
@@ -47,8 +47,9 @@ def main(words: list[str]) -> int:
     run = guard_links(typed_path(names[0]))
     refuse_links(run / "model")
     doing("loading the model")
-    frame, told = _predicted(load(run), names[1], options)
-    from gpsuite.experiments.guarantee.answer import Rows
+    saved = load(run)
+    frame, told = _predicted(saved, names[1], options)
+    from gpsuite.experiments.guarantee.answer import Rows, promised
     from gpsuite.experiments.guarantee.predictions import shown_rows
     from gpsuite.reporting.files import write_text
 
@@ -63,7 +64,7 @@ def main(words: list[str]) -> int:
     if target is not None:
         print(target)
     elif sys.stdout.isatty():
-        print("\n".join(Rows(table=shown_rows(frame)).lines()))
+        print("\n".join(Rows(table=shown_rows(frame, promised(saved.guarantee))).lines()))
     else:
         print(text, end="")  # a pipe wants names as they are, and every digit
     for line in told:
@@ -89,7 +90,7 @@ def _predicted(saved: Saved, file: str, options: Mapping[str, str]) -> tuple[pd.
     told = [*saved.guarantee[:2], *(f"{file}: {note}" for note in rows.notes)]
     if rows.unread:
         told.append(f"{file}: {unread_rows(rows.unread, len(rows.X))}")
-    told.append(f"{int(found.outside.sum())} of {len(found.outside)} rows lie outside the training range.")
+    told.append(f"Outside the training range: {int(found.outside.sum())} of {counted(len(found.outside), 'row')}.")
     return frame, told
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -50,9 +51,15 @@ class Guarantee:
 
     @property
     def line(self) -> str:
+        """The sentence; `promised` finds the name in it again."""
         condition = f" if {self.assumes}" if self.assumes else ""
         name = "" if self.own_rows else f"{self.name}, "
         return f"{self.probability}{condition}: {self.says} ({name}for {self.use})."
+
+
+def promised(lines: Sequence[str]) -> set[str]:
+    """Return the names of the guarantees in the sentences that are kept with a model."""
+    return {found[1] for line in lines if (found := re.search(r" \(([^(]+), for [^(]+\)\.$", line))}
 
 
 @dataclass(frozen=True)

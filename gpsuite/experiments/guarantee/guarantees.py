@@ -20,6 +20,7 @@ from gpsuite.experiments.perturbation.region import mean_width
 from gpsuite.experiments.sentences import percent_down, percent_up
 from gpsuite.methods.conformal import jackknife_bounded
 from gpsuite.rounding import rounded, sureness
+from gpsuite.text import counted
 
 PROVED = "Proved"  # instead of a probability
 STATED = "ranges of the probabilities of so many classes are not searched"
@@ -119,8 +120,8 @@ def proved_numbers(found: Found) -> Guarantee | None:
     if not count:
         return Guarantee("proved", needs="more boxes= or budget.seconds=")
     total = len(record.arrays["ranges"])
-    many = f"{count}" if count == total else f"{count} of {total}"
-    says = f"{off(found.tolerances[found.shown], found)} move {many} predictions by at most {short(by)}"
+    many = counted(total, "prediction") if count == total else f"{count} of {total} predictions"
+    says = f"{off(found.tolerances[found.shown], found)} move {many} by at most {short(by)}"
     return Guarantee("proved", PROVED, "", says, "noise", own_rows=True)
 
 
@@ -147,7 +148,7 @@ def pac_bayes(found: Found) -> Guarantee | None:
 
 def spread(found: Found) -> Guarantee | None:
     """Return the conformal interval that follows the model's own spread, where it was chosen."""
-    if not _takes_spread(found):
+    if not takes_spread(found.parts):
         return None
     record, data = found.parts[CONFORMAL], found.data
     narrow, wide = record.metrics["spread_narrow"], record.metrics["spread_wide"]
@@ -160,12 +161,13 @@ def spread(found: Found) -> Guarantee | None:
     return Guarantee("spread", level, assumes, says, "one row", picture="predictions")
 
 
-def _takes_spread(found: Found) -> bool:
-    return CONFORMAL in found.parts and found.parts[CONFORMAL].metrics.get("interval") == "spread"
+def takes_spread(parts: Mapping[str, Record]) -> bool:
+    """Return whether the interval of the answer follows the spread: `default_interval`."""
+    return CONFORMAL in parts and parts[CONFORMAL].metrics.get("interval") == "spread"
 
 
 def conformal(found: Found) -> Guarantee | None:
-    if "judged" not in found.parts or _takes_spread(found):
+    if "judged" not in found.parts or takes_spread(found.parts):
         return None
     radius = found.parts["judged"].metrics["conformal_radius"]
     if radius is None:
@@ -179,8 +181,7 @@ def jackknife(found: Found) -> Guarantee | None:
     if "judged" not in found.parts:
         return None
     record = found.parts["judged"]
-    counts = (int(record.number(name)) for name in ("jackknife_rows", "jackknife_lost"))
-    models, lost = counts
+    models, lost = (int(record.number(name)) for name in ("jackknife_rows", "jackknife_lost"))
     if not jackknife_bounded(models, found.settings.coverage, lost):
         return Guarantee("jackknife+", needs="more test rows")
     says = f"{found.target} is in the row's jackknife interval"

@@ -209,7 +209,7 @@ class Predictions:
         ax, order = axes(ax), np.argsort(self.judged)
         places, ends = np.arange(len(order)), self.conformal[order]
         ax.fill_between(places, ends[:, 0], ends[:, 1], alpha=0.3, label="split conformal interval")
-        ax.plot(places, self.judged[order], ".", label="prediction")
+        ax.plot(places, self.judged[order], ".", label="prediction, judged model")
         ax.set_xlabel("rows by rising prediction")
         ax.set_ylabel("prediction")
         ax.legend()
