@@ -76,5 +76,6 @@ def test_a_lead_that_overflows_is_not_proved() -> None:
     line, table = np.zeros((2, 1)), np.zeros((2, 1, 1))
     own = Moment(zero, line, table, None, zero, zero, huge, huge)
     rival = Moment(zero, line, table, None, zero, zero, zero, zero)
-    least = plain_lead._by_ranges([(1.0, own), (-1.0, rival)], -1)
+    with np.errstate(invalid="ignore"):
+        least = plain_lead._by_ranges([(1.0, own), (-1.0, rival)], -1)
     assert 0.9 < least[0] <= 1.0 and np.isnan(least[1])
