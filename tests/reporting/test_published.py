@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 import yaml
 
+from gpsuite.arrays import FloatArray
 from gpsuite.config.files import group_choices
-from gpsuite.reporting.comparison import Basis, Criterion, PaperValue, TestKind, judge, judge_each, read_paper_values
+from gpsuite.reporting.comparison import Basis, Criterion, PaperValue, TestKind, judge, read_paper_values
 
 CONF = Path(__file__).parents[2] / "conf"
 REFERENCE = Path(os.environ.get("GPSUITE_REFERENCE_DIR") or Path(__file__).parents[1] / "reference")
@@ -64,12 +65,13 @@ def reference_rows(name: str) -> list[dict[str, str]]:
 def entries_by_row() -> dict[str, list[PaperValue]]:
     found: dict[str, list[PaperValue]] = {}
     for entry in read_paper_values(CONF):
-        found.setdefault(entry.id.rstrip("abcde"), []).append(entry)
+        for named in entry.id.split("+"):
+            found.setdefault(named.rstrip("abcde"), []).append(entry)
     return found
 
 
 def answered(row: dict[str, str]) -> list[PaperValue]:
-    """Return the entries of a row's id, or of its parts a, b, c."""
+    """Return the entries that name a row's id, or its parts a, b, c."""
     return entries_by_row().get(row["id"], [])
 
 
@@ -84,7 +86,7 @@ def test_every_published_number_has_an_entry_of_its_paper() -> None:
             assert entry.paper == row["paper"], entry.id
             assert entry.basis != "measurement", entry.id
             # claims of one row may be printed in several places
-            assert entry.where.split(",")[0] == row["where"].split(",")[0], entry.id
+            assert row["where"].split(",")[0] in entry.where, entry.id
 
 
 def test_every_finding_has_an_entry_of_its_paper() -> None:
@@ -104,15 +106,18 @@ def test_a_printed_number_is_asked_for_within_three_standard_errors_of_a_differe
         entry = by_id.get(row["id"])
         if entry is None or not row["standard_error"]:
             continue
+        compared += 1
         value, error = float(row["value"]), float(row["standard_error"])
         assert entry.standard_error == error, row["id"]
+        if entry.test.kind == "context":
+            assert (entry.dataset, entry.test.cause) == ("gp_samples", "data lost"), row["id"]
+            continue
         test, whole = entry.test, {"percent": 100.0, "fraction": 1.0}[entry.unit]
         allowed = pytest.approx(3 * 2**0.5 * error, rel=5e-3)
         if value + float(f"{3 * 2**0.5 * error:.3g}") >= whole:  # nothing could lie above: one-sided, and says so
             assert (test.kind, test.value) == ("at_least", pytest.approx(value - 3 * 2**0.5 * error, rel=1e-4))
         else:
             assert (test.kind, test.value, test.tolerance) == ("equality", value, allowed), row["id"]
-        compared += 1
     assert compared > 50
 
 
@@ -125,10 +130,6 @@ COUNTS = ("violations", "points", "contradictions", "rows", "inputs", "boxes", "
 def test_every_rule_can_say_no(entry: PaperValue) -> None:
     """Some value of the quantity's range is not reproduced; of a two-sided rule, on either side."""
     test, unit = entry.test, entry.unit
-    if test.kind == "each":
-        for wrong in (0.9, 1.1):  # a tenth too small or too large in every split is no success, nor partly one
-            assert judge_each(test, [wrong * value for value in test.values])[0] == "not reproduced"
-        return
     whole = 1.0 if "share" in unit or unit == "0 or 1" else WHOLE.get(unit)
     lowest = 0.0 if whole is not None or unit in COUNTS else -1e9
     if CHANGE.search(f"{entry.quantity} {entry.condition}"):
@@ -180,8 +181,16 @@ def test_shipped_claims_of_epsilon_boston_are_all_there() -> None:
     assert ids >= {"R005", "R020", "RF36", "RF37", *(f"RF{number:02d}" for number in range(4, 12))}
 
 
-def test_measurements_hold_every_split_of_the_means_that_they_show() -> None:
-    measured = [entry for entry in read_paper_values(CONF) if entry.basis == "measurement"]
+def boston_splits() -> dict[str, FloatArray]:
+    """Return the statistic and the authors' code's number on each of the ten splits."""
+    with (Path(__file__).parent / "boston_splits.csv").open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.reader(stream))[1:]
+    return {statistic: np.array(values, dtype=np.float64) for _, statistic, *values in rows}
+
+
+def test_measurements_are_asked_for_within_their_standard_error() -> None:
+    measured, splits = [entry for entry in read_paper_values(CONF) if entry.basis == "measurement"], boston_splits()
+    assert {entry.statistic for entry in measured} == set(splits)
     assert len(measured) == 54
     for entry in measured:
         assert re.fullmatch(
@@ -191,12 +200,24 @@ def test_measurements_hold_every_split_of_the_means_that_they_show() -> None:
         )
         assert f"method={entry.method}," in entry.statistic
         assert entry.condition.replace("eps = ", "epsilon=") in entry.statistic
-        assert (entry.test.kind, entry.test.tolerance, len(entry.test.values)) == ("each", 1e-4, 10)
         mean, error = (float(part) for part in entry.published.split(" ± "))
-        values = np.array(entry.test.values)
+        assert entry.standard_error == error
+        if entry.id != "RA012":  # arbitrary on a plateau
+            assert (entry.test.kind, entry.test.value, entry.test.tolerance) == ("equality", mean, error)
+        values = splits[entry.statistic]
         own = values.std(ddof=1) / 10**0.5
         assert error == pytest.approx(own, rel=0.06)
         assert mean == pytest.approx(values.mean(), abs=0.5 * own)
+
+
+def test_boston_agrees_with_the_authors_code_split_by_split() -> None:
+    """17 of 540 numbers differ: in one split in ten the rounding of a logarithm falls to the other side."""
+    path = CONF.parent / "results/published/pac_bayes/epsilon_boston/paper/tables/statistics.csv"
+    with path.open(encoding="utf-8", newline="") as stream:
+        ours = {row["name"]: np.array(row["repetitions"].split(), dtype=np.float64) for row in csv.DictReader(stream)}
+    far = [int((np.abs(ours[name] - values) > 1e-4).sum()) for name, values in boston_splits().items()]
+    assert sum(far) <= 17
+    assert max(far) <= 2
 
 
 def test_what_is_chosen_by_the_property_it_shows_decides_nothing() -> None:
@@ -241,8 +262,8 @@ def test_a_misspelled_statistic_would_be_found() -> None:
         for row in csv.DictReader(path.read_text(encoding="utf-8").splitlines())
     }
     missing = {each.id for each in read_paper_values(CONF) if (each.experiment, each.statistic) not in computed}
-    # facts without a statistic, and what needs the whole of sarcos
-    assert missing <= {"B043", "GF06", "GF11", "GF12", "LF28", "RF37"} | {"R022", "RF28", "RF29"}
+    # facts without a statistic, and the change on the whole of sarcos
+    assert missing <= {"B043", "GF06", "GF11", "GF12", "LF28", "RF37"} | {"R022"}
 
 
 @pytest.mark.parametrize(

@@ -397,15 +397,13 @@ def easiest_statistics(curves: Curves) -> list[Statistic]:
 
 
 def slope_statistics(curves: Curves) -> list[Statistic]:
-    """Return the slopes of precision against N_sum over the runs: random search rises, the active ones stay flat."""
-    found, flat = [], []
+    """Return each pipeline's slope of the safety model's precision against N_sum over the runs."""
+    found = []
     for method in (name for name in (RS, AL, IND) if curves.has(name, "precision_noisy")):
         curve = curves.curve(method, "precision_noisy")
         slope = mean(finite(slopes(curve.lines, curve.n_sum)))
         found.append(Statistic.of(statistic_name("precision_slope", method=method), slope))
-        if method != RS and slope.interval:
-            flat.append(slope.contains(0.0))
-    return [*found, claim("share_flat_precision", flat)] if flat else found
+    return found
 
 
 def drop_statistics(curves: Curves, saturated: FloatArray) -> list[Statistic]:
