@@ -74,7 +74,7 @@ def _pooled(name: str, found: dict[str, Cells]) -> Iterator[Statistic]:
 
 def _risk_gaps(grid: Paired) -> FloatArray:
     gaps = [grid.mean("gibbs_risk_test", name) - grid.mean("gibbs_risk_train", name) for name in (KL, *BASELINES)]
-    return np.abs(np.concatenate(gaps))
+    return np.asarray(np.abs(np.concatenate(gaps)))
 
 
 def _best_guarantee(grid: Paired) -> Cells:
