@@ -1,4 +1,4 @@
-"""Find what makes a figure hard to read: small text, marks cut off, a legend over data, a panel more than half empty."""
+"""Find what makes a figure hard to read: small text, marks cut off, a legend over data, an empty half."""
 
 from __future__ import annotations
 

@@ -183,7 +183,7 @@ def _panel(ax: Axes, records: Sequence[Record], m: int) -> None:
     """Draw the range of all members found, each sampler's ends, the data, the truth and the estimate.
 
     The view is that of the data; the range and a sampler's ends are drawn where they are in view. The range is of
-    sampled members and an inner band of the region: a sampler that finds few of them says nothing of the region's width.
+    sampled members and an inner band of the region: a sampler that finds few of them does not show the region's width.
     """
     styles = {"coefficients": ("-", VERMILION), "rkhs": ("--", GREEN), "values": ("-.", PURPLE)}
     arrays = records[0].arrays
