@@ -1,9 +1,10 @@
-"""Draw every published run again from its records, and compare the numbers of its tables and figures.
+"""Draw every published run again from its records; compare the numbers of its tables and figures, and check figures.
 
     python scripts/redraw.py [results_dir=results]
 
 Nothing is computed: a run that lacks the record of a task is named with the command that computes it.
-Exit code 1 if a number differs from the published one, or a run lacks records.
+Exit code 1 if a number differs from the published one, a run lacks records, or a figure is hard to read: small text,
+marks cut off, a legend over data, a panel more than half empty, or the same picture as another.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ import math
 import shlex
 import sys
 import time
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gpsuite.commands.words import experiment_names, read_words
 from gpsuite.config.request import read_request
@@ -23,7 +26,12 @@ from gpsuite.engine.recheck import PublishedRun, published_runs
 from gpsuite.engine.runner import open_tasks, run_experiment
 from gpsuite.engine.worker import limit_threads
 from gpsuite.errors import DataError
+from gpsuite.reporting import figures
 from gpsuite.reporting.collect import PUBLISHED
+from gpsuite.reporting.figure_faults import faults
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 ROUNDING = 1e-9  # relative difference of a number that counts as rounding, as in `gpsuite recheck`
 
@@ -32,10 +40,11 @@ def main(words: list[str]) -> int:
     """Draw all of them; print a line each."""
     limit_threads(1)
     results_dir = read_words(words).results_dir
-    begun, good = time.perf_counter(), []
+    begun, good, found = time.perf_counter(), [], Faults()
+    figures.WATCHERS.append(found.look)
     runs = published_runs(results_dir, experiment_names([]))
     for run in runs:
-        start = time.perf_counter()
+        start, found.run = time.perf_counter(), run.name
         try:
             outcome, same = _redraw(run, results_dir)
         except DataError as error:  # its figures show rows of the dataset
@@ -43,7 +52,28 @@ def main(words: list[str]) -> int:
         good.append(same)
         print(f"{run.name}\t{time.perf_counter() - start:.1f} s\t{outcome}", flush=True)
     print(f"{sum(good)} of {len(runs)} runs as published, in {clock(time.perf_counter() - begun)}")
-    return 0 if all(good) else 1
+    found.find_equal(results_dir / PUBLISHED)
+    print("\n".join(found.lines) or "no figure is hard to read")
+    return 0 if all(good) and not found.lines else 1
+
+
+@dataclass
+class Faults:
+    """What is wrong with figures, a line each."""
+
+    run: str = ""
+    lines: list[str] = field(default_factory=list)
+
+    def look(self, name: str, fig: Figure) -> None:
+        self.lines += [f"{self.run}: {name}: {fault}" for fault in faults(fig)]
+
+    def find_equal(self, folder: Path) -> None:
+        """Find published pictures that are the same, byte by byte."""
+        seen: dict[bytes, Path] = {}
+        for path in sorted(folder.rglob("*.png")):
+            first = seen.setdefault(path.read_bytes(), path)
+            if first is not path:
+                self.lines.append(f"{path.relative_to(folder)}: the same picture as {first.relative_to(folder)}")
 
 
 def _redraw(run: PublishedRun, results_dir: Path) -> tuple[str, bool]:

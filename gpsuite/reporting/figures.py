@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +31,7 @@ _LEGEND = 0.8  # inches
 _LINE = 0.17  # inches, of 9 points
 # columns of a figure's numbers that say how many values are behind a mark, the surest first
 COUNTS = ("repetitions", "runs", "n", "points")
+WATCHERS: list[Callable[[str, Figure], None]] = []  # called with the name of each figure, and it, as it is saved
 
 
 @dataclass
@@ -219,6 +220,8 @@ def counted(columns: Mapping[str, Sequence[object]]) -> str:
 
 def _save(fig: Figure, data: pd.DataFrame, folder: Path, name: str, source: str, note: str) -> None:
     _show_texts_as_they_are(fig)
+    for watch in WATCHERS:
+        watch(name, fig)
     below = _draw_below(fig, source, note) if source or note else 0.0
     # dates would make equal figures differ
     image, page = _render(fig, "png", {}, below), _render(fig, "pdf", {"CreationDate": None}, below)

@@ -167,7 +167,7 @@ def draw_state(report: Report[ToySettings], records: Mapping[str, Record]) -> No
     """
     form, delta = choice(report.settings.form, STEEPNESS), report.settings.delta
     n_sum = len(next(iter(records.values())).arrays["state_measured_y"])
-    size = (max(7.0, 3.7 * len(records) + 0.6), 8.2)
+    size = (max(7.0, 3.1 * len(records) + 0.6), 8.2)
     with report.figure("toy_state", rows=3, columns=len(records), size=size, sharex=True, sharey="row") as drawing:
         for (outputs, entropy, safety), (method, record) in zip(drawing.grid.T, records.items(), strict=True):
             state = state_arrays(record)
@@ -266,7 +266,8 @@ def summarise(report: Report[ToySettings]) -> list[Statistic]:
     """Write curves, safety, the state at one iteration, and the comparisons; return what the paper states."""
     settings = report.settings
     parts = Parts.from_records(report.records(), tuple(report.titles), settings.inference)
-    draw_priors(report)
+    if settings.prior_factors:  # a run that is about priors
+        draw_priors(report)
     report_parts(report, parts)
     kinds = {**parts.inferences, **({"hmc": parts.hmc} if parts.hmc.methods else {})}
     report_unsafe(report, {KINDS[kind]: curves for kind, curves in kinds.items()}, "toy_unsafe_queries")

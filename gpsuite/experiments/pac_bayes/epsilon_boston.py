@@ -185,8 +185,8 @@ def other_bounds(frame: pd.DataFrame, delta: float, titles: Mapping[str, str]) -
 def draw(report: Report[EpsilonSettings], tidy: pd.DataFrame, heading: str) -> None:
     """Draw the paper's five panels against epsilon: bars are means, ticks their standard errors."""
     goals = {goal: f"{goal:g}" for goal in sorted(tidy["epsilon"].unique())}
-    with report.figure("epsilon_boston", columns=len(PANELS), size=(15, 3.6)) as drawing:
-        for ax, name in zip(drawing.axes, PANELS, strict=True):
+    with report.figure("epsilon_boston", rows=2, columns=3, size=(10.4, 6.6)) as drawing:
+        for ax, name in zip(drawing.axes, PANELS, strict=False):
             part = tidy[tidy["metric"] == name]
             panel(ax, part, "epsilon", report.titles, kind="bars", ticks=goals)
             ax.set_title(metric(name).axis)

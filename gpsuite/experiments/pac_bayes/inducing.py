@@ -177,7 +177,7 @@ def draw(report: Report[InducingSettings], tidy: pd.DataFrame, name: str, headin
 
     factors = factor_frame(tidy)
     printed = PRINTED_FACTORS.get(report.request.require_dataset().name) if report.comparable else None
-    with report.figure(name, columns=len(PANELS) + 1, size=(19, 3.8)) as drawing:
+    with report.figure(name, rows=2, columns=3, size=(10.4, 7.0)) as drawing:
         for ax, shown in zip(drawing.axes, PANELS, strict=False):
             panel(ax, tidy[tidy["metric"] == shown], "inducing", report.titles, styles=STYLES)
             ax.set_xticks(sorted(tidy["inducing"].unique()))
@@ -186,7 +186,7 @@ def draw(report: Report[InducingSettings], tidy: pd.DataFrame, name: str, headin
             ax.set_ylim(0.0, max(ax.get_ylim()[1], 1.06 * ax.dataLim.y1))
             ax.set_title(metric(shown).axis)
         _draw_factors(drawing.axes[-1], factors, printed)
-        drawing.legend("above", columns=len(report.titles) + 2, title=heading)
+        drawing.legend("above", columns=3, title=heading)
         drawing.data = pd.concat([tidy[tidy["metric"].isin(PANELS)], factors], ignore_index=True)
         if printed:
             drawing.data = drawing.data.assign(printed_low=printed[0], printed_high=printed[1])
@@ -212,7 +212,7 @@ def _draw_factors(ax: Axes, factors: pd.DataFrame, printed: tuple[float, float] 
             ax.plot(factors["inducing"], [value] * len(factors), "o:", ms=9, mfc="none", color=LIMIT, label=PAPER)
     ax.set_xticks(sorted(factors["inducing"].unique()))
     ax.set_xlabel("inducing inputs M")
-    ax.set_ylim(0.0, 1.06 * ax.dataLim.y1)  # as above
+    ax.axhline(1.0, color=LIMIT, linewidth=1.0)  # equal bounds
     ax.set_title("B_kl: min(VFE, FITC) / kl-PAC-SGP")
 
 
@@ -241,7 +241,8 @@ def summarise(report: Report[InducingSettings]) -> list[Statistic]:
     chosen = summarise_splits(selected(frame[frame["kernel"] == kernel], settings.delta), ["method"], list(SELECTED))
     report.table(wide_table(chosen, ["method"], titles), f"{name}_selected", f"{caption}; {CHOICE}")
     heading = f"{request.require_dataset().name}, {KERNEL_TITLES[kernel]}: {shown}"
-    draw(report, tidy[tidy["kernel"] == kernel], name, heading)
+    if len(tidy["inducing"].unique()) > 1:  # nothing is seen of one number of inducing inputs
+        draw(report, tidy[tidy["kernel"] == kernel], name, heading)
     means = metric_statistics(tidy, ["method", "kernel", "inducing"])
     return [*dataset_statistics(request), *means, *inducing_claims(frame, kernel)]
 

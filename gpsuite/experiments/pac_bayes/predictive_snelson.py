@@ -425,7 +425,7 @@ def draw(report: Report[PredictiveSettings], plots: Mapping[tuple[str, str], Rec
     first = {name: next(record for (other, _), record in plots.items() if other == name) for name in others}
     panels = max(len(goals), len(others), 1)
     rows = bool(goals) + bool(others)
-    size = (4.6 * panels, 3.3 * rows + 0.8)
+    size = (4.4 * panels, 3.3 * rows + 0.8)
     with report.figure("predictive_snelson", rows=rows, columns=panels, size=size, sharex=True, sharey=True) as drawing:
         for ax, goal in zip(drawing.axes, goals, strict=False):
             _draw_goal(ax, data, plots[KL_PAC_SGP, goal], goal, first.get(FULL))

@@ -121,7 +121,7 @@ def _draw(report: Report[RegressionSettings], tidy: pd.DataFrame, heading: str) 
     shown = tidy[tidy["metric"].isin(SHOWN)]
     with report.figure("regression", size=(7, 4.4)) as drawing:
         panel(drawing.ax, shown, "metric", report.titles, kind="points", error="interval", ticks=SHOWN, apart=0.22)
-        drawing.ax.set_ylim(0.0, 1.02)
+        drawing.ax.set_ylim(bottom=0.0)
         drawing.ax.set_ylabel("probability of an error above the goal")
         drawing.ax.set_title(heading)
         drawing.legend("below", columns=len(report.titles), title="mean and 95 % interval over splits")

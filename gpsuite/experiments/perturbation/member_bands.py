@@ -164,9 +164,7 @@ def _draw(report: Report[KernelSettings], records: Sequence[Record], name: str, 
 
     levels = list(dict.fromkeys(int(record.axes["q"]) for record in records))
     bounds = sorted({float(record.axes["norm_bound"]) for record in records})
-    free = [r.number("unbounded_share") for r in records if not r.axes["norm_bound"]]
-    below = [f"range of members along {report.settings.rays} rays a band"]
-    below += [f"unbounded rays left out: {min(free):.0%} to {max(free):.0%}"] if free else []
+    below = [f"range of members along {report.settings.rays} rays a band, where it is in view"]
     below += [remark] if remark else []
     size = (4.0 * len(bounds) + 0.6, 2.8 * len(levels) + 1.4)
     with report.figure(
@@ -184,8 +182,8 @@ def _draw(report: Report[KernelSettings], records: Sequence[Record], name: str, 
 def _panel(ax: Axes, records: Sequence[Record], m: int) -> None:
     """Draw the range of all members found, each sampler's ends, the data, the truth and the estimate.
 
-    The view is that of the data; a sampler's ends are drawn where they are in view. The range is of sampled members
-    and an inner band of the region: a sampler that finds few of them says nothing of the region's width.
+    The view is that of the data; the range and a sampler's ends are drawn where they are in view. The range is of
+    sampled members and an inner band of the region: a sampler that finds few of them does not show the region's width.
     """
     styles = {"coefficients": ("-", VERMILION), "rkhs": ("--", GREEN), "values": ("-.", PURPLE)}
     arrays = records[0].arrays
@@ -193,7 +191,9 @@ def _panel(ax: Axes, records: Sequence[Record], m: int) -> None:
     bottom, top = arrays["y"].min() - span, arrays["y"].max() + span
     lowest = np.min([record.arrays["lower"] for record in records], axis=0)
     highest = np.max([record.arrays["upper"] for record in records], axis=0)
-    ax.fill_between(arrays["x"], lowest, highest, color=SKY, alpha=0.3, lw=0, label="range of all members found")
+    seen = (lowest > bottom) & (highest < top)
+    label = "range of all members found"
+    ax.fill_between(arrays["x"], lowest, highest, where=seen, color=SKY, alpha=0.3, lw=0, label=label)
     for record in records:
         style, colour = styles[str(record.axes["metric"])]
         for end in ("lower", "upper"):

@@ -509,7 +509,7 @@ def heat_map(ax: PlotAxes, values: npt.NDArray[np.float64]) -> None:
     """Draw values [h, w]: red where a lighter pixel raises the probability, blue where it lowers it."""
     largest = float(np.max(np.abs(values))) or 1.0
     ax.imshow(values, cmap="RdBu_r", vmin=-largest, vmax=largest)
-    ax.set_title(f"blue −{largest:.2g}, red +{largest:.2g}", fontsize=8)
+    ax.set_title(f"blue −{largest:.2g}, red +{largest:.2g}", fontsize=9)
     ax.set_xticks([])
     ax.set_yticks([])
 

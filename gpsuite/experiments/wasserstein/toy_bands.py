@@ -305,8 +305,11 @@ def _draw_bands(report: Report[ToySettings], records: Sequence[Record]) -> None:
 
     first = [record for record in records if record.axes["repetition"] == 0]
     x, lines = GRID[:, 0], []
-    with report.figure("bands", columns=len(first), size=(3.6 * len(first), 4.4), sharey=True) as drawing:
-        for ax, record in zip(drawing.axes, first, strict=True):
+    columns = min(len(first), 3)
+    rows = -(-len(first) // columns)
+    size = (3.4 * columns, 3.2 * rows + 0.8)
+    with report.figure("bands", rows=rows, columns=columns, size=size, sharey=True) as drawing:
+        for ax, record in zip(drawing.axes, first, strict=False):
             name = str(record.axes["method"])
             centre = record.arrays["mean"]
             half = interval_half_widths(np.square(record.arrays["deviation"]), 0.95)
