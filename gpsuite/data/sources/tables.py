@@ -113,7 +113,8 @@ def load_spambase(spec: DatasetSpec, read: Reader) -> Dataset:
     200.
     """
     table = np.loadtxt(io.BytesIO(read("spambase.data")), delimiter=",", ndmin=2)
-    few = spec.variant.startswith("11")
+    variant = spec.variant or ""
+    few = variant.startswith("11")
     columns = [column - 1 for column in SPAMBASE_COLUMNS_11] if few else range(len(SPAMBASE_INPUTS))
     names = [SPAMBASE_INPUTS[column] for column in columns]
     order = MatlabStream(1).randperm(len(table))
@@ -124,6 +125,6 @@ def load_spambase(spec: DatasetSpec, read: Reader) -> Dataset:
         names,
         ("spam",),
         label_names=("not spam", "spam"),
-        fixed_split=(order[:1000], order[1000:1200]) if spec.variant.endswith("authors") else None,
+        fixed_split=(order[:1000], order[1000:1200]) if variant.endswith("authors") else None,
         units={name: unit for name, unit in SPAMBASE_UNITS.items() if name in names},
     )

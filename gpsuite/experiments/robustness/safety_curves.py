@@ -121,9 +121,10 @@ def choose_shown(records: Sequence[Record], rule: str, label: str) -> DisplayedP
         label: its label, or an empty string; without effect where no curve has it, as in stand-in data.
     """
     named = NAMED_POINT.fullmatch(rule)
-    for record in records if named is not None else ():
-        if record.axes["point"] == int(named[1]):
-            return DisplayedPoint(record, BY_AUTHORS, True)
+    if named is not None:
+        for record in records:
+            if record.axes["point"] == int(named[1]):
+                return DisplayedPoint(record, BY_AUTHORS, True)
     own = [record for record in records if record.metrics["label"] == label] or records
     right = [record for record in own if record.metrics["correct"]]
     unsafe = [record for record in right if record.metrics["cross_gamma"] is not None]
