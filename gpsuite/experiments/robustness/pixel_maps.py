@@ -91,7 +91,7 @@ class PixelMapSettings(ClassifierSettings):
     Attributes:
         evaluations: of the marginal likelihood in training.
         digits: labels of which one test image each is shown.
-        shown: numbers in the test part, from 1, of the images that are drawn; a digit with none of them shows its first.
+        shown: numbers in the test part, from 1, of the images that are drawn; a digit without one shows its first.
         images: test images of each label, in their order, those first that are classified correctly; the tables count
             over these.
         gamma: length of the one-sided intervals, in pixel values from 0 to 1.
