@@ -332,12 +332,12 @@ def draw(report: Report[GlobalEffectsSettings], table: pd.DataFrame, name: str) 
             own = table[table["method"] == title]
             (_draw_arrows if flat else _draw_bars)(ax, own, inputs)
             ax.set_title(title)
-        normed = "normed to largest size 1"
+        normed, several = "normed to largest size 1", table["n"].max() > 1
         drawing.name_axes(
             f"effect of {inputs[0]}, {normed}" if flat else "input",
-            f"effect of {inputs[1]}, {normed}" if flat else f"{normed}\n(ticks: 95 % intervals)",
+            f"effect of {inputs[1]}, {normed}" if flat else normed + "\n(ticks: 95 % intervals)" * several,
         )
-        drawing.legend("below", 3, "bars: 95 % t intervals over draws" if flat and table["n"].max() > 1 else "")
+        drawing.legend("below", 3, "bars: 95 % t intervals over draws" if flat and several else "")
 
 
 def measure_colours(own: pd.DataFrame) -> dict[str, str]:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 SECOND = "none had the property: the one with most radii at which GPFGS fails although an adversarial example exists"
-BY_AUTHORS = "the point that the authors' script names"
+BY_AUTHORS = "the point that the authors' script names, where the first point has the number 1"
 NO_MEAN = 1e-3  # a latent mean this near to 0 is that of a point far from all data
 LAST = "none had an adversarial example: the first correctly classified one"
 POINT_COLUMNS = (
@@ -513,9 +513,9 @@ def _draw_image(ax: Axes, shown: DisplayedPoint, data: Dataset) -> None:
 
 
 def _heading(shown: DisplayedPoint) -> str:
-    record, whose = shown.record, "the authors'" if shown.rule == BY_AUTHORS else "our"
-    word = describe(str(record.axes["features"]))
-    return f"{whose} test point, {record.axes['point']}, label {record.metrics['label']}\n{word}"
+    record, point = shown.record, int(shown.record.axes["point"])
+    whose = f"the authors' point {point + 1}" if shown.rule == BY_AUTHORS else f"our point, {point}"
+    return f"{whose}, label {record.metrics['label']}\n{describe(str(record.axes['features']))}"
 
 
 def summarise(report: Report[LocalSafetySettings]) -> list[Statistic]:
