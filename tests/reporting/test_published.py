@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from gpsuite.config.files import group_choices
+from gpsuite.config.request import read_request
 from gpsuite.reporting.comparison import Basis, Criterion, PaperValue, TestKind, judge, judge_each, read_paper_values
 
 CONF = Path(__file__).parents[2] / "conf"
@@ -202,6 +203,10 @@ def test_measurements_hold_every_split_of_the_means_that_they_show() -> None:
 def test_what_is_chosen_by_the_property_it_shows_decides_nothing() -> None:
     by_id = {entry.id: entry.test for entry in read_paper_values(CONF)}
     assert {by_id[each].cause for each in ("R001", "R002", "R003", "RF01a")} == {"context"}
+    shown = {"safety_synthetic2d": "point80", "safety_spam": "point40", "safety_mnist38": "point23"}
+    for name, point in shown.items():  # judged: the point that the authors' script names, whatever it shows
+        request, _ = read_request([f"experiment=robustness/{name}", "scale=paper"], allow_absent=True)
+        assert request.settings.shown_of(0) == point, name
 
 
 def test_one_number_is_not_counted_twice() -> None:

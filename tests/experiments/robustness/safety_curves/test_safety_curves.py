@@ -22,6 +22,7 @@ from gpsuite.experiments.robustness.safety_curves import (
     choose_shown,
     curve_table,
     gpfgs_statistics,
+    judged_panels,
     never_attacked,
     of_points,
     point_statistics,
@@ -124,6 +125,14 @@ def test_statistics_of_the_displayed_points() -> None:
     assert found["share_attack_crosses_with_bounds"].value == 0
     assert np.isnan(found["max_attack_probability"].value)
     assert len(found) == len(point_statistics([shown], [])) + len(gpfgs_statistics([shown]))
+
+
+def test_a_point_that_we_chose_decides_nothing_next_to_a_named_one() -> None:
+    ours, named = choose_shown([NEVER, FOUND], "attack_fails", ""), choose_shown([NEVER, FOUND], "point0", "")
+    assert ours is not None and named is not None
+    assert judged_panels([named, ours], False) == judged_panels([ours, named], False) == [named]
+    assert judged_panels([ours, ours], False) == [ours, ours], "without a named one, all are shown for themselves"
+    assert judged_panels([ours, named], True) == [ours]
 
 
 def test_an_attack_that_has_stopped_rising_below_one_half_fails() -> None:
