@@ -12,6 +12,8 @@ import pytest
 
 from gpsuite.data import Dataset, DatasetSpec, load, prepare, read_spec
 from gpsuite.data.generators.matlab_streams import EDGES, HEIGHTS, MatlabStream, V
+from gpsuite.data.sources.vlfeat_patches import vlfeat_patch
+from gpsuite.experiments.robustness.inputs import image_order
 from tests.data.made_up_data import CONF_DIR
 
 HERE = Path(__file__).parents[1] / "reference"
@@ -101,3 +103,15 @@ def test_the_first_images_are_those_of_the_whole_set(name: str, train: int, real
     np.testing.assert_array_equal(few.X[few.fixed_split[0]], whole.X[whole.fixed_split[0][:train]])
     np.testing.assert_array_equal(few.X[few.fixed_split[1]], whole.X[whole.fixed_split[1][:200]])
     np.testing.assert_array_equal(few.y[few.fixed_split[1]], whole.y[whole.fixed_split[1][:200]])
+
+
+@reference
+@pytest.mark.skipif("mnist38_test_patches" not in EXPECTED, reason="the reference has no such section")
+def test_the_patches_of_the_first_images_are_stored(real_spec: Any, tmp_path: Path) -> None:
+    data = load(prepare(real_spec("mnist38_first"), cache_dir=tmp_path))
+    assert data.fixed_split is not None
+    order = image_order(data.input_names)
+    for row, expected in zip(data.fixed_split[1], EXPECTED["mnist38_test_patches"]["patches"], strict=True):
+        found = vlfeat_patch(data.X[row][order], 10)
+        assert (found is None) == (expected is None)
+        assert expected is None or (found is not None and found.tolist() == expected["pixels"])

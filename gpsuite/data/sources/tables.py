@@ -109,10 +109,13 @@ SPAMBASE_UNITS = {name: "%" for name in SPAMBASE_INPUTS if "_freq_" in name}
 def load_spambase(spec: DatasetSpec, read: Reader) -> Dataset:
     """Return the inputs as published, all 57 or the 11 of Blaas et al. 2020 (variant `11`); not standardised.
 
-    The variant `11_authors` has the rows that the paper's code draws from MATLAB's stream 1, 1000 and 200.
+    The variants `11_authors` and `authors` have the rows that the paper's code draws from MATLAB's stream 1, 1000 and
+    200.
     """
     table = np.loadtxt(io.BytesIO(read("spambase.data")), delimiter=",", ndmin=2)
-    columns = [column - 1 for column in SPAMBASE_COLUMNS_11] if spec.variant else range(len(SPAMBASE_INPUTS))
+    variant = spec.variant or ""
+    few = variant.startswith("11")
+    columns = [column - 1 for column in SPAMBASE_COLUMNS_11] if few else range(len(SPAMBASE_INPUTS))
     names = [SPAMBASE_INPUTS[column] for column in columns]
     order = MatlabStream(1).randperm(len(table))
     return make_dataset(
@@ -122,6 +125,6 @@ def load_spambase(spec: DatasetSpec, read: Reader) -> Dataset:
         names,
         ("spam",),
         label_names=("not spam", "spam"),
-        fixed_split=(order[:1000], order[1000:1200]) if spec.variant == "11_authors" else None,
+        fixed_split=(order[:1000], order[1000:1200]) if variant.endswith("authors") else None,
         units={name: unit for name, unit in SPAMBASE_UNITS.items() if name in names},
     )

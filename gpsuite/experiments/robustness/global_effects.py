@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 
 from gpsuite.arrays import FloatArray, IntArray
+from gpsuite.data.dataset import Dataset
+from gpsuite.data.generators.matlab_streams import MatlabStream
 from gpsuite.data.loading import load
 from gpsuite.experiments.base import (
     BUDGET,
@@ -32,10 +34,16 @@ from gpsuite.experiments.robustness.classifiers import (
     unconverged_is_diverged,
 )
 from gpsuite.experiments.robustness.records import timing_table
-from gpsuite.experiments.robustness.tasks import AGREEMENT, CLASSIFIER, ClassifierParams, ClassifierSettings
+from gpsuite.experiments.robustness.tasks import AGREEMENT, AUTHORS, CLASSIFIER, ClassifierParams, ClassifierSettings
 from gpsuite.experiments.settings import Count, Positive, at_least, filled, increasing, unique
 from gpsuite.experiments.tasks import take
-from gpsuite.methods.robustness.explain.effects import lime_weights, one_sided_ranges
+from gpsuite.methods.robustness.explain.effects import (
+    SAMPLES_PER_INPUT,
+    lime_weights,
+    one_sided_ranges,
+    proximity,
+    weighted_slopes,
+)
 from gpsuite.methods.robustness.explain.lines import binary_lines
 from gpsuite.reporting.comparison import Statistic, claim, statistic_name
 from gpsuite.reporting.palette import BLACK, BLUE, GREEN, GREY, LIMIT, ORANGE, PURPLE, SKY, VERMILION
@@ -62,7 +70,7 @@ class GlobalEffectsSettings(ClassifierSettings):
         evaluations: of the marginal likelihood in training.
         gammas: lengths of the one-sided intervals, in scaled inputs, increasing.
         points: test points that are averaged over.
-        draws: random choices of training and test rows.
+        draws: random choices of training and test rows; 1 with protocol=authors, which has one.
         tolerance: largest gap between attained and proved probability.
         boxes: limit for both ends of all intervals of one length.
     """
@@ -78,6 +86,8 @@ class GlobalEffectsSettings(ClassifierSettings):
         """Refuse more points than test rows."""
         super().check()
         require(self.points <= self.test_rows, "points", self.points, f"must be 1 to {self.test_rows}")
+        several = self.draws > 1 and self.protocol == AUTHORS
+        require(not several, "draws", self.draws, "protocol=authors has one draw")
 
 
 @dataclass(frozen=True)
@@ -132,8 +142,7 @@ def run(task: Task[GlobalEffectsTask], shared: SharedWork) -> Outcome:
         budget = clock.rest(boxes=params.boxes, observer=shared.observer)
         found.append(one_sided_ranges(lines, points, inputs, gamma, problem.domain, params.tolerance, budget))
     ends = [each.delta_range for each in found]
-    seed = params.model.draw_seed
-    lime = [lime_weights(posterior.probability, x, stream(seed, "lime", number)) for number, x in enumerate(points)]
+    lime = _lime(posterior.probability, points, params.model, load(task.require_dataset()))
     arrays = {
         "delta": np.array([each.delta for each in found]),
         "delta_low": np.array([low for low, _ in ends]),
@@ -146,6 +155,32 @@ def run(task: Task[GlobalEffectsTask], shared: SharedWork) -> Outcome:
     status, reason = (BUDGET, f"{still_open} intervals are open") if still_open else (DONE, "")
     largest = " ".join(f"{each:+.3f}" for each in arrays["delta"][-1].mean(axis=0)[:4])
     return Outcome(metrics, status, reason, arrays, f"mean effect at γ={params.gammas[-1]:g}: {largest}")
+
+
+def _lime(
+    probability: Callable[[FloatArray], FloatArray], points: FloatArray, model: ClassifierParams, data: Dataset
+) -> list[FloatArray]:
+    """Return LIME's slopes [D] at each point, with protocol=authors from the draws of the paper's code."""
+    if model.protocol != AUTHORS:
+        return [
+            lime_weights(probability, x, stream(model.draw_seed, "lime", number)) for number, x in enumerate(points)
+        ]
+    slopes = []
+    for x, noise in zip(points, authors_noise(data, len(points)), strict=True):
+        samples = x + noise
+        samples[0] = x
+        slopes.append(weighted_slopes(samples, probability(samples), proximity(samples, x)))
+    return slopes
+
+
+def authors_noise(data: Dataset, points: int) -> list[FloatArray]:
+    """Return the noise [S, D] of LIME's samples at each point: MATLAB's stream 1 after it drew a dataset's rows."""
+    rows, inputs = data.X.shape
+    draws = MatlabStream(1)
+    if data.name.startswith("synthetic2d"):  # whose points it drew, too
+        draws.randn(rows, inputs)
+    draws.randperm(rows)
+    return [draws.randn(SAMPLES_PER_INPUT * inputs, inputs) for _ in range(points)]
 
 
 def class_direction(problem: Problem) -> FloatArray:
@@ -297,12 +332,12 @@ def draw(report: Report[GlobalEffectsSettings], table: pd.DataFrame, name: str) 
             own = table[table["method"] == title]
             (_draw_arrows if flat else _draw_bars)(ax, own, inputs)
             ax.set_title(title)
-        normed = "normed to largest size 1"
+        normed, several = "normed to largest size 1", table["n"].max() > 1
         drawing.name_axes(
             f"effect of {inputs[0]}, {normed}" if flat else "input",
-            f"effect of {inputs[1]}, {normed}" if flat else f"{normed}\n(ticks: 95 % intervals)",
+            f"effect of {inputs[1]}, {normed}" if flat else normed + "\n(ticks: 95 % intervals)" * several,
         )
-        drawing.legend("below", 3, "bars: 95 % t intervals over draws" if flat else "")
+        drawing.legend("below", 3, "bars: 95 % t intervals over draws" if flat and several else "")
 
 
 def measure_colours(own: pd.DataFrame) -> dict[str, str]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.data.dataset import Dataset
+from gpsuite.data.sources.vlfeat_patches import MOST_PIXELS, vlfeat_patch
 from gpsuite.errors import UserError, missing_package
 from gpsuite.experiments.base import require
 from gpsuite.experiments.robustness.classifiers import Problem
@@ -18,15 +19,19 @@ from gpsuite.experiments.settings import Rule
 from gpsuite.methods.robustness.input_choice import gradient_patch, shortest_lengthscales, sift_patch
 from gpsuite.models.config import ModelSpec
 
-WORD = re.compile(r"(all)|(first|shortest|sift|gradient)([1-9]\d*)")
+WORD = re.compile(r"(all)|(first|shortest|sift|vlfeat|gradient)([1-9]\d*)")
 MEANING = {
     "all": "all inputs",
     "first": "the first {} inputs",
     "shortest": "the {} inputs of shortest lengthscale",
     "sift": "the {} pixels nearest to the strongest SIFT key point",
+    "vlfeat": "{} pixels of VLFeat's largest SIFT key point",
     "gradient": "the {} pixels around the largest gradient",
 }
-VALID = "valid: all, first<N>, shortest<N>, and for images sift<N>, gradient<N>, N from 1"
+VALID = (
+    "valid: all, first<N>, shortest<N>, and for images sift<N>, gradient<N>, N from 1; "
+    f"vlfeat<N>, N to {MOST_PIXELS}, for the test images of mnist38_first"
+)
 choice_of_inputs = Rule(lambda word: WORD.fullmatch(word) is not None, f"unknown choice of inputs\n{VALID}")
 BY_NAME = "name"  # what chose inputs that the user named
 PIXEL = re.compile(r"pixel_(\d+)_(\d+)")
@@ -57,7 +62,8 @@ class Chosen:
 
     Attributes:
         inputs: [d] indices, increasing.
-        by: the rule that chose them: sift becomes gradient in an image without key points.
+        by: the rule that chose them: sift becomes gradient in an image without key points, vlfeat also in one that is
+            not stored.
     """
 
     inputs: IntArray
@@ -115,6 +121,8 @@ def check_words(words: Sequence[str], inputs: int, model: ModelSpec | None = Non
         rule, count = split_word(word)
         fits = count <= inputs or rule == "shortest"  # these are all inputs then
         require(fits, "features", word, f"the dataset has {inputs} inputs")
+        stored = count <= MOST_PIXELS or rule != "vlfeat"
+        require(stored, "features", word, f"the stored patches have {MOST_PIXELS} pixels")
         several = model is None or model.ard or rule != "shortest" or count >= inputs
         told = "the model has one lengthscale for all inputs, which chooses none; model.ard=true gives one to each"
         require(several, "features", word, f"{told}, all or first{count} need none")
@@ -137,7 +145,7 @@ def check_images(words: Sequence[str], scaling: str, input_names: Sequence[str] 
             missing = missing_package("cv2", "images", f"features={word}", f"features=gradient{count}")
             if missing is not None:
                 raise missing
-        if rule in ("sift", "gradient"):
+        if rule in ("sift", "vlfeat", "gradient"):
             told = f"is for images, and needs scaling=pixels, not {scaling}; for tables: all, first<N>, shortest<N>"
             require(scaling == "pixels", "features", word, told)
             if input_names is not None:
@@ -166,9 +174,16 @@ def choose(word: str, problem: Problem, lengthscales: FloatArray, x: FloatArray)
         places = shortest_lengthscales(lengthscales[numbers], problem.X[:, numbers], count)
         return Chosen(numbers[places], rule)
     order = image_order(problem.input_names)
-    image = x[order]
-    places, by = sift_patch(image, count) if rule == "sift" else (gradient_patch(image, count), rule)
+    places, by = _patch(rule, x[order], count)
     return Chosen(np.sort(order.ravel()[places]), by)
+
+
+def _patch(rule: str, image: FloatArray, count: int) -> tuple[IntArray, str]:
+    """Return pixels of an image, as places row by row, and the rule that chose them."""
+    if rule == "sift":
+        return sift_patch(image, count)
+    stored = vlfeat_patch(image, count) if rule == "vlfeat" else None
+    return (gradient_patch(image, count), "gradient") if stored is None else (stored, rule)
 
 
 def image_order(input_names: Sequence[str]) -> IntArray:

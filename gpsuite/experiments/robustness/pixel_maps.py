@@ -62,20 +62,21 @@ from gpsuite.statistics.estimates import share
 if TYPE_CHECKING:
     import pandas as pd
 
-VERSION = 3  # raised when the numbers of a task change; the classifier has its own in the model
+VERSION = 4  # raised when the numbers of a task change; the classifier has its own in the model
 PIXELS = (0.0, 1.0)
 RECTANGLES = 200  # for every image
 BRIGHTEST, RADIUS = 3, 1e-3  # of the box of inputs: the image's brightest pixels
 CORNERS = 4
 ROUNDING = 1e-9  # of a mass
+PRINTED, PRINTED_AMONG = 0.58, 10  # class probability of the paper's 3, looked for among so many first test images
 CREDIT = "digits: MNIST, LeCun et al. 1998 (CC BY-SA 3.0)"
 TOWARDS = {"3": "8", "5": "8", "8": "3"}  # what the paper's digits become
 IMAGES = (
-    "of each digit's correctly classified images: for how many the statements on the shown one hold, which class gains "
-    "most when the patch is white, and median and middle 95 % of drop and patch size"
+    "of each digit's first images that are classified correctly: for how many the statements on the shown one hold, "
+    "which class gains most when the patch is white, and median and middle 95 % of drop and patch size"
 )
 COLUMNS = (
-    *("row", "probability", "whitened_probability", "drop", "p_value", "gains_most", "patch_size", "patch_row"),
+    *("test_image", "probability", "whitened_probability", "drop", "p_value", "gains_most", "patch_size", "patch_row"),
     *("patch_column", "top_left_size", "boxes"),
 )
 # LIME's slopes are 1e-4 of a probability a pixel: the sixth digit of the probabilities is their second
@@ -90,11 +91,14 @@ class PixelMapSettings(ClassifierSettings):
     Attributes:
         evaluations: of the marginal likelihood in training.
         digits: labels of which one test image each is shown.
-        images: test images of each label; the tables count over those that are classified correctly.
-        shown_probability: of the test images of a label that are classified correctly, the one is shown whose class
-            probability is nearest; the others follow by their distance.
+        shown: numbers in the test part, from 1, of the images that are drawn; a digit without one shows its first.
+        images: test images of each label, in their order, those first that are classified correctly; the tables count
+            over these.
         gamma: length of the one-sided intervals, in pixel values from 0 to 1.
-        negative: share of the largest |effect| below which, with a minus sign, a pixel belongs to a negative patch.
+        core: pixels whose mean over the training images is above this count for patches; the others are white in
+            hardly any image, so that raising one leaves the data.
+        negative: share of the core's largest |effect| below which, with a minus sign, a pixel of the core belongs to a
+            negative patch.
         random_patches: of equal size, against which the whitened patch is held.
         lime_samples: of LIME, per pixel.
         tolerance: largest gap between attained and proved probability.
@@ -103,9 +107,10 @@ class PixelMapSettings(ClassifierSettings):
 
     evaluations: Count
     digits: Annotated[list[str], filled, unique]
+    shown: list[Count]
     images: Count
-    shown_probability: Share
     gamma: Positive
+    core: Share
     negative: Share
     random_patches: Count
     lime_samples: Count
@@ -125,15 +130,15 @@ class PixelMapTask:
     Attributes:
         model: the classifier.
         digit: label of the image.
-        rank: of the image among the label's by the distance to `shown_probability`; the first is shown. Further fields
+        rank: of the image among the label's, in their order, those first that are classified correctly. Further fields
             as in `PixelMapSettings`.
     """
 
     model: ClassifierParams
     digit: str
     rank: int
-    shown_probability: float
     gamma: float
+    core: float
     negative: float
     random_patches: int
     lime_samples: int
@@ -148,12 +153,11 @@ class IntegralTask:
 
     model: ClassifierParams
     digit: str
-    shown_probability: float
     kind: str = "latent_integrals"
 
 
 def plan(request: Request[PixelMapSettings]) -> list[Task[object]]:
-    """Return the maps of each digit and, of three classes, Prop. 4 at the shown one, with Laplace's softmax posterior.
+    """Return the maps of each digit and, of three classes, Prop. 4 at the first one, with Laplace's softmax posterior.
 
     Raises:
         UserError: if a digit is none of the labels, or has fewer test images than wanted.
@@ -192,7 +196,7 @@ def _map(request: Request[PixelMapSettings], model: ClassifierParams, digit: str
 
 def _integrals(request: Request[PixelMapSettings], model: ClassifierParams, digit: str) -> Task[IntegralTask]:
     return request.task(
-        IntegralTask(model, digit, request.settings.shown_probability),
+        IntegralTask(model, digit),
         label=f"digit {digit}  Prop. 4",
         axes={"digit": digit, "part": "integrals"},
         version=VERSION,
@@ -201,26 +205,40 @@ def _integrals(request: Request[PixelMapSettings], model: ClassifierParams, digi
     )
 
 
-def largest_patch(chosen: BoolArray) -> BoolArray:
-    """Return the largest 4-connected part of the chosen pixels [h, w]; the first of equals, empty if there is none."""
+def negative_pixels(effect: FloatArray, core: BoolArray, share: float) -> BoolArray:
+    """Return the pixels [h, w] of the core whose effect is below minus this share of the core's largest."""
+    return np.asarray(core & (effect < -share * np.abs(effect[core]).max(initial=0.0)))
+
+
+def strongest_patch(effect: FloatArray, chosen: BoolArray) -> BoolArray:
+    """Return the 4-connected part of the chosen pixels [h, w] whose effects have the largest sum in absolute value.
+
+    The first of equals; empty if no pixel is chosen.
+    """
     numbers, count = label(chosen)
     if not count:
         return np.zeros_like(chosen)
-    sizes = np.bincount(numbers.ravel())[1:]
-    return np.asarray(numbers == 1 + int(np.argmax(sizes)))
+    sums = np.bincount(numbers.ravel(), weights=effect.ravel())[1:]
+    return np.asarray(numbers == 1 + int(np.argmax(np.abs(sums))))
 
 
-def random_patch(shape: tuple[int, int], size: int, rng: np.random.Generator) -> BoolArray:
-    """Return a 4-connected patch of so many pixels that grows from a random one by random neighbours."""
-    patch = np.zeros(shape, dtype=bool)
-    patch[rng.integers(shape[0]), rng.integers(shape[1])] = True
+def random_patch(core: BoolArray, size: int, rng: np.random.Generator) -> BoolArray:
+    """Return a 4-connected patch of so many pixels of the core that grows from a random one by random neighbours.
+
+    Some connected part of the core must have so many: a start in a smaller one is drawn again.
+    """
+    patch = np.zeros_like(core)
+    if size:
+        patch[tuple(rng.permutation(np.argwhere(core))[0])] = True
     while patch.sum() < size:
         rim = np.zeros_like(patch)
         rim[1:] |= patch[:-1]
         rim[:-1] |= patch[1:]
         rim[:, 1:] |= patch[:, :-1]
         rim[:, :-1] |= patch[:, 1:]
-        places = np.argwhere(rim & ~patch)
+        places = np.argwhere(rim & core & ~patch)
+        if not len(places):
+            return random_patch(core, size, rng)
         patch[tuple(places[rng.integers(len(places))])] = True
     return patch
 
@@ -237,12 +255,12 @@ def middle(patch: BoolArray) -> FloatArray:
 def run(task: Task[PixelMapTask], shared: SharedWork) -> Outcome:
     """Explain one image.
 
-    Arrays: delta, delta_low, delta_high, lime, by input [D]; patch, the largest negative one [h, w].
+    Arrays: delta, delta_low, delta_high, lime, by input [D]; patch, the strongest negative one [h, w].
     """
     clock, params = shared.budget(task.budget_seconds), task.params
     found = trained_classifier(task.require_dataset(), params.model, shared, task.budget_seconds)
     problem, posterior = found.problem, found.posterior
-    point, own = shown_image(found, params.digit, params.shown_probability, params.rank)
+    point, own = explained_image(found, params.digit, params.rank)
     x = problem.X_test[point]
     inputs, started = np.arange(len(x)), time.process_time()
     budget = clock.rest(boxes=params.boxes, observer=shared.observer)
@@ -253,51 +271,47 @@ def run(task: Task[PixelMapTask], shared: SharedWork) -> Outcome:
     lime = lime_weights(lambda X: posterior.probabilities(X)[:, own], x, rng, params.lime_samples)
     order = image_order(problem.input_names)
     delta, (low, high) = ranges.delta[0], ranges.delta_range
-    patch = largest_patch(delta[order] < -params.negative * np.abs(delta).max())
+    core = problem.X.mean(axis=0)[order] > params.core
+    negative = negative_pixels(delta[order], core, params.negative)
+    patch = strongest_patch(delta[order], negative)
+    negative[(order.shape[0] + 1) // 2 :] = False
+    negative[:, (order.shape[1] + 1) // 2 :] = False
     still_open = int(np.count_nonzero(~ranges.closed))
     metrics = {
         "row": int(problem.test_rows[point]),
+        "test_image": point + 1,
         "boxes": ranges.boxes,
         "map_cpu_seconds": seconds,
         "open_intervals": still_open,
-        **patch_metrics(found, x, own, order, delta, patch, params),
+        "top_left_size": int(strongest_patch(delta[order], negative).sum()),
+        **patch_metrics(found, x, own, order, core, patch, params),
     }
     status, reason = (BUDGET, f"{still_open} intervals are open") if still_open else (DONE, "")
     arrays = {"delta": delta, "delta_low": low[0], "delta_high": high[0], "lime": lime, "patch": patch}
     return Outcome(metrics, status, reason, arrays, f"map in {seconds:.1f} CPU s, {ranges.boxes} boxes")
 
 
-def shown_image(found: Classifier, digit: str, shown_probability: float, rank: int = 0) -> tuple[int, int]:
-    """Return the digit's test row of this rank by its distance to the probability, and its class; wrong ones last."""
+def explained_image(found: Classifier, digit: str, rank: int = 0) -> tuple[int, int]:
+    """Return the digit's test row of this rank in their order, and its class; those classified wrongly come last."""
     problem = found.problem
     own = problem.label_names.index(digit)
     rows = np.flatnonzero(problem.y_test == own)
-    p = found.posterior.probabilities(problem.X_test[rows])
-    distance = np.abs(p[:, own] - shown_probability) + 2.0 * (p.argmax(axis=1) != own)
-    return int(rows[np.argsort(distance, kind="stable")[rank]]), own
+    wrong = found.posterior.probabilities(problem.X_test[rows]).argmax(axis=1) != own
+    return int(rows[np.argsort(wrong, kind="stable")[rank]]), own
 
 
 def patch_metrics(
-    found: Classifier,
-    x: FloatArray,
-    own: int,
-    order: IntArray,
-    delta: FloatArray,
-    patch: BoolArray,
-    params: PixelMapTask,
+    found: Classifier, x: FloatArray, own: int, order: IntArray, core: BoolArray, patch: BoolArray, params: PixelMapTask
 ) -> Metrics:
     """Return place and size of the negative patch, and what whitening it does, against random patches of its size."""
     names, size = found.problem.label_names, int(patch.sum())
     rng = stream(params.model.draw_seed, "patches", params.digit)
-    others = [random_patch((order.shape[0], order.shape[1]), size, rng) for _ in range(params.random_patches)]
+    others = [random_patch(core, size, rng) for _ in range(params.random_patches)]
     white = np.array([_whitened(x, order, each) for each in (np.zeros_like(patch), patch, *others)])
     p = found.posterior.probabilities(white)
     drops = p[0, own] - p[1:, own]
     row, column = middle(patch)
     gain = p[1] - p[0]
-    quadrant = delta[order] < -params.negative * np.abs(delta).max()
-    quadrant[(order.shape[0] + 1) // 2 :] = False
-    quadrant[:, (order.shape[1] + 1) // 2 :] = False
     return {
         "correct": bool(p[0].argmax() == own),
         "probability": float(p[0, own]),
@@ -308,7 +322,6 @@ def patch_metrics(
         "patch_size": size,
         "patch_row": float(row) if size else None,
         "patch_column": float(column) if size else None,
-        "top_left_size": int(largest_patch(quadrant).sum()),
     }
 
 
@@ -318,7 +331,7 @@ def _whitened(x: FloatArray, order: IntArray, patch: BoolArray) -> FloatArray:
     return white
 
 
-# Prop. 4 at the shown images: masses of latent rectangles against its bounds, corrected and as printed.
+# Prop. 4 at the first images: masses of latent rectangles against its bounds, corrected and as printed.
 #
 # The bounds hold for a small box of inputs around the image; the true masses are those at its centre and corners, by
 # Gauss-Legendre quadrature.
@@ -329,7 +342,7 @@ def run_integrals(task: Task[IntegralTask], shared: SharedWork) -> Outcome:
     """Hold the masses of rectangles around one image's latent means against both formulas."""
     params = task.params
     found = trained_classifier(task.require_dataset(), params.model, shared, task.budget_seconds)
-    point, _ = shown_image(found, params.digit, params.shown_probability)
+    point, _ = explained_image(found, params.digit)
     x, posterior = found.problem.X_test[point], found.posterior
     free = np.sort(np.argsort(-x)[:BRIGHTEST])
     rng = stream(params.model.draw_seed, "integrals", params.digit)
@@ -380,15 +393,15 @@ def summarise(report: Report[PixelMapSettings]) -> list[Statistic]:
     maps = [record for record in report.records() if "part" not in record.axes]
     integrals = report.records(part="integrals")
     statistics = dataset_statistics(dataset) + integral_statistics(integrals)
-    records = [record for record in maps if record.axes["image"] == 0]
+    records = shown_images(maps, settings)
     if not records:
         return statistics
     import pandas as pd
 
     rows = [{"digit": record.axes["digit"], **{name: record.metrics[name] for name in COLUMNS}} for record in records]
     caption = (
-        f"{dataset.name}: largest connected patch of pixels whose effect at γ = {settings.gamma:g} is below "
-        f"−{settings.negative:g} of the largest, and the class probability with the patch white; p value against "
+        f"{dataset.name}: connected pixels whose effects at γ = {settings.gamma:g} are below −{settings.negative:g} of "
+        "the largest and have the largest sum, and the class probability with this patch white; p value against "
         f"{settings.random_patches} random connected patches of its size"
     )
     report.table(pd.DataFrame(rows), "explain_mnist358", caption)
@@ -405,15 +418,37 @@ def summarise(report: Report[PixelMapSettings]) -> list[Statistic]:
     ]
     report.table(pd.DataFrame(seconds), "explain_mnist358_timing", "one pixel map, both directions")
     draw(report, records, load(dataset), "" if dataset.stand_in else CREDIT)
-    statistics += [each for record in records for each in image_statistics(record)]
+    named = [record for record in records if record.metrics["test_image"] in settings.shown]
+    statistics += [each for record in named for each in image_statistics(record)]
+    statistics += probability_as_printed(maps)
     return statistics + [each for own in several for each in images_statistics(own)]
+
+
+def shown_images(maps: Sequence[Record], settings: PixelMapSettings) -> list[Record]:
+    """Return the record of each digit's shown image; of the digit's first, where that image is not among them."""
+    own = [[record for record in maps if record.axes["digit"] == digit] for digit in _digits(maps)]
+    shown = [[record for record in each if record.metrics["test_image"] in settings.shown] for each in own]
+    return [(found or each)[0] for found, each in zip(shown, own, strict=True)]
+
+
+def _digits(maps: Sequence[Record]) -> list[object]:
+    return list(dict.fromkeys(record.axes["digit"] for record in maps))
+
+
+def probability_as_printed(maps: Sequence[Record]) -> list[Statistic]:
+    """Return the class probability nearest to the printed one, of the 3s among the first test images."""
+    first = [r for r in maps if r.axes["digit"] == "3" and r.number("test_image") <= PRINTED_AMONG]
+    if not first:
+        return []
+    nearest = min(first, key=lambda record: abs(record.number("probability") - PRINTED))
+    note = f"test image {nearest.number('test_image'):.0f}, one of {len(first)} 3s among the first {PRINTED_AMONG}"
+    return [Statistic("class3_probability_before", nearest.number("probability"), note=note)]
 
 
 def by_digit(maps: Sequence[Record]) -> list[list[Record]]:
     """Return the maps of the images that are classified correctly, digit by digit."""
-    digits = dict.fromkeys(record.axes["digit"] for record in maps)
     correct = [record for record in maps if record.metrics["correct"]]
-    return [[record for record in correct if record.axes["digit"] == digit] for digit in digits]
+    return [[record for record in correct if record.axes["digit"] == digit] for digit in _digits(maps)]
 
 
 def images_row(records: Sequence[Record]) -> dict[str, float | int | str]:
@@ -483,7 +518,6 @@ def image_statistics(record: Record) -> list[Statistic]:
     if towards := TOWARDS.get(digit):
         found.append(Statistic(named(f"gains_most_is_{towards}"), float(record.metrics["gains_most"] == towards)))
     if digit == "3":
-        found.append(Statistic("class3_probability_before", record.number("probability")))
         found.append(Statistic("class3_probability_drop", drop))
     return found
 

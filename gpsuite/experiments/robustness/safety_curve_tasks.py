@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,8 +24,8 @@ from gpsuite.experiments.robustness.classifiers import (
     unconverged_is_diverged,
 )
 from gpsuite.experiments.robustness.inputs import check_images, check_words, choose, split_word
-from gpsuite.experiments.robustness.tasks import Axes, ClassifierParams, ClassifierSettings, Metrics, Radius
-from gpsuite.experiments.settings import Count, Positive, at_least, filled, increasing, one_of, unique
+from gpsuite.experiments.robustness.tasks import AUTHORS, Axes, ClassifierParams, ClassifierSettings, Metrics, Radius
+from gpsuite.experiments.settings import Count, Positive, Rule, at_least, filled, increasing, one_of, unique
 from gpsuite.experiments.tasks import take
 from gpsuite.methods.robustness.point_search import PointSearch, bound_names
 from gpsuite.methods.robustness.search.attacks import gpfgs, gpjm, strong_attack
@@ -36,12 +37,20 @@ from gpsuite.plugins import shipped_conf_dir
 from gpsuite.seeds import stream
 
 SHOWN = ("attack_fails", "locally_linear")
-WHOLE_FILE = {"spambase11": "spambase"}  # dataset -> the one with all inputs of its file
+NAMED_POINT = re.compile(r"point(\d+)")
+# dataset -> the one with all inputs of its file
+WHOLE_FILE = {"spambase11": "spambase", "spambase11_authors": "spambase_authors"}
 VERSION = 3  # raised when the numbers of a point change
+ATTACK_VERSION = 4  # the same of an attack at larger radii
 ATTACKS = ("gpfgs", "gpjm", "strong")
 VERDICTS = ("safe", "unsafe", "unknown", "timeout")
 MARGIN = 0.5  # around the points of the contour plot
 FIT_POINTS = 40  # per coefficient of the linear fit
+
+shown_point = Rule(
+    lambda word: word in SHOWN or NAMED_POINT.fullmatch(word) is not None,
+    f"unknown rule\nvalid: {', '.join(SHOWN)}, point<N> for a test row, from 0",
+)
 
 
 @dataclass
@@ -58,11 +67,14 @@ class LocalSafetySettings(ClassifierSettings):
         boxes: limit per search; 0 gives the trivial bound.
         starts: of the strong attack.
         bound: name of the bound.
-        shown: rule for the displayed point. attack_fails: GPFGS fails although an adversarial example exists;
-            locally_linear: the latent mean is most nearly linear.
+        shown: rule for the displayed point, one per entry of `features`, or one for all. attack_fails: GPFGS fails
+            although an adversarial example exists; locally_linear: the latent mean is most nearly linear; point<N>:
+            this test row, from 0.
         shown_labels: label of the displayed point, one per entry of `features`; empty: any.
+        shown_range: of the class probability in the displayed curves; empty: 0 to 1.
         map_points: points per axis of the contour plot; 0 for images.
-        accuracy_splits: splits on which the accuracy is compared with that of all inputs of the file (SPAM only).
+        accuracy_splits: splits on which the accuracy is compared with that of all inputs of the file (SPAM only); at
+            most 1 with protocol=authors, which has one.
     """
 
     features: Annotated[list[str], filled, unique]
@@ -74,8 +86,9 @@ class LocalSafetySettings(ClassifierSettings):
     boxes: Annotated[int, at_least(0)]
     starts: Count
     bound: Annotated[str, one_of(bound_names)]
-    shown: Annotated[str, one_of(SHOWN)]
+    shown: Annotated[list[str], filled]
     shown_labels: list[str]
+    shown_range: Annotated[list[float], increasing]
     map_points: Annotated[int, at_least(0)]
     accuracy_splits: Annotated[int, at_least(0)]
 
@@ -90,9 +103,15 @@ class LocalSafetySettings(ClassifierSettings):
                 gamma,
                 f"must be above {self.gammas[-1]:g}, the last of gammas",
             )
+        for word in self.shown:
+            shown_point.check("shown", word)
+        several = self.accuracy_splits > 1 and self.protocol == AUTHORS
+        require(not several, "accuracy_splits", self.accuracy_splits, "protocol=authors has one split")
+        require(len(self.shown_range) in (0, 2), "shown_range", self.shown_range, "two increasing numbers, or []")
         count = len(self.features)
         for name, values, lengths in (
             ("evaluations", self.evaluations, (1, count)),
+            ("shown", self.shown, (1, count)),
             ("shown_labels", self.shown_labels, (0, count)),
         ):
             fits = len(values) in lengths
@@ -102,6 +121,10 @@ class LocalSafetySettings(ClassifierSettings):
     def evaluations_of(self, number: int) -> int:
         """Return the evaluations of panel `number`."""
         return self.evaluations[number if len(self.evaluations) > 1 else 0]
+
+    def shown_of(self, number: int) -> str:
+        """Return the rule for panel `number`'s displayed point."""
+        return self.shown[number if len(self.shown) > 1 else 0]
 
     def label_of(self, number: int) -> str:
         """Return the label of panel `number`'s displayed point, or an empty string."""
@@ -233,7 +256,7 @@ def _attack_tasks(
             AttackTask(model, point, word, settings.attack_gammas),
             label=f"{title}  point {point}  attack at larger radii",
             axes={**axes, "part": "attack", "point": point},
-            version=VERSION,
+            version=ATTACK_VERSION,
             cost=0.001 * len(settings.attack_gammas),
             group=model.group(request.require_dataset()),
         )
@@ -312,15 +335,16 @@ def run_curve(task: Task[CurveTask], shared: SharedWork) -> Outcome:
 
 @unconverged_is_diverged
 def run_attack(task: Task[AttackTask], shared: SharedWork) -> Outcome:
-    """Return the class probability that GPFGS reaches at every radius."""
+    """Return the class probability that GPFGS reaches at every radius, and the latent mean there."""
     params = task.params
     classifier = task_classifier(task, shared)
     problem, posterior = classifier.problem, classifier.posterior
     x = problem.X_test[params.point]
     free = choose(params.features, problem, posterior.lengthscales, x).inputs.tolist()
     regions = [linf_ball(x, gamma, free, problem.domain) for gamma in params.attack_gammas]
-    reached = posterior.probability(np.stack([gpfgs(posterior, region) for region in regions]))
-    arrays = {"gamma": np.array(params.attack_gammas), "gpfgs": reached}
+    points = np.stack([gpfgs(posterior, region) for region in regions])
+    reached = posterior.probability(points)
+    arrays = {"gamma": np.array(params.attack_gammas), "gpfgs": reached, "mean": posterior.latent(points)[0]}
     return Outcome({"largest_gpfgs": float(reached.max())}, arrays=arrays)
 
 

@@ -18,6 +18,7 @@ from gpsuite.experiments.robustness import safety_curve_tasks
 from gpsuite.experiments.robustness.inputs import describe, image_order
 from gpsuite.experiments.robustness.safety_curve_tasks import (
     ATTACKS,
+    NAMED_POINT,
     VERDICTS,
     WHOLE_FILE,
     LocalSafetySettings,
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 SECOND = "none had the property: the one with most radii at which GPFGS fails although an adversarial example exists"
+BY_AUTHORS = "the point that the authors' script names, where the first point has the number 1"
+NO_MEAN = 1e-3  # a latent mean this near to 0 is that of a point far from all data
 LAST = "none had an adversarial example: the first correctly classified one"
 POINT_COLUMNS = (
     "row",
@@ -113,9 +116,15 @@ def choose_shown(records: Sequence[Record], rule: str, label: str) -> DisplayedP
 
     Args:
         records: the curves.
-        rule: a key of `RULES`.
+        rule: a word of `LocalSafetySettings.shown`; a named point that is not among the curves is chosen as by
+            attack_fails.
         label: its label, or an empty string; without effect where no curve has it, as in stand-in data.
     """
+    named = NAMED_POINT.fullmatch(rule)
+    if named is not None:
+        for record in records:
+            if record.axes["point"] == int(named[1]):
+                return DisplayedPoint(record, BY_AUTHORS, True)
     own = [record for record in records if record.metrics["label"] == label] or records
     right = [record for record in own if record.metrics["correct"]]
     unsafe = [record for record in right if record.metrics["cross_gamma"] is not None]
@@ -127,7 +136,9 @@ def choose_shown(records: Sequence[Record], rule: str, label: str) -> DisplayedP
         return DisplayedPoint(max(unsafe, key=_linearity), RULES[rule], True)
     failing = [record for record in unsafe if record.metrics["gpfgs_gamma"] is None]
     if failing:
-        return DisplayedPoint(min(failing, key=lambda record: record.number("cross_gamma")), RULES[rule], True)
+        return DisplayedPoint(
+            min(failing, key=lambda record: record.number("cross_gamma")), RULES["attack_fails"], True
+        )
     return DisplayedPoint(max(unsafe, key=lambda record: record.number("attack_fails_radii")), SECOND, False)
 
 
@@ -279,7 +290,10 @@ def gpfgs_statistics(shown: Sequence[DisplayedPoint], records: Sequence[Record] 
         return []
     points = [each.record for each in shown]
     whole_curves = [attacked(record, records) for record in points]
-    rising = any(_still_rising(record, curve) for record, curve in zip(points, whole_curves, strict=True))
+    rising = any(
+        _still_rising(record, curve) and not _left_the_data(record, records)
+        for record, curve in zip(points, whole_curves, strict=True)
+    )
     largest = max(float(curve.max()) for curve in whole_curves)
     undecided = f"{largest:.5f} where the radii end, still rising" if rising and largest <= HALF else ""
     failing = [
@@ -321,6 +335,13 @@ def _still_rising(record: Record, curve: FloatArray) -> bool:
     return len(towards) > 1 and bool(towards[-1] > towards[-2])
 
 
+def _left_the_data(curve: Record, records: Sequence[Record]) -> bool:
+    """Tell whether GPFGS ends where the latent mean is 0, so that no larger radius takes it elsewhere."""
+    axes = {**curve.axes, "part": "attack"}
+    ends = [abs(float(record.arrays["mean"][-1])) for record in records if record.axes == axes]
+    return bool(ends) and max(ends) <= NO_MEAN
+
+
 def _with_the_bounds(record: Record) -> bool:
     """Tell whether the attack crosses at most one radius after the bounds."""
     if not (crosses(record, "cross") and crosses(record, "gpfgs")):
@@ -354,13 +375,13 @@ def dataset_statistics(data: Dataset) -> list[Statistic]:
         if np.any(labels == number):
             percent = 100 * float(np.mean(labels == number))
             found.append(Statistic(f"class_percent[label={PRINTED.get(name, name)}]", percent))
-    if data.name == "synthetic2d":
+    if data.name.startswith("synthetic2d"):
         found.append(Statistic("class_shift", SYNTHETIC2D_SHIFT))
     return found
 
 
 def accuracy_gain(records: Sequence[Record], ours: str, other: str, test_over_training: float) -> list[Statistic]:
-    """Return the paired difference of test accuracy over splits, which share rows; nothing with fewer than two.
+    """Return the paired difference of test accuracy over splits, which share rows; no interval for one.
 
     Args:
         records: of the accuracy tasks.
@@ -375,18 +396,17 @@ def accuracy_gain(records: Sequence[Record], ours: str, other: str, test_over_tr
         "accuracy": [record.number("test_accuracy") for record in own],
     }
     chosen, every = Paired(rows, ["split"], ["features"]).pair("accuracy", ours, other)
-    if len(chosen) < 2:
+    if not len(chosen):
         return []
     return [Statistic.of("accuracy_gain", corrected_mean(chosen - every, test_over_training))]
 
 
 def draw_safety(
-    report: Report[object],
+    report: Report[LocalSafetySettings],
     shown: Sequence[DisplayedPoint],
     contour: Record | None,
     data: Dataset,
     curves: pd.DataFrame,
-    name: str,
     credit: str,
 ) -> None:
     """Draw one column per displayed point: the point above, its curves below.
@@ -397,18 +417,18 @@ def draw_safety(
         contour: the contour plot's record, or None for images.
         data: the dataset, of which an image is drawn.
         curves: the numbers of the curves, saved beside the figure.
-        name: file name.
         credit: of an image, drawn at the bottom.
     """
+    name, limits = report.request.experiment.split("/")[1], report.settings.shown_range or (-0.02, 1.02)
     size = (max(6.4, 4.9 * len(shown)), 7.6)
     with report.figure(name, remark=credit, rows=2, columns=len(shown), size=size, height_ratios=(1.15, 1)) as drawing:
         for column, each in enumerate(shown):
             above, below = drawing.grid[:, column]
             if contour is None:
-                _draw_image(above, each.record, data)
+                _draw_image(above, each, data)
             else:
-                _draw_contour(above, each.record, contour)
-            _draw_curves(below, each.record)
+                _draw_contour(above, each, contour)
+            _draw_curves(below, each.record, limits)
         drawing.legend("below")
         drawing.data = curves
 
@@ -433,7 +453,7 @@ def draw_accuracy(report: Report[object], table: pd.DataFrame, name: str) -> Non
         drawing.data = table
 
 
-def _draw_curves(ax: Axes, record: Record) -> None:
+def _draw_curves(ax: Axes, record: Record, limits: Sequence[float]) -> None:
     arrays, highest = record.arrays, record.number("sign") > 0
     gamma, color = arrays["gamma"], HIGHEST if highest else LOWEST
     what = "max" if highest else "min"
@@ -443,12 +463,12 @@ def _draw_curves(ax: Axes, record: Record) -> None:
     for attack, style in STYLES.items():
         ax.plot(gamma, arrays[attack], ls=":", ms=4, **style)
     ax.axhline(HALF, color=LIMIT, lw=1)
-    ax.set_ylim(-0.02, 1.02)
+    ax.set_ylim(*limits)
     ax.set_xlabel("γ (radius, scaled inputs)")
     ax.set_ylabel("probability of the positive class")
 
 
-def _draw_contour(ax: Axes, record: Record, contour: Record) -> None:
+def _draw_contour(ax: Axes, shown: DisplayedPoint, contour: Record) -> None:
     """Draw the class probability over two inputs, the test points and, in red, the displayed one."""
     arrays = contour.arrays
     levels = np.linspace(0, 1, 11)
@@ -468,19 +488,20 @@ def _draw_contour(ax: Axes, record: Record, contour: Record) -> None:
             linewidth=0.3,
             label=f"test points of the {('negative', 'positive')[positive]} class",
         )
-    place = arrays["points"][int(record.axes["point"])]
+    place = arrays["points"][int(shown.record.axes["point"])]
     ax.scatter(place[0], place[1], s=70, color="red", edgecolor="white", zorder=5, label="the point below")
     ax.set_xlim(float(arrays["axis_first"][0]), float(arrays["axis_first"][-1]))
     ax.set_ylim(float(arrays["axis_second"][0]), float(arrays["axis_second"][-1]))
     ax.set_xlabel(f"{contour.metrics['map_first']} (scaled)")
     ax.set_ylabel(f"{contour.metrics['map_second']} (scaled)")
-    ax.set_title(_heading(record), fontsize=10)
+    ax.set_title(_heading(shown), fontsize=10)
     ax.figure.colorbar(filled, ax=ax, label="probability of the positive class")
 
 
-def _draw_image(ax: Axes, record: Record, data: Dataset) -> None:
+def _draw_image(ax: Axes, shown: DisplayedPoint, data: Dataset) -> None:
     from matplotlib.patches import Rectangle
 
+    record = shown.record
     order = image_order(data.input_names)
     image = data.X[int(record.number("row"))][order]
     ax.imshow(image, cmap="gray", vmin=float(data.X.min()), vmax=float(data.X.max()))
@@ -488,12 +509,13 @@ def _draw_image(ax: Axes, record: Record, data: Dataset) -> None:
         row, column = np.argwhere(order == place)[0]
         ax.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, edgecolor="red", linewidth=1.6))
     ax.set_axis_off()
-    ax.set_title(_heading(record), fontsize=10)
+    ax.set_title(_heading(shown), fontsize=10)
 
 
-def _heading(record: Record) -> str:
-    word = describe(str(record.axes["features"]))
-    return f"test point {record.axes['point']}, label {record.metrics['label']}\n{word}"
+def _heading(shown: DisplayedPoint) -> str:
+    record, point = shown.record, int(shown.record.axes["point"])
+    whose = f"the authors' point {point + 1}" if shown.rule == BY_AUTHORS else f"our point, {point}"
+    return f"{whose}, label {record.metrics['label']}\n{describe(str(record.axes['features']))}"
 
 
 def summarise(report: Report[LocalSafetySettings]) -> list[Statistic]:
@@ -520,12 +542,20 @@ def summarise(report: Report[LocalSafetySettings]) -> list[Statistic]:
         rules = "; ".join(f"point {each.record.axes['point']}: {each.rule}" for each in shown)
         report.table(curve, name, f"{caption}; displayed: {rules}")
         contour = maps(records, method)
-        draw_safety(report, shown, contour, load(dataset), curve, name, _credit(dataset, contour))
-    first = shown[:1] if contour_run(records) else shown
+        draw_safety(report, shown, contour, load(dataset), curve, _credit(dataset, contour))
+    first = judged_panels(shown, contour_run(records))
     own = [each.record.axes["features"] for each in first]
     panel = [point for point in points if point.axes["features"] in own]
     statistics += [*point_statistics(first, panel), *never_attacked(panel, records)]
     return statistics + gpfgs_statistics(first, records)
+
+
+def judged_panels(shown: list[DisplayedPoint], one_point: bool) -> list[DisplayedPoint]:
+    """Return the panels that the paper's statements are about: the first of one point's; else those of named points.
+
+    A point that a rule of ours chose by what it shows decides nothing next to one that the authors' script names.
+    """
+    return shown[:1] if one_point else [each for each in shown if each.rule == BY_AUTHORS] or shown
 
 
 def contour_run(records: Sequence[Record]) -> bool:
@@ -537,7 +567,7 @@ def _shown(settings: LocalSafetySettings, points: Sequence[Record], method: str)
     found = []
     for number, word in enumerate(_words(points)):
         own = curves(points, word, method)
-        each = choose_shown(own, settings.shown, settings.label_of(number))
+        each = choose_shown(own, settings.shown_of(number), settings.label_of(number))
         if each is not None:
             found.append(each)
     return found
@@ -573,7 +603,7 @@ def _credit(dataset: PreparedDataset, contour: Record | None) -> str:
     """Return the credit line of an image."""
     if contour is not None or dataset.stand_in:
         return ""
-    return "digits: MNIST, LeCun et al. 1998 (CC BY-SA 3.0)" if dataset.name == "mnist38" else ""
+    return "digits: MNIST, LeCun et al. 1998 (CC BY-SA 3.0)" if dataset.name.startswith("mnist38") else ""
 
 
 EXPERIMENT = Experiment(

@@ -13,9 +13,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from gpsuite.data.dataset import Dataset
+from gpsuite.data.generators.matlab_streams import MatlabStream
 from gpsuite.experiments.base import Record
 from gpsuite.experiments.robustness.explain import ENDS, mean_table, strongest_sentences
-from gpsuite.experiments.robustness.global_effects import cosine, decided_signs, global_claims, measure_colours
+from gpsuite.experiments.robustness.global_effects import (
+    authors_noise,
+    cosine,
+    decided_signs,
+    global_claims,
+    measure_colours,
+)
 from gpsuite.experiments.robustness.records import Certified
 from gpsuite.experiments.robustness.regression import (
     RegressionProblem,
@@ -82,13 +90,27 @@ def test_an_input_of_no_sign_is_counted_apart() -> None:
 
 @pytest.mark.parametrize("name", ["explain_synthetic2d", "explain_spam"])
 def test_global_effects_run(name: str) -> None:
-    folder = run(name, "draws=1")
+    folder = run(name)
     table = pd.read_csv(folder / "tables" / f"{name}.csv")
     effects = table[table["measure"].str.startswith("Δ")]
     assert (effects["proved_low"] <= effects["mean"]).all() and (effects["mean"] <= effects["proved_high"]).all()
     assert table.groupby("measure")["normed"].agg(lambda values: values.abs().max()).eq(1.0).all()
     shown = drawn(folder, name)
     assert set(shown["measure"]) == set(table["measure"]) and shown["normed"].abs().max() == 1.0
+
+
+def test_the_authors_lime_continues_the_stream_of_the_rows() -> None:
+    stream = MatlabStream(1)
+    stream.randn(600, 2), stream.randn(600, 2), stream.randperm(1200)
+    data = cast(Dataset, SimpleNamespace(name="synthetic2d_authors", X=np.zeros((1200, 2))))
+    first, second = authors_noise(data, 2)
+    np.testing.assert_array_equal(first, stream.randn(60, 2))
+    np.testing.assert_array_equal(second, stream.randn(60, 2))
+
+
+def test_the_authors_have_one_draw(capsys: pytest.CaptureFixture[str]) -> None:
+    assert gpsuite("run", "experiment=robustness/explain_synthetic2d", "scale=smoke", "draws=2") == 2
+    assert "draws=2: protocol=authors has one draw" in capsys.readouterr().err
 
 
 def test_explanations_of_a_csv_are_in_its_own_units() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from gpsuite.data.dataset import Dataset
 from gpsuite.errors import UserError
 from gpsuite.experiments.robustness.explain import is_image
-from gpsuite.experiments.robustness.inputs import check_images, check_words, describe, image_order, split_word
+from gpsuite.experiments.robustness.inputs import check_images, check_words, choose, describe, image_order, split_word
 from gpsuite.models.config import ModelSpec
 
 
@@ -27,6 +28,19 @@ def test_more_inputs_than_there_are() -> None:
     check_words(["first3", "all", "shortest9"], 3)  # shortest<N> means at most N
     with pytest.raises(UserError, match="features=first4: the dataset has 3 inputs"):
         check_words(["first4"], 3)
+
+
+def test_stored_patches_have_ten_pixels() -> None:
+    check_words(["vlfeat10"], 196)
+    with pytest.raises(UserError, match="features=vlfeat11: the stored patches have 10 pixels"):
+        check_words(["vlfeat11"], 196)
+
+
+def test_an_image_without_a_stored_patch_gets_one_by_its_gradient() -> None:
+    image = np.arange(196.0) / 195
+    problem = SimpleNamespace(numbers=np.arange(196), input_names=[f"x{number}" for number in range(196)])
+    found = choose("vlfeat5", problem, np.ones(196), image)  # type: ignore[arg-type]
+    assert (found.by, len(found.inputs)) == ("gradient", 5)
 
 
 def test_named_pixels_lie_where_they_say() -> None:

@@ -13,34 +13,54 @@ from scipy.special import ndtr
 
 from gpsuite.experiments.base import Record
 from gpsuite.experiments.robustness.pixel_maps import (
+    PixelMapSettings,
     by_digit,
     image_statistics,
     images_row,
     images_statistics,
     integral_statistics,
-    largest_patch,
     middle,
+    negative_pixels,
+    probability_as_printed,
     random_patch,
     rectangle_mass,
+    shown_images,
+    strongest_patch,
 )
 from tests.experiments.robustness.safety_runs import run
 
 
-def test_the_largest_patch_is_connected_by_sides() -> None:
+def test_the_strongest_patch_is_connected_by_sides() -> None:
     chosen = np.array([[1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 1, 1], [1, 0, 0, 0]], dtype=bool)
-    patch = largest_patch(chosen)
+    patch = strongest_patch(-np.ones((4, 4)), chosen)
     assert patch.sum() == 3 and patch[2, 3] and not patch[0, 0]
     np.testing.assert_allclose(middle(patch), [5.0 / 9.0, 7.0 / 9.0])
-    assert not largest_patch(np.zeros((3, 3), dtype=bool)).any()
+    effect = -np.ones((4, 4))
+    effect[0, 1] = -3.0
+    assert strongest_patch(effect, chosen).sum() == 2, "two strong pixels outweigh three weak ones"
+    assert not strongest_patch(effect, np.zeros((4, 4), dtype=bool)).any()
     assert np.isnan(middle(np.zeros((3, 3), dtype=bool))).all()
+
+
+def test_pixels_outside_the_core_neither_count_nor_set_the_limit() -> None:
+    core = np.array([[True, True, True, False]])
+    effect = np.array([[-0.6, -0.5, 1.0, -9.0]])
+    assert negative_pixels(effect, core, 0.5).tolist() == [[True, False, False, False]]
+    assert not negative_pixels(effect, np.zeros_like(core), 0.5).any()
 
 
 def test_random_patches_are_connected_and_of_the_size() -> None:
     rng = np.random.default_rng(0)
+    core = np.ones((4, 5), dtype=bool)
     for size in (1, 5, 12):
-        patch = random_patch((4, 5), size, rng)
+        patch = random_patch(core, size, rng)
         assert patch.sum() == size
-        np.testing.assert_array_equal(largest_patch(patch), patch)
+        np.testing.assert_array_equal(strongest_patch(np.ones((4, 5)), patch), patch)
+    assert not random_patch(core, 0, rng).any()
+    core[:, 2] = core[0, :2] = False  # parts of 6 and 8 pixels
+    for _ in range(20):
+        patch = random_patch(core, 7, rng)
+        assert patch.sum() == 7 and not patch[:, :3].any()
 
 
 @pytest.mark.parametrize(
@@ -57,6 +77,7 @@ def test_statements_say_yes_and_no(
     record = SimpleNamespace(axes={"digit": "3"}, metrics=metrics, number=lambda name: float(metrics[name]))
     values = {each.name: each.value for each in image_statistics(cast(Record, record))}
     assert values["class3_probability_drop"] == drop
+    assert values["patch_pixels[digit=3]"] == 3.0
     assert values["gains_most_is_8[digit=3]"] == 0.0
     shares = {each.name: each.value for each in images_statistics([cast(Record, record)])}
     assert shares == {
@@ -94,6 +115,23 @@ def test_a_majority_of_images_must_be_shown(others: int, reached: bool) -> None:
     assert row["gains most"] == f"8: 14, 3: {others}"
     assert row["patch left of the centre"] == row["in the top left quadrant"] == 14
     assert row["drop, from"] == pytest.approx(0.1)
+
+
+def numbered(digit: str, image: int, number: int, probability: float) -> Record:
+    metrics: dict[str, Any] = {"test_image": number, "probability": probability}
+    axes = {"digit": digit, "image": image}
+    return cast(Record, SimpleNamespace(axes=axes, metrics=metrics, number=lambda name: float(metrics[name])))
+
+
+def test_the_printed_probability_is_looked_for_among_the_first_ten() -> None:
+    far, near = numbered("3", 0, 4, 0.9), numbered("3", 1, 9, 0.577)
+    others = [numbered("3", 2, 11, 0.58), numbered("5", 0, 1, 0.58)]
+    (found,) = probability_as_printed([far, near, *others])
+    assert (found.name, found.value) == ("class3_probability_before", 0.577)
+    assert found.note == "test image 9, one of 2 3s among the first 10"
+    assert probability_as_printed(others) == []
+    settings = cast(PixelMapSettings, SimpleNamespace(shown=[9, 2]))
+    assert shown_images([far, near, *others], settings) == [near, others[1]]
 
 
 def integral_record(outside: int, printed: int) -> Any:

@@ -13,6 +13,7 @@ from gpsuite.budget import Budget
 from gpsuite.experiments.base import Record
 from gpsuite.experiments.robustness.safety_curve_tasks import VERDICTS, Step, curve_metrics, linear_fit
 from gpsuite.experiments.robustness.safety_curves import (
+    BY_AUTHORS,
     LAST,
     RULES,
     SECOND,
@@ -21,6 +22,7 @@ from gpsuite.experiments.robustness.safety_curves import (
     choose_shown,
     curve_table,
     gpfgs_statistics,
+    judged_panels,
     never_attacked,
     of_points,
     point_statistics,
@@ -88,6 +90,8 @@ WRONG = curve(4, [0.8, 0.9, 0.9], [0.8, 0.1, 0.1], label="1", correct=False, lin
         ([NEVER, FOUND, WRONG], "attack_fails", 1, SECOND, False),
         ([NEVER, WRONG], "attack_fails", 0, LAST, False),
         ([NEVER, FOUND, MISSED, WRONG], "locally_linear", 1, RULES["locally_linear"], True),
+        ([NEVER, FOUND, MISSED_EARLY], "point0", 0, BY_AUTHORS, True),
+        ([NEVER, FOUND, MISSED_EARLY], "point9", 3, RULES["attack_fails"], True),
     ],
 )
 def test_the_displayed_point_follows_the_rule(
@@ -123,6 +127,14 @@ def test_statistics_of_the_displayed_points() -> None:
     assert len(found) == len(point_statistics([shown], [])) + len(gpfgs_statistics([shown]))
 
 
+def test_a_point_that_we_chose_decides_nothing_next_to_a_named_one() -> None:
+    ours, named = choose_shown([NEVER, FOUND], "attack_fails", ""), choose_shown([NEVER, FOUND], "point0", "")
+    assert ours is not None and named is not None
+    assert judged_panels([named, ours], False) == judged_panels([ours, named], False) == [named]
+    assert judged_panels([ours, ours], False) == [ours, ours], "without a named one, all are shown for themselves"
+    assert judged_panels([ours, named], True) == [ours]
+
+
 def test_an_attack_that_has_stopped_rising_below_one_half_fails() -> None:
     shown = choose_shown([curve(2, [0.1, 0.3, 0.9], [0.1, 0.3, 0.3])], "attack_fails", "")
     assert shown is not None
@@ -131,9 +143,10 @@ def test_an_attack_that_has_stopped_rising_below_one_half_fails() -> None:
     assert found["max_attack_probability"].value == 0.3
 
 
-def followed(curve: Record, gpfgs: list[float]) -> Record:
-    """Return the record of the attack alone at larger radii of a curve's point."""
-    return dataclasses.replace(curve, key="f", axes={**curve.axes, "part": "attack"}, arrays={"gpfgs": np.array(gpfgs)})
+def followed(curve: Record, gpfgs: list[float], mean: float = 1.0) -> Record:
+    """Return the record of the attack alone at larger radii of a curve's point; the latent mean ends at `mean`."""
+    arrays = {"gpfgs": np.array(gpfgs), "mean": np.array([mean])}
+    return dataclasses.replace(curve, key="f", axes={**curve.axes, "part": "attack"}, arrays=arrays)
 
 
 def test_an_attack_is_followed_beyond_the_searched_radii() -> None:
@@ -149,6 +162,16 @@ def test_an_attack_is_followed_beyond_the_searched_radii() -> None:
     other = dataclasses.replace(crossing, axes={**crossing.axes, "point": 99})
     assert np.isnan({s.name: s.value for s in gpfgs_statistics([shown], [other])}["max_attack_probability"])
     assert never_attacked([MISSED], [MISSED]) == []
+
+
+@pytest.mark.parametrize(("mean", "decided"), [(-1e-4, True), (-1e-2, False)])
+def test_an_attack_that_has_left_the_data_below_one_half_fails(mean: float, decided: bool) -> None:
+    shown = choose_shown([MISSED], "attack_fails", "")
+    assert shown is not None
+    far = followed(shown.record, [0.49, 0.4999], mean)
+    found = {s.name: s.value for s in gpfgs_statistics([shown], [MISSED, far])}
+    assert np.isfinite(found["max_attack_probability"]) == decided
+    assert not decided or found["attack_fails_although_adversarial"] == 1.0
 
 
 def test_an_attack_one_radius_late_is_with_the_bounds() -> None:
@@ -188,6 +211,8 @@ def test_accuracy_gain_is_paired() -> None:
     assert gain.value == pytest.approx(0.01)
     assert gain.judged("high") == pytest.approx(0.01 + 4.302652729911275 * 0.01 * (1 / 3 + 0.2) ** 0.5)
     assert accuracy_gain(records[:1], "ours", "all", 0.2) == []
+    (single,) = accuracy_gain([records[0], records[3]], "ours", "all", 0.2)
+    assert (single.value, single.interval) == (pytest.approx(0.02), "")
     worse = [record("ours", k, b - 0.05 - 0.001 * k) for k, (_, b) in enumerate(pairs)]
     assert accuracy_gain([*worse, *records[3:]], "ours", "all", 0.2)[0].judged("high") < 0.0
 

@@ -66,7 +66,7 @@ def test_points_and_panels_are_tasks_of_their_own() -> None:
     tasks = plan("experiment=robustness/safety_spam", "scale=smoke", "points=3")
     kinds = [(task.axes["features"], task.axes["part"]) for task in tasks]
     assert kinds.count(("first10", "point")) == kinds.count(("all", "point")) == 3
-    assert kinds.count(("spambase", "accuracy")) == kinds.count(("spambase11", "accuracy")) == 2
+    assert kinds.count(("spambase_authors", "accuracy")) == kinds.count(("spambase11_authors", "accuracy")) == 1
     assert len({task_key(task) for task in tasks}) == len(tasks)
     assert [task.axes["part"] for task in tasks].count("map") == 1  # one contour plot serves both panels
     assert len({task.group for task in tasks if task.axes["part"] == "point"}) == 1  # one classifier
@@ -104,7 +104,10 @@ def test_runtime_cells() -> None:
         (["attack_gammas=[0.8]"], "attack_gammas=0.8: must be above 0.8, the last of gammas"),
         (["features=[first3]"], "features=first3: the dataset has 2 inputs"),
         (["features=[sift3]"], "needs scaling=pixels"),
-        (["shown=best"], "valid: attack_fails, locally_linear"),
+        (["shown=[best]"], "valid: attack_fails, locally_linear, point<N>"),
+        (["shown=[point1,point2]"], "one per entry of features"),
+        (["shown_range=[0.2]"], "two increasing numbers, or []"),
+        (["accuracy_splits=2"], "protocol=authors has one split"),
         (["evaluations=[1,2]"], "one per entry of features"),
     ],
 )
