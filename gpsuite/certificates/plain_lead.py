@@ -17,13 +17,13 @@ import numpy as np
 from gpsuite.arrays import FloatArray
 from gpsuite.certificates.plain_kernel import cubic_maximum
 from gpsuite.certificates.plain_moments import Expansion, Moment
-from gpsuite.certificates.plain_softmax_bound import BLOCK, OUTWARD, ClassExpansions
+from gpsuite.certificates.plain_softmax_bound import OUTWARD, BlockedBound, ClassExpansions
 
 Term = tuple[float, Moment]
 """A factor, and what it is a factor of."""
 
 
-class LeadPlainBound:
+class LeadPlainBound(BlockedBound):
     """Bounds the lead of a class over boxes of the free inputs.
 
     Args:
@@ -34,37 +34,14 @@ class LeadPlainBound:
     limits = (-np.inf, np.inf)
 
     def __init__(self, expansions: ClassExpansions, own: int) -> None:
-        self.expansions, self.own = expansions, own
-
-    @property
-    def scale(self) -> FloatArray:
-        return self.expansions.first.form.scale
+        super().__init__(expansions)
+        self.own = own
 
     def claimed(self, score: float) -> tuple[float, float]:
         """Return the lead itself."""
         return score, score
 
-    def score_of(self, claim: float) -> float:
-        return claim
-
-    def at(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return lower and upper bounds [B] at points [B, d]: boxes of no width."""
-        none = np.zeros(len(points))
-        return self.bound(points, points, -1, none)[0], self.bound(points, points, 1, none)[0]
-
-    def bound(
-        self, lo: FloatArray, hi: FloatArray, sign: int, threshold: FloatArray, wanted: FloatArray | None = None
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return bounds [B] over boxes [B, d], as `SoftmaxPlainBound.bound`; infinite where nothing is known."""
-        found, share = np.empty(len(lo)), np.zeros(lo.shape)
-        with np.errstate(all="ignore"):  # overflow ends in inf or NaN, which say nothing
-            size = max(1, BLOCK // (len(self.expansions.model.X) * (1 + lo.shape[1])))
-            for start in range(0, len(lo), size):
-                part = slice(start, start + size)
-                found[part], share[part] = self._least(lo[part], hi[part], sign)
-        return found, np.where(np.isfinite(share), share, 0.0)
-
-    def _least(self, lo: FloatArray, hi: FloatArray, sign: int) -> tuple[FloatArray, FloatArray]:
+    def _best(self, lo: FloatArray, hi: FloatArray, sign: int) -> tuple[FloatArray, FloatArray]:
         """Bound the least of all differences; those whose ranges alone are positive need no more."""
         expansions, s = self.expansions, self.expansions.s
         around = expansions.first.surroundings(lo, hi)
@@ -96,13 +73,14 @@ class LeadPlainBound:
 
 
 def _by_ranges(terms: list[Term], sign: int) -> FloatArray:
-    """Bound a sum of moments by their ranges, from above for sign 1, below for -1, [B]."""
+    """Bound a sum of moments by their ranges, from above for sign 1, below for -1, [B]; NaN where they overflow."""
     total, size = np.zeros((2, len(terms[0][1].low)))
     for w, moment in terms:
         total = total + w * (moment.high if (w > 0.0) == (sign > 0) else moment.low)
         size = size + np.maximum(np.abs(moment.low), np.abs(moment.high))
         total = np.where(moment.low <= moment.high, total, np.nan)
-    return np.asarray(total + sign * OUTWARD * (1.0 + size))
+    total = total + sign * OUTWARD * (1.0 + size)
+    return np.where(sign * total > -np.inf, total, np.nan)  # an infinite lead is an overflow, no proof
 
 
 def _along(terms: list[Term], r: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -120,4 +98,5 @@ def _along(terms: list[Term], r: FloatArray) -> tuple[FloatArray, FloatArray]:
     if cubic is not None:
         cubic = cubic * r[:, :, None, None] * r[:, None, :, None] * r[:, None, None, :]
     most, share = cubic_maximum(constant, linear * r, square * r[:, :, None] * r[:, None, :], cubic)
-    return -(most + rest + OUTWARD * (1.0 + size)), share + np.abs(linear * r)
+    least = -(most + rest + OUTWARD * (1.0 + size))
+    return np.where(least < np.inf, least, np.nan), share + np.abs(linear * r)

@@ -11,6 +11,7 @@ Equation: derived, softmax of several classes
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
@@ -107,27 +108,19 @@ class _Local:
         return np.asarray(away.max(axis=(1, 2)))
 
 
-class SoftmaxPlainBound:
-    """Bounds a class probability, or (1 + p_own - p_rival) / 2, over boxes of the free inputs.
+class BlockedBound(ABC):
+    """A bound of boxes of the free inputs, block by block, of a score that is the quantity itself.
 
     Args:
         expansions: of the stored model.
-        quantity: what is bounded.
     """
 
-    limits = (0.0, 1.0)
-
-    def __init__(self, expansions: ClassExpansions, quantity: ClassQuantity) -> None:
-        self.expansions, self.quantity = expansions, quantity
+    def __init__(self, expansions: ClassExpansions) -> None:
+        self.expansions = expansions
 
     @property
     def scale(self) -> FloatArray:
         return self.expansions.first.form.scale
-
-    def claimed(self, score: float) -> tuple[float, float]:
-        """Return the probability itself, within [0, 1]."""
-        clipped = min(max(0.0, score), 1.0)  # in this order -0.0 is 0.0
-        return clipped, clipped
 
     def score_of(self, claim: float) -> float:
         return claim
@@ -150,7 +143,7 @@ class SoftmaxPlainBound:
             wanted: not used.
 
         Returns:
-            the bounds, 1 or 0 where nothing is known, and how much each input loosens them, [B, d].
+            the bounds, the quantity's own limit where nothing is known, and how much each input loosens them, [B, d].
         """
         found, share = np.empty(len(lo)), np.zeros(lo.shape)
         with np.errstate(all="ignore"):  # overflow ends in inf or NaN, which say nothing
@@ -159,6 +152,30 @@ class SoftmaxPlainBound:
                 part = slice(start, start + size)
                 found[part], share[part] = self._best(lo[part], hi[part], sign)
         return found, np.where(np.isfinite(share), share, 0.0)
+
+    @abstractmethod
+    def _best(self, lo: FloatArray, hi: FloatArray, sign: int) -> tuple[FloatArray, FloatArray]:
+        """Return what `bound` does, of one block."""
+
+
+class SoftmaxPlainBound(BlockedBound):
+    """Bounds a class probability, or (1 + p_own - p_rival) / 2, over boxes of the free inputs.
+
+    Args:
+        expansions: of the stored model.
+        quantity: what is bounded.
+    """
+
+    limits = (0.0, 1.0)
+
+    def __init__(self, expansions: ClassExpansions, quantity: ClassQuantity) -> None:
+        super().__init__(expansions)
+        self.quantity = quantity
+
+    def claimed(self, score: float) -> tuple[float, float]:
+        """Return the probability itself, within [0, 1]."""
+        clipped = min(max(0.0, score), 1.0)  # in this order -0.0 is 0.0
+        return clipped, clipped
 
     def _best(self, lo: FloatArray, hi: FloatArray, sign: int) -> tuple[FloatArray, FloatArray]:
         """Return the better of what few classes say and, where there are more, what all of them say."""

@@ -103,6 +103,11 @@ class DifferentRows:
         seen = np.isin(rows[places], groups[others])
         return None if len(places) == len(rows) and not seen.any() else cls(places, seen)
 
+    @classmethod
+    def every(cls, count: int) -> DifferentRows:
+        """Return them where `of` gives None."""
+        return cls(np.arange(count), np.zeros(count, dtype=bool))
+
 
 @dataclass(frozen=True, eq=False)
 class Standardiser:

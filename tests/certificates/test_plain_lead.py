@@ -7,11 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gpsuite.certificates import plain_lead
 from gpsuite.certificates.certificate import LeadQuantity
 from gpsuite.certificates.checker import check_certificate
 from gpsuite.certificates.form import MalformedError
 from gpsuite.certificates.model import JointProducts
 from gpsuite.certificates.plain_lead import LeadPlainBound
+from gpsuite.certificates.plain_moments import Moment
 from gpsuite.certificates.plain_softmax_bound import ClassExpansions
 from gpsuite.certificates.verification import check_levels, describe
 from gpsuite.methods.robustness.certification import stored_model
@@ -67,3 +69,13 @@ def test_what_is_not_so_is_refuted() -> None:
     for quantity in (LeadQuantity(5), LeadQuantity(-1)):
         with pytest.raises(MalformedError):
             check_certificate(replace(made, claims=(replace(claim, quantity=quantity),)))
+
+
+def test_a_lead_that_overflows_is_not_proved() -> None:
+    zero, huge = np.zeros(2), np.array([1.0, np.inf])
+    line, table = np.zeros((2, 1)), np.zeros((2, 1, 1))
+    own = Moment(zero, line, table, None, zero, zero, huge, huge)
+    rival = Moment(zero, line, table, None, zero, zero, zero, zero)
+    with np.errstate(invalid="ignore"):
+        least = plain_lead._by_ranges([(1.0, own), (-1.0, rival)], -1)
+    assert 0.9 < least[0] <= 1.0 and np.isnan(least[1])

@@ -50,8 +50,8 @@ def test_answer_page_and_predictions_then_predict(gpsuite: Gpsuite, table: Path)
     assert predicted.code == 0, predicted.err
     assert "of errors exceed 6." in predicted.err and len(predicted.err.splitlines()) == 3
     assert "Proved: " not in predicted.err  # of the run's rows, which these need not be
-    assert "1 of 4 rows lie outside" in predicted.err
-    assert predicted.err.count("lie outside") == 1
+    assert "Outside the training range: 1 of 4 rows." in predicted.err
+    assert predicted.err.lower().count("outside") == 1
     again = pd.read_csv("out.csv")
     for name in ("prediction", "jackknife_low", "conformal_high", "gp_low"):
         assert again[name].tolist() == frame[name].tolist()  # to the last bit
@@ -142,7 +142,7 @@ def test_a_table_stored_three_times_is_answered_and_its_copies_are_told(gpsuite:
     ended = gpsuite(*RUN, "dataset.target=y", "most_rows=1000", "seed=9")
     assert ended.code == 0, ended.err
     (answer,) = Path("results/guarantee").glob("*/answer.md")
-    assert "of the 1 test rows" in answer.read_text() and "on 1 test rows" in ended.out
+    assert "of 1 test row." in answer.read_text() and "on 1 test row, " in ended.out
     assert "o not rely on" not in ended.out
 
 

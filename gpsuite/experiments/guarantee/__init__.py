@@ -4,15 +4,6 @@ from __future__ import annotations
 
 from gpsuite.experiments.base import EXPERIMENTS, Experiment, only_arrays
 from gpsuite.experiments.guarantee import plan, run, summary, tasks
-from gpsuite.experiments.guarantee.tasks import (
-    BoundedTask,
-    ClassRowsTask,
-    ClassSetsTask,
-    ConformalTask,
-    JudgedClassesTask,
-    JudgedTask,
-    RowsTask,
-)
 from gpsuite.experiments.perturbation.region import run as run_region
 from gpsuite.experiments.perturbation.region_problem import RegionTask
 from gpsuite.experiments.robustness.tasks import CLASSIFIER, GAUSSIAN_LATENT
@@ -22,14 +13,14 @@ EXPERIMENTS.register("guarantee")(
         tasks.GuaranteeSettings,
         plan.plan,
         {
-            BoundedTask: run.run_bounded,
-            JudgedTask: run.run_judged,
-            RowsTask: run.run_rows,
+            tasks.BoundedTask: run.run_bounded,
+            tasks.JudgedTask: run.run_judged,
+            tasks.RowsTask: run.run_rows,
             RegionTask: run_region,
-            JudgedClassesTask: run.run_judged_classes,
-            ClassRowsTask: run.run_class_rows,
-            ConformalTask: run.run_conformal,
-            ClassSetsTask: run.run_class_sets,
+            tasks.JudgedClassesTask: run.run_judged_classes,
+            tasks.ClassRowsTask: run.run_class_rows,
+            tasks.ConformalTask: run.run_conformal,
+            tasks.ClassSetsTask: run.run_class_sets,
         },
         summary.summarise,
         method_traits=(CLASSIFIER, GAUSSIAN_LATENT),

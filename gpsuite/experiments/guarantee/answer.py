@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +20,7 @@ STYLE = (
     "td,th{border:1px solid #ccc;padding:.2rem .5rem;text-align:left}div.wide{overflow-x:auto}"
     ".headline{font-size:1.25rem}.light{padding:.5rem 1rem;border-left:.5rem solid;font-weight:600}"
     ".green{border-color:#1a7f37}.amber{border-color:#b58900}.red{border-color:#b00;color:#b00}"
-    "code{overflow-wrap:anywhere}summary{cursor:pointer;font-size:1.25rem;font-weight:600}"
+    "code,p,li{overflow-wrap:anywhere}summary{cursor:pointer;font-size:1.25rem;font-weight:600}"
     "@media(min-width:60rem){.pictured{display:grid;grid-template-columns:repeat(2,minmax(0,1fr));gap:1.5rem}}"
 )
 
@@ -50,9 +51,15 @@ class Guarantee:
 
     @property
     def line(self) -> str:
+        """The sentence; `promised` finds the name in it again."""
         condition = f" if {self.assumes}" if self.assumes else ""
         name = "" if self.own_rows else f"{self.name}, "
         return f"{self.probability}{condition}: {self.says} ({name}for {self.use})."
+
+
+def promised(lines: Sequence[str]) -> set[str]:
+    """Return the names of the guarantees in the sentences that are kept with a model."""
+    return {found[1] for line in lines if (found := re.search(r" \(([^(]+), for [^(]+\)\.$", line))}
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Intervals that follow the judged model's spread, and sets of classes: what rows set aside promise of new rows.
 
-The promise assumes that these rows and the new one are exchangeable: in any order as likely. Hyperparameters, scale and
-centre are those of the judged model, which saw none of the rows that are set aside.
+The promise assumes that these rows and the new one are exchangeable: every order is equally likely. Hyperparameters,
+scale and centre are those of the judged model, which saw none of the rows that are set aside.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from gpsuite.certificates.envelope import FORMAT, VERSION, read_content, read_en
 from gpsuite.certificates.model import MODEL_ARRAYS
 from gpsuite.data.dataset import Dataset
 from gpsuite.data.splits import DifferentRows
+from gpsuite.experiments.base import finite_or_none
 from gpsuite.experiments.guarantee.regression import KERNEL, Judged, rounding
 from gpsuite.experiments.guarantee.saved import (
     AGAIN,
@@ -92,7 +93,7 @@ class SpreadIntervals:
         found = fitted.posterior.hyperparameters
         X, y = fitted.inputs.transform(data.X), fitted.target.transform(data.y[:, :1])[:, 0]
         every = np.concatenate([fitted.rows, judged.held])
-        lost = judged.held_different or DifferentRows(np.arange(len(judged.held)), np.zeros(len(judged.held), bool))
+        lost = judged.held_different or DifferentRows.every(len(judged.held))
         split = LeaveOneOutSpread.fit(X[fitted.rows], y[fitted.rows], np.empty(0, np.int64), KERNEL, found)
         places = np.arange(len(fitted.rows), len(every))
         left = LeaveOneOutSpread.fit(X[every], y[every], places, KERNEL, found)
@@ -133,14 +134,14 @@ class SpreadIntervals:
             if any(sizes.setdefault(each, size) != size for each, size in zip(letters, array.shape, strict=True)):
                 raise ValueError(f"{name} does not fit the other arrays")
             if np.isnan(array).any() or (name.endswith(("_scale", "lengthscales")) and not (array > 0.0).all()):
-                raise ValueError(f"{name} has a number that is none, or a scale that is not positive")
+                raise ValueError(f"{name} holds NaN, or a scale that is not positive")
         if len(self.inputs) != sizes["D"]:
             raise ValueError("the names are not those of the inputs")
         places = self.arrays["left_places"]
         if not ((places >= 0) & (places < sizes["H"])).all():
             raise ValueError("left_places are not those of its rows")
         if not (0.0 < self.coverage < 1.0 and self.variance > 0.0 and self.noise > 0.0):
-            raise ValueError("a coverage, variance or noise that is none")
+            raise ValueError("a coverage that is not in (0, 1), or a variance or noise that is not positive")
 
     def radii(self, own: FloatArray) -> FloatArray:
         """Return how many deviations of the judged model hold a new target, [B], for new rows of weights [B]."""
@@ -205,7 +206,7 @@ class SpreadIntervals:
 
 
 def default_interval(data: Dataset, judged: Judged, coverage: float) -> str:
-    """Return which split interval is the one to take, `spread` or `conformal`: the narrower one on training rows.
+    """Return which split interval to take, `spread` or `conformal`: the narrower one on training rows.
 
     Left out in turn, they decide it without the rows that scale the intervals, so that its coverage stays. Likelihood
     ratios are only in `spread`. Chosen by scripts/study_conformal.py, rule 5.
@@ -236,9 +237,7 @@ def _calibration(data: Dataset, judged: Judged, rows: IntArray, scores: FloatArr
     A row of a group weighs one over the group's rows: then a row of a new group is like these.
     """
     found = {"scores": scores, "weights": _weights(data, rows)}
-    different = DifferentRows.of(rows, judged.fitted.rows, data.groups)
-    if different is None:
-        different = DifferentRows(np.arange(len(rows)), np.zeros(len(rows), dtype=bool))
+    different = DifferentRows.of(rows, judged.fitted.rows, data.groups) or DifferentRows.every(len(rows))
     lost = np.where(different.seen, np.inf, scores[different.places])
     return found | {"different_scores": lost, "different_weights": _weights(data, rows[different.places])}
 
@@ -261,7 +260,6 @@ class ClassSets:
     """
 
     kind: ClassVar[str] = "saved_class_sets"
-
     weight_name: ClassVar[str] = ""
 
     judged: SavedClassifier
@@ -291,7 +289,7 @@ class ClassSets:
         return adaptive, class_sets(label_scores(p), self.calibration.each, p)
 
     def columns(self, X: FloatArray, own: FloatArray | None = None) -> dict[str, npt.NDArray[Any]]:
-        """Return both sets at inputs [B, D] in own units, classes with `|` between; `own` is of intervals only."""
+        """Return both sets at inputs [B, D] in own units, classes with `|` between; `own` is for intervals only."""
         adaptive, each = self.sets(X)
         return {"class_set": self._named(adaptive), "class_set_each": self._named(each)}
 
@@ -302,8 +300,8 @@ class ClassSets:
     def packed(self) -> tuple[dict[str, Any], Mapping[str, npt.NDArray[Any]]]:
         """Return what the two files hold."""
         about, arrays = pack(self.judged)
-        own = {"coverage": self.coverage, "marginal": _or_none(self.calibration.marginal)}
-        return {**about, "kind": self.kind, **own, "each": [_or_none(float(t)) for t in self.calibration.each]}, arrays
+        own = {"coverage": self.coverage, "marginal": finite_or_none(self.calibration.marginal)}
+        return {**about, "kind": self.kind, **own, "each": [finite_or_none(t) for t in self.calibration.each]}, arrays
 
     @classmethod
     def parsed(cls, found: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> ClassSets:
@@ -332,10 +330,6 @@ def shares(X: FloatArray) -> FloatArray:
     return np.array(drawn, dtype=np.float64) / 2.0**53
 
 
-def _or_none(threshold: float) -> float | None:
-    return threshold if np.isfinite(threshold) else None
-
-
 def _or_infinite(value: Any) -> float:
     return np.inf if value is None else real(value)
 
@@ -359,7 +353,7 @@ def write(calibrated: Calibrated, folder: Path) -> None:
 
 
 def read(folder: Path, inputs: Sequence[str], target: str) -> Calibrated | None:
-    """Return what is kept with a saved model of these names; None where nothing is, as of older runs.
+    """Return what is kept with a saved model of these names; None if there are no such files, as of older runs.
 
     Raises:
         UnusableFileError: if it is damaged, of another version or of another table.
@@ -371,7 +365,7 @@ def read(folder: Path, inputs: Sequence[str], target: str) -> Calibrated | None:
     found = read_envelope(path, "model", AGAIN)
     kind = KINDS.get(parse_fields(other, lambda: words(found["kind"])))
     if kind is None:
-        raise UnusableFileError(f"{other}: not what a run of experiment=guarantee keeps beside its model")
+        raise UnusableFileError(f"{other}: neither intervals nor sets of classes of a run of experiment=guarantee")
     arrays = read_content(path, found, kind.expected(), LARGEST)
     calibrated: Calibrated = parse_fields(other, lambda: kind.parsed(found, arrays))
     if isinstance(calibrated, ClassSets):

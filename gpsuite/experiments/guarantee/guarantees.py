@@ -20,6 +20,7 @@ from gpsuite.experiments.perturbation.region import mean_width
 from gpsuite.experiments.sentences import percent_down, percent_up
 from gpsuite.methods.conformal import jackknife_bounded
 from gpsuite.rounding import rounded, sureness
+from gpsuite.text import counted
 
 PROVED = "Proved"  # instead of a probability
 STATED = "ranges of the probabilities of so many classes are not searched"
@@ -119,8 +120,8 @@ def proved_numbers(found: Found) -> Guarantee | None:
     if not count:
         return Guarantee("proved", needs="more boxes= or budget.seconds=")
     total = len(record.arrays["ranges"])
-    many = f"{count}" if count == total else f"{count} of {total}"
-    says = f"{off(found.tolerances[found.shown], found)} move {many} predictions by at most {short(by)}"
+    many = counted(total, "prediction") if count == total else f"{count} of {total} predictions"
+    says = f"{off(found.tolerances[found.shown], found)} move {many} by at most {short(by)}"
     return Guarantee("proved", PROVED, "", says, "noise", own_rows=True)
 
 
@@ -147,24 +148,26 @@ def pac_bayes(found: Found) -> Guarantee | None:
 
 def spread(found: Found) -> Guarantee | None:
     """Return the conformal interval that follows the model's own spread, where it was chosen."""
-    if not _takes_spread(found):
+    if not takes_spread(found.parts):
         return None
     record, data = found.parts[CONFORMAL], found.data
     narrow, wide = record.metrics["spread_narrow"], record.metrics["spread_wide"]
     if narrow is None or wide is None:
         return Guarantee("spread", needs="more test rows")
-    says = f"{found.target} is in the row's spread interval, {short(float(narrow))} to {short(float(wide))} wide"
+    width = f"{short(float(narrow))} to {short(float(wide))} wide"
+    says = f"{found.target} is in the row's spread interval, on test rows {width}"
     assumes = f"{data.weight_name} is right" if data.weights is not None else found.like
     level = f"{100 * found.settings.coverage:g} %"
     return Guarantee("spread", level, assumes, says, "one row", picture="predictions")
 
 
-def _takes_spread(found: Found) -> bool:
-    return CONFORMAL in found.parts and found.parts[CONFORMAL].metrics.get("interval") == "spread"
+def takes_spread(parts: Mapping[str, Record]) -> bool:
+    """Return whether the interval of the answer follows the spread: `default_interval`."""
+    return CONFORMAL in parts and parts[CONFORMAL].metrics.get("interval") == "spread"
 
 
 def conformal(found: Found) -> Guarantee | None:
-    if "judged" not in found.parts or _takes_spread(found):
+    if "judged" not in found.parts or takes_spread(found.parts):
         return None
     radius = found.parts["judged"].metrics["conformal_radius"]
     if radius is None:
@@ -178,8 +181,7 @@ def jackknife(found: Found) -> Guarantee | None:
     if "judged" not in found.parts:
         return None
     record = found.parts["judged"]
-    counts = (int(record.number(name)) for name in ("jackknife_rows", "jackknife_lost"))
-    models, lost = counts
+    models, lost = (int(record.number(name)) for name in ("jackknife_rows", "jackknife_lost"))
     if not jackknife_bounded(models, found.settings.coverage, lost):
         return Guarantee("jackknife+", needs="more test rows")
     says = f"{found.target} is in the row's jackknife interval"
@@ -245,7 +247,8 @@ def per_class(found: Found) -> Guarantee | None:
     held = [name for name, each in zip(names, record.arrays["class_thresholds"], strict=True) if np.isfinite(each)]
     if not held:
         return Guarantee("per class", needs="more test rows of each class")
-    says = f"class_set_each holds the class of a row that truly is {' or '.join(held)}"
+    which = "whichever it is" if len(held) == len(names) else f"if it is {' or '.join(held)}"
+    says = f"class_set_each holds the row's true {found.target}, {which}"
     return Guarantee("per class", f"{100 * found.settings.coverage:g} %", found.like, says, "one row")
 
 

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-MOST_DRAWN = 40  # rows whose intervals are told apart
+MOST_DRAWN = 40  # rows: intervals of more would touch
 MOST_TESTED = 200  # test rows in a picture
 LEAST_IN_BIN, MOST_BINS = 5, 8
 # of which model, column of the table, how it is drawn and named
 CURVES = (
     ("kept", "PAC-Bayes bound, kept model", "o-", BLUE, "PAC-Bayes, kept model"),
-    ("judged", "test bound, judged model", "s-", VERMILION, "test rows, judged model"),
+    ("judged", "test bound, judged model", "s-", VERMILION, "test rows, test model"),
     ("judged", "share of test rows", "--", "0.4", "share of the test rows"),
 )
 
@@ -41,20 +41,26 @@ def draw_bounds(report: Report[GuaranteeSettings], curve: pd.DataFrame) -> None:
             ax.plot(curve[f"error, {model} model"], curve[column], style, color=colour, label=label)
         ax.set_xlabel(f"error t ({target})")
         ax.set_ylabel("share of predictions off by more than t")
-        ax.set_ylim(0.0, 1.02)
+        ax.set_ylim(-0.02, 1.02)
         drawing.legend("below", columns=3)
         drawing.data = curve
 
 
-def draw_predictions(report: Report[GuaranteeSettings], frame: pd.DataFrame) -> None:
-    """Draw the first rows' predictions with their intervals and the widest proved range."""
+def draw_predictions(report: Report[GuaranteeSettings], frame: pd.DataFrame, split: str) -> None:
+    """Draw the first rows' predictions with their intervals and the widest proved range.
+
+    Args:
+        report: its sheet.
+        frame: the table of predictions.
+        split: which split conformal interval the answer names, `spread` or `conformal`.
+    """
     shown, data = frame.head(MOST_DRAWN), load(report.request.require_dataset())
     places = np.arange(len(shown))
     with report.figure("predictions", size=(7.0, 4.4)) as drawing:
         ax = drawing.ax
         for shift, name, colour, label in (
-            (-0.2, "jackknife", BLUE, "jackknife+, judged models"),
-            (0.2, "conformal", "0.5", "split conformal, judged model"),
+            (-0.2, "jackknife", BLUE, "jackknife+, test model"),
+            (0.2, split, "0.5", "split conformal, test model"),
         ):
             low, high = shown[f"{name}_low"], shown[f"{name}_high"]
             seen = np.isfinite(low) & np.isfinite(high)
@@ -65,6 +71,7 @@ def draw_predictions(report: Report[GuaranteeSettings], frame: pd.DataFrame) -> 
             label = f"proved, {'numbers' if data.level_inputs else 'inputs'} off by up to {widest:g} sd"
             ax.vlines(places, low, high, color=VERMILION, linewidth=3, label=label)
         ax.plot(places, shown["prediction"], "o", color="black", markersize=4, label="prediction, kept model")
+        ax.plot(places, shown["prediction_judged"], "x", color="0.3", markersize=5, label="prediction, test model")
         named = shown.columns[0]  # row or line
         ax.set_xlabel(named)
         ax.set_xticks(places[:: max(1, len(places) // 10)], shown[named][:: max(1, len(places) // 10)])
@@ -104,7 +111,7 @@ def draw_certified(report: Report[GuaranteeSettings], record: Record) -> None:
         ax.plot(frame["tolerances"], frame["certified_bounds"], "s-", color=VERMILION, label="proved for new rows")
         ax.set_xlabel("each number off by up to (standard deviations)")
         ax.set_ylabel("certified accuracy (share of rows)")
-        ax.set_ylim(0.0, 1.02)
+        ax.set_ylim(-0.02, 1.02)
         drawing.legend("below", columns=2)
         drawing.data = frame
 
@@ -123,7 +130,7 @@ def draw_accuracy(report: Report[GuaranteeSettings], record: Record) -> None:
     with report.figure("headline", size=(5.0, 4.4)) as drawing:
         ax = drawing.ax
         seen = frame[np.isfinite(frame["low"])]
-        label = f"interval of {100 * report.settings.coverage:g} %"
+        label = f"conformal interval of {100 * report.settings.coverage:g} %"
         ax.vlines(seen["predicted"], seen["low"], seen["high"], color="0.8", label=label)
         ax.plot(frame["predicted"], frame["true"], "o", color=BLUE, markersize=4, label="test row")
         ends = [frame[["predicted", "true"]].min().min(), frame[["predicted", "true"]].max().max()]
@@ -168,7 +175,7 @@ def draw_reliability(report: Report[GuaranteeSettings], record: Record) -> None:
         ax.plot(kept / len(right), np.cumsum(right) / kept, color=BLUE, label="test rows")
         ax.set_xlabel("share of rows, the surest first")
         ax.set_ylabel("share of them that is right")
-        ax.set_ylim(0.0, 1.02)
+        ax.set_ylim(-0.02, 1.02)
         drawing.legend("below", columns=3)
         drawing.data = pd.DataFrame({"probability": surest[order], "right": right})
 
@@ -181,4 +188,4 @@ def _reliability(ax: Axes, surest: FloatArray, right: FloatArray, bins: Sequence
     ax.set_xlim(min(stated) - 0.05, 1.02)
     ax.set_xlabel("probability of the predicted class")
     ax.set_ylabel("share that is right")
-    ax.set_ylim(0.0, 1.02)
+    ax.set_ylim(-0.02, 1.02)

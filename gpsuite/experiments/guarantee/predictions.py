@@ -92,9 +92,10 @@ def _add_ranges(frame: pd.DataFrame, ranges: FloatArray, tolerances: Sequence[fl
             frame[f"proved_{word}_{tolerance:g}"] = values
 
 
-def shown_rows(frame: pd.DataFrame, promised: Collection[str] = tuple(INTERVALS)) -> list[list[str]]:
+def shown_rows(frame: pd.DataFrame, promised: Collection[str]) -> list[list[str]]:
     """Return a table of predictions as texts, its first line the heading: prediction, interval, and what is unusual.
 
+    An interval stands next to the prediction of the judged model, which it is about.
     Numbers have the places that give the interval's width three significant digits; its ends are rounded outwards.
 
     Args:
@@ -118,13 +119,13 @@ def shown_rows(frame: pd.DataFrame, promised: Collection[str] = tuple(INTERVALS)
 def _number_cells(frame: pd.DataFrame, intervals: Sequence[str]) -> tuple[list[str], list[list[str]]]:
     bounded = [name for name in intervals if np.isfinite(frame[f"{name}_low"]).any()]
     ends = [f"{bounded[0]}_low", f"{bounded[0]}_high"] if bounded else []
-    rows = []
-    for prediction, *interval in frame[["prediction", *ends]].to_numpy():
+    name, rows = "prediction_judged" if bounded else "prediction", []
+    for prediction, *interval in frame[[name, *ends]].to_numpy():
         places = _places(interval[1] - interval[0] if interval else prediction)
         sides = (-1, 1) if interval else ()
         cells = [_rounded(end, places, side) for end, side in zip(interval, sides, strict=True)]
         rows.append(["" if math.isnan(prediction) else f"{prediction:.{places}f}", *cells])
-    return [frame.columns[0], "prediction", *ends], rows
+    return [frame.columns[0], name, *ends], rows
 
 
 def _places(size: float) -> int:

@@ -209,8 +209,9 @@ class Predictions:
         ax, order = axes(ax), np.argsort(self.judged)
         places, ends = np.arange(len(order)), self.conformal[order]
         ax.fill_between(places, ends[:, 0], ends[:, 1], alpha=0.3, label="split conformal interval")
-        ax.plot(places, self.judged[order], ".", label="prediction")
+        ax.plot(places, self.judged[order], ".", label="prediction, judged model")
         ax.set_xlabel("rows by rising prediction")
+        ax.set_ylabel("prediction")
         ax.legend()
         return ax
 
@@ -386,6 +387,7 @@ class ClassPredictions:
         for place, name in enumerate(self.labels):
             ax.plot(np.arange(len(order)), self.probabilities[order, place], ".", label=name)
         ax.set_xlabel("rows by rising probability of the predicted class")
+        ax.set_ylabel("class probability")
         ax.legend()
         return ax
 

@@ -1,4 +1,4 @@
-"""What a run says of intervals that follow the spread, and of sets of classes."""
+"""Details of intervals that follow the spread, and of sets of classes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from gpsuite.data.dataset import Dataset
 from gpsuite.experiments.base import Record
+from gpsuite.experiments.guarantee.guarantees import short
 from gpsuite.experiments.guarantee.tasks import GuaranteeSettings
 
 if TYPE_CHECKING:
@@ -16,64 +17,44 @@ if TYPE_CHECKING:
 
 
 def spread_sentences(record: Record, settings: GuaranteeSettings, data: Dataset) -> Iterator[str]:
-    """Yield what the intervals promise, and how wide they are on the test rows."""
-    level, rows, target = f"{100 * settings.coverage:g} %", int(record.number("rows")), data.target_names[0]
-    which = f"{rows} rows of new groups" if data.clusters is not None else f"{rows} test rows"
-    if record.metrics["spread_narrow"] is None:
-        yield f"Split conformal, following the spread: {which} are too few for an interval of {level}."
-    else:
-        narrow, wide = record.number("spread_narrow"), record.metrics["spread_wide"]
-        range_of = (
-            f"{narrow:.3g} wide or more, some have no end" if wide is None else f"{narrow:.3g} to {wide:.3g} wide"
-        )
-        yield (
-            f"Split conformal, following the spread: a new {target} lies in its interval (columns spread_low, "
-            f"spread_high) with probability {level}. On the test rows it is {range_of}."
-        )
-        if data.weights is not None:
-            yield f"  It holds where new rows are as likely as {data.weight_name} says. The other guarantees do not."
-        elif record.metrics["interval"] == "spread":
-            yield "  Take it for new rows: on training rows left out in turn, it is narrower than one width for all."
-        else:
-            yield "  Take conformal_low and conformal_high instead: on training rows, one width for all is narrower."
+    """Yield what the line of the interval does not say: which one to take, and how wide the others are."""
+    level, narrow, wide = (
+        f"{100 * settings.coverage:g} %",
+        record.metrics["spread_narrow"],
+        record.metrics["spread_wide"],
+    )
+    if narrow is None:
+        which = "rows of new groups" if data.clusters is not None else "test rows"
+        yield f"Spread: too few {which} for an interval of {level}: {int(record.number('rows'))}."
+    elif wide is None:
+        yield f"Some spread intervals of test rows have no end. The others are {short(float(narrow))} wide or more."
+    if narrow is not None and data.weights is not None:
+        yield f"The spread interval holds where new rows are as likely as {data.weight_name} says."
+        yield "The other guarantees are about rows like these."
+    elif narrow is not None and record.metrics["interval"] == "spread":
+        yield "The spread interval is taken: on training rows left out in turn, it is narrower than one width for all."
+    elif narrow is not None:
+        yield "The conformal interval is taken: on training rows left out in turn, it is narrower than the spread one."
     if record.metrics["jackknife_spread_width"] is not None:
-        yield (
-            f"Jackknife+, following the spread: the same of jackknife_spread_low and jackknife_spread_high, "
-            f"{record.number('jackknife_spread_width'):.3g} wide in the middle."
-        )
+        width = short(record.number("jackknife_spread_width"))
+        yield f"Jackknife+ has a second interval, which follows the spread (jackknife_spread), of median width {width}."
 
 
-def set_sentences(record: Record, settings: GuaranteeSettings, data: Dataset) -> Iterator[str]:
-    """Yield what the sets of classes promise of all rows, and of the rows of each class."""
-    level, missed = f"{100 * settings.coverage:g} %", f"{100 * (1 - settings.coverage):.3g} %"
-    rows, table = int(record.number("rows")), class_table(record)
+def set_sentences(record: Record, settings: GuaranteeSettings) -> Iterator[str]:
+    """Yield what the lines of the sets do not say: how many hold one class, and the classes without a threshold."""
+    level, confidence = (f"{100 * share:g} %" for share in (settings.coverage, 1 - settings.delta))
     if record.metrics["threshold"] is None:
-        yield f"Sets of classes: {rows} test rows are too few for sets of {level}; every set holds all classes."
+        yield f"Sets: too few test rows for sets of {level}: {int(record.number('rows'))}. class_set holds every class."
     else:
-        yield (
-            f"Sets of classes: the true {data.target_names[0]} of a new row is in its set (column class_set) with "
-            f"probability {level}. A set holds {record.number('set_size'):.3g} classes on average, one class in "
-            f"{100 * record.number('single'):.3g} % of the test rows."
-        )
-    held = table[np.isfinite(table["threshold"])]
-    if len(held):
-        names = ", ".join(held["class"])
-        yield (
-            f"Per class: of new rows that truly are {' or '.join(held['class'])}, at most {missed} are missed by their "
-            f"sets (column class_set_each), for each class."
-            if len(held) > 1
-            else f"Per class: of new rows that truly are {names}, at most {missed} are missed by column class_set_each."
-        )
-    confidence = f"{100 * (1 - settings.delta):g} %"
+        yield f"class_set holds a single class on {100 * record.number('single'):.3g} % of the test rows."
+    table = class_table(record)
     for _, row in table[~np.isfinite(table["threshold"])].iterrows():
-        if row["test rows"]:
-            yield (
-                f"  Class {row['class']} has {row['test rows']} test rows, too few for a threshold: every set has it. "
-                f"With probability {confidence}, at most {100 * row['wrong at most']:.3g} % of its rows are predicted "
-                "as another class."
-            )
-        else:
-            yield f"  No test row is of class {row['class']}: it is in every set."
+        if not row["test rows"]:
+            yield f"No test row is of class {row['class']}: it is in every class_set_each."
+            continue
+        yield f"Class {row['class']} is in every class_set_each: too few test rows for a threshold, {row['test rows']}."
+        wrong = f"{100 * row['wrong at most']:.3g} %"
+        yield f"With probability {confidence}, at most {wrong} of its rows are predicted as another class."
 
 
 def class_table(record: Record) -> pd.DataFrame:

@@ -13,7 +13,7 @@ from gpsuite.experiments.guarantee import conformal
 from gpsuite.experiments.guarantee.answer import Answer, write_answer
 from gpsuite.experiments.guarantee.certificates import write_certificates
 from gpsuite.experiments.guarantee.checks import CONTRADICTED, Check, regression_checks, row_checks, with_verdicts
-from gpsuite.experiments.guarantee.guarantees import Found
+from gpsuite.experiments.guarantee.guarantees import Found, takes_spread
 from gpsuite.experiments.guarantee.pictures import (
     draw_accuracy,
     draw_bands,
@@ -25,6 +25,7 @@ from gpsuite.experiments.guarantee.pictures import (
 )
 from gpsuite.experiments.guarantee.plan import new_rows
 from gpsuite.experiments.guarantee.predictions import (
+    OUTSIDE,
     class_predictions,
     number_predictions,
     own_intervals_held,
@@ -49,11 +50,12 @@ def summarise(report: Report[GuaranteeSettings]) -> list[Statistic]:
     classes = data.task == "classification"
     found = _of_classes(report, parts) if classes else _of_numbers(report, parts)
     frame = None
+    calibrated = conformal.of_record(parts[CONFORMAL].arrays) if CONFORMAL in parts else None
     if "rows" in parts:
         table = class_predictions if classes else number_predictions
-        frame = _with_calibrated(report, parts, table(parts["rows"], report.settings, data))
+        frame = _with_calibrated(report, parts["rows"], table(parts["rows"], report.settings, data), calibrated)
         if not classes:
-            draw_predictions(report, frame)
+            draw_predictions(report, frame, "spread" if takes_spread(parts) else "conformal")
         frame = with_unread(frame, unread_of(parts["rows"]))
     if classes and CONFORMAL in parts:
         caption = f"{report.request.require_dataset().shown_name}: what is missed of each class"
@@ -61,8 +63,7 @@ def summarise(report: Report[GuaranteeSettings]) -> list[Statistic]:
     write_certificates(list(parts.values()), report.folder / "certificates")
     answer = answer_of(found, frame)
     if frame is not None:
-        _keep(report, parts["rows"], frame, answer)
-        _keep_calibrated(report, parts)
+        _keep(report, parts["rows"], frame, answer, calibrated)
     return _tell(report, answer, found.checks)
 
 
@@ -124,39 +125,39 @@ def effects_table(report: Report[GuaranteeSettings], record: Record) -> pd.DataF
     return frame.sort_values("mean size", ascending=False)
 
 
-def _with_calibrated(report: Report[GuaranteeSettings], parts: dict[str, Record], frame: pd.DataFrame) -> pd.DataFrame:
+def _with_calibrated(
+    report: Report[GuaranteeSettings], record: Record, frame: pd.DataFrame, calibrated: conformal.Calibrated | None
+) -> pd.DataFrame:
     """Return the table of predictions with intervals that follow the spread, or sets of classes, before its end."""
-    if CONFORMAL not in parts:
+    if calibrated is None:
         return frame
-    dataset, calibrated = report.request.require_dataset(), conformal.of_record(parts[CONFORMAL].arrays)
+    dataset = report.request.require_dataset()
     rows, data = new_rows(dataset), load(dataset)
     if rows is None:
-        examples = parts["rows"].arrays["examples"]
+        examples = record.arrays["examples"]
         X, own = data.X[examples], None if data.weights is None else data.weights[examples]
     else:
         X, own = rows.X[rows.readable], None if rows.weights is None else rows.weights[rows.readable]
-    at = list(frame.columns).index("outside_training_range")
+    at = list(frame.columns).index(OUTSIDE)
     for place, (name, values) in enumerate(calibrated.columns(X, own).items()):
         frame.insert(at + place, name, values)
     return frame
 
 
-def _keep_calibrated(report: Report[GuaranteeSettings], parts: dict[str, Record]) -> None:
-    """Write what later predictions need of it, with the model."""
-    if CONFORMAL not in parts:
-        return
-    try:
-        conformal.write(conformal.of_record(parts[CONFORMAL].arrays), report.folder / FOLDER)
-    except OSError as error:
-        raise cannot("write", report.folder / FOLDER, error) from error
-
-
-def _keep(report: Report[GuaranteeSettings], record: Record, frame: pd.DataFrame, answer: Answer) -> None:
-    """Write predictions.csv, and the model with what was promised whichever rows it predicts."""
+def _keep(
+    report: Report[GuaranteeSettings],
+    record: Record,
+    frame: pd.DataFrame,
+    answer: Answer,
+    calibrated: conformal.Calibrated | None,
+) -> None:
+    """Write predictions.csv, and the model with its intervals or sets and what is promised of any rows."""
     write_text(report.folder / "predictions.csv", frame.to_csv(index=False, lineterminator="\n"))
     saved = unpacked(record.arrays, answer.kept)
     try:
         write_model(saved, report.folder / FOLDER)
+        if calibrated is not None:
+            conformal.write(calibrated, report.folder / FOLDER)
     except OSError as error:
         raise cannot("write", report.folder / FOLDER, error) from error
     report.table(frame, "predictions", f"{report.request.require_dataset().shown_name}: {saved.target}")

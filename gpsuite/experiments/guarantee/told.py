@@ -84,7 +84,7 @@ def _quality(found: Found) -> str:
     else:
         errs, that = f"misses {target} by {model:.{DIGITS}g} on", f"{constant:.{DIGITS}g}"
     better = "no better than" if model >= constant else "hardly better than" if model > HARDLY * constant else "against"
-    return f"The model {errs} {n} test rows, {better} {that} by {guess}."
+    return f"The model {errs} {counted(n, 'test row')}, {better} {that} by {guess}."
 
 
 def errors_of_judged(found: Found) -> tuple[float, float, str]:
@@ -114,7 +114,10 @@ def light(found: Found) -> Light:
     if model > HARDLY * constant:
         return Light("amber", f"{guess} does nearly as well. Look for better inputs or more rows.")
     source = SOURCE["groups" if found.data.clusters is not None else "time" if found.data.order == "time" else ""]
-    return Light("green", f"no check found a fault. New rows must come from {source}: if not, run again.")
+    return Light(
+        "green",
+        f"no check found a fault in what these lines need. New rows must come from {source}: if not, run again.",
+    )
 
 
 def _advised(begin: str, check: Check) -> str:
@@ -147,7 +150,8 @@ def reading(record: Record) -> Iterator[str]:
         yield f"dataset.new: {unread_rows(unread, len(unread) + len(record.arrays['outside']))}."
     outside = int(np.count_nonzero(record.arrays["outside"]))
     if outside:
-        yield f"{outside} of {len(record.arrays['outside'])} rows lie outside the training range. They are marked."
+        total = counted(len(record.arrays["outside"]), "row")
+        yield f"Outside the training range, and marked: {outside} of {total}."
 
 
 def details(found: Found) -> list[str]:
@@ -157,11 +161,12 @@ def details(found: Found) -> list[str]:
     said += _of_test_rows(found)
     said += _of_classes(found) if found.data.task == "classification" else _of_numbers(found)
     if CONFORMAL in found.parts:
-        told = set_sentences if found.data.task == "classification" else spread_sentences
-        said += [each.strip() for each in told(found.parts[CONFORMAL], found.settings, found.data)]
+        record, settings = found.parts[CONFORMAL], found.settings
+        classes = found.data.task == "classification"
+        said += set_sentences(record, settings) if classes else spread_sentences(record, settings, found.data)
     said += [APART, *signs(found)]
-    settings = ", ".join(f"{name}={getattr(found.settings, name)}" for name in SETTINGS)
-    return [*said, f"Settings: {settings}. The others are in config.yaml."]
+    values = ", ".join(f"{name}={getattr(found.settings, name)}" for name in SETTINGS)
+    return [*said, f"Settings: {values}. The others are in config.yaml."]
 
 
 def _heading(found: Found) -> str:
@@ -178,10 +183,11 @@ def _of_test_rows(found: Found) -> Iterator[str]:
     train, test, copies = (int(record.number(name)) for name in ("n_train", "n_test", "n_copies"))
     yield (
         f"The test model learned from {train} rows and was tested on {test} others. Guarantees from test rows and "
-        "intervals are about it. The kept model learned from as many rows as are allowed, test rows too."
+        "intervals are about it. In tables it is called judged. The kept model learned from as many rows as are "
+        "allowed, test rows too."
     )
     if copies:
-        yield f"{copies} more test rows repeat others. Each bound is the worse with or without them."
+        yield f"Test rows that repeat others: {copies} more. Each bound is the worse with or without them."
         if data.task == "classification":
             yield "The test model learned from no copy of a test row."
     if data.clusters is not None:
@@ -202,7 +208,7 @@ def _of_numbers(found: Found) -> Iterator[str]:
         goal, K = int(record.number("goal")), len(record.arrays["errors"])
         n, error = int(record.number("n_test")), short(float(record.arrays["errors"][goal]))
         share = round(float(record.arrays["shares"][goal]) * n)
-        yield f"{share} of the {n} test rows were off by more than {error}."
+        yield f"The error was more than {error} on {share} of {counted(n, 'test row')}."
         yield f"Each bound holds for all {K} errors of tables/guarantee.csv at once."
         yield "The headline compares root mean squared errors on the test rows, the constant being their own mean."
         yield from _of_intervals(record, f"{100 * settings.coverage:g} %")
@@ -219,19 +225,20 @@ def _of_numbers(found: Found) -> Iterator[str]:
             count, by = moved(found.parts["rows"], place)
             total = len(found.parts["rows"].arrays["ranges"])
             why = f", {SECONDS}" if found.parts["rows"].metrics.get("cut") else ""
-            rest = f" {total - count} more are not proved{why}." if count < total else ""
+            rest = f" Not proved: {total - count} more{why}." if count < total else ""
             if count:
-                yield f"Proved: {off(tolerance, found)} move {count} predictions by at most {short(by)}.{rest}"
+                many = counted(count, "prediction")
+                yield f"Proved: {off(tolerance, found)} move {many} by at most {short(by)}.{rest}"
 
 
 def _of_intervals(record: Record, level: str) -> Iterator[str]:
     n, copies = int(record.number("n_test")), int(record.number("n_copies"))
     if record.metrics["conformal_radius"] is None:
-        lost = f", with {copies} more that repeat others and count as lost," if copies else ""
-        yield f"Conformal: {n} test rows{lost} are too few for an interval of {level}."
+        lost = f", and {copies} more that repeat others and count as lost" if copies else ""
+        yield f"Conformal: too few test rows for an interval of {level}: {n}{lost}."
     models, repeats = int(record.number("jackknife_rows")), int(record.number("jackknife_lost"))
-    lost = f", {repeats} of which repeat others and count as lost" if repeats else ""
-    yield f"Jackknife+ leaves {models} test rows out in turn{lost}."
+    lost = f" Those that repeat others, {repeats}, count as lost." if repeats else ""
+    yield f"Jackknife+ leaves {counted(models, 'test row')} out in turn.{lost}"
 
 
 def _of_bands(found: Found) -> Iterator[str]:
@@ -253,7 +260,8 @@ def _of_classes(found: Found) -> Iterator[str]:
     yield from (f"Classifier: {title}. method= chooses another." for title in found.report.titles.values())
     if "judged" in found.parts:
         record = found.parts["judged"]
-        yield f"{int(record.number('wrong'))} of the {int(record.number('n_test'))} test rows were classified wrongly."
+        tested = counted(int(record.number("n_test")), "test row")
+        yield f"The test model got {int(record.number('wrong'))} of {tested} wrong."
         if untested := str(record.metrics["untested"]).splitlines():
             yield f"No test row is {' or '.join(untested)}: of such rows nothing was seen."
         yield from _of_certified(record, found)
@@ -270,8 +278,11 @@ def _of_certified(record: Record, found: Found) -> Iterator[str]:
     bounds = arrays["certified_bounds"]
     for tolerance, bound, share in zip(arrays["tolerances"], bounds, arrays["certified"], strict=True):
         change = off(float(tolerance), found)
-        right = f"{round(float(share) * points)} of {points} test rows are right and stay so with {change}"
-        yield f"Certified: {right}. That proves {percent_down(float(bound))} of new rows."
+        right = f"{round(float(share) * points)} of {counted(points, 'test row')}"
+        yield (
+            f"Certified: right, and proved to stay so with {change}, on {right}. "
+            f"That proves {percent_down(float(bound))} of new rows."
+        )
     if len(bounds):
         yield f"The certified shares hold for all {len(bounds)} errors at once."
     if record.metrics.get("cut"):

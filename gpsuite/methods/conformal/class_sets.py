@@ -16,7 +16,7 @@ from gpsuite.methods.conformal.intervals import quantile_rank, split_radii, spli
 
 
 def adaptive_scores(probabilities: FloatArray, u: FloatArray) -> FloatArray:
-    """Return how much probability stands before each class, and the share u of its own, [B, C].
+    """Return the probability of the classes before each class, plus the share u of its own, [B, C].
 
     Classes are put in order of their probability; of equal ones the first comes first. With u uniform in (0, 1) and
     drawn for each row, sets of the smallest scores hold the coverage and not much more; with u = 1 they are larger.
@@ -39,15 +39,15 @@ def adaptive_scores(probabilities: FloatArray, u: FloatArray) -> FloatArray:
 
 
 def label_scores(probabilities: FloatArray) -> FloatArray:
-    """Return what is missing from each class' probability to 1, [B, C]; ValueError as for `adaptive_scores`."""
+    """Return 1 minus the probability of each class, [B, C]; ValueError as for `adaptive_scores`."""
     return np.asarray(1.0 - _checked(probabilities))
 
 
 def class_sets(scores: FloatArray, thresholds: FloatArray | float, probabilities: FloatArray) -> BoolArray:
     """Return which classes are in the set of each row, [B, C].
 
-    Those of a score up to the threshold, one for all classes or one each, [C]. A set that would be empty holds the most
-    probable class: a larger set holds the truth no less often.
+    These are the classes whose score is at most the threshold: one threshold for all classes, or one each, [C]. A set
+    that would be empty gets the most probable class, so that it holds the truth no less often.
     """
     found = np.asarray(scores <= thresholds)
     empty = np.flatnonzero(~found.any(axis=1))
@@ -73,7 +73,7 @@ class ClassCalibration:
 
     Attributes:
         marginal: of adaptive scores, for all rows together; infinite if the rows are too few.
-        each: of label scores, for the rows of each class, [C]; infinite likewise.
+        each: one per class, of label scores, [C]; infinite if the class has too few rows.
     """
 
     marginal: float
@@ -83,7 +83,7 @@ class ClassCalibration:
     def fit(
         cls, probabilities: FloatArray, truth: IntArray, u: FloatArray, coverage: float, lost: BoolArray | None = None
     ) -> ClassCalibration:
-        """Return the thresholds that rows which no model was trained on decide.
+        """Return the thresholds by rows that no model was trained on.
 
         Args:
             probabilities: of these rows, [n, C].

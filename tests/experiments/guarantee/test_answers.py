@@ -13,7 +13,7 @@ import pytest
 from gpsuite.data.spec import CsvSpec, to_plain
 from gpsuite.experiments.base import Record
 from gpsuite.experiments.guarantee import guarantees, summary, told
-from gpsuite.experiments.guarantee.answer import Answer, Guarantee, Light, Rows
+from gpsuite.experiments.guarantee.answer import Answer, Guarantee, Light, Rows, promised
 from gpsuite.experiments.guarantee.checks import CONTRADICTED, DOUBTFUL, NOTHING, Check
 from gpsuite.experiments.guarantee.guarantees import SECONDS, STATED, Found
 from gpsuite.experiments.guarantee.predictions import shown_rows
@@ -33,6 +33,7 @@ DATA: Any = SimpleNamespace(
     clusters=None,
     order="none",
     task="regression",
+    weights=None,
 )
 CLASSES: Any = SimpleNamespace(**{**vars(DATA), "task": "classification"})
 
@@ -77,9 +78,9 @@ def test_all_lines_tell_of_one_error_and_each_bound_is_of_one_up_to_it() -> None
 
 def test_few_test_rows_are_not_blamed_for_what_copies_cost() -> None:
     few = next(told._of_intervals(judged(n_test=20, conformal_radius=None), "90 %"))
-    assert few == "Conformal: 20 test rows are too few for an interval of 90 %."
+    assert few == "Conformal: too few test rows for an interval of 90 %: 20."
     copies = next(told._of_intervals(judged(n_test=20, conformal_radius=None, n_copies=10), "90 %"))
-    assert "20 test rows, with 10 more that repeat others and count as lost, are too few" in copies
+    assert copies == few[:-1] + ", and 10 more that repeat others and count as lost."
     line = guarantees.conformal(found(judged=judged(conformal_radius=None)))
     assert line is not None and line.needs == "more test rows"
 
@@ -91,8 +92,8 @@ def test_unbounded_jackknife_intervals_are_not_promised(rows: int, lost: int, bo
     line = guarantees.jackknife(found(judged=record))
     assert line is not None and bool(line.needs) is not bounded
     (said,) = told._of_intervals(record, "90 %")
-    counted = f", {lost} of which repeat others and count as lost" if lost else ""
-    assert said == f"Jackknife+ leaves {rows} test rows out in turn{counted}."
+    counted = f" Those that repeat others, {lost}, count as lost." if lost else ""
+    assert said == f"Jackknife+ leaves {rows} test rows out in turn.{counted}"
     errors = np.where(np.arange(rows) < lost, np.inf, 1.0)
     low, high = jackknife_plus(errors, np.zeros((rows, 1)), 0.9)
     assert bool(np.isfinite([low, high]).all()) is bounded
@@ -120,7 +121,7 @@ def test_classes_that_no_test_row_has_are_named() -> None:
     rare = said_of_classes(untested="bad\nworse")
     assert "No test row is bad or worse: of such rows nothing was seen." in rare
     assert any("The test model learned from 80 rows and was tested on 20 others." in line for line in rare)
-    assert "1 of the 20 test rows were classified wrongly." in rare
+    assert "The test model got 1 of 20 test rows wrong." in rare
 
 
 def test_an_empty_guarantee_of_classes_is_said_to_prove_nothing() -> None:
@@ -129,7 +130,7 @@ def test_an_empty_guarantee_of_classes_is_said_to_prove_nothing() -> None:
     assert all(line is not None and line.needs for line in lines)
     some, none, _ = told._of_certified(record, found(CLASSES))
     assert some.endswith("That proves 50 % of new rows.") and none.endswith("That proves 0 % of new rows.")
-    assert some.startswith("Certified: 9 of 10 test rows") and none.startswith("Certified: 1 of 10 test rows")
+    assert "standard deviations, on 9 of 10 test rows." in some and ", on 1 of 10 test rows." in none
     (line,) = [guarantees.certified(found(CLASSES, judged=of_classes(certified=[0.9], certified_bounds=[0.5])))]
     assert line is not None and line.line.startswith("99 % if new rows are like these: at least 50 % of predictions")
 
@@ -138,7 +139,7 @@ def test_an_empty_guarantee_of_classes_is_said_to_prove_nothing() -> None:
 def test_copies_of_test_rows_are_said_to_be_left_out_too(repeated: int, told_so: bool) -> None:
     said = said_of_classes(certified=[0.9, 0.8], certified_bounds=[0.5, 0.4], n_copies=repeated)
     assert ("The test model learned from no copy of a test row." in said) is told_so
-    counted = f"{repeated} more test rows repeat others. Each bound is the worse with or without them."
+    counted = f"Test rows that repeat others: {repeated} more. Each bound is the worse with or without them."
     assert (counted in said) is told_so
 
 
@@ -191,9 +192,9 @@ def test_rows_that_the_seconds_left_out_are_said_not_to_be_proved() -> None:
     ranges = [[[0.9, 1.2]], [[np.nan, np.nan]], [[-np.inf, np.inf]]]
     tolerant = {"tolerances": [0.1]}
     (cut,) = told._of_numbers(found(values=tolerant, rows=rows_record(ranges, 2, prediction=np.ones(3))))
-    assert cut.endswith(f"move 1 predictions by at most 0.2. 2 more are not proved, {SECONDS}.")
+    assert cut.endswith(f"move 1 prediction by at most 0.2. Not proved: 2 more, {SECONDS}.")
     (other,) = told._of_numbers(found(values=tolerant, rows=rows_record(ranges, 0, prediction=np.ones(3))))
-    assert other.endswith("2 more are not proved.")
+    assert other.endswith("Not proved: 2 more.")
     fine = found(values={"tolerances": [0.12345678]}, rows=rows_record(ranges, prediction=np.ones(3)))
     assert "off by 0.123456 standard" in " ".join(told._of_numbers(fine)), "what is claimed of less is proved"
 
@@ -270,13 +271,42 @@ def test_guarantees_from_the_last_rows_are_not_said_to_be_about_past_rows(task: 
 
 def test_shown_numbers_have_the_places_of_the_interval_and_ends_that_reach_as_far() -> None:
     frame = pd.DataFrame({"row": [1, 2], "prediction": [123456.789, np.nan], "jackknife_low": [123451.2345, np.nan]})
+    frame["prediction_judged"] = [123455.123, np.nan]
     frame["jackknife_high"], frame["outside_training_range"] = [123461.0001, np.nan], [True, np.nan]
     frame["not_predicted"] = ["", "empty"]
     heading, first, second = shown_rows(frame, ("jackknife+",))
-    assert heading == ["row", "prediction", "jackknife_low", "jackknife_high", "note"]
-    assert first == ["1", "123456.79", "123451.23", "123461.01", "outside training range"]
+    assert heading == ["row", "prediction_judged", "jackknife_low", "jackknife_high", "note"]
+    assert first == ["1", "123455.12", "123451.23", "123461.01", "outside training range"]
     assert second == ["2", "", "", "", "not predicted"]
-    assert shown_rows(frame, ())[1] == ["1", "123457", "outside training range"]
+    heading, first, _ = shown_rows(frame, ())
+    assert heading == ["row", "prediction", "note"] and first == ["1", "123457", "outside training range"]
+
+
+def test_the_lines_of_spread_and_sets_say_what_is_promised_and_which_classes_are_left_out() -> None:
+    metrics = {"interval": "spread", "spread_narrow": 1.0, "spread_wide": 8.0}
+    of_spread = found(judged=judged(), conformal=made_up(metrics))
+    line = guarantees.spread(of_spread)
+    assert line is not None and guarantees.conformal(of_spread) is None
+    assert line.line == (
+        "90 % if new rows are like these: y is in the row's spread interval, on test rows 1 to 8 wide "
+        "(spread, for one row)."
+    )
+    endless = guarantees.spread(found(conformal=made_up(metrics | {"spread_wide": None})))
+    assert endless is not None and endless.needs == "more test rows"
+    one_width = found(judged=judged(), conformal=made_up(metrics | {"interval": "conformal"}))
+    assert guarantees.spread(one_width) is None and guarantees.conformal(one_width) is not None
+    of_sets = made_up({"threshold": 0.9, "set_size": 2.1, "labels": "a\nb"}, class_thresholds=np.array([0.7, np.inf]))
+    lines = [line(found(CLASSES, conformal=of_sets)) for line in (guarantees.class_sets, guarantees.per_class)]
+    assert [each.says for each in lines if each is not None] == [
+        "the true y is in the row's class_set, of 2.1 classes on average",
+        "class_set_each holds the row's true y, if it is a",
+    ]
+
+
+def test_what_is_promised_is_read_again_from_the_sentences_kept_with_a_model() -> None:
+    lines = [Guarantee(name, "90 %", "", "y (m) is near", "one row") for name in ("spread", "jackknife+", "PAC-Bayes")]
+    assert promised(["It errs (by 2).", *(each.line for each in lines)]) == {"spread", "jackknife+", "PAC-Bayes"}
+    assert promised(["Says nothing here: conformal (needs more test rows)."]) == set()
 
 
 def test_an_answer_has_one_shape_with_ten_lines_before_the_rows() -> None:

@@ -262,7 +262,7 @@ def test_arrays_that_do_not_fit_are_refused(
 ) -> None:
     _, _, found = plain
     found.check()
-    with pytest.raises(ValueError, match=r"fit|number|left_places"):
+    with pytest.raises(ValueError, match=rf"does not fit|{next(iter(fault))} (holds NaN|are not those)"):
         replace(found, arrays={**found.arrays, **fault}).check()
 
 
@@ -271,24 +271,24 @@ SETTINGS: Any = type("Settings", (), {"coverage": 0.9, "delta": 0.01})
 
 def test_sentences_say_what_is_promised_and_what_not(plain: tuple[PreparedDataset, Judged, SpreadIntervals]) -> None:
     data = load(plain[0])
-    metrics: dict[str, Any] = {"rows": 8, "spread_narrow": None, "jackknife_spread_width": None}
+    metrics: dict[str, Any] = {"rows": 8, "spread_narrow": None, "spread_wide": None, "jackknife_spread_width": None}
     record = Record("k", "e", "", {}, "done", "", metrics, {})
-    assert list(spread_sentences(record, SETTINGS, data)) == [
-        "Split conformal, following the spread: 8 test rows are too few for an interval of 90 %."
-    ]
+    assert list(spread_sentences(record, SETTINGS, data)) == ["Spread: too few test rows for an interval of 90 %: 8."]
     metrics = {
         "rows": 80, "spread_width": 3.0, "spread_narrow": 1.0, "spread_wide": 8.0, "jackknife_spread_width": 4.0,
         "interval": "spread",
     }  # fmt: skip
-    said = list(spread_sentences(replace(record, metrics=metrics), SETTINGS, data))
-    assert said[0].endswith("with probability 90 %. On the test rows it is 1 to 8 wide.")
-    assert said[1].startswith("  Take it for new rows")
-    assert said[2].endswith("4 wide in the middle.")
+    first, second = spread_sentences(replace(record, metrics=metrics), SETTINGS, data)
+    assert first.startswith("The spread interval is taken: ")
+    assert second.endswith(" of median width 4.")
+    other = replace(record, metrics=metrics | {"interval": "conformal"})
+    assert next(spread_sentences(other, SETTINGS, data)).startswith("The conformal interval is taken: ")
     endless = replace(record, metrics=metrics | {"spread_wide": None})
-    assert next(spread_sentences(endless, SETTINGS, data)).endswith("1 wide or more, some have no end.")
+    assert next(spread_sentences(endless, SETTINGS, data)).endswith("have no end. The others are 1 wide or more.")
     weighted = replace(data, weights=np.ones(len(data.X)), weight_name="ratio")
     said = list(spread_sentences(replace(record, metrics=metrics), SETTINGS, weighted))
-    assert said[1] == "  It holds where new rows are as likely as ratio says. The other guarantees do not."
+    assert said[0] == "The spread interval holds where new rows are as likely as ratio says."
+    assert said[1] == "The other guarantees are about rows like these."
     arrays = {
         "class_rows": np.array([30, 4, 0]), "class_wrong": np.array([3, 2, 0]),
         "class_bounds": np.array([0.25, 0.97, 1.0]), "class_thresholds": np.array([0.7, np.inf, np.inf]),
@@ -296,9 +296,14 @@ def test_sentences_say_what_is_promised_and_what_not(plain: tuple[PreparedDatase
     }  # fmt: skip
     metrics = {"rows": 34, "labels": "ok\nfault\nworn", "threshold": 0.9, "set_size": 2.1, "single": 0.25}
     record = Record("k", "e", "", {}, "done", "", metrics, {}, arrays=arrays)
-    said = list(set_sentences(record, SETTINGS, data))
-    assert said[0].startswith("Sets of classes: the true y of a new row is in its set (column class_set) with prob")
-    assert said[1] == "Per class: of new rows that truly are ok, at most 10 % are missed by column class_set_each."
-    assert said[2].startswith("  Class fault has 4 test rows, too few for a threshold: every set has it. With prob")
-    assert said[3] == "  No test row is of class worn: it is in every set."
+    assert list(set_sentences(record, SETTINGS)) == [
+        "class_set holds a single class on 25 % of the test rows.",
+        "Class fault is in every class_set_each: too few test rows for a threshold, 4.",
+        "With probability 99 %, at most 97 % of its rows are predicted as another class.",
+        "No test row is of class worn: it is in every class_set_each.",
+    ]
+    few = replace(record, metrics=metrics | {"threshold": None})
+    assert next(set_sentences(few, SETTINGS)) == (
+        "Sets: too few test rows for sets of 90 %: 34. class_set holds every class."
+    )
     assert class_table(record)["class"].tolist() == ["ok", "fault", "worn"]

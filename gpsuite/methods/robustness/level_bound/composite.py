@@ -29,9 +29,11 @@ from gpsuite.methods.robustness.level_bound.cubic import (
 )
 from gpsuite.methods.robustness.level_bound.matern import (
     MATERN_KERNELS,
+    DataExpansion,
     Polynomial,
     place_in_table,
     radial_derivatives,
+    second_remainder_52,
     supremum_table,
 )
 from gpsuite.methods.robustness.level_bound.posterior_slice import (
@@ -42,7 +44,7 @@ from gpsuite.methods.robustness.level_bound.posterior_slice import (
 )
 from gpsuite.methods.robustness.level_bound.squared_exponential import distance_form, growth, squared, without_allowance
 from gpsuite.methods.robustness.operators import PROFILES
-from gpsuite.methods.robustness.rounding import TAIL, UNDERFLOW, UNIT
+from gpsuite.methods.robustness.rounding import TAIL, UNDERFLOW
 from gpsuite.models.composite import SQUARED_EXPONENTIAL
 
 HIGHEST = 4  # order of the derivatives that are bounded
@@ -89,19 +91,20 @@ def derivatives_by_distance(name: str, q: FloatArray) -> tuple[FloatArray, ...]:
 
 
 def _times(one: Sequence[FloatArray], other: Sequence[FloatArray]) -> list[FloatArray]:
-    """Multiply two truncated series; infinity times zero is zero: where a radius is zero nothing moves."""
+    """Multiply two truncated series."""
+    return [np.sum([_scaled(one[i], other[m - i]) for i in range(m + 1)], axis=0) for m in range(len(one))]
+
+
+def _scaled(size: FloatArray, by: FloatArray) -> FloatArray:
+    """Return the product, in which infinity times zero is zero: where a radius is zero nothing moves. NaN stays."""
     with np.errstate(invalid="ignore"):
-        return [
-            np.sum([np.nan_to_num(one[i] * other[m - i], nan=0.0, posinf=np.inf) for i in range(m + 1)], axis=0)
-            for m in range(len(one))
-        ]
+        return np.where((size == 0.0) | (by == 0.0), 0.0, size * by)
 
 
 def taylor_sizes(name: str, distance: FloatArray, rho: FloatArray) -> list[FloatArray]:
     """Return the largest |D^m g| rho^m / m! for m = 0 to 4, [B, n], at these distances or beyond, rho [B]."""
-    with np.errstate(invalid="ignore"):
-        sizes = [derivative_bound(name, m, distance) * (rho[:, None] ** m / factorial(m)) for m in range(HIGHEST + 1)]
-    return [np.nan_to_num(each, nan=0.0, posinf=np.inf) for each in sizes]
+    powers = [rho[:, None] ** m / factorial(m) for m in range(HIGHEST + 1)]
+    return [_scaled(derivative_bound(name, m, distance), power) for m, power in enumerate(powers)]
 
 
 Norms = tuple[list[FloatArray], list[FloatArray]]
@@ -123,17 +126,8 @@ def feature_norms(name: str, rho: FloatArray) -> Norms:
         left[1] = np.minimum(first, sizes[0])
     if name == "matern52":
         orders[2] = 2.5 * rho**2
-        left[2] = np.minimum(_second_remainder_52(rho, drop), first + orders[2])
+        left[2] = np.minimum(second_remainder_52(rho, drop), first + orders[2])
     return orders, [each * (1.0 + TAIL) for each in left]
-
-
-def _second_remainder_52(rho: FloatArray, drop: FloatArray) -> FloatArray:
-    """Return |R_2| of the Matérn 5/2 kernel: 2 (1 - kappa) + 2 r kappa' - r^2 kappa'' + 25 r^4 / 4 under the root."""
-    z = _R5 * rho
-    decay = np.exp(-z)
-    slope, bend = -(5.0 / 3.0) * rho * (1.0 + z) * decay, -(5.0 / 3.0) * (1.0 + z - z * z) * decay
-    square = 2.0 * drop + 6.25 * rho**4 + 2.0 * rho * slope - rho * rho * bend
-    return np.asarray(np.sqrt(np.maximum(0.0, square + 64.0 * UNIT * (1.0 + rho**4))))
 
 
 def product_norms(parts: Sequence[Norms], n_boxes: int) -> Norms:
@@ -287,39 +281,23 @@ def least_rest(norm: FloatArray, by_norm: Sequence[FloatArray], by_data: Sequenc
 
 
 @dataclass(frozen=True)
-class CompositeExpansion:
+class CompositeExpansion(DataExpansion):
     """Products around B centres.
 
     Attributes:
         form: the posterior over the free inputs.
         centre: in units of X, [B, d].
         terms: of the kernel.
-        V: values and slopes of the kernels, [B, 1 + d, n].
-        W: R V, [B, 1 + d, n].
     """
 
     form: CompositeSlice
     centre: FloatArray
     terms: tuple[TermExpansion, ...]
-    V: FloatArray
-    W: FloatArray
 
     @property
     def mean(self) -> FloatArray:
         """The latent mean at the centres, [B]."""
         return np.asarray(self.form.variance * (self.V[:, 0] @ self.form.alpha))
-
-    @property
-    def variance(self) -> FloatArray:
-        """The latent variance at the centres, [B]."""
-        reduced = np.einsum("bn,bn->b", self.V[:, 0], self.W[:, 0])
-        return np.asarray(self.form.variance * np.maximum(1.0 - reduced, 0.0))
-
-    def taylor(self) -> tuple[tuple[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]:
-        """Return gradient [B, d] and half Hessian [B, d, d] of the mean, then of the variance, by lengthscales."""
-        s = self.form.variance
-        mean, variance = self._to_degree_two
-        return (s * mean.linear, s * mean.quadratic), (s * variance.linear, s * variance.quadratic)
 
     @cached_property
     def _gram(self) -> FloatArray:
@@ -448,4 +426,4 @@ def expand_composite(form: PosteriorSlice, centre: FloatArray) -> CompositeExpan
         for f in range(own.count):
             (rates,) = own.rates(f)
             V[:, 1:] -= 2.0 * rates[:, None] * offset * own.derivative(f)[:, None]
-    return CompositeExpansion(form, centre, terms, V, form.reduced(V))
+    return CompositeExpansion(V, form.reduced(V), form, centre, terms)

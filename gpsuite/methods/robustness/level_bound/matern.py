@@ -10,6 +10,7 @@ Equation: derived, Matérn expansion in data space
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
@@ -298,36 +299,33 @@ MANY_INPUTS = 64
 _ORDERS = 8.0
 
 
+def second_remainder_52(rho: FloatArray, drop: FloatArray) -> FloatArray:
+    """Return |R_2| of the Matérn 5/2 kernel: 2 (1 - kappa) + 2 r kappa' - r^2 kappa'' + 25 r^4 / 4 under the root."""
+    z = np.sqrt(5.0) * rho
+    decay = np.exp(-z)
+    slope, bend = -(5.0 / 3.0) * rho * (1.0 + z) * decay, -(5.0 / 3.0) * (1.0 + z - z * z) * decay
+    square = 2.0 * drop + 6.25 * rho**4 + 2.0 * rho * slope - rho * rho * bend
+    return np.asarray(np.sqrt(np.maximum(0.0, square + 64.0 * UNIT * (1.0 + rho**4))))
+
+
 @dataclass(frozen=True)
-class MaternExpansion:
-    """Products around B centres.
+class DataExpansion(ABC):
+    """An expansion by sums over the data, for kernels whose features are not folded.
 
     Attributes:
-        form: the posterior over the free inputs.
-        kernel: which Matérn kernel.
-        centre: in units of X, [B, d].
-        offset: (X - c) / l, [B, d, n].
-        f: f to f'''' at the centres, [B, n] each.
-        distance: of the data over all inputs, [B, n].
         V: values and slopes of the kernels, [B, 1 + d, n].
         W: R V, [..., B, 1 + d, n].
-
-    Of a stack of F functions the models have F B rows, function by function.
+        form: the posterior over the free inputs.
     """
 
-    form: PosteriorSlice
-    kernel: MaternKernel
-    centre: FloatArray
-    offset: FloatArray
-    f: tuple[FloatArray, ...]
-    distance: FloatArray
     V: FloatArray
     W: FloatArray
+    form: PosteriorSlice
 
     @property
-    def mean(self) -> FloatArray:
-        """The latent mean at the centres, [B]."""
-        return np.asarray(self.form.variance * (self.f[0] @ self.form.alpha))
+    @abstractmethod
+    def _to_degree_two(self) -> tuple[Cubic, Cubic]:
+        """Mean and variance in units of s, without the terms of order 3."""
 
     @property
     def variance(self) -> FloatArray:
@@ -340,6 +338,32 @@ class MaternExpansion:
         s = self.form.variance
         mean, variance = self._to_degree_two
         return (s * mean.linear, s * mean.quadratic), (s * variance.linear, s * variance.quadratic)
+
+
+@dataclass(frozen=True)
+class MaternExpansion(DataExpansion):
+    """Products around B centres.
+
+    Attributes:
+        kernel: which Matérn kernel.
+        centre: in units of X, [B, d].
+        offset: (X - c) / l, [B, d, n].
+        f: f to f'''' at the centres, [B, n] each.
+        distance: of the data over all inputs, [B, n].
+
+    Of a stack of F functions the models have F B rows, function by function.
+    """
+
+    kernel: MaternKernel
+    centre: FloatArray
+    offset: FloatArray
+    f: tuple[FloatArray, ...]
+    distance: FloatArray
+
+    @property
+    def mean(self) -> FloatArray:
+        """The latent mean at the centres, [B]."""
+        return np.asarray(self.form.variance * (self.f[0] @ self.form.alpha))
 
     @cached_property
     def _to_degree_two(self) -> tuple[Cubic, Cubic]:
@@ -450,12 +474,6 @@ class MaternExpansion:
         by_data = 2.0 * self._dots(sizes, orders.slope_remainder)
         if self.kernel is not MATERN52:
             return np.asarray(by_data)
-        drop = self._drop(rho)
-        z = np.sqrt(5.0) * rho
-        decay = np.exp(-z)
-        slope, bend = -(5.0 / 3.0) * rho * (1.0 + z) * decay, -(5.0 / 3.0) * (1.0 + z - z * z) * decay
-        square = 2.0 * drop + 6.25 * rho**4 + 2.0 * rho * slope - rho * rho * bend
-        square += 64.0 * UNIT * (1.0 + rho**4)
         size = np.einsum("bj,bj->b", weighted_rows(self._gram, radius), radius)
         size += _ORDERS * form.gram_error * growth(radius)
         # B + t >= 0 with t = g - 1: Cauchy-Schwarz there, and t times the norms.
@@ -463,7 +481,7 @@ class MaternExpansion:
         slopes = self.kernel.curvature * rho**2
         most = 1.0 + form.allowance + excess
         by_norm = np.sqrt((size + excess * slopes) * most) + excess * np.sqrt(slopes)
-        return np.asarray(np.minimum(by_data, 2.0 * by_norm * np.sqrt(np.maximum(0.0, square))))
+        return np.asarray(np.minimum(by_data, 2.0 * by_norm * second_remainder_52(rho, self._drop(rho))))
 
     def _drop(self, rho: FloatArray) -> FloatArray:
         """Return 1 - kappa(rho)."""
@@ -486,4 +504,4 @@ def expand_matern(form: PosteriorSlice, centre: FloatArray) -> MaternExpansion:
     V = np.empty((n_boxes, 1 + d, q.shape[1]))
     V[:, 0] = f[0]
     np.multiply(offset, -2.0 * f[1][:, None], out=V[:, 1:])
-    return MaternExpansion(form, kernel, centre, offset, f, np.sqrt(q), V, form.reduced(V))
+    return MaternExpansion(V, form.reduced(V), form, kernel, centre, offset, f, np.sqrt(q))

@@ -318,3 +318,9 @@ def test_what_takes_single_kernels_only_names_the_kernel() -> None:
         stored_model(posterior)
     with pytest.raises(UserError, match="the paper's bound needs the squared exponential kernel, not "):
         paper_bound(posterior, np.zeros(2), np.arange(2))
+
+
+def test_a_size_that_is_not_a_number_stays_one() -> None:
+    """As zero it would say that nothing is left out; infinity times zero is zero, for nothing moves."""
+    sizes = composite._scaled(np.array([np.nan, np.inf, np.inf, 0.0]), np.array([1.0, 0.0, 2.0, np.inf]))
+    np.testing.assert_array_equal(sizes, [np.nan, 0.0, np.inf, 0.0])
