@@ -116,3 +116,16 @@ class Budget:
     def exhausted(self) -> bool:
         """Whether any limit is reached."""
         return bool(self.reason)
+
+
+class ProcessorBudget(Budget):
+    """A budget of the seconds that the processor works for this process: other work on the machine leaves them alone."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.started = time.process_time()
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds of the processor since the start."""
+        return time.process_time() - self.started
