@@ -119,7 +119,7 @@ class Budget:
 
 
 class ProcessorBudget(Budget):
-    """A budget of the seconds that the processor works for this process: other work on the machine leaves them alone."""
+    """A budget of the processor's seconds for this process, which other work on the machine leaves alone."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
