@@ -158,6 +158,7 @@ def draw(report: Report[DistributionSettings], frame: pd.DataFrame, heading: str
     size = (5.0 + 3.2 * len(curves), 4.6)
     with report.figure(name, remark=FLOORED, columns=1 + len(curves), size=size, sharey=True) as drawing:
         boxes, *others = drawing.axes
+        drawing.name_axes("", math_label(r"$\delta = \pi_{\max} - \pi_{\min}$ (probability)"))
         _draw_panel(boxes, frame[frame["radius"] == radii[0]], report.titles)
         boxes.set_title(f"γ = {radii[0]:g}{' (stated rule)' if curves else ''}")
         boxes.set_xlabel("evaluations of the marginal likelihood (epochs)")
@@ -165,7 +166,6 @@ def draw(report: Report[DistributionSettings], frame: pd.DataFrame, heading: str
             _draw_curves(ax, frame[frame["evaluations"] == number], report.titles)
             ax.set_title(f"{number:g} evaluations")
             ax.set_xlabel("radius γ")
-        drawing.name_axes("", math_label(r"$\delta = \pi_{\max} - \pi_{\min}$ (probability)"))
         drawing.legend(columns=len(report.titles), title=heading)
         drawing.data = frame[SHOWN]
 
