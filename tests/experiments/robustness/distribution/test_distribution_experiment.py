@@ -58,7 +58,7 @@ def test_the_study_over_all_datasets_has_the_same_tasks() -> None:
         words += [f"radii={list(study.radii)}", f"features={study.features}"]
         tasks = plan(f"experiment=robustness/distribution_{name}", *words)
         assert {task_key(task) for task in tasks} <= keys
-        shipped, _ = read_request([f"experiment=robustness/distribution_{name}"])
+        shipped, _ = read_request([f"experiment=robustness/distribution_{name}", "scale=smoke"])
         assert shipped.settings.radii[0] == study.radii[0]  # type: ignore[attr-defined]
 
 
