@@ -52,7 +52,7 @@ class Budget:
 
     def restart(self) -> None:
         """Start the clock and the counters again."""
-        self.started = time.monotonic()
+        self.started = self._now()
         self.spent_evaluations = 0
         self.spent_boxes = 0
         self.best = math.inf
@@ -79,7 +79,10 @@ class Budget:
     @property
     def elapsed(self) -> float:
         """Seconds since the start."""
-        return time.monotonic() - self.started
+        return self._now() - self.started
+
+    def _now(self) -> float:
+        return time.monotonic()
 
     @property
     def left(self) -> float | None:
@@ -116,3 +119,14 @@ class Budget:
     def exhausted(self) -> bool:
         """Whether any limit is reached."""
         return bool(self.reason)
+
+
+class ProcessorBudget(Budget):
+    """A budget of the processor's seconds for this process, which other work on the machine leaves alone."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.started = self._now()
+
+    def _now(self) -> float:
+        return time.process_time()

@@ -7,6 +7,7 @@ import os
 import shlex
 import subprocess
 import sys
+import time
 import unicodedata
 from decimal import Decimal
 from fractions import Fraction
@@ -20,7 +21,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gpsuite.atomic import remove_leftovers, write_atomically, write_described
-from gpsuite.budget import Budget
+from gpsuite.budget import Budget, ProcessorBudget
 from gpsuite.config.overrides import read_overrides
 from gpsuite.rounding import rounded, rounded_interval, rounded_units, sureness
 from gpsuite.seeds import derived_seed, stream
@@ -42,6 +43,16 @@ def test_restart_forgets_the_best_value_too() -> None:
     assert budget.exhausted
     budget.restart()
     assert (budget.best, budget.spent_evaluations, budget.exhausted) == (math.inf, 0, False)
+
+
+def test_the_processors_seconds_do_not_count_waiting() -> None:
+    budget = ProcessorBudget(seconds=0.05)
+    time.sleep(0.1)
+    assert not budget.exhausted and 0.0 <= budget.elapsed < 0.05
+    while not budget.exhausted:
+        sum(range(1000))
+    budget.restart()
+    assert budget.elapsed < 0.05
 
 
 @pytest.mark.parametrize(

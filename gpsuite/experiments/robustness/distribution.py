@@ -44,7 +44,10 @@ MODEL = [
 ]
 WIDTH = 0.34  # of a box in the plot
 FLOOR = 1e-4  # smaller ones lie on the edge
-FLOORED = f"median, quartiles, 1.5 of their distance, and points beyond; smaller δ are drawn at {FLOOR:g}"
+FLOORED = (
+    f"boxes: median, quartiles, 1.5 of their distance, and points beyond; lines: median and quartiles; smaller δ are "
+    f"drawn at {FLOOR:g}"
+)
 SHOWN = ["method", "evaluations", "radius", "draw", "point", "delta", "delta_proved", "deviation"]
 
 
@@ -53,7 +56,7 @@ class DistributionSettings(SearchSettings):
     """Settings of the distribution of delta.
 
     Attributes:
-        radii: of the boxes (L-infinity), in units of the scaled inputs; sizes are held against the paper at the
+        radii: of the boxes (L-infinity), in units of the scaled inputs. Sizes are compared with the paper at the
             first, and at all of them which method is the more robust one.
     """
 
@@ -142,7 +145,7 @@ def _readable(table: pd.DataFrame, titles: dict[str, str]) -> pd.DataFrame:
 
 
 def draw(report: Report[DistributionSettings], frame: pd.DataFrame, heading: str, name: str) -> None:
-    """Draw one panel per radius, the first being the one that is held against the paper.
+    """Draw delta at the first radius as the paper does, and per number of evaluations its median against the radius.
 
     Args:
         report: gives titles and radii.
@@ -150,17 +153,31 @@ def draw(report: Report[DistributionSettings], frame: pd.DataFrame, heading: str
         heading: above the panels.
         name: of the files.
     """
-    radii = report.settings.radii
-    size = (1.4 + 3.6 * len(radii), 4.6)
-    with report.figure(name, remark=FLOORED, columns=len(radii), size=size, sharey=True) as drawing:
-        for ax, radius in zip(drawing.axes, radii, strict=True):
-            _draw_panel(ax, frame[frame["radius"] == radius], report.titles)
-            stated = " (stated rule)" if radius == radii[0] and len(radii) > 1 else ""
-            ax.set_title(f"γ = {radius:g}{stated}")
+    radii, numbers = report.settings.radii, sorted(frame["evaluations"].unique())
+    curves = numbers if len(radii) > 1 else []
+    size = (5.0 + 3.2 * len(curves), 4.6)
+    with report.figure(name, remark=FLOORED, columns=1 + len(curves), size=size, sharey=True) as drawing:
+        boxes, *others = drawing.axes
         drawing.name_axes("", math_label(r"$\delta = \pi_{\max} - \pi_{\min}$ (probability)"))
-        drawing.fig.supxlabel("evaluations of the marginal likelihood (epochs)")
+        _draw_panel(boxes, frame[frame["radius"] == radii[0]], report.titles)
+        boxes.set_title(f"γ = {radii[0]:g}{' (stated rule)' if curves else ''}")
+        boxes.set_xlabel("evaluations of the marginal likelihood (epochs)")
+        for ax, number in zip(others, curves, strict=True):
+            _draw_curves(ax, frame[frame["evaluations"] == number], report.titles)
+            ax.set_title(f"{number:g} evaluations")
+            ax.set_xlabel("radius γ")
         drawing.legend(columns=len(report.titles), title=heading)
         drawing.data = frame[SHOWN]
+
+
+def _draw_curves(ax: Axes, part: pd.DataFrame, titles: Mapping[str, str]) -> None:
+    """Draw median and quartiles of delta against the radius."""
+    for method in titles:
+        own = part.loc[part["method"] == method].groupby("radius")["delta"]
+        low, middle, high = (own.quantile(share).clip(lower=FLOOR) for share in (0.25, 0.5, 0.75))
+        style = method_style(method)
+        ax.fill_between(middle.index, low, high, color=style["color"], alpha=0.2, lw=0)
+        ax.plot(middle.index, middle, color=style["color"], marker=style["marker"])
 
 
 def _draw_panel(ax: Axes, part: pd.DataFrame, titles: Mapping[str, str]) -> None:

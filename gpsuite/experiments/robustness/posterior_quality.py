@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -43,6 +43,7 @@ from gpsuite.experiments.robustness.probability_change import (
     SearchSettings,
     Study,
     by_classifier,
+    claims_over_draws,
     delta_tasks,
     log_ratios,
     run_delta,
@@ -329,12 +330,20 @@ def quality_claims(
     main = {title: by_classifier(frame[frame["rank"] == 0]) for title, frame in deltas.items()}
     return [
         *distance_statistics(found, test_over_training),
+        *(each for title, frame in deltas.items() for each in _claims_of(title, frame, test_over_training)),
         ep_closer(by_training, list(deltas), test_over_training),
         smallest_difference(main, SPAM, test_over_training),
         smallest_delta(deltas, MNIST),
         same_order(found, main, at),
         rank_correlation(found, main, at),
     ]
+
+
+def _claims_of(title: str, frame: pd.DataFrame, test_over_training: float) -> Iterator[Statistic]:
+    """Yield one dataset's claims over draws, under its name."""
+    tables = [by_classifier(part) for _, part in frame.groupby("rank")]
+    for each in claims_over_draws(tables, test_over_training):
+        yield replace(each, name=statistic_name(each.name, dataset=title))
 
 
 def distance_statistics(found: Sequence[Quality], test_over_training: float) -> list[Statistic]:

@@ -19,7 +19,14 @@ from gpsuite.experiments.robustness.classifiers import (
     unconverged_is_diverged,
 )
 from gpsuite.experiments.robustness.inputs import check_images, check_words, choice_of_inputs, choose
-from gpsuite.experiments.robustness.tasks import Axes, ClassifierParams, ClassifierSettings, Metrics, TrainingSettings
+from gpsuite.experiments.robustness.tasks import (
+    AUTHORS,
+    Axes,
+    ClassifierParams,
+    ClassifierSettings,
+    Metrics,
+    TrainingSettings,
+)
 from gpsuite.experiments.settings import Count, Positive, filled, one_of, unique
 from gpsuite.experiments.tasks import take
 from gpsuite.methods.robustness.point_search import probability_range
@@ -42,7 +49,7 @@ class Study:
         title: the paper's name for it, in lower case, as statistics carry it.
         scaling: of the inputs.
         features: which inputs move in Fig. 4.
-        radii: half, a quarter and the whole of the largest radius in Fig. 2-3; the first is held against the paper.
+        radii: half, a quarter and the whole of the largest radius in Fig. 2-3; the first is compared with the paper.
         tolerance: of each end of the probability's range.
     """
 
@@ -82,11 +89,11 @@ class DeltaSettings(TrainingSettings):
 
     Attributes:
         points: number of test points, the first test rows.
-        draws: random choices of training and test rows.
+        draws: random choices of training and test rows; 1 with protocol=authors, which has one.
         evaluations: numbers of evaluations of the marginal likelihood in training (the paper's epochs).
         boxes: limit on boxes per point.
         trainings: starts and limits of the training; the first is held against the paper, the others are run on
-            the first draw and radius.
+            the first draw and radius. One with protocol=authors, which starts and ends as their code.
     """
 
     points: Count
@@ -96,10 +103,13 @@ class DeltaSettings(TrainingSettings):
     trainings: Annotated[list[Annotated[str, one_of(TRAININGS)]], filled, unique]
 
     def check(self) -> None:
-        """Refuse more points than test rows."""
+        """Refuse more points than test rows, and what protocol=authors leaves no choice of."""
         super().check()
         enough = self.points <= self.test_rows
         require(enough, "points", self.points, f"must be at most test_rows={self.test_rows}")
+        free = self.protocol != AUTHORS
+        require(free or self.draws == 1, "draws", self.draws, "protocol=authors has one draw")
+        require(free or len(self.trainings) == 1, "trainings", self.trainings, "protocol=authors has one training")
 
 
 @dataclass
@@ -196,7 +206,8 @@ def run_delta(task: Task[DeltaTask], shared: SharedWork) -> Outcome:
     budget = shared.budget(task.budget_seconds, boxes=params.boxes)
     found = probability_range(posterior, region, params.tolerance, budget)
     metrics = shared.once("model metrics", lambda: model_metrics(classifier))
-    at_end = posterior.variance >= (1.0 - ROUNDING) * params.model.largest_variance
+    boxed = params.model.protocol != AUTHORS
+    at_end = boxed and posterior.variance >= (1.0 - ROUNDING) * params.model.largest_variance
     limited = found.status == "budget" or bool(trained.cut_short)
     reason = "" if found.status == "closed" else f"{found.minimum.reason}; {found.maximum.reason}"
     return Outcome(
@@ -279,14 +290,50 @@ def delta_claims(frames: Sequence[pd.DataFrame], test_over_training: float) -> l
     frame, tables = frames[0], [by_classifier(each) for each in frames]
     deltas, found = tables[0], [definitions_agree(frame)]
     if {LAPLACE, EP} <= set(frame["method"]):
-        tried = deltas.levels("evaluations")
-        ratios = [ratio_of_medians(deltas, each, test_over_training) for each in tried]
-        pairs = len(deltas.pair("delta", (LAPLACE, tried[-1]), (EP, tried[-1]))[0])
+        largest = deltas.levels("evaluations")[-1]
+        ratio = ratio_of_medians(deltas, largest, test_over_training)
+        pairs = len(deltas.pair("delta", (LAPLACE, largest), (EP, largest))[0])
         note = f"{pairs} test points" if pairs else ""
-        found.append(Statistic.of("delta_ratio_laplace_over_ep", ratios[-1], note=note))
-        found.append(ep_more_robust(tables, test_over_training))
-        found.append(claim("share_ratio_about_five", about_five(ratios)))
+        found.append(Statistic.of("delta_ratio_laplace_over_ep", ratio, note=note))
+    single = signs_of_one_draw(tables) if len(deltas.levels("draw")) == 1 else []
+    return [*found, *claims_over_draws(tables, test_over_training), *single]
+
+
+def claims_over_draws(tables: Sequence[Paired], test_over_training: float) -> list[Statistic]:
+    """Return the paper's claims on one dataset as tests over training draws; NaN for one draw.
+
+    Args:
+        tables: `by_classifier` of each radius; the sizes of ratios and the trend are judged at the first.
+        test_over_training: test rows over training rows of a draw.
+    """
+    deltas, found = tables[0], []
+    if {LAPLACE, EP} <= set(deltas.levels("method")):
+        ratios = [ratio_of_medians(deltas, each, test_over_training) for each in deltas.levels("evaluations")]
+        found = [ep_more_robust(tables, test_over_training), claim("share_ratio_about_five", about_five(ratios))]
     return [*found, falls_with_evaluations(deltas, deltas.levels("method"), test_over_training)]
+
+
+def signs_of_one_draw(tables: Sequence[Paired]) -> list[Statistic]:
+    """Return what the paper's one draw says, by values and signs: its points share the classifiers, nothing is tested.
+
+    Args:
+        tables: as in `claims_over_draws`.
+    """
+    deltas, (low, high) = tables[0], ABOUT_FIVE
+    methods, tried, found = deltas.levels("method"), deltas.levels("evaluations"), []
+    if {LAPLACE, EP} <= set(methods):
+        ratios = np.array([[ratio_of_medians(table, each, 0.0).value for each in tried] for table in tables])
+        known = np.isfinite(ratios)
+        found.append(claim("share_ep_smaller_by_sign", (ratios[known] > 1.0).tolist(), "radii and evaluations"))
+        inside = (low <= ratios[0]) & (ratios[0] <= high)
+        found.append(claim("share_ratio_about_five_by_value", inside[known[0]].tolist(), "evaluations"))
+    if len(tried) < 3:
+        return found
+    curves = (
+        np.array([medians(deltas("delta", method, each))[0] for each in tried]) for method in deltas.levels("method")
+    )
+    falls = [bool(slopes(curve[None], np.log(tried))[0] < 0.0) for curve in curves if np.isfinite(curve).all()]
+    return [*found, claim("share_delta_falls_by_sign", falls, "methods")]
 
 
 def ep_more_robust(tables: Sequence[Paired], test_over_training: float) -> Statistic:

@@ -10,12 +10,14 @@ from gpsuite.experiments.robustness import probability_change
 from gpsuite.experiments.robustness.probability_change import (
     about_five,
     by_classifier,
+    claims_over_draws,
     definitions_agree,
     delta_claims,
     draw_medians,
     ep_more_robust,
     falls_with_evaluations,
     ratio_of_medians,
+    signs_of_one_draw,
 )
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.statistics.estimates import Estimate
@@ -93,6 +95,22 @@ def test_many_points_of_one_draw_prove_nothing() -> None:
     assert ratio.value == pytest.approx(5.0)
     assert (ratio.n, ratio.interval_low, ratio.interval) == (1, None, "")
     assert ratio.note == "200 test points"
+
+
+def test_one_draw_gives_signs() -> None:
+    opposite = {(m, e): value if m == "ep" else value / 25.0 for (m, e), value in FIVE.items()}
+    tables = [by_classifier(delta_frame(each, draws=1)) for each in (FIVE, opposite)]
+    assert values(signs_of_one_draw(tables)) == {
+        "share_ep_smaller_by_sign": (0.5, 6),
+        "share_ratio_about_five_by_value": (1.0, 3),
+        "share_delta_falls_by_sign": (1.0, 2),
+    }
+    rising = by_classifier(delta_frame({(m, e): float(e) for m, e in FIVE}, draws=1))
+    assert values(signs_of_one_draw([rising]))["share_delta_falls_by_sign"] == (0.0, 2)
+    assert values(signs_of_one_draw([rising]))["share_ratio_about_five_by_value"] == (0.0, 3)
+    alone = by_classifier(delta_frame({k: v for k, v in FIVE.items() if k[0] == "ep" and k[1] < 100}, draws=1))
+    assert signs_of_one_draw([alone]) == []
+    assert {each.name for each in claims_over_draws(tables, RATIO)}.isdisjoint(values(signs_of_one_draw(tables)))
 
 
 def test_draws_that_disagree_say_no_although_all_points_of_each_agree() -> None:

@@ -19,6 +19,7 @@ from gpsuite.models.classification.approximation import NotConvergedError
 from tests.experiments.drawn import drawn
 
 SYNTHETIC = "experiment=robustness/distribution_synthetic2d"
+OWN = ("dataset=synthetic2d", "protocol=own", "radii=[0.7,0.35,1.4]")
 NAMES = {"synthetic2d": "synthetic2d", "spambase11": "spam", "mnist38": "mnist38"}
 
 
@@ -35,7 +36,7 @@ def plan(*words: str) -> Sequence[Task[Any]]:
 
 def test_one_group_per_model_and_changed_trainings_at_the_first_radius_only() -> None:
     words = ["points=2", "draws=2", "evaluations=[2,3]", "radii=[0.2,0.1]", "trainings=[stated,small_box]"]
-    tasks = plan(SYNTHETIC, *words)
+    tasks = plan(SYNTHETIC, *OWN[:2], *words)
     stated = [task for task in tasks if task.axes["training"] == "stated"]
     changed = [task for task in tasks if task.axes["training"] == "small_box"]
     assert len(stated) == 2 * 2 * 2 * 2 * 2  # draws, evaluations, methods, radii, points
@@ -52,12 +53,13 @@ def test_the_study_over_all_datasets_has_the_same_tasks() -> None:
                       "train_rows=60", "test_rows=20", "boxes=20000")  # fmt: skip
     keys = {task_key(task) for task in everything}
     for dataset, name in NAMES.items():
-        words = ["points=2", "evaluations=[10]", "boxes=20000", "trainings=[stated]"]
+        study = STUDIES[dataset]
+        words = ["points=2", "evaluations=[10]", "boxes=20000", f"dataset={dataset}", "protocol=own"]
+        words += [f"radii={list(study.radii)}", f"features={study.features}"]
         tasks = plan(f"experiment=robustness/distribution_{name}", *words)
-        radii = STUDIES[dataset].radii
-        assert tuple(dict.fromkeys(task.axes["radius"] for task in tasks)) == radii
-        shared = [task for task in tasks if task.axes["radius"] in radii[:2]]
-        assert {task_key(task) for task in shared} <= keys
+        assert {task_key(task) for task in tasks} <= keys
+        shipped, _ = read_request([f"experiment=robustness/distribution_{name}", "scale=smoke"])
+        assert shipped.settings.radii[0] == study.radii[0]  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
@@ -69,6 +71,8 @@ def test_the_study_over_all_datasets_has_the_same_tasks() -> None:
         (["points=0"], "points=0"),
         (["evaluations=[]"], "evaluations"),
         (["trainings=[other]"], "trainings=other"),
+        (["trainings=[stated,small_box]"], "protocol=authors has one training"),
+        (["draws=2"], "draws=2: protocol=authors has one draw"),
         (["features=first3"], "features=first3: the dataset has 2 inputs"),
         (["features=some"], "features=some: unknown choice of inputs\nvalid: all"),
         (["features=gradient1"], "features=gradient1: is for images, and needs scaling=pixels"),
@@ -127,7 +131,7 @@ def test_a_smoke_run_without_data(name: str, tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr("sys.argv", ["gpsuite", "run", f"experiment={experiment}", *options, *words])
     assert main() == 0
     folder = tmp_path / experiment / "smoke~t"
-    for table in ("", "_ratio", "_models", "_trainings", "_timing", "_tidy"):
+    for table in ("", "_ratio", "_models", "_timing", "_tidy"):
         assert (folder / "tables" / f"distribution_{name}{table}.csv").exists()
     shown = drawn(folder, f"distribution_{name}")
     assert set(shown["evaluations"]) == {2, 3, 4} and shown["delta"].between(0.0, 1.0).all()
@@ -137,6 +141,9 @@ def test_a_smoke_run_without_data(name: str, tmp_path: Path, monkeypatch: pytest
         "share_ep_more_robust",
         "share_delta_falls_with_epochs",
         "share_ratio_about_five",
+        "share_ep_smaller_by_sign",
+        "share_ratio_about_five_by_value",
+        "share_delta_falls_by_sign",
         "violations_delta_definitions",
         "dataset_rows",
     }
