@@ -31,5 +31,7 @@ def offered(name: str) -> Any:
     if name not in EXPORTS:
         from gpsuite.errors import nearest
 
-        raise AttributeError(f"module 'gpsuite' has no attribute {name!r}{nearest(name, EXPORTS)}")
+        near = nearest(name, EXPORTS)
+        meant = f"; did you mean '{near}'?" if near else f"; it offers {', '.join(names())}"
+        raise AttributeError(f"module 'gpsuite' has no attribute {name!r}{meant}")
     return getattr(import_module(EXPORTS[name]), name)

@@ -11,6 +11,7 @@ import errno
 import importlib
 import io
 import os
+import resource
 import signal
 import sys
 import traceback
@@ -31,6 +32,8 @@ NO_MEMORY = ("failed to map segment", "cannot allocate memory", "Cannot allocate
 TRACED = {f"debug={yes}" for yes in ("true", "1", "yes", "on")}
 # what plug-ins offer, too: a name may be unknown because one is left out
 OFFERED = ("experiment", "dataset", "datasets", "method", "methods", "model")
+# With less address space OpenBLAS, once it is being loaded, waits for memory without end.
+COMPUTING, LEAST_MEMORY = {"bench", "certify", "predict", "recheck", "run", "show", "verify"}, 1 << 29
 QUIET = {"format=quiet", "output=quiet"}
 
 
@@ -44,16 +47,10 @@ def entry() -> int:
 def main() -> int:
     """Run the command line in `sys.argv` and return the exit code."""
     words = sys.argv[1:]
-    typed = words
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by the caller
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - until the end
     code = None
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # it may know few characters, and names need not be UTF-8
-            stream.reconfigure(errors="backslashreplace")
+    _ready_streams()
     try:
-        words = without_dashes(typed)
+        words = without_dashes(words)
         code = _shown(words)
         sys.stdout.flush()
         return code
@@ -85,6 +82,16 @@ def main() -> int:
         print(f"gpsuite: cannot write to stdout: {error.strerror}", file=sys.stderr)
         _silence(sys.stdout)
         return 2
+
+
+def _ready_streams() -> None:
+    """Make stdout and stderr take whatever is printed."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the caller
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - until the end
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # it may know few characters, and names need not be UTF-8
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _lacks_memory(error: MemoryError | ImportError | OSError) -> bool:
@@ -148,6 +155,7 @@ def dispatch(words: Sequence[str]) -> int:
 
     Raises:
         UserError: for an unknown command.
+        MemoryError: if the process may have less address space than its libraries need.
     """
     if words[:1] == ["help"] and len(words) == 2:
         words = [words[1], "--help"]
@@ -162,6 +170,8 @@ def dispatch(words: Sequence[str]) -> int:
     command, rest = words[0], list(words[1:])
     if command not in COMMANDS:
         raise unknown(f"{command}: unknown command", command, list(COMMANDS))
+    if command in COMPUTING and 0 <= resource.getrlimit(resource.RLIMIT_AS)[0] < LEAST_MEMORY:
+        raise MemoryError
     module = importlib.import_module(f"gpsuite.commands.{command}")
     done()
     if "--help" in rest or "-h" in rest:

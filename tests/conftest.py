@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import hashlib
 import os
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 # One thread: the numbers must not depend on the machine's core count. Set before numpy is imported.
@@ -98,3 +100,11 @@ def passed_file(config: pytest.Config) -> Path:
             if path.suffix in (".py", ".yaml", ".json", ".j2"):
                 digest.update(path.read_bytes())
     return Path(config.rootpath) / ".pytest_cache" / f"passed-{digest.hexdigest()[:16]}"
+
+
+@pytest.fixture(autouse=True)
+def no_figure_stays_open() -> Iterator[None]:
+    """Close what a test has drawn: another asks whether its own figures are closed."""
+    yield
+    if (plots := sys.modules.get("matplotlib.pyplot")) is not None:
+        plots.close("all")

@@ -12,6 +12,7 @@ from gpsuite.config.spelling import as_typed
 from gpsuite.errors import UserError
 from gpsuite.text import line_width, visible, visible_lines, wrapped, wrapped_command
 
+CUT = " ..."  # at the end of a message that goes on
 # how the words begin that any experiment understands
 COMMON = ("dataset", "scale=", "seed=", "results_dir=", "data_dir=")
 
@@ -65,14 +66,12 @@ def four_lines(text: str, command: Sequence[str]) -> str:
     Words are wrapped on a terminal only: a pipe gets each line whole.
     """
     width, wraps = line_width(sys.stderr), sys.stderr.isatty()
-    pasted = wrapped_command(command, width) if command else []
-    room = max(4 - len(pasted), 1)
-    told: list[str] = []
-    for line in text.split("\n"):
-        parts = wrapped(line, width)
-        if len(parts) > room:
-            parts = [*parts[: room - 1], f"{parts[room - 1][: width - 4]} ..."] if room > 0 else []
-        told += parts if wraps else [" ".join(parts)] if parts else []
-        room -= len(parts)
-    ready = pasted if wraps else [shlex.join(command)] if command else []
+    ready = (wrapped_command(command, width) if wraps else [shlex.join(command)]) if command else []
+    told = [part for line in text.split("\n") for part in (wrapped(line, width) if wraps else [line])]
+    room = max(4 - len(ready), 1)
+    if len(told) > room:
+        last = told[room - 1]
+        if wraps and len(last) > width - len(CUT):
+            last = last[: width - len(CUT)].rpartition(" ")[0]
+        told = [*told[: room - 1], f"{last}{CUT}"]
     return "\n".join([*told, *map(visible, ready)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gpsuite.commands.tables import say, show_json
 from gpsuite.errors import UserError, unknown_name
@@ -12,6 +13,11 @@ from gpsuite.reporting.files import read_bytes
 from gpsuite.text import typed_path, visible
 from gpsuite.untrusted import guard_links, refuse_links
 from gpsuite.waiting import doing, done
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from gpsuite.experiments.guarantee.saved import Saved
 
 HELP = """
 gpsuite predict RUN FILE.csv [output=FILE] [format=json] [strict=true]
@@ -41,45 +47,50 @@ def main(words: list[str]) -> int:
     run = guard_links(typed_path(names[0]))
     refuse_links(run / "model")
     doing("loading the model")
-    saved = load(run)
+    frame, told = _predicted(load(run), names[1], options)
+    from gpsuite.experiments.guarantee.answer import Rows
+    from gpsuite.experiments.guarantee.predictions import shown_rows
+    from gpsuite.reporting.files import write_text
+
+    text = frame.to_csv(index=False, lineterminator="\n")
+    if target is not None:
+        _require_like(target, text)
+        write_text(target, text)
+    if as_json:
+        files = [] if target is None else [target]
+        show_json({"predictions": frame.to_dict("records"), "notes": told, "files": files})
+        return 0
+    if target is not None:
+        print(target)
+    elif sys.stdout.isatty():
+        print("\n".join(Rows(table=shown_rows(frame)).lines()))
+    else:
+        print(text, end="")  # a pipe wants names as they are, and every digit
+    for line in told:
+        say(visible(line), sys.stderr)
+    return 0
+
+
+def _predicted(saved: Saved, file: str, options: Mapping[str, str]) -> tuple[pd.DataFrame, list[str]]:
+    """Return a file's predictions, and what is told with them."""
     import pandas as pd
 
     from gpsuite.data.table.new_rows import inputs_of_file, unread_rows
-    from gpsuite.experiments.guarantee.answer import Rows
-    from gpsuite.experiments.guarantee.predictions import shown_rows, with_unread
-    from gpsuite.reporting.files import write_text
+    from gpsuite.experiments.guarantee.predictions import with_unread
 
     stated = {key: mark for key, mark in options.items() if key in READING}
-    strict = _strict(options)
     needed = [*saved.inputs, *filter(None, [saved.weight_name])]
-    rows = inputs_of_file(names[1], needed, saved.reading, saved.categories, stated, strict)
+    rows = inputs_of_file(file, needed, saved.reading, saved.categories, stated, _strict(options))
     X, count = rows.X[rows.readable], len(saved.inputs)
     found = saved.predict(X[:, :count], X[:, count] if saved.weight_name else None)
     done()
     frame = pd.DataFrame({"row": rows.readable + 1, **found.columns()})
     frame = with_unread(frame.rename(columns={"outside": "outside_training_range"}), rows.unread)
-    text = frame.to_csv(index=False, lineterminator="\n")
-    if target is not None:
-        _require_like(target, text)
-        write_text(target, text)
-    outside = int(found.outside.sum())
-    told = [*saved.guarantee[:2], *(f"{names[1]}: {note}" for note in rows.notes)]
+    told = [*saved.guarantee[:2], *(f"{file}: {note}" for note in rows.notes)]
     if rows.unread:
-        told.append(f"{names[1]}: {unread_rows(rows.unread, len(rows.X))}")
-    told.append(f"{outside} of {len(found.outside)} rows lie outside the training range.")
-    if as_json:
-        files = [] if target is None else [target]
-        show_json({"predictions": frame.to_dict("records"), "notes": told, "files": files})
-    else:
-        if target is not None:
-            print(target)
-        elif sys.stdout.isatty():
-            print("\n".join(Rows(table=shown_rows(frame)).lines()))
-        else:
-            print(text, end="")  # a pipe wants names as they are, and every digit
-        for line in told:
-            say(visible(line), sys.stderr)
-    return 0
+        told.append(f"{file}: {unread_rows(rows.unread, len(rows.X))}")
+    told.append(f"{int(found.outside.sum())} of {len(found.outside)} rows lie outside the training range.")
+    return frame, told
 
 
 def _as_json(options: Mapping[str, str]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import io
 import shlex
 import shutil
 import sys
@@ -23,6 +24,7 @@ from gpsuite.config.overrides import expand_sweeps, read_overrides
 from gpsuite.config.spelling import as_typed, hints, in_full, stored
 from gpsuite.errors import UserError
 from gpsuite.reporting.catalogue import read_experiments
+from gpsuite.reporting.files import read_bytes
 from gpsuite.text import visible, visible_lines
 from gpsuite.waiting import doing, done
 
@@ -219,8 +221,8 @@ def _numbers(path: Path) -> list[dict[str, str | float | None]]:
     """Return a table's rows, numbers as numbers; none where there is no such file."""
     if not path.is_file():
         return []
-    with path.open(newline="", encoding="utf-8") as stream:
-        return [{key: number(cell) for key, cell in row.items()} for row in csv.DictReader(stream)]
+    rows = csv.DictReader(io.StringIO(read_bytes(path).decode("utf-8"), newline=""))
+    return [{key: number(cell) for key, cell in row.items()} for row in rows]
 
 
 def _files(folder: Path) -> list[Path]:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.spatial.distance import cdist
 
-from gpsuite.arrays import FloatArray
+from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.errors import UserError, unknown_name
 from gpsuite.models.config import KERNEL_NAMES
 from gpsuite.models.radial import expanded, kappa_and_slope
@@ -59,6 +59,20 @@ class KernelSum:
     def variance(self) -> float:
         """k(x, x) without white noise."""
         return math.fsum(weight for weight, _ in self.terms)
+
+    @property
+    def seen(self) -> IntArray:
+        """The inputs that a factor sees, ascending."""
+        scales = [each.lengthscales for _, factors in self.terms for each in factors]
+        return np.flatnonzero(np.any(np.isfinite(scales), axis=0)) if scales else np.arange(0)
+
+    def over(self, columns: IntArray) -> KernelSum:
+        """Return the kernel as one of these inputs only, in this order; no factor may see another."""
+        terms = [
+            (weight, tuple(Factor(each.name, tuple(each.lengthscales[j] for j in columns)) for each in factors))
+            for weight, factors in self.terms
+        ]
+        return KernelSum(len(columns), tuple(terms), self.white)
 
     def __add__(self, other: KernelSum) -> KernelSum:
         """Return the sum; terms with the same factors are one term."""

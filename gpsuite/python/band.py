@@ -90,6 +90,7 @@ class FunctionBand:
         ax.fill_between(along, self.lower[order], self.upper[order], alpha=0.3, label=kind)
         ax.plot(along, self.centre[order], label="estimate")
         ax.set_xlabel(self.names[0] if single else "rows by rising estimate")
+        ax.set_ylabel("function")
         ax.legend()
         return ax
 
@@ -173,13 +174,8 @@ class ConfidenceBand(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         random_state: Any = 0,
     ) -> None:
         self.kernel, self.model, self.confidence, self.centres = kernel, model, confidence, centres
-        self.norm_bound, self.lengthscale, self.penalty, self.C, self.epsilon = (
-            norm_bound,
-            lengthscale,
-            penalty,
-            C,
-            epsilon,
-        )
+        self.norm_bound, self.lengthscale = norm_bound, lengthscale
+        self.penalty, self.C, self.epsilon = penalty, C, epsilon
         self.preparation, self.m, self.rays, self.random_state = preparation, m, rays, random_state
 
     def fit(self, X: Any, y: Any) -> ConfidenceBand:

@@ -22,7 +22,7 @@ from gpsuite.methods.robustness.regression import MEAN, prediction_range
 from gpsuite.methods.robustness.search.branch_and_bound import Extremum
 from gpsuite.methods.robustness.search.regions import Region
 from gpsuite.methods.robustness.verdict import ClassRange, Verdict, complement
-from gpsuite.models.given.given import GivenModel, OneVsRestPosterior
+from gpsuite.models.given.given import GivenModel, OneVsRestPosterior, latent_moments
 from gpsuite.python.certified import OPEN, RANGE, SAFE, UNSAFE, Certified, CertifiedRows
 from gpsuite.python.inputs import Inputs, Row, rows_of, unwrapped
 from gpsuite.python.models import given_model, inputs_before
@@ -243,7 +243,7 @@ class _Run:
         """
         points = np.array([self.inputs.point(row) for row in rows])
         own = self.given.own((points - self.inputs.offset) / self.inputs.scale)
-        here = latent_moments(self.scaled, points[:, self.given.columns])
+        here = latent_moments(self.scaled.posterior, points[:, self.given.columns])
         variance = largest_variance(self.scaled)
         apart = [
             np.max(np.abs(a - b)) / unit for a, b, unit in zip(own, here, (np.sqrt(variance), variance), strict=True)
@@ -274,17 +274,6 @@ def _claims(found: ClassRange, rivals: Mapping[int, Extremum], several: bool) ->
         return [(POSITIVE, side) for side in sides]
     claims: list[Found] = [(ClassQuantity(found.own), side) for side in sides]
     return claims + [(ClassQuantity(found.own, rival), side) for rival, side in rivals.items()]
-
-
-def latent_moments(given: GivenModel, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return latent means and variances at points [B, d] of the inputs that the kernel reads, [B] or [B, L]."""
-    posterior = given.posterior
-    if isinstance(posterior, OneVsRestPosterior):
-        found = [part.latent(points) for part in posterior.parts]
-        mean, variance = (np.stack([each[side] for each in found], axis=1) for side in (0, 1))
-        return mean, variance
-    mean, variance = posterior.latent(points)
-    return mean, np.einsum("bcc->bc", variance) if variance.ndim == 3 else variance
 
 
 def largest_variance(given: GivenModel) -> float:

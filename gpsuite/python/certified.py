@@ -60,7 +60,7 @@ class Certified:
         counterexample_prediction: the model's own prediction there.
         reason: why the verdict is what it is.
         about: what is certified, in a sentence.
-        proved: False where class probabilities rest on a cubature whose error is only stated (softmax of many classes).
+        proved: whether all of it is proved; False would mean that an error was estimated and not bounded.
         agreement: largest difference between the latent moments that were certified and the model's own, at the points
             above, in prior standard deviations (of the mean) and prior variances.
         seconds: wall-clock time.
@@ -156,11 +156,12 @@ def _drawn(rows: Sequence[Certified], ax: Axes | None) -> Axes:
 
     if ax is None:
         ax = plt.subplots(figsize=(6.0, 1.2 + 0.3 * len(rows)))[1]
+    told = ("no value outside, proved", "values that were found", "value at the point")
     for place, row in enumerate(rows):
-        colour = COLOURS[row.verdict]
-        ax.plot(row.range, (place, place), color=colour, lw=2)
-        ax.plot(row.attained, (place, place), color=colour, lw=6, alpha=0.5, solid_capstyle="butt")
-        ax.plot(row.value, place, "ko", ms=4)
+        colour, names = COLOURS[row.verdict], told if not place else (None, None, None)
+        ax.plot(row.range, (place, place), color=colour, lw=2, label=names[0])
+        ax.plot(row.attained, (place, place), color=colour, lw=6, alpha=0.5, solid_capstyle="butt", label=names[1])
+        ax.plot(row.value, place, "ko", ms=4, label=names[2])
     regression = rows[0].verdict == RANGE
     if not regression:
         ax.set_xlim(-0.02, 1.02)
@@ -168,6 +169,7 @@ def _drawn(rows: Sequence[Certified], ax: Axes | None) -> Axes:
     ax.set_yticks(
         np.arange(len(rows)), [f"{row.prediction:.4g}" if regression else str(row.prediction) for row in rows]
     )
-    ax.set_ylabel("mean" if regression else "class")
+    ax.set_ylabel("mean at the point" if regression else "class at the point")
+    ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, frameon=False)
     ax.set_xlabel("predictive mean" if regression else "probability of the class, in the region")
     return ax

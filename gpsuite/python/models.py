@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-from gpsuite.arrays import FloatArray
 from gpsuite.errors import UserError
 from gpsuite.models.classification.approximation import GPCPosterior
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior, RobustMaxPosterior
 from gpsuite.models.classification.training import Trained
-from gpsuite.models.given.given import GivenModel
+from gpsuite.models.given.given import GivenModel, latent_moments
 from gpsuite.models.latent import LatentPosterior
 from gpsuite.python.inputs import Column, Inputs, inputs_of
 
@@ -81,9 +81,13 @@ def _own(
     """Return a posterior of gpsuite."""
     inputs = posterior.X.shape[1]
     fault = "there is no certificate format for the robust maximum" if isinstance(posterior, RobustMaxPosterior) else ""
-
-    def own(X: FloatArray) -> tuple[FloatArray, FloatArray]:
-        mean, variance = posterior.latent(X)
-        return mean, np.einsum("bcc->bc", variance) if variance.ndim == 3 else variance
-
-    return GivenModel(posterior, inputs, np.arange(inputs), labels, about, own, uncertified=fault, **more)
+    return GivenModel(
+        posterior,
+        inputs,
+        np.arange(inputs),
+        labels,
+        about,
+        partial(latent_moments, posterior),
+        uncertified=fault,
+        **more,
+    )

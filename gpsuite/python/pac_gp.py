@@ -13,6 +13,7 @@ import io
 import math
 import shlex
 import warnings
+from abc import abstractmethod
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -126,7 +127,7 @@ class ShareBound:
 
 
 class _PACRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """What both have in common: scales, the accuracy goal, the bound, predictions in the target's units."""
+    """A regressor with a bound; how it is trained is left open."""
 
     accuracy: float | None
     delta: float
@@ -184,8 +185,8 @@ class _PACRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         found: tuple[FloatArray, FloatArray] = self.posterior_.predict(self._inputs.transform(X))
         return found
 
-    def _train(self, problem: RiskProblem, seed: int) -> tuple[TrainedGP, Posterior]:
-        raise NotImplementedError
+    @abstractmethod
+    def _train(self, problem: RiskProblem, seed: int) -> tuple[TrainedGP, Posterior]: ...
 
     def _check(self) -> None:
         goal = self.accuracy

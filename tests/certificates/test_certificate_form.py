@@ -83,7 +83,7 @@ FAULTS: list[tuple[str, str, dict[str, Any]]] = [
     ("arrays do not fit", "origin", {"outputs": ("a", "b", "c")}),
     ("labels have", "origin", {"target_scale": 2.0}),
     ("rows are", "origin", {"rows": np.arange(30) - 1}),
-    ("rows are", "origin", {"row": -1}),
+    ("rows are", "origin", {"row": -2}),
     ("rows are", "origin", {"row": 10**400}),
     ("scales must", "origin", {"scale": np.array([1.0, 0.0])}),
     ("scales must", "origin", {"scale": np.array([1.0, -1.0])}),

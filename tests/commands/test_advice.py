@@ -45,9 +45,9 @@ def test_methods_are_refused_for_the_tour_by_the_key_that_was_typed(gpsuite: Gps
 def test_every_model_that_help_lists_is_accepted(experiment: str) -> None:
     words = [f"experiment={experiment}", "scale=smoke"]
     settings = explain_settings(experiment, read_overrides(words, group_choices()))["parts"]
-    listed = next(each for each in settings if each.key == "model").allowed.removeprefix("one of ")
+    listed = next(each for each in settings if each.key == "kernel").allowed.removeprefix("one of ")
     for name in listed.split(", "):
-        request, options = read_request([*words, f"model={name}"])
+        request, options = read_request([*words, f"kernel={name}"])
         assert plan_tasks(request, options.changed)
 
 

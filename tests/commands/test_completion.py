@@ -45,7 +45,7 @@ def test_proposals(line: str, found: list[str]) -> None:
 
 
 def test_every_command_is_proposed() -> None:
-    assert set(proposals("gpsuite ")) == {*COMMANDS, "--help", "--version"}
+    assert set(proposals("gpsuite ")) == {*COMMANDS, "--help", "--version", "-V"}
 
 
 def test_scripts_are_printed(gpsuite: Gpsuite) -> None:

@@ -150,7 +150,7 @@ def refused(gpsuite: Gpsuite) -> None:
     ("words", "reason"),
     [
         ([], "name one certificate"),
-        (["--fast"], "name one certificate"),
+        (["--fast"], "--fast: a value is missing"),
         (["nowhere.npz"], "nowhere.npz is not there"),
         (["."], "no certificate in its folder"),
         (["point", "other"], "one certificate at a time"),

@@ -36,6 +36,8 @@ import tensorflow as tf  # noqa: E402
 
 SLACK = {"softmax": 1e-5}
 KERNELS = ("squared_exponential", "matern32", "matern52")
+COMPOSITES = ("apart_sum", "rbf_matern", "apart_product", "constant_sum_white")
+COMPOSITE_KINDS = ("gpr", "vgp_probit", "sklearn_two", "sklearn_regression", "pipeline_two", "pipeline_regression")
 FORMS = ("plain", "ard", "constant", "white", "mean")
 RANDOM, STARTS, STEPS = 300, 4, 12
 ROWS = 340  # that GPflow predicts at once
@@ -117,7 +119,36 @@ SHIFT, SPREAD = 50.0, 7.0  # of the inputs of a pipeline
 Made = tuple[Any, Callable[[FloatArray], FloatArray], Callable[[FloatArray], FloatArray] | None, int]
 
 
+def gpflow_composite(rng: np.random.Generator, kernel: str, D: int) -> Any:
+    """Return a sum or a product, over separate inputs where there are several."""
+    k, first, rest = gpflow.kernels, [0], list(range(1, D)) or [0]
+    s, one, two = rng.uniform(0.5, 2.0, 2), rng.uniform(0.6, 2.5, D), float(rng.uniform(0.6, 2.5))
+    if kernel == "apart_sum":
+        return k.RBF(s[0], two, active_dims=rest) + k.RBF(s[1], float(one[0]), active_dims=first)
+    if kernel == "apart_product":
+        return k.Matern32(s[0], two, active_dims=rest) * k.Matern52(s[1], float(one[0]), active_dims=first)
+    together = k.RBF(s[0], one) + k.Matern52(s[1], two)
+    if kernel == "rbf_matern":
+        return together
+    return k.Constant(rng.uniform(0.5, 2.0)) * together + k.White(rng.uniform(0.05, 0.5))
+
+
+def sklearn_composite(rng: np.random.Generator, kernel: str, D: int) -> Any:
+    """Return what `gpflow_composite` does; long lengthscales stand for inputs that a kernel does not read."""
+    s, one, two = rng.uniform(0.5, 2.0, 2), rng.uniform(0.6, 2.5, D), float(rng.uniform(0.6, 2.5))
+    first, rest = np.full(D, 1e4), np.full(D, two)
+    first[0], rest[0] = one[0], 1e4 if D > 1 else two
+    if kernel == "apart_sum":
+        return s[0] * RBF(rest) + s[1] * RBF(first)
+    if kernel == "apart_product":
+        return s[0] * Matern(rest, nu=1.5) * Matern(first, nu=2.5)
+    together = s[0] * RBF(one) + s[1] * Matern(two, nu=2.5)
+    return together if kernel == "rbf_matern" else ConstantKernel(rng.uniform(0.5, 2.0)) * together + WhiteKernel(0.2)
+
+
 def gpflow_kernel(rng: np.random.Generator, kernel: str, form: str, D: int) -> Any:
+    if kernel in COMPOSITES:
+        return gpflow_composite(rng, kernel, D)
     kind = {
         "squared_exponential": gpflow.kernels.SquaredExponential,
         "matern32": gpflow.kernels.Matern32,
@@ -135,6 +166,8 @@ def gpflow_mean(rng: np.random.Generator, form: str) -> Any:
 
 
 def sklearn_kernel(rng: np.random.Generator, kernel: str, form: str, D: int) -> Any:
+    if kernel in COMPOSITES:
+        return sklearn_composite(rng, kernel, D)
     lengthscales = rng.uniform(0.6, 2.5, D) if form in ("ard", "white") else rng.uniform(0.6, 2.5)
     nu = {"matern32": 1.5, "matern52": 2.5}.get(kernel)
     found = RBF(lengthscales) if nu is None else Matern(lengthscales, nu=nu)

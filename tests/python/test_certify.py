@@ -15,7 +15,7 @@ import pytest
 from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA
 from sklearn.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, RationalQuadratic, WhiteKernel
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern, RationalQuadratic, WhiteKernel
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, RobustScaler, StandardScaler
 from sklearn.svm import SVC
@@ -23,7 +23,7 @@ from sklearn.svm import SVC
 import gpsuite
 from gpsuite.commands import verify
 from gpsuite.errors import UserError
-from gpsuite.models.given.from_sklearn import LINK_ERROR
+from gpsuite.models.given.from_sklearn import LINK_ERROR, from_sklearn
 from gpsuite.models.given.kernels import sklearn_kernel
 from gpsuite.python.inputs import inputs_of, unwrapped
 
@@ -188,9 +188,27 @@ def test_link_error_is_that_of_scikit_learns_five_error_functions() -> None:
 
 def test_kernel_is_written_out() -> None:
     kernel = ConstantKernel(2.0) * (RBF([1.0, 2.0]) * ConstantKernel(3.0) + WhiteKernel(0.5)) + WhiteKernel(0.25)
-    parts = sklearn_kernel(kernel, 2)
-    assert (parts.name, parts.variance, parts.white) == ("squared_exponential", 6.0, 1.25)
-    assert parts.lengthscales.tolist() == [1.0, 2.0]
+    found, columns = sklearn_kernel(kernel, 2)
+    assert (found.kernel, found.variance, found.white) == ("squared_exponential", 6.0, 1.25)
+    assert found.lengthscales.tolist() == [1.0, 2.0] and columns.tolist() == [0, 1]
+    silent, _ = sklearn_kernel(RBF() + Matern(2.0, nu=1.5) + WhiteKernel(0.0), 2)
+    assert (str(silent.kernel), silent.white) == ("squared_exponential + matern32", 0.0)
+    with pytest.raises(UserError, match=r"kernel Product: variance 0\.0: must be positive"):
+        sklearn_kernel(ConstantKernel(0.0) * RBF(), 2)
+
+
+def test_a_scaled_sum_of_kernels_predicts_as_the_pipeline() -> None:
+    X = np.random.default_rng(7).normal([5.0, -300.0], [0.1, 40.0], (25, 2))
+    kernel = RBF([1.0, 2.0]) * Matern(1.5, nu=1.5) + ConstantKernel(0.5) * Matern([2.0, 0.7], nu=2.5)
+    model = GaussianProcessRegressor(kernel, alpha=0.05, optimizer=None)
+    pipeline = make_pipeline(StandardScaler(), model).fit(X, np.sin(X[:, 0] * 9.0) + X[:, 1] / 50.0)
+    inner, steps = unwrapped(pipeline)
+    inputs = inputs_of(steps, inner, 2)
+    scaled = from_sklearn(inner).in_units(inputs.scale, inputs.offset).posterior
+    near = np.random.default_rng(8).normal([5.0, -300.0], [0.2, 60.0], (50, 2))
+    mean, variance = scaled.latent(near)
+    theirs = pipeline.predict(near, return_std=True)
+    assert mean == pytest.approx(theirs[0], abs=1e-10) and np.sqrt(variance) == pytest.approx(theirs[1], abs=1e-8)
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [
@@ -233,7 +251,6 @@ def test_wrong_inputs_are_one_sentence(mixed: Pipeline, plain: GaussianProcessCl
 def test_an_unknown_model_is_one_sentence_that_names_it() -> None:
     X = np.random.default_rng(6).normal(size=(20, 2))
     y = X[:, 0] > 0
-    product = RBF(1.0) * Matern(1.0)
     cases = [
         (GaussianProcessClassifier(), "model GaussianProcessClassifier is not fitted"),
         (GaussianProcessRegressor(), "model GaussianProcessRegressor is not fitted"),
@@ -241,8 +258,8 @@ def test_an_unknown_model_is_one_sentence_that_names_it() -> None:
         (SVC().fit(X, y), "model SVC: certify takes scikit-learn's GaussianProcessClassifier"),
         (object(), "model object: certify takes models of GPflow"),
         (GaussianProcessClassifier(RationalQuadratic(), optimizer=None).fit(X, y), "kernel RationalQuadratic: certify"),
-        (GaussianProcessClassifier(product, optimizer=None).fit(X, y), "kernel squared_exponential"),
-        (GaussianProcessClassifier(RBF() + RBF(), optimizer=None).fit(X, y), "kernel squared_exponential \\+ squared"),
+        (GaussianProcessClassifier(RBF() ** 2, optimizer=None).fit(X, y), "kernel Exponentiation: certify knows"),
+        (GaussianProcessClassifier(RBF() + DotProduct(), optimizer=None).fit(X, y), "kernel DotProduct: certify knows"),
         (GaussianProcessClassifier(Matern(nu=0.5), optimizer=None).fit(X, y), r"kernel Matern\(nu=0.5\)"),
         (make_pipeline(PCA(), GaussianProcessClassifier(optimizer=None)).fit(X, y), "step PCA: certify follows"),
         (GaussianProcessRegressor(optimizer=None).fit(X, X), "2 targets: certify takes a regression with one"),

@@ -57,6 +57,24 @@ def test_inputs_that_the_kernel_does_not_read_do_not_matter() -> None:
     assert still.range[1] - still.range[0] < 1e-6  # of rounding only
 
 
+def test_a_sum_reads_the_inputs_of_its_terms() -> None:
+    rng = np.random.default_rng(3)
+    inputs = rng.normal(size=(12, 4))
+    kernel = SE(2.0, active_dims=[3]) + gpflow.kernels.Matern32(1.0, active_dims=[1])
+    model = gpflow.models.GPR((inputs, Y), kernel)
+    found, apart = (gpsuite.certify(model, [place, 0.2, place, 0.1], within={1: 0.3, 3: 0.3}) for place in (0.0, 9.0))
+    assert found.range == apart.range
+    near = np.array([0.0, 0.2, 0.0, 0.1]) + rng.uniform(-0.3, 0.3, (200, 4))
+    means = model.predict_f(near)[0].numpy()
+    assert found.range[0] <= means.min() and means.max() <= found.range[1]
+
+
+def test_a_product_of_squared_exponentials_is_one() -> None:
+    one, two = svgp(BERNOULLI(), SE(2.0, 0.5**0.5)), svgp(BERNOULLI(), SE(2.0) * SE())
+    ranges = [gpsuite.certify(model, [0.1, 0.2], radius=0.1).range for model in (one, two)]
+    assert ranges[0] == pytest.approx(ranges[1], abs=2e-3)
+
+
 def test_a_given_mean_of_all_classes_changes_nothing() -> None:
     likelihood = gpflow.likelihoods.MultiClass(3)
     one = svgp(likelihood, SE(2.0), 3)
@@ -88,6 +106,8 @@ def test_no_certificate_is_a_sentence() -> None:
         (svgp(gpflow.likelihoods.MultiClass(3), classes=3), "no certificate format for the robust maximum"),
         (svgp(BERNOULLI(), white), "no certificate format for a classifier with a constant mean function or"),
     ]
+    summed = svgp(BERNOULLI(), SE() + gpflow.kernels.Matern32())
+    cases.append((summed, r"kernel squared_exponential \+ matern32: a certificate takes a single kernel only"))
     for model, said in cases:
         found = gpsuite.certify(model, [0.1, 0.2], radius=0.02, boxes=40)
         with pytest.raises(UserError, match=said):
@@ -96,8 +116,16 @@ def test_no_certificate_is_a_sentence() -> None:
 
 REFUSED: list[tuple[Any, str]] = [
     (lambda: svgp(BERNOULLI(), gpflow.kernels.RationalQuadratic()), "kernel RationalQuadratic: certify knows"),
-    (lambda: svgp(BERNOULLI(), SE() * SE()), "kernel squared_exponential * squared_exponential: certify knows"),
-    (lambda: svgp(BERNOULLI(), gpflow.kernels.White()), "kernel white: certify knows"),
+    (lambda: svgp(BERNOULLI(), SE() + gpflow.kernels.Cosine()), "kernel Cosine: certify knows"),
+    (lambda: svgp(BERNOULLI(), gpflow.kernels.White()), "kernel White: it reads no input; certify knows"),
+    (
+        lambda: svgp(gpflow.likelihoods.Softmax(3), SE() + gpflow.kernels.Matern32(), 3),
+        "kernel squared_exponential + matern32: a classifier of several classes takes a single kernel only",
+    ),
+    (
+        lambda: svgp(gpflow.likelihoods.MultiClass(3), SE() * gpflow.kernels.Matern32(), 3),
+        "kernel matern32 * squared_exponential: a classifier of several classes takes a single kernel only",
+    ),
     (lambda: svgp(BERNOULLI(invlink=tf.math.softplus)), "a Bernoulli likelihood of another link"),
     (lambda: svgp(BERNOULLI(), classes=2), "2 latent functions: a Bernoulli likelihood has one"),
     (lambda: svgp(gpflow.likelihoods.StudentT()), "likelihood StudentT: certify knows Gaussian, Bernoulli"),

@@ -18,9 +18,10 @@ from gpsuite.models.classification.links import LOGISTIC, PROBIT
 from gpsuite.models.given.given import GivenModel
 from gpsuite.python import certification
 from gpsuite.python.models import given_model
-from tests.python.given_problems import FORMS, KERNELS, KINDS, Problem, drawn, faults
+from tests.python.given_problems import COMPOSITE_KINDS, COMPOSITES, FORMS, KERNELS, KINDS, Problem, drawn, faults
 
 THOUSAND, SECONDS = 1005, 1.0
+COMPOSITE_SEEDS = range(100, 110)
 
 
 def judged(problem: Problem, seed: int) -> tuple[Any, list[str]]:
@@ -57,6 +58,28 @@ def test_none_of_a_thousand_problems_is_outside() -> None:
     assert not told
 
 
+@pytest.mark.parametrize("kind", [*COMPOSITE_KINDS, "sklearn_three"])
+def test_no_prediction_is_outside_with_sums_and_products(kind: str) -> None:
+    place = [*COMPOSITE_KINDS, "sklearn_three"].index(kind)
+    for seed in (place, place + 1):
+        found, told = judged(drawn(kind, COMPOSITES[seed % len(COMPOSITES)], "plain", seed), seed)
+        assert not told
+        assert found.agreement < 1e-8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kernel", COMPOSITES)
+@pytest.mark.parametrize("kind", COMPOSITE_KINDS)
+def test_none_of_many_sums_and_products_is_outside(kind: str, kernel: str) -> None:
+    counts: Counter[str] = Counter()
+    for seed in COMPOSITE_SEEDS:
+        found, told = judged(drawn(kind, kernel, "plain", seed), seed)
+        counts[found.verdict] += 1
+        counts["outside"] += len(told)
+    print(kind, kernel, dict(counts), flush=True)
+    assert not counts["outside"]
+
+
 def forgotten_mean(given: Any) -> Any:
     return replace(given, posterior=replace(given.posterior, offset=0.0))
 
@@ -85,6 +108,17 @@ def other_link(given: Any) -> Any:
     return replace(given, posterior=replace(given.posterior, link=LOGISTIC))
 
 
+def forgotten_term(given: Any) -> Any:
+    kernel = replace(given.posterior.kernel, terms=given.posterior.kernel.terms[:1])
+    return replace(given, posterior=replace(given.posterior, kernel=kernel))
+
+
+def wrong_weights(given: Any) -> Any:
+    (one, f), (two, g) = given.posterior.kernel.terms
+    kernel = replace(given.posterior.kernel, terms=((0.5 * one, f), (two + 0.5 * one, g)))
+    return replace(given, posterior=replace(given.posterior, kernel=kernel))
+
+
 PLANTED = [
     ("svgp_probit", "mean", forgotten_mean),
     ("gpr", "mean", forgotten_target_mean),
@@ -102,6 +136,17 @@ def test_a_planted_fault_is_seen(kind: str, form: str, fault: Any, monkeypatch: 
     monkeypatch.setattr(certification, "AGREEMENT", np.inf)
     told = [judged(drawn(kind, kernel, form, seed), seed)[1] for seed in range(2) for kernel in KERNELS]
     assert any(told)
+
+
+@pytest.mark.parametrize("fault", [forgotten_term, wrong_weights])
+@pytest.mark.parametrize("kind", ["gpr", "sklearn_two"])
+def test_a_fault_planted_in_a_sum_is_seen(kind: str, fault: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(certification, "given_model", lambda model: fault(given_model(model)))
+    problem = drawn(kind, "rbf_matern", "plain", 1)
+    with pytest.raises(UserError, match="differs from the model's own"):
+        gpsuite.certify(problem.model, problem.x, radius=problem.radius, seconds=SECONDS)
+    monkeypatch.setattr(certification, "AGREEMENT", np.inf)
+    assert any(judged(drawn(kind, "rbf_matern", "plain", seed), seed)[1] for seed in range(6))
 
 
 def test_a_scaler_that_is_forgotten_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:

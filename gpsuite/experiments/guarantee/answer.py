@@ -19,7 +19,7 @@ STYLE = (
     "td,th{border:1px solid #ccc;padding:.2rem .5rem;text-align:left}div.wide{overflow-x:auto}"
     ".headline{font-size:1.25rem}.light{padding:.5rem 1rem;border-left:.5rem solid;font-weight:600}"
     ".green{border-color:#1a7f37}.amber{border-color:#b58900}.red{border-color:#b00;color:#b00}"
-    "code{overflow-wrap:anywhere}summary{cursor:pointer;font-size:1.25rem;font-weight:600}"
+    "code,p,li{overflow-wrap:anywhere}summary{cursor:pointer;font-size:1.25rem;font-weight:600}"
     "@media(min-width:60rem){.pictured{display:grid;grid-template-columns:repeat(2,minmax(0,1fr));gap:1.5rem}}"
 )
 

@@ -153,7 +153,8 @@ def spread(found: Found) -> Guarantee | None:
     narrow, wide = record.metrics["spread_narrow"], record.metrics["spread_wide"]
     if narrow is None or wide is None:
         return Guarantee("spread", needs="more test rows")
-    says = f"{found.target} is in the row's spread interval, {short(float(narrow))} to {short(float(wide))} wide"
+    width = f"{short(float(narrow))} to {short(float(wide))} wide"
+    says = f"{found.target} is in the row's spread interval, on test rows {width}"
     assumes = f"{data.weight_name} is right" if data.weights is not None else found.like
     level = f"{100 * found.settings.coverage:g} %"
     return Guarantee("spread", level, assumes, says, "one row", picture="predictions")
@@ -245,7 +246,8 @@ def per_class(found: Found) -> Guarantee | None:
     held = [name for name, each in zip(names, record.arrays["class_thresholds"], strict=True) if np.isfinite(each)]
     if not held:
         return Guarantee("per class", needs="more test rows of each class")
-    says = f"class_set_each holds the class of a row that truly is {' or '.join(held)}"
+    which = "whichever it is" if len(held) == len(names) else f"if it is {' or '.join(held)}"
+    says = f"class_set_each holds the row's true {found.target}, {which}"
     return Guarantee("per class", f"{100 * found.settings.coverage:g} %", found.like, says, "one row")
 
 

@@ -41,7 +41,7 @@ def draw_bounds(report: Report[GuaranteeSettings], curve: pd.DataFrame) -> None:
             ax.plot(curve[f"error, {model} model"], curve[column], style, color=colour, label=label)
         ax.set_xlabel(f"error t ({target})")
         ax.set_ylabel("share of predictions off by more than t")
-        ax.set_ylim(0.0, 1.02)
+        ax.set_ylim(-0.02, 1.02)
         drawing.legend("below", columns=3)
         drawing.data = curve
 
@@ -104,7 +104,7 @@ def draw_certified(report: Report[GuaranteeSettings], record: Record) -> None:
         ax.plot(frame["tolerances"], frame["certified_bounds"], "s-", color=VERMILION, label="proved for new rows")
         ax.set_xlabel("each number off by up to (standard deviations)")
         ax.set_ylabel("certified accuracy (share of rows)")
-        ax.set_ylim(0.0, 1.02)
+        ax.set_ylim(-0.02, 1.02)
         drawing.legend("below", columns=2)
         drawing.data = frame
 
@@ -168,7 +168,7 @@ def draw_reliability(report: Report[GuaranteeSettings], record: Record) -> None:
         ax.plot(kept / len(right), np.cumsum(right) / kept, color=BLUE, label="test rows")
         ax.set_xlabel("share of rows, the surest first")
         ax.set_ylabel("share of them that is right")
-        ax.set_ylim(0.0, 1.02)
+        ax.set_ylim(-0.02, 1.02)
         drawing.legend("below", columns=3)
         drawing.data = pd.DataFrame({"probability": surest[order], "right": right})
 
@@ -181,4 +181,4 @@ def _reliability(ax: Axes, surest: FloatArray, right: FloatArray, bins: Sequence
     ax.set_xlim(min(stated) - 0.05, 1.02)
     ax.set_xlabel("probability of the predicted class")
     ax.set_ylabel("share that is right")
-    ax.set_ylim(0.0, 1.02)
+    ax.set_ylim(-0.02, 1.02)

@@ -211,6 +211,7 @@ class Predictions:
         ax.fill_between(places, ends[:, 0], ends[:, 1], alpha=0.3, label="split conformal interval")
         ax.plot(places, self.judged[order], ".", label="prediction")
         ax.set_xlabel("rows by rising prediction")
+        ax.set_ylabel("prediction")
         ax.legend()
         return ax
 
@@ -386,6 +387,7 @@ class ClassPredictions:
         for place, name in enumerate(self.labels):
             ax.plot(np.arange(len(order)), self.probabilities[order, place], ".", label=name)
         ax.set_xlabel("rows by rising probability of the predicted class")
+        ax.set_ylabel("class probability")
         ax.legend()
         return ax
 

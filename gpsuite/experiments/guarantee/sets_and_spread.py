@@ -9,6 +9,7 @@ import numpy as np
 
 from gpsuite.data.dataset import Dataset
 from gpsuite.experiments.base import Record
+from gpsuite.experiments.guarantee.guarantees import short
 from gpsuite.experiments.guarantee.tasks import GuaranteeSettings
 
 if TYPE_CHECKING:
@@ -23,8 +24,9 @@ def spread_sentences(record: Record, settings: GuaranteeSettings, data: Dataset)
         yield f"Split conformal, following the spread: {which} are too few for an interval of {level}."
     else:
         narrow, wide = record.number("spread_narrow"), record.metrics["spread_wide"]
+        least = short(narrow)
         range_of = (
-            f"{narrow:.3g} wide or more, some have no end" if wide is None else f"{narrow:.3g} to {wide:.3g} wide"
+            f"{least} wide or more, some have no end" if wide is None else f"{least} to {short(float(wide))} wide"
         )
         yield (
             f"Split conformal, following the spread: a new {target} lies in its interval (columns spread_low, "
@@ -39,7 +41,7 @@ def spread_sentences(record: Record, settings: GuaranteeSettings, data: Dataset)
     if record.metrics["jackknife_spread_width"] is not None:
         yield (
             f"Jackknife+, following the spread: the same of jackknife_spread_low and jackknife_spread_high, "
-            f"{record.number('jackknife_spread_width'):.3g} wide in the middle."
+            f"{short(record.number('jackknife_spread_width'))} wide in the middle."
         )
 
 

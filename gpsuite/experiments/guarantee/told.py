@@ -114,7 +114,10 @@ def light(found: Found) -> Light:
     if model > HARDLY * constant:
         return Light("amber", f"{guess} does nearly as well. Look for better inputs or more rows.")
     source = SOURCE["groups" if found.data.clusters is not None else "time" if found.data.order == "time" else ""]
-    return Light("green", f"no check found a fault. New rows must come from {source}: if not, run again.")
+    return Light(
+        "green",
+        f"no check found a fault in what these lines need. New rows must come from {source}: if not, run again.",
+    )
 
 
 def _advised(begin: str, check: Check) -> str:
@@ -202,7 +205,7 @@ def _of_numbers(found: Found) -> Iterator[str]:
         goal, K = int(record.number("goal")), len(record.arrays["errors"])
         n, error = int(record.number("n_test")), short(float(record.arrays["errors"][goal]))
         share = round(float(record.arrays["shares"][goal]) * n)
-        yield f"{share} of the {n} test rows were off by more than {error}."
+        yield f"On {share} of the {n} test rows the error was more than {error}."
         yield f"Each bound holds for all {K} errors of tables/guarantee.csv at once."
         yield "The headline compares root mean squared errors on the test rows, the constant being their own mean."
         yield from _of_intervals(record, f"{100 * settings.coverage:g} %")
@@ -270,7 +273,7 @@ def _of_certified(record: Record, found: Found) -> Iterator[str]:
     bounds = arrays["certified_bounds"]
     for tolerance, bound, share in zip(arrays["tolerances"], bounds, arrays["certified"], strict=True):
         change = off(float(tolerance), found)
-        right = f"{round(float(share) * points)} of {points} test rows are right and stay so with {change}"
+        right = f"{round(float(share) * points)} of {points} test rows are right and proved to stay so with {change}"
         yield f"Certified: {right}. That proves {percent_down(float(bound))} of new rows."
     if len(bounds):
         yield f"The certified shares hold for all {len(bounds)} errors at once."

@@ -31,6 +31,7 @@ from gpsuite.models.classification.multiclass_posterior import MultiClassPosteri
 from gpsuite.seeds import stream
 
 BOUND = "rkhs_taylor"
+LATENT_ONLY = 3  # rivals from which on a quick verdict asks the latent functions alone
 # a class' number in the reasons of `PointSearch`
 _NUMBER = re.compile(r"(?<=class )\d+(?= is ahead)|(?<=between classes )\d+(?= and \d)|(?<= and )\d+(?= at the point)")
 
@@ -213,7 +214,8 @@ class _Searched:
         self.probability = centre.probability(search.followed())[0]
 
     def stays(self, region: Region, budget: Budget) -> tuple[str, bool, list[str]]:
-        verdict, found = self.search.decide(region, budget, stated=False)
+        many = len(self.search.centre.comparisons) >= LATENT_ONLY
+        verdict, found = self.search.decide(region, budget, latent_only=many)
         return verdict.status, self.search.proves_class(found.values()), [each.reason for each in found.values()]
 
     def bounds(self, own: int, region: Region, tolerance: float, budget: Budget) -> tuple[float, float, list[str]]:

@@ -392,7 +392,7 @@ class PointSearch:
         [search] = self._searches(region, self.followed() if own is None else own, (sign,), budget)
         return search(tolerance, budget)
 
-    def decide(self, region: Region, budget: Budget, stated: bool = True) -> tuple[Verdict, dict[int, Extremum]]:
+    def decide(self, region: Region, budget: Budget, latent_only: bool = False) -> tuple[Verdict, dict[int, Extremum]]:
         """Decide only whether the whole region has the point's class; cheaper than the range.
 
         One search per rival, the nearest at the point first, each ended when no box reaches the threshold. The first
@@ -402,7 +402,7 @@ class PointSearch:
         Args:
             region: around the point.
             budget: for all searches.
-            stated: whether to go on with such a cubature; else what is not proved is unknown.
+            latent_only: what the latent functions of many classes do not prove is unknown; the margins take longer.
 
         Returns:
             the verdict, and what was found for every rival that was searched, in the order of classes.
@@ -416,8 +416,7 @@ class PointSearch:
         if self.centre.undecided:
             return Verdict("unknown", self.centre.undecided), {}
         self.led = None
-        only_proofs = not (stated or self.centre.proved)
-        first = budget.rest(boxes=budget.boxes) if only_proofs else budget.part(2)
+        first = budget.rest(boxes=budget.boxes) if latent_only else budget.part(2)
         joint = self._around.joint(region, first)
         budget.spend(boxes=first.spent_boxes)
         if joint is not None:
@@ -426,7 +425,7 @@ class PointSearch:
             none = replace(joint, boxes=0, seconds=0.0)
             found = {each.rival: none if rank else joint for rank, each in enumerate(comparisons)}
             return judge(self.centre, list(found.values()), region), found
-        if only_proofs:
+        if latent_only:
             return Verdict("unknown", first.reason or "the latent margins do not prove the class"), {}
         nearest = sorted(comparisons, key=lambda each: -self.centre.probability(each.rival)[0])
         questions = [Question(self._around.compared(comparison), comparison.sign, comparison) for comparison in nearest]

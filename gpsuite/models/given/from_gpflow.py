@@ -10,13 +10,14 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 
-from gpsuite.arrays import FloatArray
+from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.errors import UserError
 from gpsuite.models.classification.approximation import GPCPosterior
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior, RobustMaxPosterior
 from gpsuite.models.classification.variational import link_of, whitened_features
+from gpsuite.models.composite import LatentKernel
 from gpsuite.models.given.given import NO_SHIFT, GivenModel, Latent, shifted
-from gpsuite.models.given.kernels import KernelParts, gpflow_kernel
+from gpsuite.models.given.kernels import gpflow_kernel
 from gpsuite.models.latent import LatentPosterior
 from gpsuite.models.linalg import CholeskyFactor, stable_cholesky
 from gpsuite.models.regression.gpflow_models import exact_features, sparse_features
@@ -41,14 +42,16 @@ class Parts:
     Attributes:
         model: GPflow's.
         Z: the inputs that its posterior is a sum over, [M, D].
-        kernel: its parts.
+        kernel: in the form that posteriors take, of the inputs in `columns`.
+        columns: the inputs that it reads, [d].
         own: the kernel itself, of one latent function.
         offset: the constant mean function of every latent function, [L].
     """
 
     model: Any
     Z: FloatArray
-    kernel: KernelParts
+    kernel: LatentKernel
+    columns: IntArray
     own: Any
     offset: FloatArray
 
@@ -59,8 +62,8 @@ class Parts:
     def posterior(self, kind: Any, alpha: FloatArray, root: FloatArray, weights: FloatArray, **more: Any) -> Any:
         """Return a posterior of the inputs that the kernel reads."""
         kernel, largest = self.kernel, max(1.0, 1.0 + float(weights.max(initial=0.0)))
-        X = np.ascontiguousarray(self.Z[:, kernel.columns])
-        return kind(X, kernel.name, kernel.variance, kernel.lengthscales, alpha, root, weights, largest, **more)
+        X = np.ascontiguousarray(self.Z[:, self.columns])
+        return kind(X, kernel.kernel, kernel.variance, kernel.lengthscales, alpha, root, weights, largest, **more)
 
     def latent(self, white: float, shift: float) -> Latent:
         """Return GPflow's latent moments less what the posterior does not hold."""
@@ -75,9 +78,7 @@ class Parts:
 
     def given(self, posterior: Any, about: str, white: float, shift: float, **more: Any) -> GivenModel:
         """Return the model; white noise and a shift that the posterior does not hold are those given."""
-        return GivenModel(
-            posterior, self.Z.shape[1], self.kernel.columns, about=about, own=self.latent(white, shift), **more
-        )
+        return GivenModel(posterior, self.Z.shape[1], self.columns, about=about, own=self.latent(white, shift), **more)
 
 
 def from_gpflow(model: Any) -> GivenModel:
@@ -113,7 +114,7 @@ def _taken_apart(model: Any) -> Parts:
     else:
         inputs = tf.convert_to_tensor(model.data[0])
     Z = np.asarray(inputs.numpy(), dtype=np.float64)
-    return Parts(model, Z, gpflow_kernel(kernel, Z.shape[1]), kernel, _offset(model))
+    return Parts(model, Z, *gpflow_kernel(kernel, Z.shape[1]), kernel, _offset(model))
 
 
 def _offset(model: Any) -> FloatArray:

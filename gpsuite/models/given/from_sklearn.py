@@ -60,11 +60,11 @@ def _regression(model: GaussianProcessRegressor) -> GivenModel:
     X, alpha = np.asarray(model.X_train_, dtype=np.float64), np.asarray(model.alpha_, dtype=np.float64)
     if alpha.ndim == 2 and alpha.shape[1] != 1:
         raise UserError(f"{alpha.shape[1]} targets: certify takes a regression with one")
-    kernel = sklearn_kernel(model.kernel_, X.shape[1])
+    kernel, columns = sklearn_kernel(model.kernel_, X.shape[1])
     scale, offset = (float(np.ravel(part)[0]) for part in (model._y_train_std, model._y_train_mean))
     root = solve_triangular(model.L_, np.eye(len(X)), lower=True)
     posterior = LatentPosterior(
-        X, kernel.name, kernel.variance, kernel.lengthscales, alpha.ravel(), root, -np.ones(len(X)), 1.0
+        X, kernel.kernel, kernel.variance, kernel.lengthscales, alpha.ravel(), root, -np.ones(len(X)), 1.0
     )
 
     def own(inputs: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -72,7 +72,7 @@ def _regression(model: GaussianProcessRegressor) -> GivenModel:
         return (np.ravel(mean) - offset) / scale, (np.ravel(deviation) / scale) ** 2 - kernel.white
 
     noise = kernel.white + float(np.mean(model.alpha))
-    return GivenModel(posterior, X.shape[1], kernel.columns, (), MEAN, own, noise=noise, scale=scale, offset=offset)
+    return GivenModel(posterior, X.shape[1], columns, (), MEAN, own, noise=noise, scale=scale, offset=offset)
 
 
 def _classifier(model: GaussianProcessClassifier) -> GivenModel:
@@ -102,11 +102,11 @@ def _classifier(model: GaussianProcessClassifier) -> GivenModel:
 
 def _laplace(part: Any, inputs: int) -> GPCPosterior:
     """Return the posterior of scikit-learn's classifier of two classes (Rasmussen & Williams 2006, Algorithm 3.2)."""
-    kernel = sklearn_kernel(part.kernel_, inputs)
+    kernel, _ = sklearn_kernel(part.kernel_, inputs)
     X = np.asarray(part.X_train_, dtype=np.float64)
     root = solve_triangular(part.L_, np.diag(part.W_sr_), lower=True)
     plain = GPCPosterior(
-        X, kernel.name, kernel.variance, kernel.lengthscales, part.y_train_ - part.pi_, root, -np.ones(len(X)), 1.0,
+        X, kernel.kernel, kernel.variance, kernel.lengthscales, part.y_train_ - part.pi_, root, -np.ones(len(X)), 1.0,
         LOGISTIC,
     )  # fmt: skip
     return shifted(plain, 0.0, kernel.white)

@@ -67,6 +67,16 @@ class OneVsRestPosterior:
         return np.stack([each[0] for each in found], axis=1), np.stack([each[2] for each in found], axis=1)
 
 
+def latent_moments(posterior: Any, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return latent means and variances of a `Posterior` at points [B, d], [B] or of several functions [B, L]."""
+    if isinstance(posterior, OneVsRestPosterior):
+        found = [part.latent(points) for part in posterior.parts]
+        mean, variance = (np.stack([each[side] for each in found], axis=1) for side in (0, 1))
+        return mean, variance
+    mean, variance = posterior.latent(points)
+    return mean, np.einsum("bcc->bc", variance) if variance.ndim == 3 else variance
+
+
 Posterior = GPCPosterior | MultiClassPosterior | OneVsRestPosterior | LatentPosterior
 Latent = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 """From inputs [B, D] to latent means and variances, [B] or [B, L]."""

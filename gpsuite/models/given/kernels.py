@@ -1,138 +1,76 @@
-"""Kernels of GPflow and scikit-learn as s kappa(|(x - x') / l|) plus white noise.
-
-Both libraries build a kernel from leaves by sums and products. A sum of products of leaves is written out; what is left
-must be one stationary kernel, times constants, and white noise.
-"""
+"""Kernels of GPflow and scikit-learn in the form that posteriors take: of sums and products, one sum of products."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from itertools import chain, product
+import operator
+from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
-from gpsuite.arrays import FloatArray, IntArray
+from gpsuite.arrays import IntArray
 from gpsuite.errors import UserError
-from gpsuite.models.radial import expanded
+from gpsuite.models.composite import KernelSum, LatentKernel, constant, radial, white
 
 KNOWN = (
-    "certify knows the squared exponential and the Matern kernels 3/2 and 5/2, with or without ARD, times a constant, "
-    "plus white noise"
+    "certify knows the squared exponential and the Matern kernels 3/2 and 5/2, with or without ARD, constants, white "
+    "noise, and sums and products of these"
 )
-WHITE = "white"
+FOLDS: dict[str, Callable[[KernelSum, KernelSum], KernelSum]] = {"Sum": operator.add, "Product": operator.mul}
 GPFLOW_NAMES = {"SquaredExponential": "squared_exponential", "Matern32": "matern32", "Matern52": "matern52"}
 SKLEARN_NAMES = {1.5: "matern32", 2.5: "matern52", np.inf: "squared_exponential"}
 
 
-@dataclass(frozen=True)
-class KernelParts:
-    """A kernel s kappa(|(x - x') / l|), and the variance of the white noise that is added to it.
-
-    Attributes:
-        columns: inputs of the model that it reads, [d].
-        lengthscales: of those inputs, [d].
-    """
-
-    name: str
-    variance: float
-    columns: IntArray
-    lengthscales: FloatArray
-    white: float
-
-
-@dataclass(frozen=True)
-class Leaf:
-    """A stationary kernel of variance 1; of white noise and of a constant only the name is used."""
-
-    name: str
-    columns: tuple[int, ...] = ()
-    lengthscales: tuple[float, ...] = ()
-
-
-CONSTANT = Leaf("constant")
-Term = tuple[float, Leaf]
-Reader = Callable[[Any, int], "list[Term] | tuple[str, list[Any]]"]
-"""From a kernel and the number of inputs to its only term, or to "sum" or "product" and the kernels in it."""
-
-
-def gpflow_kernel(kernel: Any, inputs: int) -> KernelParts:
-    """Return the parts of a GPflow kernel.
+def gpflow_kernel(kernel: Any, inputs: int) -> tuple[LatentKernel, IntArray]:
+    """Return a GPflow kernel of the inputs that it reads, and which of a model's they are.
 
     Raises:
-        UserError: naming the kernel, if it is not one of those.
+        UserError: naming the kernel, if it is not known.
     """
-    return _parts(kernel, inputs, _read_gpflow)
+    return _latent(kernel, inputs, _read_gpflow)
 
 
-def sklearn_kernel(kernel: Any, inputs: int) -> KernelParts:
-    """Return the parts of a scikit-learn kernel; errors as `gpflow_kernel`."""
-    return _parts(kernel, inputs, _read_sklearn)
+def sklearn_kernel(kernel: Any, inputs: int) -> tuple[LatentKernel, IntArray]:
+    """Return a scikit-learn kernel and the inputs that it reads; errors as `gpflow_kernel`."""
+    return _latent(kernel, inputs, _read_sklearn)
 
 
-def _parts(kernel: Any, inputs: int, read: Reader) -> KernelParts:
-    terms = _written_out(kernel, inputs, read)
-    white = sum(share for share, leaf in terms if leaf.name == WHITE)
-    [(variance, leaf), *others] = [term for term in terms if term[1].name != WHITE] or [(0.0, CONSTANT)]
-    if others or leaf == CONSTANT:
-        names = " + ".join(each.name for _, each in terms)
-        raise UserError(f"kernel {names}: {KNOWN}")
-    return KernelParts(leaf.name, variance, np.array(leaf.columns), np.array(leaf.lengthscales), float(white))
+def _latent(kernel: Any, inputs: int, read: Callable[[Any, int], KernelSum]) -> tuple[LatentKernel, IntArray]:
+    try:
+        found = read(kernel, inputs)
+    except ValueError as fault:  # a variance of 0, or an input that is named twice
+        raise UserError(f"kernel {type(kernel).__name__}: {fault}") from None
+    columns = found.seen
+    if not len(columns):
+        raise UserError(f"kernel {type(kernel).__name__}: it reads no input; {KNOWN}")
+    return found.over(columns).latent(), columns
 
 
-def _written_out(kernel: Any, inputs: int, read: Reader) -> list[Term]:
-    """Return the terms of a kernel, products multiplied out."""
-    found = read(kernel, inputs)
-    if isinstance(found, list):
-        return found
-    how, kernels = found
-    parts = [_written_out(each, inputs, read) for each in kernels]
-    return [*chain(*parts)] if how == "sum" else [_multiplied(each) for each in product(*parts)]
-
-
-def _multiplied(terms: Iterable[Term]) -> Term:
-    """Return the product of terms; that of a stationary kernel and white noise is white noise."""
-    share, kept = 1.0, []
-    for factor, leaf in terms:
-        share *= factor
-        if leaf != CONSTANT:
-            kept.append(leaf)
-    if any(leaf.name == WHITE for leaf in kept):
-        return share, Leaf(WHITE)
-    if len(kept) > 1:
-        raise UserError(f"kernel {' * '.join(leaf.name for leaf in kept)}: {KNOWN}")
-    return share, kept[0] if kept else CONSTANT
-
-
-def _leaf(name: str, columns: IntArray, lengthscales: Any) -> Leaf:
-    found = expanded(np.asarray(lengthscales, dtype=np.float64), len(columns))
-    return Leaf(name, tuple(columns.tolist()), tuple(found.tolist()))
-
-
-def _read_gpflow(kernel: Any, inputs: int) -> list[Term] | tuple[str, list[Any]]:
+def _read_gpflow(kernel: Any, inputs: int) -> KernelSum:
     kind = type(kernel).__name__
-    if kind in ("Sum", "Product"):
-        return kind.lower(), list(kernel.kernels)
+    if kind in FOLDS:
+        return reduce(FOLDS[kind], [_read_gpflow(each, inputs) for each in kernel.kernels])
     if kind in ("White", "Constant"):
-        return [(float(kernel.variance.numpy()), Leaf(WHITE) if kind == "White" else CONSTANT)]
+        return (white if kind == "White" else constant)(float(kernel.variance.numpy()), inputs)
     if kind not in GPFLOW_NAMES:
         raise UserError(f"kernel {kind}: {KNOWN}")
-    columns = np.arange(inputs)[kernel.active_dims]
-    return [(float(kernel.variance.numpy()), _leaf(GPFLOW_NAMES[kind], columns, kernel.lengthscales.numpy()))]
+    active = np.arange(inputs)[kernel.active_dims]
+    lengthscales, variance = kernel.lengthscales.numpy(), float(kernel.variance.numpy())
+    return radial(GPFLOW_NAMES[kind], lengthscales, inputs, active.tolist(), variance)
 
 
-def _read_sklearn(kernel: Any, inputs: int) -> list[Term] | tuple[str, list[Any]]:
-    kind, columns = type(kernel).__name__, np.arange(inputs)
-    if kind in ("Sum", "Product"):
-        return kind.lower(), [kernel.k1, kernel.k2]
+def _read_sklearn(kernel: Any, inputs: int) -> KernelSum:
+    kind = type(kernel).__name__
+    if kind in FOLDS:
+        return FOLDS[kind](_read_sklearn(kernel.k1, inputs), _read_sklearn(kernel.k2, inputs))
     if kind == "ConstantKernel":
-        return [(float(kernel.constant_value), CONSTANT)]
+        return constant(float(kernel.constant_value), inputs)
     if kind == "WhiteKernel":
-        return [(float(kernel.noise_level), Leaf(WHITE))]
+        return white(float(kernel.noise_level), inputs) if kernel.noise_level else KernelSum(inputs, ())
     if kind == "RBF":
-        return [(1.0, _leaf("squared_exponential", columns, kernel.length_scale))]
+        return radial("squared_exponential", kernel.length_scale, inputs)
     if kind == "Matern" and kernel.nu in SKLEARN_NAMES:
-        return [(1.0, _leaf(SKLEARN_NAMES[kernel.nu], columns, kernel.length_scale))]
+        return radial(SKLEARN_NAMES[kernel.nu], kernel.length_scale, inputs)
     shown = f"Matern(nu={kernel.nu})" if kind == "Matern" else kind
     raise UserError(f"kernel {shown}: {KNOWN}")

@@ -191,7 +191,7 @@ def test_three_to_ten_whole_numbers_are_given_both_ways(tmp_path: Path, capsys: 
     assert gpsuite("data", "describe", path, "dataset.target=variety") == 0
     told = capsys.readouterr().out.splitlines()
     for task in ("regression", "classification"):
-        assert any("experiment=guarantee" in line and f"dataset.task={task}" in line for line in told)
+        assert any("gpsuite certify" in line and f"dataset.task={task}" in line for line in told)
     assert gpsuite("data", "describe", path, "dataset.target=y") == 0
     assert "dataset.task" not in capsys.readouterr().out
 

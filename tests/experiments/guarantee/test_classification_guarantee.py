@@ -174,8 +174,10 @@ def test_a_cubature_whose_error_is_stated_proves_nothing(kept: Classifier, monke
     monkeypatch.setattr(PointSearch, "__init__", stated)
     several = len(kept.labels) > 2
     assert only_stated(kept, surest) is several
-    assert (proved_safe(kept, surest[None], [0.01], searches())[0] == 0) == several
     assert np.isnan(probability_ranges(kept, surest[None], [0.01], searches(), 0.1)).all() is np.bool_(several)
+    assert proved_safe(kept, surest[None], [0.01], searches())[0] == 1
+    monkeypatch.setattr(PointSearch, "proves_class", lambda self, found: False)
+    assert proved_safe(kept, surest[None], [0.01], searches())[0] == 0
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from gpsuite.models.config import ModelSpec
 from tests.data.made_up_data import CONF_DIR
 
 ARD = ModelSpec(ard=True)
+CACHE = tempfile.TemporaryDirectory()
 
 
 def rows(data: Dataset, standardise: bool = False) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -41,7 +43,7 @@ def read(name: str) -> Dataset:
     assert isinstance(spec, DatasetSpec)
     if spec.files and not os.environ.get(PATH_VARIABLE):
         pytest.skip(f"{PATH_VARIABLE} is not set")
-    return load(prepare(spec, cache_dir=Path("nowhere")))
+    return load(prepare(spec, cache_dir=Path(CACHE.name)))
 
 
 @pytest.fixture(scope="module")

@@ -282,7 +282,7 @@ def _corners(ranges: DifferenceRanges, own: int) -> tuple[FloatArray, FloatArray
     ends = [-np.where(valid[:, None], each[:, own], 0.0) for each in (ranges.mean_low, ranges.mean_high)]
     for each in ends:
         each[:, own] = 0.0
-    found = softmax_moments(np.vstack(ends), np.concatenate([ranges.root, ranges.root]))
+    found = softmax_moments(np.vstack(ends), np.concatenate([ranges.root, ranges.root]), enclosed_moments)
     least, most = np.split(found.mean[:, own], 2)
     first, second = np.split(found.error, 2)
     return np.where(valid, least - first, 0.0), np.where(valid, most + second, 1.0)

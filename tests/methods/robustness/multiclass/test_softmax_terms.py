@@ -65,7 +65,7 @@ def bound_of(ranges: DifferenceRanges) -> SoftmaxBound:
 
 
 def with_error(error: float) -> Any:
-    def moments(mean: FloatArray, root: FloatArray) -> SoftmaxMoments:
+    def moments(mean: FloatArray, root: FloatArray, otherwise: Any = None) -> SoftmaxMoments:
         return replace(softmax_moments(mean, root), error=np.full(len(mean), error))
 
     return moments
@@ -178,7 +178,7 @@ def test_jensens_bound_pays_the_cubatures_error_and_survives_any_change() -> Non
     mean = np.array([[0.0, 0.4, -0.3], [0.0, 800.0, 0.0]])
     ranges = ranges_around(mean, np.array([[0.0], [5000.0]]), np.array([[0.0], [5000.0]]))
     exact = softmax_moments(mean, ranges.root)
-    local: Any = SimpleNamespace(ranges=ranges, moments=replace(exact, error=np.array([0.01, 0.01]), proved=False))
+    local: Any = SimpleNamespace(ranges=ranges, moments=replace(exact, error=np.array([0.01, 0.01]), by_rule=False))
     low, high = module._monotone(local, 0)
     p = softmax(mean[0])[0]
     np.testing.assert_allclose([low[0], high[0]], [p - 0.01, p + 0.01], atol=CUBATURE)
@@ -283,7 +283,7 @@ def test_the_linear_bound_pays_for_curvature_and_the_cubatures_error(functions: 
     def ends(spread: float, error: float) -> tuple[FloatArray, FloatArray]:
         offset = local.ranges.offset
         ranges = replace(local.ranges, mean_low=offset - spread, mean_high=offset + spread)
-        moments = replace(local.moments, error=np.full(2, error))
+        moments = replace(local.moments, error=np.full(2, error), tilt=3.0 * np.full(2, error))
         return bound._linear(replace(local, ranges=ranges, moments=moments), 0, weights, value, functions)[:2]
 
     low, high = ends(0.0, 0.0)
