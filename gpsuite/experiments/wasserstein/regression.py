@@ -259,13 +259,12 @@ def _figure(report: Report[RegressionSettings], tidy: pd.DataFrame) -> None:
     names = list(report.request.datasets)
     by, panels = ("dataset", names) if names else ("metric", list(SHOWN[:4]))
     shown = tidy[tidy["metric"].isin(SHOWN[1:2] if names else panels)]
-    columns = min(len(panels), 4)
-    with report.figure("regression", columns=columns, rows=-(-len(panels) // columns), size=(15.0, 4.6)) as drawing:
+    columns, rows = min(len(panels), 4), -(-len(panels) // 4)
+    with report.figure("regression", columns=columns, rows=rows, size=(15.0, 1.0 + 3.6 * rows)) as drawing:
         for ax, one in zip(drawing.axes, panels, strict=False):
             panel(ax, shown[shown[by] == one], by, report.titles, kind="bars", error="interval", ticks={one: ""})
-            ax.set_ylabel(
-                f"{one}: {metric(SHOWN[1], 'wasserstein').axis}" if names else metric(one, "wasserstein").axis
-            )
+            axis = metric(SHOWN[1] if names else one, "wasserstein").axis
+            ax.set_ylabel(f"{one}: {axis}" if names else axis)
             if one == "interval_coverage":
                 ax.axhline(LEVEL, color="0.4", linestyle="--")
         drawing.legend("below", columns=5, title="mean and 95 % interval over folds")
