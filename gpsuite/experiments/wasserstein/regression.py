@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
-from gpsuite.arrays import FloatArray, IntArray
+from gpsuite.arrays import IntArray
 from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.data.splits import without_copies
 from gpsuite.experiments.base import (
@@ -72,6 +72,8 @@ class RegressionSettings(CommonSettings):
         inducing: M as multiples of sqrt(N); of several the NLL of the validation rows chooses, fold by fold.
         kernel_inducing: the same where the mean is a kernel's: GWI with a kernel mean, and the sparse GP.
         exact_rows: among several datasets the exact GP runs on those with fewer rows.
+        lucky_trials: trainings of which the least test NLL counts, once per fold, each on a random split with a random
+            M: what the authors' script reports, and what it gains; 0: none.
     """
 
     folds: Annotated[int, within(2, 50)]
@@ -79,6 +81,7 @@ class RegressionSettings(CommonSettings):
     inducing: Annotated[list[Positive], filled, unique]
     kernel_inducing: Annotated[list[Positive], filled, unique]
     exact_rows: Count
+    lucky_trials: Annotated[int, within(0, 1000)]
 
     def check(self) -> None:
         """Refuse more folds than there are."""
@@ -113,11 +116,29 @@ class FoldTask:
     kind: str = "wasserstein_fold"
 
 
-def plan(request: Request[RegressionSettings]) -> list[Task[FoldTask]]:
-    """Return one task per dataset, fold and method."""
+@dataclass(frozen=True, kw_only=True)
+class TrialTask:
+    """A regression trained on a random split with a random M.
+
+    Attributes:
+        method: which regression.
+        training: how, M drawn already.
+        seed: of the split and the training.
+        folds: the test part is one of so many.
+    """
+
+    method: MethodOptions
+    training: TrainingParams
+    seed: int
+    folds: int
+    kind: str = "wasserstein_trial"
+
+
+def plan(request: Request[RegressionSettings]) -> list[Task[FoldTask] | Task[TrialTask]]:
+    """Return one task per dataset, fold and method, and their lucky trials."""
     if not request.datasets:
         return _tasks(request, request.require_dataset(), {})
-    tasks = []
+    tasks: list[Task[FoldTask] | Task[TrialTask]] = []
     for name, data in request.datasets.items():
         few = data.rows < request.settings.exact_rows
         methods = {key: options for key, options in request.methods.items() if few or not _is(options, "exact_gp")}
@@ -127,13 +148,13 @@ def plan(request: Request[RegressionSettings]) -> list[Task[FoldTask]]:
 
 def _tasks(
     request: Request[RegressionSettings], data: PreparedDataset, axes: Mapping[str, str]
-) -> list[Task[FoldTask]]:
+) -> list[Task[FoldTask] | Task[TrialTask]]:
     settings, rows = request.settings, data.rows
     require(settings.folds <= rows // 4, "folds", settings.folds, f"at most {rows // 4} with {rows} rows")
     for key in ("inducing", "kernel_inducing"):
         settings.check_multiple(key, max(getattr(settings, key)), rows - -(-rows // settings.folds))
     copies = 0 if load(data).groups is None else _WITHOUT_COPIES
-    tasks = []
+    tasks: list[Task[FoldTask] | Task[TrialTask]] = []
     for fold in range(settings.used_folds):
         for name, options in request.methods.items():
             first, *further = settings.multiples(options)
@@ -154,6 +175,33 @@ def _tasks(
                 cost=3.0 + 1e-5 * rows * settings.epochs * (1 + len(further)),
             )
             tasks.append(task)
+            tasks += _trials(request, data, axes, name, copies, fold)
+    return tasks
+
+
+def _trials(
+    request: Request[RegressionSettings],
+    data: PreparedDataset,
+    axes: Mapping[str, str],
+    method: str,
+    copies: int,
+    fold: int,
+) -> list[Task[TrialTask]]:
+    settings, options = request.settings, request.methods[method]
+    tasks = []
+    for trial in range(settings.lucky_trials):
+        seed = derived_seed(request.seed, "lucky", fold, trial)
+        multiple = float(stream(seed, "inducing").choice(settings.multiples(options)))
+        params = TrialTask(method=options, training=settings.params(multiple), seed=seed, folds=settings.folds)
+        task = request.task(
+            params,
+            label="  ".join([*axes.values(), options.title, f"fold {fold}", f"trial {trial}"]),
+            axes={**axes, "method": method, "group": fold, "trial": trial},
+            dataset=data,
+            version=options.method.version + copies,
+            cost=3.0 + 1e-5 * data.rows * settings.epochs,
+        )
+        tasks.append(task)
     return tasks
 
 
@@ -168,39 +216,52 @@ def fold_rows(rows: int, folds: int, fold: int, seed: int) -> tuple[IntArray, In
 
 
 def run(task: Task[FoldTask], shared: SharedWork) -> Outcome:
-    """Train on the other folds, score on this one."""
+    """Train on the other folds with every number of inducing inputs, score the best by validation on this one."""
     params, data = task.params, load(task.require_dataset())
     train, test = fold_rows(len(data.X), params.folds, params.fold, params.seed)
+    seed = derived_seed(params.seed, "fold", params.fold)
+    return _scored(task, shared, params.training, params.further, (train, test), seed)
+
+
+def run_trial(task: Task[TrialTask], shared: SharedWork) -> Outcome:
+    """Train on a random split."""
+    params, data = task.params, load(task.require_dataset())
+    rows = fold_rows(len(data.X), params.folds, 0, params.seed)
+    return _scored(task, shared, params.training, (), rows, params.seed)
+
+
+def _scored(
+    task: Task[FoldTask] | Task[TrialTask],
+    shared: SharedWork,
+    training: TrainingParams,
+    further: tuple[float, ...],
+    rows: tuple[IntArray, IntArray],
+    seed: int,
+) -> Outcome:
+    data, (train, test) = load(task.require_dataset()), rows
     train = without_copies(train, test, data.groups)
     if not len(train):
         return Outcome({}, INFEASIBLE, "dataset: every training row of the fold repeats a test row: add different rows")
-    y = data.y[:, 0]
-    groups = None if data.groups is None else data.groups[train]
+    X, y = data.X, data.y[:, 0]
+    budget, groups = shared.budget(task.budget_seconds), None if data.groups is None else data.groups[train]
+    found: list[tuple[OwnUnits, float]] = []
     try:
-        model, multiple = _fit(task, shared, data.X[train], y[train], groups)
+        for multiple in (training.inducing, *further):
+            states = shared.states if not further else _part(shared.states, f"inducing-{multiple:g}")
+            with_multiple = replace(training, inducing=multiple)
+            work = (task.params.method, with_multiple, X[train], y[train], seed, budget, states, groups)
+            found.append((fit_regression(*work), multiple))
     except ExactPredictionsError as error:
         return Outcome({}, INFEASIBLE, f"{error}; the target is a function of the inputs, without noise")
     except FewDifferentRowsError as error:
         return Outcome({}, INFEASIBLE, str(error))
-    metrics = regression_scores(model, data.X[test], y[test])
-    if params.further:
+    model, multiple = min(found, key=lambda each: each[0].validation_nll)
+    metrics = regression_scores(model, X[test], y[test])
+    if further or isinstance(task.params, TrialTask):
         metrics |= {CHOSEN: multiple, "nll_validation": model.validation_nll}
     headline = f"RMSE {metrics['rmse_test_own_units']:.4g}, NLL {metrics['nll_own']:.3f}"
     reason = "" if model.status == DONE else model.found.reason
     return Outcome(metrics, model.status, reason, headline=headline)
-
-
-def _fit(
-    task: Task[FoldTask], shared: SharedWork, X: FloatArray, y: FloatArray, groups: IntArray | None
-) -> tuple[OwnUnits, float]:
-    """Train with every number of inducing inputs; return the one with the least validation NLL, and its multiple."""
-    params, found = task.params, []
-    budget, seed = shared.budget(task.budget_seconds), derived_seed(params.seed, "fold", params.fold)
-    for multiple in (params.training.inducing, *params.further):
-        states = shared.states if not params.further else _part(shared.states, f"inducing-{multiple:g}")
-        training = replace(params.training, inducing=multiple)
-        found.append((fit_regression(params.method, training, X, y, seed, budget, states, groups), multiple))
-    return min(found, key=lambda each: each[0].validation_nll)
 
 
 def _part(states: Path | None, name: str) -> Path | None:
@@ -213,9 +274,9 @@ def _part(states: Path | None, name: str) -> Path | None:
 def summarise(report: Report[RegressionSettings]) -> list[Statistic]:
     """Write and draw the scores by dataset and method, corrected for folds that share training rows."""
     records = report.records()
-    if not records:
+    if not any("fold" in record.axes for record in records):
         return []
-    frame, folds = frame_of(records), report.settings.folds
+    frame, folds = frame_of([record for record in records if "fold" in record.axes]), report.settings.folds
     by = ["dataset", "method"] if report.request.datasets else ["method"]
     estimate = partial(corrected_mean, test_over_training=1.0 / (folds - 1))
     chosen = [name for name in (CHOSEN,) if name in frame]
@@ -223,7 +284,29 @@ def summarise(report: Report[RegressionSettings]) -> list[Statistic]:
     _tables(report, tidy)
     _figure(report, tidy)
     claims = network_claim(frame) if report.request.datasets else []
+    lucky = lucky_scores(frame_of([record for record in records if "trial" in record.axes]), by)
+    if len(lucky):
+        caption = (
+            f"mean ± standard error over {report.settings.used_folds} groups of {report.settings.lucky_trials} trials"
+        )
+        report.table(lucky, "lucky_trials", caption)
+        claims += metric_statistics(lucky, by)
     return [*metric_statistics(tidy, by), *claims]
+
+
+def lucky_scores(trials: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    """Return, over groups of trials, means of the least test NLL, of the mean one, and of what the choice gains.
+
+    Args:
+        trials: one row per trial, with the columns `by`, group and nll_own.
+        by: the axes of a mean.
+    """
+    if trials.empty:
+        return trials
+    nll = trials.groupby([*by, "group"], observed=True)["nll_own"]
+    groups = nll.agg(nll_luckiest="min", nll_mean="mean").reset_index()
+    groups["nll_gain_by_test_rows"] = groups["nll_mean"] - groups["nll_luckiest"]
+    return summarise_groups(groups, by, ["nll_luckiest", "nll_mean", "nll_gain_by_test_rows"])
 
 
 def _tables(report: Report[RegressionSettings], tidy: pd.DataFrame) -> None:
@@ -291,7 +374,7 @@ EXPERIMENTS.register("wasserstein/regression")(
     Experiment(
         RegressionSettings,
         plan,
-        run,
+        {FoldTask: run, TrialTask: run_trial},
         summarise,
         method_traits=(NUMBERS,),
         dataset_tasks=("regression",),
