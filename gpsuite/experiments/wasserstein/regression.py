@@ -281,6 +281,7 @@ def summarise(report: Report[RegressionSettings]) -> list[Statistic]:
     estimate = partial(corrected_mean, test_over_training=1.0 / (folds - 1))
     chosen = [name for name in (CHOSEN,) if name in frame]
     tidy = summarise_groups(frame, by, [*SHOWN, *BEFORE, *chosen], estimate)
+    tidy = tidy[(tidy["metric"] != CHOSEN) | (tidy["n"] > 0)]  # the exact GP chooses none
     _tables(report, tidy)
     _figure(report, tidy)
     claims = network_claim(frame) if report.request.datasets else []
