@@ -95,7 +95,7 @@ def compose_sections(experiment: str, overrides: Overrides) -> Sections:
     plain: dict[str, Any] = OmegaConf.to_container(scaled)  # type: ignore[assignment]
     names = _method_names(entry, plain, overrides.groups, values)
     datasets = {}
-    if entry.several_datasets:
+    if entry.several_datasets and "dataset" not in overrides.groups:
         datasets = _read_datasets(values.pop("datasets", plain.get("datasets")), experiment)
     _refuse_foreign_methods(experiment, names)
     sections = _sections(entry, plain, names)
@@ -131,7 +131,7 @@ def _refuse_model(experiment: str, groups: Mapping[str, str], entry: Experiment[
 
 
 def _compose_files(experiment: str, groups: Mapping[str, str], entry: Experiment[Any]) -> DictConfig:
-    if "dataset" in groups and entry.several_datasets:
+    if "dataset" in groups and entry.several_datasets and not entry.single_dataset:
         raise _refuse_single(f"dataset={groups['dataset']}", experiment)
     if "dataset" in groups and not entry.dataset_tasks and groups["dataset"] not in entry.variants:
         valid = f"\nvalid: {', '.join(entry.variants)}" if entry.variants else ""
@@ -198,7 +198,7 @@ def _apply(sections: Mapping[str, DictConfig], values: Mapping[str, Any], experi
     for key, value in values.items():
         head, _, option = key.partition(".")
         if head == "dataset" and option:
-            if entry.several_datasets:
+            if entry.several_datasets and "dataset" not in sections:
                 raise _refuse_single(key, experiment)
             set_table_option(sections.get("dataset"), key, option, value)
             continue
@@ -239,7 +239,9 @@ def valid_keys(sections: Mapping[str, DictConfig], experiment: str) -> list[str]
     names = {section: [str(leaf) for leaf in part] for section, part in sections.items()}
     own = list(public_options(experiment, dict.fromkeys(names["settings"], ())))
     keys = [*own, "experiment", *(["kernel"] if entry.model_keys else []), "parallel"]
-    keys += ["datasets"] if entry.several_datasets else ["dataset"] * bool(entry.dataset_tasks or entry.variants)
+    keys += ["datasets"] * entry.several_datasets
+    if entry.single_dataset or not entry.several_datasets:
+        keys += ["dataset"] * bool(entry.dataset_tasks or entry.variants)
     keys += ["method", "methods"] if entry.method_traits else []
     for name in names["run"]:
         node = sections["run"]._get_node(name)
@@ -312,7 +314,7 @@ def _refuse_dataset(composed: Composed, key: str, dataset: DatasetSpec | CsvSpec
         return
     fitting = fitting_datasets(composed.experiment)
     valid = [name for name in fitting if read_file("dataset", name)["task"] in allowed]
-    if not entry.several_datasets:
+    if key == "dataset":
         own = isinstance(dataset, CsvSpec)
         valid.append(f"csv with dataset.task={'|'.join(sorted(filter(None, allowed)))}" if own else "csv")
     users = ", ".join(composed.methods) or composed.experiment

@@ -116,6 +116,7 @@ class Experiment(Generic[S]):
         variants: of a fixed dataset: other preparations of the same files, which the user may swap in.
         several_datasets: whether it runs over a list, `datasets=[A,B]`. Its statistics then carry the dataset's name,
             so that a run on other datasets is never held against numbers of these.
+        single_dataset: of several, whether it also runs on one that the user names, `dataset=NAME` or an own table.
         only_datasets: the datasets that it has a protocol for; empty when it takes all of its kinds.
         parts: settings (numbers, lists, or `methods`) of which a run may take a part, fewer or some of the shipped,
             and still be held against the paper: it answers the same question from less evidence.
@@ -140,6 +141,7 @@ class Experiment(Generic[S]):
     new_rows: bool = False
     variants: tuple[str, ...] = ()
     several_datasets: bool = False
+    single_dataset: bool = False
     only_datasets: tuple[str, ...] = ()
     parts: tuple[str, ...] = ()
     published: Publishable = no_array

@@ -143,6 +143,11 @@ METRICS = {
     "interval_coverage": Metric("coverage of 95 % intervals", PROBABILITY, "", "coverage", possible=SHARE),
     "interval_width": Metric("mean width of 95 % intervals", "units of target", "lower", "width", possible=AMOUNT),
     "tempering": Metric("tempering factor α_T", possible=AMOUNT),
+    "inducing_multiple": Metric("chosen M / √N", possible=AMOUNT),
+    "nll_luckiest": Metric("least NLL of the trials", "nats", "lower"),
+    "nll_mean": Metric("mean NLL of the trials", "nats", "lower"),
+    "nll_gain_by_test_rows": Metric("mean − least NLL of the trials", "nats"),
+    "nll_validation": Metric("neg. log density of validation rows, standardised", "nats", "lower"),
     "gap_over_data_deviation": Metric("deviation in the gap / at data", possible=AMOUNT),
     # regions and bands of perturbation methods
     "coverage": Metric("coverage", PROBABILITY, "higher", possible=SHARE),

@@ -30,8 +30,8 @@ ACTIVATIONS = ("relu", "tanh")
 
 
 @dataclass
-class TrainingSettings:
-    """How every method of a run is trained.
+class CommonSettings:
+    """How every method of a run is trained, but for the number of inducing inputs.
 
     Attributes:
         validation_share: share of the training rows that choose epoch, temperature and precision.
@@ -45,7 +45,6 @@ class TrainingSettings:
         prior: kernel of the Gaussian processes' prior.
         prior_mean: of their latent functions.
         prior_evaluations: of the marginal likelihood that chooses the prior's parameters.
-        inducing: M as a multiple of sqrt(N).
         chosen: rows on which the Wasserstein distance's covariance terms are computed.
     """
 
@@ -60,10 +59,9 @@ class TrainingSettings:
     prior: Annotated[str, one_of(PRIORS)]
     prior_mean: float
     prior_evaluations: Count
-    inducing: Positive
     chosen: Count
 
-    def check_inducing(self, rows: int) -> None:
+    def check_multiple(self, key: str, multiple: float, rows: int) -> None:
         """Refuse more inducing inputs than there are training rows, validation rows among them.
 
         Raises:
@@ -72,11 +70,10 @@ class TrainingSettings:
         learned = rows - round(self.validation_share * rows)
         most = math.sqrt(max(learned, 1))
         allowed = f"M = inducing * sqrt(N) exceeds the N = {learned} training rows; at most {most:.4g}"
-        require(self.inducing <= most, "inducing", self.inducing, allowed)
+        require(multiple <= most, key, multiple, allowed)
 
-    @property
-    def work(self) -> TrainingParams:
-        """The settings as params of a task."""
+    def params(self, inducing: float) -> TrainingParams:
+        """Return the settings as params of a task, with M as a multiple of sqrt(N)."""
         return TrainingParams(
             validation_share=self.validation_share,
             epochs=self.epochs,
@@ -89,9 +86,29 @@ class TrainingSettings:
             prior=self.prior,
             prior_mean=self.prior_mean,
             prior_evaluations=self.prior_evaluations,
-            inducing=self.inducing,
+            inducing=inducing,
             chosen=self.chosen,
         )
+
+
+@dataclass
+class TrainingSettings(CommonSettings):
+    """How every method of a run is trained.
+
+    Attributes:
+        inducing: M as a multiple of sqrt(N).
+    """
+
+    inducing: Positive
+
+    def check_inducing(self, rows: int) -> None:
+        """As `check_multiple`, for the run's own."""
+        self.check_multiple("inducing", self.inducing, rows)
+
+    @property
+    def work(self) -> TrainingParams:
+        """The settings as params of a task."""
+        return self.params(self.inducing)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,11 +147,13 @@ class OwnUnits:
         found: trained on standardised rows.
         inputs: the map of its inputs.
         targets: the map of its targets.
+        validation_nll: of the validation rows, tempered, in standardised units.
     """
 
     found: FittedRegressor
     inputs: Standardiser
     targets: Standardiser
+    validation_nll: float
 
     @property
     def status(self) -> str:
@@ -185,7 +204,9 @@ def fit_regression(
     )
     keeper = NoKeeper() if states is None else StateFolder(states)
     work = RegressionFit(rows, settings, t.training, seed, budget, keeper)
-    return OwnUnits(regressor_method(options).train(options, work), inputs, targets)
+    found = regressor_method(options).train(options, work)
+    held = scores.negative_log_density(rows.y_validation, *found.predict_tempered(rows.X_validation))
+    return OwnUnits(found, inputs, targets, held)
 
 
 def regression_scores(model: OwnUnits, X: FloatArray, y: FloatArray) -> dict[str, float]:

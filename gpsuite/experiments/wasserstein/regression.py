@@ -1,15 +1,17 @@
-"""wasserstein/regression: GWI regression against the exact and the sparse GP on folds of any regression dataset."""
+"""wasserstein/regression: GWI regression against the exact and the sparse GP on folds of regression datasets."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
 from gpsuite.arrays import IntArray
-from gpsuite.data.loading import load
+from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.data.splits import without_copies
 from gpsuite.experiments.base import (
     DONE,
@@ -26,46 +28,70 @@ from gpsuite.experiments.base import (
     frame_of,
     require,
 )
-from gpsuite.experiments.settings import within
+from gpsuite.experiments.settings import Count, Positive, filled, unique, within
+from gpsuite.experiments.tasks import left_out_as
 from gpsuite.experiments.wasserstein.fitting import (
     LEVEL,
+    CommonSettings,
+    OwnUnits,
     TrainingParams,
-    TrainingSettings,
     fit_regression,
     regression_scores,
 )
 from gpsuite.experiments.wasserstein.images import wide
-from gpsuite.experiments.wasserstein.methods import NUMBERS
+from gpsuite.experiments.wasserstein.methods import NUMBERS, RegressorOptions
 from gpsuite.methods.wasserstein.fitting import FewDifferentRowsError
 from gpsuite.methods.wasserstein.scoring import ExactPredictionsError
-from gpsuite.reporting.comparison import Statistic
+from gpsuite.reporting.comparison import Statistic, claim
 from gpsuite.reporting.metrics import UNTEMPERED, metric
 from gpsuite.reporting.palette import panel
 from gpsuite.reporting.tables import metric_statistics, summarise_groups
 from gpsuite.seeds import derived_seed, stream
 from gpsuite.statistics.estimates import corrected_mean
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 SHOWN = ("rmse_test_own_units", "nll_own", "crps", "interval_coverage", "interval_width", "tempering")
+CHOSEN = "inducing_multiple"  # M / sqrt(N) where validation rows choose it
 BEFORE = tuple(f"{name}{UNTEMPERED}" for name in SHOWN[1:-1])
 _WITHOUT_COPIES = 1  # added to the method's version where rows have copies: none is trained on and validates
 AGREEMENT = 1e-3  # as the images
+# Wild et al. 2022, Table 1: the method with the lower NLL, the other, and the datasets where it is printed so
+BETTER = ("gwi_regression", "gwi_kernel_regression")
+CLAIMED = ("boston", "concrete", "energy_cooling", "kin8nm", "power", "wine_red", "yacht")
 
 
 @dataclass
-class RegressionSettings(TrainingSettings):
+class RegressionSettings(CommonSettings):
     """Settings of regression.
 
     Attributes:
         folds: of the rows; each is the test part once.
         used_folds: how many of them are run.
+        inducing: M as multiples of sqrt(N); of several the NLL of the validation rows chooses, fold by fold.
+        kernel_inducing: the same where the mean is a kernel's: GWI with a kernel mean, and the sparse GP.
+        exact_rows: among several datasets the exact GP runs on those with fewer rows.
+        lucky_trials: trainings of which the least test NLL counts, once per fold, each on a random split with a random
+            M: what the authors' script reports, and what it gains; 0: none.
     """
 
     folds: Annotated[int, within(2, 50)]
     used_folds: Annotated[int, within(1, 50)]
+    inducing: Annotated[list[Positive], filled, unique]
+    kernel_inducing: Annotated[list[Positive], filled, unique]
+    exact_rows: Count
+    lucky_trials: Annotated[int, within(0, 1000)]
 
     def check(self) -> None:
         """Refuse more folds than there are."""
         require(self.used_folds <= self.folds, "used_folds", self.used_folds, f"at most folds={self.folds}")
+
+    def multiples(self, options: MethodOptions) -> tuple[float, ...]:
+        """Return the multiples of sqrt(N) that a method chooses M from."""
+        if _is(options, "exact_gp"):
+            return tuple(self.inducing[:1])
+        return tuple(self.kernel_inducing if _is(options, "gwi_kernel", "svgp") else self.inducing)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +104,7 @@ class FoldTask:
         seed: of the folds, the same for all of them.
         fold: its number.
         folds: how many there are.
+        further: multiples of sqrt(N) that are tried for M next to the training's.
     """
 
     method: MethodOptions
@@ -85,32 +112,101 @@ class FoldTask:
     seed: int
     fold: int
     folds: int
+    further: tuple[float, ...] = field(default=(), metadata=left_out_as(()))
     kind: str = "wasserstein_fold"
 
 
-def plan(request: Request[RegressionSettings]) -> list[Task[FoldTask]]:
-    """Return one task per fold and method."""
-    settings, rows = request.settings, request.require_dataset().rows
+@dataclass(frozen=True, kw_only=True)
+class TrialTask:
+    """A regression trained on a random split with a random M.
+
+    Attributes:
+        method: which regression.
+        training: how, M drawn already.
+        seed: of the split and the training.
+        folds: the test part is one of so many.
+    """
+
+    method: MethodOptions
+    training: TrainingParams
+    seed: int
+    folds: int
+    kind: str = "wasserstein_trial"
+
+
+def plan(request: Request[RegressionSettings]) -> list[Task[FoldTask] | Task[TrialTask]]:
+    """Return one task per dataset, fold and method, and their lucky trials."""
+    if not request.datasets:
+        return _tasks(request, request.require_dataset(), {})
+    tasks: list[Task[FoldTask] | Task[TrialTask]] = []
+    for name, data in request.datasets.items():
+        few = data.rows < request.settings.exact_rows
+        methods = {key: options for key, options in request.methods.items() if few or not _is(options, "exact_gp")}
+        tasks += _tasks(replace(request, methods=methods), data, {"dataset": name})
+    return tasks
+
+
+def _tasks(
+    request: Request[RegressionSettings], data: PreparedDataset, axes: Mapping[str, str]
+) -> list[Task[FoldTask] | Task[TrialTask]]:
+    settings, rows = request.settings, data.rows
     require(settings.folds <= rows // 4, "folds", settings.folds, f"at most {rows // 4} with {rows} rows")
-    settings.check_inducing(rows - -(-rows // settings.folds))
-    copies = 0 if load(request.require_dataset()).groups is None else _WITHOUT_COPIES
-    return [
-        request.task(
-            FoldTask(
+    for key in ("inducing", "kernel_inducing"):
+        settings.check_multiple(key, max(getattr(settings, key)), rows - -(-rows // settings.folds))
+    copies = 0 if load(data).groups is None else _WITHOUT_COPIES
+    tasks: list[Task[FoldTask] | Task[TrialTask]] = []
+    for fold in range(settings.used_folds):
+        for name, options in request.methods.items():
+            first, *further = settings.multiples(options)
+            params = FoldTask(
                 method=options,
-                training=settings.work,
+                training=settings.params(first),
                 seed=derived_seed(request.seed, "regression"),
                 fold=fold,
                 folds=settings.folds,
-            ),
-            label=f"{options.title}  fold {fold}",
-            axes={"method": name, "fold": fold},
+                further=tuple(further),
+            )
+            task = request.task(
+                params,
+                label="  ".join([*axes.values(), options.title, f"fold {fold}"]),
+                axes={**axes, "method": name, "fold": fold},
+                dataset=data,
+                version=options.method.version + copies,
+                cost=3.0 + 1e-5 * rows * settings.epochs * (1 + len(further)),
+            )
+            tasks.append(task)
+            tasks += _trials(request, data, axes, name, copies, fold)
+    return tasks
+
+
+def _trials(
+    request: Request[RegressionSettings],
+    data: PreparedDataset,
+    axes: Mapping[str, str],
+    method: str,
+    copies: int,
+    fold: int,
+) -> list[Task[TrialTask]]:
+    settings, options = request.settings, request.methods[method]
+    tasks = []
+    for trial in range(settings.lucky_trials):
+        seed = derived_seed(request.seed, "lucky", fold, trial)
+        multiple = float(stream(seed, "inducing").choice(settings.multiples(options)))
+        params = TrialTask(method=options, training=settings.params(multiple), seed=seed, folds=settings.folds)
+        task = request.task(
+            params,
+            label="  ".join([*axes.values(), options.title, f"fold {fold}", f"trial {trial}"]),
+            axes={**axes, "method": method, "group": fold, "trial": trial},
+            dataset=data,
             version=options.method.version + copies,
-            cost=3.0 + 1e-5 * rows * settings.epochs,
+            cost=3.0 + 1e-5 * data.rows * settings.epochs,
         )
-        for fold in range(settings.used_folds)
-        for name, options in request.methods.items()
-    ]
+        tasks.append(task)
+    return tasks
+
+
+def _is(options: MethodOptions, *regressors: str) -> bool:
+    return isinstance(options, RegressorOptions) and options.regressor in regressors
 
 
 def fold_rows(rows: int, folds: int, fold: int, seed: int) -> tuple[IntArray, IntArray]:
@@ -120,68 +216,171 @@ def fold_rows(rows: int, folds: int, fold: int, seed: int) -> tuple[IntArray, In
 
 
 def run(task: Task[FoldTask], shared: SharedWork) -> Outcome:
-    """Train on the other folds, score on this one."""
+    """Train on the other folds with every number of inducing inputs, score the best by validation on this one."""
     params, data = task.params, load(task.require_dataset())
     train, test = fold_rows(len(data.X), params.folds, params.fold, params.seed)
+    seed = derived_seed(params.seed, "fold", params.fold)
+    return _scored(task, shared, params.training, params.further, (train, test), seed)
+
+
+def run_trial(task: Task[TrialTask], shared: SharedWork) -> Outcome:
+    """Train on a random split."""
+    params, data = task.params, load(task.require_dataset())
+    rows = fold_rows(len(data.X), params.folds, 0, params.seed)
+    return _scored(task, shared, params.training, (), rows, params.seed)
+
+
+def _scored(
+    task: Task[FoldTask] | Task[TrialTask],
+    shared: SharedWork,
+    training: TrainingParams,
+    further: tuple[float, ...],
+    rows: tuple[IntArray, IntArray],
+    seed: int,
+) -> Outcome:
+    data, (train, test) = load(task.require_dataset()), rows
     train = without_copies(train, test, data.groups)
     if not len(train):
         return Outcome({}, INFEASIBLE, "dataset: every training row of the fold repeats a test row: add different rows")
-    y = data.y[:, 0]
-    budget = shared.budget(task.budget_seconds)
-    seed = derived_seed(params.seed, "fold", params.fold)
+    X, y = data.X, data.y[:, 0]
+    budget, groups = shared.budget(task.budget_seconds), None if data.groups is None else data.groups[train]
+    found: list[tuple[OwnUnits, float]] = []
     try:
-        groups = None if data.groups is None else data.groups[train]
-        model = fit_regression(
-            params.method, params.training, data.X[train], y[train], seed, budget, shared.states, groups
-        )
+        for multiple in (training.inducing, *further):
+            states = shared.states if not further else _part(shared.states, f"inducing-{multiple:g}")
+            with_multiple = replace(training, inducing=multiple)
+            work = (task.params.method, with_multiple, X[train], y[train], seed, budget, states, groups)
+            found.append((fit_regression(*work), multiple))
     except ExactPredictionsError as error:
         return Outcome({}, INFEASIBLE, f"{error}; the target is a function of the inputs, without noise")
     except FewDifferentRowsError as error:
         return Outcome({}, INFEASIBLE, str(error))
-    metrics = regression_scores(model, data.X[test], y[test])
+    model, multiple = min(found, key=lambda each: each[0].validation_nll)
+    metrics = regression_scores(model, X[test], y[test])
+    if further or isinstance(task.params, TrialTask):
+        metrics |= {CHOSEN: multiple, "nll_validation": model.validation_nll}
     headline = f"RMSE {metrics['rmse_test_own_units']:.4g}, NLL {metrics['nll_own']:.3f}"
     reason = "" if model.status == DONE else model.found.reason
     return Outcome(metrics, model.status, reason, headline=headline)
 
 
+def _part(states: Path | None, name: str) -> Path | None:
+    if states is None:
+        return None
+    (states / name).mkdir(parents=True, exist_ok=True)
+    return states / name
+
+
 def summarise(report: Report[RegressionSettings]) -> list[Statistic]:
-    """Write and draw the scores by method, corrected for folds that share training rows."""
+    """Write and draw the scores by dataset and method, corrected for folds that share training rows."""
     records = report.records()
-    if not records:
+    if not any("fold" in record.axes for record in records):
         return []
-    frame, folds = frame_of(records), report.settings.folds
+    frame, folds = frame_of([record for record in records if "fold" in record.axes]), report.settings.folds
+    by = ["dataset", "method"] if report.request.datasets else ["method"]
     estimate = partial(corrected_mean, test_over_training=1.0 / (folds - 1))
-    tidy = summarise_groups(frame, ["method"], [*SHOWN, *BEFORE], estimate)
-    name = report.request.require_dataset().shown_name
+    chosen = [name for name in (CHOSEN,) if name in frame]
+    tidy = summarise_groups(frame, by, [*SHOWN, *BEFORE, *chosen], estimate)
+    tidy = tidy[(tidy["metric"] != CHOSEN) | (tidy["n"] > 0)]  # the exact GP chooses none
+    _tables(report, tidy)
+    _figure(report, tidy)
+    claims = network_claim(frame) if report.request.datasets else []
+    lucky = lucky_scores(frame_of([record for record in records if "trial" in record.axes]), by)
+    if len(lucky):
+        caption = (
+            f"mean ± standard error over {report.settings.used_folds} groups of {report.settings.lucky_trials} trials"
+        )
+        report.table(lucky, "lucky_trials", caption)
+        claims += metric_statistics(lucky, by)
+    return [*metric_statistics(tidy, by), *claims]
+
+
+def lucky_scores(trials: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    """Return, over groups of trials, means of the least test NLL, of the mean one, and of what the choice gains.
+
+    Args:
+        trials: one row per trial, with the columns `by`, group and nll_own.
+        by: the axes of a mean.
+    """
+    if trials.empty:
+        return trials
+    nll = trials.groupby([*by, "group"], observed=True)["nll_own"]
+    groups = nll.agg(nll_luckiest="min", nll_mean="mean").reset_index()
+    groups["nll_gain_by_test_rows"] = groups["nll_mean"] - groups["nll_luckiest"]
+    return summarise_groups(groups, by, ["nll_luckiest", "nll_mean", "nll_gain_by_test_rows"])
+
+
+def _tables(report: Report[RegressionSettings], tidy: pd.DataFrame) -> None:
+    single, settings = not report.request.datasets, report.settings
     caption = (
-        f"{name}: mean ± standard error over {report.settings.used_folds} of {folds} folds, corrected for shared "
-        f"training rows; intervals of {100 * LEVEL:g} %; variances tempered on validation rows"
+        f"{f'{report.request.require_dataset().shown_name}: ' if single else ''}mean ± standard error over "
+        f"{settings.used_folds} of {settings.folds} folds, corrected for shared training rows; "
+        f"intervals of {100 * LEVEL:g} %; variances tempered on validation rows"
     )
-    report.table(wide(tidy, report.titles, SHOWN), "regression", caption)
+    if len(settings.inducing) > 1 or len(settings.kernel_inducing) > 1:
+        caption += ", which choose M too"
     labels = {name: metric(name, "wasserstein").heading for name in BEFORE}
-    report.table(wide(tidy, report.titles, BEFORE), "regression_untempered", caption, labels)
+    report.table(_by_dataset(tidy, report.titles, SHOWN), "regression", caption)
+    report.table(_by_dataset(tidy, report.titles, BEFORE), "regression_untempered", caption, labels)
     report.table(tidy, "regression_tidy", caption)
-    with report.figure("regression", columns=4, size=(15.0, 4.6)) as drawing:
-        shown = tidy[tidy["metric"].isin(SHOWN[:4])]
-        for ax, one in zip(drawing.axes, SHOWN, strict=False):
-            rows = shown[shown["metric"] == one]
-            panel(ax, rows, "metric", report.titles, kind="bars", error="interval", ticks={one: ""})
-            ax.set_ylabel(metric(one, "wasserstein").axis)
+
+
+def _by_dataset(tidy: pd.DataFrame, titles: dict[str, str], metrics: tuple[str, ...]) -> pd.DataFrame:
+    import pandas as pd
+
+    if "dataset" not in tidy:
+        return wide(tidy, titles, metrics)
+    parts = []
+    for name, rows in tidy.groupby("dataset", sort=False, observed=True):
+        part = wide(rows, titles, metrics)
+        part.insert(0, "dataset", name)
+        parts.append(part)
+    return pd.concat(parts)
+
+
+def _figure(report: Report[RegressionSettings], tidy: pd.DataFrame) -> None:
+    """Draw four scores of one dataset, or the NLL of each of several."""
+    names = list(report.request.datasets)
+    by, panels = ("dataset", names) if names else ("metric", list(SHOWN[:4]))
+    shown = tidy[tidy["metric"].isin(SHOWN[1:2] if names else panels)]
+    columns, rows = min(len(panels), 4), -(-len(panels) // 4)
+    with report.figure("regression", columns=columns, rows=rows, size=(15.0, 1.0 + 3.6 * rows)) as drawing:
+        for ax, one in zip(drawing.axes, panels, strict=False):
+            panel(ax, shown[shown[by] == one], by, report.titles, kind="bars", error="interval", ticks={one: ""})
+            axis = metric(SHOWN[1] if names else one, "wasserstein").axis
+            ax.set_ylabel(f"{one}: {axis}" if names else axis)
             if one == "interval_coverage":
                 ax.axhline(LEVEL, color="0.4", linestyle="--")
         drawing.legend("below", columns=5, title="mean and 95 % interval over folds")
         drawing.data = shown
-    return metric_statistics(tidy, ["method"])
+
+
+def network_claim(frame: pd.DataFrame) -> list[Statistic]:
+    """Return the share of the paper's datasets where a network's mean has the lower NLL; nothing if one is missing.
+
+    Args:
+        frame: one row per dataset, method and fold.
+    """
+    means = frame.pivot_table("nll_own", ["dataset", "fold"], "method", observed=True)
+    if not {*BETTER} <= set(means.columns):
+        return []
+    network, kernel = BETTER
+    paired = (means[kernel] - means[network]).dropna().groupby("dataset").mean()
+    if not {*CLAIMED} <= set(paired.index):
+        return []
+    return [claim("share_network_mean_better", [paired[name] > 0.0 for name in CLAIMED])]
 
 
 EXPERIMENTS.register("wasserstein/regression")(
     Experiment(
         RegressionSettings,
         plan,
-        run,
+        {FoldTask: run, TrialTask: run_trial},
         summarise,
         method_traits=(NUMBERS,),
         dataset_tasks=("regression",),
+        several_datasets=True,
+        single_dataset=True,
         parts=("methods", "used_folds"),
         agreement=AGREEMENT,
         model_keys=(),

@@ -9,7 +9,7 @@ Equation: Hensman et al. 2015
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -298,6 +298,18 @@ class SparseVariationalGP:
             return negative_log_likelihood(self.predict(X).probabilities, y)
         except (ArithmeticError, ValueError, tf.errors.InvalidArgumentError):
             return math.nan
+
+    @property
+    def graph_score(self) -> Callable[[Any, Any], Any] | None:
+        noise = self.likelihood
+        if not isinstance(noise, GaussianNoise):
+            return None
+
+        def score(X: Any, y: Any) -> Any:
+            mean, variance = self.model.predict_f(X)
+            return noise.score(mean + self.prior_mean, variance, y)
+
+        return score
 
     def predict(self, X: FloatArray) -> ClassPrediction:
         """Return class probabilities and their data uncertainty.

@@ -145,6 +145,10 @@ class GWIRegressor:
         except (ArithmeticError, ValueError):
             return math.nan
 
+    def graph_score(self, X: Any, y: Any) -> Any:
+        mean, variance, _ = self.element.moments(X)
+        return self.likelihood.score(mean, variance, y)
+
     def predict(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return mean [N] and variance [N] of the targets, noise included, not tempered.
 

@@ -29,6 +29,7 @@ from gpsuite.seeds import derived_seed, stream
 
 _FIRST_DECAY, _SECOND_DECAY, _TINY = 0.9, 0.999, 1e-7  # Kingma & Ba 2015
 SAVE_SECONDS = 10.0  # between states: at most so much work is lost
+TOGETHER_SECONDS = 1.0  # of epochs that run as one graph: so late may a budget end
 _ARRAYS = ("values", "first", "second", "best")
 
 
@@ -43,6 +44,14 @@ class Trainable(Protocol):
 
     def validation_loss(self, X: FloatArray, y: npt.NDArray[Any]) -> float:
         """Return the mean negative log predictive probability or density of held-out rows, in nats."""
+
+
+class GraphScored(Protocol):
+    """A `Trainable` whose validation score TensorFlow can compute: whole epochs then run as one graph."""
+
+    graph_score: (
+        Callable[[Any, Any], Any] | None
+    )  # `validation_loss` as a tensor of tensors, NaN where it is not finite
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +118,7 @@ def train(
             least one step is done.
         start: a state of an earlier training with the same seed, its trial decided; None begins with the variables
             as they are.
-        keep: told the state after every epoch that follows the trial.
+        keep: told the state after every epoch that follows the trial, or after several that ran as one graph.
 
     Raises:
         ValueError: if the state's arrays do not fit the variables.
@@ -156,27 +165,59 @@ class _Training:
     ) -> tuple[TrainingState, str]:
         """Train until so many epochs are done; return the state and what ended it early, as `leader`."""
         self.adam.restart(state)
-        ended = ""
+        ended, together = "", 1
         while not ended and not _finished(state, epochs, self.options.patience):
-            steps, ended = self._epoch(state)
-            score = math.nan if ended == "nan" else self.adam.score(self.rows)
-            state = self.adam.state(state, score, steps)
+            together = self._affordable(state, min(together, epochs - state.epoch))
+            began = time.monotonic()
+            state, ended = self._whole_epochs(state, together) if together else self._epoch(state)
+            together = max(1, min(2 * together, int(together * TOGETHER_SECONDS / (time.monotonic() - began + 1e-9))))
             if keep is not None and not ended:
                 keep(state)
         return state, ended
 
-    def _epoch(self, state: TrainingState) -> tuple[int, str]:
-        """Do one pass; return the steps done and what ended it early."""
+    def _affordable(self, state: TrainingState, epochs: int) -> int:
+        """Return how many whole epochs may run as one graph: 0 if the model has no score in one."""
+        if self.adam.graph_score is None or (self.budget.exhausted and state.evaluations):
+            return 0
+        if self.budget.evaluations is None:
+            return epochs
+        left = self.budget.evaluations - self.budget.spent_evaluations
+        return min(epochs, left // math.ceil(len(self.rows.X) / state.batch))
+
+    def _whole_epochs(self, state: TrainingState, epochs: int) -> tuple[TrainingState, str]:
+        """Do several epochs as one graph, fewer if patience or a loss ends them; return as `_epoch`."""
+        steps = math.ceil(len(self.rows.X) / state.batch)
+        orders = [self._order(state.epoch + each) for each in range(epochs)]
+        seeds = [self._step_seed(state.evaluations + each) for each in range(epochs * steps)]
+        after, finite = self.adam.epochs(
+            self.rows, state, np.stack(orders), np.array(seeds, np.int32).reshape(epochs, steps), self.options.patience
+        )
+        self.budget.spend(evaluations=after.evaluations - state.evaluations, best=after.best_score)
+        return after, "" if finite else "nan"
+
+    def _order(self, epoch: int) -> npt.NDArray[np.int64]:
         # drawn for the epoch, not one after another: a training that resumes sees the same order
-        order = stream(self.seed, "epoch", state.epoch).permutation(len(self.rows.X))
+        return stream(self.seed, "epoch", epoch).permutation(len(self.rows.X))
+
+    def _step_seed(self, step: int) -> int:
+        # TensorFlow takes seeds of 32 bits
+        return derived_seed(self.seed, "step", step) % 2**31
+
+    def _epoch(self, state: TrainingState) -> tuple[TrainingState, str]:
+        """Do one pass, step by step, and score it; return the state and what ended it early."""
+        steps, ended = self._steps(state)
+        score = math.nan if ended == "nan" else self.adam.score(self.rows)
+        return self.adam.state(state, score, steps), ended
+
+    def _steps(self, state: TrainingState) -> tuple[int, str]:
+        """Do one pass; return the steps done and what ended it early."""
+        order = self._order(state.epoch)
         steps = 0
         for at in range(0, len(order), state.batch):
             if self.budget.exhausted and state.evaluations + steps > 0:
                 return steps, "budget"
             chosen = order[at : at + state.batch]
-            # TensorFlow takes seeds of 32 bits
-            step_seed = derived_seed(self.seed, "step", state.evaluations + steps) % 2**31
-            loss = self.adam.step(self.rows.X[chosen], self.rows.y[chosen], step_seed)
+            loss = self.adam.step(self.rows.X[chosen], self.rows.y[chosen], self._step_seed(state.evaluations + steps))
             steps += 1
             self.budget.spend(evaluations=1, best=state.best_score)
             if not math.isfinite(loss):
@@ -193,14 +234,21 @@ def _finished(state: TrainingState, epochs: int, patience: int) -> str:
 
 
 class AdamStep:
-    """Adam's step as one compiled function (Kingma & Ba 2015, Algorithm 1)."""
+    """Adam's step, and whole epochs of them, as compiled functions (Kingma & Ba 2015, Algorithm 1).
+
+    Attributes:
+        graph_score: the model's validation score as a tensor; None if it has none.
+    """
 
     def __init__(self, model: Trainable, learning_rate: float = 1e-2) -> None:
         self._model = model
         self._rate = tf.Variable(learning_rate, dtype=tf.float64)
         self._first, self._second = ([tf.Variable(tf.zeros_like(v)) for v in model.variables] for _ in range(2))
         self._count = tf.Variable(0.0, dtype=tf.float64)
+        self._best: list[Any] = []
         self._compiled: Any = None
+        self._compiled_epochs: Any = None
+        self.graph_score: Callable[[Any, Any], Any] | None = getattr(model, "graph_score", None)
 
     def restart(self, state: TrainingState) -> None:
         """Take over a state's values, moments and learning rate.
@@ -237,14 +285,93 @@ class AdamStep:
 
     def step(self, X: FloatArray, y: npt.NDArray[Any], seed: int) -> float:
         if self._compiled is None:
-            kind = tf.int64 if np.issubdtype(y.dtype, np.integer) else tf.float64
-            signature = [
-                tf.TensorSpec([None, X.shape[1]], tf.float64),
-                tf.TensorSpec([None], kind),
-                tf.TensorSpec([2], tf.int32),
-            ]
+            signature = [*_signature(X, y), tf.TensorSpec([2], tf.int32)]
             self._compiled = tf.function(self._step, input_signature=signature, autograph=False)
         return float(self._compiled(X, y, np.array([seed, 0], np.int32)).numpy())
+
+    def epochs(
+        self,
+        rows: TrainingRows,
+        before: TrainingState,
+        orders: npt.NDArray[np.int64],
+        seeds: npt.NDArray[np.int32],
+        patience: int,
+    ) -> tuple[TrainingState, bool]:
+        """Do epochs of the row orders [E, N] with the steps' seeds [E, S] after a state whose values are taken over.
+
+        Returns:
+            The state, and whether every loss was finite; it ends with the first that is not.
+        """
+        if self._compiled_epochs is None:
+            self._best = [tf.Variable(v) for v in self._model.variables]
+            signature = [*_signature(rows.X, rows.y), *_signature(rows.X, rows.y)]
+            signature += [tf.TensorSpec([None, None], kind) for kind in (tf.int64, tf.int32)]
+            signature += [tf.TensorSpec([], kind) for kind in (tf.int32, tf.float64, tf.int32, tf.int32)]
+            self._compiled_epochs = tf.function(self._epochs, input_signature=signature, autograph=False)
+        _assign(self._best, before.best)
+        data = (rows.X, rows.y, rows.X_validation, rows.y_validation, orders, seeds)
+        waited = before.epoch - before.best_epoch
+        found = self._compiled_epochs(*data, before.batch, before.best_score, waited, patience)
+        scores, last, finite = (each.numpy() for each in found)
+        first, second, best = (tuple(v.numpy() for v in part) for part in (self._first, self._second, self._best))
+        after = replace(
+            before,
+            epoch=before.epoch + len(scores),
+            values=self.values(),
+            first=first,
+            second=second,
+            best=best,
+            scores=(*before.scores, *map(float, scores)),
+            evaluations=before.evaluations + (len(scores) - 1) * seeds.shape[1] + int(last),
+        )
+        return after, bool(finite)
+
+    def _epochs(
+        self,
+        X: Any,
+        y: Any,
+        X_held: Any,
+        y_held: Any,
+        orders: Any,
+        seeds: Any,
+        batch: Any,
+        best: Any,
+        waited: Any,
+        patience: Any,
+    ) -> tuple[Any, Any, Any]:
+        """Return the scores, the steps of the last epoch, and whether all losses were finite."""
+        assert self.graph_score is not None
+        score = self.graph_score
+        count, steps = tf.unstack(tf.shape(seeds))
+        scores = tf.TensorArray(tf.float64, size=0, dynamic_size=True, element_shape=[])
+
+        def one_step(epoch: Any, step: Any, finite: Any) -> Any:
+            chosen = orders[epoch, step * batch : (step + 1) * batch]
+            loss = self._step(tf.gather(X, chosen), tf.gather(y, chosen), tf.stack([seeds[epoch, step], 0]))
+            return epoch, step + 1, tf.math.is_finite(loss)
+
+        def unfinished(epoch: Any, step: Any, finite: Any) -> Any:
+            return finite & (step < steps)
+
+        def one_epoch(epoch: Any, last: Any, finite: Any, best: Any, waited: Any, scores: Any) -> Any:
+            _, last, finite = tf.while_loop(unfinished, one_step, [epoch, 0, True], parallel_iterations=1)
+            found = tf.cond(finite, lambda: score(X_held, y_held), lambda: tf.constant(math.nan, tf.float64))
+            better = found < best
+            tf.cond(better, self._keep_best, lambda: tf.constant(False))
+            waited = tf.where(better, 0, waited + 1)
+            return epoch + 1, last, finite, tf.where(better, found, best), waited, scores.write(epoch, found)
+
+        def goes_on(epoch: Any, last: Any, finite: Any, best: Any, waited: Any, scores: Any) -> Any:
+            return finite & (epoch < count) & (waited < patience)
+
+        start = [0, 0, True, best, waited, scores]
+        _, last, finite, _, _, scores = tf.while_loop(goes_on, one_epoch, start, parallel_iterations=1)
+        return scores.stack(), last, finite
+
+    def _keep_best(self) -> Any:
+        for best, variable in zip(self._best, self._model.variables, strict=True):
+            best.assign(variable)
+        return tf.constant(True)
 
     def _step(self, X: Any, y: Any, seed: Any) -> Any:
         variables = self._model.variables
@@ -259,6 +386,11 @@ class AdamStep:
             v.assign(_SECOND_DECAY * v + (1.0 - _SECOND_DECAY) * gradient * gradient)
             variable.assign_sub(tf.cast(rate, variable.dtype) * m / (tf.sqrt(v) + _TINY))
         return loss
+
+
+def _signature(X: FloatArray, y: npt.NDArray[Any]) -> list[Any]:
+    kind = tf.int64 if np.issubdtype(y.dtype, np.integer) else tf.float64
+    return [tf.TensorSpec([None, X.shape[1]], tf.float64), tf.TensorSpec([None], kind)]
 
 
 def _assign(variables: list[Any], values: tuple[FloatArray, ...]) -> None:

@@ -179,6 +179,12 @@ class GaussianNoise:
         square = (y - mean[:, 0]) ** 2 + variance[:, 0]
         return -0.5 * (np.log(2.0 * np.pi) + self._log_variance) - 0.5 * square / s
 
+    def score(self, mean: Any, variance: Any, y: Any) -> Any:
+        """Return the mean negative log density of targets [N] at latent moments [N, 1]; NaN if it is not finite."""
+        total = variance[:, 0] + tf.exp(self._log_variance)
+        found = tf.reduce_mean(0.5 * (tf.math.log(2.0 * np.pi * total) + (y - mean[:, 0]) ** 2 / total))
+        return tf.where(tf.math.is_finite(found), found, tf.constant(np.nan, tf.float64))
+
 
 @tf.custom_gradient  # type: ignore[untyped-decorator]
 def label_probability(mean: Any, variance: Any, y: Any) -> tuple[Any, Any]:

@@ -287,7 +287,7 @@ def test_a_users_mistake_is_named(words: list[str], message: str, tmp_path: Path
 
 
 def test_means_over_folds_are_corrected_for_the_rows_they_share(tmp_path: Path) -> None:
-    words = ["experiment=wasserstein/regression", "methods=[exact_gp]", "folds=5", "used_folds=3"]
+    words = ["experiment=wasserstein/regression", "dataset=diabetes", "methods=[exact_gp]", "folds=5", "used_folds=3"]
     request: Any = read_request(words)[0]
     drawn = 0.5 + 0.1 * np.random.default_rng(0).uniform(size=(3, len(SHOWN) + len(BEFORE)))
     records = []

@@ -126,6 +126,18 @@ def test_batches_estimate_the_whole_sum() -> None:
     assert np.mean(parts) == pytest.approx(whole, rel=1e-12)
 
 
+def test_the_authors_weight_of_the_data_falls_with_the_rows_of_a_batch() -> None:
+    """Their regression loss has N / N_B times the mean of the squared errors, where the paper has their sum."""
+    squares, N = np.arange(12.0), 12
+    sums, means = [], []
+    for size in (2, 6):
+        batches = squares.reshape(-1, size)
+        sums.append(np.mean([N / size * batch.sum() for batch in batches]))
+        means.append(np.mean([N / size * batch.mean() for batch in batches]))
+    assert sums == pytest.approx([squares.sum()] * 2)
+    assert means == pytest.approx([squares.sum() / 2, squares.sum() / 6])
+
+
 def test_root_traces_take_their_slopes_through_a_compiled_graph() -> None:
     factor = RNG.standard_normal((2, 5, 5))
     R, K = tf.Variable(factor @ factor.transpose(0, 2, 1)), tf.constant(np.eye(5))

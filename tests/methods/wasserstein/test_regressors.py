@@ -69,6 +69,15 @@ def test_every_method_trains_what_its_name_says(name: str) -> None:
         assert isinstance(element.prior_kernel, NNGP) == (name == "gwi_nngp")
 
 
+@pytest.mark.parametrize("name", ["gwi", "gwi_kernel", "svgp"])
+def test_its_score_in_a_graph_is_its_validation_loss(name: str) -> None:
+    options = replace(OPTIONS, prior_evaluations=1, prior_mean=0.2, network=NetworkSpec((3,), "tanh"))
+    training = TrainingOptions(epochs=1, batches=(64,), learning_rates=(0.03,), patience=1, trial_epochs=1)
+    model = REGRESSORS.get(name)(RegressionFit(ROWS, options, training, 2, Budget())).model
+    held = ROWS.X_validation, ROWS.y_validation
+    assert float(model.graph_score(*held)) == pytest.approx(model.validation_loss(*held), rel=1e-12)
+
+
 def test_the_factor_is_the_best_one() -> None:
     rng = np.random.default_rng(3)
     y, mean, variance = rng.standard_normal(30), rng.standard_normal(30), rng.uniform(0.1, 1.0, 30)

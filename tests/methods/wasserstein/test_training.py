@@ -171,6 +171,61 @@ def test_it_is_compiled_once() -> None:
     assert len(traced) == 1
 
 
+class Graphed(Linear):
+    """The same, with a score that TensorFlow computes: whole epochs run as one graph."""
+
+    def graph_score(self, X: Any, y: Any) -> Any:
+        return tf.reduce_mean((tf.linalg.matvec(X, self.weights) - y) ** 2)
+
+
+class GraphedBursting(Graphed):
+    def loss(self, X: Any, y: Any, seed: Any) -> Any:
+        lost = tf.abs(self.weights[1]) > 0.4
+        return tf.where(lost, tf.constant(np.nan, tf.float64), super().loss(X, y, seed))
+
+
+def assert_same(found: TrainingState, other: TrainingState) -> None:
+    assert (found.epoch, found.evaluations, found.best_epoch) == (other.epoch, other.evaluations, other.best_epoch)
+    np.testing.assert_allclose(found.scores, other.scores, rtol=1e-10)
+    for name in ("values", "first", "second", "best"):
+        for ours, theirs in zip(getattr(found, name), getattr(other, name), strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("kind", "rate", "patience", "evaluations"),
+    [
+        (Graphed, 0.05, 50, None),
+        (Graphed, 0.05, 50, 38),
+        (Graphed, 3.0, 3, None),
+        (Graphed, 3.0, 50, 1),
+        (GraphedBursting, 0.05, 50, None),
+    ],
+)
+def test_whole_epochs_as_one_graph_are_the_same_as_one_step_at_a_time(
+    kind: type[Graphed], rate: float, patience: int, evaluations: int | None
+) -> None:
+    options = TrainingOptions(epochs=20, batches=(16,), learning_rates=(rate,), patience=patience)
+    stepwise = kind(0.3)
+    stepwise.graph_score = None  # type: ignore[assignment]
+    models = kind(0.3), stepwise
+    budgets = [Budget(evaluations=evaluations) for _ in models]
+    found, other = (train(m, ROWS, options, 7, b) for m, b in zip(models, budgets, strict=True))
+    assert_same(found.state, other.state)
+    assert (found.status, found.reason) == (other.status, other.reason)
+    assert budgets[0].spent_evaluations == budgets[1].spent_evaluations
+    np.testing.assert_allclose(models[0].weights.numpy(), models[1].weights.numpy(), rtol=1e-10)
+
+
+def test_going_on_within_what_ran_as_one_graph_changes_nothing() -> None:
+    options = TrainingOptions(epochs=40, batches=(16,), learning_rates=(0.05,), patience=50)
+    kept: list[TrainingState] = []
+    whole = run(Graphed(0.3), options, keep=kept.append)
+    assert 1 < len(kept) < 40
+    early = run(Graphed(0.3), replace(options, epochs=kept[2].epoch + 1))
+    assert_same(run(Graphed(0.3), options, start=early), whole)
+
+
 def test_a_split_holds_every_row_once() -> None:
     rows = split_rows(X, np.arange(50.0), 0.1, np.random.default_rng(2))
     assert len(rows.X_validation) == 5

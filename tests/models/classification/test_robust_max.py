@@ -35,6 +35,15 @@ def problem(seed: int, count: int, classes: int, decades: float) -> tuple[FloatA
     return rng.standard_normal((count, classes)), variance
 
 
+def test_variances_in_place_of_deviations_make_other_probabilities() -> None:
+    """The authors' code divides by r where S needs its square root."""
+    mean, variance = np.array([[0.0, 0.1]]), np.full((1, 2), 0.04)
+    draws = mean + np.sqrt(variance) * np.random.default_rng(0).standard_normal((200_000, 2))
+    right, theirs = (largest_probabilities(mean, each)[0, 1] for each in (variance, variance**2))
+    assert right == pytest.approx(np.mean(draws[:, 1] > draws[:, 0]), abs=0.005)
+    assert theirs - right > 0.3
+
+
 def test_two_classes_have_a_closed_form() -> None:
     mean, variance = problem(0, 200, 2, 6.0)
     first = ndtr((mean[:, 0] - mean[:, 1]) / np.sqrt(variance.sum(axis=1)))

@@ -12,6 +12,7 @@ from gpsuite.budget import Budget
 from gpsuite.errors import UserError
 from gpsuite.models.network_spec import NetworkSpec
 from gpsuite.models.networks import Network
+from gpsuite.models.random_elements import elements
 from gpsuite.models.random_elements.elements import (
     ACTIVATIONS,
     NNGP,
@@ -176,6 +177,22 @@ def test_a_prior_is_fitted_and_then_fixed(name: str) -> None:
     assert fitted.noise_variance >= SMALLEST_NOISE
     exact = gpflow.models.GPR((X, Y), fitted.kernel, noise_variance=fitted.noise_variance)
     assert -float(exact.log_marginal_likelihood()) == pytest.approx(fitted.report.loss, rel=1e-6)
+
+
+def test_the_same_rows_are_searched_once_and_leave_the_same_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    Y = np.cos(3.0 * X[:, :1])
+    searched: list[int] = []
+    search = elements._prior_search
+    monkeypatch.setattr(elements, "_prior_search", lambda *given: searched.append(1) or search(*given))
+    streams = [np.random.default_rng(7) for _ in range(3)]
+    budgets = Budget(evaluations=20), Budget(evaluations=20), Budget(seconds=600.0, evaluations=20)
+    first, again, timed = (fit_prior("se_ard", X, Y, rng, b) for rng, b in zip(streams, budgets, strict=True))
+    assert len(searched) == 2  # a search against the clock is one of its own
+    for other in (again, timed):
+        np.testing.assert_array_equal(first.kernel.lengthscales.numpy(), other.kernel.lengthscales.numpy())
+        assert (first.noise_variance, first.report.loss) == (other.noise_variance, other.report.loss)
+    assert first.kernel is not again.kernel
+    assert len({rng.random() for rng in streams}) == 1
 
 
 def test_last_bits_of_targets_do_not_choose_another_prior() -> None:
