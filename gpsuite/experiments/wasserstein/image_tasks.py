@@ -28,13 +28,14 @@ from gpsuite.experiments.base import (
     finite_or_none,
     require,
 )
-from gpsuite.experiments.settings import Count, Rule, Share, at_least, filled, not_negative, unique
-from gpsuite.experiments.tasks import LEFT_OUT, take
+from gpsuite.experiments.settings import Count, Positive, Rule, Share, at_least, filled, not_negative, unique
+from gpsuite.experiments.tasks import LEFT_OUT, left_out_as, take
 from gpsuite.experiments.wasserstein.fitting import TrainingParams, TrainingSettings
 from gpsuite.experiments.wasserstein.methods import classifier_method
 from gpsuite.methods.wasserstein import scoring as scores
 from gpsuite.methods.wasserstein.fitting import FewDifferentRowsError, TrainingRows, split_rows
 from gpsuite.methods.wasserstein.scoring import auroc, average_precision, false_positives_at_95
+from gpsuite.models.network_spec import KERNEL_SIZE
 from gpsuite.seeds import derived_seed, stream
 
 if TYPE_CHECKING:
@@ -56,6 +57,11 @@ class ImageSettings(TrainingSettings):
         test_rows: test rows at most.
         outside_rows: rows of each other dataset at most.
         convolution: whether the network's hidden layers are convolutions.
+        filter_size: height and width of the convolutions.
+        dense: widths of dense layers after the convolutions.
+        inducing_tried: multiples of sqrt(N) that GWI tries instead of `inducing`; each is trained, and the one with
+            the best validation score is kept.
+        tempered: whether GWI fits a temperature per class on the validation rows.
         epsilon: of robust max.
         dropout: probability of leaving a unit out.
         members: networks of the ensemble.
@@ -72,6 +78,10 @@ class ImageSettings(TrainingSettings):
     test_rows: Count
     outside_rows: Count
     convolution: bool
+    filter_size: Count
+    dense: list[Count]
+    inducing_tried: Annotated[list[Positive], unique]
+    tempered: bool
     epsilon: Share
     dropout: Annotated[float, not_negative]
     members: Annotated[int, at_least(2)]
@@ -85,6 +95,7 @@ class ImageSettings(TrainingSettings):
         """Refuse noise levels that leave out clean labels, and dropout of everything."""
         require(self.label_noise[0] == 0.0, "label_noise", self.label_noise, "the first level must be 0")
         require(self.dropout < 1.0, "dropout", self.dropout, "must be below 1")
+        require(self.convolution or not self.dense, "dense", self.dense, "only after convolutions; use widths")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,6 +142,10 @@ class ImageTask:
     shifts: tuple[float, ...]
     outside: tuple[Outside, ...]
     kind: str = "wasserstein_image"
+    filter_size: int = field(default=KERNEL_SIZE, metadata=left_out_as(KERNEL_SIZE))
+    dense: tuple[int, ...] = field(default=(), metadata=left_out_as(()))
+    inducing_tried: tuple[float, ...] = field(default=(), metadata=left_out_as(()))
+    tempered: bool = field(default=False, metadata=left_out_as(False))
 
 
 _KEPT_IMAGES = 1  # added to the method's version where images are kept; raised when others are
@@ -148,7 +163,8 @@ def plan(request: Request[ImageSettings]) -> list[Task[ImageTask]]:
     data, *others = request.prepared
     check_images(data, others, list({(t.params.seed, t.params.label_noise): t.params for t in tasks}.values()))
     rows = round((1.0 - settings.test_share) * data.rows)
-    settings.check_inducing(min(settings.train_rows or rows, rows))
+    most = replace(settings, inducing=max([settings.inducing, *settings.inducing_tried]))
+    most.check_inducing(min(settings.train_rows or rows, rows))
     return tasks
 
 
@@ -391,7 +407,7 @@ def fit(task: Task[ImageTask], images: Images, shared: SharedWork, whole: Budget
     image = (images.side, images.side, 1) if params.convolution else None
     options = ClassifierOptions(
         training=t.training,
-        network=NetworkSpec(t.widths, t.activation, image),
+        network=NetworkSpec(t.widths, t.activation, image, params.filter_size, params.dense),
         prior=t.prior,
         prior_mean=t.prior_mean,
         prior_evaluations=t.prior_evaluations,
@@ -401,10 +417,13 @@ def fit(task: Task[ImageTask], images: Images, shared: SharedWork, whole: Budget
         dropout=params.dropout,
         members=params.members,
         draws=params.draws,
+        inducing_tried=params.inducing_tried,
+        tempered=params.tempered,
     )
     rows = learned_rows(images, params)
     method = classifier_method(params.method)
-    steps = t.training.steps(len(rows.X)) * method.trainings(params.method, params.members)
+    tried = max(len(params.inducing_tried), 1)
+    steps = t.training.steps(len(rows.X)) * method.trainings(params.method, params.members, tried)
     budget = whole if whole.seconds is None else replace(whole, seconds=TRAINED * whole.seconds, stated=whole.seconds)
     budget.evaluations = steps
     keeper = NoKeeper() if shared.states is None else StateFolder(shared.states)
