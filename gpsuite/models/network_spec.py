@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass
 
 from gpsuite.errors import UserError, unknown_name
@@ -66,3 +67,13 @@ class NetworkSpec:
             left, dense = (height // poolings) * (width // poolings) * self.widths[-1], self.dense
         pairs = itertools.pairwise((left, *dense, outputs))
         return (*filters, *(shape for a, b in pairs for shape in ((a, b), (b,))))
+
+    def multiplications(self, inputs: int, outputs: int) -> int:
+        """Return how many multiplications one input takes; raises as `shapes`."""
+        total = 0
+        for layer, shape in enumerate(self.shapes(inputs, outputs)[::2]):
+            pixels = 1
+            if self.image is not None and len(shape) == 4:  # a filter meets every pixel that poolings have left
+                pixels = (self.image[0] // POOL**layer) * (self.image[1] // POOL**layer)
+            total += pixels * math.prod(shape)
+        return total

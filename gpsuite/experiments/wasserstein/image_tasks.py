@@ -35,7 +35,7 @@ from gpsuite.experiments.wasserstein.methods import classifier_method
 from gpsuite.methods.wasserstein import scoring as scores
 from gpsuite.methods.wasserstein.fitting import FewDifferentRowsError, TrainingRows, split_rows
 from gpsuite.methods.wasserstein.scoring import auroc, average_precision, false_positives_at_95
-from gpsuite.models.network_spec import KERNEL_SIZE
+from gpsuite.models.network_spec import KERNEL_SIZE, NetworkSpec
 from gpsuite.seeds import derived_seed, stream
 
 if TYPE_CHECKING:
@@ -151,6 +151,8 @@ class ImageTask:
 _KEPT_IMAGES = 1  # added to the method's version where images are kept; raised when others are
 _WITHOUT_COPIES = 2  # added where rows have copies: none is trained on and validates
 _CONVOLUTION = 3.5  # times the seconds of a dense network, forward and back
+# Convolutions with more multiplications than that cost so many seconds more for each million, 10,000 rows times epochs.
+_SMALL, _SECONDS_PER_MILLION = 1.5e6, 1.5
 
 
 def plan(request: Request[ImageSettings]) -> list[Task[ImageTask]]:
@@ -173,7 +175,6 @@ def _tasks(request: Request[ImageSettings]) -> Iterator[Task[ImageTask]]:
     data, *others = request.prepared
     outside = tuple(Outside(name=o.name, content=o.content_hash, prepared=o) for o in others)
     rows = min(settings.train_rows or data.rows, data.rows)
-    seconds = _CONVOLUTION if settings.convolution else 1.0
     added = _added_version(data)
     for repetition in range(settings.repetitions):
         for noise in settings.label_noise:
@@ -194,9 +195,24 @@ def _tasks(request: Request[ImageSettings]) -> Iterator[Task[ImageTask]]:
                     + (f"  {100 * noise:g} % noisy labels" if noise else ""),
                     axes={"method": name, "label_noise": noise, "repetition": repetition},
                     version=options.method.version + added,
-                    cost=2.0 + 1e-4 * rows * settings.epochs * seconds * classifier_method(options).seconds(options),
+                    cost=2.0 + 1e-4 * rows * settings.epochs * _seconds(settings, options, data),
                     dataset=data,
                 )
+
+
+def _seconds(settings: ImageSettings, options: MethodOptions, data: PreparedDataset) -> float:
+    """Return rough CPU seconds of 10,000 rows times epochs."""
+    method = classifier_method(options)
+    trainings = method.trainings(options, 1, len(settings.inducing_tried) or 1)
+    if not settings.convolution:
+        return trainings * method.seconds(options)
+    side = math.isqrt(_pixels(data))
+    image = (side, side, 1)
+    network = NetworkSpec(
+        tuple(settings.widths), settings.activation, image, settings.filter_size, tuple(settings.dense)
+    )
+    more = network.multiplications(side * side, data.spec.get("n_classes") or 10) - _SMALL
+    return trainings * (_CONVOLUTION * method.seconds(options) + _SECONDS_PER_MILLION * max(more, 0.0) / 1e6)
 
 
 def _added_version(data: PreparedDataset) -> int:
@@ -401,7 +417,6 @@ def fit(task: Task[ImageTask], images: Images, shared: SharedWork, whole: Budget
     from gpsuite.methods.wasserstein.classifiers import ClassifierFit, NoKeeper
     from gpsuite.methods.wasserstein.fitting import ClassifierOptions
     from gpsuite.methods.wasserstein.training import StateFolder
-    from gpsuite.models.network_spec import NetworkSpec
 
     params, t = task.params, task.params.training
     image = (images.side, images.side, 1) if params.convolution else None

@@ -35,6 +35,7 @@ def test_dense_layers_follow_convolutions() -> None:
     convolutions = ((5, 5, 1, 32), (32,), (5, 5, 32, 64), (64,))
     assert network.shapes == (*convolutions, (3136, 1024), (1024,), (1024, 10), (10,))
     assert sum(np.prod(shape) for shape in network.shapes) == 3_274_634
+    assert spec.multiplications(784, 10) == 28**2 * 800 + 14**2 * 51200 + 3136 * 1024 + 1024 * 10
     small = Network(NetworkSpec((3, 4), image=(8, 8, 1), filter_size=5, dense=(6,)), 64, 2)
     rng = np.random.default_rng(1)
     parameters, X = small.initial(rng), rng.uniform(size=(5, 64))
