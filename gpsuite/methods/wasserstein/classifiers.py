@@ -214,7 +214,8 @@ def _with_temperatures(
     if not fit.options.tempered or found.report.status == "diverged":
         return found
     element = found.model.element
-    alpha = class_temperatures(likelihood, *element.predict(fit.rows.X_validation), fit.rows.y_validation)
+    moments = element.predict(fit.rows.X_validation)
+    alpha = class_temperatures(likelihood, moments[0], moments[1], fit.rows.y_validation)
 
     def predict(X: FloatArray) -> ClassPrediction:
         mean, variance = element.predict(X)
