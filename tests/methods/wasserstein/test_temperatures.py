@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gpsuite.arrays import FloatArray
 from gpsuite.methods.wasserstein.classifiers import CLASSIFIERS
 from gpsuite.methods.wasserstein.scoring import negative_log_likelihood
 from gpsuite.methods.wasserstein.temperatures import class_temperatures, tempered_loss
@@ -34,7 +35,7 @@ def drawn(likelihood: RobustMax | Softmax, mean: Array, variance: Array) -> Arra
 def test_the_loss_is_that_of_predictions_and_its_slopes_are_differences(likelihood: RobustMax | Softmax) -> None:
     mean, variance = moments(40)
     y = np.arange(40) % 4
-    alpha = np.array([0.3, 1.0, 2.0, 7.0])
+    alpha: FloatArray = np.array([0.3, 1.0, 2.0, 7.0])
     loss, slopes = tempered_loss(likelihood, mean, variance, y, alpha)
     predicted = likelihood.predict(mean, alpha * variance).probabilities
     assert loss == pytest.approx(negative_log_likelihood(predicted, y), abs=1e-9)
