@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass
 
 from gpsuite.errors import UserError, unknown_name
@@ -17,7 +18,9 @@ class NetworkSpec:
 
     Attributes:
         image: height, width, channels of inputs that are images, row by row; None for plain vectors. Each hidden
-            layer is then a 3 x 3 convolution of that many channels, followed by 2 x 2 pooling of the maximum.
+            layer is then a convolution of that many channels, followed by 2 x 2 pooling of the maximum.
+        filter_size: height and width of the convolutions.
+        dense: widths of dense layers after the convolutions.
 
     Raises:
         UserError: if the activation is unknown, a width is below 1, or the image is too small for the pooling.
@@ -26,12 +29,18 @@ class NetworkSpec:
     widths: tuple[int, ...] = (100,)
     activation: str = "relu"
     image: tuple[int, int, int] | None = None
+    filter_size: int = KERNEL_SIZE
+    dense: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if self.activation not in ACTIVATIONS:
             raise unknown_name("activation", self.activation, ACTIVATIONS)
         if not self.widths or min(self.widths) < 1:
             raise UserError(f"widths={list(self.widths)}: at least one layer, each at least 1 wide", "widths")
+        if min(self.filter_size, *self.dense, 1) < 1:
+            raise UserError(f"filter_size={self.filter_size}, dense={list(self.dense)}: must be at least 1", "dense")
+        if self.image is None and self.dense:
+            raise UserError(f"dense={list(self.dense)}: only after convolutions; use widths", "dense")
         if self.image is not None and min(self.image[:2]) < POOL ** len(self.widths):
             height, width, _ = self.image
             raise UserError(
@@ -46,16 +55,25 @@ class NetworkSpec:
         Raises:
             ValueError: if the inputs are not as many as the image has values.
         """
-        if self.image is None:
-            sizes = (inputs, *self.widths)
-            hidden = [shape for a, b in itertools.pairwise(sizes) for shape in ((a, b), (b,))]
-            return (*hidden, (self.widths[-1], outputs), (outputs,))
-        height, width, channels = self.image
-        if height * width * channels != inputs:
-            raise ValueError(f"{inputs} inputs are no images of {height} x {width} x {channels}")
-        sizes = (channels, *self.widths)
-        filters: list[tuple[int, ...]] = [
-            shape for a, b in itertools.pairwise(sizes) for shape in ((KERNEL_SIZE, KERNEL_SIZE, a, b), (b,))
-        ]
-        left = (height // POOL ** len(self.widths)) * (width // POOL ** len(self.widths)) * self.widths[-1]
-        return (*filters, (left, outputs), (outputs,))
+        left, dense = inputs, self.widths
+        filters: list[tuple[int, ...]] = []
+        if self.image is not None:
+            height, width, channels = self.image
+            if height * width * channels != inputs:
+                raise ValueError(f"{inputs} inputs are no images of {height} x {width} x {channels}")
+            side, poolings = self.filter_size, POOL ** len(self.widths)
+            pairs = itertools.pairwise((channels, *self.widths))
+            filters = [shape for a, b in pairs for shape in ((side, side, a, b), (b,))]
+            left, dense = (height // poolings) * (width // poolings) * self.widths[-1], self.dense
+        pairs = itertools.pairwise((left, *dense, outputs))
+        return (*filters, *(shape for a, b in pairs for shape in ((a, b), (b,))))
+
+    def multiplications(self, inputs: int, outputs: int) -> int:
+        """Return how many multiplications one input takes; raises as `shapes`."""
+        total = 0
+        for layer, shape in enumerate(self.shapes(inputs, outputs)[::2]):
+            pixels = 1
+            if self.image is not None and len(shape) == 4:  # a filter meets every pixel that poolings have left
+                pixels = (self.image[0] // POOL**layer) * (self.image[1] // POOL**layer)
+            total += pixels * math.prod(shape)
+        return total

@@ -52,16 +52,16 @@ class Network:
         hidden, activation = tf.cast(X, self.dtype), _ACTIVATIONS[self.spec.activation]
         if self.spec.image is not None:
             hidden = tf.reshape(hidden, [-1, *self.spec.image])
-        for layer in range(len(self.spec.widths)):
+        for layer, shape in enumerate(self.shapes[:-2:2]):
             weights, biases = parameters[2 * layer], parameters[2 * layer + 1]
-            if self.spec.image is None:
-                hidden = activation(tf.matmul(hidden, weights) + biases)
+            if len(shape) == 2:
+                hidden = activation(tf.matmul(tf.reshape(hidden, [-1, shape[0]]), weights) + biases)
             else:
                 hidden = activation(tf.nn.conv2d(hidden, weights, strides=1, padding="SAME") + biases)
                 hidden = tf.nn.max_pool2d(hidden, POOL, POOL, padding="VALID")
             if dropout > 0.0:
                 hidden = tf.nn.experimental.stateless_dropout(hidden, dropout, seed=seed + layer)
-        return hidden if self.spec.image is None else tf.reshape(hidden, [-1, self.shapes[-2][0]])
+        return tf.reshape(hidden, [-1, self.shapes[-2][0]])
 
     def __call__(self, parameters: Sequence[Any], X: Any, dropout: float = 0.0, seed: Any = None) -> Any:
         features = self.features(parameters, X, dropout, seed)

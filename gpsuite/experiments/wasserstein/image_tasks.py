@@ -28,13 +28,14 @@ from gpsuite.experiments.base import (
     finite_or_none,
     require,
 )
-from gpsuite.experiments.settings import Count, Rule, Share, at_least, filled, not_negative, unique
-from gpsuite.experiments.tasks import LEFT_OUT, take
+from gpsuite.experiments.settings import Count, Positive, Rule, Share, at_least, filled, not_negative, unique
+from gpsuite.experiments.tasks import LEFT_OUT, left_out_as, take
 from gpsuite.experiments.wasserstein.fitting import TrainingParams, TrainingSettings
 from gpsuite.experiments.wasserstein.methods import classifier_method
 from gpsuite.methods.wasserstein import scoring as scores
 from gpsuite.methods.wasserstein.fitting import FewDifferentRowsError, TrainingRows, split_rows
 from gpsuite.methods.wasserstein.scoring import auroc, average_precision, false_positives_at_95
+from gpsuite.models.network_spec import KERNEL_SIZE, NetworkSpec
 from gpsuite.seeds import derived_seed, stream
 
 if TYPE_CHECKING:
@@ -56,6 +57,11 @@ class ImageSettings(TrainingSettings):
         test_rows: test rows at most.
         outside_rows: rows of each other dataset at most.
         convolution: whether the network's hidden layers are convolutions.
+        filter_size: height and width of the convolutions.
+        dense: widths of dense layers after the convolutions.
+        inducing_tried: multiples of sqrt(N) that GWI tries instead of `inducing`; each is trained, and the one with
+            the best validation score is kept.
+        tempered: whether GWI fits a temperature per class on the validation rows.
         epsilon: of robust max.
         dropout: probability of leaving a unit out.
         members: networks of the ensemble.
@@ -72,6 +78,10 @@ class ImageSettings(TrainingSettings):
     test_rows: Count
     outside_rows: Count
     convolution: bool
+    filter_size: Count
+    dense: list[Count]
+    inducing_tried: Annotated[list[Positive], unique]
+    tempered: bool
     epsilon: Share
     dropout: Annotated[float, not_negative]
     members: Annotated[int, at_least(2)]
@@ -85,6 +95,7 @@ class ImageSettings(TrainingSettings):
         """Refuse noise levels that leave out clean labels, and dropout of everything."""
         require(self.label_noise[0] == 0.0, "label_noise", self.label_noise, "the first level must be 0")
         require(self.dropout < 1.0, "dropout", self.dropout, "must be below 1")
+        require(self.convolution or not self.dense, "dense", self.dense, "only after convolutions; use widths")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,11 +142,17 @@ class ImageTask:
     shifts: tuple[float, ...]
     outside: tuple[Outside, ...]
     kind: str = "wasserstein_image"
+    filter_size: int = field(default=KERNEL_SIZE, metadata=left_out_as(KERNEL_SIZE))
+    dense: tuple[int, ...] = field(default=(), metadata=left_out_as(()))
+    inducing_tried: tuple[float, ...] = field(default=(), metadata=left_out_as(()))
+    tempered: bool = field(default=False, metadata=left_out_as(False))
 
 
 _KEPT_IMAGES = 1  # added to the method's version where images are kept; raised when others are
 _WITHOUT_COPIES = 2  # added where rows have copies: none is trained on and validates
 _CONVOLUTION = 3.5  # times the seconds of a dense network, forward and back
+# Convolutions with more multiplications than that cost so many seconds more for each million, 10,000 rows times epochs.
+_SMALL, _SECONDS_PER_MILLION = 1.5e6, 1.5
 
 
 def plan(request: Request[ImageSettings]) -> list[Task[ImageTask]]:
@@ -148,7 +165,8 @@ def plan(request: Request[ImageSettings]) -> list[Task[ImageTask]]:
     data, *others = request.prepared
     check_images(data, others, list({(t.params.seed, t.params.label_noise): t.params for t in tasks}.values()))
     rows = round((1.0 - settings.test_share) * data.rows)
-    settings.check_inducing(min(settings.train_rows or rows, rows))
+    most = replace(settings, inducing=max([settings.inducing, *settings.inducing_tried]))
+    most.check_inducing(min(settings.train_rows or rows, rows))
     return tasks
 
 
@@ -157,7 +175,6 @@ def _tasks(request: Request[ImageSettings]) -> Iterator[Task[ImageTask]]:
     data, *others = request.prepared
     outside = tuple(Outside(name=o.name, content=o.content_hash, prepared=o) for o in others)
     rows = min(settings.train_rows or data.rows, data.rows)
-    seconds = _CONVOLUTION if settings.convolution else 1.0
     added = _added_version(data)
     for repetition in range(settings.repetitions):
         for noise in settings.label_noise:
@@ -178,9 +195,24 @@ def _tasks(request: Request[ImageSettings]) -> Iterator[Task[ImageTask]]:
                     + (f"  {100 * noise:g} % noisy labels" if noise else ""),
                     axes={"method": name, "label_noise": noise, "repetition": repetition},
                     version=options.method.version + added,
-                    cost=2.0 + 1e-4 * rows * settings.epochs * seconds * classifier_method(options).seconds(options),
+                    cost=2.0 + 1e-4 * rows * settings.epochs * _seconds(settings, options, data),
                     dataset=data,
                 )
+
+
+def _seconds(settings: ImageSettings, options: MethodOptions, data: PreparedDataset) -> float:
+    """Return rough CPU seconds of 10,000 rows times epochs."""
+    method = classifier_method(options)
+    trainings = method.trainings(options, 1, len(settings.inducing_tried) or 1)
+    if not settings.convolution:
+        return trainings * method.seconds(options)
+    side = math.isqrt(_pixels(data))
+    image = (side, side, 1)
+    network = NetworkSpec(
+        tuple(settings.widths), settings.activation, image, settings.filter_size, tuple(settings.dense)
+    )
+    more = network.multiplications(side * side, data.spec.get("n_classes") or 10) - _SMALL
+    return trainings * (_CONVOLUTION * method.seconds(options) + _SECONDS_PER_MILLION * max(more, 0.0) / 1e6)
 
 
 def _added_version(data: PreparedDataset) -> int:
@@ -385,13 +417,12 @@ def fit(task: Task[ImageTask], images: Images, shared: SharedWork, whole: Budget
     from gpsuite.methods.wasserstein.classifiers import ClassifierFit, NoKeeper
     from gpsuite.methods.wasserstein.fitting import ClassifierOptions
     from gpsuite.methods.wasserstein.training import StateFolder
-    from gpsuite.models.network_spec import NetworkSpec
 
     params, t = task.params, task.params.training
     image = (images.side, images.side, 1) if params.convolution else None
     options = ClassifierOptions(
         training=t.training,
-        network=NetworkSpec(t.widths, t.activation, image),
+        network=NetworkSpec(t.widths, t.activation, image, params.filter_size, params.dense),
         prior=t.prior,
         prior_mean=t.prior_mean,
         prior_evaluations=t.prior_evaluations,
@@ -401,10 +432,13 @@ def fit(task: Task[ImageTask], images: Images, shared: SharedWork, whole: Budget
         dropout=params.dropout,
         members=params.members,
         draws=params.draws,
+        inducing_tried=params.inducing_tried,
+        tempered=params.tempered,
     )
     rows = learned_rows(images, params)
     method = classifier_method(params.method)
-    steps = t.training.steps(len(rows.X)) * method.trainings(params.method, params.members)
+    tried = max(len(params.inducing_tried), 1)
+    steps = t.training.steps(len(rows.X)) * method.trainings(params.method, params.members, tried)
     budget = whole if whole.seconds is None else replace(whole, seconds=TRAINED * whole.seconds, stated=whole.seconds)
     budget.evaluations = steps
     keeper = NoKeeper() if shared.states is None else StateFolder(shared.states)

@@ -1,4 +1,4 @@
-"""wasserstein/digits, mnist and fashion_mnist: classification of images and uncertainty about unseen ones."""
+"""wasserstein/digits, mnist, fashion_mnist, fashion_mnist_table2: images learned, and uncertainty about unseen ones."""
 
 from __future__ import annotations
 
@@ -460,7 +460,7 @@ def _chaotic(task: Task[ImageTask]) -> bool:
     return classifier_method(task.params.method).chaotic
 
 
-for name in ("digits", "mnist", "fashion_mnist"):
+for name in ("digits", "mnist", "fashion_mnist", "fashion_mnist_table2"):
     EXPERIMENTS.register(f"wasserstein/{name}")(
         Experiment(
             image_tasks.ImageSettings,

@@ -28,13 +28,13 @@ class ClassifierMethod(Method[Options]):
     Attributes:
         train: options and a fit's rows, settings and limits -> the trained classifier.
         seconds: options -> CPU seconds for 10,000 rows times epochs of a dense network.
-        trainings: options, members of an ensemble -> how many models it trains.
+        trainings: options, members of an ensemble, numbers of inducing inputs tried -> how many models it trains.
         chaotic: whether thousands of steps over a network's weights magnify last bits.
     """
 
     train: Callable[[Options, ClassifierFit], FittedClassifier]
     seconds: Callable[[Options], float] = lambda options: 1.0
-    trainings: Callable[[Options, int], int] = lambda options, members: 1
+    trainings: Callable[[Options, int, int], int] = lambda options, members, tried: 1
     chaotic: bool = False
 
 
@@ -107,13 +107,17 @@ METHODS.register("minibatch_classifier")(
         traits=frozenset({LABELS}),
         train=_classifier,
         seconds=lambda options: SECONDS.get(options.classifier, 1.0),
-        trainings=lambda options, members: members if options.classifier == ENSEMBLE else 1,
+        trainings=lambda options, members, tried: members if options.classifier == ENSEMBLE else 1,
         chaotic=True,
     )
 )
 METHODS.register("minibatch_gp_classifier")(
     ClassifierMethod(
-        options=GPClassifierOptions, dataset_tasks=("classification",), traits=frozenset({LABELS}), train=_classifier
+        options=GPClassifierOptions,
+        dataset_tasks=("classification",),
+        traits=frozenset({LABELS}),
+        train=_classifier,
+        trainings=lambda options, members, tried: tried if options.classifier.startswith("gwi") else 1,
     )
 )
 METHODS.register("minibatch_regressor")(

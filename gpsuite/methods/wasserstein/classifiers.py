@@ -24,6 +24,7 @@ from gpsuite.methods.wasserstein.baselines import (
 from gpsuite.methods.wasserstein.fitting import ClassifierOptions, GWIOptions, TrainingRows
 from gpsuite.methods.wasserstein.gwi import GWIClassifier, build_gwi_classifier, inducing_count
 from gpsuite.methods.wasserstein.scoring import temperature, tempered
+from gpsuite.methods.wasserstein.temperatures import class_temperatures
 from gpsuite.methods.wasserstein.training import Trainable, TrainingReport, TrainingState, train
 from gpsuite.models.classification import robust_max
 from gpsuite.models.classification.links import PROBIT
@@ -94,15 +95,17 @@ class ClassifierFit:
     def rng(self, *axes: str | int) -> np.random.Generator:
         return stream(self.seed, *axes)
 
-    def trained(self, model: Trainable, part: str = "model") -> TrainingReport:
+    def trained(self, model: Trainable, part: str = "model", kept: str = "") -> TrainingReport:
+        """Train a part of the fit; its state is kept under the part's name, or as `kept`."""
+        kept = kept or part
         return train(
             model,
             self.rows,
             self.options.training,
             derived_seed(self.seed, part),
             self.budget,
-            self.keeper.load(part),
-            lambda state: self.keeper.save(part, state),
+            self.keeper.load(kept),
+            lambda state: self.keeper.save(kept, state),
         )
 
 
@@ -120,7 +123,8 @@ def _gwi_kernel(fit: ClassifierFit) -> FittedClassifier:
 
 @CLASSIFIERS.register("gwi_softmax")
 def _gwi_softmax(fit: ClassifierFit) -> FittedClassifier:
-    return _gwi_with(fit, Softmax(fit.n_classes))
+    likelihood = Softmax(fit.n_classes)
+    return _with_temperatures(fit, _gwi_with(fit, likelihood), likelihood)
 
 
 @CLASSIFIERS.register("gwi_nngp")
@@ -198,8 +202,27 @@ def _laplace(fit: ClassifierFit) -> FittedClassifier:
 
 
 def _robust_gwi(fit: ClassifierFit, **changes: Any) -> FittedClassifier:
-    found = _gwi_with(fit, RobustMax(fit.n_classes, fit.options.epsilon), **changes)
+    likelihood = RobustMax(fit.n_classes, fit.options.epsilon)
+    found = _with_temperatures(fit, _gwi_with(fit, likelihood, **changes), likelihood)
     return replace(found, errors=lambda X, y: robust_max_errors(found.model, fit.options.epsilon, X, y))
+
+
+def _with_temperatures(
+    fit: ClassifierFit, found: FittedClassifier, likelihood: RobustMax | Softmax
+) -> FittedClassifier:
+    """Return the classifier with the temperatures of the validation rows, where the options ask for them."""
+    if not fit.options.tempered or found.report.status == "diverged":
+        return found
+    element = found.model.element
+    moments = element.predict(fit.rows.X_validation)
+    alpha = class_temperatures(likelihood, moments[0], moments[1], fit.rows.y_validation)
+
+    def predict(X: FloatArray) -> ClassPrediction:
+        mean, variance = element.predict(X)
+        return likelihood.predict(mean, alpha * variance)
+
+    chosen = {f"temperature {label}": float(value) for label, value in enumerate(alpha)}
+    return replace(found, predict=predict, chosen={**found.chosen, **chosen})
 
 
 def robust_max_errors(model: GWIClassifier, epsilon: float, X: FloatArray, y: IntArray) -> dict[str, float]:
@@ -231,9 +254,24 @@ def _gwi_with(fit: ClassifierFit, likelihood: ClassLikelihood, **changes: Any) -
         network=o.network,
         chosen=o.chosen,
     )
-    chosen = replace(shared, **changes)
-    model = build_gwi_classifier(fit.rows.X, fit.rows.y, likelihood, chosen, fit.rng("start"), fit.budget.left)
-    return FittedClassifier(model.predict, fit.trained(model), model)
+    settings = replace(shared, **changes)
+    if not o.inducing_tried:
+        return _trained_gwi(fit, likelihood, settings)
+    found = {
+        multiple: _trained_gwi(fit, likelihood, replace(settings, inducing=multiple), f"model-{multiple:g}")
+        for multiple in o.inducing_tried
+    }
+    best = min(found, key=lambda multiple: found[multiple].report.state.best_score)
+    report = next((each.report for each in found.values() if each.report.status == "budget"), found[best].report)
+    report = replace(report, state=found[best].report.state)
+    return replace(found[best], report=report, chosen={"inducing": best})
+
+
+def _trained_gwi(
+    fit: ClassifierFit, likelihood: ClassLikelihood, options: GWIOptions, kept: str = ""
+) -> FittedClassifier:
+    model = build_gwi_classifier(fit.rows.X, fit.rows.y, likelihood, options, fit.rng("start"), fit.budget.left)
+    return FittedClassifier(model.predict, fit.trained(model, kept=kept), model)
 
 
 def _sparse_gp(fit: ClassifierFit, likelihood: ClassLikelihood) -> FittedClassifier:
@@ -263,4 +301,6 @@ def _network(fit: ClassifierFit, part: str = "model", dropout: float = 0.0) -> t
 def _two_classes(fit: ClassifierFit) -> Bernoulli:
     if fit.n_classes != 2:
         raise ValueError(f"{fit.n_classes} classes: the Bernoulli likelihood is for two")
+    if fit.options.tempered:
+        raise ValueError("tempered: two classes by one latent function have no temperature per class")
     return Bernoulli(PROBIT)

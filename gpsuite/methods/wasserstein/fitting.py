@@ -104,6 +104,8 @@ class ClassifierOptions:
         prior: kernel of the GPs' prior, a name in `random_elements.elements.PRIORS`.
         prior_mean: of the latent functions.
         inducing: M as a multiple of sqrt(N).
+        inducing_tried: multiples that GWI tries instead; each is trained, the one with the best validation score kept.
+        tempered: whether GWI fits a temperature per class on the validation rows (`temperatures`).
 
     Raises:
         ValueError: if a number is out of range.
@@ -120,9 +122,12 @@ class ClassifierOptions:
     dropout: float = 0.2
     members: int = 5
     draws: int = 50
+    inducing_tried: tuple[float, ...] = ()
+    tempered: bool = False
 
     def __post_init__(self) -> None:
-        if not self.inducing > 0.0 or min(self.prior_evaluations, self.chosen, self.members, self.draws) < 1:
+        counts = self.prior_evaluations, self.chosen, self.members, self.draws
+        if not min([self.inducing, *self.inducing_tried]) > 0.0 or min(counts) < 1:
             raise ValueError("inducing, prior_evaluations, chosen, members and draws must be positive")
         if not (0.0 < self.epsilon < 1.0 and 0.0 <= self.dropout < 1.0):
             raise ValueError(f"epsilon={self.epsilon}, dropout={self.dropout}: must be shares below 1")

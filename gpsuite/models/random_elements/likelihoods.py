@@ -89,6 +89,13 @@ class RobustMax:
         probabilities = robust_max.predictive_probabilities(S, self.epsilon)
         return ClassPrediction(probabilities, np.full(len(mean), data))
 
+    def label_slopes(self, mean: FloatArray, variance: FloatArray, y: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Return the probability of each label [N] and its slopes in the latent variances [N, C]."""
+        S = robust_max.label_probability(mean, variance, y)
+        wrong = self.epsilon / (self.n_classes - 1)
+        rise = 1.0 - self.epsilon - wrong
+        return wrong + rise * S.value, rise * S.by_variance
+
 
 @dataclass(frozen=True)
 class Softmax:
@@ -116,6 +123,22 @@ class Softmax:
             p = softmax(mean[rows] + np.sqrt(variance[rows]) * normals[:, None, :], axis=2)
             probabilities[rows], data[rows] = p.mean(axis=0), entr(p).sum(axis=2).mean(axis=0)
         return ClassPrediction(probabilities, data)
+
+    def label_slopes(self, mean: FloatArray, variance: FloatArray, y: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Return the probability of each label [N] and its slopes in the latent variances [N, C], at fixed points."""
+        normals = normal_points(mean.shape[1])
+        value, slopes = np.empty(len(mean)), np.empty_like(mean)
+        for at in range(0, len(mean), _BLOCK_ROWS):
+            rows = slice(at, at + _BLOCK_ROWS)
+            s, labels = np.sqrt(variance[rows]), y[rows]
+            p = softmax(mean[rows] + s * normals[:, None, :], axis=2)
+            own = p[:, np.arange(len(labels)), labels]
+            value[rows] = own.mean(axis=0)
+            # d p_y / d f_l = p_y ([l = y] - p_l), and f_l moves by z_l / (2 s_l)
+            one_hot = np.eye(mean.shape[1])[labels]
+            moved = np.einsum("sn,sc->nc", own, normals) * one_hot - np.einsum("sn,snc,sc->nc", own, p, normals)
+            slopes[rows] = 0.5 * moved / (len(normals) * s)
+        return value, slopes
 
 
 @dataclass(frozen=True)

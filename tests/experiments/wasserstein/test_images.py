@@ -13,7 +13,7 @@ from gpsuite.config.request import read_request
 from gpsuite.data.loading import load
 from gpsuite.engine.plans import plan_tasks
 from gpsuite.errors import UserError
-from gpsuite.experiments.base import EXPERIMENTS
+from gpsuite.experiments.base import EXPERIMENTS, SharedWork
 from gpsuite.experiments.wasserstein.image_tasks import read_images
 from gpsuite.experiments.wasserstein.images import _named_labels
 from tests.arrays import Array
@@ -189,3 +189,30 @@ def test_what_cannot_be_learned_is_infeasible_not_failed(tmp_path: Path, rows: l
     infeasible = records[records["status"] == "infeasible"]
     assert len(infeasible) > 0
     assert infeasible["reason"].str.contains(reason).all()
+
+
+def test_dense_layers_without_convolutions_are_refused() -> None:
+    with pytest.raises(UserError, match=r"dense=\[10\]: only after convolutions"):
+        read_request(["experiment=wasserstein/digits", "dense=[10]"])
+
+
+def test_what_is_trained_more_often_or_is_larger_is_estimated_to_cost_more() -> None:
+    costs = {}
+    for words in ([], ["inducing_tried=[]"], ["inducing_tried=[]", "dense=[]", "filter_size=3"]):
+        request, _ = read_request(
+            ["experiment=wasserstein/fashion_mnist_table2", "scale=paper", *words], allow_absent=True
+        )
+        tasks = EXPERIMENTS.get("wasserstein/fashion_mnist_table2").plan(request)
+        costs[len(words)] = {task.axes["method"]: task.cost for task in tasks}
+    assert costs[0]["gwi"] == pytest.approx(3.0 * costs[1]["gwi"], rel=1e-2)
+    assert costs[0]["map"] == costs[1]["map"] > 3.0 * costs[3]["map"]
+
+
+def test_temperatures_and_what_chose_the_inducing_inputs_are_in_the_record(tmp_path: Path) -> None:
+    words = ["scale=smoke", "methods=[gwi]", "noise_methods=[]", "label_noise=[0.0]", "repetitions=1", "tempered=true"]
+    request, _ = read_request(["experiment=wasserstein/digits", *words, "inducing_tried=[0.5,1.0]"])
+    (task,) = EXPERIMENTS.get("wasserstein/digits").plan(request)
+    metrics = EXPERIMENTS.get("wasserstein/digits").run(task, SharedWork()).metrics
+    assert metrics["chosen inducing"] in (0.5, 1.0)
+    assert all(metrics[f"chosen temperature {label}"] > 0.0 for label in range(10))
+    assert metrics["class_probability_error"] < 1e-9
