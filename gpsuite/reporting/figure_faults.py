@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,8 +10,10 @@ import numpy as np
 from gpsuite.arrays import BoolArray, FloatArray
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.path import Path
     from matplotlib.transforms import Bbox
 
 PAGE = 10.5  # inches: the width of the results page's text column on a screen of 96 dots an inch
@@ -43,8 +45,9 @@ def _small_text(fig: Figure) -> Iterator[str]:
     shrunk = min(1.0, PAGE / float(fig.get_size_inches()[0]))
     shown = [text for text in fig.findobj(Text) if text.get_visible() and text.get_text().strip()]
     small = min(shown, key=lambda text: float(text.get_fontsize()), default=None)
-    if small is not None and small.get_fontsize() * shrunk < LEAST_TEXT:
-        yield f"text of {small.get_fontsize() * shrunk:.1f} points at page width: {small.get_text()!r}"
+    points = LEAST_TEXT if small is None else float(small.get_fontsize()) * shrunk
+    if small is not None and points < LEAST_TEXT:
+        yield f"text of {points:.1f} points at page width: {small.get_text()!r}"
 
 
 def _marks_outside(ax: Axes) -> Iterator[str]:
@@ -136,7 +139,7 @@ def _shares(ax: Axes, column: int) -> FloatArray:
     drawn = [_finite(each)[:, column] for each in _drawn(ax, column)]
     drawn += [np.array([(box.x0, box.y0)[column], (box.x1, box.y1)[column]]) for box in words]
     from_zero = [first] if drawn and (ax.get_xlim(), ax.get_ylim())[column][0] == 0.0 else []
-    return np.clip((np.concatenate([np.empty(0), *drawn, from_zero]) - first) / length, 0.0, 1.0)
+    return np.asarray(np.clip((np.concatenate([np.empty(0), *drawn, from_zero]) - first) / length, 0.0, 1.0))
 
 
 def _drawn(ax: Axes, column: int | None = None) -> Iterator[FloatArray]:
@@ -145,11 +148,11 @@ def _drawn(ax: Axes, column: int | None = None) -> Iterator[FloatArray]:
         if line.get_visible() and _in_data(line.get_transform(), ax, column):
             yield _dense(_pixels(line, line.get_xydata()))
     yield from (points for _, points in _marks(ax))
-    for each in (*ax.collections, *ax.patches):
-        if each.get_visible() and _in_data(each.get_transform(), ax, column):
-            transform = each.get_transform()
-            for path in each.get_paths() if hasattr(each, "get_paths") else [each.get_path()]:
-                yield np.asarray(transform.transform(path.vertices))
+    shapes: list[tuple[Artist, Sequence[Path]]] = [(each, each.get_paths()) for each in ax.collections]
+    for each, paths in [*shapes, *((patch, [patch.get_path()]) for patch in ax.patches)]:
+        transform = each.get_transform()
+        if each.get_visible() and _in_data(transform, ax, column):
+            yield from (np.asarray(transform.transform(path.vertices)) for path in paths)
 
 
 def _in_data(transform: Any, ax: Axes, column: int | None = None) -> bool:

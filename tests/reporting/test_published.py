@@ -16,6 +16,7 @@ import yaml
 from gpsuite.arrays import FloatArray
 from gpsuite.config.files import group_choices
 from gpsuite.config.request import read_request
+from gpsuite.experiments.robustness.safety_curve_tasks import LocalSafetySettings
 from gpsuite.reporting.comparison import Basis, Criterion, PaperValue, TestKind, judge, read_paper_values
 
 CONF = Path(__file__).parents[2] / "conf"
@@ -227,6 +228,7 @@ def test_what_is_chosen_by_the_property_it_shows_decides_nothing() -> None:
     shown = {"safety_synthetic2d": "point80", "safety_spam": "point40", "safety_mnist38": "point23"}
     for name, point in shown.items():  # judged: the point that the authors' script names, whatever it shows
         request, _ = read_request([f"experiment=robustness/{name}", "scale=paper"], allow_absent=True)
+        assert isinstance(request.settings, LocalSafetySettings)
         assert request.settings.shown_of(0) == point, name
 
 

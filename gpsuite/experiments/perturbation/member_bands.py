@@ -191,9 +191,9 @@ def _panel(ax: Axes, records: Sequence[Record], m: int) -> None:
     bottom, top = arrays["y"].min() - span, arrays["y"].max() + span
     lowest = np.min([record.arrays["lower"] for record in records], axis=0)
     highest = np.max([record.arrays["upper"] for record in records], axis=0)
-    seen = (lowest > bottom) & (highest < top)
-    label = "range of all members found"
-    ax.fill_between(arrays["x"], lowest, highest, where=seen, color=SKY, alpha=0.3, lw=0, label=label)
+    inside = (lowest > bottom) & (highest < top)
+    band: dict[str, Any] = {"color": SKY, "alpha": 0.3, "lw": 0, "label": "range of all members found"}
+    ax.fill_between(arrays["x"], lowest, highest, where=inside, **band)
     for record in records:
         style, colour = styles[str(record.axes["metric"])]
         for end in ("lower", "upper"):

@@ -68,6 +68,7 @@ RECTANGLES = 200  # for every image
 BRIGHTEST, RADIUS = 3, 1e-3  # of the box of inputs: the image's brightest pixels
 CORNERS = 4
 ROUNDING = 1e-9  # of a mass
+NOTHING = 1e-12  # of a slope of LIME: its samples are far from all data, where the probability is the same everywhere
 PRINTED, PRINTED_AMONG = 0.58, 10  # class probability of the paper's 3, looked for among so many first test images
 CREDIT = "digits: MNIST, LeCun et al. 1998 (CC BY-SA 3.0)"
 TOWARDS = {"3": "8", "5": "8", "8": "3"}  # what the paper's digits become
@@ -547,7 +548,8 @@ def draw(report: Report[PixelMapSettings], records: Sequence[Record], data: Data
             patch = record.arrays["patch"]
             if patch.any() and not patch.all():
                 effect.contour(np.asarray(patch, dtype=float), levels=[0.5], colors=BLACK, linewidths=1.2)
-            heat_map(lime, record.arrays["lime"][order])
+            slopes = record.arrays["lime"][order]
+            heat_map(lime, np.where(np.abs(slopes) < NOTHING, 0.0, slopes))
         names = ("image", f"effect Δ, γ = {report.settings.gamma:g}", "LIME slope a unit")
         for ax, name in zip(drawing.grid[:, 0], names, strict=True):
             ax.set_ylabel(name)
