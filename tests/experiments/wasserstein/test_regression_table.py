@@ -126,7 +126,7 @@ def test_the_claim_needs_all_of_its_datasets_and_counts_those_where_it_holds() -
 
 
 def test_statistics_carry_the_dataset_and_luck_is_a_table_of_its_own(tmp_path: Path) -> None:
-    request = read_request([*TABLE, "datasets=[diabetes,boston]", "method=exact_gp", "lucky_trials=2"])[0]
+    request: Any = read_request([*TABLE, "datasets=[diabetes,boston]", "method=exact_gp", "lucky_trials=2"])[0]
     names, records = (*SHOWN, *BEFORE), []
     for dataset in request.datasets:
         for fold in range(2):
