@@ -37,9 +37,10 @@ def problem(seed: int, count: int, classes: int, decades: float) -> tuple[FloatA
 
 def test_variances_in_place_of_deviations_make_other_probabilities() -> None:
     """The authors' code divides by r where S needs its square root."""
-    mean, variance = np.array([[0.0, 0.1]]), np.full((1, 2), 0.04)
+    mean, variance = np.array([[0.0, 0.1]]), np.array([[0.04, 0.04]])
     draws = mean + np.sqrt(variance) * np.random.default_rng(0).standard_normal((200_000, 2))
-    right, theirs = (largest_probabilities(mean, each)[0, 1] for each in (variance, variance**2))
+    right = largest_probabilities(mean, variance)[0, 1]
+    theirs = largest_probabilities(mean, variance * variance)[0, 1]
     assert right == pytest.approx(np.mean(draws[:, 1] > draws[:, 0]), abs=0.005)
     assert theirs - right > 0.3
 
