@@ -206,7 +206,8 @@ def test_what_is_chosen_by_the_property_it_shows_decides_nothing() -> None:
     shown = {"safety_synthetic2d": "point80", "safety_spam": "point40", "safety_mnist38": "point23"}
     for name, point in shown.items():  # judged: the point that the authors' script names, whatever it shows
         request, _ = read_request([f"experiment=robustness/{name}", "scale=paper"], allow_absent=True)
-        assert request.settings.shown_of(0) == point, name
+        settings: Any = request.settings
+        assert settings.shown_of(0) == point, name
 
 
 def test_one_number_is_not_counted_twice() -> None:
