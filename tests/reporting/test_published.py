@@ -268,8 +268,8 @@ def test_a_misspelled_statistic_would_be_found() -> None:
         for row in csv.DictReader(path.read_text(encoding="utf-8").splitlines())
     }
     missing = {each.id for each in read_paper_values(CONF) if (each.experiment, each.statistic) not in computed}
-    # facts without a statistic, the change on the whole of sarcos, and what is not run yet of Table 1 of Wild et al.
-    not_run = {f"GT{number:02d}" for number in (*range(3, 23), *range(24, 29))}
+    # facts without a statistic, the change on the whole of sarcos, and what is not run yet of Wild et al.'s tables
+    not_run = {f"GT{number:02d}" for number in (*range(3, 23), *range(24, 29))} | {f"GI0{number}" for number in range(1, 7)}
     assert missing <= {"B043", "GF06", "GF11", "GF12", "LF28", "RF37", "R022"} | not_run
 
 
