@@ -225,10 +225,8 @@ def _found(note: FigureNote, rows: Iterable[ComparisonRow]) -> str:
     if not decided:
         return f"{place}."
     if decided == 1:
-        [only] = (name for name in DECIDED if verdicts[name])
-        return f"{place}: its one value or claim is {only}{' reproduced' if only == 'partly' else ''}."
-    misses = [f", {verdicts[name]} {name}" for name in DECIDED[1:] if verdicts[name]]
-    return f"{place}: {verdicts['reproduced']} of {decided} values and claims reproduced{''.join(misses)}."
+        return f"{place}: its one value or claim {'is reproduced' if verdicts['reproduced'] else 'differs'}."
+    return f"{place}: {verdicts['reproduced']} of {decided} values and claims are reproduced."
 
 
 def stated_at(of: str, row: ComparisonRow) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpsuite.reporting.comparison import Statistic, statistic_name
+from gpsuite.reporting.comparison import ComparisonRow, Statistic, statistic_name
 from gpsuite.reporting.files import write_text
 from gpsuite.reporting.metrics import metric
 from gpsuite.text import markdown, visible_lines
@@ -63,6 +63,17 @@ def mean_and_error(mean: float, se: float | None) -> str:
         return f"{mean:.8g} ± {se:.1e}"
     decimals = max(0, 1 - exponent)
     return f"{mean:.{decimals}f} ± {se:.{decimals}f}"
+
+
+def ours_text(row: ComparisonRow) -> str:
+    """Return our value next to a paper's: `6 of 9` for a share of cells, with its standard error where there is one."""
+    if row.ours is None:
+        return ""
+    if row.asked == "in all cells" and row.n and row.interval and 0.0 <= row.ours <= 1.0:
+        return f"{round(row.ours * row.n)} of {row.n}"
+    if row.standard_error is None or math.isinf(row.ours):
+        return f"{row.ours:.4g}"
+    return mean_and_error(row.ours, row.standard_error)
 
 
 def estimate_text(estimate: Estimate) -> str:

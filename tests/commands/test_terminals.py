@@ -155,7 +155,7 @@ def test_more_runs_than_a_sweep_may_start(gpsuite: Gpsuite, words: tuple[str, ..
 
 
 NAME = "perturbation/lssvm_parameter_space"
-VERDICTS: tuple[Verdict, ...] = ("reproduced", "not reproduced", "partly", "not run", "not comparable")
+VERDICTS: tuple[Verdict, ...] = ("reproduced", "differs", "differs", "not run", "undecided")
 
 
 @pytest.fixture

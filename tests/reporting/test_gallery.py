@@ -21,7 +21,7 @@ from tests.reporting.test_pages import PNG, ROW, make_run
 
 ROOT = Path(__file__).parents[2]
 EXPERIMENT = "pac_bayes/rounding"
-VERDICTS: tuple[Verdict, ...] = ("reproduced", "not reproduced", "not comparable")
+VERDICTS: tuple[Verdict, ...] = ("reproduced", "differs", "undecided")
 
 
 def test_the_page_of_published_runs(tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_the_page_of_published_runs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("interval", "counted"), [("95 % interval [0.99, 1]", True), ("", False)])
 def test_a_share_is_shown_in_cells_and_a_decision_is_not(tmp_path: Path, interval: str, counted: bool) -> None:
     folder = make_run(tmp_path, f"published/{EXPERIMENT}/paper")
-    row = replace(ROW, id="X1", paper="reeb2018", experiment=EXPERIMENT, verdict="not reproduced", remark="why")
+    row = replace(ROW, id="X1", paper="reeb2018", experiment=EXPERIMENT, verdict="differs", remark="why")
     write_comparison(folder, [replace(row, asked="in all cells", ours=1.0, n=617, interval=interval)])
     path = write_gallery(tmp_path, ROOT / "conf")
     assert path is not None
@@ -83,7 +83,7 @@ def test_what_is_committed_is_what_the_published_runs_give() -> None:
 def test_every_miss_says_why_and_what_would_settle_it() -> None:
     found = collect_comparisons(ROOT / "results/published", ROOT / "conf")
     rows = [row for item in found if not item.problem for row in item.rows]
-    missed = [row for row in rows if row.verdict in ("not reproduced", "partly")]
+    missed = [row for row in rows if row.verdict in ("differs",)]
     assert len(missed) > 50
     assert [row.id for row in missed if not row.remark] == []
 

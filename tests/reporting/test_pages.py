@@ -110,7 +110,7 @@ def test_page_shows_the_run(full: tuple[Path, Path]) -> None:
         *("reeb2018", "done 9, error 1", "stand-in data", "failed tasks", "changed code", "deadbeef with uncommitted"),
         *("numpy 1.26.4", "20.0 min", "10.0 min", "512 MB", "abc123", "a note", "last line", "PAC-Bayes bounds"),
         *(
-            "not reproduced",
+            "differs",
             "5.50 ± 0.20",
             f"first {MAX_ROWS} of 61 rows",
             "0.12346",
@@ -347,7 +347,7 @@ ANCHORS = {RUN.path: "run-one", OTHER.path: "run-two"}
 
 
 def test_values_are_grouped_by_verdict_then_experiment_and_point_to_their_rows() -> None:
-    bad = replace(ROW, id="X2", verdict="not reproduced", condition="a long definition " * 5)
+    bad = replace(ROW, id="X2", verdict="differs", condition="a long definition " * 5)
     best = [
         RunComparison("pac_bayes/one", RUN, [bad, ROW]),
         RunComparison("pac_bayes/two", OTHER, [replace(bad, id="X3")]),
@@ -356,7 +356,7 @@ def test_values_are_grouped_by_verdict_then_experiment_and_point_to_their_rows()
     groups = group_by_verdict(best, ANCHORS)
     assert [(group.verdict, group.count) for group in groups] == [
         ("reproduced", 1),
-        ("not reproduced", 2),
+        ("differs", 2),
         ("not run", 1),
     ]
     assert groups[2].experiments[0][1][0].target == f"paper-{ROW.paper}"

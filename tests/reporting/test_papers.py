@@ -51,7 +51,7 @@ def test_each_figure_of_the_paper_has_ours_and_the_verdicts_on_what_is_printed_t
         Figure(name, "", tmp_path, f"at-{name}", FigureNote(of)) for name, of in (("a", ""), ("b", "Table 1"))
     )
     section.figures = [other, ours]
-    found = card([ROW, replace(ROW, where="Table 2", verdict="partly")], sections=[section])
+    found = card([ROW, replace(ROW, where="Table 2", verdict="differs")], sections=[section])
     first, second = found.figures
     assert (first.name, first.figures, first.verdicts) == ("Table 1", [ours], [("reproduced", 1)])
     assert (second.name, second.figures, second.verdicts) == ("Fig. 2", [], [])

@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 import yaml
 
+from gpsuite.arrays import FloatArray
 from gpsuite.config.files import group_choices
-from gpsuite.reporting.comparison import Basis, Criterion, PaperValue, TestKind, judge, judge_each, read_paper_values
+from gpsuite.reporting.comparison import Basis, Criterion, PaperValue, TestKind, judge, read_paper_values
 
 CONF = Path(__file__).parents[2] / "conf"
 REFERENCE = Path(os.environ.get("GPSUITE_REFERENCE_DIR") or Path(__file__).parents[1] / "reference")
@@ -125,10 +126,6 @@ COUNTS = ("violations", "points", "contradictions", "rows", "inputs", "boxes", "
 def test_every_rule_can_say_no(entry: PaperValue) -> None:
     """Some value of the quantity's range is not reproduced; of a two-sided rule, on either side."""
     test, unit = entry.test, entry.unit
-    if test.kind == "each":
-        for wrong in (0.9, 1.1):  # a tenth too small or too large in every split is no success, nor partly one
-            assert judge_each(test, [wrong * value for value in test.values])[0] == "not reproduced"
-        return
     whole = 1.0 if "share" in unit or unit == "0 or 1" else WHOLE.get(unit)
     lowest = 0.0 if whole is not None or unit in COUNTS else -1e9
     if CHANGE.search(f"{entry.quantity} {entry.condition}"):
@@ -138,9 +135,9 @@ def test_every_rule_can_say_no(entry: PaperValue) -> None:
     verdicts = {end: judge(test, end)[0] for end in (lowest, 1e9 if whole is None else whole)}
     low, high = verdicts.values()
     if test.kind in ("equality", "between"):
-        assert (low, high) == ("not reproduced", "not reproduced")
+        assert (low, high) == ("differs", "differs")
     else:
-        assert (high if test.kind == "at_most" else low) == "not reproduced"
+        assert (high if test.kind == "at_most" else low) == "differs"
 
 
 def test_a_one_sided_rule_that_everything_passes_would_be_found() -> None:
@@ -163,9 +160,8 @@ def test_every_entry_names_an_experiment_and_a_test_that_are_known() -> None:
         (Criterion("equality", value=0.5, tolerance=0.1), "0.4 to 0.6"),
         (Criterion("equality", value=506.0), "506 exactly"),
         (Criterion("at_least", value=2.7), "at least 2.7"),
-        (Criterion("each", values=(1.0, 2.0), tolerance=1e-4, partly=0.8), "each of 2 within 0.0001"),
         (Criterion("between", low=2.5, high=10.0), "2.5 to 10"),
-        (Criterion("all_of", partly=0.6), "in all cells"),
+        (Criterion("all_of"), "in all cells"),
         (Criterion("at_least", value=2.7, of="low"), "low end at least 2.7"),
         (Criterion("context"), "no test"),
     ],
@@ -180,8 +176,16 @@ def test_shipped_claims_of_epsilon_boston_are_all_there() -> None:
     assert ids >= {"R005", "R020", "RF36", "RF37", *(f"RF{number:02d}" for number in range(4, 12))}
 
 
-def test_measurements_hold_every_split_of_the_means_that_they_show() -> None:
-    measured = [entry for entry in read_paper_values(CONF) if entry.basis == "measurement"]
+def boston_splits() -> dict[str, FloatArray]:
+    """Return the statistic and the authors' code's number on each of the ten splits."""
+    with (Path(__file__).parent / "boston_splits.csv").open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.reader(stream))[1:]
+    return {statistic: np.array(values, dtype=np.float64) for _, statistic, *values in rows}
+
+
+def test_measurements_are_asked_for_within_their_standard_error() -> None:
+    measured, splits = [entry for entry in read_paper_values(CONF) if entry.basis == "measurement"], boston_splits()
+    assert {entry.statistic for entry in measured} == set(splits)
     assert len(measured) == 54
     for entry in measured:
         assert re.fullmatch(
@@ -191,12 +195,24 @@ def test_measurements_hold_every_split_of_the_means_that_they_show() -> None:
         )
         assert f"method={entry.method}," in entry.statistic
         assert entry.condition.replace("eps = ", "epsilon=") in entry.statistic
-        assert (entry.test.kind, entry.test.tolerance, len(entry.test.values)) == ("each", 1e-4, 10)
         mean, error = (float(part) for part in entry.published.split(" ± "))
-        values = np.array(entry.test.values)
+        assert entry.standard_error == error
+        if entry.id != "RA012":  # arbitrary on a plateau
+            assert (entry.test.kind, entry.test.value, entry.test.tolerance) == ("equality", mean, error)
+        values = splits[entry.statistic]
         own = values.std(ddof=1) / 10**0.5
         assert error == pytest.approx(own, rel=0.06)
         assert mean == pytest.approx(values.mean(), abs=0.5 * own)
+
+
+def test_boston_agrees_with_the_authors_code_split_by_split() -> None:
+    """17 of 540 numbers differ: in one split in ten the rounding of a logarithm falls to the other side."""
+    path = CONF.parent / "results/published/pac_bayes/epsilon_boston/paper/tables/statistics.csv"
+    with path.open(encoding="utf-8", newline="") as stream:
+        ours = {row["name"]: np.array(row["repetitions"].split(), dtype=np.float64) for row in csv.DictReader(stream)}
+    far = [int((np.abs(ours[name] - values) > 1e-4).sum()) for name, values in boston_splits().items()]
+    assert sum(far) <= 17
+    assert max(far) <= 2
 
 
 def test_what_is_chosen_by_the_property_it_shows_decides_nothing() -> None:
@@ -218,7 +234,7 @@ def test_rules_are_those_of_the_commit_that_is_named() -> None:
         changed = [
             entry["id"]
             for entry in now["entries"]
-            if then[named[entry["id"]]].get(entry["id"]) != (entry["statistic"], entry["test"])
+            if then[named[entry["id"]]].get(entry["id"]) != _rule(entry)
         ]
         assert not changed, f"{path.name}: rules of {changed} are not those of the commits named"
 
@@ -230,7 +246,13 @@ def _tests_of(commit: str, name: str) -> dict[str, tuple[str, object]]:
     if found.returncode:
         pytest.skip("no history here that holds the commit")
     content = yaml.load(found.stdout, Loader=yaml.CSafeLoader)
-    return {entry["id"]: (entry["statistic"], entry["test"]) for entry in content["entries"]}
+    return {entry["id"]: _rule(entry) for entry in content["entries"]}
+
+
+def _rule(entry: dict[str, Any]) -> tuple[str, object]:
+    """Return what decides: a share that once counted as partly reproduced and the reason for no test do not."""
+    test = {key: value for key, value in entry["test"].items() if key not in ("partly", "cause")}
+    return entry["statistic"], test
 
 
 def test_a_misspelled_statistic_would_be_found() -> None:
@@ -270,17 +292,14 @@ def test_no_papers_is_no_error(tmp_path: Path) -> None:
     [
         ({"colour": "red"}, "unknown key colour"),
         ({"test": {"kind": "at_least", "value": 1, "of": "middle"}}, "of=middle: must be one of value, low, high"),
-        ({"test": {"kind": "all_of", "partly": 0.5, "of": "low"}}, "unknown key of"),
+        ({"test": {"kind": "all_of", "of": "low"}}, "unknown key of"),
         ({"published": 0.5}, "published must be a text"),
         ({"unit": " "}, "unit must be a text"),
         ({"condition": 3}, "condition must be a text"),
         ({"basis": "hearsay"}, "basis=hearsay: must be one of result, claim"),
         ({"remark": 3}, "remark must be a text"),
-        ({"test": {"kind": "context", "cause": "bad luck"}}, "cause=bad luck: must be one of value lost"),
+        ({"test": {"kind": "context", "cause": "bad luck"}}, "cause=bad luck: must be one of too few data"),
         ({"test": {"kind": "context"}}, "needs cause"),
-        ({"test": {"kind": "each", "values": [], "tolerance": 1, "partly": 0.5}}, "values must not be empty"),
-        ({"test": {"kind": "each", "values": ["a"], "tolerance": 1, "partly": 0.5}}, "values must be a finite"),
-        ({"test": {"kind": "each", "values": 1, "tolerance": 1, "partly": 0.5}}, "values must be a list"),
         ({"test": {"kind": "at_least", "value": 1, "tolerance": 1}}, "unknown key tolerance"),
         ({"statistic": "Risk [x]"}, "statistic=Risk"),
         ({"statistic": "risk[method=]"}, "statistic=risk"),
@@ -293,11 +312,10 @@ def test_no_papers_is_no_error(tmp_path: Path) -> None:
         ({"test": {"kind": "equality", "value": float("nan"), "tolerance": 0.1}}, "value must be a finite"),
         ({"test": {"kind": "equality", "value": 1.0, "tolerance": -0.1}}, "tolerance must not be negative"),
         ({"test": {"kind": "equality", "value": 1.0, "tolerance": float("inf")}}, "tolerance must be a finite"),
-        ({"test": {"kind": "equality", "value": 1, "tolerance": 1, "partly": 0.5}}, "unknown key partly"),
         ({"test": {"kind": "between", "low": 2.0, "high": 1.0}}, "low must not exceed high"),
         ({"test": {"kind": "between", "low": 2.0}}, "needs high"),
-        ({"test": {"kind": "all_of", "partly": 1.0}}, "partly must be a share"),
-        ({"test": {"kind": "all_of", "partly": 0.5, "value": 1}}, "unknown key value"),
+        ({"test": {"kind": "all_of", "partly": 0.5}}, "unknown key partly"),
+        ({"test": {"kind": "all_of", "value": 1}}, "unknown key value"),
         ({"test": {"kind": "context", "cause": "context", "tolerance": 0.1}}, "unknown key tolerance"),
     ],
 )
