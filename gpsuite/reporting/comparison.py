@@ -536,7 +536,7 @@ def _number(mapping: Mapping[str, object], key: str) -> float:
 
 def write_comparison(folder: Path, rows: Sequence[ComparisonRow]) -> None:
     """Write comparison.csv to a run's folder; a ResultsError if it cannot be written."""
-    _write(folder / "comparison.csv", ComparisonRow, rows)
+    write_text(folder / "comparison.csv", csv_text(ComparisonRow, rows))
 
 
 def read_comparison(folder: Path) -> list[ComparisonRow]:
@@ -550,7 +550,7 @@ def write_statistics(folder: Path, statistics: Sequence[Statistic]) -> None:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ValueError(f"statistics with the same name: {', '.join(twice)}")
-    _write(folder / "statistics.csv", Statistic, statistics)
+    write_text(folder / "statistics.csv", csv_text(Statistic, statistics))
 
 
 def read_statistics(folder: Path) -> list[Statistic]:
@@ -558,14 +558,15 @@ def read_statistics(folder: Path) -> list[Statistic]:
     return _read(folder / "statistics.csv", Statistic)
 
 
-def _write(path: Path, kind: type[Any], rows: Sequence[object]) -> None:
+def csv_text(kind: type[Any], rows: Sequence[object]) -> str:
+    """Return rows of one kind as CSV, with its fields as columns."""
     columns = [field.name for field in fields(kind)]
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(columns)
     for row in rows:
         writer.writerow([_cell(getattr(row, column)) for column in columns])
-    write_text(path, stream.getvalue())
+    return stream.getvalue()
 
 
 def _read(path: Path, kind: type[Row]) -> list[Row]:

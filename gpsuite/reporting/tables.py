@@ -66,11 +66,14 @@ def mean_and_error(mean: float, se: float | None) -> str:
 
 
 def ours_text(row: ComparisonRow) -> str:
-    """Return our value next to a paper's: `6 of 9` for a share of cells, with its standard error where there is one."""
+    """Return our value next to a paper's: `6 of 9` of a share, `yes` or `no` of a decision, `0.33 ± 0.02` of a mean."""
     if row.ours is None:
         return ""
-    if row.asked == "in all cells" and row.n and row.interval and 0.0 <= row.ours <= 1.0:
+    share = row.asked == "in all cells" or row.interval.startswith("95 % Clopper")
+    if share and row.interval and row.n and 0.0 <= row.ours <= 1.0:
         return f"{round(row.ours * row.n)} of {row.n}"
+    if row.unit == "0 or 1" and row.ours in (0.0, 1.0):
+        return "yes" if row.ours else "no"
     if row.standard_error is None or math.isinf(row.ours):
         return f"{row.ours:.4g}"
     return mean_and_error(row.ours, row.standard_error)

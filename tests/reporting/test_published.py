@@ -231,11 +231,7 @@ def test_rules_are_those_of_the_commit_that_is_named() -> None:
         now = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
         named = {entry["id"]: entry.get("rules", now["rules"]) for entry in now["entries"]}
         then = {commit: _tests_of(commit, path.name) for commit in set(named.values())}
-        changed = [
-            entry["id"]
-            for entry in now["entries"]
-            if then[named[entry["id"]]].get(entry["id"]) != _rule(entry)
-        ]
+        changed = [entry["id"] for entry in now["entries"] if then[named[entry["id"]]].get(entry["id"]) != _rule(entry)]
         assert not changed, f"{path.name}: rules of {changed} are not those of the commits named"
 
 
