@@ -64,10 +64,10 @@ def _show(found: Sequence[RunComparison], details: bool) -> None:
     for row in rows if details else missed:
         _show_row(row, why=details and row in missed)
     print()
-    for note in read_papers(conf_dir()):
-        own = [row for row in rows if row.paper == note.name]
-        told = f"{note.authors or note.name}: {in_words(own)}"
-        print("\n".join(wrapped(visible(told), line_width(sys.stdout), "    ")) if own else "", end="\n" if own else "")
+    authors = {note.name: note.authors for note in read_papers(conf_dir())}
+    for paper in dict.fromkeys(row.paper for row in rows):
+        told = f"{authors.get(paper) or paper}: {in_words([row for row in rows if row.paper == paper])}"
+        print("\n".join(wrapped(visible(told), line_width(sys.stdout), "    ")))
 
 
 def _counts(run: RunComparison) -> dict[str, Any]:

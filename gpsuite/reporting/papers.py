@@ -163,7 +163,9 @@ def paper_cards(
         names = {row.experiment for row in rows}
         runs = [section for section in sections if section.run.experiment in names]
         own = [figure for figure in joint if figure.name.startswith(f"{note.name}_")]
-        absent = Counter(row.experiment for item in best if item.run is None for row in item.rows if row in rows)
+        absent = Counter(
+            row.experiment for item in best if item.run is None for row in item.rows if row.paper == note.name
+        )
         cards.append(
             PaperCard(
                 note=note,
