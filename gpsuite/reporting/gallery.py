@@ -126,7 +126,12 @@ def paper_table(cards: Sequence[PaperCard], page: str = "") -> list[str]:
     """Return a line per paper: what holds, and the counts of verdicts; `page` is linked, empty on the page itself."""
     head = ["paper", "main findings that hold", *COUNTED.values(), "more"]
     rows = [
-        [markdown(card.name), markdown(card.note.finding), *card.counts, f"[figures, causes]({page}#{_anchor(card)})"]
+        [
+            markdown(card.name),
+            markdown(card.note.finding),
+            *card.counts.values(),
+            f"[figures, causes]({page}#{_anchor(card)})",
+        ]
         for card in cards
     ]
     return markdown_table(head, rows)

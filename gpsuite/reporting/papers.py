@@ -77,9 +77,9 @@ class PaperCard:
         return self.note.authors or self.note.name
 
     @property
-    def counts(self) -> list[str]:
+    def counts(self) -> dict[str, str]:
         """The verdicts on each kind that is counted, in words."""
-        return [tally(row for row in self.rows if row.basis == basis) for basis in COUNTED]
+        return counts(self.rows)
 
     @property
     def words(self) -> str:
@@ -107,6 +107,11 @@ def tally(rows: Iterable[ComparisonRow]) -> str:
     return ", ".join(told) or "none"
 
 
+def counts(rows: Sequence[ComparisonRow]) -> dict[str, str]:
+    """Return `58 reproduced, 13 differ` of the printed numbers and of the claims."""
+    return {kind: tally(row for row in rows if row.basis == basis) for basis, kind in COUNTED.items()}
+
+
 def checks(rows: Sequence[ComparisonRow]) -> str:
     """Return `11 of 11 facts about the data hold, 14 of 14 identities hold`; empty if nothing of the kind was run."""
     told = []
@@ -119,7 +124,7 @@ def checks(rows: Sequence[ComparisonRow]) -> str:
 
 def in_words(rows: Sequence[ComparisonRow]) -> str:
     """Return `printed numbers: 7 reproduced, 2 differ; claims: none; checked: 8 of 8 facts about the data hold`."""
-    told = [f"{kind}: {tally(row for row in rows if row.basis == basis)}" for basis, kind in COUNTED.items()]
+    told = [f"{kind}: {words}" for kind, words in counts(rows).items()]
     checked = checks(rows)
     return "; ".join([*told, *([f"checked: {checked}"] if checked else [])])
 

@@ -30,7 +30,7 @@ def card(rows: Sequence[ComparisonRow], sections: Sequence[Section] = (), joint:
 def test_a_card_counts_verdicts_and_names_what_has_no_run() -> None:
     found = card([ROW, replace(ROW, paper="p7")])
     assert found.words == "printed numbers: 1 reproduced, 1 not run; claims: none"
-    assert found.counts == ["1 reproduced, 1 not run", "none"]
+    assert found.counts == {"printed numbers": "1 reproduced, 1 not run", "claims": "none"}
     assert found.missing == [MissingExperiment("pac_bayes/two", 1, "3 min", True)]
 
 
