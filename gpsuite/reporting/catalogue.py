@@ -119,12 +119,11 @@ def _figure(note: Mapping[str, Any]) -> FigureNote:
 def _paper(path: Path) -> PaperNote:
     about = _mapping(_load(path).get("about"))
     texts = {key: str(about.get(key, "")) for key in ("authors", "venue", "sentence", "finding", "account", "bibtex")}
-    ids = {key: tuple(map(str, about.get(key) or ())) for key in ("holds", "misses")}
+    holds, misses = (tuple(map(str, about.get(key) or ())) for key in ("holds", "misses"))
     main = {str(name): str(words) for name, words in _mapping(about.get("main")).items()}
     figures = {str(of): tuple(map(str, names)) for of, names in _mapping(about.get("figures")).items()}
-    return PaperNote(
-        name=path.stem, title=str(about.get("title", path.stem)), figures=figures, main=main, **texts, **ids
-    )
+    title = str(about.get("title", path.stem))
+    return PaperNote(path.stem, title, figures=figures, main=main, holds=holds, misses=misses, **texts)
 
 
 def _load(path: Path) -> Mapping[str, Any]:

@@ -169,8 +169,8 @@ def _differences(card: PaperCard) -> list[str]:
     for row in card.rows:
         if row.verdict == "undecided" and row.cause and row not in card.open_rows and row.basis in COUNTED:
             causes.setdefault(CAUSES[row.cause], []).append(markdown(row.id))
-    told = "<br>".join(f"{cause}: {', '.join(ids)}" for cause, ids in causes.items())
-    return [*lines, f"<details><summary>Undecided, by cause</summary>{told}</details>", ""] if told else lines
+    told = "; ".join(f"{cause}: {', '.join(ids)}" for cause, ids in causes.items())
+    return [*lines, f"Undecided, by cause: {told}.", ""] if told else lines
 
 
 def _statement(row: ComparisonRow) -> str:

@@ -45,7 +45,7 @@ def test_the_page_of_published_runs(tmp_path: Path) -> None:
         "1 reproduced, 1 differs" not in text and "printed numbers: 1 reproduced, 1 differ, 1 undecided" in text.lower()
     )
     assert "[Notes](pac_bayes/NOTES.md)" in text and "why \\| not" in text
-    assert "<summary>Undecided, by cause</summary>the paper's data or draws are not published: X2</details>" in text
+    assert "Undecided, by cause: the paper's data or draws are not published: X2." in text
     assert text.count("![") == 1 and "What rounding the hyperparameters" in text
     for target in re.findall(r"\]\(([^)#]+)", text.replace("(NOTES.md)", "")):
         assert (path.parent / target).exists(), target
