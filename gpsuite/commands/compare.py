@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -11,9 +10,11 @@ from typing import Any
 from gpsuite.commands.tables import STYLES, console, show_json, show_lines, show_table
 from gpsuite.commands.words import experiment_names, read_words
 from gpsuite.config.files import conf_dir
+from gpsuite.reporting.catalogue import read_papers
 from gpsuite.reporting.collect import RunComparison, collect_comparisons
-from gpsuite.reporting.comparison import VERDICTS, ComparisonRow
-from gpsuite.reporting.tables import mean_and_error
+from gpsuite.reporting.comparison import DECIDED, VERDICTS, ComparisonRow
+from gpsuite.reporting.papers import COUNTED, in_words
+from gpsuite.reporting.tables import ours_text
 from gpsuite.text import line_width, visible, wrapped
 from gpsuite.untrusted import leaving_links
 from gpsuite.waiting import doing, done
@@ -21,15 +22,13 @@ from gpsuite.waiting import doing, done
 HELP = """
 gpsuite compare [experiment ...] [results_dir=DIR] [format=json]
 
-Counts of verdicts, one line per experiment, then what was not or only partly reproduced, and totals. They are for the
-shipped runs of the largest scale, and for published ones if there is no own run. Naming an experiment shows every value
-and its runs with other settings. A pipe gets every value, whole and tab separated.
-Verdicts: reproduced, partly, not reproduced, not run, not comparable.
+Counts of verdicts, one line per experiment, then what differs, and one line per paper. They are for the shipped runs of
+the largest scale, and for published ones if there is no own run. Naming an experiment shows every value and its runs
+with other settings. A pipe gets every value, whole and tab separated.
+Verdicts on printed numbers and claims: reproduced, differs, undecided, not run. Facts about the data, identities and
+numbers of the authors' code are checked: how many hold.
 A comparison that cannot be read is named and left out; then the exit code is 2.
 """
-
-MISSES = ("not reproduced", "partly")
-_SHORT = {"not reproduced": "not", "not comparable": "other"}  # heads of narrow columns
 
 
 def main(words: list[str]) -> int:
@@ -61,33 +60,32 @@ def _show(found: Sequence[RunComparison], details: bool) -> None:
     if any(run.run is not None and run.run.published for run in shown):
         print("* as published")
     rows = [row for run in shown for row in run.rows]
-    missed = [row for verdict in MISSES for row in rows if row.verdict == verdict]
+    missed = [row for row in rows if row.verdict == "differs"]
     for row in rows if details else missed:
         _show_row(row, why=details and row in missed)
-    totals = Counter(row.verdict for row in rows)
-    print("\ntotal: " + ", ".join(f"{verdict} {totals[verdict]}" for verdict in VERDICTS if totals[verdict]))
+    print()
+    authors = {note.name: note.authors for note in read_papers(conf_dir())}
+    for paper in dict.fromkeys(row.paper for row in rows):
+        told = f"{authors.get(paper) or paper}: {in_words([row for row in rows if row.paper == paper])}"
+        print("\n".join(wrapped(visible(told), line_width(sys.stdout), "    ")))
 
 
 def _counts(run: RunComparison) -> dict[str, Any]:
-    verdicts = Counter(row.verdict for row in run.rows)
+    verdicts = Counter(row.verdict for row in run.rows if row.basis in COUNTED)
+    checked = [row for row in run.rows if row.basis not in COUNTED and row.verdict in DECIDED]
     name = "" if run.run is None else f" {run.run.path.name}{'*' if run.run.published else ''}"
     return {
         "experiment and run": f"{run.experiment}{name}",
-        **{_SHORT.get(verdict, verdict): verdicts[verdict] or "" for verdict in VERDICTS},
+        **{verdict: verdicts[verdict] or "" for verdict in VERDICTS},
+        "checks": f"{sum(row.verdict == 'reproduced' for row in checked)} of {len(checked)}" if checked else "",
     }
-
-
-def _ours(row: ComparisonRow) -> str:
-    if row.ours is None:
-        return ""
-    return f"{row.ours:g}" if math.isinf(row.ours) else mean_and_error(row.ours, row.standard_error)
 
 
 def _show_row(row: ComparisonRow, *, why: bool) -> None:
     """Print what the paper says of one quantity and what we find, then the quantity in full, and why they differ."""
     from rich.text import Text
 
-    numbers = {"paper": row.published, "ours": _ours(row), "n": row.n}
+    numbers = {"paper": row.published, "ours": ours_text(row), "n": row.n}
     told = ", ".join(f"{name} {value}" for name, value in numbers.items() if value not in ("", None))
     head = Text.assemble(f"\n{row.id}  ", (row.verdict, STYLES.get(row.verdict, "")), visible(f"  {told}"))
     console().print(head)
@@ -111,7 +109,7 @@ def _columns(run: RunComparison, row: ComparisonRow) -> dict[str, Any]:
         "quantity": row.quantity,
         "condition": row.condition,
         "published": row.published,
-        "ours ± s.e.": _ours(row),
+        "ours ± s.e.": ours_text(row),
         "n": row.n,
         "difference": "" if row.difference is None else f"{row.difference:.2g}",
         "verdict": row.verdict,

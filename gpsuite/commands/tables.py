@@ -18,9 +18,9 @@ GAP = 2  # letters between columns
 # how a cell that is one of these words is coloured, on a terminal that allows it
 STYLES = {
     **dict.fromkeys(("ok", "reproduced", "confirmed", "complete", "yes"), "green"),
-    **dict.fromkeys(("note", "partly", "undecided"), "yellow"),
-    **dict.fromkeys(("problem", "not reproduced", "differs", "refuted", "changed"), "bold red"),
-    **dict.fromkeys(("missing", "not run", "not comparable"), "dim"),
+    **dict.fromkeys(("note", "undecided"), "yellow"),
+    **dict.fromkeys(("problem", "differs", "refuted", "changed"), "bold red"),
+    **dict.fromkeys(("missing", "not run"), "dim"),
 }
 
 

@@ -59,6 +59,11 @@ class PaperNote:
     Args:
         venue: where and when it appeared.
         sentence: what it is about.
+        finding: which main findings hold, in one sentence.
+        account: what holds, what does not and why; `{ID}` is our value of a row, `{ID paper}` the paper's.
+        main: ids of the values that stand for it, with what they are in a few words.
+        holds: ids of the values that the account says are reproduced.
+        misses: ids of those that it says are not.
         figures: its figures, tables and theorems, each with the experiments that reproduce it.
     """
 
@@ -67,6 +72,11 @@ class PaperNote:
     authors: str = ""
     venue: str = ""
     sentence: str = ""
+    finding: str = ""
+    account: str = ""
+    main: Mapping[str, str] = field(default_factory=dict)
+    holds: tuple[str, ...] = ()
+    misses: tuple[str, ...] = ()
     figures: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     bibtex: str = ""
 
@@ -108,9 +118,12 @@ def _figure(note: Mapping[str, Any]) -> FigureNote:
 
 def _paper(path: Path) -> PaperNote:
     about = _mapping(_load(path).get("about"))
-    texts = {key: str(about.get(key, "")) for key in ("authors", "venue", "sentence", "bibtex")}
+    texts = {key: str(about.get(key, "")) for key in ("authors", "venue", "sentence", "finding", "account", "bibtex")}
+    holds, misses = (tuple(map(str, about.get(key) or ())) for key in ("holds", "misses"))
+    main = {str(name): str(words) for name, words in _mapping(about.get("main")).items()}
     figures = {str(of): tuple(map(str, names)) for of, names in _mapping(about.get("figures")).items()}
-    return PaperNote(name=path.stem, title=str(about.get("title", path.stem)), figures=figures, **texts)
+    title = str(about.get("title", path.stem))
+    return PaperNote(path.stem, title, figures=figures, main=main, holds=holds, misses=misses, **texts)
 
 
 def _load(path: Path) -> Mapping[str, Any]:

@@ -47,6 +47,13 @@ class RunFolder:
         """`<experiment>/<scale>[~<tag>]`: the path inside the results folder, or inside its published copies."""
         return f"{self.experiment}/{self.path.name}"
 
+    @property
+    def words(self) -> str:
+        """Its name in words: `epsilon boston`, and what is not as shipped: `inducing pol, splits 0 to 2`."""
+        scale = "" if self.scale == "paper" else f"{self.scale} scale"
+        parts = (self.experiment.split("/")[-1], scale, self.tag)
+        return ", ".join(part.replace("_", " ") for part in parts if part)
+
 
 def find_runs(results_dir: Path) -> list[RunFolder]:
     """Return all run folders, finished or not: by experiment, shipped before tagged, best scale first.

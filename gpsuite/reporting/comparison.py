@@ -20,17 +20,24 @@ from gpsuite.reporting.files import cannot, read_bytes, write_text
 if TYPE_CHECKING:
     from gpsuite.statistics.estimates import Estimate
 
-Verdict = Literal["reproduced", "partly", "not reproduced", "not run", "not comparable"]
+Verdict = Literal["reproduced", "differs", "undecided", "not run"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
-DECIDED: tuple[Verdict, ...] = ("reproduced", "partly", "not reproduced")
+DECIDED: tuple[Verdict, ...] = ("reproduced", "differs")
 # what of a statistic a criterion judges: the number, or an end of its interval
 Judged = Literal["value", "low", "high"]
 # What a paper's value is: a printed result, a claim in words, a fact about a dataset, something that holds by
 # mathematics, or what another code measured. They say different things about a reproduction and are counted apart.
 Basis = Literal["result", "claim", "dataset", "identity", "measurement"]
-# why a paper's value is not comparable; `context`: it holds by selection or is no result to be had again
-Cause = Literal["value lost", "data lost", "protocol unclear", "other metric", "context"]
-TestKind = Literal["equality", "at_least", "at_most", "between", "all_of", "each", "context"]
+# why a paper's value is undecided
+Cause = Literal["too few data", "data lost", "protocol unclear", "other metric", "context"]
+CAUSES: dict[Cause, str] = {
+    "too few data": "our run has too few data to decide",
+    "data lost": "the paper's data or draws are not published",
+    "protocol unclear": "the paper does not say how it was done",
+    "other metric": "the paper does not define the measure",
+    "context": "chosen to show this, or given for orientation",
+}
+TestKind = Literal["equality", "at_least", "at_most", "between", "all_of", "context"]
 Row = TypeVar("Row")
 # by the annotation, which is a string here
 _PARSERS: dict[Any, Any] = {
@@ -50,16 +57,18 @@ _NEEDED: dict[str, tuple[str, ...]] = {
     "at_least": ("value",),
     "at_most": ("value",),
     "between": ("low", "high"),
-    "all_of": ("partly",),
-    "each": ("values", "tolerance", "partly"),
+    "all_of": (),
     "context": ("cause",),
 }
 _STATISTIC = re.compile(r"[a-z]\w*(\[[a-z]\w*=[^\[\],=]+(,[a-z]\w*=[^\[\],=]+)*\])?", re.ASCII)
-_PRINTED = re.compile(r"(-?\d+(?:\.\d+)?)(?: ± [\d.]+)?", re.ASCII)
+_PRINTED = re.compile(r"(-?\d+(?:\.(\d+))?)(?: ± [\d.]+)?", re.ASCII)
 # libyaml's loader is the same safe loader, ten times faster
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 # relative; so that 5.2 lies within 0.1 of 5.1 although their difference is 0.10000000000000053
 _ROUNDING = 1e-12
+NO_POWER = "too few draws to say that it differs"
+# combined standard errors within which two numbers are not known to differ
+_OPEN = 2.0
 
 
 @dataclass(frozen=True)
@@ -120,16 +129,14 @@ def claim(name: str, cells: Iterable[object], note: str = "") -> Statistic:
 class Criterion:
     """The test that decides whether a statistic reproduces a paper's value.
 
-    The limits are exact: what lies outside them is not reproduced. Only claims about several cells can be "partly".
+    The limits are exact: what lies outside them is not reproduced. It differs where the run has the power to say so,
+    see `_leaves_open`, and is undecided otherwise.
 
     Args:
         kind: `equality` |ours - value| <= tolerance; `at_least` and `at_most` a one-sided bound `value`;
             `between` a range [low, high]; `all_of` asks that a claim holds in all cells, the statistic being
-            the share in which it does; `each` asks that every repetition is within the tolerance of its own value;
-            `context` decides nothing: the value is printed for orientation.
-        values: of each, one per repetition in their order.
-        tolerance: of equality and each, in the unit of the value.
-        partly: of all_of and each, the least share of cells or repetitions that counts as partly reproduced.
+            the share in which it does; `context` decides nothing: the value is printed for orientation.
+        tolerance: of equality, in the unit of the value.
         of: what is judged, the value itself or the low or high end of its interval.
         cause: of context, why nothing can be decided.
     """
@@ -138,11 +145,18 @@ class Criterion:
     value: float | None = None
     low: float | None = None
     high: float | None = None
-    values: tuple[float, ...] = ()
     tolerance: float = 0.0
-    partly: float | None = None
     of: Judged = "value"
     cause: Cause | None = None
+
+    @property
+    def accepted(self) -> tuple[float, float]:
+        """The least and the largest value that it accepts."""
+        if self.low is not None and self.high is not None:
+            return self.low, self.high
+        value = 1.0 if self.value is None else self.value
+        low = -math.inf if self.kind == "at_most" else value - self.tolerance
+        return low, math.inf if self.kind == "at_least" else value + self.tolerance
 
     def __str__(self) -> str:
         """Return what is asked, such as `0.4 to 0.6`, `low end at least 2.7` or `in all cells`."""
@@ -153,8 +167,6 @@ class Criterion:
             return f"{_digits(self.low)} to {_digits(self.high)}"
         if self.kind in ("at_least", "at_most"):
             return f"{self.kind.replace('_', ' ')} {_digits(self.value)}"
-        if self.kind == "each":
-            return f"each of {len(self.values)} within {self.tolerance:.4g}"
         if self.value is not None:
             low, high = self.value - self.tolerance, self.value + self.tolerance
             return f"{_digits(low)} to {_digits(high)}" if self.tolerance else f"{_digits(self.value)} exactly"
@@ -177,7 +189,8 @@ class PaperValue:
         statistic: name in the experiment's statistics, `metric` or `metric[axis=value,...]`.
         rules: commit in which its test was set down; empty before it is.
         standard_error: of the printed value, if given.
-        remark: why ours differs and what would settle it, or what a verdict does not say; may be empty.
+        remark: why ours differs, whose doing that is and, after `Needed:`, what would decide it; or what a verdict
+            does not say; may be empty.
     """
 
     id: str
@@ -201,6 +214,12 @@ class PaperValue:
     def number(self) -> float | None:
         """The printed number that a figure can show next to ours; None of a claim in words or a range."""
         return self.printed if self.basis == "result" else None
+
+    @property
+    def half_digit(self) -> float:
+        """Half a unit of the printed number's last digit."""
+        found = _PRINTED.fullmatch(self.published)
+        return 0.5 * 10.0 ** -len((found and found[2]) or "")
 
     @property
     def printed(self) -> float | None:
@@ -241,6 +260,17 @@ class ComparisonRow:
         """What the run notes on its value, then the remark."""
         return ". ".join(filter(None, (self.note, self.remark)))
 
+    @property
+    def reason(self) -> str:
+        """Why it is not reproduced: the remark without what is needed, or the cause in words."""
+        told = self.remark.partition("Needed: ")[0].strip()
+        return told or (CAUSES[self.cause] if self.cause else "")
+
+    @property
+    def needed(self) -> str:
+        """What would decide it, if the remark says so."""
+        return self.remark.partition("Needed: ")[2]
+
 
 def compare(values: Iterable[PaperValue], statistics: Iterable[Statistic]) -> list[ComparisonRow]:
     """Compare each of the paper's values with the run's statistic of that name."""
@@ -251,11 +281,9 @@ def compare(values: Iterable[PaperValue], statistics: Iterable[Statistic]) -> li
         if entry.test.kind == "context":
             shown = ours if ours is not None and math.isfinite(ours.value) else None
             note = ours.note if ours else ""
-            rows.append(_row(entry, "not comparable", note, ours=shown, cause=entry.test.cause))
+            rows.append(_row(entry, "undecided", note, ours=shown, cause=entry.test.cause))
         elif ours is None:
             rows.append(not_run(entry, f"this run has no statistic {entry.statistic}"))
-        elif entry.test.kind == "each":
-            rows.append(_compare_each(entry, ours))
         else:
             rows.append(_compare_one(entry, ours))
     return rows
@@ -264,15 +292,6 @@ def compare(values: Iterable[PaperValue], statistics: Iterable[Statistic]) -> li
 def not_run(entry: PaperValue, why: str) -> ComparisonRow:
     """Return the row of a value without a statistic of ours."""
     return _row(entry, "not run", why)
-
-
-def _compare_each(entry: PaperValue, ours: Statistic) -> ComparisonRow:
-    if len(ours.repetitions) != len(entry.test.values):
-        return _lost(entry, ours, f"ours has {len(ours.repetitions)} repetitions, not {len(entry.test.values)}")
-    if not all(map(math.isfinite, ours.repetitions)):
-        return _lost(entry, ours, "ours could not be computed")
-    verdict, difference, counted = judge_each(entry.test, ours.repetitions)
-    return _row(entry, verdict, counted, ours.note, ours=ours, difference=difference)
 
 
 def _compare_one(entry: PaperValue, ours: Statistic) -> ComparisonRow:
@@ -289,12 +308,31 @@ def _compare_one(entry: PaperValue, ours: Statistic) -> ComparisonRow:
     judged = "" if entry.test.of == "value" else f"judged: {entry.test.of} end of the interval, {number:.6g}"
     if math.isinf(number):
         return _row(entry, verdict, judged, ours.note, ours=ours)
-    notes = (judged, _in_cells(entry, ours), _in_standard_errors(entry, ours, difference), ours.note)
+    notes = (judged, _in_cells(entry, ours), _distance(entry, ours, difference), ours.note)
+    if verdict == "differs" and _leaves_open(entry, ours, difference):
+        return _row(entry, "undecided", NO_POWER, *notes, ours=ours, difference=difference, cause="too few data")
     return _row(entry, verdict, *notes, ours=ours, difference=difference)
 
 
+def _leaves_open(entry: PaperValue, ours: Statistic, difference: float) -> bool:
+    """Whether the run has too few draws to say that it differs.
+
+    With a printed standard error: within two combined standard errors. Otherwise: the 95 % interval reaches what is
+    asked. The interval of a share of cells is no ground unless the test judges its end: the cells are not a sample.
+    """
+    error = _combined_error(entry, ours)
+    if error is not None:
+        return abs(difference) <= _OPEN * error
+    if ours.interval_low is None or ours.interval_high is None:
+        return False
+    if entry.test.of == "value" and "Clopper" in ours.interval:
+        return False
+    low, high = entry.test.accepted
+    return ours.interval_low <= high and low <= ours.interval_high
+
+
 def _lost(entry: PaperValue, ours: Statistic, why: str) -> ComparisonRow:
-    return _row(entry, "not comparable", why, ours.note, cause="value lost")
+    return _row(entry, "undecided", why, ours.note, cause="too few data")
 
 
 def _row(
@@ -328,7 +366,7 @@ def judge(test: Criterion, ours: float) -> tuple[Verdict, float]:
     """Decide on a number, which may be infinite, such as a threshold never reached.
 
     Args:
-        test: of any kind except `each` and `context`.
+        test: of any kind except `context`.
         ours: the statistic, or the end of its interval that is judged; for `all_of` a share in [0, 1].
 
     Returns:
@@ -346,26 +384,7 @@ def judge(test: Criterion, ours: float) -> tuple[Verdict, float]:
         difference = ours - min(max(ours, test.low), test.high)
         outside = abs(difference)
     slack = _ROUNDING * max(abs(ours), abs(ours - difference)) if math.isfinite(ours) else 0.0
-    if outside <= test.tolerance + slack:
-        return "reproduced", difference
-    partly = 0.0 if test.partly is None else 1.0 - test.partly
-    return ("partly" if outside <= partly + slack else "not reproduced"), difference
-
-
-def judge_each(test: Criterion, ours: Sequence[float]) -> tuple[Verdict, float, str]:
-    """Decide on repetitions, each compared with its own value by a test of kind `each`.
-
-    Returns:
-        The verdict, the difference of largest size, and how many are within the tolerance.
-    """
-    differences = [own - value for own, value in zip(ours, test.values, strict=True)]
-    within = [abs(difference) <= test.tolerance for difference in differences]
-    largest = max(differences, key=abs)
-    counted = f"{sum(within)} of {len(within)} within {test.tolerance:g}; largest difference {largest:.2g}"
-    share = sum(within) / len(within)
-    if share == 1.0:
-        return "reproduced", largest, counted
-    return ("partly" if share >= (test.partly or 1.0) else "not reproduced"), largest, counted
+    return ("reproduced" if outside <= test.tolerance + slack else "differs"), difference
 
 
 def _in_cells(entry: PaperValue, ours: Statistic) -> str:
@@ -375,15 +394,22 @@ def _in_cells(entry: PaperValue, ours: Statistic) -> str:
     return "" if ours.note.startswith(counted) else f"holds in {counted}"
 
 
-def _in_standard_errors(entry: PaperValue, ours: Statistic, difference: float) -> str:
-    if entry.standard_error is None:
+def _distance(entry: PaperValue, ours: Statistic, difference: float) -> str:
+    """Return how far ours is from a printed number: within its digits, or in standard errors; empty if neither."""
+    number = entry.printed if entry.basis in ("result", "measurement") else None
+    if number is not None and abs(ours.value - number) <= entry.half_digit * (1.0 + _ROUNDING):
+        return "within the printed digits"
+    error = _combined_error(entry, ours)
+    if error is None:
         return ""
-    own = math.nan if ours.standard_error is None else ours.standard_error
-    name = "combined standard errors" if math.isfinite(own) else "published standard errors"
-    combined = math.hypot(entry.standard_error, own if math.isfinite(own) else 0.0)
-    if combined == 0.0:
-        return ""
-    return f"difference = {difference / combined:.2f} {name}"
+    name = "combined" if ours.standard_error is not None and math.isfinite(ours.standard_error) else "published"
+    return f"difference = {difference / error:.2f} {name} standard errors"
+
+
+def _combined_error(entry: PaperValue, ours: Statistic) -> float | None:
+    """Return the standard error of the difference; the printed one if ours is not known; None without a printed one."""
+    own = ours.standard_error if ours.standard_error is not None and math.isfinite(ours.standard_error) else 0.0
+    return math.hypot(entry.standard_error, own) or None if entry.standard_error is not None else None
 
 
 def _digits(value: float | None) -> str:
@@ -477,11 +503,8 @@ def _criterion(test: object) -> Criterion:
     if "cause" in test:
         _one_of("cause", test["cause"], get_args(Cause))
     given: dict[str, Any] = {key: test[key] for key in ("kind", "of", "cause") if key in test}
-    numbers: dict[str, Any] = {key: _number(test, key) for key in test if key not in (*given, "values")}
-    if "values" in test and not isinstance(test["values"], list):
-        raise ValueError("values must be a list of numbers")
-    values = tuple(_number({"values": value}, "values") for value in test.get("values", []))
-    criterion = Criterion(**given, **numbers, values=values)
+    numbers: dict[str, Any] = {key: _number(test, key) for key in test if key not in given}
+    criterion = Criterion(**given, **numbers)
     _check(criterion)
     return criterion
 
@@ -489,12 +512,8 @@ def _criterion(test: object) -> Criterion:
 def _check(test: Criterion) -> None:
     if test.tolerance < 0:
         raise ValueError("tolerance must not be negative")
-    if test.partly is not None and not 0 < test.partly < 1:
-        raise ValueError("partly must be a share between 0 and 1")
     if test.low is not None and test.high is not None and test.low > test.high:
         raise ValueError("low must not exceed high")
-    if test.kind == "each" and not test.values:
-        raise ValueError("values must not be empty")
 
 
 def _one_of(key: str, given: object, allowed: tuple[str, ...]) -> None:
@@ -517,7 +536,7 @@ def _number(mapping: Mapping[str, object], key: str) -> float:
 
 def write_comparison(folder: Path, rows: Sequence[ComparisonRow]) -> None:
     """Write comparison.csv to a run's folder; a ResultsError if it cannot be written."""
-    _write(folder / "comparison.csv", ComparisonRow, rows)
+    write_text(folder / "comparison.csv", csv_text(ComparisonRow, rows))
 
 
 def read_comparison(folder: Path) -> list[ComparisonRow]:
@@ -531,7 +550,7 @@ def write_statistics(folder: Path, statistics: Sequence[Statistic]) -> None:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ValueError(f"statistics with the same name: {', '.join(twice)}")
-    _write(folder / "statistics.csv", Statistic, statistics)
+    write_text(folder / "statistics.csv", csv_text(Statistic, statistics))
 
 
 def read_statistics(folder: Path) -> list[Statistic]:
@@ -539,14 +558,15 @@ def read_statistics(folder: Path) -> list[Statistic]:
     return _read(folder / "statistics.csv", Statistic)
 
 
-def _write(path: Path, kind: type[Any], rows: Sequence[object]) -> None:
+def csv_text(kind: type[Any], rows: Sequence[object]) -> str:
+    """Return rows of one kind as CSV, with its fields as columns."""
     columns = [field.name for field in fields(kind)]
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(columns)
     for row in rows:
         writer.writerow([_cell(getattr(row, column)) for column in columns])
-    write_text(path, stream.getvalue())
+    return stream.getvalue()
 
 
 def _read(path: Path, kind: type[Row]) -> list[Row]:

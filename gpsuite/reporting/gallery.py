@@ -1,49 +1,52 @@
-"""results/published/README.md, for readers on a code host: per paper the verdicts, misses, costs and figures."""
+"""results/published/README.md, for readers on a code host: per paper what holds, its figures, what differs and why."""
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from gpsuite.reporting.catalogue import ExperimentNote, PaperNote, method_titles, read_experiments, read_papers
 from gpsuite.reporting.collect import PUBLISHED, collect_comparisons, find_runs
-from gpsuite.reporting.comparison import DECIDED, ComparisonRow, Verdict, read_paper_values
+from gpsuite.reporting.comparison import CAUSES, ComparisonRow, csv_text
 from gpsuite.reporting.errata import NAME as ERRATA
 from gpsuite.reporting.errata import errata_text, markdown_table, read_errata
 from gpsuite.reporting.figures import read_picture
 from gpsuite.reporting.files import ARCHIVE, cannot, present, read_mapping, task_seconds, write_text
 from gpsuite.reporting.joint_figures import NAME as OVERVIEW
 from gpsuite.reporting.joint_figures import draw_overview
-from gpsuite.reporting.papers import KINDS, PaperCard, paper_cards
+from gpsuite.reporting.papers import COUNTED, PaperCard, paper_cards
 from gpsuite.reporting.sections import Section, joint_figures, read_sections, tried
-from gpsuite.reporting.tables import mean_and_error
-from gpsuite.text import markdown, markdown_code
+from gpsuite.reporting.tables import ours_text
+from gpsuite.text import markdown
 from gpsuite.untrusted import UnusableFileError, guard_links
 
 HEAD = ["figure or table", "state", "CPU hours", "records, MB", "missing", "a full run, two cores"]
 NAME = "README.md"
 NOTES = "NOTES.md"  # next to the runs of a family: what was measured on them, written by hand
+LONGEST = 190  # letters of a cell, before its marks are escaped; the whole text is in comparison.csv
 _HEAD = """# Published results
 
-Made by `gpsuite report` from the runs in this folder: their tables, figures (PNG, PDF and the numbers as CSV),
-comparisons with the papers and records. In a fresh clone `gpsuite report` draws the whole page, with filter and all
-values, without computing. `gpsuite run experiment=NAME scale=paper` redraws a run from its records. `gpsuite recheck`
-computes a random sample of them again. What else was measured: [notes](NOTES.md). What is wrong in the papers and in
-their authors' code, with the tests that show it: [errata](ERRATA.md).
+Five papers, recomputed. For each: what holds, what does not and why; its figures with the printed values drawn in; what
+differs. Made by `gpsuite report` from the runs in this folder. In a fresh clone `gpsuite report` draws the whole page
+with every value, without computing; `gpsuite run experiment=NAME scale=paper` redraws a run from its records, and
+`gpsuite recheck` computes a random sample of them again.
 
-Verdicts: *reproduced*; *partly*; *not reproduced*; *not run*; *not comparable*, with its cause. The kinds of statements
-are counted apart: a mathematical identity that holds says less about a reproduction than a printed result.
+A printed number is *reproduced* if it agrees within its digits or its error, a claim if the rule set down before the
+run holds. It *differs* if the run has the power to say so. It is *undecided* if the paper or the data leave it open.
+Facts about the data and identities are checked, not counted.
 """
+_REST = """## Everything else
 
-
-@dataclass(frozen=True)
-class _Gallery:
-    """A paper with all its values and the runs of its family."""
-
-    card: PaperCard
-    rows: Sequence[ComparisonRow]
-    sections: Sequence[Section]
+* [comparison.csv](comparison.csv): every value with its verdict, test, interval and remark; what agrees, too
+* [figures.csv](figures.csv): what is complete, partial or missing of each figure and table, and its cost
+* [runs.csv](runs.csv): the runs, what they leave out, their time
+* [data.csv](data.csv): the data behind the runs, with licences and citations
+* [notes](NOTES.md): what else was measured
+* [errata](ERRATA.md): what is wrong in the papers and in their authors' code, with the tests that show it
+"""
 
 
 @dataclass(frozen=True)
@@ -63,18 +66,14 @@ class _Experiment:
     def missing(self) -> str:
         """What the shipped run leaves out, otherwise what every partial run does; names of partial runs and studies."""
         if not self.runs:
-            return f"`{self.name}` was not run"
+            return f"{self.name} was not run"
         parts = [run for run in self.runs if run.run.tag and run.left_out and not run.study]
         held = [run for run in self.runs if not run.run.tag] or parts
-        left = [
-            markdown(text) for text in (held[0].left_out if held else ()) if all(text in run.left_out for run in held)
-        ]
+        left = [text for text in (held[0].left_out if held else ()) if all(text in run.left_out for run in held)]
         named = {"partial runs": parts, "with other settings": [run for run in self.runs if run.study]}
-        tags = [
-            f"{what} {', '.join(markdown_code(run.run.tag) for run in runs)}" for what, runs in named.items() if runs
-        ]
+        tags = [f"{what} {', '.join(run.run.tag for run in runs)}" for what, runs in named.items() if runs]
         told = [*left, *tags]
-        return f"`{self.name}`: {'; '.join(told) or 'not finished'}"
+        return f"{self.name}: {'; '.join(told) or 'not finished'}"
 
 
 def write_gallery(results_dir: Path, conf_dir: Path) -> Path | None:
@@ -91,51 +90,111 @@ def write_gallery(results_dir: Path, conf_dir: Path) -> Path | None:
         draw_overview(root, method_titles(conf_dir))
     except (LookupError, TypeError, ValueError) as error:  # its numbers are files of runs, with any columns and cells
         raise cannot("draw", root / f"{OVERVIEW}.png", error) from error
-    path = root / NAME
     write_text(root / ERRATA, errata_text(read_papers(conf_dir), read_errata(conf_dir)))
-    write_text(path, gallery_text(root, conf_dir))
-    return path
+    for name, text in gallery_texts(root, conf_dir).items():
+        write_text(root / name, text)
+    return root / NAME
 
 
-def gallery_text(root: Path, conf_dir: Path) -> str:
-    """Return the page of a folder of published runs, as Markdown."""
+def gallery_texts(root: Path, conf_dir: Path) -> dict[str, str]:
+    """Return the page of a folder of published runs, as Markdown, and its tables as CSV: file name -> text."""
     known = read_experiments(conf_dir)
     sections = read_sections(root, conf_dir, known)
     best = [item for item in collect_comparisons(root, conf_dir) if not item.problem]
-    cards = paper_cards(read_papers(conf_dir), read_paper_values(conf_dir), best, sections, joint_figures(root), known)
+    cards = paper_cards(read_papers(conf_dir), best, sections, joint_figures(root), known)
     lines = [_HEAD]
     if present(root / f"{OVERVIEW}.png"):
         lines += [f"![one panel a guarantee]({OVERVIEW}.png)", ""]
-    lines += ["## Verdicts", "", *verdict_table(cards), "", *_licences(sections)]
+    lines += [*paper_table(cards), ""]
     for card in cards:
-        own = [section for section in sections if section.run.family == card.family]
-        rows = [row for item in best for row in item.rows if row.paper == card.note.name]
-        lines += _paper(_Gallery(card, rows, own), known, root)
-    return "\n".join(lines).rstrip("\n") + "\n"
+        lines += _paper(card, present(root / card.family / NOTES))
+    figures = [
+        [card.note.name, *row]
+        for card in cards
+        for row in completeness_rows(card.note, [each for each in sections if each.run.family == card.family], known)
+    ]
+    return {
+        NAME: "\n".join([*lines, _REST]),
+        "comparison.csv": csv_text(ComparisonRow, [row for card in cards for row in card.rows]),
+        "figures.csv": table_text(["paper", *HEAD], figures),
+        "runs.csv": _runs(cards, sections, known),
+        "data.csv": _licences(sections),
+    }
 
 
-def verdict_table(cards: Sequence[PaperCard], page: str = "") -> list[str]:
-    """Return a line per paper: how much is reproduced of what could be decided, by kind of statement.
-
-    `page` is the page that is linked, empty on the page itself.
-    """
-    head = ["paper", *(f"{text}, reproduced" for text in KINDS.values()), "not run", "not comparable"]
-    rows = []
-    for card in cards:
-        kinds = {basis: dict(verdicts) for basis, verdicts in card.kinds}
-        total = dict(card.verdicts)
-        shares = [_share(kinds.get(basis, {})) for basis in KINDS]
-        last = [str(total.get("not run", 0)), str(total.get("not comparable", 0))]
-        rows.append([f"[{card.note.authors or card.note.name}]({page}#{_anchor(card)})", *shares, *last])
+def paper_table(cards: Sequence[PaperCard], page: str = "") -> list[str]:
+    """Return a line per paper: what holds, and the counts of verdicts; `page` is linked, empty on the page itself."""
+    head = ["paper", "main findings that hold", *COUNTED.values(), "more"]
+    rows = [
+        [
+            markdown(card.name),
+            markdown(card.note.finding),
+            *card.counts.values(),
+            f"[figures, causes]({page}#{_anchor(card)})",
+        ]
+        for card in cards
+    ]
     return markdown_table(head, rows)
 
 
-def _share(counts: Mapping[Verdict, int]) -> str:
-    decided = sum(counts.get(verdict, 0) for verdict in DECIDED)
-    return f"{counts.get('reproduced', 0)} of {decided}" if decided else "–"
+def _paper(card: PaperCard, notes: bool) -> list[str]:
+    note = card.note
+    more = f" [Notes]({card.family}/{NOTES}) tell what was measured." if notes else ""
+    about = " ".join(filter(None, (f"{note.authors}, {note.venue}.", markdown(card.account))))
+    lines = [f"## {note.title}", "", about, "", f"{card.words[:1].upper()}{card.words[1:]}.{more}", ""]
+    shown: set[bytes] = set()
+    for item in card.figures:
+        for figure in item.figures:
+            try:
+                content, _ = read_picture(figure.path)
+            except UnusableFileError:  # report.html names it
+                continue
+            if content not in shown:
+                shown.add(content)
+                name = markdown(item.name)
+                lines += [f"![{name}]({figure.link})", f"{name}. {markdown(figure.alt)}", ""]
+    return lines + _differences(card)
 
 
-def _licences(sections: Sequence[Section]) -> list[str]:
+def _differences(card: PaperCard) -> list[str]:
+    """Return the table of what differs or needs more draws, and the ids of what the paper leaves open, by cause."""
+    table = []
+    for row in card.open_rows:
+        ours = f"{ours_text(row)}{' (open)' if row.verdict == 'undecided' else ''}"
+        table.append([row.id, _statement(row), row.published, ours, row.reason, row.needed or "–"])
+    cells = [[markdown(shorten(cell)) for cell in line] for line in table]
+    head = ["id", "statement", "printed", "ours", "cause", "needed"]
+    lines = [*markdown_table(head, cells), ""] if cells else []
+    causes: dict[str, list[str]] = {}
+    for row in card.rows:
+        if row.verdict == "undecided" and row.cause and row not in card.open_rows and row.basis in COUNTED:
+            causes.setdefault(CAUSES[row.cause], []).append(markdown(row.id))
+    told = "; ".join(f"{cause}: {', '.join(ids)}" for cause, ids in causes.items())
+    return [*lines, f"Undecided, by cause: {told}.", ""] if told else lines
+
+
+def _statement(row: ComparisonRow) -> str:
+    texts = [row.quantity.rstrip("."), row.dataset, row.condition if row.basis != "claim" else ""]
+    return f"{'; '.join(text for text in texts if text)} ({row.where})"
+
+
+def shorten(text: str) -> str:
+    """Return a text of at most `LONGEST` letters: whole sentences where they fit, otherwise whole words."""
+    if len(text) <= LONGEST:
+        return text
+    kept = text[: LONGEST - 2]
+    end = kept.rfind(". ") + 1
+    return f"{kept[:end] if end > LONGEST // 2 else kept.rpartition(' ')[0]} …"
+
+
+def table_text(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table as CSV."""
+    stream = io.StringIO()
+    csv.writer(stream, lineterminator="\n").writerows([head, *rows])
+    return stream.getvalue()
+
+
+def _licences(sections: Sequence[Section]) -> str:
     found: dict[str, tuple[str, str]] = {}
     for section in sections:
         about = tried([], read_mapping, section.run.path / "run.json") or {}
@@ -143,36 +202,7 @@ def _licences(sections: Sequence[Section]) -> list[str]:
         for data in several if isinstance(several, list) else [about.get("dataset")]:
             if isinstance(data, dict) and data.get("name"):
                 found[str(data["name"])] = (str(data.get("licence") or ""), str(data.get("citation") or ""))
-    rows = [[markdown_code(name), *map(markdown, texts)] for name, texts in sorted(found.items())]
-    table = markdown_table(["dataset", "licence", "citation"], rows)
-    return ["## Data behind the runs", "", *table, ""] if rows else []
-
-
-def _paper(gallery: _Gallery, known: Mapping[str, ExperimentNote], root: Path) -> list[str]:
-    card = gallery.card
-    lines = [f"## {card.note.title}", "", f"{card.note.authors}, {card.note.venue}. {card.note.sentence}", ""]
-    if present(root / card.family / NOTES):
-        lines += [f"What was measured, and what was not reproduced and why: [notes]({card.family}/{NOTES}).", ""]
-    rows = completeness_rows(card.note, gallery.sections, known)
-    lines += ["### Figures and tables", "", *markdown_table(HEAD, rows), "", *_costs(gallery, known)]
-    lines += _misses(gallery.rows)
-    shown: set[bytes] = set()
-    own = [(section.run.name, figure) for section in gallery.sections for figure in section.figures]
-    for name, figure in [*(("several runs", figure) for figure in card.joint), *own]:
-        try:
-            content, _ = read_picture(figure.path)
-        except UnusableFileError:  # report.html names it
-            continue
-        if content in shown:
-            continue
-        shown.add(content)
-        lines += [
-            f"![{markdown(figure.name)}]({figure.link})",
-            "",
-            f"{markdown_code(name)}: {markdown(figure.alt)}",
-            "",
-        ]
-    return lines
+    return table_text(["dataset", "licence", "citation"], [[name, *texts] for name, texts in sorted(found.items())])
 
 
 def completeness_rows(
@@ -206,49 +236,17 @@ def _spent(runs: Sequence[Section]) -> list[str]:
     return [f"{sum(seconds.values()) / 3600:.2f}", f"{size:.2f}" if files else "none"]
 
 
-def _costs(gallery: _Gallery, known: Mapping[str, ExperimentNote]) -> list[str]:
+def _runs(cards: Sequence[PaperCard], sections: Sequence[Section], known: Mapping[str, ExperimentNote]) -> str:
     rows = []
-    for section in gallery.sections:
-        facts, note = dict(section.facts), known.get(section.run.experiment, ExperimentNote())
-        spent = facts.get("CPU time of all tasks", "")
-        study = ["a study: settings of its own"] if section.study else []
-        left_out = "; ".join([*study, *map(markdown, section.left_out)])
-        rows.append([markdown_code(section.run.name), note.figure, spent, note.cost.get("paper", ""), left_out])
-    for item in gallery.card.missing:
+    for section in sections:
+        note = known.get(section.run.experiment, ExperimentNote())
+        spent = dict(section.facts).get("CPU time of all tasks", "")
+        left_out = "; ".join([*(["a study: settings of its own"] if section.study else []), *section.left_out])
+        rows.append([section.run.name, note.figure, spent, note.cost.get("paper", ""), left_out])
+    for item in [item for card in cards for item in card.missing]:
         note = known.get(item.name, ExperimentNote())
-        rows.append([f"`{item.name}`", note.figure, "not run", item.cost, f"{item.count} values"])
-    head = ["run", "corresponds to", "CPU time", "a full run, two cores", "left out"]
-    return ["### Runs", "", *markdown_table(head, rows), ""]
-
-
-def _misses(rows: Sequence[ComparisonRow]) -> list[str]:
-    """Return what was not or only partly reproduced, and what cannot be compared, with the causes."""
-    missed = [row for verdict in ("not reproduced", "partly") for row in rows if row.verdict == verdict]
-    head = ["id", "verdict", "what", "published", "ours", "why, and what would settle it"]
-    table = []
-    for row in missed:
-        printed = f"{row.published} (measured by other code)" if row.basis == "measurement" else row.published
-        table.append(list(map(markdown, [row.id, row.verdict, _what(row), printed, _ours(row), row.why])))
-    lines = ["### Misses", "", *markdown_table(head, table), ""]
-    causes: dict[str, list[str]] = {}
-    for row in rows:
-        if row.verdict == "not comparable" and row.cause:
-            causes.setdefault(row.cause, []).append(markdown(row.id))
-    told = [f"* {cause}: {', '.join(ids)}" for cause, ids in sorted(causes.items())]
-    return [*(lines if table else []), *(["Not comparable, by cause:", "", *told, ""] if told else [])]
-
-
-def _what(row: ComparisonRow) -> str:
-    texts = [row.quantity.rstrip("."), row.method, row.dataset, row.condition]
-    return f"{'; '.join(text for text in texts if text)} ({row.where})"
-
-
-def _ours(row: ComparisonRow) -> str:
-    if row.ours is None:
-        return ""
-    if row.asked == "in all cells" and row.n and row.interval and 0.0 <= row.ours <= 1.0:
-        return f"{round(row.ours * row.n)} of {row.n}"
-    return f"{row.ours:.4g}" if row.standard_error is None else mean_and_error(row.ours, row.standard_error)
+        rows.append([item.name, note.figure, "not run", item.cost, f"{item.count} values"])
+    return table_text(["run", "corresponds to", "CPU time", "a full run, two cores", "left out"], rows)
 
 
 def _anchor(card: PaperCard) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,13 +11,13 @@ from typing import TYPE_CHECKING
 from gpsuite.atomic import remove_leftovers
 from gpsuite.reporting.catalogue import method_titles, read_experiments, read_papers
 from gpsuite.reporting.collect import PUBLISHED, SCALES, RunComparison, collect_comparisons, family_order
-from gpsuite.reporting.comparison import VERDICTS, ComparisonRow, Verdict, read_paper_values
+from gpsuite.reporting.comparison import CAUSES, VERDICTS
 from gpsuite.reporting.equations import NONE, package_equations
 from gpsuite.reporting.errata import KINDS as ERRATA_KINDS
 from gpsuite.reporting.errata import read_errata
 from gpsuite.reporting.figures import is_picture, read_picture
 from gpsuite.reporting.files import present, write_text
-from gpsuite.reporting.papers import FAR, KINDS, count_verdicts, paper_cards
+from gpsuite.reporting.papers import KINDS, paper_cards
 from gpsuite.reporting.sections import (
     UNFINISHED,
     Figure,
@@ -29,7 +28,7 @@ from gpsuite.reporting.sections import (
     read_table,
     tried,
 )
-from gpsuite.reporting.tables import mean_and_error
+from gpsuite.reporting.tables import ours_text
 from gpsuite.text import html
 from gpsuite.untrusted import UnusableFileError, is_inside, leaving_links, png_size
 
@@ -44,24 +43,6 @@ _TITLES = {
     "active_learning": "Safe active learning",
     "wasserstein": "Wasserstein inference",
 }
-
-
-@dataclass(frozen=True)
-class VerdictEntry:
-    """A paper's value in the contents by verdict: its id, what it is about, and the anchor of its row on the page."""
-
-    id: str
-    text: str
-    target: str
-
-
-@dataclass(frozen=True)
-class VerdictGroup:
-    """All values of one verdict: their count, and each experiment's name with its values."""
-
-    verdict: Verdict
-    count: int
-    experiments: list[tuple[str, list[VerdictEntry]]]
 
 
 def write_report(results_dir: Path, conf_dir: Path) -> tuple[Path, list[str]]:
@@ -84,7 +65,6 @@ def write_report(results_dir: Path, conf_dir: Path) -> tuple[Path, list[str]]:
     remove_leftovers(*filter(is_inside, (results_dir, results_dir / PUBLISHED)))
     timed = results_dir / "bench" / "bench.csv"
     bench = tried(problems, partial(read_table, results_dir, titles), timed) if present(timed) else None
-    values = read_paper_values(conf_dir)
     best = collect_comparisons(results_dir, conf_dir)
     joint = joint_figures(results_dir)
     images = _read_figures(sections, joint, problems)
@@ -92,15 +72,17 @@ def write_report(results_dir: Path, conf_dir: Path) -> tuple[Path, list[str]]:
     for section in sorted(sections, key=lambda section: family_order(section.run.family)):
         families.setdefault(section.run.family, []).append(section)
     anchors = {section.run.path: section.anchor for section in sections}
+    cards = paper_cards(read_papers(conf_dir), best, sections, joint, known)
     content = {
         "families": [(family, _TITLES.get(family, family), found) for family, found in families.items()],
         "own": [section for section in sections if not section.run.published],
-        "papers": paper_cards(read_papers(conf_dir), values, best, sections, joint, known),
-        "verdicts": count_verdicts(row for item in best for row in item.rows),
-        "groups": group_by_verdict(best, anchors),
+        "papers": cards,
+        "placed": {figure.anchor for card in cards for item in card.figures for figure in item.figures},
+        "verdicts": VERDICTS,
+        "targets": row_targets(best, anchors),
+        "causes": CAUSES,
         "titles": titles,
         "kinds": KINDS,
-        "far": FAR,
         "errata": read_errata(conf_dir),
         "errata_kinds": ERRATA_KINDS,
         "bench": bench if bench is not None and bench.rows else None,
@@ -119,30 +101,16 @@ def row_anchor(section: str, entry: str) -> str:
     return f"{section}-{entry}"
 
 
-def group_by_verdict(best: Sequence[RunComparison], anchors: Mapping[Path, str]) -> list[VerdictGroup]:
-    """Group the values of each experiment's best run by verdict, in the order of VERDICTS.
+def row_targets(best: Sequence[RunComparison], anchors: Mapping[Path, str]) -> dict[str, str]:
+    """Return the anchor of each value's row, in its experiment's best run, or of its paper without one.
 
-    Values without a run are linked to their paper; `anchors` are those of the runs' sections, by folder.
+    `anchors` are those of the runs' sections, by folder.
     """
-    groups = []
-    for verdict in VERDICTS:
-        experiments = []
-        for item in best:
-            anchor = None if item.run is None else anchors[item.run.path]
-            rows = [row for row in item.rows if row.verdict == verdict]
-            if rows:
-                experiments.append((item.experiment, [_verdict_entry(row, anchor) for row in rows]))
-        if experiments:
-            count = sum(len(entries) for _, entries in experiments)
-            groups.append(VerdictGroup(verdict, count, experiments))
-    return groups
-
-
-def _verdict_entry(row: ComparisonRow, anchor: str | None) -> VerdictEntry:
-    # method and condition tell one mean from another; a claim's condition is a long definition
-    about = [part for part in (row.method, row.condition) if part and len(part) <= 40]
-    target = f"paper-{row.paper}" if anchor is None else row_anchor(anchor, row.id)
-    return VerdictEntry(row.id, ", ".join([row.quantity.rstrip("."), *about]), target)
+    return {
+        row.id: f"paper-{row.paper}" if item.run is None else row_anchor(anchors[item.run.path], row.id)
+        for item in best
+        for row in item.rows
+    }
 
 
 @cache
@@ -158,9 +126,8 @@ def _template() -> jinja2.Template:
         lstrip_blocks=True,
         finalize=lambda value: Markup(html(value)) if type(value) is str else value,  # not its own mark-up
     )
-    environment.filters["number"] = lambda value: "" if value is None else f"{value:.4g}"
     environment.globals["row_anchor"] = row_anchor
-    environment.globals["mean_and_error"] = mean_and_error
+    environment.globals["ours_text"] = ours_text
     here = Path(__file__)
     files = {name: here.with_name(f"report.{name}") for name in ("css", "js", "html.j2")}
     parts = {name: path.read_text(encoding="utf-8") for name, path in files.items()}

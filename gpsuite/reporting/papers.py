@@ -1,26 +1,33 @@
-"""What the page shows of one paper: verdicts, what is missing, its figures and ours, all differences in one plot."""
+"""What the pages show of one paper: what holds, the counts, its main numbers, its figures and ours, what differs."""
 
 from __future__ import annotations
 
-import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpsuite.reporting.catalogue import ExperimentNote, PaperNote
 from gpsuite.reporting.collect import RunComparison, family_order
-from gpsuite.reporting.comparison import VERDICTS, Basis, ComparisonRow, PaperValue, Verdict
-from gpsuite.reporting.sections import Figure, Section, stated_at
+from gpsuite.reporting.comparison import DECIDED, VERDICTS, Basis, ComparisonRow
+from gpsuite.reporting.sections import Figure, Section, places
+from gpsuite.reporting.tables import ours_text
 
-FAR = 5.0  # combined standard errors at which the plot of differences ends
-# names of the kinds of statements, those that say most about a reproduction first
-KINDS: dict[Basis, str] = {
-    "result": "printed results",
-    "claim": "claims in words",
-    "measurement": "measurements of the authors' method by other code",
-    "identity": "mathematical identities",
-    "dataset": "facts about datasets",
+# what is counted as a reproduction, and what is only checked, with the words for what holds of it
+COUNTED: dict[Basis, str] = {"result": "printed numbers", "claim": "claims"}
+CHECKED: dict[Basis, str] = {
+    "dataset": "facts about the data hold",
+    "identity": "identities hold",
+    "measurement": "numbers of the authors' code agree within its standard error",
 }
+KINDS: dict[Basis, str] = {
+    "result": "printed number",
+    "claim": "claim",
+    "dataset": "fact about the data",
+    "identity": "identity",
+    "measurement": "number of the authors' code",
+}
+_PLACEHOLDER = re.compile(r"\{([\w+]+)( paper)?\}")
 
 
 @dataclass(frozen=True)
@@ -35,64 +42,110 @@ class MissingExperiment:
 
 @dataclass(frozen=True)
 class PaperFigure:
-    """One of the paper's figures, tables or theorems, the counts of verdicts on what is printed there, and ours."""
+    """One of the paper's figures, tables or theorems, and ours."""
 
     name: str
     experiments: Sequence[str]
-    verdicts: list[tuple[Verdict, int]]
     figures: list[Figure]
 
 
 @dataclass(frozen=True)
-class Difference:
-    """Ours minus the paper's value.
-
-    Args:
-        place: along the plot, in percent of its width.
-        far: whether it is beyond the plot's end.
-        errors: the difference in combined standard errors.
-    """
-
-    place: float
-    far: bool
-    row: ComparisonRow
-    errors: float
-
-
-@dataclass(frozen=True)
 class PaperCard:
-    """A paper on the page.
+    """A paper on the pages.
 
     Args:
-        verdicts: each verdict that occurs, with its count.
-        kinds: the same for each kind of statement.
+        rows: all its values.
+        main: those that stand for it on the first screen, each after a few words on it.
+        account: what holds, what does not and why, with our numbers filled in.
         missing: experiments without a run.
         parts: runs that leave out something of the paper's setting, with what they leave out.
         figures: the paper's, with ours.
-        joint: our figures of several runs.
-        differences: by experiment and quantity; only of values with a known error.
     """
 
     note: PaperNote
     family: str
-    verdicts: list[tuple[Verdict, int]]
-    kinds: list[tuple[Basis, list[tuple[Verdict, int]]]]
+    rows: Sequence[ComparisonRow]
+    main: list[tuple[str, ComparisonRow]]
+    account: str
     missing: list[MissingExperiment]
     parts: list[tuple[Section, list[str]]]
     figures: list[PaperFigure]
-    joint: list[Figure]
-    differences: list[tuple[str, list[Difference]]]
 
     @property
-    def share(self) -> list[tuple[Verdict, float]]:
-        """Each verdict's share in percent."""
-        total = sum(count for _, count in self.verdicts)
-        return [(verdict, 100.0 * count / total) for verdict, count in self.verdicts]
+    def name(self) -> str:
+        """Its authors."""
+        return self.note.authors or self.note.name
+
+    @property
+    def counts(self) -> dict[str, str]:
+        """The verdicts on each kind that is counted, in words."""
+        return counts(self.rows)
+
+    @property
+    def words(self) -> str:
+        """All counts in words."""
+        return in_words(self.rows)
+
+    @property
+    def open_rows(self) -> list[ComparisonRow]:
+        """What differs, then what our run leaves undecided."""
+        return [row for row in self.rows if row.verdict == "differs"] + [
+            row for row in self.rows if row.verdict == "undecided" and row.cause == "too few data"
+        ]
+
+    @property
+    def picture(self) -> Figure | None:
+        """The first of its figures."""
+        return next((figure for item in self.figures for figure in item.figures), None)
+
+
+def tally(rows: Iterable[ComparisonRow]) -> str:
+    """Return `58 reproduced, 13 differ, 3 undecided`; `none` without rows."""
+    counts = Counter(row.verdict for row in rows)
+    words = {"differs": "differ"}
+    told = [f"{counts[name]} {words.get(name, name)}" for name in VERDICTS if counts[name]]
+    return ", ".join(told) or "none"
+
+
+def counts(rows: Sequence[ComparisonRow]) -> dict[str, str]:
+    """Return `58 reproduced, 13 differ` of the printed numbers and of the claims."""
+    return {kind: tally(row for row in rows if row.basis == basis) for basis, kind in COUNTED.items()}
+
+
+def checks(rows: Sequence[ComparisonRow]) -> str:
+    """Return `11 of 11 facts about the data hold, 14 of 14 identities hold`; empty if nothing of the kind was run."""
+    told = []
+    for basis, words in CHECKED.items():
+        decided = [row for row in rows if row.basis == basis and row.verdict in DECIDED]
+        if decided:
+            told.append(f"{sum(row.verdict == 'reproduced' for row in decided)} of {len(decided)} {words}")
+    return ", ".join(told)
+
+
+def in_words(rows: Sequence[ComparisonRow]) -> str:
+    """Return `printed numbers: 7 reproduced, 2 differ; claims: none; checked: 8 of 8 facts about the data hold`."""
+    told = [f"{kind}: {words}" for kind, words in counts(rows).items()]
+    checked = checks(rows)
+    return "; ".join([*told, *([f"checked: {checked}"] if checked else [])])
+
+
+def find_row(rows: Iterable[ComparisonRow], name: str) -> ComparisonRow | None:
+    """Return the row of this id, also of one that joins it with others by `+`."""
+    return next((row for row in rows if name == row.id or name in row.id.split("+")), None)
+
+
+def fill(text: str, rows: Sequence[ComparisonRow]) -> str:
+    """Return a text with `{ID}` replaced by our value and `{ID paper}` by the paper's; a dash where there is none."""
+
+    def value(match: re.Match[str]) -> str:
+        row = find_row(rows, match[1])
+        return ((row.published if match[2] else ours_text(row)) if row is not None else "") or "–"
+
+    return _PLACEHOLDER.sub(value, text)
 
 
 def paper_cards(
     papers: Sequence[PaperNote],
-    values: Sequence[PaperValue],
     best: Sequence[RunComparison],
     sections: Sequence[Section],
     joint: Sequence[Figure],
@@ -102,52 +155,35 @@ def paper_cards(
 
     Args:
         papers: their notes.
-        values: of all of them.
         best: each experiment's comparison.
         sections: of the runs on the page.
         joint: figures of several runs.
         known: notes on the experiments of this installation.
     """
-    entries = {entry.id: entry for entry in values}
     cards = []
     for note in papers:
-        items = [(item, [row for row in item.rows if row.paper == note.name]) for item in best]
-        rows = [row for _, found in items for row in found]
+        rows = [row for item in best for row in item.rows if row.paper == note.name]
         if not rows:
             continue
         names = {row.experiment for row in rows}
         runs = [section for section in sections if section.run.experiment in names]
         own = [figure for figure in joint if figure.name.startswith(f"{note.name}_")]
-        absent = Counter(row.experiment for item, found in items if item.run is None for row in found)
+        absent = Counter(
+            row.experiment for item in best if item.run is None for row in item.rows if row.paper == note.name
+        )
         cards.append(
             PaperCard(
                 note=note,
                 family=rows[0].experiment.split("/")[0],
-                verdicts=count_verdicts(rows),
-                kinds=count_kinds(rows),
+                rows=rows,
+                main=[(words, row) for name, words in note.main.items() if (row := find_row(rows, name)) is not None],
+                account=fill(note.account, rows),
                 missing=[_missing(name, count, known) for name, count in absent.items()],
                 parts=[(section, section.left_out) for section in runs if section.left_out],
-                figures=[_paper_figure(name, of, rows, sections, own) for name, of in note.figures.items()],
-                joint=own,
-                differences=_differences(rows, entries),
+                figures=_paper_figures(note, sections, own),
             )
         )
     return sorted(cards, key=lambda card: family_order(card.family))
-
-
-def count_verdicts(rows: Iterable[ComparisonRow]) -> list[tuple[Verdict, int]]:
-    """Return each verdict that occurs, with its count."""
-    counts = Counter(row.verdict for row in rows)
-    return [(verdict, counts[verdict]) for verdict in VERDICTS if counts[verdict]]
-
-
-def count_kinds(rows: Sequence[ComparisonRow]) -> list[tuple[Basis, list[tuple[Verdict, int]]]]:
-    """Return the verdicts of each kind of statement that occurs."""
-    return [
-        (basis, count_verdicts(row for row in rows if row.basis == basis))
-        for basis in KINDS
-        if any(row.basis == basis for row in rows)
-    ]
 
 
 def _missing(name: str, count: int, known: Mapping[str, ExperimentNote]) -> MissingExperiment:
@@ -155,35 +191,27 @@ def _missing(name: str, count: int, known: Mapping[str, ExperimentNote]) -> Miss
     return MissingExperiment(name, count, cost, name in known)
 
 
-def _paper_figure(
-    name: str,
-    experiments: Sequence[str],
-    rows: Sequence[ComparisonRow],
-    sections: Sequence[Section],
-    joint: Sequence[Figure],
-) -> PaperFigure:
-    """Return our joint figure of it, or those that reproduce it, each once, or the experiments' first ones."""
-    own = [section.figures for section in sections if section.run.experiment in experiments]
-    stand = [figure for figure in joint if figure.note.of == name]
-    stand = stand or [figure for figures in own for figure in figures if figure.note.of == name]
-    shown = {figure.name: figure for figure in reversed(stand or [figures[0] for figures in own if figures])}
-    held = [row for row in rows if row.experiment in experiments and stated_at(name, row)]
-    return PaperFigure(name, experiments, count_verdicts(held), list(reversed(shown.values())))
+def _paper_figures(note: PaperNote, sections: Sequence[Section], joint: Sequence[Figure]) -> list[PaperFigure]:
+    """Return the paper's figures with ours: each picture once, at the first place that it stands for."""
+    shown: set[str] = set()
+    answered: set[str] = set()  # experiments with a picture
+    found = []
+    for name, experiments in note.figures.items():
+        own = _best_figures(experiments, sections)
+        together = [figure for figure in joint if figure.note.of == name]
+        stand = [figure for figures in own.values() for figure in figures if name in places(figure.note.of)]
+        rest = [figures[0] for experiment, figures in own.items() if experiment not in answered]
+        ours = [figure for figure in together or stand or rest if figure.anchor not in shown]
+        shown.update(figure.anchor for figure in ours)
+        answered.update(experiments)
+        found.append(PaperFigure(name, experiments, ours))
+    return found
 
 
-def _differences(
-    rows: Sequence[ComparisonRow], entries: Mapping[str, PaperValue]
-) -> list[tuple[str, list[Difference]]]:
-    groups: dict[str, list[Difference]] = {}
-    for row in rows:
-        entry = entries.get(row.id)
-        if entry is None or entry.test.kind != "equality" or row.difference is None:
-            continue
-        combined = math.hypot(entry.standard_error or 0.0, row.standard_error or 0.0)
-        if not (math.isfinite(combined) and combined > 0 and math.isfinite(row.difference)):
-            continue
-        errors = row.difference / combined
-        place = 50.0 + 50.0 * max(-FAR, min(FAR, errors)) / FAR
-        group = f"{row.experiment.split('/')[-1].replace('_', ' ')}: {row.quantity}"
-        groups.setdefault(group, []).append(Difference(place, abs(errors) > FAR, row, errors))
-    return list(groups.items())
+def _best_figures(experiments: Sequence[str], sections: Sequence[Section]) -> dict[str, list[Figure]]:
+    """Return the figures of each experiment's first run; shipped runs of the largest scale come first."""
+    found: dict[str, list[Figure]] = {}
+    for section in sections:
+        if section.run.experiment in experiments and section.figures and not section.study:
+            found.setdefault(section.run.experiment, section.figures)
+    return found

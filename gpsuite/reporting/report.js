@@ -1,7 +1,7 @@
 "use strict";
 const all = (selector, inside = document) => [...inside.querySelectorAll(selector)];
 
-// beside the page there is room for the contents, above it there is not
+// next to the page there is room for the contents, above it there is not
 if (matchMedia("(max-width: 64rem)").matches) document.querySelector(".contents details").open = false;
 
 // what needs this script is shown by it
@@ -36,12 +36,6 @@ function filter() {
   }
   // what is not filtered would keep the hits below the first screen
   for (const part of all("#papers, section.paper")) part.hidden = wanted.length > 0 || verdict.value !== "";
-  // of a verdict there are values without a run: those of the list
-  for (const part of all("#verdicts")) part.hidden = wanted.length > 0;
-  for (const part of all("details[data-group]")) {
-    part.hidden = Boolean(verdict.value) && part.dataset.group !== verdict.value;
-    if (verdict.value && !part.hidden) part.open = true;
-  }
   document.getElementById("shown").textContent = wanted.length || verdict.value ? `${shown} of ${sections.length} runs` : "";
 }
 if (words) {

@@ -225,10 +225,8 @@ def _found(note: FigureNote, rows: Iterable[ComparisonRow]) -> str:
     if not decided:
         return f"{place}."
     if decided == 1:
-        [only] = (name for name in DECIDED if verdicts[name])
-        return f"{place}: its one value or claim is {only}{' reproduced' if only == 'partly' else ''}."
-    misses = [f", {verdicts[name]} {name}" for name in DECIDED[1:] if verdicts[name]]
-    return f"{place}: {verdicts['reproduced']} of {decided} values and claims reproduced{''.join(misses)}."
+        return f"{place}: its one value or claim {'is reproduced' if verdicts['reproduced'] else 'differs'}."
+    return f"{place}: {verdicts['reproduced']} of {decided} values and claims are reproduced."
 
 
 def stated_at(of: str, row: ComparisonRow) -> bool:
@@ -278,15 +276,15 @@ def _badges(run: RunFolder, about: Mapping[str, Any]) -> list[str]:
     marks = [
         ("published", run.published),
         ("not finished", not about),
-        ("stand-in data", any(data.get("stand_in") for data in _datasets(about))),
-        ("smoke scale", run.scale == "smoke"),
-        ("failed tasks", any(tasks.get(status) for status in ("error", "diverged"))),
-        ("ended by its budget", bool(tasks.get("budget"))),
-        ("infeasible tasks", bool(tasks.get("infeasible"))),
+        ("stand-in data: made up, not the paper's", any(data.get("stand_in") for data in _datasets(about))),
+        ("smoke scale: only a run through the code", run.scale == "smoke"),
+        ("failed tasks: see below", any(tasks.get(status) for status in ("error", "diverged"))),
+        ("ended by its budget of time", bool(tasks.get("budget"))),
+        ("infeasible tasks: cannot be computed as set", bool(tasks.get("infeasible"))),
         ("part of the paper's setting", bool(_list(about.get("left_out")))),
         ("below the paper's setting", bool(about.get("below_paper"))),
-        ("own settings", bool(run.tag)),
-        ("changed code", bool(_dict(about.get("git")).get("dirty"))),
+        ("own settings: not the shipped experiment", bool(run.tag)),
+        ("changed code: it ran with uncommitted changes", bool(_dict(about.get("git")).get("dirty"))),
     ]
     return [text for text, given in marks if given]
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpsuite.reporting.comparison import Statistic, statistic_name
+from gpsuite.reporting.comparison import ComparisonRow, Statistic, statistic_name
 from gpsuite.reporting.files import write_text
 from gpsuite.reporting.metrics import metric
 from gpsuite.text import markdown, visible_lines
@@ -63,6 +63,20 @@ def mean_and_error(mean: float, se: float | None) -> str:
         return f"{mean:.8g} ± {se:.1e}"
     decimals = max(0, 1 - exponent)
     return f"{mean:.{decimals}f} ± {se:.{decimals}f}"
+
+
+def ours_text(row: ComparisonRow) -> str:
+    """Return our value next to a paper's: `6 of 9` of a share, `yes` or `no` of a decision, `0.33 ± 0.02` of a mean."""
+    if row.ours is None:
+        return ""
+    share = row.asked == "in all cells" or row.interval.startswith("95 % Clopper")
+    if share and row.interval and row.n and 0.0 <= row.ours <= 1.0:
+        return f"{round(row.ours * row.n)} of {row.n}"
+    if row.unit == "0 or 1" and row.ours in (0.0, 1.0):
+        return "yes" if row.ours else "no"
+    if row.standard_error is None or math.isinf(row.ours):
+        return f"{row.ours:.4g}"
+    return mean_and_error(row.ours, row.standard_error)
 
 
 def estimate_text(estimate: Estimate) -> str:

@@ -321,7 +321,7 @@ def test_a_run_that_must_not_be_compared_has_no_rows_beside_the_paper(
     for scale in ("quick", "smoke"):
         report = run_experiment(tiny.request(scale=scale), options(tmp_path))
         verdicts[scale] = [row.verdict for row in read_comparison(report.folder)]
-    assert verdicts == {"quick": ["not reproduced"], "smoke": []}
+    assert verdicts == {"quick": ["differs"], "smoke": []}
 
 
 def test_tasks_that_their_budget_ended_are_a_limitation() -> None:

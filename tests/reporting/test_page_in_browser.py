@@ -30,7 +30,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, title in (("one", "Bounds"), ("two", "Curves")):
         folder = make_run(results, f"pac_bayes/{name}/quick~{'long_' * 20}", title=title, notes=["a note"])
         (folder / "figures/same.png").write_bytes(noise(1))
-    verdicts: tuple[Verdict, ...] = ("reproduced", "not reproduced", "reproduced")
+    verdicts: tuple[Verdict, ...] = ("reproduced", "differs", "reproduced")
     rows = [
         replace(ROW, id=f"X{number}", experiment="pac_bayes/one", ours=value, verdict=verdict)
         for number, (value, verdict) in enumerate(zip((2.0, 10.0, 9.0), verdicts, strict=True))
@@ -54,7 +54,7 @@ def test_filter_and_sort(chromium: Browser, page: Path) -> None:
     assert shown(chromium, "section.run") == 1
     give(chromium, "words", "")
     assert shown(chromium, "tr[data-verdict]") == 0
-    give(chromium, "verdict", "not reproduced")
+    give(chromium, "verdict", "differs")
     assert (shown(chromium, "section.run"), shown(chromium, "tr[data-verdict]")) == (1, 8)
     assert chromium.value("document.getElementById('shown').textContent") == "1 of 2 runs"
     give(chromium, "verdict", "")

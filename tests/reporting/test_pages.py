@@ -17,7 +17,7 @@ from PIL import Image
 from gpsuite.reporting import sections
 from gpsuite.reporting.collect import RunComparison, RunFolder
 from gpsuite.reporting.comparison import ComparisonRow, Criterion, PaperValue, Statistic, compare, write_comparison
-from gpsuite.reporting.pages import group_by_verdict, write_report
+from gpsuite.reporting.pages import row_targets, write_report
 from gpsuite.reporting.sections import MAX_ROWS
 from gpsuite.reporting.tables import write_table
 
@@ -109,13 +109,7 @@ def test_page_shows_the_run(full: tuple[Path, Path]) -> None:
     for expected in (
         *("reeb2018", "done 9, error 1", "stand-in data", "failed tasks", "changed code", "deadbeef with uncommitted"),
         *("numpy 1.26.4", "20.0 min", "10.0 min", "512 MB", "abc123", "a note", "last line", "PAC-Bayes bounds"),
-        *(
-            "not reproduced",
-            "5.50 ± 0.20",
-            f"first {MAX_ROWS} of 61 rows",
-            "0.12346",
-            "&#x27;dataset.path=my file.csv&#x27;",
-        ),
+        *("differs", "5.50 ± 0.20", f"first {MAX_ROWS} of 61 rows", "0.12346", "&#x27;dataset.path=my file.csv&#x27;"),
     ):
         assert expected in text, expected
     assert "m59" not in text and "first line" not in text
@@ -210,9 +204,6 @@ def test_a_figure_of_several_runs_stands_with_its_paper(tmp_path: Path) -> None:
         (folder / f"{name}.png").write_bytes(PNG + name.encode())
     text = report(tmp_path / "results", Path(__file__).parents[2] / "conf")
     card = text[text.index('id="paper-reeb2018"') :].split("</section>")[0]
-    cell = card[card.index("<strong>Fig. 3</strong>") :].split("</div>")[0]
-    assert 'data-same="joint-reeb2018_fig3"' in cell and cell.count("<a ") == 1
-    assert "<img" not in cell and ">reeb2018 fig3</a>" in cell  # a link, which the script makes a picture
     assert '<figure id="joint-reeb2018_fig3">' in card and "nobody2018" not in text
 
 
@@ -234,7 +225,7 @@ def test_the_same_figure_is_on_the_page_once(tmp_path: Path) -> None:
         (make_run(results, name) / "figures/same.png").write_bytes(PNG)
     text = report(results, tmp_path)
     assert text.count('src="data:') == 1
-    assert 'The same figure as <a href="#figure-pac_bayes-one-quick-same">above</a>' in text
+    assert text.count('href="#figure-pac_bayes-one-quick-same"') == 1
 
 
 def test_values_without_a_run_and_bench_are_listed(tmp_path: Path) -> None:
@@ -244,13 +235,6 @@ def test_values_without_a_run_and_bench_are_listed(tmp_path: Path) -> None:
     text = report(results, conf)
     assert "gpsuite run experiment=pac_bayes/epsilon_boston" in text
     assert 'id="bench"' in text and "objective" in text
-
-
-def test_a_page_without_a_verdict_does_not_open_with_what_was_not_run(tmp_path: Path, full: tuple[Path, Path]) -> None:
-    opening = "each experiment's best run"
-    make_run(tmp_path / "own", "pac_bayes/regression/quick")
-    assert opening not in report(tmp_path / "own", Path(__file__).parents[2] / "conf")
-    assert opening in report(*full)
 
 
 def test_a_paper_says_what_is_missing_folded_away(tmp_path: Path) -> None:
@@ -270,13 +254,6 @@ def test_the_page_opens_with_what_the_runs_answer(full: tuple[Path, Path]) -> No
     assert escape(sentence) in own and "Not mine" not in own
     assert text.index(escape(sentence)) < text.index('id="family-pac_bayes"')
     assert "Not mine" in text
-
-
-def test_contents_by_verdict_lead_to_the_rows(full: tuple[Path, Path]) -> None:
-    page = Page(report(*full))
-    targets = {attributes["href"] for attributes in page.attributes("a")}
-    (row,) = [attributes["id"] for attributes in page.attributes("tr") if "id" in attributes]
-    assert f"#{row}" in targets
 
 
 def test_values_added_since_the_run_are_shown_with_what_is_asked(full: tuple[Path, Path]) -> None:
@@ -342,26 +319,14 @@ ROW = ComparisonRow(
     *(0.5, None, 3, "", 0.0, "reproduced", None, "", "", ""),
 )
 RUN = RunFolder(Path("results/pac_bayes/one/quick"), "pac_bayes/one", "quick", "")
-OTHER = RunFolder(Path("results/pac_bayes/two/quick"), "pac_bayes/two", "quick", "")
-ANCHORS = {RUN.path: "run-one", OTHER.path: "run-two"}
 
 
-def test_values_are_grouped_by_verdict_then_experiment_and_point_to_their_rows() -> None:
-    bad = replace(ROW, id="X2", verdict="not reproduced", condition="a long definition " * 5)
-    best = [
-        RunComparison("pac_bayes/one", RUN, [bad, ROW]),
-        RunComparison("pac_bayes/two", OTHER, [replace(bad, id="X3")]),
-        RunComparison("pac_bayes/three", None, [replace(ROW, id="X4", verdict="not run")]),
-    ]
-    groups = group_by_verdict(best, ANCHORS)
-    assert [(group.verdict, group.count) for group in groups] == [
-        ("reproduced", 1),
-        ("not reproduced", 2),
-        ("not run", 1),
-    ]
-    assert groups[2].experiments[0][1][0].target == f"paper-{ROW.paper}"
-    (_, (good,)), *_ = groups[0].experiments
-    assert (good.text, good.target) == ("risk, m, eps = 0.2", "run-one-X1")
-    assert [name for name, _ in groups[1].experiments] == ["pac_bayes/one", "pac_bayes/two"]
-    assert groups[1].experiments[1][1][0].target == "run-two-X3"
-    assert groups[1].experiments[1][1][0].text == "risk, m"
+def test_a_value_leads_to_its_row_and_without_a_run_to_its_paper() -> None:
+    missing = replace(ROW, id="X4", verdict="not run")
+    best = [RunComparison("pac_bayes/one", RUN, [ROW]), RunComparison("pac_bayes/three", None, [missing])]
+    assert row_targets(best, {RUN.path: "run-one"}) == {"X1": "run-one-X1", "X4": f"paper-{ROW.paper}"}
+
+
+def test_a_run_is_named_in_words() -> None:
+    assert RUN.words == "one, quick scale"
+    assert replace(RUN, scale="paper", tag="splits_0_to_2").words == "one, splits 0 to 2"

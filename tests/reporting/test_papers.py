@@ -10,7 +10,7 @@ import pytest
 
 from gpsuite.reporting.catalogue import ExperimentNote, FigureNote, PaperNote, read_papers
 from gpsuite.reporting.collect import RunComparison
-from gpsuite.reporting.comparison import ComparisonRow, Criterion, PaperValue
+from gpsuite.reporting.comparison import ComparisonRow
 from gpsuite.reporting.papers import MissingExperiment, PaperCard, paper_cards
 from gpsuite.reporting.sections import Figure, Section, read_section
 from tests.reporting.test_pages import ROW, RUN
@@ -20,65 +20,56 @@ PAPER = PaperNote("p1", "A title", figures={"Table 1": ("pac_bayes/one",), "Fig.
 MISSING = replace(ROW, id="X9", experiment="pac_bayes/two", verdict="not run", difference=None)
 
 
-def published(id: str, test: Criterion, error: float | None = None) -> PaperValue:
-    texts = ("p1", "Table 1", "pac_bayes/one", "toy", "m", "risk", "0.5", "risk", "", "risk")
-    return PaperValue(id, *texts, test=test, basis="result", standard_error=error)
-
-
-def card(
-    rows: Sequence[ComparisonRow],
-    entries: Sequence[PaperValue] = (),
-    sections: Sequence[Section] = (),
-    joint: Sequence[Figure] = (),
-) -> PaperCard:
+def card(rows: Sequence[ComparisonRow], sections: Sequence[Section] = (), joint: Sequence[Figure] = ()) -> PaperCard:
     best = [RunComparison("pac_bayes/one", RUN, list(rows)), RunComparison("pac_bayes/two", None, [MISSING])]
     known = {"pac_bayes/two": ExperimentNote(cost={"paper": "3 min"})}
-    [found] = paper_cards([PAPER, replace(PAPER, name="p2")], entries, best, sections, joint, known)
+    [found] = paper_cards([PAPER, replace(PAPER, name="p2")], best, sections, joint, known)
     return found
 
 
 def test_a_card_counts_verdicts_and_names_what_has_no_run() -> None:
     found = card([ROW, replace(ROW, paper="p7")])
-    assert found.verdicts == [("reproduced", 1), ("not run", 1)]
-    assert found.kinds == [("result", [("reproduced", 1), ("not run", 1)])]
-    assert found.share == [("reproduced", 50.0), ("not run", 50.0)]
+    assert found.words == "printed numbers: 1 reproduced, 1 not run; claims: none"
+    assert found.counts == {"printed numbers": "1 reproduced, 1 not run", "claims": "none"}
     assert found.missing == [MissingExperiment("pac_bayes/two", 1, "3 min", True)]
 
 
-def test_each_figure_of_the_paper_has_ours_and_the_verdicts_on_what_is_printed_there(tmp_path: Path) -> None:
+def test_each_figure_of_the_paper_has_ours_once(tmp_path: Path) -> None:
     section = read_section(replace(RUN, path=tmp_path), tmp_path, ExperimentNote())
     other, ours = (
         Figure(name, "", tmp_path, f"at-{name}", FigureNote(of)) for name, of in (("a", ""), ("b", "Table 1"))
     )
     section.figures = [other, ours]
-    found = card([ROW, replace(ROW, where="Table 2", verdict="partly")], sections=[section])
+    found = card([ROW, replace(ROW, where="Table 2", verdict="differs")], sections=[section])
     first, second = found.figures
-    assert (first.name, first.figures, first.verdicts) == ("Table 1", [ours], [("reproduced", 1)])
-    assert (second.name, second.figures, second.verdicts) == ("Fig. 2", [], [])
+    assert (first.name, first.figures) == ("Table 1", [ours])
+    assert (second.name, second.figures, found.picture) == ("Fig. 2", [], ours)
     both = Figure("p1_table1", "", tmp_path, "joint", FigureNote("Table 1"))
     assert card([ROW], sections=[section], joint=[both]).figures[0].figures == [both]
     section.figures = [other]
     assert card([ROW], sections=[section]).figures[0].figures == [other]  # the first, where none says
 
 
-def test_differences_are_in_combined_standard_errors_and_only_of_equalities() -> None:
-    equal = Criterion("equality", value=0.5, tolerance=0.1)
-    entries = [
-        *(published("X1", equal, 0.03), published("X2", equal), published("X3", Criterion("at_least", value=0.5))),
-        published("X4", equal, 0.01),
-    ]
+def test_an_account_is_filled_in_and_the_main_values_are_found() -> None:
+    rows = [replace(ROW, id="X1+X2", ours=0.5, standard_error=0.1), replace(ROW, id="X3", verdict="not run", ours=None)]
+    note = replace(PAPER, account="Ours is {X2}, theirs {X1 paper}; {X3} and {X9}.", main={"X2": "a risk", "X9": "-"})
+    [found] = paper_cards([note], [RunComparison("pac_bayes/one", RUN, rows)], [], [], {})
+    assert found.account == "Ours is 0.50 ± 0.10, theirs 0.5; – and –."
+    assert found.main == [("a risk", rows[0])]
+
+
+def test_facts_and_identities_are_checked_and_not_counted() -> None:
+    """What differs comes first, then what more draws would decide; what the paper leaves open is no difference."""
     rows = [
-        replace(ROW, id="X1", difference=0.1, standard_error=0.04),
-        *(replace(ROW, id="X2", difference=0.1), replace(ROW, id="X3", difference=0.1, standard_error=0.1)),
-        replace(ROW, id="X4", difference=-0.5),
+        *(replace(ROW, id="I1", basis="identity"), replace(ROW, id="I2", basis="identity", verdict="differs")),
+        *(replace(ROW, id="D1", basis="dataset"), replace(ROW, id="C1", basis="claim", verdict="differs")),
+        replace(ROW, id="C2", basis="claim", verdict="undecided", cause="too few data"),
+        replace(ROW, id="C3", basis="claim", verdict="undecided", cause="data lost"),
     ]
-    [(group, marks)] = card(rows, entries).differences
-    assert group == "one: risk"
-    assert [(mark.row.id, round(mark.errors, 9), mark.far) for mark in marks] == [
-        ("X1", 2.0, False),
-        ("X4", -50.0, True),
-    ]
-    assert [round(mark.place, 9) for mark in marks] == [70.0, 0.0]
+    [found] = paper_cards([PAPER], [RunComparison("pac_bayes/one", RUN, rows)], [], [], {})
+    counted = "printed numbers: none; claims: 1 differ, 2 undecided"
+    assert found.words == f"{counted}; checked: 1 of 1 facts about the data hold, 1 of 2 identities hold"
+    assert [row.id for row in found.open_rows] == ["I2", "C1", "C2"]
 
 
 @pytest.mark.parametrize("paper", read_papers(ROOT / "conf"), ids=lambda paper: paper.name)
