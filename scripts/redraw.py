@@ -79,7 +79,9 @@ class Faults:
 def _redraw(run: PublishedRun, results_dir: Path) -> tuple[str, bool]:
     """Return the outcome in words, and whether it is as published."""
     command = run.command if isinstance(run.command, list) else []
-    kept = [str(word) for word in command[2:] if not str(word).startswith(("parallel", "results_dir", "output", "format"))]
+    kept = [
+        str(word) for word in command[2:] if not str(word).startswith(("parallel", "results_dir", "output", "format"))
+    ]
     words = [*kept, "parallel=serial", "format=quiet", f"results_dir={results_dir}"]
     request, options = read_request(words, allow_absent=True)
     if missing := open_tasks(request, options):
