@@ -52,7 +52,7 @@ METHODS = {
     "rs_convolution": (SKY, "P"),
     "gwi": (BLUE, "o"),
     "gwi_kernel": (BLUE, "s"),
-    "gwi_softmax": (ORANGE, "P"),
+    "gwi_softmax": (SKY, "P"),
     "gwi_nngp": (BLUE, "D"),
     "svgp": (VERMILION, "o"),
     "svgp_softmax": (VERMILION, "^"),
