@@ -107,7 +107,7 @@ def test_every_shipped_method_has_a_style_of_its_own_in_its_family() -> None:
 def test_an_unlisted_method_keeps_a_style_that_no_listed_one_has() -> None:
     # the same in every process: it comes from a hash that has no random start
     style = method_style("my own method")
-    assert style == method_style("my own method") == {"color": palette.GREEN, "marker": "D"}
+    assert style == method_style("my own method") == {"color": palette.ORANGE, "marker": "^"}
     assert (style["color"], style["marker"]) not in palette.METHODS.values()
 
 
