@@ -332,7 +332,7 @@ def draw(report: Report[GlobalEffectsSettings], table: pd.DataFrame, name: str) 
             own = table[table["method"] == title]
             (_draw_arrows if flat else _draw_bars)(ax, own, inputs)
             ax.set_title(title)
-        normed, several = "normed to largest size 1", table["n"].max() > 1
+        normed, several = "normed to largest size 1", bool(table["n"].max() > 1)
         drawing.name_axes(
             f"effect of {inputs[0]}, {normed}" if flat else "input",
             f"effect of {inputs[1]}, {normed}" if flat else normed + "\n(ticks: 95 % intervals)" * several,
