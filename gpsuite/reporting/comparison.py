@@ -268,7 +268,7 @@ class ComparisonRow:
 
     @property
     def needed(self) -> str:
-        """What would decide it, if the remark says so."""
+        """What is missing to decide the row; empty if the remark names nothing."""
         return self.remark.partition("Needed: ")[2]
 
 

@@ -30,7 +30,10 @@ def class_temperatures(likelihood: Sloped, mean: FloatArray, variance: FloatArra
     without temperatures.
 
     Args:
-        mean: of the latent functions at validation rows [N, C]; likewise `variance`.
+        likelihood: its `label_slopes` are used.
+        mean: of the latent functions at the validation rows, [N, C].
+        variance: of the same, [N, C].
+        y: classes of these rows, [N].
     """
 
     def loss(log_alpha: FloatArray) -> tuple[float, FloatArray]:
