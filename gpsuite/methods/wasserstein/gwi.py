@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import gpflow
@@ -23,7 +23,7 @@ import tensorflow as tf
 from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.methods.wasserstein.distance import root_trace
-from gpsuite.methods.wasserstein.fitting import CHOSEN, GWIOptions
+from gpsuite.methods.wasserstein.fitting import CHOSEN, GWIOptions, TrainingRows
 from gpsuite.methods.wasserstein.scoring import negative_log_density, negative_log_likelihood
 from gpsuite.models.networks import Network
 from gpsuite.models.random_elements.elements import (
@@ -65,6 +65,33 @@ class WassersteinObjective:
         scale = self.n_data / tf.cast(tf.shape(X)[0], tf.float64)
         fit = scale * tf.reduce_sum(self.expected_log(mean, variance, y, seed))
         return tf.reduce_sum(squared_wasserstein(self.element, X, mean, R)) - fit
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianObjective:
+    """The same loss for Gaussian noise and a sparse kernel, whose cost per row of a batch is that of the mean.
+
+    E_Q log p(y | F) is linear in r(x, x): its mean over all rows stands for that of each row of a batch. The sum over
+    an epoch's batches is the same, and the slopes vary less from batch to batch.
+
+    Attributes:
+        mean_variance: mean of r(x, x) over all rows of training [1].
+        chosen: as in `WassersteinObjective`.
+    """
+
+    element: GaussianElement
+    noise: GaussianNoise
+    mean_variance: Callable[[], Any]
+    n_data: int
+    chosen: int = CHOSEN
+
+    def loss(self, X: Any, y: Any, seed: Any) -> Any:
+        """Return the objective's estimate by a batch [N_B, D] or [N_B, D + M], [N_B]; as `WassersteinObjective`."""
+        X, features = self.element.split(X)
+        mean = self.element.mean(X, features)
+        _, R = self.element.kernel.evaluate(X[: self.chosen], features[:, : self.chosen], self.chosen)
+        fit = tf.reduce_mean(self.noise.expected_log(mean, self.mean_variance()[None], y, seed))
+        return tf.reduce_sum(squared_wasserstein(self.element, X, mean, R)) - self.n_data * fit
 
 
 def squared_wasserstein(element: GaussianElement, X: Any, mean: Any, R: Any) -> Any:
@@ -130,18 +157,23 @@ class GWIRegressor:
 
     element: GaussianElement
     likelihood: GaussianNoise
-    objective: WassersteinObjective
+    objective: WassersteinObjective | GaussianObjective
 
     @property
     def variables(self) -> list[Any]:
         return [*self.element.variables, *self.likelihood.variables]
+
+    def prepared(self, rows: TrainingRows) -> TrainingRows:
+        """Return the rows with their features, which every step would compute again."""
+        X, X_validation = (self.element.with_features(X) for X in (rows.X, rows.X_validation))
+        return replace(rows, X=X, X_validation=X_validation)
 
     def loss(self, X: Any, y: Any, seed: Any) -> Any:
         return self.objective.loss(X, y, seed)
 
     def validation_loss(self, X: FloatArray, y: npt.NDArray[Any]) -> float:
         try:
-            return negative_log_density(y, *self.predict(X))
+            return negative_log_density(y, *self.predict(X[:, : self.element.inputs]))
         except (ArithmeticError, ValueError):
             return math.nan
 
@@ -189,7 +221,11 @@ def build_gwi_regressor(
     """Build a regression ready for training; arguments as `build_gwi_classifier`, targets [N]."""
     element, noise_variance = _build_element(X, np.asarray(y, np.float64)[:, None], options, rng, seconds)
     likelihood = GaussianNoise(noise_variance)
-    objective = WassersteinObjective(element, likelihood.expected_log, len(X), options.chosen)
+    objective: WassersteinObjective | GaussianObjective
+    if isinstance(element.kernel, SparseKernel):
+        objective = GaussianObjective(element, likelihood, element.kernel.mean_variance(X), len(X), options.chosen)
+    else:
+        objective = WassersteinObjective(element, likelihood.expected_log, len(X), options.chosen)
     return GWIRegressor(element, likelihood, objective)
 
 

@@ -64,11 +64,14 @@ class RegressionFit:
         object.__setattr__(self, "rows", replace(self.rows, y=y, y_validation=held))
 
     def trained(
-        self, model: Trainable, predictions: Callable[[FloatArray], tuple[FloatArray, FloatArray]]
+        self,
+        model: Trainable,
+        predictions: Callable[[FloatArray], tuple[FloatArray, FloatArray]],
+        rows: TrainingRows | None = None,
     ) -> FittedRegressor:
         report = train(
             model,
-            self.rows,
+            rows or self.rows,
             self.training,
             derived_seed(self.seed, "model"),
             self.budget,
@@ -127,4 +130,4 @@ def _exact_gp(fit: RegressionFit) -> FittedRegressor:
 
 def _gwi_with(fit: RegressionFit, options: GWIOptions) -> FittedRegressor:
     model = build_gwi_regressor(fit.rows.X, fit.rows.y, options, stream(fit.seed, "start"), fit.budget.left)
-    return fit.trained(model, model.predict)
+    return fit.trained(model, model.predict, model.prepared(fit.rows))

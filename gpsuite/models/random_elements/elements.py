@@ -40,6 +40,7 @@ _ROWS = 2000
 # Variances are kept above this share of the prior's: below it the difference is rounding.
 SMALLEST_SHARE = 1e-10
 _ELEMENT_ROWS = 1000
+LARGEST_FEATURES = 2**27  # numbers kept of A(X): 1 GiB
 # Rows whose marginal likelihood is maximised: an evaluation costs N^3 + N^2 D.
 ROWS = 500
 START_NOISE, SMALLEST_NOISE = 0.1, 1e-4  # of targets of about unit variance
@@ -246,14 +247,36 @@ class SparseKernel:
         return [self.factors]
 
     def evaluate(self, X: Any, features: Any, chosen: int) -> tuple[Any, Any]:
-        prior = self.basis.kernel(X, full_cov=False)
-        left_over = tf.maximum(prior - tf.reduce_sum(features * features, axis=0), SMALLEST_SHARE * prior)
         # B'A of every class, [C, M, N]
         rotated = tf.matmul(tf.linalg.band_part(self.factors, -1, 0), features[None], transpose_a=True)
-        variance = left_over[:, None] + tf.transpose(tf.reduce_sum(rotated * rotated, axis=1))
+        variance = self._left_over(X, features)[:, None] + tf.transpose(tf.reduce_sum(rotated * rotated, axis=1))
         few, few_rotated = features[:, :chosen], rotated[:, :, :chosen]
         base = self.basis.kernel(X[:chosen]) - tf.matmul(few, few, transpose_a=True)
         return variance, base[None] + tf.matmul(few_rotated, few_rotated, transpose_a=True)
+
+    def mean_variance(self, X: FloatArray) -> Callable[[], Any]:
+        """Return a function of the variables' values: the means of r_j(x, x) over rows X [N, D], [C].
+
+        They are the mean of k - A'A plus tr(B_j' G B_j) for G [M, M] the mean of A A', so that a call costs M^3.
+        """
+        gram, left_over = np.zeros((self.basis.size, self.basis.size)), 0.0
+        for start in range(0, len(X), _ROWS):
+            rows = tf.constant(X[start : start + _ROWS], tf.float64)
+            features = self.basis.features(rows)
+            gram += tf.matmul(features, features, transpose_b=True).numpy() / len(X)
+            left_over += float(tf.reduce_sum(self._left_over(rows, features))) / len(X)
+
+        def mean() -> Any:
+            lower = tf.linalg.band_part(self.factors, -1, 0)
+            # tr(B'GB) has the slope 2 GB: automatic differentiation would multiply by G twice
+            product = tf.stop_gradient(tf.matmul(gram[None], lower))
+            return left_over + tf.reduce_sum((2.0 * lower - tf.stop_gradient(lower)) * product, axis=[1, 2])
+
+        return mean
+
+    def _left_over(self, X: Any, features: Any) -> Any:
+        prior = self.basis.kernel(X, full_cov=False)
+        return tf.maximum(prior - tf.reduce_sum(features * features, axis=0), SMALLEST_SHARE * prior)
 
 
 class NetworkKernel:
@@ -335,9 +358,28 @@ class GaussianElement:
         return [*self.mean.variables, *self.kernel.variables]
 
     def moments(self, X: Any, chosen: int = 0) -> tuple[Any, Any, Any]:
-        """Return m_Q(X) [N, C], r(x, x) [N, C] and r over the first `chosen` rows [C, S, S], tensors."""
-        features = self.basis.features(X) if self.basis is not None else None
+        """Return m_Q(X) [N, C], r(x, x) [N, C] and r over the first `chosen` rows [C, S, S], tensors.
+
+        Args:
+            X: inputs [N, D], or `with_features` of them [N, D + M].
+        """
+        X, features = self.split(X)
         return self.mean(X, features), *self.kernel.evaluate(X, features, chosen)
+
+    def with_features(self, X: FloatArray) -> FloatArray:
+        """Return inputs [N, D] and A(x), which no training changes [N, D + M]; the inputs alone if that is large."""
+        if self.basis is None or len(X) * self.basis.size > LARGEST_FEATURES:
+            return X
+        parts = [self.basis.features(tf.constant(X[at : at + _ROWS])).numpy().T for at in range(0, len(X), _ROWS)]
+        return np.hstack([X, np.concatenate(parts)])
+
+    def split(self, X: Any) -> tuple[Any, Any]:
+        """Return inputs [N, D] and A(X) [M, N], None without a basis; X as in `moments`."""
+        if self.basis is None:
+            return X, None
+        if X.shape[1] == self.inputs:
+            return X, self.basis.features(X)
+        return X[:, : self.inputs], tf.transpose(X[:, self.inputs :])
 
     def predict(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the latent mean [N, C] and variance [N, C] as arrays, in blocks of rows.

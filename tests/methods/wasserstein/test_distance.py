@@ -84,6 +84,15 @@ def test_root_trace_against_matrix_roots(rank: int) -> None:
         assert value == pytest.approx(singular.sum(), rel=1e-8)
 
 
+@pytest.mark.parametrize("rank", [1, 3])
+def test_root_trace_of_a_singular_prior(rank: int) -> None:
+    rng = np.random.default_rng(5)
+    K, R = covariance(rng, 6, rank), covariance(rng, 6)
+    values, _ = root_trace(K, R[None])
+    singular = np.linalg.svd(_factor(K).T @ _factor(R), compute_uv=False)
+    assert values[0] == pytest.approx(singular.sum(), rel=1e-6)
+
+
 def _factor(matrix: FloatArray) -> FloatArray:
     eigenvalues, vectors = np.linalg.eigh(matrix)
     return vectors * np.sqrt(np.maximum(eigenvalues, 0.0))

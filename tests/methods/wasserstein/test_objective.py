@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from gpsuite.methods.wasserstein.distance import wasserstein_on_points
-from gpsuite.methods.wasserstein.gwi import WassersteinObjective, root_traces, squared_wasserstein
+from gpsuite.methods.wasserstein.gwi import GaussianObjective, WassersteinObjective, root_traces, squared_wasserstein
 from gpsuite.models.network_spec import NetworkSpec
 from gpsuite.models.networks import Network
 from gpsuite.models.random_elements.elements import (
@@ -148,3 +148,48 @@ def test_root_traces_take_their_slopes_through_a_compiled_graph() -> None:
     slope = tape.gradient(value, R).numpy()
     for one, other in zip(slope, R.numpy(), strict=True):
         np.testing.assert_allclose(4.0 * one @ one @ other, np.eye(5), atol=1e-6)
+
+
+def regression_objectives(latent_rows: int = 12) -> tuple[GaussianElement, GaussianObjective, WassersteinObjective]:
+    measures, noise = element(latent=1), GaussianNoise(0.2)
+    kernel = measures.kernel
+    assert isinstance(kernel, SparseKernel)
+    fast = GaussianObjective(measures, noise, kernel.mean_variance(X[:latent_rows]), latent_rows, 7)
+    return measures, fast, WassersteinObjective(measures, noise.expected_log, latent_rows, 7)
+
+
+def loss_and_slopes(objective: Any, inputs: Any, targets: Any, variables: list[Any]) -> tuple[float, list[Any]]:
+    with tf.GradientTape() as tape:
+        value = objective.loss(tf.constant(inputs), tf.constant(targets), SEED)
+    return float(value), [slope.numpy() for slope in tape.gradient(value, variables)]
+
+
+@pytest.mark.parametrize("with_features", [False, True])
+def test_gaussian_noise_needs_the_mean_variance_only(with_features: bool) -> None:
+    measures, fast, plain = regression_objectives()
+    variables = [*measures.variables, *fast.noise.variables]
+    inputs = measures.with_features(X) if with_features else X
+    assert inputs.shape == (12, 2 + 4 * with_features)
+    value, slopes = loss_and_slopes(fast, inputs, X[:, 0], variables)
+    expected, by_rows = loss_and_slopes(plain, X, X[:, 0], variables)
+    assert value == pytest.approx(expected, rel=1e-12)
+    for slope, other in zip(slopes, by_rows, strict=True):
+        np.testing.assert_allclose(slope, other, rtol=1e-10, atol=1e-12)
+
+
+def test_the_mean_variance_stands_for_each_row_of_an_epoch() -> None:
+    measures, fast, plain = regression_objectives()
+    variables = measures.variables
+    sums = []
+    for objective in (fast, plain):
+        parts = [loss_and_slopes(objective, X[rows], X[rows, 0], variables) for rows in (slice(0, 4), slice(4, 12))]
+        # batches of 4 and 8 of 12 rows: their sums over rows are weighted by 12 / 4 and 12 / 8
+        sums.append(sum(value * share for (value, _), share in zip(parts, (1 / 3, 2 / 3), strict=True)))
+    assert sums[0] == pytest.approx(sums[1], rel=1e-12)
+
+
+def test_features_of_many_rows_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    measures = element()
+    monkeypatch.setattr("gpsuite.models.random_elements.elements.LARGEST_FEATURES", 47)
+    assert measures.with_features(X).shape == (12, 2)
+    np.testing.assert_array_equal(measures.with_features(X[:11])[:, 2:].T, measures.basis.features(X[:11]).numpy())  # type: ignore[union-attr]

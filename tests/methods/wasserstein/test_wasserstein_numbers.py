@@ -12,7 +12,7 @@ import tensorflow as tf
 from gpsuite.methods.wasserstein import distance, scoring
 from gpsuite.methods.wasserstein.baselines import build_mean_field, build_network, last_layer_laplace
 from gpsuite.methods.wasserstein.fitting import split_rows
-from gpsuite.methods.wasserstein.gwi import WassersteinObjective, inducing_count
+from gpsuite.methods.wasserstein.gwi import GaussianObjective, WassersteinObjective, inducing_count
 from gpsuite.methods.wasserstein.scoring import temperature, tempered, variance_factor
 from gpsuite.models.classification.links import LOGISTIC, PROBIT
 from gpsuite.models.network_spec import NetworkSpec
@@ -112,6 +112,13 @@ def objectives() -> list[object]:
     return [*found, certifiable_posterior(element(1, prior_mean=0.0), PROBIT)]
 
 
+def gaussian_objective() -> list[object]:
+    measures, noise = element(1), GaussianNoise(0.2)
+    objective = GaussianObjective(measures, noise, measures.kernel.mean_variance(X), 12, 7)
+    rows = tf.constant(measures.with_features(X))
+    return [measures.with_features(X), objective.loss(rows, tf.constant(X[:, 0]), tf.constant(SEED)).numpy()]
+
+
 def stepwise(scenario: golden.Scenario) -> object:
     """Run TensorFlow's functions step by step."""
     tf.config.run_functions_eagerly(True)
@@ -144,6 +151,7 @@ SCENARIOS: dict[str, golden.Scenario] = {
     "distances": distances,
     "scores": scores,
     "objectives": partial(stepwise, objectives),
+    "gaussian objective": partial(stepwise, gaussian_objective),
     "networks": partial(stepwise, networks),
 }
 
