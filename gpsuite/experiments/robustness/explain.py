@@ -86,6 +86,7 @@ STATED = "not proved of {count} points: probabilities of so many classes, or suc
 NAMED, NAMED_CATEGORIES = 3, 3  # inputs and categories in the answer's sentences
 ENDS = ("lowest proved", "lowest", "highest", "highest proved")
 MOST_POINTS, MOST_INPUTS = 6, 10  # drawn
+LEAST_DRAWN = 0.01  # of the largest mean effect
 PREDICTED = "the predicted class"
 IRRELEVANT = "0.6"  # grey of pixels that a map leaves out
 END_STYLES = {"interval": (LIMIT, 1.0, "95 % t interval over points"), "proved": (BLACK, 2.5, "mean of proved ends")}
@@ -563,14 +564,15 @@ def draw_means(report: Report[Any], table: pd.DataFrame, constant: Collection[st
     with report.figure("explain", rows=len(titles), size=(7.5, len(titles) * (1.2 + 0.26 * most))) as drawing:
         drawing.data = table
         for ax, title in zip(drawing.axes, titles, strict=True):
-            own = varying[varying["method"] == title].head(most).iloc[::-1]
+            own = varying[varying["method"] == title].head(most)
+            own = own[own["mean"].abs() >= LEAST_DRAWN * own["mean"].abs().max()].iloc[::-1]
             places = np.arange(len(own))
             ax.barh(places, own["mean"], color=BLUE, height=0.7, label="mean effect")
             for ends, (colour, width, label) in END_STYLES.items():
                 ax.hlines(places, own[f"{ends}_low"], own[f"{ends}_high"], color=colour, lw=width, label=label)
             ax.axvline(0.0, color=LIMIT, lw=0.8)
             ax.set_yticks(places, own["input"], fontsize=8)
-            ax.set_title(title if most == inputs else f"{title}, the strongest {most} of {inputs} {what}")
+            ax.set_title(title if len(own) == inputs else f"{title}, the strongest {len(own)} of {inputs} {what}")
         drawing.name_axes("effect Δ on the class probability", "")
         drawing.legend("below", title=stated)
 
