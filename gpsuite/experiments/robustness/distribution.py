@@ -155,14 +155,18 @@ def draw(report: Report[DistributionSettings], frame: pd.DataFrame, heading: str
     """
     radii, numbers = report.settings.radii, sorted(frame["evaluations"].unique())
     curves = numbers if len(radii) > 1 else []
-    size = (5.0 + 3.2 * len(curves), 4.6)
-    with report.figure(name, remark=FLOORED, columns=1 + len(curves), size=size, sharey=True) as drawing:
+    columns = min(2, 1 + len(curves))
+    rows = -(-(1 + len(curves)) // columns)
+    size = (5.2 * columns, 0.8 + 3.7 * rows)
+    with report.figure(name, remark=FLOORED, rows=rows, columns=columns, size=size) as drawing:
         boxes, *others = drawing.axes
         drawing.name_axes("", math_label(r"$\delta = \pi_{\max} - \pi_{\min}$ (probability)"))
         _draw_panel(boxes, frame[frame["radius"] == radii[0]], report.titles)
         boxes.set_title(f"γ = {radii[0]:g}{' (stated rule)' if curves else ''}")
         boxes.set_xlabel("evaluations of the marginal likelihood (epochs)")
-        for ax, number in zip(others, curves, strict=True):
+        for ax, number in zip(others, curves, strict=False):
+            if ax is not others[0]:
+                ax.sharey(others[0])
             _draw_curves(ax, frame[frame["evaluations"] == number], report.titles)
             ax.set_title(f"{number:g} evaluations")
             ax.set_xlabel("radius γ")
@@ -172,6 +176,7 @@ def draw(report: Report[DistributionSettings], frame: pd.DataFrame, heading: str
 
 def _draw_curves(ax: Axes, part: pd.DataFrame, titles: Mapping[str, str]) -> None:
     """Draw median and quartiles of delta against the radius."""
+    ax.set_yscale("log")
     for method in titles:
         own = part.loc[part["method"] == method].groupby("radius")["delta"]
         low, middle, high = (own.quantile(share).clip(lower=FLOOR) for share in (0.25, 0.5, 0.75))
@@ -201,7 +206,6 @@ def _draw_panel(ax: Axes, part: pd.DataFrame, titles: Mapping[str, str]) -> None
     ax.set_xticks(range(len(numbers)), [f"{number:g}" for number in numbers])
     ax.autoscale_view()
     ax.set_yscale("log")
-    ax.set_ylim(0.7 * FLOOR, 1.4)
 
 
 def summarise(report: Report[DistributionSettings]) -> list[Statistic]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
@@ -32,6 +31,7 @@ from gpsuite.experiments.base import (
 from gpsuite.experiments.robustness.classifiers import (
     class_count,
     classifier_params,
+    present_classes,
     read_rows,
     task_classifier,
     trained_classifier,
@@ -75,6 +75,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes as PlotAxes
 
+    from gpsuite.reporting.figures import Drawing
+
 # raised when the numbers of a task change; the classifier of two classes has its own in the model
 VERSION, CLASSES_VERSION = 1, 3
 SOFTMAX_LINE = 0.4  # seconds of an input for each of several classes, measured with 5 inputs and 3 classes
@@ -84,7 +86,9 @@ STATED = "not proved of {count} points: probabilities of so many classes, or suc
 NAMED, NAMED_CATEGORIES = 3, 3  # inputs and categories in the answer's sentences
 ENDS = ("lowest proved", "lowest", "highest", "highest proved")
 MOST_POINTS, MOST_INPUTS = 6, 10  # drawn
+LEAST_DRAWN = 0.01  # of the largest mean effect
 PREDICTED = "the predicted class"
+IRRELEVANT = "0.6"  # grey of pixels that a map leaves out
 END_STYLES = {"interval": (LIMIT, 1.0, "95 % t interval over points"), "proved": (BLACK, 2.5, "mean of proved ends")}
 SIDES = {DOWN: ("lowered", BLUE), UP: ("raised", VERMILION)}
 SCALED = {"none": "", "pixels": " (pixels from 0 to 1)"}
@@ -415,6 +419,13 @@ def strongest_sentences(means: pd.DataFrame, shown: str) -> list[str]:
     return said
 
 
+def constant_inputs(data: Dataset, classes: Sequence[str]) -> list[str]:
+    """Return the inputs that have one value in all rows of these classes: their lengthscale is where training began."""
+    known, labels, _ = present_classes(data)
+    rows = data.X[np.isin(labels, [known.index(name) for name in classes if name in known])]
+    return [name for name, each in zip(data.input_names, rows.T, strict=True) if (each == each[:1]).all()]
+
+
 def is_image(data: Dataset) -> bool:
     """Tell whether the inputs are the pixels of an image, all of them."""
     if not all(PIXEL.fullmatch(name) for name in data.input_names):
@@ -480,38 +491,44 @@ def _draw_point(ax: PlotAxes, record: Record, inputs: Sequence[str], units: Mapp
     ax.set_xlim(-0.02, 1.02)
 
 
-def draw_maps(report: Report[Any], records: Sequence[Record], data: Dataset, credit: str) -> None:
-    """Draw, for the first points, the image, the effects of its pixels and LIME's slopes."""
+def draw_maps(
+    report: Report[Any], records: Sequence[Record], data: Dataset, constant: Collection[str], credit: str
+) -> None:
+    """Draw, for the first points, the image, the effects of its pixels and LIME's slopes; constant pixels are grey."""
     shown = records[:MOST_POINTS]
     order = image_order(data.input_names)
-    with report.figure(
-        "explain_points", remark=credit, rows=3, columns=len(shown), size=(0.8 + 2.0 * len(shown), 6.6)
-    ) as drawing:
-        for column, record in enumerate(shown):
-            image, effect, lime = drawing.grid[:, column]
-            pixels = data.X[int(record.number("row"))][order]
-            image.imshow(pixels, cmap="gray", vmin=float(data.X.min()), vmax=float(data.X.max()))
-            image.set_title(
-                f"point {record.axes['point']}\n{record.metrics['label']}, p {record.number('probability'):.2f}",
-                fontsize=9,
-            )
-            image.set_xticks([])
-            image.set_yticks([])
-            heat_map(effect, record.arrays["delta"][order])
-            heat_map(lime, record.arrays["lime"][order])
-        names = ("image", f"effect Δ, γ = {report.settings.radius:g}", "LIME slope a unit")
-        for ax, name in zip(drawing.grid[:, 0], names, strict=True):
-            ax.set_ylabel(name)
+    varies = ~np.isin(data.input_names, list(constant))
+    images = [data.X[int(record.number("row"))][order] for record in shown]
+    size = (1.6 + 1.9 * len(shown), 6.6)
+    with report.figure("explain_points", remark=credit, rows=3, columns=len(shown), size=size) as drawing:
+        draw_images(drawing, images, data)
+        for row, name, title in ((1, "delta", f"effect Δ, γ = {report.settings.radius:g}"), (2, "lime", "LIME slope")):
+            maps = [np.where(varies, record.arrays[name], np.nan)[order] for record in shown]
+            heat_maps(drawing, row, maps, title)
+        for ax, record in zip(drawing.grid[0], shown, strict=True):
+            label, p = record.metrics["label"], record.number("probability")
+            ax.set_title(f"point {record.axes['point']}\n{label}, p {p:.2f}", fontsize=10)
         drawing.data = _pixel_frame(shown, data.input_names)
 
 
-def heat_map(ax: PlotAxes, values: npt.NDArray[np.float64]) -> None:
-    """Draw values [h, w]: red where a lighter pixel raises the probability, blue where it lowers it."""
-    largest = float(np.max(np.abs(values))) or 1.0
-    ax.imshow(values, cmap="RdBu_r", vmin=-largest, vmax=largest)
-    ax.set_title(f"blue −{largest:.2g}, red +{largest:.2g}", fontsize=9)
-    ax.set_xticks([])
-    ax.set_yticks([])
+def draw_images(drawing: Drawing, images: Sequence[FloatArray], data: Dataset) -> None:
+    """Draw images [h, w] in the first row."""
+    for ax, image in zip(drawing.grid[0], images, strict=True):
+        ax.imshow(image, cmap="gray", vmin=float(data.X.min()), vmax=float(data.X.max()))
+        ax.set_axis_off()
+
+
+def heat_maps(drawing: Drawing, row: int, maps: Sequence[FloatArray], title: str) -> None:
+    """Draw a row of maps [h, w] on one scale: red where a lighter pixel raises the probability; NaN is grey."""
+    largest = max(float(np.abs(np.nan_to_num(each)).max()) for each in maps) or 1.0
+    for ax, each in zip(drawing.grid[row], maps, strict=True):
+        shown = ax.imshow(each, cmap="RdBu_r", vmin=-largest, vmax=largest)
+        ax.set_facecolor(IRRELEVANT)
+        ax.grid(visible=False)
+        ax.set_xticks([])
+        ax.set_yticks([])
+        ax.spines[:].set_visible(False)
+    drawing.fig.colorbar(shown, ax=list(drawing.grid[row]), label=title)
 
 
 def _pixel_frame(records: Sequence[Record], input_names: Sequence[str]) -> pd.DataFrame:
@@ -530,28 +547,32 @@ def _pixel_frame(records: Sequence[Record], input_names: Sequence[str]) -> pd.Da
     return pd.concat([pd.DataFrame(part) for part in parts])
 
 
-def draw_means(report: Report[Any], table: pd.DataFrame, stated: str) -> None:
+def draw_means(report: Report[Any], table: pd.DataFrame, constant: Collection[str], stated: str) -> None:
     """Draw the mean effect of the strongest inputs with its proved range and its interval over points.
 
     Args:
         report: writes the figure.
         table: `mean_table`.
+        constant: inputs that are left out.
         stated: what is not proved of the range, empty if all is.
     """
     titles = list(dict.fromkeys(table["method"]))
-    most = min(2 * MOST_INPUTS, table["input"].nunique())
+    varying = table[~table["input"].isin(constant)]
+    inputs = varying["input"].nunique()
+    most = min(2 * MOST_INPUTS, inputs)
+    what = "inputs that vary" if len(constant) else "inputs"
     with report.figure("explain", rows=len(titles), size=(7.5, len(titles) * (1.2 + 0.26 * most))) as drawing:
         drawing.data = table
         for ax, title in zip(drawing.axes, titles, strict=True):
-            own = table[table["method"] == title].head(most).iloc[::-1]
+            own = varying[varying["method"] == title].head(most)
+            own = own[own["mean"].abs() >= LEAST_DRAWN * own["mean"].abs().max()].iloc[::-1]
             places = np.arange(len(own))
             ax.barh(places, own["mean"], color=BLUE, height=0.7, label="mean effect")
             for ends, (colour, width, label) in END_STYLES.items():
                 ax.hlines(places, own[f"{ends}_low"], own[f"{ends}_high"], color=colour, lw=width, label=label)
             ax.axvline(0.0, color=LIMIT, lw=0.8)
             ax.set_yticks(places, own["input"], fontsize=8)
-            inputs = table.loc[table["method"] == title, "input"].nunique()
-            ax.set_title(title if most == inputs else f"{title}, the strongest {most} of {inputs} inputs")
+            ax.set_title(title if len(own) == inputs else f"{title}, the strongest {len(own)} of {inputs} {what}")
         drawing.name_axes("effect Δ on the class probability", "")
         drawing.legend("below", title=stated)
 
@@ -589,11 +610,12 @@ def summarise(report: Report[ExplainSettings]) -> list[Statistic]:
     report.table(means, "explain", f"{caption}; mean over the points of the {effect}")
     report.table(timing_table(points, ["method"], report.titles), "explain_timing", "CPU seconds per point")
     first = [record for record in points if record.axes["method"] == points[0].axes["method"]]
+    constant = constant_inputs(data, named)
     if is_image(data):
-        draw_maps(report, first, data, f"images: {data.name}, {data.citation}" if data.citation else "")
+        draw_maps(report, first, data, constant, f"images: {data.name}, {data.citation}" if data.citation else "")
     else:
         draw_bars(report, first, (names, data.units), second, table)
-    draw_means(report, means, stated)
+    draw_means(report, means, constant, stated)
     return statistics
 
 

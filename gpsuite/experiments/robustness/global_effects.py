@@ -351,9 +351,9 @@ def _draw_arrows(ax: Axes, own: pd.DataFrame, inputs: Sequence[str]) -> None:
     for measure, colour in measure_colours(own).items():
         rows = own[own["measure"] == measure].set_index("input").loc[list(inputs)]
         x, y = rows["normed"]
-        ax.plot([0.0, x], [0.0, y], color=colour, lw=2.5, label=measure)
+        ax.arrow(0, 0, x, y, color=colour, width=0.015, head_width=0.08, length_includes_head=True, label=measure)
         across, up = _normed_errors(rows).T[:, :, None]
-        ax.errorbar([x], [y], xerr=across, yerr=up, color=colour, marker="o", ms=6, elinewidth=0.9, capsize=2)
+        ax.errorbar([x], [y], xerr=across, yerr=up, color=colour, ls="", elinewidth=0.9, capsize=2)
     ax.axhline(0.0, color=LIMIT, lw=0.8)
     ax.axvline(0.0, color=LIMIT, lw=0.8)
     ax.set_aspect("equal", adjustable="datalim")

@@ -40,13 +40,13 @@ from gpsuite.experiments.robustness.classifiers import (
     trained_classifier,
     unconverged_is_diverged,
 )
-from gpsuite.experiments.robustness.explain import heat_map
+from gpsuite.experiments.robustness.explain import draw_images, heat_maps
 from gpsuite.experiments.robustness.inputs import image_order
 from gpsuite.experiments.robustness.records import dataset_statistics
 from gpsuite.experiments.robustness.tasks import CLASSIFIER, ClassifierParams, ClassifierSettings, Metrics
 from gpsuite.experiments.settings import Count, Positive, Share, at_least, filled, unique
 from gpsuite.experiments.tasks import take
-from gpsuite.methods.robustness.explain.effects import lime_weights, one_sided_ranges
+from gpsuite.methods.robustness.explain.effects import lime_mask_weights, one_sided_ranges
 from gpsuite.methods.robustness.explain.lines import softmax_lines
 from gpsuite.methods.robustness.multiclass.paper_softmax_bound import (
     CLASSES,
@@ -61,14 +61,14 @@ from gpsuite.statistics.estimates import share
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
-VERSION = 4  # raised when the numbers of a task change; the classifier has its own in the model
+VERSION, INTEGRALS = 5, 4  # raised when the numbers of a task change; the classifier has its own in the model
 PIXELS = (0.0, 1.0)
 RECTANGLES = 200  # for every image
 BRIGHTEST, RADIUS = 3, 1e-3  # of the box of inputs: the image's brightest pixels
 CORNERS = 4
 ROUNDING = 1e-9  # of a mass
-NOTHING = 1e-12  # of a slope of LIME: its samples are far from all data, where the probability is the same everywhere
 PRINTED, PRINTED_AMONG = 0.58, 10  # class probability of the paper's 3, looked for among so many first test images
 CREDIT = "digits: MNIST, LeCun et al. 1998 (CC BY-SA 3.0)"
 TOWARDS = {"3": "8", "5": "8", "8": "3"}  # what the paper's digits become
@@ -101,7 +101,7 @@ class PixelMapSettings(ClassifierSettings):
         negative: share of the core's largest |effect| below which, with a minus sign, a pixel of the core belongs to a
             negative patch.
         random_patches: of equal size, against which the whitened patch is held.
-        lime_samples: of LIME, per pixel.
+        lime_samples: masks of LIME, per pixel above 0.
         tolerance: largest gap between attained and proved probability.
         boxes: limit for both ends of all intervals of an image.
     """
@@ -200,7 +200,7 @@ def _integrals(request: Request[PixelMapSettings], model: ClassifierParams, digi
         IntegralTask(model, digit),
         label=f"digit {digit}  Prop. 4",
         axes={"digit": digit, "part": "integrals"},
-        version=VERSION,
+        version=INTEGRALS,
         cost=5.0,
         group=model.group(request.require_dataset()),
     )
@@ -256,7 +256,7 @@ def middle(patch: BoolArray) -> FloatArray:
 def run(task: Task[PixelMapTask], shared: SharedWork) -> Outcome:
     """Explain one image.
 
-    Arrays: delta, delta_low, delta_high, lime, by input [D]; patch, the strongest negative one [h, w].
+    Arrays: delta, delta_low, delta_high, lime, by input [D]; core, and patch, the strongest negative one, [h, w].
     """
     clock, params = shared.budget(task.budget_seconds), task.params
     found = trained_classifier(task.require_dataset(), params.model, shared, task.budget_seconds)
@@ -269,7 +269,7 @@ def run(task: Task[PixelMapTask], shared: SharedWork) -> Outcome:
     ranges = one_sided_ranges(lines, x[None], inputs, params.gamma, PIXELS, params.tolerance, budget)
     seconds = time.process_time() - started
     rng = stream(params.model.draw_seed, "pixel_map", params.digit)
-    lime = lime_weights(lambda X: posterior.probabilities(X)[:, own], x, rng, params.lime_samples)
+    lime = lime_mask_weights(lambda X: posterior.probabilities(X)[:, own], x, rng, params.lime_samples)
     order = image_order(problem.input_names)
     delta, (low, high) = ranges.delta[0], ranges.delta_range
     core = problem.X.mean(axis=0)[order] > params.core
@@ -288,7 +288,7 @@ def run(task: Task[PixelMapTask], shared: SharedWork) -> Outcome:
         **patch_metrics(found, x, own, order, core, patch, params),
     }
     status, reason = (BUDGET, f"{still_open} intervals are open") if still_open else (DONE, "")
-    arrays = {"delta": delta, "delta_low": low[0], "delta_high": high[0], "lime": lime, "patch": patch}
+    arrays = {"delta": delta, "delta_low": low[0], "delta_high": high[0], "lime": lime, "core": core, "patch": patch}
     return Outcome(metrics, status, reason, arrays, f"map in {seconds:.1f} CPU s, {ranges.boxes} boxes")
 
 
@@ -532,33 +532,38 @@ def _top_left(record: Record) -> bool:
 
 
 def draw(report: Report[PixelMapSettings], records: Sequence[Record], data: Dataset, credit: str) -> None:
-    """Draw the images, the effects of their pixels with the negative patch framed, and LIME's slopes."""
+    """Draw the images, the effects of their pixels with the negative patch framed, and LIME's weights."""
     order = image_order(data.input_names)
-    size = (0.8 + 2.4 * len(records), 7.4)
+    images = [data.X[int(record.number("row"))][order] for record in records]
+    effects = [np.where(record.arrays["core"], record.arrays["delta"][order], np.nan) for record in records]
+    lit = [image > 0.0 for image in images]
+    limes = [np.where(each, record.arrays["lime"][order], np.nan) for each, record in zip(lit, records, strict=True)]
+    size = (1.6 + 2.4 * len(records), 7.8)
     with report.figure("explain_mnist358", remark=credit, rows=3, columns=len(records), size=size) as drawing:
+        draw_images(drawing, images, data)
+        heat_maps(drawing, 1, effects, f"effect Δ, γ = {report.settings.gamma:g}")
+        heat_maps(drawing, 2, limes, "LIME weight of keeping a pixel")
         for column, record in enumerate(records):
-            image, effect, lime = drawing.grid[:, column]
-            pixels = data.X[int(record.number("row"))][order]
-            image.imshow(pixels, cmap="gray", vmin=float(data.X.min()), vmax=float(data.X.max()))
-            image.set_xticks([])
-            image.set_yticks([])
             p, white = record.number("probability"), record.number("whitened_probability")
-            image.set_title(f"digit {record.axes['digit']}\np {p:.2f}, patch white {white:.2f}", fontsize=9)
-            heat_map(effect, record.arrays["delta"][order])
-            patch = record.arrays["patch"]
-            if patch.any() and not patch.all():
-                effect.contour(np.asarray(patch, dtype=float), levels=[0.5], colors=BLACK, linewidths=1.2)
-            slopes = record.arrays["lime"][order]
-            heat_map(lime, np.where(np.abs(slopes) < NOTHING, 0.0, slopes))
-        names = ("image", f"effect Δ, γ = {report.settings.gamma:g}", "LIME slope a unit")
-        for ax, name in zip(drawing.grid[:, 0], names, strict=True):
-            ax.set_ylabel(name)
-        drawing.data = _numbers(records, data.input_names)
+            drawing.grid[0, column].set_title(f"a {record.axes['digit']}, p {p:.2f}", fontsize=10)
+            drawing.grid[1, column].set_title(f"patch white: p {white:.2f}", fontsize=10)
+            frame(drawing.grid[1, column], record.arrays["patch"])
+        drawing.data = _numbers(records, data.input_names, lit)
 
 
-def _numbers(records: Sequence[Record], input_names: Sequence[str]) -> pd.DataFrame:
+def frame(ax: Axes, patch: BoolArray) -> None:
+    """Draw the sides where pixels of a patch [h, w] meet others or the image's edge."""
+    inside = np.pad(patch.astype(int), 1)
+    rows, columns = np.nonzero(np.diff(inside, axis=0)[:, 1:-1])
+    ax.hlines(rows - 0.5, columns - 0.5, columns + 0.5, color=BLACK, lw=2)
+    rows, columns = np.nonzero(np.diff(inside, axis=1)[1:-1])
+    ax.vlines(columns - 0.5, rows - 0.5, rows + 0.5, color=BLACK, lw=2)
+
+
+def _numbers(records: Sequence[Record], input_names: Sequence[str], lit: Sequence[BoolArray]) -> pd.DataFrame:
     import pandas as pd
 
+    places = np.argsort(image_order(input_names).ravel())
     parts = [
         pd.DataFrame(
             {
@@ -567,10 +572,12 @@ def _numbers(records: Sequence[Record], input_names: Sequence[str]) -> pd.DataFr
                 "effect": record.arrays["delta"],
                 "proved_low": record.arrays["delta_low"],
                 "proved_high": record.arrays["delta_high"],
-                "LIME slope": record.arrays["lime"],
+                "in the core": record.arrays["core"].ravel()[places],
+                "LIME weight": record.arrays["lime"],
+                "LIME moves it": own.ravel()[places],
             }
         )
-        for record in records
+        for record, own in zip(records, lit, strict=True)
     ]
     return pd.concat(parts)
 
@@ -582,7 +589,7 @@ EXPERIMENTS.register("robustness/explain_mnist358")(
         {PixelMapTask: run, IntegralTask: run_integrals},
         summarise,
         method_traits=(CLASSIFIER,),
-        published=only_arrays("delta", "delta_low", "delta_high", "lime", "patch"),
+        published=only_arrays("delta", "delta_low", "delta_high", "lime", "core", "patch"),
         agreement=AGREEMENT,
     )
 )

@@ -530,7 +530,9 @@ def draw(
         for title, quality, robustness in quality_pairs(found, main, settings.hmc_evaluations)
     ]
     by = titles.get(settings.hmc_trained_by[0], settings.hmc_trained_by[0])
-    with report.figure("posterior_quality", columns=2, size=(11, 4.6)) as drawing:
+    lows = pd.DataFrame(means, columns=["low"]).astype(float)
+    cut = "an interval that reaches 0 ends on the axis" if (lows <= 0.0).to_numpy().any() else ""
+    with report.figure("posterior_quality", remark=cut, columns=2, size=(10.5, 4.6)) as drawing:
         left, right = drawing.axes
         if means:
             _draw_quality_means(left, pd.DataFrame(means), titles, list(deltas))
@@ -561,9 +563,13 @@ def _means(statistics: Sequence[Statistic], dataset: str, titles: Mapping[str, s
 
 def _draw_quality_means(ax: PlotAxes, rows: pd.DataFrame, titles: Mapping[str, str], datasets: Sequence[str]) -> None:
     tidy = rows.rename(columns={"low": "interval_low", "high": "interval_high"})
+    lows = tidy["interval_low"].astype(float)
+    floor = 0.5 * float(np.nanmin([tidy["mean"].min(), lows.where(lows > 0.0).min()]))
+    tidy["interval_low"] = lows.clip(lower=floor)
     ticks = {dataset: dataset for dataset in datasets}
     panel(ax, tidy, "dataset", titles, kind="points", error="interval", ticks=ticks, apart=APART)
     ax.set_yscale("log")
+    ax.set_ylim(bottom=floor)
     ax.set_ylabel(metric("hmc_distance").axis)
 
 

@@ -618,8 +618,9 @@ def draw(report: Report[RegressionSettings], records: Sequence[Record], target: 
             ax.plot(places, ranges[:, 0, 0], "_", color=BLACK, ms=8, label="mean at the point")
             names = [str(each.axes["point"]) for each in own]
             ax.set_xticks(places, names, fontsize=7, rotation=90 if len(places) > 25 else 0)
+            ax.grid(visible=False, axis="x")
             ax.set_title(report.titles[method])
-        drawing.name_axes("test point, by prediction", target)
+        drawing.name_axes("test point by its number, smallest prediction first", target)
         drawing.legend("below")
         drawing.data = table
 

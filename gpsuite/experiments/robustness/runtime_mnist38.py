@@ -29,6 +29,7 @@ from gpsuite.experiments.base import (
     frame_of,
     require,
 )
+from gpsuite.experiments.robustness.bounds_1d import BOUNDS
 from gpsuite.experiments.robustness.classifiers import classifier_params, task_classifier, unconverged_is_diverged
 from gpsuite.experiments.robustness.inputs import check_words, choose
 from gpsuite.experiments.robustness.safety_curves import dataset_statistics, of_points
@@ -384,7 +385,7 @@ def ratio_table(frame: pd.DataFrame, ours: str, reference: str) -> pd.DataFrame:
 
 
 def draw_runtime(report: Report[RuntimeSettings], frame: pd.DataFrame) -> None:
-    """Draw mean seconds against the dimension at one tolerance, and against the tolerance at one dimension.
+    """Draw median and mean seconds against the dimension at one tolerance, and against the tolerance at one dimension.
 
     Args:
         report: gives both.
@@ -409,40 +410,43 @@ def draw_runtime(report: Report[RuntimeSettings], frame: pd.DataFrame) -> None:
         limit = report.settings.reference_seconds
         if limit is not None:
             for ax in (left, right):
-                ax.axhline(
-                    limit, color=LIMIT, ls=":", lw=1.2, label=f"limit of a search with bound {reference}: {limit:g} s"
-                )
-        how = "mean; dots: single points; arrow: some searches ended unclosed, the mean is a lower bound"
+                label = f"limit of a search with {_named(reference)}: {limit:g} s"
+                ax.axhline(limit, color=LIMIT, ls=":", lw=1.2, label=label)
+        how = "lines: medians; dots: points; crosses: means (arrow up: a lower bound, not all searches closed)"
         drawing.legend(columns=2, title=how)
         drawing.data = means
 
 
+def _named(bound: str) -> str:
+    return "our bound" if bound == OURS else f"the {BOUNDS[bound]}" if bound in BOUNDS else f"bound {bound}"
+
+
 def _draw_printed(left: PlotAxes, right: PlotAxes, dimensions: Sequence[int]) -> None:
-    """Draw what the paper's text says of its own curves, all at the larger gamma."""
-    mark: dict[str, Any] = {"color": COLOURS[1], "lw": 1.0, "marker": "o", "mfc": "none", "ms": 9}
-    beyond = [d for d in dimensions if d > PRINTED_BEYOND]
-    low = [d for d in dimensions if d <= PRINTED_UP_TO]
-    said = [f"below {PRINTED_LIMIT:g} s, then almost {PRINTED_SECONDS:g} s", f"right: below {PRINTED_FINEST[1]:g} s"]
-    label = f"printed in the paper (γ = 0.25): {'; '.join(said)}"
-    for group, seconds in ((low, PRINTED_LIMIT), (beyond, PRINTED_SECONDS)):
-        if group:
-            left.plot([group[0], group[-1]], [seconds] * 2, label=label, **mark)
-    right.plot(*([each] for each in PRINTED_FINEST), label=label, **mark)
+    """Draw what the paper's text says of the means at the larger gamma; "below" is drawn with marks that point down."""
+    style: dict[str, Any] = {"color": COLOURS[1], "lw": 1.0, "mfc": "none", "ms": 9}
+    below: dict[str, Any] = {**style, "marker": "v", "label": "printed (γ = 0.25): the mean is below this"}
+    low, beyond = ([d for d in dimensions if d <= PRINTED_UP_TO], [d for d in dimensions if d > PRINTED_BEYOND])
+    if low:
+        left.plot([low[0], low[-1]], [PRINTED_LIMIT] * 2, **below)
+    if beyond:
+        label = f"printed (γ = 0.25): the mean is almost {PRINTED_SECONDS:g} s"
+        left.plot([beyond[0], beyond[-1]], [PRINTED_SECONDS] * 2, marker="o", label=label, **style)
+    right.plot(*([each] for each in PRINTED_FINEST), **below)
 
 
-def _panel(ax: PlotAxes, frame: pd.DataFrame, means: pd.DataFrame, axis: str) -> None:
+def _panel(ax: PlotAxes, frame: pd.DataFrame, cells: pd.DataFrame, axis: str) -> None:
     ax.set_yscale("log")
-    for number, bound in enumerate(dict.fromkeys(means["bound"])):
-        for colour, gamma in enumerate(sorted(set(means["gamma"]))):
+    for number, bound in enumerate(dict.fromkeys(cells["bound"])):
+        for colour, gamma in enumerate(sorted(set(cells["gamma"]))):
             style: dict[str, Any] = {**STYLES[number], "color": COLOURS[colour % len(COLOURS)]}
-            own = means[(means["bound"] == bound) & (means["gamma"] == gamma)].sort_values(axis)
+            own = cells[(cells["bound"] == bound) & (cells["gamma"] == gamma)].sort_values(axis)
             single = frame[(frame["bound"] == bound) & (frame["gamma"] == gamma)]
             ax.plot(single[axis], single["search_seconds"], ".", ms=2.5, alpha=0.35, color=style["color"])
-            ax.plot(own[axis], own["mean_seconds"], label=f"bound {bound}, γ = {gamma:g}", **style)
+            ax.plot(own[axis], own["median_seconds"], label=f"{_named(bound)}, γ = {gamma:g}", **style)
+            ax.plot(own[axis], own["mean_seconds"], marker="x", ms=6, ls="", color=style["color"])
             unclosed = own[own["closed"] < own["points"]]
-            ax.plot(
-                unclosed[axis], unclosed["mean_seconds"] * 1.35, marker=r"$\uparrow$", ms=8, ls="", color=style["color"]
-            )
+            above = unclosed["mean_seconds"] * 1.45
+            ax.plot(unclosed[axis], above, marker=r"$\uparrow$", ms=9, ls="", color=style["color"])
 
 
 def summarise(report: Report[RuntimeSettings]) -> list[Statistic]:

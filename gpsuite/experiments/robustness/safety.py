@@ -281,10 +281,11 @@ def draw_ranges(report: Report[object], table: pd.DataFrame, shown: str, binary:
             if binary:  # where the class changes
                 ax.axhline(HALF, color=LIMIT, lw=1, label="decided here")
             ax.set_xticks(places, own["point"], fontsize=7, rotation=90 if len(places) > 25 else 0)
+            ax.grid(visible=False, axis="x")
             ax.set_ylim(-0.02, 1.02)
             ax.set_title(title)
-        drawing.name_axes("test point, by class probability", f"probability of {shown}")
-        drawing.legend("below", 5, "thin: attained, wide: proved range")
+        drawing.name_axes("test point by its number, smallest probability first", f"probability of {shown}")
+        drawing.legend("below", 5, "thin bars: attained range of the probability, wide pale bars: proved range")
         drawing.data = table[["method", "point", "probability", *COLUMNS[5:10]]]
 
 

@@ -57,10 +57,11 @@ POINT_COLUMNS = (
     "boxes",
 )
 PRINTED = {"not spam": "benign"}  # label -> the paper's word
+# open marks of falling size: of equal values all are seen
 STYLES: dict[str, dict[str, Any]] = {
-    "gpfgs": {"color": PURPLE, "marker": "o", "label": "GPFGS attack"},
-    "gpjm": {"color": ORANGE, "marker": "s", "label": "GPJM attack"},
-    "strong": {"color": BLACK, "marker": "x", "label": "multi-start attack"},
+    "gpfgs": {"color": PURPLE, "marker": "o", "ms": 9, "mfc": "none", "label": "GPFGS attack"},
+    "gpjm": {"color": ORANGE, "marker": "s", "ms": 6, "mfc": "none", "label": "GPJM attack"},
+    "strong": {"color": BLACK, "marker": "x", "ms": 4, "label": "multi-start attack"},
 }
 CLASSES = (SKY, VERMILION)
 SECONDS = "seconds and boxes of one search, means over the test points"
@@ -409,7 +410,7 @@ def draw_safety(
     curves: pd.DataFrame,
     credit: str,
 ) -> None:
-    """Draw one column per displayed point: the point above, its curves below.
+    """Draw each displayed image over its curves, or the classifier with the displayed points next to their curves.
 
     Args:
         report: the run's.
@@ -419,24 +420,37 @@ def draw_safety(
         curves: the numbers of the curves, saved beside the figure.
         credit: of an image, drawn at the bottom.
     """
-    name, limits = report.request.experiment.split("/")[1], report.settings.shown_range or (-0.02, 1.02)
-    size = (max(6.4, 4.9 * len(shown)), 7.6)
-    with report.figure(name, remark=credit, rows=2, columns=len(shown), size=size, height_ratios=(1.15, 1)) as drawing:
-        for column, each in enumerate(shown):
-            above, below = drawing.grid[:, column]
-            if contour is None:
-                _draw_image(above, each, data)
-            else:
-                _draw_contour(above, each, contour)
-            _draw_curves(below, each.record, limits)
-        drawing.legend("below")
+    name = report.request.experiment.split("/")[1]
+    limits = report.settings.shown_range or _shown_range([each.record for each in shown])
+    with report.figure(name, remark=credit, **_layout(len(shown), contour is not None)) as drawing:
+        if contour is None:
+            for ax, each in zip(drawing.grid[0], shown, strict=True):
+                _draw_image(ax, each, data)
+            below = drawing.grid[1]
+        else:
+            _draw_contour(drawing.ax, shown, contour)
+            below = drawing.grid[0, 1:]
+        for ax, each in zip(below, shown, strict=True):
+            _draw_curves(ax, each.record, limits)
+            if contour is not None:
+                ax.set_title(f"free: {describe(str(each.record.axes['features']))}", fontsize=10)
+        drawing.legend("below", 4)
         drawing.data = curves
+
+
+def _layout(count: int, contour: bool) -> dict[str, Any]:
+    """Return rows and columns: an image over each point's curves, or the one contour plot left of all curves."""
+    if contour:
+        return {"columns": 1 + count, "size": (5.6 + 3.4 * count, 4.8), "width_ratios": (1.35, *[1.0] * count)}
+    return {"rows": 2, "columns": count, "size": (max(6.4, 4.9 * count), 7.6), "height_ratios": (1.15, 1)}
 
 
 def draw_accuracy(report: Report[object], table: pd.DataFrame, name: str) -> None:
     """Draw certified and attacked accuracy against the radius, one panel per choice of inputs."""
     words = list(dict.fromkeys(table["features"]))
     size = (max(6.4, 4.6 * len(words)), 4.2)
+    least = float(table["certified"].min())
+    lowest = math.floor(10.0 * least) / 10.0 if least > 0.4 else 0.0
     with report.figure(name, columns=len(words), size=size, sharey=True) as drawing:
         for ax, word in zip(drawing.axes, words, strict=True):
             first = table[table["features"] == word]
@@ -447,7 +461,7 @@ def draw_accuracy(report: Report[object], table: pd.DataFrame, name: str) -> Non
             for attack, style in STYLES.items():
                 ax.plot(gamma, rows[f"under {attack}"], ls=":", **style)
             ax.set_title(f"{describe(word)}, {rows['points'].iloc[0]} test points", fontsize=10)
-            ax.set_ylim(-0.02, 1.02)
+            ax.set_ylim(lowest, 1.02)
         drawing.name_axes("γ (radius, scaled inputs)", "share of points classified correctly")
         drawing.legend("below")
         drawing.data = table
@@ -461,15 +475,25 @@ def _draw_curves(ax: Axes, record: Record, limits: Sequence[float]) -> None:
     ax.plot(gamma, arrays["outer"], color=color, label=f"π {what}: proved")
     ax.plot(gamma, arrays["inner"], color=color, ls="--", label=f"π {what}: attained")
     for attack, style in STYLES.items():
-        ax.plot(gamma, arrays[attack], ls=":", ms=4, **style)
+        values = arrays[attack]
+        ax.plot(gamma, values, ls=":", color=style["color"])
+        ax.plot(gamma, np.where((values >= limits[0]) & (values <= limits[1]), values, np.nan), ls=":", **style)
     ax.axhline(HALF, color=LIMIT, lw=1)
     ax.set_ylim(*limits)
     ax.set_xlabel("γ (radius, scaled inputs)")
     ax.set_ylabel("probability of the positive class")
 
 
-def _draw_contour(ax: Axes, shown: DisplayedPoint, contour: Record) -> None:
-    """Draw the class probability over two inputs, the test points and, in red, the displayed one."""
+def _shown_range(records: Sequence[Record]) -> tuple[float, float]:
+    """Return where all curves lie, with one half and a margin."""
+    drawn = np.concatenate([record.arrays[name] for record in records for name in ("inner", "outer", *STYLES)])
+    low, high = min(float(drawn.min()), HALF), max(float(drawn.max()), HALF)
+    margin = 0.05 * (high - low)
+    return low - margin, high + margin
+
+
+def _draw_contour(ax: Axes, shown: Sequence[DisplayedPoint], contour: Record) -> None:
+    """Draw the class probability over two inputs, the test points and, in red, the displayed ones."""
     arrays = contour.arrays
     levels = np.linspace(0, 1, 11)
     filled = ax.contourf(
@@ -488,13 +512,14 @@ def _draw_contour(ax: Axes, shown: DisplayedPoint, contour: Record) -> None:
             linewidth=0.3,
             label=f"test points of the {('negative', 'positive')[positive]} class",
         )
-    place = arrays["points"][int(shown.record.axes["point"])]
-    ax.scatter(place[0], place[1], s=70, color="red", edgecolor="white", zorder=5, label="the point below")
+    for place in {int(each.record.axes["point"]) for each in shown}:
+        x, y = arrays["points"][place]
+        ax.scatter(x, y, s=70, color="red", edgecolor="white", zorder=5, label="the point of the curves")
     ax.set_xlim(float(arrays["axis_first"][0]), float(arrays["axis_first"][-1]))
     ax.set_ylim(float(arrays["axis_second"][0]), float(arrays["axis_second"][-1]))
     ax.set_xlabel(f"{contour.metrics['map_first']} (scaled)")
     ax.set_ylabel(f"{contour.metrics['map_second']} (scaled)")
-    ax.set_title(_heading(shown), fontsize=10)
+    ax.set_title("\n".join(dict.fromkeys(_whose(each) for each in shown)), fontsize=10)
     ax.figure.colorbar(filled, ax=ax, label="probability of the positive class")
 
 
@@ -513,9 +538,13 @@ def _draw_image(ax: Axes, shown: DisplayedPoint, data: Dataset) -> None:
 
 
 def _heading(shown: DisplayedPoint) -> str:
+    return f"{_whose(shown)}\n{describe(str(shown.record.axes['features']))}"
+
+
+def _whose(shown: DisplayedPoint) -> str:
     record, point = shown.record, int(shown.record.axes["point"])
     whose = f"the authors' point {point + 1}" if shown.rule == BY_AUTHORS else f"our point, {point}"
-    return f"{whose}, label {record.metrics['label']}\n{describe(str(record.axes['features']))}"
+    return f"{whose}, label {record.metrics['label']}"
 
 
 def summarise(report: Report[LocalSafetySettings]) -> list[Statistic]:

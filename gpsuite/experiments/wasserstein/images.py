@@ -231,13 +231,17 @@ def draw_curves(report: Report[ImageSettings], tidy: pd.DataFrame, x: str, label
     """Draw accuracy, NLL and ECE against a shift or a share of noisy labels."""
     names, styles = list(dict.fromkeys(tidy["metric"])), line_styles(report.titles)
     levels = {level: f"{level:g}" for level in sorted(set(tidy[x]))}
+    low, high = tidy["mean"] - tidy["standard_error"], tidy["mean"] + tidy["standard_error"]
+    cut = tidy.assign(interval_low=low.clip(lower=0.0), interval_high=high)
     with report.figure(name, columns=len(names), size=(4.4 * len(names), 4.6)) as drawing:
         for ax, one in zip(drawing.axes, names, strict=True):
-            panel(ax, tidy[tidy["metric"] == one], x, report.titles, styles=styles)
+            panel(ax, cut[cut["metric"] == one], x, report.titles, error="interval", styles=styles)
             ax.set_xticks(list(levels), list(levels.values()))
             ax.set_ylabel(find_metric(one, FAMILY).axis)
             ax.set_xlabel(label)
-        drawing.legend("below", columns=4, title="mean ± standard error; no mean where a repetition's is infinite")
+        drawing.legend(
+            "below", columns=4, title="mean ± standard error, cut at 0; no mean where a repetition's is infinite"
+        )
         drawing.data = tidy
 
 
@@ -254,8 +258,7 @@ def draw_images(report: Report[ImageSettings], records: Sequence[Record]) -> Non
         for ax, image, value in zip(drawing.axes, images, entropies, strict=True):
             ax.imshow(image.reshape(side, side), cmap="gray_r", vmin=0.0, vmax=1.0)
             ax.set_title(f"{value:.2f} nats", fontsize=9)
-            ax.set_xticks([])
-            ax.set_yticks([])
+            ax.set_axis_off()
         title = report.titles[str(shown[0].axes["method"])]
         drawing.fig.suptitle(f"{title}: most certain (above) and least certain test images, entropy")
         drawing.data = pd.DataFrame({"image": range(len(entropies)), "entropy": entropies})

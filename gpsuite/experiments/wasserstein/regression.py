@@ -344,14 +344,25 @@ def _figure(report: Report[RegressionSettings], tidy: pd.DataFrame) -> None:
     by, panels = ("dataset", names) if names else ("metric", list(SHOWN[:4]))
     shown = tidy[tidy["metric"].isin(SHOWN[1:2] if names else panels)]
     columns, rows = min(len(panels), 4), -(-len(panels) // 4)
-    with report.figure("regression", columns=columns, rows=rows, size=(15.0, 1.0 + 3.6 * rows)) as drawing:
+    size = (max(5.0, 2.6 * columns), 1.0 + 3.4 * rows)
+    apart = 0.7 / max(shown["method"].nunique(), 1)
+    with report.figure("regression", columns=columns, rows=rows, size=size) as drawing:
         for ax, one in zip(drawing.axes, panels, strict=False):
-            panel(ax, shown[shown[by] == one], by, report.titles, kind="bars", error="interval", ticks={one: ""})
+            panel(
+                ax,
+                shown[shown[by] == one],
+                by,
+                report.titles,
+                kind="points",
+                error="interval",
+                ticks={one: ""},
+                apart=apart,
+            )
             axis = metric(SHOWN[1] if names else one, "wasserstein").axis
             ax.set_ylabel(f"{one}: {axis}" if names else axis)
             if one == "interval_coverage":
                 ax.axhline(LEVEL, color="0.4", linestyle="--")
-        drawing.legend("below", columns=5, title="mean and 95 % interval over folds")
+        drawing.legend("below", title="mean and 95 % interval over folds")
         drawing.data = shown
 
 

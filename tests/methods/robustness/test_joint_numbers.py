@@ -15,7 +15,7 @@ from gpsuite.certificates.model import SOFTMAX, JointProducts, Model
 from gpsuite.certificates.plain_softmax_bound import ClassExpansions, SoftmaxPlainBound
 from gpsuite.certificates.verification import check_levels, describe
 from gpsuite.methods.robustness.certification import certify
-from gpsuite.methods.robustness.explain.effects import lime_weights, one_sided_ranges
+from gpsuite.methods.robustness.explain.effects import lime_mask_weights, lime_weights, one_sided_ranges
 from gpsuite.methods.robustness.explain.lines import binary_lines, softmax_lines
 from gpsuite.methods.robustness.multiclass.paper_softmax_bound import PaperSoftmaxBound
 from gpsuite.methods.robustness.multiclass.robust_max_bound import RobustMaxBound
@@ -143,6 +143,11 @@ def effects(C: int, kernel: str) -> list[object]:
     return [found, found.delta, found.delta_range, lime]
 
 
+def masks() -> object:
+    image = np.array([0.7, 0.0, 0.4])
+    return lime_mask_weights(lambda X: np.tanh(X @ np.array([1.0, 2.0, -0.5])), image, np.random.default_rng(0), 20)
+
+
 def classes_certified(kernel: str, norm: str) -> list[object]:
     region = {"box": linf_ball, "l2": l2_ball}[norm](CENTRE, 0.02)
     search = PointSearch(classes(3, kernel), CENTRE, FREE)
@@ -190,6 +195,7 @@ SCENARIOS: dict[str, golden.Scenario] = {
     "levels of quantiles": quantiles,
     **{f"single inputs, {C} classes, {kernel}": partial(effects, C, kernel)
        for C, kernel in [(2, "squared_exponential"), (2, "matern32"), (3, "matern52")]},
+    "LIME's masks": masks,
     "certificate of classes, squared exponential, box": partial(classes_certified, "squared_exponential", "box"),
     "certificate of classes, matern52, l2": partial(classes_certified, "matern52", "l2"),
     **{f"certificate of quantiles, {kernel}": partial(regression_certified, kernel) for kernel in KERNELS[:2]},

@@ -114,10 +114,12 @@ def one_sided_ranges(
     )
 
 
-# LIME for tables of numbers: a weighted linear model of the class probability around a point.
+# LIME: a weighted linear model of the class probability around a point.
 #
-# The settings are those of Blaas et al. 2020: 30 samples per input from a unit normal around the point, weights
-# max(sqrt(exp(-c^2 / .25^2)), .01) of the cosine distance c, least squares with an intercept, no selection of inputs.
+# The settings are those of Blaas et al. 2020: 30 samples per input, weights max(sqrt(exp(-c^2 / .25^2)), .01) of the
+# cosine distance c, least squares with an intercept, no selection of inputs. Samples of a table of numbers come from a
+# unit normal around the point. Those of an image are masks: normal ones would leave all images, where the probability
+# is the same everywhere.
 
 
 SAMPLES_PER_INPUT = 30
@@ -141,6 +143,32 @@ def lime_weights(
     """
     samples = point + rng.standard_normal((samples_per_input * len(point), len(point)))
     return weighted_slopes(samples, probability(samples), proximity(samples, point))
+
+
+def lime_mask_weights(
+    probability: Callable[[FloatArray], FloatArray],
+    image: FloatArray,
+    rng: np.random.Generator,
+    samples_per_pixel: int = SAMPLES_PER_INPUT,
+) -> FloatArray:
+    """Return how much keeping each pixel, instead of making it black, adds to a class probability, [D].
+
+    LIME for images: samples keep a random half of the pixels above 0. The others are irrelevant to it and get 0.
+
+    Args:
+        probability: inputs [S, D] -> class probability [S].
+        image: [D], black is 0.
+        rng: draws the masks.
+        samples_per_pixel: per pixel above 0.
+    """
+    lit = np.flatnonzero(image > 0.0)
+    masks = rng.random((samples_per_pixel * len(lit), len(lit))) < 0.5
+    kept = np.concatenate([np.ones((1, len(lit))), masks])
+    samples = np.zeros((len(kept), len(image)))
+    samples[:, lit] = kept * image[lit]
+    weights = np.zeros(len(image))
+    weights[lit] = weighted_slopes(kept, probability(samples), proximity(kept, kept[0]))
+    return weights
 
 
 def proximity(samples: FloatArray, point: FloatArray) -> FloatArray:

@@ -11,7 +11,7 @@ import pytest
 from sklearn.linear_model import LinearRegression
 
 from gpsuite.arrays import FloatArray
-from gpsuite.methods.robustness.explain.effects import lime_weights, proximity, weighted_slopes
+from gpsuite.methods.robustness.explain.effects import lime_mask_weights, lime_weights, proximity, weighted_slopes
 
 RECORDED = json.loads((Path(__file__).parent / "lime.json").read_text(encoding="utf-8"))
 
@@ -58,3 +58,24 @@ def test_thirty_samples_an_input_with_unit_variance_around_the_point() -> None:
     assert seen[0].shape == (1200, 40)
     assert np.mean(seen[0]) == pytest.approx(7.0, abs=0.02)
     assert np.std(seen[0]) == pytest.approx(1.0, abs=0.02)
+
+
+def test_masks_keep_or_blacken_the_pixels_above_zero() -> None:
+    image, slopes = np.array([0.5, 0.0, 1.0, 0.25]), np.array([0.4, 9.0, -0.2, 0.8])
+    seen: list[FloatArray] = []
+
+    def probability(X: FloatArray) -> FloatArray:
+        seen.append(X)
+        return np.asarray(0.3 + X @ slopes)
+
+    found = lime_mask_weights(probability, image, np.random.default_rng(3))
+    np.testing.assert_allclose(found, image * slopes, atol=1e-12)  # black ones get 0, whatever they would do
+    assert seen[0].shape == (1 + 3 * 30, 4)
+    np.testing.assert_array_equal(seen[0][0], image)
+    assert ((seen[0] == 0.0) | (seen[0] == image)).all()
+    kept = seen[0][1:, [0, 2, 3]] > 0.0
+    assert 0.3 < kept.mean() < 0.7 and len(np.unique(kept, axis=0)) == 8
+
+
+def test_a_black_image_has_no_weights() -> None:
+    assert not lime_mask_weights(lambda X: X[:, 0], np.zeros(3), np.random.default_rng(4)).any()
