@@ -7,7 +7,7 @@ import io
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
@@ -66,6 +66,7 @@ _PRINTED = re.compile(r"(-?\d+(?:\.(\d+))?)(?: ± [\d.]+)?", re.ASCII)
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 # relative; so that 5.2 lies within 0.1 of 5.1 although their difference is 0.10000000000000053
 _ROUNDING = 1e-12
+OPEN_CELLS = "open cells missed or held"  # name of an interval
 NO_POWER = "too few draws to say that it differs"
 # combined standard errors within which two numbers are not known to differ
 _OPEN = 2.0
@@ -117,12 +118,21 @@ def statistic_name(metric: str, **axes: str | float) -> str:
 
 
 def claim(name: str, cells: Iterable[object], note: str = "") -> Statistic:
-    """Return the share of cells in which a claim holds, with its interval; NaN without cells."""
+    """Return the share of cells in which a claim holds, with its interval; NaN without cells.
+
+    A cell of None is open: it shows neither the claim nor its opposite. The interval then reaches from the share with
+    these cells missed to that with them held.
+    """
     from gpsuite.statistics.estimates import share  # scipy; the page does without
 
-    held = [bool(cell) for cell in cells]
-    counted = f"{sum(held)} of {len(held)} cells" if held else ""
-    return Statistic.of(name, share(held), note="; ".join(part for part in (counted, note) if part))
+    found = list(cells)
+    held, undecided = sum(bool(cell) for cell in found), found.count(None)
+    counted = f"{held} of {len(found)} cells{f', {undecided} open' if undecided else ''}" if found else ""
+    estimate = share(found)
+    if undecided:
+        high = (held + undecided) / len(found)
+        estimate = replace(estimate, low=held / len(found), high=high, interval=OPEN_CELLS)
+    return Statistic.of(name, estimate, note="; ".join(part for part in (counted, note) if part))
 
 
 @dataclass(frozen=True)
@@ -318,7 +328,8 @@ def _leaves_open(entry: PaperValue, ours: Statistic, difference: float) -> bool:
     """Whether the run has too few draws to say that it differs.
 
     With a printed standard error: within two combined standard errors. Otherwise: the 95 % interval reaches what is
-    asked. The interval of a share of cells is no ground unless the test judges its end: the cells are not a sample.
+    asked. The interval of a share of cells is no ground unless the test judges its end, or it counts open cells: the
+    cells are not a sample.
     """
     error = _combined_error(entry, ours)
     if error is not None:
