@@ -51,7 +51,7 @@ _PARSERS: dict[Any, Any] = {
     "Cause | None": lambda text: _word(text, get_args(Cause)) if text else None,
 }
 _TEXTS = ("id", "where", "experiment", "dataset", "method", "quantity", "published", "unit", "statistic")
-_OPTIONAL = ("condition", "standard_error", "remark", "basis", "test", "rules")
+_OPTIONAL = ("part_of", "condition", "standard_error", "remark", "basis", "test", "rules")
 _NEEDED: dict[str, tuple[str, ...]] = {
     "equality": ("value", "tolerance"),
     "at_least": ("value",),
@@ -199,6 +199,7 @@ class PaperValue:
         statistic: name in the experiment's statistics, `metric` or `metric[axis=value,...]`.
         rules: commit in which its test was set down; empty before it is.
         standard_error: of the printed value, if given.
+        part_of: id of the statement that it is a part of, if several runs judge it; pages show one row of it.
         remark: why ours differs, whose doing that is and, after `Needed:`, what would decide it; or what a verdict
             does not say; may be empty.
     """
@@ -219,6 +220,7 @@ class PaperValue:
     rules: str = ""
     standard_error: float | None = None
     remark: str = ""
+    part_of: str = ""
 
     @property
     def number(self) -> float | None:
@@ -486,7 +488,10 @@ def _entry(entry: object, paper: str, rules: str) -> PaperValue:
     for key in _TEXTS:
         if not isinstance(entry.get(key), str) or not entry[key].strip():
             raise ValueError(f"{key} must be a text that is not empty (numbers in quotes)")
-    said = {"rules": entry.get("rules", rules), **{key: entry.get(key, "") for key in ("condition", "remark")}}
+    said = {
+        "rules": entry.get("rules", rules),
+        **{key: entry.get(key, "") for key in ("condition", "remark", "part_of")},
+    }
     for key, text in said.items():
         if not isinstance(text, str):
             raise ValueError(f"{key} must be a text")
