@@ -185,7 +185,7 @@ def places(text: str) -> set[str]:
 
 
 def caption(note: FigureNote, csv_path: Path, rows: Iterable[ComparisonRow], study: bool = False) -> str:
-    """Return a figure's caption: what is drawn, how many values and which interval, what was found.
+    """Return a figure's caption: what is drawn, how many values are behind it, what was found.
 
     Args:
         note: what is drawn, and which place of the paper it corresponds to.
@@ -194,11 +194,15 @@ def caption(note: FigureNote, csv_path: Path, rows: Iterable[ComparisonRow], stu
         study: whether the run has settings of its own, so that it decides nothing of the paper.
     """
     found = f"A study in addition to {note.of} of the paper." if study and note.of else _found(note, rows)
-    return " ".join(text for text in (note.shows, _behind(csv_path), found) if text)
+    count = _behind(csv_path)
+    if "{n} " in note.shows:  # where the caption says of what: `means over {n} splits`
+        shown = note.shows.replace("{n} ", f"{count.rstrip('.')} " if count else "")
+        return " ".join(text for text in (shown, found) if text)
+    return " ".join(text for text in (note.shows, count, found) if text)
 
 
 def _behind(path: Path) -> str:
-    """Return how many values are behind a mark, and which interval its numbers have; empty if they do not say."""
+    """Return how many values are behind a mark; empty if the numbers do not say."""
     try:
         table = list(csv.DictReader(io.StringIO(read_bytes(path).decode("utf-8"), newline="")))
     except (OSError, ValueError, csv.Error, UnusableFileError):
@@ -207,11 +211,7 @@ def _behind(path: Path) -> str:
     if not columns & _ERRORS:
         return ""
     count = counted({name: [line[name] for line in table] for name in COUNTS if name in columns})
-    named = sorted({line["interval"] for line in table if line.get("interval")})
-    interval = f"the CSV has each mean's {' or '.join(named)}" if named else ""
-    if not count:
-        return f"{interval[:1].upper()}{interval[1:]}." if interval else ""
-    return f"{count}; {interval}." if interval else f"{count}."
+    return f"{count}." if count else ""
 
 
 def _found(note: FigureNote, rows: Iterable[ComparisonRow]) -> str:

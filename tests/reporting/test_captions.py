@@ -36,8 +36,7 @@ def test_a_caption_says_what_how_many_and_what_was_found(tmp_path: Path) -> None
         *(replace(ROW, where="Fig. 2", verdict="undecided"), replace(ROW, where="Fig. 3")),
     ]
     assert caption(FigureNote("Fig. 2", "Risk by method."), path, rows) == (
-        "Risk by method. n = 3 to 10; the CSV has each mean's 95 % t interval. "
-        "Corresponds to Fig. 2 of the paper: 1 of 2 values and claims are reproduced."
+        "Risk by method. n = 3 to 10. Corresponds to Fig. 2 of the paper: 1 of 2 values and claims are reproduced."
     )
     alone = caption(FigureNote("Fig. 2", "", values=("X3",)), path, [*rows, replace(ROW, id="X3", where="Sec. 1")])
     assert alone.endswith("Corresponds to Fig. 2 of the paper: its one value or claim is reproduced.")
@@ -50,6 +49,13 @@ def test_a_caption_says_what_how_many_and_what_was_found(tmp_path: Path) -> None
     path.write_text("x,n\n1,5\n")  # n of a curve is no count of repetitions
     assert caption(FigureNote("", "Curve."), path, rows) == "Curve."
     assert caption(FigureNote("Fig. 9", ""), tmp_path / "none.csv", rows) == "Corresponds to Fig. 9 of the paper."
+
+
+def test_a_caption_says_how_many_values_where_it_speaks_of_them(tmp_path: Path) -> None:
+    path, note = tmp_path / "a.csv", FigureNote("", "Risk. Marks are means over {n} splits.")
+    path.write_text("method,mean,standard_error,n\na,1,0.1,3\n")
+    assert caption(note, path, []) == "Risk. Marks are means over n = 3 splits."
+    assert caption(note, tmp_path / "none.csv", []) == "Risk. Marks are means over splits."
 
 
 def test_every_published_figure_says_what_it_shows() -> None:
