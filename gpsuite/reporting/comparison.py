@@ -273,6 +273,11 @@ class ComparisonRow:
         return ". ".join(filter(None, (self.note, self.remark)))
 
     @property
+    def clause(self) -> str:
+        """The first clause of a number's condition, which tells it from others of the same quantity."""
+        return "" if self.basis == "claim" else self.condition.partition(";")[0]
+
+    @property
     def reason(self) -> str:
         """Why it is not reproduced: the remark without what is needed, or the cause in words."""
         told = self.remark.partition("Needed: ")[0].strip()

@@ -176,9 +176,8 @@ def _differences(card: PaperCard) -> list[str]:
 def _statement(row: ComparisonRow) -> str:
     """Return what is stated, of which data and where; of a number also its condition's first clause, if that fits."""
     told = f"{row.quantity.rstrip('.')}; {row.dataset}"
-    clause = row.condition.partition(";")[0]
-    whole = f"{told}; {clause} ({row.where})"
-    return whole if row.basis != "claim" and clause and len(whole) <= LONGEST else f"{told} ({row.where})"
+    whole = f"{told}; {row.clause} ({row.where})"
+    return whole if row.clause and len(whole) <= LONGEST else f"{told} ({row.where})"
 
 
 def shorten(text: str) -> str:
