@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpsuite.commands.tables import show_json, show_table
 from gpsuite.commands.words import experiment_names, read_words
-from gpsuite.errors import UserError
+from gpsuite.errors import ResultsError, UserError
+from gpsuite.reporting.collect import PUBLISHED
+from gpsuite.reporting.files import RECHECKED, write_text
 from gpsuite.text import visible
 
 if TYPE_CHECKING:
@@ -24,6 +31,7 @@ names none, OpenBLAS chooses, regardless of OPENBLAS_CORETYPE.
 If a sampler decides what is measured next, another processor's last bits give other results: `another path`, which is
 no disagreement. On the same arithmetic it must agree. A record with an older version of its method, or without its data
 here, is named as not checked. An interruption shows what was checked until then.
+The page of `gpsuite report` shows the date on which a run's records agreed.
 Exit code 0: all that was checked agrees; 1: some do not; 2: nothing could be checked.
 """
 
@@ -62,12 +70,26 @@ def main(words: list[str]) -> int:
             show_json({"records": rows})
         else:
             show_table("recheck", rows)
+    _note(given.results_dir / PUBLISHED, [*found, *unchecked])
     if any(each.verdict == "no" for each in (*found, *unchecked)):
         return 1
     if not found:
         print("gpsuite: none of the records drawn could be checked", file=sys.stderr)
         return 2
     return 0
+
+
+def _note(published: Path, found: Iterable[Rechecked]) -> None:
+    """Write into each run's folder, for the page, when its records agreed or did not."""
+    verdicts: dict[str, set[str]] = {}
+    for each in found:
+        verdicts.setdefault(each.run, set()).add(each.verdict)
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    for run, seen in verdicts.items():
+        ended = "failed" if "no" in seen else "passed"
+        if seen & {"yes", "no"}:
+            with suppress(ResultsError):  # a folder that may not be written, such as an installed one, keeps no date
+                write_text(published / run / RECHECKED, json.dumps({ended: now}) + "\n")
 
 
 def _row(found: Rechecked) -> dict[str, Any]:

@@ -21,7 +21,7 @@ class FigureNote:
 
     Args:
         of: the figure, table or section of the paper that it reproduces; empty if there is none.
-        shows: what is drawn, in one or two sentences; may be empty.
+        shows: what is drawn, in one or two sentences; `{n}` is how many values are behind a mark; may be empty.
         values: ids of the paper's values that it answers; if none are named, those of the place `of`.
     """
 

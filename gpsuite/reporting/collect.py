@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from gpsuite.errors import ResultsError
 from gpsuite.reporting.comparison import DECIDED, ComparisonRow, PaperValue, not_run, read_comparison, read_paper_values
 from gpsuite.reporting.files import as_number, list_folder, present, read_mapping
+from gpsuite.reporting.statements import join_parts
 from gpsuite.untrusted import guard_links, is_inside
 
 SCALES = ("paper", "quick", "smoke")  # best first
@@ -116,6 +117,7 @@ class RunComparison:
         problem: why the run's comparison cannot be read, naming the file; then there are no rows.
         not_comparable: why the run was not compared with the paper, from its run.json; empty if it was.
         cpu_seconds: of the run's tasks.
+        parts: statement that is judged in several runs -> id of the part in this run that decides it.
     """
 
     experiment: str
@@ -124,6 +126,7 @@ class RunComparison:
     problem: str = ""
     not_comparable: str = ""
     cpu_seconds: float = 0.0
+    parts: Mapping[str, str] = field(default_factory=dict)
 
 
 def collect_comparisons(
@@ -134,7 +137,8 @@ def collect_comparisons(
     Without `experiments`, each value appears once: in its experiment's best run. That is the shipped one (paper before
     quick before smoke). If only tagged runs decide anything, it is the largest that is compared with the paper (a part
     of the shipped one). A value that this run does not decide appears in the largest other part of the same scale that
-    does. With `experiments`, all their runs: shipped ones first, best scale first, then tagged ones. A run with an
+    does. Parts of one statement (`part_of` in conf/paper) are one row, in the run whose part decides it. With
+    `experiments`, every row of all their runs: shipped ones first, best scale first, then tagged ones. A run with an
     unreadable comparison.csv is left out, and the problem is listed.
 
     Raises:
@@ -156,7 +160,20 @@ def collect_comparisons(
         if entries and not shipped and not any(item.rows for item in shown):
             reasons = [f"{item.run.path.name}: {item.not_comparable}" for item in shown if item.run]
             found.append(RunComparison(name, None, [not_run(entry, "; ".join(reasons)) for entry in entries]))
+    if not experiments:
+        found = _one_row_per_statement(found, {value.id: value.part_of for value in values if value.part_of})
     return [comparison for comparison in found if comparison.rows or comparison.problem]
+
+
+def _one_row_per_statement(found: Sequence[RunComparison], part_of: Mapping[str, str]) -> list[RunComparison]:
+    joined = join_parts((row for item in found for row in item.rows), part_of)
+    deciding = {part: (name, row) for name, (part, row) in joined.items()}
+    shown = []
+    for item in found:
+        rows = [deciding.get(row.id, ("", row))[1] for row in item.rows if row.id in deciding or row.id not in part_of]
+        parts = {deciding[row.id][0]: row.id for row in item.rows if row.id in deciding}
+        shown.append(replace(item, rows=rows, parts=parts))
+    return shown
 
 
 def rows_of_runs(results_dir: Path, conf_dir: Path) -> dict[Path, list[ComparisonRow]]:

@@ -7,7 +7,7 @@ import io
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
@@ -51,7 +51,7 @@ _PARSERS: dict[Any, Any] = {
     "Cause | None": lambda text: _word(text, get_args(Cause)) if text else None,
 }
 _TEXTS = ("id", "where", "experiment", "dataset", "method", "quantity", "published", "unit", "statistic")
-_OPTIONAL = ("condition", "standard_error", "remark", "basis", "test", "rules")
+_OPTIONAL = ("part_of", "condition", "standard_error", "remark", "basis", "test", "rules")
 _NEEDED: dict[str, tuple[str, ...]] = {
     "equality": ("value", "tolerance"),
     "at_least": ("value",),
@@ -66,6 +66,7 @@ _PRINTED = re.compile(r"(-?\d+(?:\.(\d+))?)(?: ± [\d.]+)?", re.ASCII)
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 # relative; so that 5.2 lies within 0.1 of 5.1 although their difference is 0.10000000000000053
 _ROUNDING = 1e-12
+OPEN_CELLS = "open cells missed or held"  # name of an interval
 NO_POWER = "too few draws to say that it differs"
 # combined standard errors within which two numbers are not known to differ
 _OPEN = 2.0
@@ -117,12 +118,21 @@ def statistic_name(metric: str, **axes: str | float) -> str:
 
 
 def claim(name: str, cells: Iterable[object], note: str = "") -> Statistic:
-    """Return the share of cells in which a claim holds, with its interval; NaN without cells."""
+    """Return the share of cells in which a claim holds, with its interval; NaN without cells.
+
+    A cell of None is open: it shows neither the claim nor its opposite. The interval then reaches from the share with
+    these cells missed to that with them held.
+    """
     from gpsuite.statistics.estimates import share  # scipy; the page does without
 
-    held = [bool(cell) for cell in cells]
-    counted = f"{sum(held)} of {len(held)} cells" if held else ""
-    return Statistic.of(name, share(held), note="; ".join(part for part in (counted, note) if part))
+    found = list(cells)
+    held, undecided = sum(bool(cell) for cell in found), found.count(None)
+    counted = f"{held} of {len(found)} cells{f', {undecided} open' if undecided else ''}" if found else ""
+    estimate = share(found)
+    if undecided:
+        high = (held + undecided) / len(found)
+        estimate = replace(estimate, low=held / len(found), high=high, interval=OPEN_CELLS)
+    return Statistic.of(name, estimate, note="; ".join(part for part in (counted, note) if part))
 
 
 @dataclass(frozen=True)
@@ -189,6 +199,7 @@ class PaperValue:
         statistic: name in the experiment's statistics, `metric` or `metric[axis=value,...]`.
         rules: commit in which its test was set down; empty before it is.
         standard_error: of the printed value, if given.
+        part_of: id of the statement that it is a part of, if several runs judge it; pages show one row of it.
         remark: why ours differs, whose doing that is and, after `Needed:`, what would decide it; or what a verdict
             does not say; may be empty.
     """
@@ -209,6 +220,7 @@ class PaperValue:
     rules: str = ""
     standard_error: float | None = None
     remark: str = ""
+    part_of: str = ""
 
     @property
     def number(self) -> float | None:
@@ -259,6 +271,11 @@ class ComparisonRow:
     def why(self) -> str:
         """What the run notes on its value, then the remark."""
         return ". ".join(filter(None, (self.note, self.remark)))
+
+    @property
+    def clause(self) -> str:
+        """The first clause of a number's condition, which tells it from others of the same quantity."""
+        return "" if self.basis == "claim" else self.condition.partition(";")[0]
 
     @property
     def reason(self) -> str:
@@ -318,7 +335,8 @@ def _leaves_open(entry: PaperValue, ours: Statistic, difference: float) -> bool:
     """Whether the run has too few draws to say that it differs.
 
     With a printed standard error: within two combined standard errors. Otherwise: the 95 % interval reaches what is
-    asked. The interval of a share of cells is no ground unless the test judges its end: the cells are not a sample.
+    asked. The interval of a share of cells is no ground unless the test judges its end, or it counts open cells: the
+    cells are not a sample.
     """
     error = _combined_error(entry, ours)
     if error is not None:
@@ -475,7 +493,10 @@ def _entry(entry: object, paper: str, rules: str) -> PaperValue:
     for key in _TEXTS:
         if not isinstance(entry.get(key), str) or not entry[key].strip():
             raise ValueError(f"{key} must be a text that is not empty (numbers in quotes)")
-    said = {"rules": entry.get("rules", rules), **{key: entry.get(key, "") for key in ("condition", "remark")}}
+    said = {
+        "rules": entry.get("rules", rules),
+        **{key: entry.get(key, "") for key in ("condition", "remark", "part_of")},
+    }
     for key, text in said.items():
         if not isinstance(text, str):
             raise ValueError(f"{key} must be a text")

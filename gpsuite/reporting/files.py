@@ -12,6 +12,7 @@ from gpsuite.untrusted import LARGEST_LINES, LeavingLinkError, inside, parse_jso
 
 # a run's published records, and the member of that zip with one JSON object per line
 ARCHIVE, FIELDS = "records.zip", "records.jsonl"
+RECHECKED = "recheck.json"  # next to it: when records were last computed again, and how that ended
 LARGEST_FILE = 256 << 20
 LARGEST_DESCRIPTION = 64 << 20  # a plan of as many tasks as a run may have takes 20 MB
 

@@ -174,8 +174,10 @@ def _differences(card: PaperCard) -> list[str]:
 
 
 def _statement(row: ComparisonRow) -> str:
-    texts = [row.quantity.rstrip("."), row.dataset, row.condition if row.basis != "claim" else ""]
-    return f"{'; '.join(text for text in texts if text)} ({row.where})"
+    """Return what is stated, of which data and where; of a number also its condition's first clause, if that fits."""
+    told = f"{row.quantity.rstrip('.')}; {row.dataset}"
+    whole = f"{told}; {row.clause} ({row.where})"
+    return whole if row.clause and len(whole) <= LONGEST else f"{told} ({row.where})"
 
 
 def shorten(text: str) -> str:

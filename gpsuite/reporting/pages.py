@@ -107,7 +107,9 @@ def row_targets(best: Sequence[RunComparison], anchors: Mapping[Path, str]) -> d
     `anchors` are those of the runs' sections, by folder.
     """
     return {
-        row.id: f"paper-{row.paper}" if item.run is None else row_anchor(anchors[item.run.path], row.id)
+        row.id: f"paper-{row.paper}"
+        if item.run is None
+        else row_anchor(anchors[item.run.path], item.parts.get(row.id, row.id))
         for item in best
         for row in item.rows
     }

@@ -22,7 +22,7 @@ from gpsuite.reporting.catalogue import ExperimentNote, FigureNote
 from gpsuite.reporting.collect import PUBLISHED, RunFolder, find_runs, rows_of_runs
 from gpsuite.reporting.comparison import DECIDED, ComparisonRow, read_comparison
 from gpsuite.reporting.figures import COUNTS, counted
-from gpsuite.reporting.files import as_number, cannot, list_folder, present, read_bytes, read_mapping
+from gpsuite.reporting.files import RECHECKED, as_number, cannot, list_folder, present, read_bytes, read_mapping
 from gpsuite.reporting.joint_figures import FOLDER, JOINT
 from gpsuite.untrusted import UnusableFileError
 
@@ -194,7 +194,11 @@ def caption(note: FigureNote, csv_path: Path, rows: Iterable[ComparisonRow], stu
         study: whether the run has settings of its own, so that it decides nothing of the paper.
     """
     found = f"A study in addition to {note.of} of the paper." if study and note.of else _found(note, rows)
-    return " ".join(text for text in (note.shows, _behind(csv_path), found) if text)
+    count = _behind(csv_path)
+    if "{n} " in note.shows:  # where the caption says of what: `means over {n} splits`
+        shown = note.shows.replace("{n} ", f"{count.rstrip('.')} " if count else "")
+        return " ".join(text for text in (shown, found) if text)
+    return " ".join(text for text in (note.shows, count, found) if text)
 
 
 def _behind(path: Path) -> str:
@@ -282,7 +286,18 @@ def _badges(run: RunFolder, about: Mapping[str, Any]) -> list[str]:
         ("own settings: not the shipped experiment", bool(run.tag)),
         ("changed code: it ran with uncommitted changes", bool(_dict(about.get("git")).get("dirty"))),
     ]
-    return [text for text, given in marks if given]
+    rechecked = _rechecked(run, about.get("finished"))
+    return [text for text, given in marks if given] + ([rechecked] if rechecked else [])
+
+
+def _rechecked(run: RunFolder, finished: object) -> str:
+    """Return whether and when records were computed again and agreed; empty if that was before this run ended."""
+    found = tried([], read_mapping, run.path / RECHECKED) or {}
+    for ended in ("passed", "failed"):
+        day = str(found.get(ended) or "")
+        if re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:+]{8,20}", day) and day >= str(finished or ""):
+            return f"recheck {ended} on {day[:10]}"
+    return ""
 
 
 def _facts(run: RunFolder, about: Mapping[str, Any]) -> list[tuple[str, str]]:

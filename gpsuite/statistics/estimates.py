@@ -51,6 +51,10 @@ class Estimate:
     def below(self, limit: float) -> bool:
         return self.high < limit
 
+    def shows_above(self, limit: float) -> bool | None:
+        """Return whether the interval shows a value above the limit; None if it holds the limit or there is none."""
+        return True if self.above(limit) else False if self.below(limit) else None
+
     def contains(self, number: float) -> bool:
         """Return whether the interval contains a number."""
         return self.low <= number <= self.high

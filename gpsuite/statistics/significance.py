@@ -35,6 +35,25 @@ def corrected_t_p(values: npt.ArrayLike, test_over_training: float = 0.0) -> flo
     return float(stdtr(found.n - 1, -found.value / found.error))
 
 
+def shown(p: float, opposite: float, level: float = LEVEL) -> bool | None:
+    """Return True if a test shows what is claimed, False if it shows the opposite, None if neither: an open cell."""
+    if p < level:
+        return True
+    return False if opposite < level else None
+
+
+def shown_by_t(values: npt.ArrayLike, test_over_training: float, level: float = LEVEL) -> bool | None:
+    """Return what the corrected t-test shows of a mean being above 0, see `shown`."""
+    found = np.asarray(values, dtype=np.float64)
+    return shown(corrected_t_p(found, test_over_training), corrected_t_p(-found, test_over_training), level)
+
+
+def all_shown(cells: Iterable[bool | None]) -> bool | None:
+    """Return what is shown of several claims together, see `shown`."""
+    found = list(cells)
+    return False if False in found else None if None in found else True
+
+
 def wilcoxon_p(smaller: FloatArray, larger: FloatArray) -> float:
     """Return the one-sided p-value of Wilcoxon's signed-rank test for `smaller` < `larger`, paired.
 
@@ -111,6 +130,12 @@ def holm(p_values: Sequence[float], level: float = LEVEL) -> list[bool]:
             break
         rejected[index] = True
     return rejected
+
+
+def shown_together(p_values: Sequence[float], opposites: Sequence[float], level: float = LEVEL) -> list[bool | None]:
+    """Return what several tests show at a family-wise level, see `shown` and `holm`."""
+    claimed, against = holm(p_values, level), holm(opposites, level)
+    return [True if held else False if lost else None for held, lost in zip(claimed, against, strict=True)]
 
 
 def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:

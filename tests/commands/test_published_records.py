@@ -24,7 +24,7 @@ from gpsuite.engine.recheck import LEVELS, Agreement, Rechecked, draw
 from gpsuite.engine.store import Archive, StoredRecord, add_checksum, check_record, pack
 from gpsuite.engine.worker import execute
 from gpsuite.experiments.base import EXPERIMENTS, Record, SharedWork, Task, every_task, import_family, only_arrays
-from gpsuite.reporting.files import ARCHIVE
+from gpsuite.reporting.files import ARCHIVE, RECHECKED
 from tests.commands.conftest import Gpsuite
 
 LINES = "pac_bayes/kl_inverse"
@@ -90,6 +90,9 @@ def test_recheck_agrees_with_what_this_machine_published(gpsuite: Gpsuite) -> No
     assert ended.code == 0
     rows = [line.split("\t") for line in ended.out.splitlines()]
     assert [row[rows[0].index("agrees")] for row in rows[1:]] == ["yes"] * 3
+    [(ended_how, day)] = json.loads(Path("results/published", LINES, "smoke", RECHECKED).read_text("utf-8")).items()
+    assert gpsuite("report").code == 0
+    assert ended_how == "passed" and f"recheck passed on {day[:10]}" in Path("results/report.html").read_text("utf-8")
 
 
 def test_recheck_computes_on_one_thread_as_runs_do(gpsuite: Gpsuite, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,6 +165,7 @@ def test_recheck_finds_a_number_that_was_published_wrong(gpsuite: Gpsuite) -> No
     assert ended.code == 1
     assert "\tno\t" in ended.out
     assert "\tp (" in ended.out
+    assert "failed" in Path("results/published", LINES, "smoke", RECHECKED).read_text("utf-8")
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,13 @@ def test_a_caption_says_what_how_many_and_what_was_found(tmp_path: Path) -> None
     assert caption(FigureNote("Fig. 9", ""), tmp_path / "none.csv", rows) == "Corresponds to Fig. 9 of the paper."
 
 
+def test_a_caption_says_how_many_values_where_it_speaks_of_them(tmp_path: Path) -> None:
+    path, note = tmp_path / "a.csv", FigureNote("", "Risk. Marks are means over {n} splits.")
+    path.write_text("method,mean,standard_error,n\na,1,0.1,3\n")
+    assert caption(note, path, []) == "Risk. Marks are means over n = 3 splits."
+    assert caption(note, tmp_path / "none.csv", []) == "Risk. Marks are means over splits."
+
+
 def test_every_published_figure_says_what_it_shows() -> None:
     known = read_experiments(ROOT / "conf")
     published = {

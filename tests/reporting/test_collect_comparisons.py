@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from gpsuite.reporting.collect import collect_comparisons, find_runs, rows_of_runs
-from gpsuite.reporting.comparison import Criterion, Statistic, write_comparison
+from gpsuite.reporting.comparison import Criterion, Statistic, claim, write_comparison
+from gpsuite.reporting.tables import ours_text
 from tests.reporting.test_comparison import only, published
 
 PAPER = """
@@ -196,3 +197,50 @@ def test_finds_run_folders_in_the_order_shown(tmp_path: Path) -> None:
     assert [(run.family, run.experiment, run.scale, run.tag) for run in runs[2:3]] == [
         ("pac_bayes", "pac_bayes/b", "paper", "t")
     ]
+
+
+PARTS = """
+paper: p1
+entries:
+  - &one {id: S1a, part_of: S1, where: T, experiment: family/one, dataset: d, method: m, quantity: q, published: always,
+          unit: share, basis: claim, statistic: risk, test: {kind: all_of}, remark: "Of one."}
+  - {<<: *one, id: S1b, experiment: family/two, dataset: "d, e", remark: "Of two. Needed: more."}
+  - {<<: *one, id: S1c, experiment: family/three}
+  - {<<: *one, id: X9, part_of: ""}
+"""
+
+
+def judge_part(places: tuple[Path, Path], name: str, experiment: str, cells: list[bool | None]) -> None:
+    made = {"id": name, "experiment": experiment, "basis": "claim", "published": "always", "condition": ""}
+    row = only(published(Criterion("all_of"), **made), claim("risk", cells))
+    write_comparison(places[0] / experiment / "paper", [row])
+
+
+@pytest.mark.parametrize(
+    ("second", "verdict", "remark", "where"),
+    [
+        ([True, None], "undecided", "Of two. Needed: more.", "family/two"),
+        ([True, False], "differs", "Of two. Needed: more.", "family/two"),
+        ([True, True], "reproduced", "Of one.", "family/one"),
+    ],
+)
+def test_parts_of_a_statement_are_one_row(
+    places: tuple[Path, Path], second: list[bool | None], verdict: str, remark: str, where: str
+) -> None:
+    (places[1] / "paper" / "p1.yaml").write_text(PARTS)
+    judge_part(places, "S1a", "family/one", [True, True])
+    judge_part(places, "S1b", "family/two", second)
+    found = [(item, row) for item in collect_comparisons(*places) for row in item.rows if row.id != "X9"]
+    [(item, row)] = found
+    assert (item.experiment, row.id, row.verdict, row.remark) == (where, "S1", verdict, remark)
+    assert (row.n, ours_text(row)) == (4, f"{2 + sum(map(bool, second))} of 4")
+    assert row.note.startswith("toy: reproduced, 2 of 2 cells; toy: ") and row.note.endswith("; d: not run")
+    assert item.parts == {"S1": "S1b" if where == "family/two" else "S1a"}
+    alone = collect_comparisons(*places, experiments=["family/two"])
+    assert [row.id for item in alone for row in item.rows] == ["S1b"]
+
+
+def test_a_statement_without_a_run_is_one_row_too(places: tuple[Path, Path]) -> None:
+    (places[1] / "paper" / "p1.yaml").write_text(PARTS)
+    rows = [row for item in collect_comparisons(places[0] / "no", places[1]) for row in item.rows]
+    assert [(row.id, row.verdict) for row in rows] == [("S1", "not run"), ("X9", "not run")]

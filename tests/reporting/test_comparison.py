@@ -14,6 +14,7 @@ from gpsuite.errors import ResultsError
 from gpsuite.reporting.comparison import (
     CAUSES,
     NO_POWER,
+    OPEN_CELLS,
     ComparisonRow,
     Criterion,
     PaperValue,
@@ -291,6 +292,21 @@ def test_a_claim_is_the_share_of_cells_with_its_interval() -> None:
     assert found.interval_low is not None and 0.0 < found.interval_low < 0.75
     none = claim("share_lower", [])
     assert math.isnan(none.value) and (none.n, none.note, none.interval) == (0, "", "")
+
+
+def test_a_claim_that_fails_in_open_cells_only_is_undecided() -> None:
+    for cells, verdict, ends in (
+        ([True, None, True], "undecided", (2 / 3, 1.0)),
+        ([True, None, False], "differs", (1 / 3, 2 / 3)),
+        ([True, True, False], "differs", None),
+        ([None, None], "undecided", (0.0, 1.0)),
+    ):
+        found = claim("risk", cells)
+        row = only(published(Criterion("all_of"), basis="claim"), found)
+        assert (row.verdict, row.cause) == (verdict, "too few data" if verdict == "undecided" else None)
+        if ends:
+            assert (found.interval_low, found.interval_high, found.interval) == (*ends, OPEN_CELLS)
+            assert f"{cells.count(None)} open" in found.note
 
 
 def test_a_statistic_leaves_empty_what_its_estimate_does_not_know() -> None:

@@ -97,8 +97,8 @@ def test_what_is_committed_is_what_the_published_runs_give() -> None:
 
 def test_every_difference_says_why() -> None:
     missed = [row for row in published_rows() if row.verdict == "differs"]
-    assert len(missed) > 20
-    assert [row.id for row in missed if not row.reason] == []
+    assert len(missed) > 15
+    assert [row.id for row in missed if not (row.reason and row.needed)] == []
 
 
 @pytest.mark.parametrize("paper", read_papers(ROOT / "conf"), ids=lambda paper: paper.name)

@@ -15,6 +15,7 @@ from gpsuite.statistics.estimates import proportion
 from gpsuite.statistics.significance import (
     LEVEL,
     MOST_EXACT,
+    all_shown,
     binomial_p,
     bonferroni_p,
     chi_square_p,
@@ -22,6 +23,9 @@ from gpsuite.statistics.significance import (
     holm,
     least_wilcoxon_p,
     rank_correlation,
+    shown,
+    shown_by_t,
+    shown_together,
     wilcoxon_p,
 )
 from tests.arrays import Array
@@ -163,3 +167,18 @@ def test_an_infinite_difference_is_the_largest() -> None:
     assert wilcoxon_p(smaller, larger) == wilcoxon_p(np.append(smaller[:4], 99.0), larger)
     assert wilcoxon_p(larger, smaller) == wilcoxon_p(larger, np.append(smaller[:4], 99.0))
     assert wilcoxon_p(np.array([-1.0, np.inf]), np.array([0.0, np.inf])) == 0.5  # equal ones do not count
+
+
+def test_what_a_test_shows_is_the_claim_its_opposite_or_neither() -> None:
+    assert (shown(0.01, 0.99), shown(0.99, 0.01), shown(0.3, 0.7)) == (True, False, None)
+    rises = np.array([1.0, 1.1, 0.9, 1.2])
+    assert (shown_by_t(rises, 0.1), shown_by_t(-rises, 0.1)) == (True, False)
+    assert shown_by_t(np.array([1.0, -1.0, 0.5]), 0.1) is shown_by_t(rises[:1], 0.1) is None
+    assert shown_by_t(rises, 0.1, level=1e-6) is None
+
+
+def test_claims_together_are_as_their_weakest() -> None:
+    assert (all_shown([True, True]), all_shown([True, None]), all_shown([None, False])) == (True, None, False)
+    assert shown_together([0.01, 0.04, 0.97], [0.99, 0.96, 0.03], level=0.05) == [True, None, None]  # by Holm
+    assert shown_together([0.01, 0.02], [0.99, 0.98]) == [True, True]
+    assert shown_together([0.99], [0.01]) == [False]

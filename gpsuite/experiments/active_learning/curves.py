@@ -22,7 +22,7 @@ from gpsuite.seeds import stream
 from gpsuite.statistics.estimates import Estimate, finite, mean
 from gpsuite.statistics.paired import Paired
 from gpsuite.statistics.resampling import BOOTSTRAP_INTERVAL, FEWEST_RUNS, percentile_interval, resampled_means
-from gpsuite.statistics.significance import LEVEL, least_wilcoxon_p, wilcoxon_p
+from gpsuite.statistics.significance import LEVEL, least_wilcoxon_p, shown, wilcoxon_p
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -580,7 +580,8 @@ def wilcoxon_claim(
     if least_wilcoxon_p(fewest) >= level:
         few = f"{fewest} repetitions cannot give p < {level:g} in a paired Wilcoxon test"
         return Statistic(name, float("nan"), n=0, note="; ".join(part for part in (few, note) if part))
-    return claim(name, [*(wilcoxon_p(first, second) < level for first, second in pairs), *others], note)
+    cells = (shown(wilcoxon_p(first, second), wilcoxon_p(second, first), level) for first, second in pairs)
+    return claim(name, [*cells, *others], note)
 
 
 def safety_statistics(curves: Curves) -> list[Statistic]:
@@ -662,7 +663,7 @@ def precision_statistics(curves: Curves, points: Sequence[int]) -> list[Statisti
         return []
     return [
         *found,
-        claim("share_safety_precision_surely_above_0_95", [cell.low >= DEMANDED for cell in cells]),
+        claim("share_safety_precision_surely_above_0_95", [cell.shows_above(DEMANDED) for cell in cells]),
         extreme("min_safety_precision", cells, min),
     ]
 
@@ -682,10 +683,10 @@ def best_statistics(curves: Curves) -> list[Statistic]:
     densities = {name: curves.curve(name, "log_density").at(last) for name in compared}
     paired = curves.paired({name: -values for name, values in densities.items()})
     higher = [paired.pair(VALUE, AL, name) for name in rivals]
-    shown = ", ".join(f"{name} {np.nanmean(values):.3f}" for name, values in densities.items())
+    means = ", ".join(f"{name} {np.nanmean(values):.3f}" for name, values in densities.items())
     return [
         wilcoxon_claim("share_smallest_rmse_and_safe", pairs, LEVEL, safe),
-        wilcoxon_claim("share_highest_log_density", higher, LEVEL, note=f"mean log density at {last}: {shown}"),
+        wilcoxon_claim("share_highest_log_density", higher, LEVEL, note=f"mean log density at {last}: {means}"),
     ]
 
 

@@ -170,7 +170,7 @@ def ablation_statistics(
             areas = curves.paired(common_areas(curves))
             smaller = wilcoxon_claim("", [areas.pair(VALUE, AL, other) for other in others], LEVEL)
             undecided = undecided or (smaller.note if np.isnan(smaller.value) else "")
-            cells.append(smaller.value == 1.0)
+            cells.append(smaller.value == 1.0 or (None if smaller.interval_high == 1.0 else False))
     if undecided:
         found.append(Statistic("share_partial_most_efficient", float("nan"), n=0, note=undecided))
     elif cells:

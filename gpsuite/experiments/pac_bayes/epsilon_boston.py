@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 
 from gpsuite.experiments.base import EXPERIMENTS, Experiment, Report, Request, Task, only_arrays
-from gpsuite.experiments.pac_bayes.fits import AGREEMENT, fit_tasks, paired_p, positive_p, run_fit, shown_over
+from gpsuite.experiments.pac_bayes.fits import (
+    AGREEMENT,
+    fit_tasks,
+    paired_p,
+    paired_shown,
+    positive_shown,
+    run_fit,
+    shown_over,
+)
 from gpsuite.experiments.pac_bayes.methods import FULL, RISK_BOUND
 from gpsuite.experiments.pac_bayes.tables import (
     METRICS,
@@ -29,7 +37,7 @@ from gpsuite.reporting.palette import panel
 from gpsuite.reporting.tables import metric_statistics
 from gpsuite.statistics.estimates import share, slopes
 from gpsuite.statistics.paired import Paired
-from gpsuite.statistics.significance import LEVEL, holm
+from gpsuite.statistics.significance import all_shown, shown_together
 from gpsuite.text import counted
 
 if TYPE_CHECKING:
@@ -88,7 +96,7 @@ def boston_claims(frame: pd.DataFrame, delta: float) -> list[Statistic]:
 
 def _against_full_gp(goals: list[Paired]) -> list[Statistic]:
     bounds = [goal.pair("bound_kl", KL, FULL_GP) for goal in goals]
-    lower = holm([paired_p(kl, full) for kl, full in bounds])
+    lower = shown_together([paired_p(kl, full) for kl, full in bounds], [paired_p(full, kl) for kl, full in bounds])
     ratios = [float(full.mean() / kl.mean()) for kl, full in bounds]
     steps = np.diff(ratios)
     slight = []
@@ -109,12 +117,12 @@ def _against_full_gp(goals: list[Paired]) -> list[Statistic]:
     ]
 
 
-def _overfits_less(goal: Paired) -> bool:
-    """Whether the gap between test and training risk is larger for the full GP, which trains below its test risk."""
+def _overfits_less(goal: Paired) -> bool | None:
+    """Whether the gap between test and training risk is larger for the full GP, and its training risk the lower one."""
     gap_full = goal("gibbs_risk_test", FULL_GP) - goal("gibbs_risk_train", FULL_GP)
     gap_kl = goal("gibbs_risk_test", KL) - goal("gibbs_risk_train", KL)
     both = np.isfinite(gap_full) & np.isfinite(gap_kl)
-    return bool(paired_p(gap_kl[both], gap_full[both]) < LEVEL and gap_full[both].mean() > 0)
+    return all_shown([paired_shown(gap_kl[both], gap_full[both]), bool(gap_full[both].mean() > 0)])
 
 
 def _underfits(goal: Paired) -> bool:
@@ -124,24 +132,24 @@ def _underfits(goal: Paired) -> bool:
     return all(means[name][0] > means[name][1] for name in higher) and means["kl_over_n"][0] < means["kl_over_n"][1]
 
 
-def _kl_preferable(goal: Paired) -> bool:
+def _kl_preferable(goal: Paired) -> bool | None:
     """Whether the kl objective learns a larger KL with better test risk and bound than sqrt, each significantly."""
     complexity = goal.pair("kl_over_n", SQRT, KL)
     risk = goal.pair("gibbs_risk_test", KL, SQRT)
     bound = goal.pair("bound_kl", KL, SQRT)
-    return all(paired_p(*pair) < LEVEL for pair in (complexity, risk, bound))
+    return all_shown(paired_shown(*pair) for pair in (complexity, risk, bound))
 
 
 def _trend_in_epsilon(frame: pd.DataFrame, methods: list[str]) -> Iterator[Statistic]:
-    significant = []
+    rises = []
     for method in methods:
         by_goal = Paired(frame[frame["method"] == method], ["split"], ["epsilon"])
         mse = by_goal.complete("mse_test")
         if mse.shape[0] < 2 or mse.shape[1] < 3:
             return  # a trend needs two splits and three goals
-        significant.append(positive_p(slopes(mse, by_goal.levels("epsilon"))) < LEVEL)
-    if significant:
-        yield claim("mse_increases_with_epsilon", significant)
+        rises.append(positive_shown(slopes(mse, by_goal.levels("epsilon"))))
+    if rises:
+        yield claim("mse_increases_with_epsilon", rises)
 
 
 def _weak_dependence_on_delta(part: pd.DataFrame, delta: float) -> Statistic:

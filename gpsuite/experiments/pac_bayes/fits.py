@@ -37,7 +37,7 @@ from gpsuite.methods.pac_bayes.evaluation import ALL_DIFFERENT, Copies, Evaluati
 from gpsuite.methods.pac_bayes.losses import Loss
 from gpsuite.seeds import derived_seed
 from gpsuite.statistics.estimates import Estimate, corrected_mean
-from gpsuite.statistics.significance import corrected_t_p
+from gpsuite.statistics.significance import corrected_t_p, shown_by_t
 
 # Test rows over training rows of the shipped 80/20 splits, the only ones that claims are decided on.
 TEST_OVER_TRAINING = 0.25
@@ -63,6 +63,16 @@ def positive_p(values: FloatArray) -> float:
 def paired_p(smaller: FloatArray, larger: FloatArray) -> float:
     """Return the one-sided p-value of the corrected paired t-test for `smaller` < `larger`; 1 for fewer than two."""
     return positive_p(larger - smaller)
+
+
+def positive_shown(values: FloatArray) -> bool | None:
+    """Return what the corrected t-test shows of a mean over splits being above 0; None if neither that nor below."""
+    return shown_by_t(values, TEST_OVER_TRAINING)
+
+
+def paired_shown(smaller: FloatArray, larger: FloatArray) -> bool | None:
+    """Return what the corrected paired t-test shows of `smaller` < `larger`; None if neither that nor the opposite."""
+    return positive_shown(larger - smaller)
 
 
 AGREEMENT = 1e-2  # long searches over objectives with flat directions: hyperparameters differ more than bounds

@@ -13,7 +13,7 @@ from gpsuite.experiments.base import EXPERIMENTS, Experiment, Report, Request, T
 from gpsuite.experiments.pac_bayes.fits import (
     AGREEMENT,
     KERNELS,
-    paired_p,
+    paired_shown,
     run_fit,
     shown_over,
     sparse_fit,
@@ -42,7 +42,6 @@ from gpsuite.reporting.palette import BLACK, LIMIT, PAPER, panel
 from gpsuite.reporting.tables import metric_statistics
 from gpsuite.statistics.estimates import finite
 from gpsuite.statistics.paired import Paired
-from gpsuite.statistics.significance import LEVEL
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -134,7 +133,7 @@ def _kernels(frame: pd.DataFrame) -> Iterator[Statistic]:
         grid.pair(metric, ("se_ard", m), ("se", m))
         for metric, m in product(("bound_kl", "mse_test"), grid.levels("inducing"))
     ]
-    yield claim("share_ard_better", [paired_p(ard, single) < LEVEL for ard, single in pairs if len(ard)])
+    yield claim("share_ard_better", [paired_shown(ard, single) for ard, single in pairs if len(ard)])
 
 
 def _bound_factors(grid: Paired) -> Iterator[Statistic]:

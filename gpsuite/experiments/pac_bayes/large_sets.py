@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gpsuite.arrays import FloatArray
-from gpsuite.experiments.pac_bayes.fits import paired_p, positive_p, split_mean
+from gpsuite.experiments.pac_bayes.fits import paired_shown, positive_shown, split_mean
 from gpsuite.reporting.comparison import Statistic, claim, statistic_name
 from gpsuite.statistics.estimates import slopes
 from gpsuite.statistics.paired import Paired
-from gpsuite.statistics.significance import LEVEL
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,7 +24,7 @@ NEEDED = {"pol", "kin40k"}  # an answer holds at least these: the full file of s
 DETERIORATING = ("pol", "sarcos")  # where the text says that the baselines' bounds grow with M
 SLIGHTLY = 0.05  # in risk and in standardised MSE, as for Boston housing
 NOISE_RATIO = (3.5, 28.5)  # "4-28" to its rounding
-Cells = tuple[list[bool], str]  # whether the claim holds in each, and a note
+Cells = tuple[Sequence[bool | None], str]  # whether the claim holds in each, None if open, and a note
 
 
 def against_m(frame: pd.DataFrame) -> Paired:
@@ -68,7 +67,7 @@ def claims_over_sets(frame: pd.DataFrame) -> Iterator[Statistic]:
 def _pooled(name: str, found: dict[str, Cells]) -> Iterator[Statistic]:
     cells = [cell for held, _ in found.values() for cell in held]
     if cells:
-        notes = [f"{dataset}: {sum(held)} of {len(held)}{note}" for dataset, (held, note) in found.items()]
+        notes = [f"{dataset}: {sum(map(bool, held))} of {len(held)}{note}" for dataset, (held, note) in found.items()]
         yield claim(name, cells, "; ".join(notes))
 
 
@@ -79,7 +78,7 @@ def _risk_gaps(grid: Paired) -> FloatArray:
 
 def _best_guarantee(grid: Paired) -> Cells:
     pairs = [grid.pair("bound_kl", (KL, m), (name, m)) for m, name in product(grid.levels("inducing"), BASELINES)]
-    return [paired_p(*pair) < LEVEL for pair in pairs], ""
+    return [paired_shown(*pair) for pair in pairs], ""
 
 
 def _gap_factors(grid: Paired) -> Cells:
@@ -129,7 +128,7 @@ def _errors_fall(grid: Paired) -> Cells:
         mse = grid.complete("mse_test", name)
         if mse.shape[0] < 2 or mse.shape[1] < 3:
             return [], ""  # a trend needs two splits and three M
-        falls.append(positive_p(-slopes_in_m(grid, "mse_test", name)) < LEVEL)
+        falls.append(positive_shown(-slopes_in_m(grid, "mse_test", name)))
     return falls, ""
 
 
@@ -137,7 +136,7 @@ def _complexity_and_bound_grow(grid: Paired) -> Cells:
     if len(grid.levels("inducing")) < 2:
         return [], ""
     cells = product(BASELINES, ("kl_over_n", "bound_kl"))
-    return [split_mean(slopes_in_m(grid, metric, name)).above(0.0) for name, metric in cells], ""
+    return [split_mean(slopes_in_m(grid, metric, name)).shows_above(0.0) for name, metric in cells], ""
 
 
 _CLAIMS: dict[str, Callable[[Paired], Cells]] = {

@@ -10,7 +10,7 @@ import numpy as np
 
 from gpsuite.data.catalogue import dataset_names
 from gpsuite.experiments.base import EXPERIMENTS, Experiment, MethodOptions, Report, Request, Task, only_arrays
-from gpsuite.experiments.pac_bayes.fits import AGREEMENT, paired_p, run_fit, sparse_fit, split_mean, split_tasks
+from gpsuite.experiments.pac_bayes.fits import AGREEMENT, paired_shown, run_fit, sparse_fit, split_mean, split_tasks
 from gpsuite.experiments.pac_bayes.inducing import COST
 from gpsuite.experiments.pac_bayes.large_sets import BASELINES, KL, NEEDED, claims_over_sets, over_sets
 from gpsuite.experiments.pac_bayes.methods import BOUND, RISK_BOUND, SPARSE
@@ -24,7 +24,6 @@ from gpsuite.reporting.figures import math_label
 from gpsuite.reporting.palette import LIMIT, method_style, panel, paper_marks
 from gpsuite.reporting.tables import mean_and_error, metric_statistics
 from gpsuite.statistics.paired import Paired
-from gpsuite.statistics.significance import LEVEL
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -131,7 +130,7 @@ def _guarantees(last: pd.DataFrame) -> Iterator[Statistic]:
         paired = Paired(part, ["split"])
         for baseline in BASELINES:
             ours, theirs = paired.pair("bound_kl_exp", KL, baseline)
-            cells.append(paired_p(ours, theirs) < LEVEL)
+            cells.append(paired_shown(ours, theirs))
             if len(ours):
                 factors.append(f"{dataset} {baseline} {theirs.mean() / ours.mean():.2f}")
     if cells:

@@ -123,7 +123,7 @@ def summarise(report: Report[KrrSettings]) -> list[Statistic]:
 def endless_text(records: Sequence[Record]) -> str:
     """Return how many of the single-point rays never end; empty without their record."""
     counts = [(r.number("rays") - r.number("leave"), r.number("rays")) for r in records if _is_single(r)]
-    return "".join(f"along K⁻¹e_j: {endless:.0f} of {rays:.0f}" for endless, rays in counts)
+    return "".join(f"{endless:.0f} of {rays:.0f} rays along K⁻¹e_j have no end" for endless, rays in counts)
 
 
 def _is_single(record: Record) -> bool:

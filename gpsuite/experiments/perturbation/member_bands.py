@@ -118,6 +118,9 @@ def run_band(task: Task[BandTask], shared: SharedWork) -> Outcome:
     return Outcome(metrics, arrays=arrays, headline=text)
 
 
+WORDS = {"coefficients": "coefficients", "rkhs": "norm", "values": "values"}  # in which metric rays are drawn
+
+
 def report_bands(report: Report[KernelSettings], name: str, about: str, remark: str = "") -> None:
     """Write the table of the bands and draw them as figure `name`; `about` says of which model they are."""
     bands, settings = report.records(part="band"), report.settings
@@ -164,7 +167,7 @@ def _draw(report: Report[KernelSettings], records: Sequence[Record], name: str, 
 
     levels = list(dict.fromkeys(int(record.axes["q"]) for record in records))
     bounds = sorted({float(record.axes["norm_bound"]) for record in records})
-    below = [f"range of members along {report.settings.rays} rays a band, where it is in view"]
+    below = [f"range of the members found along {report.settings.rays} rays, where it is in view"]
     below += [remark] if remark else []
     size = (4.0 * len(bounds) + 0.6, 2.8 * len(levels) + 1.4)
     with report.figure(
@@ -197,13 +200,15 @@ def _panel(ax: Axes, records: Sequence[Record], m: int) -> None:
     for record in records:
         style, colour = styles[str(record.axes["metric"])]
         for end in ("lower", "upper"):
-            label = f"of those by {record.axes['metric']}" if end == "lower" else None
+            label = f"of those along rays in {WORDS[str(record.axes['metric'])]}" if end == "lower" else None
             seen = np.where((record.arrays[end] > bottom) & (record.arrays[end] < top), record.arrays[end], np.nan)
             ax.plot(arrays["x"], seen, style, color=colour, linewidth=1.0, alpha=0.8, label=label)
     ax.plot(arrays["x"], FUNCTIONS[TRUTH](arrays["x"]), color="black", linewidth=1.1, label="true f*")
     ax.plot(arrays["x"], arrays["centre"], color=BLUE, label="estimate")
     ax.plot(arrays["X"], arrays["y"], "o", color="black", markersize=3.5, label="data")
-    shares = ", ".join(f"{record.axes['metric']} {record.number('unbounded_share'):.0%}" for record in records)
+    shares = ", ".join(
+        f"{WORDS[str(record.axes['metric'])]} {100 * record.number('unbounded_share'):.0f} %" for record in records
+    )
     ball = ball_text(records[0])
     where = f"rays without end: {shares}" if ball == "none" else f"only members with {ball}: not the region's band"
     ax.set_title(f"{confidence_text(int(records[0].axes['q']), m)}\n{where}", fontsize=9)

@@ -75,7 +75,7 @@ from gpsuite.reporting.tables import estimate_text
 from gpsuite.seeds import stream
 from gpsuite.statistics.estimates import corrected_mean
 from gpsuite.statistics.paired import Paired
-from gpsuite.statistics.significance import LEVEL, corrected_t_p
+from gpsuite.statistics.significance import LEVEL, corrected_t_p, shown_by_t
 from gpsuite.statistics.significance import rank_correlation as spearman
 
 if TYPE_CHECKING:
@@ -373,7 +373,7 @@ def ep_closer(
         laplace, ep = (_draw_means(found, dataset, f"{distance}_{method}") for method in (LAPLACE, EP))
         if len(ep) < 2 or len(laplace) != len(ep):
             return Statistic(name, float("nan"), note=f"{dataset} has fewer than two draws whose chains converged")
-        cells.append(corrected_t_p(laplace - ep, test_over_training) < LEVEL / 2.0)
+        cells.append(shown_by_t(laplace - ep, test_over_training, LEVEL / 2.0))
     return claim(name, cells)
 
 

@@ -35,7 +35,7 @@ from gpsuite.methods.robustness.verdict import ClassRange
 from gpsuite.reporting.comparison import Statistic, claim
 from gpsuite.statistics.estimates import Estimate, corrected_mean, finite, medians, slopes
 from gpsuite.statistics.paired import Paired
-from gpsuite.statistics.significance import LEVEL, corrected_t_p, holm
+from gpsuite.statistics.significance import corrected_t_p, shown_by_t, shown_together
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -338,20 +338,25 @@ def signs_of_one_draw(tables: Sequence[Paired]) -> list[Statistic]:
 
 def ep_more_robust(tables: Sequence[Paired], test_over_training: float) -> Statistic:
     """Return the share of radii and evaluation counts at which EP's median delta is surely smaller (Holm)."""
-    p_values = []
+    p_values, opposites = [], []
     for deltas, each in ((table, each) for table in tables for each in table.levels("evaluations")):
         laplace, ep = draw_medians(deltas, each)
         if len(ep) >= 2:
             total = laplace + ep
             relative = np.divide(laplace - ep, total, out=np.zeros_like(total), where=total > 0.0)
             p_values.append(corrected_t_p(relative, test_over_training))
-    return claim("share_ep_more_robust", holm(p_values))
+            opposites.append(corrected_t_p(-relative, test_over_training))
+    return claim("share_ep_more_robust", shown_together(p_values, opposites))
 
 
-def about_five(ratios: Sequence[Estimate]) -> list[bool]:
-    """Return which ratios are "about 5": the whole interval lies in the range; those without one are left out."""
+def about_five(ratios: Sequence[Estimate]) -> list[bool | None]:
+    """Return which ratios are "about 5": the whole interval lies in the range; None if a part, none without one."""
     low, high = ABOUT_FIVE
-    return [low <= each.low and each.high <= high for each in ratios if np.isfinite([each.low, each.high]).all()]
+    known = [each for each in ratios if np.isfinite([each.low, each.high]).all()]
+    return [
+        True if low <= each.low and each.high <= high else None if each.low <= high and low <= each.high else False
+        for each in known
+    ]
 
 
 def falls_with_evaluations(deltas: Paired, methods: Sequence[str], test_over_training: float) -> Statistic:
@@ -364,7 +369,7 @@ def falls_with_evaluations(deltas: Paired, methods: Sequence[str], test_over_tra
         scale = found.mean(axis=1, keepdims=True)
         if len(tried) >= 3 and len(found) >= 2:
             relative = np.divide(found, scale, out=np.zeros_like(found), where=scale > 0.0)
-            cells.append(corrected_t_p(-slopes(relative, np.log(tried)), test_over_training) < LEVEL)
+            cells.append(shown_by_t(-slopes(relative, np.log(tried)), test_over_training))
     return claim("share_delta_falls_with_epochs", cells)
 
 

@@ -21,7 +21,7 @@ from gpsuite.reporting.metrics import metric as find_metric
 from gpsuite.reporting.palette import LIMIT, method_style, panel
 from gpsuite.reporting.tables import mean_and_error, metric_statistics, summarise_groups
 from gpsuite.statistics.estimates import Estimate, corrected_mean, mean
-from gpsuite.statistics.significance import corrected_t_p
+from gpsuite.statistics.significance import corrected_t_p, shown_by_t
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -270,7 +270,6 @@ def draw_images(report: Report[ImageSettings], records: Sequence[Record]) -> Non
 Estimator = Callable[[FloatArray], Estimate]
 
 ROBUST_MAX, SOFTMAX = "gwi", "gwi_softmax"
-LEVEL = 0.05
 CHANCE = 0.5  # the AUROC of a number that tells nothing
 _ERRORS = {
     "max_expected_log_likelihood_error": "expected_log_likelihood_error",
@@ -313,7 +312,7 @@ def _ensemble(frame: pd.DataFrame, estimate: Estimator) -> list[Statistic]:
         return []
     gained = ensemble.loc[shared, "accuracy"] - single.loc[shared, "accuracy"]
     saved = single.loc[shared, "nll"] - ensemble.loc[shared, "nll"]
-    better = [estimate(gain.to_numpy(dtype=np.float64)).above(0.0) for gain in (gained, saved)]
+    better = [estimate(gain.to_numpy(dtype=np.float64)).shows_above(0.0) for gain in (gained, saved)]
     return [claim("share_ensemble_better_than_one", better)]
 
 
@@ -364,7 +363,7 @@ def _label_noise(frame: pd.DataFrame, test_over_training: float) -> Statistic:
         drops = {name: pivot[name, 0.0] - pivot[name, level] for name in (ROBUST_MAX, SOFTMAX)}
         saved = (drops[SOFTMAX] - drops[ROBUST_MAX]).dropna().to_numpy(dtype=np.float64)
         p = corrected_t_p(saved, test_over_training) if len(saved) > 1 else float("nan")
-        cells.append(bool(saved.size and saved.mean() > 0.0 and p < LEVEL))
+        cells.append(shown_by_t(saved, test_over_training))
         notes.append(f"{100 * level:g} %: {saved.mean():+.4f}, p = {p:.2g}")
     return claim("share_robust_max_loses_less", cells, note="; ".join(notes))
 

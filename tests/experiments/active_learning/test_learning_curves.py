@@ -133,6 +133,13 @@ def test_too_few_repetitions_for_a_test_are_no_failure() -> None:
     assert learning_curves.wilcoxon_claim("smaller", [(np.zeros(5), np.ones(5))], 0.05).value == 1.0
 
 
+def test_pairs_that_show_neither_order_are_open_cells() -> None:
+    mixed = np.array([1.0, -1.0, 2.0, -2.0, 3.0, -2.5])
+    zero = np.zeros(6)
+    found = learning_curves.wilcoxon_claim("smaller", [(zero, zero + 1), (zero, mixed), (zero + 1, zero)], 0.05)
+    assert found.note == "1 of 3 cells, 1 open"
+
+
 def test_pairs_of_curves_are_of_the_repetitions_that_both_have() -> None:
     records = [record("a", r, [1.0 + r, 2.0 + r]) for r in (0, 1, 2)]
     records += [record("b", r, [5.0 + r, 6.0 + r]) for r in (1, 2, 3)]

@@ -110,6 +110,12 @@ def test_exact_and_broken_cells_give_the_published_statistics() -> None:
     assert "share_departures_when_broken" not in calm
 
 
+def test_few_repetitions_do_not_show_that_a_broken_assumption_keeps_the_coverage() -> None:
+    for each, noted in ((200, "0 of 1 cells, 1 open"), (2000, "0 of 1 cells")):
+        found = {s.name: s for s in coverage.statistics([cell([each] * 5, broken="a")], {"a": "A1"}, 0, 4)}
+        assert found["share_departures_when_broken"].note == noted
+
+
 def test_a_small_run_is_summarised(tmp_path: Path) -> None:
     request, _ = read_request(
         [NAME, "scale=smoke", "models=[krr_sparse,klasso]", "repetitions=200", "levels=[[10,20]]"]
