@@ -89,7 +89,10 @@ def _show_row(row: ComparisonRow, *, why: bool) -> None:
     told = ", ".join(f"{name} {value}" for name, value in numbers.items() if value not in ("", None))
     head = Text.assemble(f"\n{row.id}  ", (row.verdict, STYLES.get(row.verdict, "")), visible(f"  {told}"))
     console().print(head)
-    texts = [", ".join(text for text in (row.quantity, row.method, row.condition) if text), *([row.why] if why else [])]
+    texts = [
+        ", ".join(text for text in (row.quantity.rstrip("."), row.method, row.condition) if text),
+        *([row.why] if why else []),
+    ]
     for text in texts:
         print("\n".join(wrapped(f"    {visible(text)}", line_width(sys.stdout), "    ")))
 

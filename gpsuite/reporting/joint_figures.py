@@ -77,12 +77,14 @@ class Joint:
         experiments: in the order of rows or columns.
         every: whether all runs of an experiment enter; otherwise the one with most numbers, a study only alone.
         draw: draws it into a folder, from the parts and the printed values by statistic.
+        shows: its caption: what is drawn, and what marks and bars are.
     """
 
     title: str
     experiments: tuple[str, ...]
     every: bool
     draw: Callable[[Path, str, str, Sequence[Part], Mapping[str, float]], None]
+    shows: str
 
 
 def draw_joint_figures(results_dir: Path, conf_dir: Path) -> list[Path]:
@@ -260,14 +262,23 @@ JOINT: Mapping[str, Joint] = {
         ("pac_bayes/inducing_pol", "pac_bayes/inducing_sarcos", "pac_bayes/inducing_kin40k"),
         False,
         _draw_inducing,
+        "Certified bound, Gibbs risks, test MSE and KL/n against the number of inducing inputs M, a row per dataset. "
+        "Marks are means over random splits, bars one standard error.",
     ),
     "reeb2018_table3": Joint(
-        "Table 3 of Reeb et al. 2018: exponential against 0-1 band loss", ("pac_bayes/loss_exp",), True, _draw_changes
+        "Table 3 of Reeb et al. 2018: exponential against 0-1 band loss",
+        ("pac_bayes/loss_exp",),
+        True,
+        _draw_changes,
+        "Change of kl-PAC-SGP's test MSE by training on the exponential instead of the 0-1 band loss. Squares are "
+        "means over n splits with 95 % t intervals, dashes the printed changes.",
     ),
     "blaas2020_fig4": Joint(
         "Fig. 4 of Blaas et al. 2020",
         ("robustness/distribution_synthetic2d", "robustness/distribution_spam", "robustness/distribution_mnist38"),
         False,
         _draw_deltas,
+        "Width δ of the class probability's proved range after several lengths of training, a panel per dataset. Boxes "
+        "are median and quartiles over test points, whiskers reach 1.5 times their distance, dots lie beyond.",
     ),
 }

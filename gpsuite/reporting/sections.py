@@ -265,7 +265,7 @@ def joint_figures(results_dir: Path) -> list[Figure]:
             if path.suffix == ".png" and name in JOINT:
                 # `Fig. 3` of `reeb2018_fig3`
                 place = re.sub(r".*_(fig|table)(\d+)$", lambda part: f"{_KINDS[part[1]]} {part[2]}", name)
-                note = FigureNote(place, f"{JOINT[name].title}, of several runs.")
+                note = FigureNote(place, JOINT[name].shows)
                 link = _link(path, results_dir)
                 found[name] = Figure(name, link, path, f"joint-{name}", note, caption=note.shows)
     return list(found.values())
