@@ -306,7 +306,7 @@ def test_a_claim_that_fails_in_open_cells_only_is_undecided() -> None:
         assert (row.verdict, row.cause) == (verdict, "too few data" if verdict == "undecided" else None)
         if ends:
             assert (found.interval_low, found.interval_high, found.interval) == (*ends, OPEN_CELLS)
-            assert f"{cells.count(None)} open" in found.note
+            assert f"{sum(cell is None for cell in cells)} open" in found.note
 
 
 def test_a_statistic_leaves_empty_what_its_estimate_does_not_know() -> None:

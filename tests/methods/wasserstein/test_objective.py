@@ -192,4 +192,4 @@ def test_features_of_many_rows_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> 
     measures = element()
     monkeypatch.setattr("gpsuite.models.random_elements.elements.LARGEST_FEATURES", 47)
     assert measures.with_features(X).shape == (12, 2)
-    np.testing.assert_array_equal(measures.with_features(X[:11])[:, 2:].T, measures.basis.features(X[:11]).numpy())  # type: ignore[union-attr]
+    np.testing.assert_array_equal(measures.with_features(X[:11])[:, 2:].T, measures.basis.features(X[:11]).numpy())

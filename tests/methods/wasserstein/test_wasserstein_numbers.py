@@ -114,6 +114,7 @@ def objectives() -> list[object]:
 
 def gaussian_objective() -> list[object]:
     measures, noise = element(1), GaussianNoise(0.2)
+    assert isinstance(measures.kernel, SparseKernel)
     objective = GaussianObjective(measures, noise, measures.kernel.mean_variance(X), 12, 7)
     rows = tf.constant(measures.with_features(X))
     return [measures.with_features(X), objective.loss(rows, tf.constant(X[:, 0]), tf.constant(SEED)).numpy()]
