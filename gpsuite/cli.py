@@ -1,7 +1,7 @@
 """Words to functions, and how they ended to exit codes.
 
-Exit codes: 0 done; 1 some tasks failed; 2 the user's input is wrong; 3 what was asked for is not possible (a plan
-without a safe measurement); 130 interrupted, resumable.
+Exit codes: 0 done, 1 some tasks failed, 2 the user's input is wrong, 3 what was asked for is not possible (a plan
+without a safe measurement), 130 interrupted, resumable.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ QUIET = {"format=quiet", "output=quiet"}
 
 
 def entry() -> int:
-    """Return how `main` ended; the console script calls this. An interruption after its end changes nothing."""
+    """Return how `main` ended. The console script calls this. An interruption after its end changes nothing."""
     code = main()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     return code
@@ -95,7 +95,7 @@ def _ready_streams() -> None:
 
 
 def _lacks_memory(error: MemoryError | ImportError | OSError) -> bool:
-    """Whether the memory has ended; the system loads no library then, which Python takes for one that is missing."""
+    """Whether the memory has ended. The system loads no library then, which Python takes for one that is missing."""
     if isinstance(error, ImportError):
         return any(text in str(error) for text in NO_MEMORY)
     return isinstance(error, MemoryError) or error.errno == errno.ENOMEM
@@ -119,7 +119,7 @@ def _silence(*streams: TextIO) -> None:
 
 
 def _shown(words: list[str]) -> int:
-    """Call the command; until it prints something, say that it is being loaded."""
+    """Call the command. Until it prints something, say that it is being loaded."""
     quiet = words[:1] == ["completion"] or not QUIET.isdisjoint(words)
     doing("loading", quiet=quiet, line=words[:1] in (["run"], ["certify"]))
     try:
@@ -129,7 +129,7 @@ def _shown(words: list[str]) -> int:
 
 
 def _dispatch_to_file(words: list[str]) -> int:
-    """Call the command; with `output=FILE` the file gets what stdout would, and stdout the file's name.
+    """Call the command. With `output=FILE` the file gets what stdout would, and stdout the file's name.
 
     `gpsuite predict` writes its own file: what it prints and what it stores are two things.
     """

@@ -12,7 +12,7 @@ SHOWN_LETTERS = 140  # of a list of names in a message
 
 
 class UserError(Exception):
-    """The user's input is wrong; the message names the key, the value and what is allowed.
+    """The user's input is wrong. The message names the key, the value and what is allowed.
 
     Args:
         message: one to four short lines.

@@ -31,11 +31,11 @@ _MARKS = re.compile(
     r"|^(?:>|[-+](?=\s|$)|#(?=#{0,5}(?:\s|$))|\d(?=\d{0,8}[.)](?:\s|$))|[-=](?=[-= ]*$))"  # begins a block
     r"|(?<=\s)#(?=#*$)"  # ends a heading
 )
-_PAIRED = ("*", "$", "~")  # act in pairs only; a lone one stays, as in the name of a run
+_PAIRED = ("*", "$", "~")  # act in pairs only. A lone one stays, as in the name of a run
 _LONGEST_NAME = 80
 USUAL_WIDTH, NARROWEST = 80, 40  # letters of a line
 
-# What the grammar of settings reads as the text itself; digits make a number of the same text.
+# What the grammar of settings reads as the text itself. Digits make a number of the same text.
 _PLAIN = re.compile(
     r"(?!(?:true|false|null|nan|inf)$)[a-z_][\w.-]*(?: [a-z_\d][\w.-]*)*|0|[1-9]\d{0,17}", re.IGNORECASE | re.ASCII
 )
@@ -67,7 +67,7 @@ def markdown(text: str) -> str:
 
 
 def markdown_code(text: str) -> str:
-    """Return a name as code in Markdown; a name with marks that act even there is shown as text."""
+    """Return a name as code in Markdown. A name with marks that act even there is shown as text."""
     return f"`{text}`" if visible(text) == text and not set(text) & set("`|<\\") else markdown(text)
 
 
@@ -99,7 +99,7 @@ def line_width(stream: TextIO) -> int:
 
 
 def wrapped(text: str, width: int, indent: str = "") -> list[str]:
-    """Return a line of text as lines of at most `width` letters, broken between words only; `indent`: after the first.
+    """Return a line of text as lines of at most `width` letters, broken between words only. `indent`: after the first.
 
     A word that is longer than a line stays whole.
     """
@@ -110,7 +110,7 @@ def wrapped(text: str, width: int, indent: str = "") -> list[str]:
 
 
 def fitted(text: str, stream: TextIO) -> str:
-    """Return lines of text as wide as a terminal, wrapped at words; as they are where the stream is none.
+    """Return lines of text as wide as a terminal, wrapped at words. As they are where the stream is none.
 
     One that begins with two blanks stays: a row of a table, or a command to be copied.
     """

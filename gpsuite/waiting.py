@@ -51,7 +51,7 @@ _now: list[_Waiting] = []
 
 
 def doing(text: str, *, quiet: bool = False, line: bool = False) -> None:
-    """Say what goes on from now until `done`, or until something else does; off a terminal only with `line`."""
+    """Say what goes on from now until `done`, or until something else does. Off a terminal only with `line`."""
     done()
     if not quiet and (line or sys.stderr.isatty()):
         _now.append(_Waiting(text, line))

@@ -42,7 +42,7 @@ PIPELINE = PIPELINES["AL_MOGP"]
 DELTA = 0.05
 PARTICLES = 128
 FASTER = 25  # SMC than HMC, per observation
-TOLERANCE = 0.35  # of a posterior's means; one run of either sampler is about 0.1 away
+TOLERANCE = 0.35  # of a posterior's means. One run of either sampler is about 0.1 away
 HMC = HMCSettings()
 
 FLOOR_ROWS, FLOOR_GOAL = 107, 3.0
@@ -304,7 +304,7 @@ def _tensorflow_batch(model: LinearCoregionalization, observations: Observations
 
 
 def _tensorflow_density(y: FloatArray) -> Callable[[Any], Any]:
-    """Return log N(y | 0, K) [S] as a function of a tensor K [S, N, N]; one batched Cholesky and inverse."""
+    """Return log N(y | 0, K) [S] as a function of a tensor K [S, N, N]. One batched Cholesky and inverse."""
     import tensorflow as tf
 
     column, constant = tf.constant(y[:, None]), 0.5 * len(y) * np.log(2.0 * np.pi)
@@ -328,7 +328,7 @@ def _tensorflow_density(y: FloatArray) -> Callable[[Any], Any]:
 
 
 def _pool() -> tuple[Work, Work]:
-    """Return taking one observation into a pool's predictions, and computing them anew with it."""
+    """Return taking one observation into a pool's predictions, and computing them again with it."""
     model, rng = LinearCoregionalization(POOL_OUTPUTS), stream(0, "bench", "pool")
     longer = _observations(rng, POOL_OBSERVATIONS + 1, POOL_OUTPUTS)
     known, last = _head(longer, POOL_OBSERVATIONS), slice(POOL_OBSERVATIONS, None)

@@ -1,6 +1,6 @@
 """What `gpsuite bench peers` computes: the same numbers by our code and by other libraries.
 
-Every side is a worker of scripts/peers. Objectives and gradients are compared by time; samplers by their cost per
+Every side is a worker of scripts/peers. Objectives and gradients are compared by time. Samplers by their cost per
 effective sample: CPU seconds times the mean squared error of a run's means, in posterior variances, which is one over
 the number of independent draws that would do as well.
 """
@@ -177,7 +177,7 @@ ONE_THREAD = {"XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallel
 class PeerRow:
     """One line of peers.csv.
 
-    `cost` is in CPU seconds: per evaluation, or per effective sample; `low` to `high` is the ratio's 95 % interval,
+    `cost` is in CPU seconds: per evaluation, or per effective sample. `low` to `high` is the ratio's 95 % interval,
     `noise` the largest factor that the A/A row's interval is away from one. `verdict` claims nothing inside it.
     """
 
@@ -241,7 +241,7 @@ class Worker:
         """Wait for one answer.
 
         Raises:
-            RuntimeError: if the process ended instead; it has said why on standard error.
+            RuntimeError: if the process ended instead. It has said why on standard error.
         """
         assert self._process.stdout is not None
         line = self._process.stdout.readline()

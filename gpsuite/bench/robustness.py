@@ -3,7 +3,7 @@
 Certificates and their checks are held against the searches that they certify.
 
 n = 1000, one thread. What is computed once per posterior is a case of its own and not in the others. The paper's bound
-gets `LIMIT` seconds a point; where it does not close, the ratio is a lower bound of the true one, and the case's name
+gets `LIMIT` seconds a point. Where it does not close, the ratio is a lower bound of the true one, and the case's name
 says so.
 """
 
@@ -186,7 +186,7 @@ def _first_made_up() -> Searched:
 
 
 def _certificates(case: str, problem: Callable[[], Searched]) -> list[BenchCase]:
-    """Return what certificates of both ends cost beside their searches: to make and to check, set-up apart."""
+    """Return what certificates of both ends cost next to their searches: to make and to check, set-up apart."""
 
     def works() -> tuple[Work, Work, Work]:
         posterior, regions, tolerance = problem()
@@ -270,7 +270,7 @@ def _run(
 
 
 def _boxes(found: Any) -> str:
-    """Say how many boxes searches needed; a floor has none."""
+    """Say how many boxes searches needed. A floor has none."""
     searches = isinstance(found, list) and all(isinstance(each, Extremum) for each in found)
     return f"{sum(each.boxes for each in found)} boxes" if searches else ""
 
@@ -333,7 +333,7 @@ GOAL = 8.0  # 45 pairs of classes against one
 
 
 def class_count_case(dataset: PreparedDataset) -> BenchCase:
-    """Return the case; what is computed once for a posterior is not in it."""
+    """Return the case. What is computed once for a posterior is not in it."""
 
     def works() -> tuple[Work, Work]:
         ten, two = (_trained_for_safety(dataset, [str(label) for label in range(count)]) for count in (10, 2))
@@ -388,7 +388,7 @@ def _trained_for_safety(dataset: PreparedDataset, classes: list[str]) -> Classif
 MAP_GAMMA, TOLERANCE = 0.5, 0.02
 MAP_ROWS, MAP_EVALUATIONS = 500, 10
 SINGLE = 2  # pixels searched one by one
-MAP_LIMIT, MAP_GOAL = (10.0, 0.01)  # seconds of a search by the paper's bound; how much of its time ours may take
+MAP_LIMIT, MAP_GOAL = (10.0, 0.01)  # seconds of a search by the paper's bound. How much of its time ours may take
 DOMAIN = (0.0, 1.0)
 
 

@@ -67,7 +67,7 @@ def most_nodes(free_inputs: int) -> int:
 def rebuild_boxes(
     region: StoredRegion, parent: IntArray, dim: IntArray, cut: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return lower and upper ends [K, d] of all nodes from the cuts; leaves cover the region's box by construction.
+    """Return lower and upper ends [K, d] of all nodes from the cuts. Leaves cover the region's box by construction.
 
     Raises:
         MalformedError: if the nodes are not a tree of cuts of the region's box.

@@ -9,7 +9,7 @@ H = G + nu >= 0 the rests are <phi(c), H (phi - T_3 phi)> and <D phi x, H (phi -
 the square of phi - T_1 phi, which is not negative. Matérn kernels have few derivatives: the sums over the data of
 bounds of theirs (`Remainders`), and the square in R, which has a sign too.
 
-Sums over the data are in the precision of `PlainSlice`, everything else in double precision; rounding is bounded and
+Sums over the data are in the precision of `PlainSlice`, everything else in double precision. Rounding is bounded and
 added.
 
 Equation: derived, squared exponential mean of degree 3, squared exponential variance of degree 3
@@ -87,7 +87,7 @@ class Surroundings:
         V: values and slopes of the kernels, [B, 1 + d, N].
         r: half-widths, [B, d].
         rho: their norm, [B].
-        left: what each datum's kernel leaves out; None for the squared exponential.
+        left: what each datum's kernel leaves out. None for the squared exponential.
     """
 
     f: tuple[Any, ...]
@@ -100,7 +100,7 @@ class Surroundings:
 
 @dataclass(frozen=True)
 class _Sums(Surroundings):
-    """What is summed over the data: W = R V beside the kernels."""
+    """What is summed over the data: W = R V next to the kernels."""
 
     W: Any
 
@@ -125,7 +125,7 @@ class Expander:
         return self.expand_in(self.surroundings(lo, hi))
 
     def surroundings(self, lo: FloatArray, hi: FloatArray) -> Surroundings:
-        """Return the kernels over boxes [B, d]; functions of the same data and free inputs share them."""
+        """Return the kernels over boxes [B, d]. Functions of the same data and free inputs share them."""
         form = self.form
         c = 0.5 * lo + 0.5 * hi
         r = np.maximum(hi - c, c - lo) / form.scale * (1 + 16 * UNIT64)

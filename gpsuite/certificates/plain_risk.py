@@ -21,7 +21,7 @@ Long = np.longdouble
 # Multiplications that extended precision may take, about two minutes; beyond, float64 with its own tolerance.
 LONG_WORK = 2.5e10
 LARGEST_FULL = 6000  # rows of a full GP whose matrix takes more memory than a check may have
-WORK_PER_MINUTE = 3e10  # in float64, on one core; extended precision takes two minutes for less
+WORK_PER_MINUTE = 3e10  # in float64, on one core. Extended precision takes two minutes for less
 _BLOCK = 1024  # rows of K_XZ held at once
 _CUT = 64  # columns of a triangular solve done one by one
 GRID_DECIMALS, GRID_EDGE = 2, 6.0
@@ -65,7 +65,7 @@ def risk_and_kl(
         y: standardised targets [n].
         goal: the loss that is bounded, and its width.
         epsilon: its width in standardised units.
-        different: the different rows where some are copies of others, else None; the loss of one that is `seen` is 1.
+        different: the different rows where some are copies of others, else None. The loss of one that is `seen` is 1.
 
     Raises:
         UncheckableError: if a matrix is not positive definite or a number not finite.

@@ -2,7 +2,7 @@
 
 The logistic function is the distribution function of a density sigma' around 0, so with f ~ N(m, v)
 E sigma(f) = int sigma'(l) Phi((m - l) / sqrt(v)) dl. The trapezoidal rule converges for it like exp(-2 pi^2 / h) at
-any v that is not small; for small v it is applied to the Gaussian density instead.
+any v that is not small. For small v it is applied to the Gaussian density instead.
 
 Equation: derived, class probability from mean and variance
 Equation: derived, level function
@@ -28,7 +28,7 @@ LOGISTIC = (0.0962251, 0.125, 0.1276841)  # largest |sigma''|, |sigma'''|, |sigm
 _NARROW_STEP, _NARROW_REACH = 0.1, 24.0
 _WIDE_STEP, _WIDE_REACH = 0.25, 100.0
 _BLOCK = 1 << 11
-_FINEST, _MOST_NODES = 0.15, 1 << 18  # in f: the squeezed probit's logarithm is singular at a distance of .9
+_FINEST, _MOST_NODES = 0.15, 1 << 18  # in f: the squeezed probit's logarithm is singular at a distance of 0.9
 
 
 def logistic_value(mean: Any, variance: Any) -> FloatArray:
@@ -154,7 +154,7 @@ SHAPE = {"probit": 1.0, "logistic": np.pi / 8}  # the logistic is like a probit 
 
 
 class PlainScore(Protocol):
-    """What the plain bound asks of a score; arrays are [B].
+    """What the plain bound asks of a score. Arrays are [B].
 
     Attributes:
         limits: between which ends every claim lies.

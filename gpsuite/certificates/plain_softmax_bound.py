@@ -1,10 +1,10 @@
-"""A plain bound of class probabilities and margins of several classes; shares no code with the search.
+"""A plain bound of class probabilities and margins of several classes. Shares no code with the search.
 
 At most `MOST_KEPT` classes are kept, the most probable ones: p_c of all classes is at most that among the kept ones,
 and less by at most the sum over the others of E sigma(f_j - f_c). Of more classes all are looked at too, with
-independent latent values for a reference; the better bound counts. Among the kept: the cubature at the box's centre,
+independent latent values for a reference. The better bound counts. Among the kept: the cubature at the box's centre,
 the change with the means by its gradient, one cubic over the box, and half the curvature times the squared spread, or
-by the largest change of any log-odds; then the change with the covariance.
+by the largest change of any log-odds. Then the change with the covariance.
 
 Equation: derived, softmax of several classes
 """
@@ -47,7 +47,7 @@ class ClassExpansions:
 
     Args:
         model: of several classes.
-        centre: [D] the point; inputs that are not free stay there.
+        centre: [D] the point. Inputs that are not free stay there.
         free: [d] indices of the free inputs.
         products: the model's.
 
@@ -208,7 +208,7 @@ class SoftmaxPlainBound(BlockedBound):
     def _among(
         self, kept: tuple[int, ...], lo: FloatArray, hi: FloatArray, sign: int, independent: bool
     ) -> tuple[FloatArray, FloatArray]:
-        """Bound the quantity by what is known of the kept classes; NaN where nothing is."""
+        """Bound the quantity by what is known of the kept classes. NaN where nothing is."""
         around = self.expansions.first.surroundings(lo, hi)
         local = self._local(kept, around, independent)
         own = kept.index(self.quantity.own)
@@ -228,7 +228,7 @@ class SoftmaxPlainBound(BlockedBound):
         return np.where(local.valid & np.isfinite(best), best, np.nan), share
 
     def _local(self, kept: tuple[int, ...], around: Surroundings, independent: bool) -> _Local:
-        """Return what is known over boxes; the reference is of independent latent values, or of a full covariance."""
+        """Return what is known over boxes. The reference is of independent latent values, or of a full covariance."""
         s, B, K = self.expansions.s, len(around.r), len(kept)
         found: dict[Pair, Expansion] = {}
         low, high, D, least, most = (np.zeros((B, K, K)) for _ in range(5))

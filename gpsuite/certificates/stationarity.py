@@ -58,7 +58,7 @@ class Residuals:
     Attributes:
         mean: of alpha's equation, in the RKHS norm, in prior standard deviations.
         covariance: of R, in units of the prior covariance.
-        moments: largest disagreement of a tilted and a posterior marginal; 0 but for EP.
+        moments: largest disagreement of a tilted and a posterior marginal, 0 but for EP.
         rounding: how far rounding may have moved these numbers.
     """
 
@@ -69,7 +69,7 @@ class Residuals:
 
     @property
     def largest(self) -> float:
-        """The largest of the three; NaN counts as infinite."""
+        """The largest of the three. NaN counts as infinite."""
         worst = max(np.nan_to_num(each, nan=np.inf) for each in (self.mean, self.covariance, self.moments))
         return float(worst)
 
@@ -247,7 +247,7 @@ def _softmax_residuals(model: Model, targets: FloatArray, K: FloatArray) -> Resi
 
 
 def _weighted_root(pi: FloatArray, K: FloatArray) -> FloatArray | None:
-    """Return V [C N, C, N] with (K + W^-1)^-1 = V'V; None if there is none.
+    """Return V [C N, C, N] with (K + W^-1)^-1 = V'V. None if there is none.
 
     W = J J', J = diag(sqrt(pi)) (I - sqrt(pi) sqrt(pi)') at every datum; V = L^-1 J', L L' = I + J'KJ.
     """

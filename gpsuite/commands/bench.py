@@ -1,4 +1,4 @@
-"""`gpsuite bench`: our time over a baseline's, the LAPACK/BLAS floor's and other libraries'; large inputs."""
+"""`gpsuite bench`: our time over a baseline's, the LAPACK/BLAS floor's and other libraries'. Large inputs."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def _finish(given: Words, name: str, columns: Sequence[str], rows: Sequence[dict
 
 
 def measured(work: Callable[[], str]) -> tuple[float, float, float, str]:
-    """Return what some work took, including its data: seconds, CPU seconds, peak memory in MB; and its result."""
+    """Return what some work took, including its data: seconds, CPU seconds, peak memory in MB, and its result."""
     begun, cpu_begun = time.perf_counter(), time.process_time()
     result = work()
     return time.perf_counter() - begun, time.process_time() - cpu_begun, peak_memory_mb(), result

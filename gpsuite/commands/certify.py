@@ -34,7 +34,7 @@ def main(words: list[str]) -> int:
 
 
 def _split(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return file and target, and the settings; a file or column may have `=` in its name."""
+    """Return file and target, and the settings. A file or column may have `=` in its name."""
     names = [word for word in words if "=" not in word and not word.startswith("-")]
     settings = [word for word in words if word not in names]
     if not names and settings and is_table(settings[0]):

@@ -68,7 +68,7 @@ def main(words: list[str]) -> int:
 
 
 def _show(findings: Sequence[Finding]) -> None:
-    """Print one line per check with a mark; packages that are as they should be share one."""
+    """Print one line per check with a mark. Packages that are as they should be share one."""
     from rich.text import Text
 
     fine = [each for each in findings if each.state == "ok" and each.package]

@@ -73,12 +73,12 @@ def main(words: list[str]) -> int:
 
 
 def _rows_of(kind: str, rows: Rows, words: Sequence[str]) -> Rows:
-    """Return the rows of a kind that the words name; all if they name the kind, or nothing at all."""
+    """Return the rows of a kind that the words name. All if they name the kind, or nothing at all."""
     return [row for row in rows if not words or kind in words or next(iter(row.values())) in words]
 
 
 def _show_kind(kind: str, rows: Rows, brief: Rows) -> None:
-    """Print a list; on a terminal experiments by family, each under its family's name."""
+    """Print a list. On a terminal experiments by family, each under its family's name."""
     if kind != "experiments" or not sys.stdout.isatty():
         show_table(kind, rows, brief)
         return

@@ -24,7 +24,7 @@ def mistake(error: UserError, words: Sequence[str]) -> str:
 
 
 def corrected(words: Sequence[str], error: UserError) -> list[str]:
-    """Return the words of the user's command put right; none if nothing is known that would.
+    """Return the words of the user's command put right. None if nothing is known that would.
 
     For another experiment only the settings are kept that every experiment has.
     """
@@ -54,14 +54,14 @@ def _of_run(words: Sequence[str]) -> list[str]:
 
 
 def _with_name(words: Sequence[str], wrong: str, right: str) -> list[str]:
-    """Return the command with a name replaced, as a word, a key, a value or an entry of a list; none without it."""
+    """Return the command with a name replaced, as a word, a key, a value or an entry of a list. None without it."""
     whole = re.compile(rf"(?<![\w./-]){re.escape(wrong)}(?![\w./-])")
     found = [whole.sub(lambda _: right, word) for word in words]
     return ["gpsuite", *found] if found != list(words) else []
 
 
 def four_lines(text: str, command: Sequence[str]) -> str:
-    """Return a message of at most four lines of a terminal; the command that ends it is never cut.
+    """Return a message of at most four lines of a terminal. The command that ends it is never cut.
 
     Words are wrapped on a terminal only: a pipe gets each line whole.
     """

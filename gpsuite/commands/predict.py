@@ -38,7 +38,7 @@ OPTIONS = ("output", "format", "strict", *READING)
 
 
 def main(words: list[str]) -> int:
-    """Predict the rows of a file; the table goes to stdout or a file, notes and the guarantee to stderr."""
+    """Predict the rows of a file. The table goes to stdout or a file, notes and the guarantee to stderr."""
     from gpsuite import load
 
     names, options = _read(words)
@@ -102,7 +102,7 @@ def _as_json(options: Mapping[str, str]) -> bool:
 
 
 def _strict(options: Mapping[str, str]) -> bool | None:
-    """Return whether a row that cannot be read is a reason to refuse the file; None: as the table was read."""
+    """Return whether a row that cannot be read is a reason to refuse the file. None: as the table was read."""
     value = options.get("strict")
     if value not in (None, "true", "false"):
         raise UserError(f"strict={value}: must be true or false", key="strict")

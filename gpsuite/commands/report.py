@@ -43,7 +43,7 @@ def main(words: list[str]) -> int:
 
 
 def show_page(results_dir: Path, stream: TextIO | None = None) -> Path:
-    """Write the pages of a results folder; print report.html's path to `stream` or stdout, and faults to stderr."""
+    """Write the pages of a results folder. Print report.html's path to `stream` or stdout, and faults to stderr."""
     doing("writing the page")
     path, problems = write_report(results_dir, conf_dir())
     write_gallery(results_dir, conf_dir())

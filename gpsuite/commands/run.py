@@ -62,7 +62,7 @@ LONGEST_KEY, WIDEST, NARROWEST = 34, 120, 60  # letters of `key=value` before it
 
 
 def main(words: list[str]) -> int:
-    """Run what the words ask for; everything is validated before anything is computed."""
+    """Run what the words ask for. Everything is validated before anything is computed."""
     began = time.monotonic()
     runs, tour = expanded_runs(words)
     quiet = all("format=quiet" in run for run in runs)
@@ -104,7 +104,7 @@ def main(words: list[str]) -> int:
 
 
 def expanded_runs(words: Sequence[str]) -> tuple[list[list[str]], bool]:
-    """Return the words of each run, several with -m, and whether the tour is among them; set the thread limit."""
+    """Return the words of each run, several with -m, and whether the tour is among them. Set the thread limit."""
     multirun = any(word in MULTIRUN for word in words)
     words = with_experiment([word for word in words if word not in MULTIRUN])
     runs = [in_full(run) for run in (expand_sweeps(words, group_choices()) if multirun else [words])]
@@ -167,7 +167,7 @@ def _prepare(
 
 
 def say_hints(runs: Sequence[Sequence[str]], words: Sequence[str]) -> None:
-    """Say on stderr which settings were given by an earlier name; `words` as typed."""
+    """Say on stderr which settings were given by an earlier name. `words` as typed."""
     if not {"output=json", "output=text"}.isdisjoint(words):
         say("gpsuite: output= names a file now; what is printed is format=, and this version takes both", sys.stderr)
     for hint in dict.fromkeys(hint for run in runs for hint in hints(run)):
@@ -218,7 +218,7 @@ def _plain(request: Request[object], report: RunReport) -> dict[str, Any]:
 
 
 def _numbers(path: Path) -> list[dict[str, str | float | None]]:
-    """Return a table's rows, numbers as numbers; none where there is no such file."""
+    """Return a table's rows, numbers as numbers. None where there is no such file."""
     if not path.is_file():
         return []
     rows = csv.DictReader(io.StringIO(read_bytes(path).decode("utf-8"), newline=""))

@@ -87,7 +87,7 @@ def _counts(folder: Path, store: RecordStore) -> dict[str, Any]:
 
 
 def _read(read: Callable[[Path], T | None], path: Path) -> T | None:
-    """Return what `read` finds; a damaged file is named and counts as absent."""
+    """Return what `read` finds. A damaged file is named and counts as absent."""
     try:
         return read(path)
     except ResultsError as error:

@@ -75,7 +75,7 @@ class Kind:
     task: Task
 
 
-CONFIG, LARGEST_CONFIG = "config.yaml", 1 << 20  # of a run's folder; bytes that are read of it
+CONFIG, LARGEST_CONFIG = "config.yaml", 1 << 20  # of a run's folder. Bytes that are read of it
 VERDICTS = {0: "confirmed", 1: "refuted"}
 RANGES = "gpsuite.certificates.verification"
 KINDS = {
@@ -103,7 +103,7 @@ def main(words: list[str]) -> int:
 
 
 def _verify(path: Path, given: Sequence[str], minutes: float, as_json: bool, run: Path | None = None) -> dict[str, Any]:
-    """Check one certificate, on the table that the words name or else that of its run; print what follows from it."""
+    """Check one certificate, on the table that the words name or else that of its run. Print what follows from it."""
     description = read_envelope(path)
     kind = _kind(description, path)
     dataset = _dataset(given, kind.task) if given or run is None else _table_of(run, kind.task)

@@ -91,7 +91,7 @@ def _whole_number(key: str, value: str) -> int:
 
 
 def experiment_names(names: Sequence[str]) -> list[str]:
-    """Return the experiments named, all if none is; a family's name means its experiments."""
+    """Return the experiments named, all if none is. A family's name means its experiments."""
     known = [name for name in group_choices()["experiment"] if name != "tour"]
     if not names:
         return known

@@ -33,7 +33,7 @@ METHOD_FIXED = ("builder", "title", "reference")  # what a method is, not how it
 
 @dataclass(frozen=True)
 class Sections:
-    """Files and the user's values merged, typed part by part; values may still be missing.
+    """Files and the user's values merged, typed part by part. Values may still be missing.
 
     Attributes:
         sections: settings, run, model, dataset if there is one, and `method/NAME` of each method.
@@ -49,7 +49,7 @@ class Sections:
 
 @dataclass(frozen=True)
 class Composed:
-    """A composed and typed configuration; `datasets` and `meta` as in `Sections`.
+    """A composed and typed configuration. `datasets` and `meta` as in `Sections`.
 
     `question` is what was decided about the own table's target, where it could be taken another way.
     """
@@ -279,7 +279,7 @@ def _typed(untyped: Sections) -> Composed:
     dataset: Any = built.get("dataset")
     question = ""
     if isinstance(dataset, CsvSpec) and dataset.task is None and entry.dataset_tasks:
-        # what the experiment is made for; if that is several tasks, what the target looks like
+        # what the experiment is made for. If that is several tasks, what the target looks like
         several = len(entry.dataset_tasks) > 1
         dataset.task = suggested_task(dataset) if several else entry.dataset_tasks[0]
         if dataset.task in OTHER_WAY:
@@ -305,7 +305,7 @@ def _typed(untyped: Sections) -> Composed:
 
 
 def _refuse_dataset(composed: Composed, key: str, dataset: DatasetSpec | CsvSpec) -> None:
-    """Raise if the experiment or a method cannot learn from the dataset; `key` is the user's word for it."""
+    """Raise if the experiment or a method cannot learn from the dataset. `key` is the user's word for it."""
     entry = composed.entry
     allowed = set(entry.dataset_tasks or [dataset.task])
     for options in composed.methods.values():
@@ -361,7 +361,7 @@ def prepare_datasets(
     """Find and verify every dataset, before any work.
 
     Raises:
-        DataError: if one is missing or changed; also says how to leave it out.
+        DataError: if one is missing or changed. Also says how to leave it out.
     """
     found: dict[str, PreparedDataset] = {}
     for name, spec in specs.items():
@@ -386,7 +386,7 @@ def _without(name: str, specs: Mapping[str, DatasetSpec], fault: str) -> str:
 
 
 def read_method(name: str) -> dict[str, Any]:
-    """Return the options in a method's file, typed as OmegaConf reads them; a method is one file, without defaults."""
+    """Return the options in a method's file, typed as OmegaConf reads them. A method is one file, without defaults."""
     return dict(_read_method(conf_file("method", f"{method_families()[name]}/{name}")))
 
 
@@ -444,7 +444,7 @@ def shipped_model(experiment: str) -> Mapping[str, Any]:
 
 
 def fitting_methods(experiment: str) -> list[str]:
-    """Return the methods of the experiment's method family with all traits it asks for; none if it takes none."""
+    """Return the methods of the experiment's method family with all traits it asks for. None if it takes none."""
     wanted, family = set(EXPERIMENTS.get(experiment).method_traits), method_family(experiment)
     return [
         name
@@ -454,7 +454,7 @@ def fitting_methods(experiment: str) -> list[str]:
 
 
 def _traits(name: str) -> frozenset[str]:
-    """Return a method's traits; one of a broken plug-in has none, and fits nowhere."""
+    """Return a method's traits. One of a broken plug-in has none, and fits nowhere."""
     try:
         return method_of(name).traits
     except PluginError:

@@ -1,4 +1,4 @@
-"""The files under conf/: where they are and which names they offer; nothing is composed, no experiment imported."""
+"""The files under conf/: where they are and which names they offer. Nothing is composed, no experiment imported."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def group_choices() -> dict[str, list[str]]:
 
 
 def method_families() -> dict[str, str]:
-    """Return method -> family of every conf/method/FAMILY/NAME.yaml; methods are known only by their name.
+    """Return method -> family of every conf/method/FAMILY/NAME.yaml. Methods are known only by their name.
 
     Raises:
         UserError: if two families have a method of one name.

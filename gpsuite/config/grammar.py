@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from gpsuite.errors import UserError
 
 OPTIONS = ("-h", "--help", "-m", "--multirun", "--version")  # no settings
-FORMATS = ("text", "quiet", "json")  # of what a run prints; once `output=`
+FORMATS = ("text", "quiet", "json")  # of what a run prints. Once `output=`
 FLAGS = ("force", "wait", "debug", "strict", "dataset.strict")  # true if no value follows
 
 
 def without_dashes(words: Sequence[str]) -> list[str]:
-    """Return the words with `--key value` and `--key=value` as `key=value`; a flag without value is true."""
+    """Return the words with `--key value` and `--key=value` as `key=value`. A flag without value is true."""
     found: list[str] = []
     rest = list(words)
     while rest:

@@ -37,7 +37,7 @@ class Overrides:
 
 
 def read_overrides(words: Sequence[str], choices: Mapping[str, Sequence[str]]) -> Overrides:
-    """Read `key=value` words that contain no sweep; `choices`: group -> names it offers.
+    """Read `key=value` words that contain no sweep. `choices`: group -> names it offers.
 
     Raises:
         UserError: for a word that is no `key=value`, a key given twice, several or unknown choices of a group.
@@ -74,7 +74,7 @@ def refuse_several(key: str, several: Several, *, is_list: bool) -> UserError:
 def expand_sweeps(words: Sequence[str], choices: Mapping[str, Sequence[str]]) -> list[list[str]]:
     """Return one list of words per run of a multirun: the product of all sweeps, in the order typed.
 
-    Commas, `choice()` and `range()` follow Hydra's sweep syntax; `glob()` selects among a group's names,
+    Commas, `choice()` and `range()` follow Hydra's sweep syntax. `glob()` selects among a group's names,
     nested ones included.
 
     Raises:
@@ -194,7 +194,7 @@ def _quoted_names(key: str, text: str) -> Any:
 
 
 def choose(group: str, value: Any, names: Sequence[str] | None) -> str:
-    """Return the one name that a group's value is; `names`: all there are, None if the experiment decides.
+    """Return the one name that a group's value is. `names`: all there are, None if the experiment decides.
 
     Raises:
         UserError: for several values, another type, a family or an unknown name.

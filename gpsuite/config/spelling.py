@@ -1,6 +1,6 @@
 """Words as users type them, in the form that the settings have inside: the only place that knows both.
 
-Task keys and published records hold the stored names, so these never change; users see and type the public ones.
+Task keys and published records hold the stored names, so these never change. Users see and type the public ones.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ RENAMED = {
     "tolerance_dimension": "gap_dimension",
     "check_tolerances": "check_gaps",
 }
-# where a name means something of its own; `rows` stays where so many are drawn, `points` where `test_rows` has them all
+# where a name means something of its own. `rows` stays where so many are drawn, `points` where `test_rows` has them all
 OWN = {
     "guarantee": {"tolerances": "input_errors", "points": "test_rows"},
     "perturbation/region": {"rows": "max_train_rows", "points": "curve_points"},

@@ -37,10 +37,10 @@ plain_name = Rule(
 
 @dataclass
 class BudgetSettings:
-    """Limits of one task; None means no limit.
+    """Limits of one task. None means no limit.
 
     Attributes:
-        seconds: wall-clock limit of a task; the best valid answer is kept, and computed again when the limit grows.
+        seconds: wall-clock limit of a task. The best valid answer is kept, and computed again when the limit grows.
     """
 
     seconds: Annotated[float, limit] | None
@@ -51,9 +51,9 @@ class ParallelSettings:
     """Where tasks run.
 
     Attributes:
-        mode: auto is serial below about a minute of work, otherwise processes; the numbers do not depend on it.
+        mode: auto is serial below about a minute of work, otherwise processes. The numbers do not depend on it.
         workers: worker processes, by default one per core, or all of a cluster's.
-        address: of a running Dask scheduler, `tcp://host:port`; with mode dask only.
+        address: of a running Dask scheduler, `tcp://host:port`. With mode dask only.
     """
 
     mode: Annotated[str, one_of(MODES)]
@@ -111,7 +111,7 @@ class RunSettings:
 
 
 def structured(schema: type, content: Mapping[str, Any], where: str) -> DictConfig:
-    """Return a section with the fields of a dataclass and the values of a file; errors as of `set_value`."""
+    """Return a section with the fields of a dataclass and the values of a file. Errors as of `set_value`."""
     typed: DictConfig = OmegaConf.structured(schema)
     OmegaConf.set_readonly(typed, False)
     for key, value in content.items():
@@ -172,7 +172,7 @@ def literal(value: Any) -> Any:
 
 
 def in_words(hint: Any) -> str:
-    """Return what a field's type allows: `a whole number`, `a list of numbers`; empty if the type does not say."""
+    """Return what a field's type allows: `a whole number`, `a list of numbers`. Empty if the type does not say."""
     if get_origin(hint) is Annotated:
         return in_words(get_args(hint)[0])
     if get_origin(hint) in (Union, UnionType):
@@ -195,7 +195,7 @@ def _node(part: DictConfig, key: str) -> Any:
 
 
 def set_table_option(dataset: DictConfig | None, key: str, option: str, value: Any) -> None:
-    """Set an option of the user's own table; `key` is `dataset.` and the option.
+    """Set an option of the user's own table. `key` is `dataset.` and the option.
 
     Raises:
         UserError: if the dataset is not a table of the user, and for unknown options and values.

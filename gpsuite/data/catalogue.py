@@ -45,10 +45,10 @@ def dataset_names(conf_dir: Path) -> list[str]:
 
 
 def read_spec(conf_dir: Path, name: str) -> Spec:
-    """Read `dataset/NAME.yaml`; files shared with another dataset are filled in.
+    """Read `dataset/NAME.yaml`. Files shared with another dataset are filled in.
 
     Raises:
-        UserError: if there is no dataset of that name; the message lists the valid ones.
+        UserError: if there is no dataset of that name. The message lists the valid ones.
         DataError: if the file is not a valid dataset description.
     """
     names = conf_files(conf_dir, "dataset")
@@ -86,7 +86,7 @@ def with_shared_files(spec: DatasetSpec, conf_dir: Path) -> DatasetSpec:
 
 
 def describe(conf_dir: Path, cache_dir: Path) -> list[Description]:
-    """Return one row per dataset; looks for the files but does not read them.
+    """Return one row per dataset. Looks for the files but does not read them.
 
     Args:
         conf_dir: the folder that holds `dataset/`.

@@ -22,9 +22,9 @@ class SafetyColumn:
 
     Attributes:
         name: the column's name.
-        z: measured values [N]; NaN where it was not measured. Read-only.
+        z: measured values [N]. NaN where it was not measured. Read-only.
         limit: the limit, in the column's unit.
-        side: on which side of the limit a value is safe; the limit itself is safe.
+        side: on which side of the limit a value is safe. The limit itself is safe.
 
     Raises:
         ValueError: if the limit or a value is infinite.
@@ -44,13 +44,13 @@ class SafetyColumn:
 
     @property
     def safe(self) -> BoolArray:
-        """Which rows were measured to be safe [N]; an unmeasured one was not."""
+        """Which rows were measured to be safe [N]. An unmeasured one was not."""
         return self.z >= self.limit if self.side == "above" else self.z <= self.limit
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Inputs and targets of one dataset, in their original units; the arrays cannot be written to.
+    """Inputs and targets of one dataset, in their original units. The arrays cannot be written to.
 
     Attributes:
         name: the dataset's name in the configuration.
@@ -60,7 +60,7 @@ class Dataset:
             measurements: NaN where an output was not measured.
         input_names: D column names.
         target_names: P column names.
-        content_hash: identifies the content; part of the key of every task that uses it.
+        content_hash: identifies the content. Part of the key of every task that uses it.
         stand_in: True for generated data in place of a missing file.
         fixed_split: row indices (train, test) when the dataset comes with a split of its own.
         label_names: the C labels as the source writes them, in the order of their numbers (classification).
@@ -74,7 +74,7 @@ class Dataset:
         warnings: what may be wrong with how it was read, each a sentence or two, with what settles it.
         groups: number of the first row that equals each row, [N], where rows are copies of others.
         lines: line of the user's file that each row begins in, [N].
-        categories: column of texts -> its levels in the rows; of two, the second has an input, of more each has one.
+        categories: column of texts -> its levels in the rows. Of two, the second has an input, of more each has one.
         reading: how the user's table is written, for other files that belong to it: `separator`, `decimal` and
             `thousands` marks, units, and what the cells of each input are (`gpsuite.data.table.roles`).
         order: what the user says of the order of the rows: `time`, `none`, or nothing.
@@ -191,7 +191,7 @@ def _frozen_matrix(what: str, values: FloatArray, *, gaps: bool = False) -> Floa
 
 
 def _frozen_split(split: tuple[IntArray, IntArray], n_rows: int) -> tuple[IntArray, IntArray]:
-    """Return the read-only index sets; they must be disjoint row numbers."""
+    """Return the read-only index sets. They must be disjoint row numbers."""
     train, test = (np.array(part, dtype=np.int64) for part in split)
     both = np.concatenate([train, test])
     if train.ndim != 1 or both.size == 0 or both.min() < 0 or both.max() >= n_rows:

@@ -26,17 +26,17 @@ from gpsuite.experiments.base import Record, Task
 
 Group = Sequence[Task[object]]
 
-IDLE_SECONDS = 600  # a worker without tasks for this long ends; importing TensorFlow again costs seconds
+IDLE_SECONDS = 600  # a worker without tasks for this long ends. Importing TensorFlow again costs seconds
 LOOK_SECONDS = 1.0  # a pool's workers may have become more
 DEATHS_ALLOWED = 2  # a group is queued again this often after its worker died
 
 
 class WorkerDiedError(BrokenExecutor):
-    """A worker died that ran one group; no other group is suspect."""
+    """A worker died that ran one group. No other group is suspect."""
 
 
 class WorkerPool(Protocol):
-    """Worker processes behind one `submit`; whoever offers this can run tasks (loky here, a cluster's client)."""
+    """Worker processes behind one `submit`. Whoever offers this can run tasks (loky here, a cluster's client)."""
 
     @property
     def workers(self) -> int:
@@ -44,7 +44,7 @@ class WorkerPool(Protocol):
         ...
 
     def submit(self, run: Callable[..., list[Record]], *arguments: Any) -> Future[list[Record]]:
-        """Start `run(*arguments)` in a worker; the future raises `BrokenExecutor` when that worker dies."""
+        """Start `run(*arguments)` in a worker. The future raises `BrokenExecutor` when that worker dies."""
         ...
 
     def close(self) -> None:
@@ -128,7 +128,7 @@ def run_serial(
     *,
     force: bool = False,
 ) -> Iterator[Record]:
-    """Run all groups in this process, yielding each record as its task ends; `send` gets its progress."""
+    """Run all groups in this process, yielding each record as its task ends. `send` gets its progress."""
     for number, tasks in enumerate(groups):
         yield from execute_group(tasks, threads, send, store, began if number == 0 else None, force=force)
 
@@ -136,7 +136,7 @@ def run_serial(
 def run_pool(groups: Sequence[Group], pool: WorkerPool, threads: int, local: Local | None = None) -> Iterator[Record]:
     """Run groups in a pool and yield their records, in any order.
 
-    Local workers store each record as its task ends; it is yielded then. Other workers return a group's together.
+    Local workers store each record as its task ends. It is yielded then. Other workers return a group's together.
 
     When a worker dies, every group in flight is suspect, unless the pool knows which one died with it. Suspects run
     again one at a time, without their stored tasks, so that only the task that kills its worker keeps failing. After

@@ -78,7 +78,7 @@ def run_folder(results_dir: Path, experiment: str, scale: str, tag: str | None) 
 
 @contextmanager
 def locked(folder: Path, *, wait: bool) -> Iterator[None]:
-    """Hold the folder's lock; the system frees it when this process ends, however it ends.
+    """Hold the folder's lock. The system frees it when this process ends, however it ends.
 
     Raises:
         ResultsError: if another run holds it and `wait` is false, the folder cannot be written, or a link in it leads
@@ -140,7 +140,7 @@ def write_records(folder: Path, records: Sequence[Record]) -> None:
 def copy_arrays(folder: Path, records: Sequence[Record], store: RecordStore) -> None:
     """Put a copy of every record's npz into artifacts/: what the user does to it there does not reach the record.
 
-    Published records have none. Copies of an earlier plan are removed; files that are not ours stay.
+    Published records have none. Copies of an earlier plan are removed. Files that are not ours stay.
 
     Raises:
         ResultsError: if a record cannot be read, or a copy not be written.

@@ -17,7 +17,7 @@ MOST_TASKS = 100_000  # a plan of this size takes about 250 MB
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How and where to run; none of it changes a number. What is not said here, `RunSettings` says.
+    """How and where to run. None of it changes a number. What is not said here, `RunSettings` says.
 
     Attributes:
         tag: part of the run folder's name when the settings differ from the shipped ones.
@@ -28,7 +28,7 @@ class RunOptions:
         workers: None for one per core (dask: all there are).
         command: the words the user typed.
         meta: the experiment file's meta block.
-        began: when the command began, by `time.monotonic`; the first task's budget counts from there.
+        began: when the command began, by `time.monotonic`. The first task's budget counts from there.
     """
 
     results_dir: Path
@@ -71,7 +71,7 @@ def plan_tasks(request: Request[object], changed: Sequence[str], most: int = MOS
     """Return the tasks of a request.
 
     Raises:
-        UserError: as soon as there are more than `most`, or the memory is full; it names the largest of the
+        UserError: as soon as there are more than `most`, or the memory is full. It names the largest of the
             settings that are `changed` from the shipped experiment.
     """
     try:

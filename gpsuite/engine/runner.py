@@ -49,7 +49,7 @@ AUTO_SERIAL_SECONDS = 60.0  # below this much work, starting workers costs more 
 
 
 class RunLog:
-    """Lines with their time in run.log; a resumed run adds to it. None before something is computed."""
+    """Lines with their time in run.log. A resumed run adds to it. None before something is computed."""
 
     def __init__(self, path: Path, command: str) -> None:
         self.path, self.command = path, command
@@ -83,7 +83,7 @@ class RunLog:
 
 
 def groups_of(tasks: Sequence[Task[object]]) -> list[Group]:
-    """Return tasks by group, in order of first appearance; a task without group name is one of its own."""
+    """Return tasks by group, in order of first appearance. A task without group name is one of its own."""
     gathered: dict[str, list[Task[object]]] = {}
     for number, task in enumerate(tasks):
         gathered.setdefault(task.group or f"#{number}", []).append(task)
@@ -91,7 +91,7 @@ def groups_of(tasks: Sequence[Task[object]]) -> list[Group]:
 
 
 def choose_mode(mode: str, groups: Sequence[Group], workers: int) -> str:
-    """Return the mode; `auto` becomes processes from about a minute of work on, if it can help, otherwise serial."""
+    """Return the mode. `auto` becomes processes from about a minute of work on, if it can help, otherwise serial."""
     if mode != "auto":
         return mode
     seconds = sum(task.cost for tasks in groups for task in tasks)
@@ -108,7 +108,7 @@ def compute(
     *,
     total: int,
 ) -> dict[str, Record]:
-    """Run what is missing and store each record as it ends; return the failures by key."""
+    """Run what is missing and store each record as it ends. Return the failures by key."""
     failed: dict[str, Record] = {}
     seconds, quiet = sum(task.cost for task in missing), options.format == "quiet"
     if len(missing) < total and not quiet:
@@ -202,7 +202,7 @@ class RunReport:
 
     @property
     def exit_code(self) -> int:
-        """0; 1 when a task failed; 3 when what was asked for is not possible: all are infeasible or were skipped."""
+        """0, 1 when a task failed, 3 when what was asked for is not possible: all are infeasible or were skipped."""
         if self.failures:
             return 1
         return 3 if set(self.counts) in ({INFEASIBLE}, {SKIPPED}, {INFEASIBLE, SKIPPED}) else 0
@@ -213,7 +213,7 @@ def run_experiment(request: Request[object], options: RunOptions) -> RunReport:
 
     Raises:
         UserError: before any work, when the plan or the folder is not usable.
-        ResultsError: when results cannot be written; what is stored stays.
+        ResultsError: when results cannot be written. What is stored stays.
     """
     folder = run_folder(options.results_dir, request.experiment, request.scale, options.tag)
     quiet = options.format == "quiet"
@@ -254,7 +254,7 @@ def open_tasks(request: Request[object], options: RunOptions) -> list[Task[objec
 
 
 def require_data(request: Request[object], options: RunOptions) -> None:
-    """Refuse to compute on a dataset without its files; records are drawn again without them.
+    """Refuse to compute on a dataset without its files. Records are drawn again without them.
 
     Raises:
         DataError: naming the file and where to get it.
@@ -313,7 +313,7 @@ def _plan(
 
 
 def _planned_before(folder: Path, options: RunOptions, keys: Sequence[str]) -> list[str]:
-    """Return the folder's tasks; raise if its run_name has other settings, unless this run only adds tasks."""
+    """Return the folder's tasks. Raise if its run_name has other settings, unless this run only adds tasks."""
     try:
         held = read_plan(folder / PLAN)
     except ResultsError:  # damaged; run.json names the folder's run

@@ -102,27 +102,27 @@ class Experiment(Generic[S]):
     """An entry of `EXPERIMENTS`.
 
     Attributes:
-        settings: dataclass of the experiment's settings, with defaults; may have `check()`.
+        settings: dataclass of the experiment's settings, with defaults. May have `check()`.
         plan: request -> tasks, without TensorFlow, in a second.
-        runs: one task -> outcome; with several kinds of tasks, the type of their params -> such a function.
-        summarise: writes tables and figures on the report; returns the statistics to compare.
+        runs: one task -> outcome. With several kinds of tasks, the type of their params -> such a function.
+        summarise: writes tables and figures on the report. Returns the statistics to compare.
         method_traits: which methods it accepts: those that have all of these and are of the family of the methods in
-            its file; empty when it has none.
+            its file. Empty when it has none.
         methodless: kinds of dataset for which it needs no method.
-        model_keys: which keys of the chosen model it reads; another is refused, so that none is chosen in vain.
+        model_keys: which keys of the chosen model it reads. Another is refused, so that none is chosen in vain.
         kernels: which kernels of a model it takes.
-        dataset_tasks: kinds of dataset the user may swap in; empty when the dataset is fixed.
+        dataset_tasks: kinds of dataset the user may swap in. Empty when the dataset is fixed.
         new_rows: whether it predicts the rows of `dataset.new`.
         variants: of a fixed dataset: other preparations of the same files, which the user may swap in.
         several_datasets: whether it runs over a list, `datasets=[A,B]`. Its statistics then carry the dataset's name,
             so that a run on other datasets is never held against numbers of these.
         single_dataset: of several, whether it also runs on one that the user names, `dataset=NAME` or an own table.
-        only_datasets: the datasets that it has a protocol for; empty when it takes all of its kinds.
+        only_datasets: the datasets that it has a protocol for. Empty when it takes all of its kinds.
         parts: settings (numbers, lists, or `methods`) of which a run may take a part, fewer or some of the shipped,
             and still be held against the paper: it answers the same question from less evidence.
         published: which arrays leave the machine with published records: what tables and figures need, and never rows
-            of a dataset; none unless it says so.
-        agreement: relative difference up to which a result computed again on another machine agrees; larger than
+            of a dataset. None unless it says so.
+        agreement: relative difference up to which a result computed again on another machine agrees. Larger than
             rounding where a search over an ill-conditioned objective magnifies it, or where seconds decide.
         chaotic: of which tasks last bits decide what is found, as good as the other: the path of a sampler and the
             choices after it, the training of a network. On a processor with other arithmetic their numbers need not

@@ -1,4 +1,4 @@
-"""Guarantees in plain words, the same from every experiment; numbers are rounded to the side that keeps them true."""
+"""Guarantees in plain words, the same from every experiment. Numbers are rounded to the side that keeps them true."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def band_holds(confidence: float, model: str, width: float | None, target: str, 
     Args:
         confidence: of the band.
         model: key of `MODEL_WORDS`.
-        width: mean one; None where it is unbounded.
+        width: mean one. None where it is unbounded.
         target: its unit.
         group: key of `NOISE_WORDS`.
     """

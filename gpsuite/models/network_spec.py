@@ -1,4 +1,4 @@
-"""What a network is made of, as plain data; no TensorFlow."""
+"""What a network is made of, as plain data. No TensorFlow."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class NetworkSpec:
     """Hidden layers of a network whose outputs are linear in the last of them.
 
     Attributes:
-        image: height, width, channels of inputs that are images, row by row; None for plain vectors. Each hidden
+        image: height, width, channels of inputs that are images, row by row. None for plain vectors. Each hidden
             layer is then a convolution of that many channels, followed by 2 x 2 pooling of the maximum.
         filter_size: height and width of the convolutions.
         dense: widths of dense layers after the convolutions.
@@ -69,7 +69,7 @@ class NetworkSpec:
         return (*filters, *(shape for a, b in pairs for shape in ((a, b), (b,))))
 
     def multiplications(self, inputs: int, outputs: int) -> int:
-        """Return how many multiplications one input takes; raises as `shapes`."""
+        """Return how many multiplications one input takes. Raises as `shapes`."""
         total = 0
         for layer, shape in enumerate(self.shapes(inputs, outputs)[::2]):
             pixels = 1

@@ -110,7 +110,7 @@ class InverseHessian:
         D = D0 clip(r / its geometric mean, 1/100, 100).
 
         Args:
-            guess: D0 [K], positive; taken as it is while there are few pairs.
+            guess: D0 [K], positive. Taken as it is while there are few pairs.
         """
         self.diagonal = guess
         if len(self) < LEARN_FROM:
@@ -148,16 +148,16 @@ def descend(
     guess: Callable[[FloatArray], FloatArray],
     grid: Grid | None = None,
 ) -> Iterator[Evaluation]:
-    """Yield every accepted point, each lower than the one before; ends at a stationary point or without a decrease.
+    """Yield every accepted point, each lower than the one before. Ends at a stationary point or without a decrease.
 
-    Where no step decreases the loss the pairs are dropped, once. What the objective raises ends the search; the point
+    Where no step decreases the loss the pairs are dropped, once. What the objective raises ends the search. The point
     yielded last stands.
 
     Args:
-        objective: loss and gradient; not finite where the loss is not defined, which shortens the step.
-        inverse: from earlier searches, or new; this search adds to it.
+        objective: loss and gradient. Not finite where the loss is not defined, which shortens the step.
+        inverse: from earlier searches, or new. This search adds to it.
         guess: point -> D0 of `InverseHessian.learn`.
-        grid: where it evaluates; None: anywhere. The start and the box's limits are on it.
+        grid: where it evaluates. None: anywhere. The start and the box's limits are on it.
     """
     at, dropped, iteration = start, False, 0
     while True:
@@ -219,7 +219,7 @@ def _step(
 def _line_search(
     objective: Objective, at: Evaluation, box: Bounds, direction: FloatArray, first: float, grid: Grid | None
 ) -> Evaluation | None:
-    """Return a point of the clipped line that meets the weak Wolfe conditions, or the last one low enough; or None."""
+    """Return a point of the clipped line that meets the weak Wolfe conditions, or the last one low enough, or None."""
     low, high, length = 0.0, math.inf, first
     enough: Evaluation | None = None
     for _ in range(_TRIALS):

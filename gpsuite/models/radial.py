@@ -1,4 +1,4 @@
-"""Stationary kernels as numpy functions of the scaled squared distance: the fast path beside GPflow's kernels.
+"""Stationary kernels as numpy functions of the scaled squared distance: the fast path next to GPflow's kernels.
 
 k(x, x') = s kappa(r), r^2 = q = sum_j (x_j - x'_j)^2 / l_j^2, equal to the kernels of `gpsuite.models.kernels`.
 No TensorFlow.

@@ -19,11 +19,11 @@ _THREAD_VARIABLES = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
 def configure(threads: int | None = None) -> None:
     """Import TensorFlow quietly, with a fixed number of threads and float64 as GPflow's default.
 
-    Call it before anything else imports TensorFlow; calling it again with the same number is harmless.
+    Call it before anything else imports TensorFlow. Calling it again with the same number is harmless.
     Messages of TensorFlow's C++ side are hidden unless `TF_CPP_MIN_LOG_LEVEL` asks for them.
 
     Args:
-        threads: for both the intra-op and the inter-op pool; None: what the environment (the engine) asks for, else 1,
+        threads: for both the intra-op and the inter-op pool. None: what the environment (the engine) asks for, else 1,
             but those of a TensorFlow that its user started before, as in a notebook.
 
     Raises:
@@ -72,7 +72,7 @@ def _import_both() -> tuple[ModuleType, ModuleType]:
 
 @contextmanager
 def _without_start_messages() -> Iterator[None]:
-    """Hold back what is written to file descriptor 2; show it again if the block fails.
+    """Hold back what is written to file descriptor 2. Show it again if the block fails.
 
     TensorFlow writes some lines before its log level takes effect, past Python's sys.stderr.
     """

@@ -53,7 +53,7 @@ class FunctionBand:
     Attributes:
         X: the inputs [B, D].
         centre: the estimate there.
-        guaranteed: whether the function lies inside with at least this confidence; otherwise the band is the range over
+        guaranteed: whether the function lies inside with at least this confidence. Otherwise the band is the range over
             sampled functions of the region, which others of the region may leave.
         assumption: what the function must be.
     """
@@ -81,7 +81,7 @@ class FunctionBand:
         return pd.DataFrame(self.X, columns=list(self.names)).assign(**ends)
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw it along the input; of several inputs, over their rows by rising centre."""
+        """Draw it along the input. Of several inputs, over their rows by rising centre."""
         ax = axes(ax)
         single = self.X.shape[1] == 1
         order = np.argsort(self.X[:, 0] if single else self.centre)
@@ -104,7 +104,7 @@ class _Problem:
         y: its targets in scaled units [n].
         places: numbers of its rows among those given.
         kernel: None for linear functions.
-        centres: of few kernel functions, scaled; None: one per row.
+        centres: of few kernel functions, scaled. None: one per row.
         whitening: of kernel values at the centres, so that the norm of the coefficients is that of the function.
     """
 
@@ -128,19 +128,19 @@ class _Problem:
 class ConfidenceBand(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """A region that holds the regression function with a stated probability, and its band.
 
-    The noise must be independent and symmetric about 0; its size may differ from row to row and its distribution need
+    The noise must be independent and symmetric about 0. Its size may differ from row to row and its distribution need
     not be known.
 
     Args:
-        kernel: `rbf`, `linear` (with model="lssvm") or a function of inputs [A, D] and [B, D] that returns [A, B];
-            inputs are standardised first.
+        kernel: `rbf`, `linear` (with model="lssvm") or a function of inputs [A, D] and [B, D] that returns [A, B].
+            Inputs are standardised first.
         model: `ridge`, `svr`, `lasso`, `lssvm`, or a KernelRidge or SVR of scikit-learn, whose kernel and penalty are
             then taken for inputs in their own units. A KernelRidge has no offset and needs no rows that prepare.
         confidence: a multiple of 1/m.
         centres: of `ridge` and `lssvm`: the function is a combination of so many kernel functions. None: of one per
             row, whose band is infinite unless `norm_bound` closes it.
         norm_bound: instead of centres: the function less `offset_` has at most this norm in the kernel's space.
-        lengthscale: of `rbf`; None: the median distance of the inputs.
+        lengthscale: of `rbf`. None: the median distance of the inputs.
         penalty: of `ridge` and `lasso`, for standardised targets.
         C: of `svr` and `lssvm`.
         epsilon: of `svr`, in standard deviations of the targets.
@@ -204,7 +204,7 @@ class ConfidenceBand(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """Return the band at inputs [B, D].
 
         Raises:
-            ValueError: if it is infinite; says what to change.
+            ValueError: if it is infinite. Says what to change.
         """
         scaled = self._scaled(X)
         found = self._found(scaled)
@@ -307,7 +307,7 @@ class ConfidenceBand(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return str(self.model)
 
     def _kernel(self, X: FloatArray) -> Kernel | None:
-        """Return the covariances of scaled inputs; None for linear functions."""
+        """Return the covariances of scaled inputs. None for linear functions."""
         if not isinstance(self.model, str):
             return _scikit_kernel(self.model, X)
         if self.kernel == "linear" and self._kind == "lssvm":
@@ -320,7 +320,7 @@ class ConfidenceBand(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return partial(gaussian, lengthscale=lengthscale)
 
     def _model_class(self, found: _Problem) -> ModelClass:
-        """Return the functions in question; penalties of scikit-learn's estimators are of sums, not of means."""
+        """Return the functions in question. Penalties of scikit-learn's estimators are of sums, not of means."""
         n, few, kind = len(found.y), found.centres is not None, self._kind
         penalty, C, epsilon = self.penalty, self.C, self.epsilon
         if isinstance(self.model, ScikitRidge):
@@ -397,7 +397,7 @@ class ConfidenceBand(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 def _distinct(X: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray, IntArray]:
     """Return different inputs, the mean of their targets, and the number of the first row of each.
 
-    The noise of a mean of independent symmetric noises is symmetric; a copy of a whole row is no further measurement.
+    The noise of a mean of independent symmetric noises is symmetric. A copy of a whole row is no further measurement.
     """
     _, own = np.unique(np.column_stack([X, y]), axis=0, return_index=True)
     own = np.sort(own)

@@ -11,7 +11,7 @@ from gpsuite.arrays import FloatArray, picked
 
 
 def rows_to_fit(estimator: Any, X: Any, y: Any) -> tuple[FloatArray, FloatArray]:
-    """Return inputs [N, D] and targets [N]; the estimator gets `n_features_in_`, and `feature_names_in_` of a table.
+    """Return inputs [N, D] and targets [N]. The estimator gets `n_features_in_`, and `feature_names_in_` of a table.
 
     Raises:
         TypeError, ValueError: if they are no finite numbers, or do not fit each other.
@@ -21,7 +21,7 @@ def rows_to_fit(estimator: Any, X: Any, y: Any) -> tuple[FloatArray, FloatArray]
 
 
 def rows_to_predict(estimator: Any, X: Any) -> FloatArray:
-    """Return inputs [B, D]: of a table the columns of those names, in any order; others are left out.
+    """Return inputs [B, D]: of a table the columns of those names, in any order. Others are left out.
 
     Raises:
         NotFittedError: before `fit`.

@@ -32,7 +32,7 @@ _CELL = re.compile(rf"({_NUMBER})(?: ± ({_NUMBER}))?")
 def results(results_dir: str | Path = "results", *, numbers: bool = False) -> pd.DataFrame:
     """Return every number of every run as a table: own runs, and published ones where there is no own run of the name.
 
-    A row is a number of a run, with the paper's value that it is compared with and the verdict, if there is one; a
+    A row is a number of a run, with the paper's value that it is compared with and the verdict, if there is one. A
     paper's value that no number of the run answers has a row without a value.
 
     Args:
@@ -57,7 +57,7 @@ def results(results_dir: str | Path = "results", *, numbers: bool = False) -> pd
 
 
 def _readable(runs: Sequence[RunFolder], rows: Callable[[RunFolder], Iterator[Row]]) -> list[Row]:
-    """Return the rows of all runs; one whose files cannot be read is named in a warning."""
+    """Return the rows of all runs. One whose files cannot be read is named in a warning."""
     found: list[Row] = []
     for run in runs:
         try:

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 LEAST_ROWS = 8  # Maurer's theorem, behind ln(2 sqrt(n)/delta), is stated for n >= 8
 USUAL_GOAL = 1.0  # standard deviations of the target
-LARGEST_FULL = 20_000  # rows of a full GP; its matrix takes 3.2 GB
+LARGEST_FULL = 20_000  # rows of a full GP. Its matrix takes 3.2 GB
 FITC = 1.0
 
 
@@ -61,7 +61,7 @@ class ShareBound:
 
     Attributes:
         share: at most this share of predictions is off by more than `accuracy`.
-        drawn_share: the same of values drawn from the posterior; `share` is twice this.
+        drawn_share: the same of values drawn from the posterior. `share` is twice this.
         accuracy: in the target's units.
         learned_from: number of rows that the bound is of.
         target: name of the target.
@@ -97,7 +97,7 @@ class ShareBound:
         return pd.DataFrame([{name: getattr(self, name) for name in columns}])
 
     def save(self, path: str | Path) -> str:
-        """Write PATH.npz, PATH.json and the rows, PATH.csv; return the command that checks them.
+        """Write PATH.npz, PATH.json and the rows, PATH.csv. Return the command that checks them.
 
         Raises:
             OSError: if a file cannot be written.
@@ -127,7 +127,7 @@ class ShareBound:
 
 
 class _PACRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """A regressor with a bound; how it is trained is left open."""
+    """A regressor with a bound. How it is trained is left open."""
 
     accuracy: float | None
     delta: float
@@ -239,13 +239,13 @@ class PACGPRegressor(_PACRegressor):
         delta: allowed probability that the bound fails.
         ard: one lengthscale per input, each of which costs the bound ln(1201)/n, or a single one.
         preparation: share of the rows that give means and standard deviations. They are used for nothing else.
-        max_evaluations: of the bound, in training; it takes O(N^3) time each.
+        max_evaluations: of the bound, in training. It takes O(N^3) time each.
         random_state: of the rows that prepare.
 
     Attributes:
         bound_: at most this share of new predictions is off by more than `accuracy_`, with probability 1 - delta.
         accuracy_: the accuracy goal in units of y.
-        certificate_: the bound in words; `save(path)` writes what `gpsuite verify` checks.
+        certificate_: the bound in words. `save(path)` writes what `gpsuite verify` checks.
         posterior_: of the scaled rows.
 
     Equation: Reeb et al. 2018, Sec. 3.1
@@ -275,8 +275,8 @@ class PACSGPRegressor(_PACRegressor):
     """A sparse GP in the FITC form that is trained by minimising its PAC-Bayesian bound (kl-PAC-SGP), for many rows.
 
     Args:
-        inducing: number of inducing inputs; the different rows, if these are fewer.
-        accuracy, delta, ard, preparation, max_evaluations, random_state: as of `PACGPRegressor`; an evaluation takes
+        inducing: number of inducing inputs. The different rows, if these are fewer.
+        accuracy, delta, ard, preparation, max_evaluations, random_state: as of `PACGPRegressor`. An evaluation takes
             O(N inducing^2) time.
 
     Attributes:
@@ -312,7 +312,7 @@ class PACSGPRegressor(_PACRegressor):
 
 
 def _copies(X: FloatArray, y: FloatArray, train: IntArray, aside: IntArray) -> Copies:
-    """Return which rows of the bound are copies of others; one that also scales counts as lost.
+    """Return which rows of the bound are copies of others. One that also scales counts as lost.
 
     Raises:
         ValueError: if none is left.

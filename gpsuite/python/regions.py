@@ -66,7 +66,7 @@ class Asked:
         return interval_box(point, lower, upper)
 
     def _ends(self, row: Row, inputs: Inputs) -> tuple[FloatArray, FloatArray]:
-        """Return lower and upper ends of the user's columns [D]; NaN for columns that are no numbers."""
+        """Return lower and upper ends of the user's columns [D]. NaN for columns that are no numbers."""
         low, high = np.full((2, inputs.width), np.nan)
         for place in inputs.numbers:
             low[place] = high[place] = number(row, place)

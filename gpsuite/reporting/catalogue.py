@@ -1,4 +1,4 @@
-"""What conf/ says of experiments, methods and papers in words, for pages and tables; read without composing."""
+"""What conf/ says of experiments, methods and papers in words, for pages and tables. Read without composing."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class FigureNote:
     """What a figure is.
 
     Args:
-        of: the figure, table or section of the paper that it reproduces; empty if there is none.
-        shows: what is drawn, in one or two sentences; `{n}` is how many values are behind a mark; may be empty.
-        values: ids of the paper's values that it answers; if none are named, those of the place `of`.
+        of: the figure, table or section of the paper that it reproduces. Empty if there is none.
+        shows: what is drawn, in one or two sentences. `{n}` is how many values are behind a mark. May be empty.
+        values: ids of the paper's values that it answers. If none are named, those of the place `of`.
     """
 
     of: str = ""
@@ -35,7 +35,7 @@ class ExperimentNote:
     """What an experiment's file says in its `meta` block.
 
     Args:
-        question: what it answers, for lists; the title where there is none.
+        question: what it answers, for lists. The title where there is none.
         paper: authors and year.
         figure: what of the paper it reproduces.
         cost: scale -> time, in words.
@@ -60,7 +60,7 @@ class PaperNote:
         venue: where and when it appeared.
         sentence: what it is about.
         finding: which main findings hold, in one sentence.
-        account: what holds, what does not and why; `{ID}` is our value of a row, `{ID paper}` the paper's.
+        account: what holds, what does not and why. `{ID}` is our value of a row, `{ID paper}` the paper's.
         main: ids of the values that stand for it, with what they are in a few words.
         holds: ids of the values that the account says are reproduced.
         misses: ids of those that it says are not.

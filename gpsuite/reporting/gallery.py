@@ -26,7 +26,7 @@ from gpsuite.untrusted import UnusableFileError, guard_links
 HEAD = ["figure or table", "state", "CPU hours", "records, MB", "missing", "a full run, two cores"]
 NAME = "README.md"
 NOTES = "NOTES.md"  # next to the runs of a family: what was measured on them, written by hand
-LONGEST = 190  # letters of a cell, before its marks are escaped; the whole text is in comparison.csv
+LONGEST = 190  # letters of a cell, before its marks are escaped. The whole text is in comparison.csv
 _HEAD = """# Published results
 
 Five papers, recomputed. For each: what holds, what does not and why; its figures with the printed values drawn in; what
@@ -64,7 +64,7 @@ class _Experiment:
 
     @property
     def missing(self) -> str:
-        """What the shipped run leaves out, otherwise what every partial run does; names of partial runs and studies."""
+        """What the shipped run leaves out, otherwise what every partial run does. Names of partial runs and studies."""
         if not self.runs:
             return f"{self.name} was not run"
         parts = [run for run in self.runs if run.run.tag and run.left_out and not run.study]
@@ -77,7 +77,7 @@ class _Experiment:
 
 
 def write_gallery(results_dir: Path, conf_dir: Path) -> Path | None:
-    """Write README.md and the errata into `results_dir`/published; nothing if no run is published.
+    """Write README.md and the errata into `results_dir`/published. Nothing if no run is published.
 
     Raises:
         ResultsError: if it cannot be written.
@@ -123,7 +123,7 @@ def gallery_texts(root: Path, conf_dir: Path) -> dict[str, str]:
 
 
 def paper_table(cards: Sequence[PaperCard], page: str = "") -> list[str]:
-    """Return a line per paper: what holds, and the counts of verdicts; `page` is linked, empty on the page itself."""
+    """Return a line per paper: what holds, and the counts of verdicts. `page` is linked, empty on the page itself."""
     head = ["paper", "main findings that hold", *COUNTED.values(), "more"]
     rows = [
         [
@@ -174,7 +174,7 @@ def _differences(card: PaperCard) -> list[str]:
 
 
 def _statement(row: ComparisonRow) -> str:
-    """Return what is stated, of which data and where; of a number also its condition's first clause, if that fits."""
+    """Return what is stated, of which data and where. Of a number also its condition's first clause, if that fits."""
     told = f"{row.quantity.rstrip('.')}; {row.dataset}"
     whole = f"{told}; {row.clause} ({row.where})"
     return whole if row.clause and len(whole) <= LONGEST else f"{told} ({row.where})"

@@ -75,7 +75,7 @@ class Joint:
     Attributes:
         title: the paper's figure, in words.
         experiments: in the order of rows or columns.
-        every: whether all runs of an experiment enter; otherwise the one with most numbers, a study only alone.
+        every: whether all runs of an experiment enter. Otherwise the one with most numbers, a study only alone.
         draw: draws it into a folder, from the parts and the printed values by statistic.
         shows: its caption: what is drawn, and what marks and bars are.
     """
@@ -88,7 +88,7 @@ class Joint:
 
 
 def draw_joint_figures(results_dir: Path, conf_dir: Path) -> list[Path]:
-    """Draw every joint figure that at least two runs of the paper's scale answer; return the images.
+    """Draw every joint figure that at least two runs of the paper's scale answer. Return the images.
 
     Writes `results_dir`/figures/<name>.png, .pdf and .csv.
 
@@ -209,7 +209,7 @@ def _draw_deltas(folder: Path, name: str, title: str, parts: Sequence[Part], pri
 
 
 def draw_overview(root: Path, titles: dict[str, str]) -> Path | None:
-    """Write `root`/overview.png, .pdf and .csv, a panel per guarantee; nothing unless all four runs are published."""
+    """Write `root`/overview.png, .pdf and .csv, a panel per guarantee. Nothing unless all four runs are published."""
     paths = [root / source for source in _SOURCES]
     if not all(is_inside(path) and present(path) for path in paths):
         return None

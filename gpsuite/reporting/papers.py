@@ -100,7 +100,7 @@ class PaperCard:
 
 
 def tally(rows: Iterable[ComparisonRow]) -> str:
-    """Return `58 reproduced, 13 differ, 3 undecided`; `none` without rows."""
+    """Return `58 reproduced, 13 differ, 3 undecided`. `none` without rows."""
     counts = Counter(row.verdict for row in rows)
     words = {"differs": "differ"}
     told = [f"{counts[name]} {words.get(name, name)}" for name in VERDICTS if counts[name]]
@@ -113,7 +113,7 @@ def counts(rows: Sequence[ComparisonRow]) -> dict[str, str]:
 
 
 def checks(rows: Sequence[ComparisonRow]) -> str:
-    """Return `11 of 11 facts about the data hold, 14 of 14 identities hold`; empty if nothing of the kind was run."""
+    """Return `11 of 11 facts about the data hold, 14 of 14 identities hold`. Empty if nothing of the kind was run."""
     told = []
     for basis, words in CHECKED.items():
         decided = [row for row in rows if row.basis == basis and row.verdict in DECIDED]
@@ -135,7 +135,7 @@ def find_row(rows: Iterable[ComparisonRow], name: str) -> ComparisonRow | None:
 
 
 def fill(text: str, rows: Sequence[ComparisonRow]) -> str:
-    """Return a text with `{ID}` replaced by our value and `{ID paper}` by the paper's; a dash where there is none."""
+    """Return a text with `{ID}` replaced by our value and `{ID paper}` by the paper's. A dash where there is none."""
 
     def value(match: re.Match[str]) -> str:
         row = find_row(rows, match[1])
@@ -209,7 +209,7 @@ def _paper_figures(note: PaperNote, sections: Sequence[Section], joint: Sequence
 
 
 def _best_figures(experiments: Sequence[str], sections: Sequence[Section]) -> dict[str, list[Figure]]:
-    """Return the figures of each experiment's first run; shipped runs of the largest scale come first."""
+    """Return the figures of each experiment's first run. Shipped runs of the largest scale come first."""
     found: dict[str, list[Figure]] = {}
     for section in sections:
         if section.run.experiment in experiments and section.figures and not section.study:

@@ -1,6 +1,6 @@
 """MATLAB's random numbers from a seed, for datasets that were drawn with it.
 
-`rng(seed)` is the Mersenne Twister as numpy has it; `rand`, `randperm` and `randn` are functions of its words. The
+`rng(seed)` is the Mersenne Twister as numpy has it. `rand`, `randperm` and `randn` are functions of its words. The
 constants of `randn` are those of Marsaglia and Tsang's ziggurat with 256 layers (2000, J. Statistical Software 5(8)).
 """
 
@@ -32,10 +32,10 @@ HEIGHTS = [math.exp(-0.5 * x * x) for x in EDGES]
 
 
 class MatlabStream:
-    """The stream after `rng(seed)`; each call continues where the last ended.
+    """The stream after `rng(seed)`. Each call continues where the last ended.
 
     Args:
-        seed: 0 to 2**32 - 1; 0 is the state at start-up.
+        seed: 0 to 2**32 - 1, 0 is the state at start-up.
     """
 
     def __init__(self, seed: int) -> None:

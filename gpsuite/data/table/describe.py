@@ -47,7 +47,7 @@ class TableDescription:
 
 
 def describe_table(spec: CsvSpec) -> TableDescription:
-    """Read every column of the table and say what was found; which column is the target is not asked.
+    """Read every column of the table and say what was found, which column is the target is not asked.
 
     Raises:
         DataError: if the file is no table.
@@ -185,7 +185,7 @@ def _last(columns: Sequence[Column], others: Sequence[Column]) -> Column | None:
 
 
 def _settings(spec: CsvSpec, columns: Sequence[Column], target: Column | None) -> dict[str, str] | None:
-    """Return the settings of a run with this target, or None if there is none or no input beside it."""
+    """Return the settings of a run with this target, or None if there is none or no input next to it."""
     others = [column for column in columns if column is not target]
     if target is None or all(column.useless for column in others):
         return None

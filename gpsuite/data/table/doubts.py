@@ -297,7 +297,7 @@ def _is_usual(mark: float) -> bool:
 
 
 def _apart(mark: float, *, below: bool) -> float:
-    """Return how many times the others' range a value must lie away, if it is no usual mark; a round one less."""
+    """Return how many times the others' range a value must lie away, if it is no usual mark. A round one less."""
     if below:
         return 1.0
     return 3.0 if len(f"{abs(mark):.12g}".rstrip("0").strip("0.")) <= 1 else 10.0

@@ -1,4 +1,4 @@
-"""How cells are written: numbers with their marks and symbols, gaps; the distinct texts of a column."""
+"""How cells are written: numbers with their marks and symbols, gaps. The distinct texts of a column."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Cells:
         name: the column's name.
         texts: the stripped texts, in the order in which they first occur.
         codes: [N] position of each cell's text.
-        numbers: [K] the number of a text as programs write it; NaN where it is none.
+        numbers: [K] the number of a text as programs write it. NaN where it is none.
         plain: [K] whether it is one.
         missing: [K] whether it stands for a gap.
     """
@@ -92,14 +92,14 @@ class NumberFormat:
 
     Attributes:
         decimal: the decimal mark, `.` or `,`.
-        thousands: the mark between groups of three digits, or an empty string; blanks and apostrophes are always read.
+        thousands: the mark between groups of three digits, or an empty string. Blanks and apostrophes are always read.
     """
 
     decimal: str = "."
     thousands: str = ""
 
     def number(self, text: str) -> float | None:
-        """Return the number, None if the text is none; infinite for `inf` and for what leaves float64."""
+        """Return the number, None if the text is none. Infinite for `inf` and for what leaves float64."""
         text = _plain_minus(text)
         if _SPACED.fullmatch(text):
             text = re.sub(f"[{_GROUP_SPACES}]", "", text)
@@ -112,7 +112,7 @@ class NumberFormat:
         return plain_number(text)
 
     def numbers(self, cells: Cells, *, without_signs: bool = False) -> tuple[FloatArray, BoolArray]:
-        """Return the number of each text, NaN where it is none; and whether it is one [K]."""
+        """Return the number of each text, NaN where it is none, and whether it is one [K]."""
         values, known = cells.numbers.copy(), cells.plain.copy()
         if self.decimal == ",":
             for position in np.flatnonzero(known & ~cells.missing):
@@ -128,7 +128,7 @@ class NumberFormat:
 
 
 def format_of(reading: Mapping[str, str]) -> NumberFormat | None:
-    """Return how the table writes numbers; None where it is not known."""
+    """Return how the table writes numbers. None where it is not known."""
     if "decimal" not in reading and "thousands" not in reading:
         return None
     return NumberFormat(reading.get("decimal", "."), reading.get("thousands", ""))
@@ -143,7 +143,7 @@ def _plain_minus(text: str) -> str:
 
 
 def yes_and_no(texts: Iterable[str]) -> bool:
-    """Whether texts are words for yes and no; single letters only in pairs, as T and F: T and Y are two levels."""
+    """Whether texts are words for yes and no. Single letters only in pairs, as T and F: T and Y are two levels."""
     words = set()
     for text in texts:
         words.add(text.casefold())
@@ -181,7 +181,7 @@ def plain_number(text: str) -> float | None:
 
 
 def plain_numbers(texts: Sequence[str]) -> tuple[FloatArray, BoolArray]:
-    """Return `plain_number` of each text, NaN where it is none; and whether it is one [K]."""
+    """Return `plain_number` of each text, NaN where it is none, and whether it is one [K]."""
     try:
         values = np.array(list(map(float, texts)), dtype=np.float64)
         if "_" not in "\n".join(texts):
@@ -226,7 +226,7 @@ def find_format(
         columns: the file's columns.
         decimal: the mark the user says, None where they say nothing.
         thousands: the same between thousands.
-        separator: between cells; where it is no comma, 1.032 beside 948 may have a point between thousands.
+        separator: between cells. Where it is no comma, 1.032 next to 948 may have a point between thousands.
 
     Raises:
         DataError: if the marks are no marks, the columns contradict each other, or cannot say.
@@ -245,7 +245,7 @@ def find_format(
 
 
 def _decided(seen: _Seen, separator: str, fault: Callable[..., DataError]) -> tuple[NumberFormat, str]:
-    """Return the format that the numbers seen have, and a sentence on what was decided; `fault` says what cannot be."""
+    """Return the format that the numbers seen have, and a sentence on what was decided. `fault` says what cannot be."""
     comma, points = seen.decimal or seen.proved, seen.groups or seen.point
     if comma and points:
         text = f"{comma} needs a decimal comma, {points} a decimal point"
@@ -273,12 +273,12 @@ def _decided(seen: _Seen, separator: str, fault: Callable[..., DataError]) -> tu
 
 
 def as_the_table(table: NumberFormat | None, columns: Sequence[Cells], alike: bool) -> tuple[NumberFormat, str] | None:
-    """Return the table's format for a file that belongs to it, and a sentence; None where it has no marks or others.
+    """Return the table's format for a file that belongs to it, and a sentence. None where it has no marks or others.
 
     Args:
-        table: how the table writes numbers; None for the table itself.
+        table: how the table writes numbers. None for the table itself.
         columns: the file's columns.
-        alike: whether the cells are separated as in the table; if not, 1.234 alone does not say that it is 1234.
+        alike: whether the cells are separated as in the table. If not, 1.234 alone does not say that it is 1234.
     """
     if table is None or table == NumberFormat():
         return None
@@ -357,7 +357,7 @@ class _Seen:
         self.round = ""
 
     def add(self, cells: Cells) -> None:
-        """Look at a column; one that does not hold numbers says nothing."""
+        """Look at a column. One that does not hold numbers says nothing."""
         others = {position: _plain_minus(bare) for position, (bare, _) in cells.signed.items()}
         kinds = {bare: _mark_kind(bare) for bare in others.values()}
         if others:

@@ -34,7 +34,7 @@ _BINARY = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 
 
 def parse_separator(text: str) -> str:
-    r"""Return the separating character; the two characters `\t` mean a tab.
+    r"""Return the separating character. The two characters `\t` mean a tab.
 
     Raises:
         DataError: if it is not one character, or one that CSV uses itself.
@@ -131,7 +131,7 @@ TARGETS = "targets"  # and its targets
 class _Way:
     """What of a spec says how the file is read.
 
-    `units` are those of the table to which it belongs, `titles` whether the first line holds them; None: found.
+    `units` are those of the table to which it belongs, `titles` whether the first line holds them. None: found.
     """
 
     path: str
@@ -157,7 +157,7 @@ class Grid:
         lines: line of the file each of the N rows begins in.
         cells: the stripped cells [N, K].
         units: column name -> unit, from a line of units.
-        repeated: names that several columns have; the second is called NAME_2.
+        repeated: names that several columns have. The second is called NAME_2.
         notes: what was decided, each a sentence.
         faults: rows that are not as long as the header, each a sentence with its line.
         numbered: the first line where it holds values and the columns were therefore given names.
@@ -180,7 +180,7 @@ class Grid:
     _columns: dict[int, Cells] = field(default_factory=dict, init=False, repr=False)
 
     def column(self, position: int) -> Cells:
-        """Return the N cells of a column; they are looked through once."""
+        """Return the N cells of a column. They are looked through once."""
         if position not in self._columns:
             self._columns[position] = Cells.of(self.header[position], self.cells[:, position])
         return self._columns[position]
@@ -205,7 +205,7 @@ def read_grid(spec: CsvSpec, key: str = "path", least: int = 2, table_units: Map
         spec: the file and what the user states.
         key: of the file.
         least: columns that it must have.
-        table_units: column name -> unit, of the table to which the file belongs; None for a table.
+        table_units: column name -> unit, of the table to which the file belongs. None for a table.
 
     Raises:
         DataError: if there is no such file, or it is no table of `least` columns or more.
@@ -460,7 +460,7 @@ def _distinct(names: Sequence[str], notes: list[str]) -> list[str]:
 
 
 def _even(header: list[str], raw: Sequence[Row], notes: list[str], *, strict: bool) -> tuple[list[Row], list[str]]:
-    """Return the rows of the header's length, and a sentence for each other; empty cells at the end do not count.
+    """Return the rows of the header's length, and a sentence for each other. Empty cells at the end do not count.
 
     A table with row names has one name less than cells: such a column is called `row`. Lines that repeat the names
     (of files put together) are left out.
@@ -514,7 +514,7 @@ def _without_tail(cells: Sequence[str]) -> list[str]:
 
 
 def _units_line(way: _Way, header: Sequence[str], rows: Sequence[Sequence[str]]) -> dict[str, str]:
-    """Return column name -> unit if the first row holds units; in a file that belongs to a table, the table's.
+    """Return column name -> unit if the first row holds units. In a file that belongs to a table, the table's.
 
     Raises:
         DataError: if file and table have a unit for a column, and not the same.
@@ -564,11 +564,11 @@ def read_second(spec: CsvSpec, key: str, reading: Mapping[str, str], wanted: Cal
     Args:
         spec: the file and what the user states.
         key: of the file.
-        reading: `Dataset.reading` of the table; empty where it is not known.
+        reading: `Dataset.reading` of the table. Empty where it is not known.
         wanted: whether a header has the columns that are needed.
 
     Returns:
-        the cells; where no way of reading gives the columns, those of the last way.
+        the cells. Where no way of reading gives the columns, those of the last way.
 
     Raises:
         DataError: if there is no such file, or it is no table.
@@ -612,7 +612,7 @@ def _named_as_the_table(grid: Grid, names: Sequence[str], targets: Sequence[str]
 
 
 def units_of(reading: Mapping[str, str]) -> dict[str, str] | None:
-    """Return column -> unit of the table; None where nothing is known of the table."""
+    """Return column -> unit of the table. None where nothing is known of the table."""
     if format_of(reading) is None:
         return None
     return {key[len(UNIT) :]: unit for key, unit in reading.items() if key.startswith(UNIT)}

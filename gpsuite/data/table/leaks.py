@@ -17,7 +17,7 @@ ALONE = 0.99  # least R2 of an input that alone tells the target
 TOGETHER = 0.999  # and of a sum of inputs
 _ROWS = 12  # fewest rows from which anything is said
 _MOST_ROWS = 2000  # rows that are looked at
-_PAIRS, _TRIPLES = 200, 30  # most inputs of which all pairs and all triples are tried; of more, the best ones
+_PAIRS, _TRIPLES = 200, 30  # most inputs of which all pairs and all triples are tried. Of more, the best ones
 _PER_LEVEL = 3  # rows of a level, on average, where levels tell the target
 _BLOCK = 500  # columns that are put in order at once
 _TOLD = 0.8  # least share of rows that have such a neighbour
@@ -122,7 +122,7 @@ def alone_r2(x: FloatArray, y: FloatArray, *, levels: bool = False) -> float:
 
 
 def _between(values: FloatArray, means: FloatArray) -> FloatArray:
-    """Return what the line between the neighbours' means is at each value [K]; NaN at both ends."""
+    """Return what the line between the neighbours' means is at each value [K]. NaN at both ends."""
     told = np.full(len(values), np.nan)
     share = (values[1:-1] - values[:-2]) / (values[2:] - values[:-2])
     told[1:-1] = (1.0 - share) * means[:-2] + share * means[2:]
@@ -166,7 +166,7 @@ def _promising(Z: FloatArray, t: FloatArray, most: int) -> IntArray:
 
 
 def _r2_of(Z: FloatArray, t: FloatArray, sets: IntArray) -> FloatArray:
-    """Return R2 of the linear function of each set of columns [S, K]; nearly equal columns tell nothing together."""
+    """Return R2 of the linear function of each set of columns [S, K]. Nearly equal columns tell nothing together."""
     products, told = Z.T @ Z, Z.T @ t
     gram = products[sets[:, :, None], sets[:, None, :]]
     right = told[sets]

@@ -58,7 +58,7 @@ def first_repeated(names: Iterable[str]) -> str | None:
 def choose_columns(key: str, value: Any, header: Sequence[str]) -> list[int]:
     """Return the column numbers meant by `dataset.KEY=VALUE`.
 
-    A text is first taken as one column name as it stands, then as `[a, b]` or `a, b`; a name that holds a comma
+    A text is first taken as one column name as it stands, then as `[a, b]` or `a, b`. A name that holds a comma
     is recognised, and may be put in quotes.
 
     Args:
@@ -98,7 +98,7 @@ def split_values(value: Any) -> list[str]:
 
 
 def values_by_column(value: Any, header: Sequence[str]) -> dict[str, list[str]]:
-    """Return the values of `dataset.na` and its like by column; those for all columns have the empty name."""
+    """Return the values of `dataset.na` and its like by column. Those for all columns have the empty name."""
     found: dict[str, list[str]] = {}
     for item in split_values(value):
         places = [place for place, letter in enumerate(item) if letter == "="]

@@ -16,7 +16,7 @@ from gpsuite.data.table.names import choose_columns, csv_error, shorten
 from gpsuite.data.table.roles import read_columns
 from gpsuite.errors import unknown_name
 
-LEAST_CHANGES = 10.0  # of successive values that a random order would have on average; of fewer nothing is concluded
+LEAST_CHANGES = 10.0  # of successive values that a random order would have on average. Of fewer nothing is concluded
 AGAINST = 0.02  # share of the steps of a sorted column that may go the other way
 MOST_RUNS = 2  # per value, in a blocked column
 ORDERS = ("time", "none")
@@ -31,11 +31,11 @@ class Arrangement:
     Attributes:
         order: `time`, `none`, or nothing.
         time: name of the column of time, or an empty string.
-        when: time of each row of the file [N], NaN where it is missing; None without such a column.
+        when: time of each row of the file [N], NaN where it is missing. None without such a column.
         cluster_name: name of the column of groups, or an empty string.
-        which: group of each row of the file [N], -1 where it is missing; None without such a column.
+        which: group of each row of the file [N], -1 where it is missing. None without such a column.
         weight_name: name of the column of likelihood ratios, or an empty string.
-        weights: likelihood ratio of each row of the file [N], NaN where it is missing; None without such a column.
+        weights: likelihood ratio of each row of the file [N], NaN where it is missing. None without such a column.
     """
 
     order: str = ""

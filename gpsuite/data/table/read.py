@@ -49,14 +49,14 @@ class Choice:
 def read_csv(spec: CsvSpec) -> Dataset:
     """Read the table, decide what loses nothing, and refuse whatever a run would trip over later.
 
-    Labels of a classification are numbered 0, ..., C-1 in sorted order (integers by value, texts alphabetically);
+    Labels of a classification are numbered 0, ..., C-1 in sorted order (integers by value, texts alphabetically).
     `label_names` keeps what the file says. Columns that are neither target nor input are not looked at.
 
     Args:
-        spec: the file and the user's choices; for measurements as `read_measurements`. Without a task: regression.
+        spec: the file and the user's choices. For measurements as `read_measurements`. Without a task: regression.
 
     Returns:
-        the dataset; `notes` says every decision, `groups` which rows are copies of each other.
+        the dataset. `notes` says every decision, `groups` which rows are copies of each other.
 
     Raises:
         DataError: if the file or the choice of columns is not usable: all that is wrong, each cell with line and
@@ -213,7 +213,7 @@ def _sorted_by(grid: Grid, choice: Choice, kept: BoolArray) -> str:
 
 
 def _content_hash(spec: CsvSpec, grid: Grid, choices: list[Any], notes: Sequence[str]) -> str:
-    """Return the hash of the file and how it was read; settings of reading count where they decided something."""
+    """Return the hash of the file and how it was read. Settings of reading count where they decided something."""
     return json_hash(["csv", grid.sha256, *choices, *reading_of(spec, notes)])
 
 
@@ -305,7 +305,7 @@ def _check_target_varies(spec: CsvSpec, y: FloatArray, targets: Sequence[Column]
 
 
 def _copies(X: FloatArray, y: FloatArray, notes: list[str]) -> IntArray | None:
-    """Return for each row the number of the first row that equals it, [N]; None if all differ."""
+    """Return for each row the number of the first row that equals it, [N]. None if all differ."""
     first: dict[bytes, int] = {}
     rows = np.column_stack([X, y]) + 0.0  # -0 is 0
     groups = np.array([first.setdefault(row.tobytes(), number) for number, row in enumerate(rows)], dtype=np.int64)
@@ -319,7 +319,7 @@ def _copies(X: FloatArray, y: FloatArray, notes: list[str]) -> IntArray | None:
 
 
 def suggested_task(spec: CsvSpec) -> Task:
-    """Return classification for a target of texts, or of two whole numbers; else regression.
+    """Return classification for a target of texts, or of two whole numbers. Else regression.
 
     A target that is missing or not a column, or of numbers of which some cannot be read, is left to the reader, which
     says what is wrong.

@@ -1,4 +1,4 @@
-"""What each column of a table is: number, yes or no, date, time, code, category or text; and which tell nothing.
+"""What each column of a table is: number, yes or no, date, time, code, category or text, and which tell nothing.
 
 A role is one function of a column's evidence: it returns the column as it understands it, or None. `ROLES` are asked in
 order. Why a column of numbers tells nothing is said by the functions of `TELLS_NOTHING`, in order as well.
@@ -38,7 +38,7 @@ from gpsuite.text import visible
 Kind: TypeAlias = Literal["number", "yes/no", "date", "time", "category", "text", "empty"]
 Role: TypeAlias = Literal["number", "category", "code", "date", "time", "yes_no", "counter", "constant", "text"]
 
-_VERSION = 2  # of the decisions; part of the content hash where something was decided
+_VERSION = 2  # of the decisions. Part of the content hash where something was decided
 _MOSTLY = 0.8  # share of cells that are numbers in a column of numbers with mistakes
 _RECURS = 3  # rows that a text among such numbers stands in where it is a level, not a mistake
 _MOST_CLASSES = 10  # different whole numbers of a target that may be classes
@@ -71,8 +71,8 @@ class Stated:
     """What is known of a column besides its cells.
 
     Attributes:
-        role: `number`, `code` or `date` as the user set it; `no code` if the table of new rows reads numbers there.
-        na: texts that stand for a missing value; a number in any way it is written.
+        role: `number`, `code` or `date` as the user set it. `no code` if the table of new rows reads numbers there.
+        na: texts that stand for a missing value. A number in any way it is written.
         not_na: texts that are values, whatever they usually mark.
         day_first: whether 03/04/2020 is in April.
         unnamed: whether the file has no name for it, or one that a program gives to row names.
@@ -102,7 +102,7 @@ class Column:
     Attributes:
         name: its name.
         kind: what it holds.
-        values: [N] numbers, days since 1970 of dates, 0 and 1 of yes/no, the level's number of a category; NaN for gaps
+        values: [N] numbers, days since 1970 of dates, 0 and 1 of yes/no, the level's number of a category. NaN for gaps
             and for cells that cannot be read.
         levels: the texts of categories and of no and yes, as most often written.
         gaps: [N] cells that stand for a missing value.
@@ -154,7 +154,7 @@ class Evidence:
         symbol: percent or currency sign that most numbers carry, or an empty string.
         notes: what was decided so far.
         categories: the largest number of levels of a category.
-        strict: numbers are the only kind; whatever else stands there is a bad cell.
+        strict: numbers are the only kind. Whatever else stands there is a bad cell.
         stated: what is known besides the cells.
     """
 
@@ -199,7 +199,7 @@ def read_column(
         cells: its cells.
         written: how the file writes numbers.
         categories: the largest number of levels of a category.
-        strict: numbers are the only kind; whatever else stands there is a bad cell.
+        strict: numbers are the only kind. Whatever else stands there is a bad cell.
         stated: what is known besides the cells.
     """
     evidence = _evidence(cells, written, categories, strict or stated.role == "number", stated)
@@ -230,7 +230,7 @@ def _chosen(texts: Sequence[str], which: BoolArray) -> list[str]:
 
 
 def _shared_symbol(cells: Cells, written: NumberFormat) -> str:
-    """Return the percent or currency sign that most numbers carry, or an empty string; a plain zero may carry any."""
+    """Return the percent or currency sign that most numbers carry, or an empty string. A plain zero may carry any."""
     if not any(sign for _, sign in cells.signed.values()):
         return ""
     numbers, known = written.numbers(cells, without_signs=True)
@@ -418,7 +418,7 @@ def _levels_column(
 
 
 def _yes_no_column(evidence: Evidence) -> Column:
-    """Return words for no and yes as 0 and 1; each is called as it is most often written."""
+    """Return words for no and yes as 0 and 1. Each is called as it is most often written."""
     texts, counts = evidence.cells.texts, evidence.cells.counts
     yes = np.array([text.casefold() in TRUE_WORDS for text in texts])
     sides = [np.flatnonzero(evidence.given & side) for side in (~yes, yes)]
@@ -505,9 +505,9 @@ def class_or_number(column: Column) -> Literal["classes", "number", "either"]:
 
 
 def label_column(cells: Cells, *, strict: bool = False, stated: Stated = Stated()) -> Column:
-    """Return the labels as 0, ..., C-1; `levels` are what the file calls them.
+    """Return the labels as 0, ..., C-1. `levels` are what the file calls them.
 
-    Integers are ordered by value; if any label is a text, all are texts and ordered alphabetically. Several words for
+    Integers are ordered by value. If any label is a text, all are texts and ordered alphabetically. Several words for
     yes and no (`yes`, `No`, `TRUE`, `0`) are two classes, no first. In a column of integers a number that is none is a
     bad cell.
 
@@ -539,7 +539,7 @@ def label_column(cells: Cells, *, strict: bool = False, stated: Stated = Stated(
 
 
 def _whole_labels(evidence: Evidence) -> Column:
-    """Return classes of integers, by value; any other number is a bad cell."""
+    """Return classes of integers, by value. Any other number is a bad cell."""
     texts, codes = evidence.cells.texts, evidence.cells.codes
     whole = {
         position: _whole(texts[position], float(evidence.numbers[position]))
@@ -658,7 +658,7 @@ def stated_columns(spec: CsvSpec, grid: Grid, table: Mapping[str, str]) -> dict[
 
 
 def _named(value: object, key: str, grid: Grid) -> list[str]:
-    """Return the columns that a setting names; a second file may lack some."""
+    """Return the columns that a setting names. A second file may lack some."""
     if value is None:
         return []
     if grid.key != "path":
@@ -706,7 +706,7 @@ def reading_of_table(
 def otherwise_written(grid: Grid, columns: Sequence[Column], reading: Mapping[str, str]) -> list[str]:
     """Return a sentence for each column whose cells are written as something else than the table's.
 
-    Where the table has yes and no, the numbers 0 and 1 will do; a plain 0 for any percents or currency.
+    Where the table has yes and no, the numbers 0 and 1 will do. A plain 0 for any percents or currency.
     """
     faults = []
     for column in columns:

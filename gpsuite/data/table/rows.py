@@ -23,7 +23,7 @@ def complete_rows(
 ) -> tuple[BoolArray, list[Column]]:
     """Return which rows [N] are used, and which inputs.
 
-    Rows with a gap are left out up to a fifth of all; `dataset.missing` says otherwise. Cells that cannot be read and
+    Rows with a gap are left out up to a fifth of all. `dataset.missing` says otherwise. Cells that cannot be read and
     rows of another length are left out only where `dataset.missing` says so.
 
     Raises:
@@ -60,7 +60,7 @@ def complete_rows(
 
 
 def _as_what(grid: Grid, column: Column) -> str:
-    """Return the texts that were read as missing, as ` ('NA')`; nothing where the cells are empty."""
+    """Return the texts that were read as missing, as ` ('NA')`. Nothing where the cells are empty."""
     texts = dict.fromkeys(grid.cells[column.gaps, grid.header.index(column.name)].tolist())
     shown = ", ".join(repr(shorten(text, 20)) for text in list(texts)[:3] if text)
     return f" ({shown})" if shown else ""
@@ -141,7 +141,7 @@ def leaving_out(spec: CsvSpec, header: Sequence[str], inputs: Sequence[Column], 
 
 
 def all_others(spec: CsvSpec, header: Sequence[str]) -> bool:
-    """Whether the inputs are all columns that have no other use; `dataset.inputs=null` arrives as a text."""
+    """Whether the inputs are all columns that have no other use. `dataset.inputs=null` arrives as a text."""
     return spec.inputs is None or (spec.inputs == "null" and "null" not in header)
 
 
@@ -187,7 +187,7 @@ def _too_many(
 
 
 def check_spread(path: str, numbers: FloatArray, names: Sequence[str], key: str = "path") -> None:
-    """Refuse columns [N, K] that vary, but whose variance leaves float64; NaN does not count.
+    """Refuse columns [N, K] that vary, but whose variance leaves float64. NaN does not count.
 
     Raises:
         DataError: naming every such column.

@@ -77,7 +77,7 @@ Range = Annotated[
 
 @dataclass
 class ConvergenceSettings:
-    """Settings of the convergence study; the paper gives the theory only, these numbers are ours.
+    """Settings of the convergence study. The paper gives the theory only, these numbers are ours.
 
     Attributes:
         kernels: se and matern52 (linear model of coregionalisation), convolution (Gaussian convolution process).
@@ -122,7 +122,7 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class ConvergenceTask:
-    """Greedy queries of one drawn process over its pool; further settings as `ConvergenceSettings`.
+    """Greedy queries of one drawn process over its pool. Further settings as `ConvergenceSettings`.
 
     Attributes:
         kernel: se, matern52 or convolution.
@@ -351,7 +351,7 @@ def group_runs(records: Sequence[Record]) -> list[ProcessRuns]:
 
 
 def statistics(cells: Sequence[ProcessRuns]) -> list[Statistic]:
-    """Return the statistics that conf/paper names; rates by single outputs, the lemma for the LMC."""
+    """Return the statistics that conf/paper names. Rates by single outputs, the lemma for the LMC."""
     partial = [cell for cell in cells if cell.outputs == PARTIAL]
     free = [cell for cell in partial if cell.region == UNCONSTRAINED]
     found = []
@@ -503,7 +503,7 @@ def _draw_one(report: Report[object], cells: Sequence[ProcessRuns], outputs: str
 
 
 def _panel(ax: Axes, cells: Sequence[ProcessRuns], kernel: Kernel, what: str) -> pd.DataFrame:
-    """Draw one kernel and D, with the rate from where slopes are fitted; return the plotted numbers."""
+    """Draw one kernel and D, with the rate from where slopes are fitted. Return the plotted numbers."""
     import pandas as pd
 
     shown = pd.concat(_frames(cells, kernel), ignore_index=True)
@@ -554,7 +554,7 @@ def _scaled_rate(
 
 
 def summarise(report: Report[ConvergenceSettings]) -> list[Statistic]:
-    """Write the checks of Lemma 1 and the slopes beside the rates, draw both; return what conf/paper names."""
+    """Write the checks of Lemma 1 and the slopes next to the rates, draw both. Return what conf/paper names."""
     settings, cells = report.settings, group_runs(report.records())
     drawn = f"{settings.runs} drawn processes of {settings.n_outputs} outputs, pool of {settings.pool} inputs"
     caption = f"Lemma 1: mean maximal variance (full: determinant) against (2 C / n) I; {drawn}"

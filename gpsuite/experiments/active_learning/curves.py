@@ -39,7 +39,7 @@ class Curve:
 
     Attributes:
         n_sum: number N_sum of measured output values at each model [T].
-        lines: [R, T], one row per repetition; NaN where a repetition has no value.
+        lines: [R, T], one row per repetition. NaN where a repetition has no value.
         repetitions: their numbers [R].
     """
 
@@ -61,14 +61,14 @@ class Curve:
 
     @property
     def mean(self) -> FloatArray:
-        """Mean over the repetitions [T]; NaN where none has a value."""
+        """Mean over the repetitions [T]. NaN where none has a value."""
         counts = np.isfinite(self.lines).sum(axis=0)
         total = np.where(np.isfinite(self.lines), self.lines, 0.0).sum(axis=0)
         return np.where(counts > 0, total / np.maximum(counts, 1), np.nan)
 
     @property
     def standard_error(self) -> FloatArray:
-        """Standard error of the mean [T]; NaN where fewer than two repetitions have a value."""
+        """Standard error of the mean [T]. NaN where fewer than two repetitions have a value."""
         return np.array([mean(finite(column)).error for column in self.lines.T])
 
     @property
@@ -108,7 +108,7 @@ class Curves:
 
     @classmethod
     def from_records(cls, records: Sequence[Record], methods: Sequence[str]) -> Curves:
-        """Sort usable records by method and repetition; methods without any are left out."""
+        """Sort usable records by method and repetition. Methods without any are left out."""
         runs: dict[str, dict[int, Record]] = {}
         for method in methods:
             found = {
@@ -157,7 +157,7 @@ class Curves:
         return max(self.final(method) for method in self.methods)
 
     def paired(self, values: Mapping[str, FloatArray]) -> Paired:
-        """Return numbers of some methods, one per repetition [R], over all repetitions; the metric is `VALUE`."""
+        """Return numbers of some methods, one per repetition [R], over all repetitions. The metric is `VALUE`."""
         rows = [
             (method, repetition, float(value))
             for method, found in values.items()
@@ -223,7 +223,7 @@ def error_table(curves: Curves, titles: Mapping[str, str]) -> pd.DataFrame:
 
 
 def queries_by_output(curves: Curves, method: str) -> str:
-    """Return the percentage of queries that went to each output, such as `98 / 2`; `all` for full queries."""
+    """Return the percentage of queries that went to each output, such as `98 / 2`. `all` for full queries."""
     p = np.concatenate([run.arrays["p"] for run in curves.runs[method].values()]).astype(np.int64)
     outputs = sum(name.startswith("rmse_output_") for name in next(iter(curves.runs[method].values())).arrays)
     if (p < 0).any():
@@ -338,7 +338,7 @@ def timing_table(curves: Curves, titles: Mapping[str, str]) -> pd.DataFrame:
     return pd.DataFrame(rows).round(4)
 
 
-FEWEST = 0.05  # percent of unsafe queries; fewer lie on the edge
+FEWEST = 0.05  # percent of unsafe queries. Fewer lie on the edge
 N_LABEL = math_label("measured output values $N_{sum}$")
 
 
@@ -556,7 +556,7 @@ NOT_REACHED = "not reached"
 
 
 def first_below(n_sum: IntArray, mean: FloatArray, threshold: float) -> float:
-    """Return the first N_sum at which a mean curve is at most the threshold; infinite if it never is."""
+    """Return the first N_sum at which a mean curve is at most the threshold. Infinite if it never is."""
     reached = np.flatnonzero(mean <= threshold)
     return float(n_sum[reached[0]]) if len(reached) else float("inf")
 
@@ -614,9 +614,9 @@ def extreme(name: str, cells: Sequence[Estimate], pick: Callable[..., Estimate],
 
     Args:
         name: of the statistic.
-        cells: the means; those that could not be computed do not count, unless none could.
+        cells: the means. Those that could not be computed do not count, unless none could.
         pick: min or max.
-        note: what a reader should know beside how many there were.
+        note: what a reader should know next to how many there were.
     """
     known = [cell for cell in cells if not math.isnan(cell.value)] or [Estimate(math.nan)]
     chosen = pick(known, key=lambda cell: cell.value)
@@ -640,7 +640,7 @@ def threshold_statistics(curves: Curves, threshold: float) -> list[Statistic]:
 
 
 def threshold_interval(curve: Curve, threshold: float) -> tuple[float, float]:
-    """Return the bootstrap interval of the points to a threshold; infinite where runs do not reach it.
+    """Return the bootstrap interval of the points to a threshold. Infinite where runs do not reach it.
 
     NaN for fewer than `FEWEST_RUNS`, of which it holds the mean too seldom: of five normal values in 84 % of cases.
     """

@@ -60,7 +60,7 @@ class RepetitionSettings:
 
     Attributes:
         repetitions: independent repetitions, the same data for every pipeline.
-        iterations: models per repetition; the first has the starting data only, each further one a query more.
+        iterations: models per repetition. The first has the starting data only, each further one a query more.
         initial: values measured at the beginning, all outputs together.
         delta: a query must be safe with a probability above 1 - delta.
         inference: of the hyperparameters: smc, hmc, map or ml.
@@ -104,7 +104,7 @@ class InferenceParams:
     Attributes:
         kind: smc, hmc, map or ml.
         particles: of smc.
-        pool_members: hyperparameter vectors used for predictions at the pool; None: all.
+        pool_members: hyperparameter vectors used for predictions at the pool. None: all.
     """
 
     kind: Kind
@@ -133,7 +133,7 @@ class RepetitionTask:
         sampler_seed: of inference and of random queries.
         delta: a query must be safe with a probability above 1 - delta.
         iterations: number of models.
-        state_iteration: of which model predictions on the whole pool are kept, counted from 1; 0 keeps none.
+        state_iteration: of which model predictions on the whole pool are kept, counted from 1, 0 keeps none.
         when_nothing_is_safe: stop, or query the safest point.
         kind: of task.
         joint: true if the entropy of all outputs together is kept with these predictions.
@@ -181,7 +181,7 @@ class Source:
         n_outputs: P.
         seconds: rough CPU seconds of one iteration.
         pool_members: hyperparameter vectors used for predictions at the pool, or None for all.
-        state_iteration: of which model predictions on the whole pool are kept, counted from 1; 0 keeps none.
+        state_iteration: of which model predictions on the whole pool are kept, counted from 1, 0 keeps none.
     """
 
     name: str
@@ -202,7 +202,7 @@ class RepetitionSet:
     """What distinguishes one set of repetitions from the others of a plan.
 
     Attributes:
-        axes: columns of records.csv beside method and repetition.
+        axes: columns of records.csv next to method and repetition.
         inference: how hyperparameters are inferred, in place of the settings'.
         iterations: in place of the settings'.
         repetitions: in place of the settings'.
@@ -236,7 +236,7 @@ def repetition_tasks(
     variation: RepetitionSet | None = None,
     methods: tuple[str, ...] = (),
 ) -> list[Task[RepetitionTask]]:
-    """Return one task per repetition and method; all methods of a repetition work on the same data.
+    """Return one task per repetition and method. All methods of a repetition work on the same data.
 
     Args:
         request: the validated request.
@@ -296,7 +296,7 @@ def _iterations(iterations: int, options: MethodOptions, n_outputs: int) -> int:
 
 
 SECONDS = 0.4  # of one iteration at the published sizes
-PUBLISHED_SEED = 123  # of the draws; another generator than the authors' makes other draws of it
+PUBLISHED_SEED = 123  # of the draws. Another generator than the authors' makes other draws of it
 
 
 @dataclass
@@ -305,11 +305,11 @@ class GpRepetitions(RepetitionSettings):
 
     Attributes:
         form: of the generator's kernel: exp(-r^2 / 2 l^2) (`code`, the authors') or exp(-r^2 / l) (`paper`).
-        draws: number of draws; the threshold of the safety value is a quantile of all of them together.
+        draws: number of draws. The threshold of the safety value is a quantile of all of them together.
         pool_rows: pool rows of each draw.
         test_rows: test rows of each draw.
         outputs: P.
-        pool_members: hyperparameter vectors used for predictions; 0 uses all.
+        pool_members: hyperparameter vectors used for predictions, 0 uses all.
     """
 
     form: Annotated[str, one_of(FORMS)]
@@ -365,7 +365,7 @@ Arrays = dict[str, npt.NDArray[Any]]
 
 
 def run_repetition(task: Task[RepetitionTask], shared: SharedWork) -> Outcome:
-    """Explore with one pipeline; return one value per model of every measure, and the last ones as metrics."""
+    """Explore with one pipeline. Return one value per model of every measure, and the last ones as metrics."""
     params = task.params
     repetition, pipeline = read_repetition(task), params.read_pipeline()
     explorer = explore(
@@ -401,7 +401,7 @@ def run_repetition(task: Task[RepetitionTask], shared: SharedWork) -> Outcome:
 
 
 def read_repetition(task: Task[RepetitionTask]) -> Repetition:
-    """Return the repetition's data; the same for every pipeline with the same kind of queries."""
+    """Return the repetition's data. The same for every pipeline with the same kind of queries."""
     params = task.params
     return params.data.read(params.pipeline.queries, lambda: load(task.require_dataset()))
 

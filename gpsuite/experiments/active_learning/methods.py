@@ -48,7 +48,7 @@ class PipelineParams:
 
 @dataclass(frozen=True, kw_only=True)
 class PipelineMethod(Method[Options]):
-    """A method of the family; `pipeline` says what its options are as a model and a rule."""
+    """A method of the family. `pipeline` says what its options are as a model and a rule."""
 
     pipeline: Callable[[Options], PipelineParams]
 

@@ -38,7 +38,7 @@ INEQUALITIES = (UNEQUAL_NOISE, UNEQUAL_VARIANCE)
 
 @dataclass
 class ToySizes:
-    """Sizes of the runs on sine and sigmoid; see `ToyRepetitions`.
+    """Sizes of the runs on sine and sigmoid. See `ToyRepetitions`.
 
     Attributes:
         form: of the sigmoid: paper or code.
@@ -57,7 +57,7 @@ class ToySizes:
 
 @dataclass
 class GpSizes:
-    """Sizes of the runs on draws from a multi-output GP; see `GpRepetitions`.
+    """Sizes of the runs on draws from a multi-output GP. See `GpRepetitions`.
 
     Attributes:
         form: of the generator's kernel: paper or code.

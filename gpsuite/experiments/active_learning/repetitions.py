@@ -154,7 +154,7 @@ class RepetitionData(ABC):
 
     @abstractmethod
     def read(self, queries: str, rows: Callable[[], Dataset]) -> Repetition:
-        """Return the data for a kind of queries, `partial` or `full`; `rows` reads the dataset, if there is one."""
+        """Return the data for a kind of queries, `partial` or `full`. `rows` reads the dataset, if there is one."""
 
 
 # Repetitions on simulated data: sine and sigmoid, and draws from multi-output GPs (Li et al. 2022, I.3).
@@ -191,7 +191,7 @@ class Samples:
 
     Attributes:
         seed: of the generator.
-        draws: number of draws; the threshold is theirs together.
+        draws: number of draws. The threshold is theirs together.
         n_train: pool rows of each draw.
         n_test: test rows of each draw.
         n_outputs: P.
@@ -210,7 +210,7 @@ class Samples:
 
 @dataclass(frozen=True, kw_only=True)
 class GpData(RepetitionData):
-    """A repetition on one draw of the samples; the seed is that of the starting rows."""
+    """A repetition on one draw of the samples. The seed is that of the starting rows."""
 
     draw: int
     samples: Samples
@@ -249,7 +249,7 @@ def toy_repetition(data: ToyData, queries: str) -> Repetition:
 
 
 def gp_repetition(data: GpData, queries: str) -> Repetition:
-    """Return a draw of the multi-output process; starting inputs are random safe rows of the pool.
+    """Return a draw of the multi-output process. Starting inputs are random safe rows of the pool.
 
     Args:
         data: what it depends on.
@@ -281,7 +281,7 @@ def gp_repetition(data: GpData, queries: str) -> Repetition:
 
 @lru_cache(maxsize=1)
 def drawn_samples(samples: Samples) -> GpSamples:
-    """Return all draws; the tasks of one worker share them."""
+    """Return all draws. The tasks of one worker share them."""
     n_latent = max(1, samples.n_outputs - 1)
     sizes = Sizes(samples.draws, samples.n_train, samples.n_test, n_outputs=samples.n_outputs, n_latent=n_latent)
     rng = np.random.default_rng(samples.seed)
@@ -312,7 +312,7 @@ PUBLISHED_STARTS = 123  # the seed of the starting rows
 
 @dataclass(frozen=True, kw_only=True)
 class EngineData(RepetitionData):
-    """A repetition on the engine data; the seed is that of pool and test rows.
+    """A repetition on the engine data. The seed is that of pool and test rows.
 
     Attributes:
         pool_rows: rows of the pool.
@@ -334,7 +334,7 @@ class EngineData(RepetitionData):
 def engine_repetition(measured: Dataset, data: EngineData, queries: str) -> Repetition:
     """Return a repetition: a pool sampled from all training rows, safe starting rows, and a sample of test rows.
 
-    The pool keeps its unsafe rows, as the whole training part has them; only the starting rows are chosen safe.
+    The pool keeps its unsafe rows, as the whole training part has them. Only the starting rows are chosen safe.
 
     Args:
         measured: the engine data, with its split of training and test files.

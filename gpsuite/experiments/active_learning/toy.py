@@ -1,4 +1,4 @@
-"""active_learning/toy: sine and sigmoid; learning curves, safety, and what inference and priors do (Li et al. 2022)."""
+"""active_learning/toy: sine and sigmoid. Learning curves, safety, and what inference and priors do (Li et al. 2022)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-# How many queries were truly unsafe, repetition by repetition; there is no guarantee for a function that is given.
+# How many queries were truly unsafe, repetition by repetition. There is no guarantee for a function that is given.
 #
 # That the share is at most delta on average holds only where the safety value is drawn from the model's own prior:
 # with
@@ -44,7 +44,7 @@ LABELS = {
 
 
 def report_unsafe(report: Report[ToySettings], sets: Mapping[str, Curves], name: str) -> None:
-    """Write `name`, one row per inference and pipeline, and `name`_by_seed, one row per repetition; none without h.
+    """Write `name`, one row per inference and pipeline, and `name`_by_seed, one row per repetition. None without h.
 
     Args:
         report: what is written on.
@@ -117,7 +117,7 @@ def _repetitions(curves: Curves, method: str, counted: int, inference: str) -> I
 def unsafe_table(by_seed: pd.DataFrame, delta: float) -> pd.DataFrame:
     """Return one row per number of queries counted, inference and method of `unsafe_by_seed`'s rows.
 
-    The interval of the mean is over repetitions, which are independent; queries of one repetition are not, so that no
+    The interval of the mean is over repetitions, which are independent. Queries of one repetition are not, so that no
     binomial interval is given for all queries together. A t interval says nothing where no query was unsafe: the
     binomial interval of the share of repetitions with one does.
     """
@@ -263,7 +263,7 @@ def state_frame(records: Mapping[str, Record]) -> pd.DataFrame:
 
 
 def summarise(report: Report[ToySettings]) -> list[Statistic]:
-    """Write curves, safety, the state at one iteration, and the comparisons; return what the paper states."""
+    """Write curves, safety, the state at one iteration, and the comparisons. Return what the paper states."""
     settings = report.settings
     parts = Parts.from_records(report.records(), tuple(report.titles), settings.inference)
     if settings.prior_factors:  # a run that is about priors

@@ -50,7 +50,7 @@ NAME = "toy_samplers"
 
 
 def report_samplers(report: Report[object], ours: Curves, hmc: Curves) -> None:
-    """Write table and figure of the paired differences HMC - SMC; nothing without shared repetitions."""
+    """Write table and figure of the paired differences HMC - SMC. Nothing without shared repetitions."""
     frame = sampler_differences(ours, hmc)
     if frame.empty:
         return
@@ -119,7 +119,7 @@ def _pairs(ours: Curves, hmc: Curves) -> list[tuple[str, str, Curve, Curve]]:
 
 
 def _contains_zero(gaps: FloatArray) -> bool | None:
-    """Return whether the 95 % t interval of the mean of finite gaps contains 0; None if there is no interval."""
+    """Return whether the 95 % t interval of the mean of finite gaps contains 0. None if there is no interval."""
     found = mean(finite(gaps))
     return found.contains(0.0) if found.interval else None
 
@@ -151,7 +151,7 @@ def _draw_differences(report: Report[object], frame: pd.DataFrame) -> None:
 
 
 STRICT = 0.01  # level of the claim about areas
-LITTLE_DATA = 22  # values; up to here full Bayes is held against point estimates
+LITTLE_DATA = 22  # values. Up to here full Bayes is held against point estimates
 POINT_ESTIMATES = ("map", "ml")
 
 

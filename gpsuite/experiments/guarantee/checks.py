@@ -1,7 +1,7 @@
 """What the guarantees assume, each compared with the data where that is possible.
 
 A check that finds nothing proves nothing. What it finds is *contradicted* only where it is significant among all checks
-of the table and the statement truly needs the assumption; other signs are *doubtful*.
+of the table and the statement truly needs the assumption. Other signs are *doubtful*.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Check:
         assumption: in words.
         needed_by: the statements that need it.
         finding: what was looked at and found.
-        p: of the finding; None where there is none.
+        p: of the finding. None where there is none.
         needed: whether the statements are false without it.
         advice: further words of the command to run next.
         verdict: `NOTHING`, `DOUBTFUL`, `CONTRADICTED` or `UNCHECKED`.
@@ -145,7 +145,7 @@ class Searches:
     Attributes:
         clock: of the task.
         boxes: limit for each search.
-        observer: told after every step; see `SharedWork`.
+        observer: told after every step. See `SharedWork`.
         cut: how many the seconds ended, or did not let begin: what these did not reach is not proved.
     """
 
@@ -160,7 +160,7 @@ class Searches:
         return cls(shared.budget(task.budget_seconds), task.params.boxes, shared.observer)
 
     def may_begin(self) -> bool:
-        """Return whether there are seconds left for another search; one that may not begin is counted."""
+        """Return whether there are seconds left for another search. One that may not begin is counted."""
         ended = self.clock.exhausted
         self.cut += ended
         return not ended
@@ -172,7 +172,7 @@ class Searches:
         return rest
 
     def ended(self, *reasons: str) -> bool:
-        """Return whether the seconds ended a search, by the reasons of its parts; it is counted then."""
+        """Return whether the seconds ended a search, by the reasons of its parts. It is counted then."""
         cut = any(reason.endswith("seconds used up") for reason in reasons)
         self.cut += cut
         return cut
@@ -186,7 +186,7 @@ class Searches:
 
 
 def nested(ranges: FloatArray, tolerances: Sequence[float]) -> FloatArray:
-    """Return proved ranges [B, K, 2], each with what is proved of the larger tolerances [K]; NaN where nothing is."""
+    """Return proved ranges [B, K, 2], each with what is proved of the larger tolerances [K]. NaN where nothing is."""
     order = np.argsort(tolerances)[::-1]
     found = ranges.copy()
     found[:, order, 0] = np.fmax.accumulate(ranges[:, order, 0], axis=1)
@@ -281,7 +281,7 @@ def regression_checks(
     Args:
         data: the table.
         record: of the judged model.
-        held: how many targets the kept model's own intervals held, and of how many rows; None where it did not train.
+        held: how many targets the kept model's own intervals held, and of how many rows. None where it did not train.
         bands: of the function.
         settings: of the run.
     """

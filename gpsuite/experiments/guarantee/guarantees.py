@@ -42,7 +42,7 @@ class Found:
         data: the table.
         parts: part of the run -> its record, of those that ended well.
         bands: of a regression's function.
-        held: how many targets the kept model's own intervals held, and of how many rows; None where it did not train.
+        held: how many targets the kept model's own intervals held, and of how many rows. None where it did not train.
         checks: of the assumptions.
     """
 
@@ -74,7 +74,7 @@ class Found:
 
     @property
     def shown(self) -> int | None:
-        """The place of the tolerance that lines tell of, the middle one; None where no input is a number."""
+        """The place of the tolerance that lines tell of, the middle one. None where no input is a number."""
         return len(self.tolerances) // 2 if self.tolerances else None
 
     @property
@@ -209,7 +209,7 @@ def proved_classes(found: Found) -> Guarantee | None:
         return None
     record = found.parts["rows"]
     lows = record.arrays["ranges"][:, found.shown, 0]
-    kept = int(np.count_nonzero(lows > 0.5))  # above one half no other class is as probable; false for NaN
+    kept = int(np.count_nonzero(lows > 0.5))  # above one half no other class is as probable. False for NaN
     if not kept:
         return Guarantee("proved", needs="surer predictions, more boxes= or budget.seconds=")
     change = off(found.tolerances[found.shown], found)

@@ -96,11 +96,11 @@ def shown_rows(frame: pd.DataFrame, promised: Collection[str]) -> list[list[str]
     """Return a table of predictions as texts, its first line the heading: prediction, interval, and what is unusual.
 
     An interval stands next to the prediction of the judged model, which it is about.
-    Numbers have the places that give the interval's width three significant digits; its ends are rounded outwards.
+    Numbers have the places that give the interval's width three significant digits. Its ends are rounded outwards.
 
     Args:
         frame: one row per prediction.
-        promised: names of guarantees that hold; the first of `INTERVALS` among them that is bounded is shown.
+        promised: names of guarantees that hold. The first of `INTERVALS` among them that is bounded is shown.
     """
     if "prediction" in frame:
         heading, rows = _number_cells(frame, [name for each, name in INTERVALS.items() if each in promised])

@@ -100,7 +100,7 @@ def run_bounded(task: Task[BoundedTask], shared: SharedWork) -> Outcome:
 
 
 def run_judged(task: Task[JudgedTask], shared: SharedWork) -> Outcome:
-    """Train without the test rows; bound errors by them, size the intervals, and check what the bounds assume.
+    """Train without the test rows. Bound errors by them, size the intervals, and check what the bounds assume.
 
     Arrays: errors [K] in own units, shares [K] of test errors above, bounds [K].
     """
@@ -170,7 +170,7 @@ def run_rows(task: Task[RowsTask], shared: SharedWork) -> Outcome:
 
 
 def run_conformal(task: Task[ConformalTask], shared: SharedWork) -> Outcome:
-    """Size the intervals that follow the judged model's spread; widths are those of the test rows.
+    """Size the intervals that follow the judged model's spread. Widths are those of the test rows.
 
     Arrays: the intervals as `SpreadIntervals` packs them.
     """
@@ -203,7 +203,7 @@ def _of_file(rows: NewRows | None) -> Metrics:
 
 @unconverged_is_diverged
 def run_judged_classes(task: Task[JudgedClassesTask], shared: SharedWork) -> Outcome:
-    """Train without the test rows; bound the error rate and certify test rows, and check what the bounds assume.
+    """Train without the test rows. Bound the error rate and certify test rows, and check what the bounds assume.
 
     Arrays: certified [K], of the test points the share that is right and provably stays; certified_bounds [K],
     lower bounds that hold together with probability 1 - delta; test_probabilities [H, C] and test_classes [H].
@@ -267,7 +267,7 @@ def _certified(
 
 @unconverged_is_diverged
 def run_class_sets(task: Task[ClassSetsTask], shared: SharedWork) -> Outcome:
-    """Choose the thresholds of the sets of classes; sizes are those of the test rows, which chose them.
+    """Choose the thresholds of the sets of classes. Sizes are those of the test rows, which chose them.
 
     Arrays, of each class [C]: class_rows, test rows of it; class_wrong, those predicted as another, and class_bounds on
     that share of new rows; class_thresholds; class_missed, the bound on the share of new rows that the thresholds miss;

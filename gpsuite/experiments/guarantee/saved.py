@@ -56,13 +56,13 @@ DTYPES: Mapping[str, type[np.generic]] = {"judged_places": np.int64, "judged_los
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class SavedModel:
-    """A kept model with all that its predictions need; `saved.load` reads one.
+    """A kept model with all that its predictions need. `saved.load` reads one.
 
     Attributes:
         model: its posterior of N rows, of scaled inputs, as certificates store one.
         inputs: names of the inputs, D.
         target: its name.
-        arrays: what it has besides the posterior, by the names in `shapes`; the training range is `lowest`, `highest`.
+        arrays: what it has besides the posterior, by the names in `shapes`. The training range is `lowest`, `highest`.
         guarantee: what a run proved, in sentences.
         categories: column of texts -> the levels that were learned from.
         reading: `Dataset.reading` of the table.
@@ -218,12 +218,12 @@ class Predictions:
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class SavedRegression(SavedModel):
-    """A kept regression, and the judged one whose intervals it gives; targets are standardised.
+    """A kept regression, and the judged one whose intervals it gives. Targets are standardised.
 
     Attributes:
         coverage: of the intervals.
         judged_variance: of the judged model's kernel.
-        radius: of split conformal intervals, in the target's own units; None where they are unbounded.
+        radius: of split conformal intervals, in the target's own units. None where they are unbounded.
     """
 
     task: ClassVar[str] = "regression"

@@ -28,13 +28,13 @@ class GuaranteeSettings:
         accuracy: an error that matters, in the target's own units; null: `epsilon` standard deviations.
         epsilon: the same in standard deviations of the target.
         widths: further errors at which the share of worse predictions is bounded, in standard deviations.
-        delta: allowed probability that a bound fails; each bound is paid for all errors together.
+        delta: allowed probability that a bound fails. Each bound is paid for all errors together.
         coverage: of the intervals.
         test_share: share of rows that test bounds, intervals and checks are taken on.
         preparation: share of rows that choose scale, centre and each input's lengthscale of a certified regression, and
-            nothing else; at least 30, up to a third of a small table; more until they hold two targets, up to twice as
+            nothing else. At least 30, up to a third of a small table. More until they hold two targets, up to twice as
             many until all numbers vary.
-        most_rows: that a model is trained on, shared out among the classes where there are three or more; of more, the
+        most_rows: that a model is trained on, shared out among the classes where there are three or more. Of more, the
             others are test rows.
         max_evaluations: of a training's objective.
         tolerances: how far each number may be off, in standard deviations: proved ranges and certified accuracies.
@@ -45,7 +45,7 @@ class GuaranteeSettings:
         boxes: limit for the searches of one row.
         tolerance: largest gap between attained and proved value: standard deviations of a target, or probability.
         m: compared values behind the band of the function.
-        excluded: q of the band; its confidence is 1 - q/m.
+        excluded: q of the band. Its confidence is 1 - q/m.
         centres: basis functions of the band's kernel model.
         band_rows: most rows behind a band, at random.
     """
@@ -76,12 +76,12 @@ class GuaranteeSettings:
 
 
 def tolerances_of(data: Dataset, settings: GuaranteeSettings) -> Sequence[float]:
-    """Return how far numbers may be off, in standard deviations; none where no input is a number."""
+    """Return how far numbers may be off, in standard deviations. None where no input is a number."""
     return settings.tolerances if len(numbers_of(data.input_names, data.level_inputs)) else ()
 
 
 def middle(tolerances: Sequence[float]) -> float:
-    """Return the tolerance that answers tell of and certificates are about; 0 where no input is a number."""
+    """Return the tolerance that answers tell of and certificates are about, 0 where no input is a number."""
     return float(tolerances[len(tolerances) // 2]) if tolerances else 0.0
 
 
@@ -93,7 +93,7 @@ class Learning:
         seed: of the order of the rows.
         goal: the error that matters: own units if `own`, else standard deviations.
         own: see `goal`. Further fields as in `GuaranteeSettings`.
-        method: what decides a classifier besides; None for `METHOD`, which keys older than the choice do not name.
+        method: what decides a classifier besides. None for `METHOD`, which keys older than the choice do not name.
         method_version: of it.
     """
 
@@ -137,7 +137,7 @@ class RowsTask:
     boxes: int
     tolerance: float
     kind: str = "guarantee_rows"
-    effects: int | None = field(default=None, metadata=OPTIONAL)  # rows of which is searched what decides; None: count
+    effects: int | None = field(default=None, metadata=OPTIONAL)  # rows of which is searched what decides. None: count
 
 
 @dataclass(frozen=True, kw_only=True)

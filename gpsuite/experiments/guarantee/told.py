@@ -49,7 +49,7 @@ PICTURES = {"widths": "The model's own intervals: a row above the line lies outs
 
 
 def answer_of(found: Found, frame: pd.DataFrame | None) -> Answer:
-    """Return the answer; `frame` is the table of predictions."""
+    """Return the answer. `frame` is the table of predictions."""
     contradicted = [check.needed_by for check in found.checks if check.verdict == CONTRADICTED]
     doubted = {name for names in contradicted for name in names.split(", ")}
     doubted |= {also for name in doubted for also in ALSO.get(name, ())}

@@ -171,7 +171,7 @@ def _weak_dependence_on_delta(part: pd.DataFrame, delta: float) -> Statistic:
 def other_bounds(frame: pd.DataFrame, delta: float, titles: Mapping[str, str]) -> pd.DataFrame:
     """Return what each bound says of the same trained posteriors, means over the splits.
 
-    One row per method and epsilon. The quadratic bound is the lambda bound at its best lambda; Catoni's constant is
+    One row per method and epsilon. The quadratic bound is the lambda bound at its best lambda. Catoni's constant is
     fixed at 1 before the data are seen, so it pays ln(1/delta) only.
     """
     import pandas as pd
@@ -204,7 +204,7 @@ def draw(report: Report[EpsilonSettings], tidy: pd.DataFrame, heading: str) -> N
 
 
 def summarise(report: Report[EpsilonSettings]) -> list[Statistic]:
-    """Write the table and the five-panel figure; return means and the paper's claims as statistics."""
+    """Write the table and the five-panel figure. Return means and the paper's claims as statistics."""
     frame = records_frame(report.records())
     tidy = summarise_fits(frame, ["method", "epsilon"], METRICS)
     counts = frame.groupby(["method", "epsilon"]).size()
@@ -231,7 +231,7 @@ EXPERIMENTS.register("pac_bayes/epsilon_boston")(
         method_traits=(RISK_BOUND, FULL),
         model_keys=("ard",),
         parts=("repetitions",),
-        published=only_arrays("lengthscales"),  # all that is drawn; the other arrays are the model, for a certificate
+        published=only_arrays("lengthscales"),  # all that is drawn. The other arrays are the model, for a certificate
         agreement=AGREEMENT,
     )
 )

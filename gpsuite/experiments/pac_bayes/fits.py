@@ -44,7 +44,7 @@ TEST_OVER_TRAINING = 0.25
 
 
 def split_mean(values: FloatArray) -> Estimate:
-    """Return the mean over splits with its corrected interval; none for fewer than two values."""
+    """Return the mean over splits with its corrected interval. None for fewer than two values."""
     return corrected_mean(values, TEST_OVER_TRAINING)
 
 
@@ -61,17 +61,17 @@ def positive_p(values: FloatArray) -> float:
 
 
 def paired_p(smaller: FloatArray, larger: FloatArray) -> float:
-    """Return the one-sided p-value of the corrected paired t-test for `smaller` < `larger`; 1 for fewer than two."""
+    """Return the one-sided p-value of the corrected paired t-test for `smaller` < `larger`, 1 for fewer than two."""
     return positive_p(larger - smaller)
 
 
 def positive_shown(values: FloatArray) -> bool | None:
-    """Return what the corrected t-test shows of a mean over splits being above 0; None if neither that nor below."""
+    """Return what the corrected t-test shows of a mean over splits being above 0. None if neither that nor below."""
     return shown_by_t(values, TEST_OVER_TRAINING)
 
 
 def paired_shown(smaller: FloatArray, larger: FloatArray) -> bool | None:
-    """Return what the corrected paired t-test shows of `smaller` < `larger`; None if neither that nor the opposite."""
+    """Return what the corrected paired t-test shows of `smaller` < `larger`. None if neither that nor the opposite."""
     return positive_shown(larger - smaller)
 
 
@@ -99,7 +99,7 @@ class Fit:
         options: its options.
         dataset: what it is fitted to.
         ard: one lengthscale per input, or a single one.
-        goal: the loss that is bounded, and its width; PAC-GPs are trained on its bound.
+        goal: the loss that is bounded, and its width. PAC-GPs are trained on its bound.
         axes: columns of records.csv, the method and the split excepted.
         also: further losses, of the same goal, under which the trained posterior is certified too.
     """

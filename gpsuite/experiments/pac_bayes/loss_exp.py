@@ -40,7 +40,7 @@ class ExponentialSettings(SplitSettings):
 
     Attributes:
         epsilon: width of both losses, in standard deviations of the target.
-        inducing: numbers M of inducing inputs; the paper's claims are decided at the largest.
+        inducing: numbers M of inducing inputs. The paper's claims are decided at the largest.
         single_lengthscale: datasets whose inputs share a lengthscale although `model` has one per input.
     """
 
@@ -50,7 +50,7 @@ class ExponentialSettings(SplitSettings):
 
 
 def plan(request: Request[ExponentialSettings]) -> list[Task[FitTask]]:
-    """Return one task per dataset, M, split, method and loss to train on; likelihoods have no loss to choose."""
+    """Return one task per dataset, M, split, method and loss to train on. Likelihoods have no loss to choose."""
     settings = request.settings
     tasks = []
     for name, data in request.datasets.items():
@@ -265,7 +265,7 @@ CHANGE = "test MSE of kl-PAC-SGP, exponential against 0-1 band loss: mean over n
 
 
 def summarise(report: Report[ExponentialSettings]) -> list[Statistic]:
-    """Write the tables, draw changes, bounds and the losses; return means, changes and the paper's claims."""
+    """Write the tables, draw changes, bounds and the losses. Return means, changes and the paper's claims."""
     records, titles, settings = report.records(), report.titles, report.settings
     frame = records_frame(records)
     tidy, changes = summarise_splits(frame, BY, METRICS), mse_changes(frame)
@@ -326,7 +326,7 @@ EXPERIMENTS.register("pac_bayes/loss_exp")(
         dataset_tasks=("regression",),
         several_datasets=True,
         parts=("repetitions", "inducing", "methods"),
-        published=only_arrays("lengthscales"),  # all that is drawn; the other arrays are the model, for a certificate
+        published=only_arrays("lengthscales"),  # all that is drawn. The other arrays are the model, for a certificate
         agreement=AGREEMENT,
     )
 )

@@ -61,7 +61,7 @@ class OverfitSettings:
     Attributes:
         repetitions: number of data sets.
         rows: training rows of each.
-        test_rows: further rows of each; of a dataset all the rest is used.
+        test_rows: further rows of each. Of a dataset all the rest is used.
         inducing: number M of inducing inputs of every method.
         epsilon: accuracy goal, in standard deviations of the target.
         signal_std: standard deviation of the drawn functions.
@@ -92,7 +92,7 @@ class OverfitSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class OverfitTask(TrainingTask):
-    """A fit to one data set: rows of a dataset, or a draw of a GP with noise; see `OverfitSettings`."""
+    """A fit to one data set: rows of a dataset, or a draw of a GP with noise. See `OverfitSettings`."""
 
     rows: int
     test_rows: int
@@ -105,7 +105,7 @@ class OverfitTask(TrainingTask):
 
 
 def plan(request: Request[OverfitSettings]) -> list[Task[OverfitTask]]:
-    """Return one task per data set and method; all methods see the same data and start."""
+    """Return one task per data set and method. All methods see the same data and start."""
     settings = request.settings
     if request.dataset is not None:
         rows = request.dataset.rows
@@ -176,7 +176,7 @@ def draw_split(params: OverfitTask, dataset: PreparedDataset | None) -> Split:
 def run(task: Task[OverfitTask], shared: SharedWork) -> Outcome:
     """Train one method on one data set, certify it and measure it on the test rows.
 
-    The noise is returned in units of y, all else in units of the standardised target; the arrays hold the curve of
+    The noise is returned in units of y, all else in units of the standardised target. The arrays hold the curve of
     one-dimensional data and the inducing inputs.
     """
     params = task.params
@@ -220,7 +220,7 @@ def claims(frame: pd.DataFrame) -> list[Statistic]:
     """Return the shares of data sets in which FITC learns less noise, has the larger gap, both, and predicts worse.
 
     Args:
-        frame: one row per method and repetition with noise_std, gap and gibbs_risk_test; nothing without both methods.
+        frame: one row per method and repetition with noise_std, gap and gibbs_risk_test. Nothing without both methods.
     """
     if not {PAC, OVERFITTER} <= set(frame["method"]):
         return []
@@ -310,7 +310,7 @@ HEADINGS = headings(METRICS, "pac_bayes")
 
 
 def summarise(report: Report[OverfitSettings]) -> list[Statistic]:
-    """Write the table of fits and the figure; return the means and the share in which only FITC overfits."""
+    """Write the table of fits and the figure. Return the means and the share in which only FITC overfits."""
     request, settings, records = report.request, report.settings, report.records()
     import pandas as pd
 

@@ -37,7 +37,7 @@ class RegressionSettings(SplitSettings):
 
     Attributes:
         epsilon: accuracy goal in standard deviations of the target.
-        accuracy: the same in the target's own units; replaces epsilon when given.
+        accuracy: the same in the target's own units. Replaces epsilon when given.
     """
 
     epsilon: Positive
@@ -55,7 +55,7 @@ def plan(request: Request[RegressionSettings]) -> list[Task[FitTask]]:
 
 
 def summarise(report: Report[RegressionSettings]) -> list[Statistic]:
-    """Write certificates, bounds and errors, and what the bounds pay for, by method; draw bound and risks."""
+    """Write certificates, bounds and errors, and what the bounds pay for, by method. Draw bound and risks."""
     request, titles, records = report.request, report.titles, report.records()
     write_certificates(records, report.folder / "certificates")
     frame = records_frame(records)
@@ -137,7 +137,7 @@ EXPERIMENTS.register("pac_bayes/regression")(
         method_traits=(RISK_BOUND,),
         model_keys=("ard",),
         dataset_tasks=("regression",),
-        published=only_arrays("lengthscales"),  # all that is drawn; the other arrays are the model, for a certificate
+        published=only_arrays("lengthscales"),  # all that is drawn. The other arrays are the model, for a certificate
         agreement=AGREEMENT,
     )
 )

@@ -75,7 +75,7 @@ class RoundingTask(FitTask):
 
 
 def plan(request: Request[RoundingSettings]) -> list[Task[RoundingTask]]:
-    """Return one task per split, method, epsilon and grid; the grids of a training share it."""
+    """Return one task per split, method, epsilon and grid. The grids of a training share it."""
     settings = request.settings
     dataset, ard = request.require_dataset(), request.model.ard
     fits = [
@@ -201,7 +201,7 @@ PANELS = {
 def draw(report: Report[RoundingSettings], frame: pd.DataFrame) -> None:
     """Draw bound, its difference to two decimals and the effect of rounding alone.
 
-    The first two with 95 % t intervals; of the last, positive and spread over decades, median and range.
+    The first two with 95 % t intervals. Of the last, positive and spread over decades, median and range.
     """
     sizes = frame.assign(bound_change=frame["bound_change"].abs())
     by = ["method", "epsilon", "decimals"]
@@ -245,7 +245,7 @@ HEADINGS = headings(METRICS) | {"bound_kl": "upper bound B_kl"}
 
 
 def summarise(report: Report[RoundingSettings]) -> list[Statistic]:
-    """Write the tables and the figure of the bound against the decimals; return what decides App. F's claims."""
+    """Write the tables and the figure of the bound against the decimals. Return what decides App. F's claims."""
     frame = records_frame(report.records())
     by = ["method", "epsilon", "decimals"]
     tidy = summarise_splits(frame, by, list(METRICS))

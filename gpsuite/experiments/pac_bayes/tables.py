@@ -135,6 +135,6 @@ def dataset_statistics(request: Request[object]) -> list[Statistic]:
     data = request.dataset
     if data is None:
         return []
-    # a table of the user's own does not say it; a shipped one does where its files are not
+    # a table of the user's own does not say it. A shipped one does where its files are not
     inputs = data.spec["n_inputs"] if "n_inputs" in data.spec else load(data).X.shape[1]
     return [Statistic("dataset_rows", data.rows), Statistic("dataset_inputs", inputs)]

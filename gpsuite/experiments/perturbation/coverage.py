@@ -102,7 +102,7 @@ def suits(noise: str, group: str) -> bool:
 
 VERSION = 1
 EXACT, BROKEN, REFUSALS = "exact", "broken", "refusals"
-FIXED_DESIGNS = ("fixed", "repeated")  # noise and perturbations alone are drawn anew
+FIXED_DESIGNS = ("fixed", "repeated")  # noise and perturbations alone are drawn again
 
 
 @dataclass(frozen=True)
@@ -242,7 +242,7 @@ def run_coverage(task: Task[CoverageTask], shared: SharedWork) -> Outcome:
 
 
 def _fixed_ranks(cell: CoverageTask, m: int, rng: np.random.Generator) -> IntArray:
-    """Return the ranks over designs that are fixed while noise and perturbations are drawn anew."""
+    """Return the ranks over designs that are fixed while noise and perturbations are drawn again."""
     found = []
     for share in np.array_split(np.arange(cell.repetitions), cell.designs):
         X = draw_inputs(rng, cell.rows, cell.design == "repeated")
@@ -271,7 +271,7 @@ def labelled(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return X [R, n, 2] of two Laplace classes, residuals of their labels y = +-1, and the best coefficients.
 
-    The coefficients are E[xx']^-1 E[xy] of the whole distribution; the clouds have twice the scale.
+    The coefficients are E[xx']^-1 E[xy] of the whole distribution. The clouds have twice the scale.
     """
     drawn, centre, spread = (lssvm_classes(rng, (repetitions, rows), scale=2.0 * scale), CLASS_CENTRE, 2.0 * scale)
     best = np.linalg.solve(np.outer(centre, centre) + 2.0 * spread**2 * np.eye(2), centre)
@@ -302,7 +302,7 @@ DESIGNS = {"labels": labelled, "endogenous": endogenous, "autoregression": autor
 
 
 def accepted_levels(compared: Sequence[int]) -> int:
-    """Return how many of q = -1, 0, m and m + 1 a region of each m accepts; none should be."""
+    """Return how many of q = -1, 0, m and m + 1 a region of each m accepts. None should be."""
     accepted = 0
     for m in compared:
         rng = np.random.default_rng(0)
@@ -329,7 +329,7 @@ class RankCounts:
         model: key of `MODELS`.
         noise: key of `NOISES`.
         group: key of `GROUPS`.
-        broken: key of `BREAKS`; empty where coverage must be exact.
+        broken: key of `BREAKS`. Empty where coverage must be exact.
         counts: [m], how often the rank was 1..m.
         excluded: q of each level, ascending.
     """
@@ -367,7 +367,7 @@ class RankCounts:
 
 
 def pooled_p_value(cells: Sequence[RankCounts]) -> tuple[float, int]:
-    """Return the p value and degrees of freedom of one chi^2 test of all counts between levels; cells independent."""
+    """Return the p value and degrees of freedom of one chi^2 test of all counts between levels. Cells independent."""
     return chi_square_p(cell.bins() for cell in cells)
 
 
@@ -524,7 +524,7 @@ LABELS = {
 
 
 def summarise(report: Report[CoverageSettings]) -> list[Statistic]:
-    """Write coverage of every exact and every broken cell, with intervals; draw both against 1 - q/m."""
+    """Write coverage of every exact and every broken cell, with intervals. Draw both against 1 - q/m."""
     compared = report.settings.compared
     refusals = report.records(part=REFUSALS)
     tested = [*report.records(part=EXACT), *report.records(part=BROKEN)]

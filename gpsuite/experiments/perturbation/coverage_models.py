@@ -98,7 +98,7 @@ BREAKS: dict[str, Break] = {
 
 
 def draw_inputs(rng: np.random.Generator, n: int, repeated: bool = False) -> FloatArray:
-    """Return scalar inputs [n, 1]; `repeated`: in pairs 1e-6 apart, as the models refuse equal ones."""
+    """Return scalar inputs [n, 1]. `repeated`: in pairs 1e-6 apart, as the models refuse equal ones."""
     if not repeated:
         return rng.uniform(-DOMAIN, DOMAIN, (n, 1))
     X = np.repeat(rng.uniform(-DOMAIN, DOMAIN, ((n + 1) // 2, 1)), 2, axis=0)[:n]

@@ -53,7 +53,7 @@ class KernelSettings:
     Attributes:
         lengthscale: of the kernel, in the unit of the input.
         m: number of compared values.
-        q_values: the regions' q, each 0 < q < m; the confidence is 1 - q/m.
+        q_values: the regions' q, each 0 < q < m. The confidence is 1 - q/m.
         rays: directions from the estimate, for each metric.
         metrics: in which the directions are isotropic: the coefficients, the RKHS norm, or the values at the data.
         norm_bound: B of the norm ball |f|_H <= B the sampled members are also limited to.
@@ -132,7 +132,7 @@ class KernelProblem:
         return kappa(self.kernel, squared_distances(A / self.lengthscale, B / self.lengthscale))
 
     def region(self, X: FloatArray, y: FloatArray, q: int) -> ConfidenceRegion:
-        """Return the region of data X [n, 1], y [n] at q; the same perturbations for all q."""
+        """Return the region of data X [n, 1], y [n] at q. The same perturbations for all q."""
         return confidence_region(
             X,
             y,
@@ -241,7 +241,7 @@ def coverage_table(records: Sequence[Record], q_values: Sequence[int], m: int) -
 
 
 def report_coverage(report: Report[KernelSettings], about: str) -> None:
-    """Write the table of the models' coverage; `about` says of which data and regions it is."""
+    """Write the table of the models' coverage. `about` says of which data and regions it is."""
     settings = report.settings
     table = coverage_table(report.records(part="coverage"), settings.q_values, settings.m)
     report.table(table, "coverage", f"Coverage of the ideal coefficients: {about}")

@@ -108,7 +108,7 @@ def run_rays(task: Task[RaysTask], shared: SharedWork) -> Outcome:
 
 
 def summarise(report: Report[KrrSettings]) -> list[Statistic]:
-    """Write the tables of bands, rays and coverage and both figures; return the share of rays that leave."""
+    """Write the tables of bands, rays and coverage and both figures. Return the share of rays that leave."""
     rays = report.records(part="rays")
     about = f"kernel ridge, a coefficient for each datum, sign changes, m = {report.settings.m}"
     report_bands(report, "krr_region", about, endless_text(rays))
@@ -121,7 +121,7 @@ def summarise(report: Report[KrrSettings]) -> list[Statistic]:
 
 
 def endless_text(records: Sequence[Record]) -> str:
-    """Return how many of the single-point rays never end; empty without their record."""
+    """Return how many of the single-point rays never end. Empty without their record."""
     counts = [(r.number("rays") - r.number("leave"), r.number("rays")) for r in records if _is_single(r)]
     return "".join(f"{endless:.0f} of {rays:.0f} rays along K⁻¹e_j have no end" for endless, rays in counts)
 
@@ -151,7 +151,7 @@ def _title(record: Record) -> str:
 
 
 def statements(records: Sequence[Record]) -> list[Statistic]:
-    """Return the share of kinds of rays of which each leaves: Z_0 exceeds every Z_i far away; counts in the note.
+    """Return the share of kinds of rays of which each leaves: Z_0 exceeds every Z_i far away. Counts in the note.
 
     How many rays of a kind there are is a setting, which must not decide.
     """

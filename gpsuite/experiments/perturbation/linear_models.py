@@ -35,9 +35,9 @@ class LinearSettings:
     Attributes:
         C: weight of the residuals.
         m: number of compared values.
-        q_values: the regions' q, each 0 < q < m; the confidence is 1 - q/m.
+        q_values: the regions' q, each 0 < q < m. The confidence is 1 - q/m.
         rays: directions from the estimate, equally spaced in angle.
-        draws: sets of perturbations; figures show the first.
+        draws: sets of perturbations. Figures show the first.
     """
 
     C: Positive
@@ -84,7 +84,7 @@ class LinearProblem:
 
 
 def linear_tasks(request: Request[LinearSettings], params: Callable[[LinearProblem], P]) -> Iterator[Task[P]]:
-    """Yield one task per set of perturbations and q; all q of a draw see the same perturbations."""
+    """Yield one task per set of perturbations and q. All q of a draw see the same perturbations."""
     settings = request.settings
     for draw in range(settings.draws):
         seed = derived_seed(request.seed, "perturbations", draw)
@@ -125,7 +125,7 @@ def confidence_text(q: int, m: int) -> str:
 def confidence_panels(
     report: Report[LinearSettings], name: str, records: Sequence[Record], panel: tuple[float, float]
 ) -> Iterator[Drawing]:
-    """Draw one panel a confidence, two a row, on common axes; rays and unbounded ones are said below.
+    """Draw one panel a confidence, two a row, on common axes. Rays and unbounded ones are said below.
 
     Args:
         report: of the run.

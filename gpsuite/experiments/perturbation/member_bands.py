@@ -50,7 +50,7 @@ class BandTask:
         problem: model, data and perturbations.
         q: the region's.
         metric: in which the rays are isotropic, of `METRICS`.
-        norm_bound: B of the norm ball |f|_H <= B; 0: none.
+        norm_bound: B of the norm ball |f|_H <= B, 0: none.
         rays: directions from the estimate.
         grid_points: inputs at which the band is computed.
         kind: of task.
@@ -82,7 +82,7 @@ def band_tasks(request: Request[KernelSettings], model: KernelModel) -> Iterator
 
 
 def run_band(task: Task[BandTask], shared: SharedWork) -> Outcome:
-    """Sample members along rays; return the range of their functions on a grid and at the data."""
+    """Sample members along rays. Return the range of their functions on a grid and at the data."""
     params, problem = task.params, task.params.problem
     X, y = regression_data(task.require_dataset())
     region = problem.region(X, y, params.q)
@@ -122,7 +122,7 @@ WORDS = {"coefficients": "coefficients", "rkhs": "norm", "values": "values"}  # 
 
 
 def report_bands(report: Report[KernelSettings], name: str, about: str, remark: str = "") -> None:
-    """Write the table of the bands and draw them as figure `name`; `about` says of which model they are."""
+    """Write the table of the bands and draw them as figure `name`. `about` says of which model they are."""
     bands, settings = report.records(part="band"), report.settings
     caption = f"Bands of sampled members (inner bands, {settings.rays} rays, unbounded rays left out): {about}"
     report.table(band_table(bands, settings.m), "bands", f"{caption}. {UNBOUNDED}")
@@ -185,7 +185,7 @@ def _draw(report: Report[KernelSettings], records: Sequence[Record], name: str, 
 def _panel(ax: Axes, records: Sequence[Record], m: int) -> None:
     """Draw the range of all members found, each sampler's ends, the data, the truth and the estimate.
 
-    The view is that of the data; the range and a sampler's ends are drawn where they are in view. The range is of
+    The view is that of the data. The range and a sampler's ends are drawn where they are in view. The range is of
     sampled members and an inner band of the region: a sampler that finds few of them does not show the region's width.
     """
     styles = {"coefficients": ("-", VERMILION), "rkhs": ("--", GREEN), "values": ("-.", PURPLE)}

@@ -37,7 +37,7 @@ MOST_LEFT_OUT = 12  # inputs that a message names
 
 @dataclass(frozen=True)
 class RegionTask:
-    """One model's regions at every level; further settings as `RegionSettings`.
+    """One model's regions at every level. Further settings as `RegionSettings`.
 
     Attributes:
         model: key of `MODELS`.
@@ -86,7 +86,7 @@ class RegionProblem:
     """A region of a dataset's rows, in scaled units, and the way back.
 
     Attributes:
-        region: of the rows that are not used for preparation; its q is the first of the settings.
+        region: of the rows that are not used for preparation. Its q is the first of the settings.
         X: scaled inputs of these rows [n, D].
         columns: inputs that the model takes [D'].
         mean: of the inputs over the preparation rows, [D].

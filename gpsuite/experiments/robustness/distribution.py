@@ -209,7 +209,7 @@ def _draw_panel(ax: Axes, part: pd.DataFrame, titles: Mapping[str, str]) -> None
 
 
 def summarise(report: Report[DistributionSettings]) -> list[Statistic]:
-    """Write tables of delta, ratios and trainings and the box plots; return means and the paper's claims."""
+    """Write tables of delta, ratios and trainings and the box plots. Return means and the paper's claims."""
     request, records, settings = report.request, report.records(), report.settings
     name = request.experiment.split("/")[1]
     titles = report.titles

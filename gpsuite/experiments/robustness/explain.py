@@ -77,7 +77,7 @@ if TYPE_CHECKING:
 
     from gpsuite.reporting.figures import Drawing
 
-# raised when the numbers of a task change; the classifier of two classes has its own in the model
+# raised when the numbers of a task change. The classifier of two classes has its own in the model
 VERSION, CLASSES_VERSION = 1, 3
 SOFTMAX_LINE = 0.4  # seconds of an input for each of several classes, measured with 5 inputs and 3 classes
 EXACT = 1e-10  # tolerance of the effects that are compared with the gradient
@@ -108,7 +108,7 @@ class ExplainSettings(AnyDataSettings):
         radius: how far each input moves alone, up and down, in scaled inputs.
         domain: lowest and highest value of every input, in the dataset's own units; empty: each input's own range.
         tolerance: largest gap between attained and proved probability.
-        boxes: limit for both ends of all intervals of a point; 0 gives the trivial range.
+        boxes: limit for both ends of all intervals of a point, 0 gives the trivial range.
         check_points: points at which the effect is held against the gradient.
         check_radii: falling radii of that check, in scaled inputs.
     """
@@ -130,7 +130,7 @@ class ExplainSettings(AnyDataSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class PointTask:
-    """What every input does alone at a test point, as in `ExplainSettings`; of several classes its kind is another."""
+    """What every input does alone at a test point, as in `ExplainSettings`. Of several classes its kind is another."""
 
     model: ClassifierParams
     point: int
@@ -248,7 +248,7 @@ def run_point(task: Task[PointTask], shared: SharedWork) -> Outcome:
 
     Arrays: moved, how far each of the K inputs that are numbers moves down and up in its own units [K, 2]; ranges, of
     the class probability on the way: lowest proved, lowest attained, highest attained, highest proved [K, 2, 4];
-    delta, delta_low, delta_high; LIME's slopes per scaled unit, [K] each; where there are categories, switches: the
+    delta, delta_low, delta_high. LIME's slopes per scaled unit, [K] each; where there are categories, switches: the
     change of the probability from the point's level to each, [S].
     """
     clock, params = shared.budget(task.budget_seconds), task.params
@@ -332,7 +332,7 @@ def run_gradient(task: Task[GradientTask], shared: SharedWork) -> Outcome:
 
 
 def unproved(records: Sequence[Record]) -> str:
-    """Return for how many points the ends called proved rest on a cubature whose error is estimated; empty for none."""
+    """Return for how many points the ends called proved rest on a cubature whose error is estimated. Empty for none."""
     count = sum(not record.metrics.get("probabilities_proved", True) for record in records)
     return STATED.format(count=count) if count else ""
 
@@ -448,7 +448,7 @@ def draw_bars(
         report: writes the figure.
         records: of one method.
         inputs: names of those that move, and units by name.
-        second: the second of two classes, whose probability is followed; None of several: the predicted one's.
+        second: the second of two classes, whose probability is followed. None of several: the predicted one's.
         table: the figure's numbers.
     """
     shown = records[:MOST_POINTS]
@@ -494,7 +494,7 @@ def _draw_point(ax: PlotAxes, record: Record, inputs: Sequence[str], units: Mapp
 def draw_maps(
     report: Report[Any], records: Sequence[Record], data: Dataset, constant: Collection[str], credit: str
 ) -> None:
-    """Draw, for the first points, the image, the effects of its pixels and LIME's slopes; constant pixels are grey."""
+    """Draw, for the first points, the image, the effects of its pixels and LIME's slopes. Constant pixels are grey."""
     shown = records[:MOST_POINTS]
     order = image_order(data.input_names)
     varies = ~np.isin(data.input_names, list(constant))
@@ -519,7 +519,7 @@ def draw_images(drawing: Drawing, images: Sequence[FloatArray], data: Dataset) -
 
 
 def heat_maps(drawing: Drawing, row: int, maps: Sequence[FloatArray], title: str) -> None:
-    """Draw a row of maps [h, w] on one scale: red where a lighter pixel raises the probability; NaN is grey."""
+    """Draw a row of maps [h, w] on one scale: red where a lighter pixel raises the probability. NaN is grey."""
     largest = max(float(np.abs(np.nan_to_num(each)).max()) for each in maps) or 1.0
     for ax, each in zip(drawing.grid[row], maps, strict=True):
         shown = ax.imshow(each, cmap="RdBu_r", vmin=-largest, vmax=largest)
@@ -578,7 +578,7 @@ def draw_means(report: Report[Any], table: pd.DataFrame, constant: Collection[st
 
 
 def summarise(report: Report[ExplainSettings]) -> list[Statistic]:
-    """Write the effects of every input, at each point and on average; draw both; return the check of the gradient."""
+    """Write the effects of every input, at each point and on average. Draw both. Return the check of the gradient."""
     settings, dataset = report.settings, report.request.require_dataset()
     points, checks = report.records(part="point"), report.records(part="gradient")
     slopes = [record.number("smallest_slope") for record in checks if record.metrics["smallest_slope"] is not None]

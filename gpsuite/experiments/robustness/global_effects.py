@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-VERSION = 1  # raised when the numbers of a task change; the classifier has its own in the model
+VERSION = 1  # raised when the numbers of a task change. The classifier has its own in the model
 DRAWS = "means over the points; one value per training draw"
 COLOURS = {"LIME": ORANGE, "class direction": GREY}
 GAMMAS = (SKY, BLUE, VERMILION, GREEN, PURPLE, BLACK)
@@ -70,7 +70,7 @@ class GlobalEffectsSettings(ClassifierSettings):
         evaluations: of the marginal likelihood in training.
         gammas: lengths of the one-sided intervals, in scaled inputs, increasing.
         points: test points that are averaged over.
-        draws: random choices of training and test rows; 1 with protocol=authors, which has one.
+        draws: random choices of training and test rows, 1 with protocol=authors, which has one.
         tolerance: largest gap between attained and proved probability.
         boxes: limit for both ends of all intervals of one length.
     """
@@ -234,7 +234,7 @@ def decided_signs(effects: Sequence[FloatArray], test_over_training: float) -> I
 
 
 def cosine(first: FloatArray, second: FloatArray) -> float:
-    """Return the cosine of the angle between two vectors; NaN if one is zero."""
+    """Return the cosine of the angle between two vectors. NaN if one is zero."""
     norms = float(np.linalg.norm(first) * np.linalg.norm(second))
     return float(first @ second) / norms if norms > 0.0 else float("nan")
 
@@ -256,7 +256,7 @@ def _over_draws(
 
 
 def summarise(report: Report[GlobalEffectsSettings]) -> list[Statistic]:
-    """Write the mean effect of every input, draw it beside LIME's slopes; return whether the two agree."""
+    """Write the mean effect of every input, draw it next to LIME's slopes. Return whether the two agree."""
     request, settings, records = report.request, report.settings, report.records()
     name = request.experiment.split("/")[1]
     data = load(request.require_dataset())

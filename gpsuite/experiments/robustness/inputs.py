@@ -82,7 +82,7 @@ def version_with(data: Dataset, version: int) -> int:
 
 
 def split_word(word: str) -> tuple[str, int]:
-    """Return rule and number of a word; 0 for `all`.
+    """Return rule and number of a word, 0 for `all`.
 
     Raises:
         UserError: if it is not such a word.
@@ -159,7 +159,7 @@ def choose(word: str, problem: Problem, lengthscales: FloatArray, x: FloatArray)
         word: one of `WORD`.
         problem: gives the pixels' places and the training inputs.
         lengthscales: of the classifier, [D].
-        x: the point, scaled; pixels from 0 to 1, [D].
+        x: the point, scaled. Pixels from 0 to 1, [D].
 
     Raises:
         UserError: if the word asks for pixels and the inputs are no image.
@@ -189,7 +189,7 @@ def _patch(rule: str, image: FloatArray, count: int) -> tuple[IntArray, str]:
 def image_order(input_names: Sequence[str]) -> IntArray:
     """Return which input is the pixel (row, column), [h, w].
 
-    Names `pixel_ROW_COLUMN` say it; other inputs are read as a square image row by row.
+    Names `pixel_ROW_COLUMN` say it. Other inputs are read as a square image row by row.
 
     Raises:
         UserError: if they can be neither.

@@ -62,7 +62,7 @@ class Judged:
         searches: all of them, those of margins included.
         attack: what the attack reached, and whether it succeeds.
         known: further metrics.
-        margins: what was found of the margin over each rival that was searched; of two classes none.
+        margins: what was found of the margin over each rival that was searched. Of two classes none.
         led: what proved the class of many by the latent functions alone, if anything did.
         detail: what `certify` needs of the search itself.
     """
@@ -267,7 +267,7 @@ def decided(search: PointSearch, region: Region, found: ClassRange, budget: Budg
     Args:
         search: of the point.
         region: where.
-        found: the range; returned as it is if its verdict is not unknown, or if the point itself is tied.
+        found: the range. Returned as it is if its verdict is not unknown, or if the point itself is tied.
         budget: that of the range.
     """
     if found.verdict.status != "unknown" or found.centre.undecided or budget.exhausted:
@@ -284,7 +284,7 @@ def decided(search: PointSearch, region: Region, found: ClassRange, budget: Budg
 def attacked(
     search: PointSearch, region: Region, found: ClassRange, number: int, starts: int
 ) -> tuple[ClassRange, dict[str, Any]]:
-    """Set the multi-start attack against the range; its success decides where the search left the class open.
+    """Set the multi-start attack against the range. Its success decides where the search left the class open.
 
     Args:
         search: of the point.
@@ -367,7 +367,7 @@ class _SeveralPoint(_Searched):
         return replace(judged, margins=margins, known={**judged.known, "margin_proved": margin})
 
     def _attacked(self, region: Region, verdict: Verdict, limits: Limits) -> tuple[Verdict, dict[str, Any], bool]:
-        """Set an attack against the verdict; `attacked` is the least margin that it surely reached.
+        """Set an attack against the verdict. `attacked` is the least margin that it surely reached.
 
         Its success decides where the search left the class open. The last says whether that margin is proved.
         """

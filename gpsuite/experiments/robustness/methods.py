@@ -74,7 +74,7 @@ def gpc(inference: str, link: str) -> GPCOptions:
 
 
 def train_by_likelihood(problem: Problem, model: ClassifierParams, budget: Budget) -> Trained:
-    """Maximise the approximate marginal likelihood; of several classes Laplace's, with the softmax.
+    """Maximise the approximate marginal likelihood. Of several classes Laplace's, with the softmax.
 
     Raises:
         NotConvergedError: if there is no converged approximation at the start.
@@ -170,7 +170,7 @@ def _scaling_named() -> Iterator[None]:
 
 
 def refit_gpc(problem: Problem, model: ClassifierParams, at: Hyperparameters, rows: int) -> GPCFit:
-    """Approximate the posterior of the first rows at given hyperparameters; it may not have converged."""
+    """Approximate the posterior of the first rows at given hyperparameters. It may not have converged."""
     return INFERENCES.get(_gpc(model).inference)(_binary(problem, model, rows), at, None)
 
 
@@ -227,7 +227,7 @@ class MinibatchTraining:
 
 @dataclass(frozen=True)
 class MinibatchParams:
-    """What decides a sparse classifier; its link is that of two classes."""
+    """What decides a sparse classifier. Its link is that of two classes."""
 
     builder: str
     inference: str
@@ -273,7 +273,7 @@ def check_minibatch(problem: Problem, model: ClassifierParams) -> None:
 
 
 def train_by_minibatches(problem: Problem, model: ClassifierParams, budget: Budget) -> Trained:
-    """Train a sparse classifier; the budget's evaluations are those of dense classifiers and do not count.
+    """Train a sparse classifier. The budget's evaluations are those of dense classifiers and do not count.
 
     Raises:
         NotConvergedError: if the training diverged.
@@ -311,7 +311,7 @@ def train_by_minibatches(problem: Problem, model: ClassifierParams, budget: Budg
 
 
 def minibatch_cost(model: ClassifierParams, rows: int, classes: int) -> TrainingCost:
-    """Return what the epochs take, which grow with the rows; the posterior holds the inducing inputs."""
+    """Return what the epochs take, which grow with the rows. The posterior holds the inducing inputs."""
     return TrainingCost(2.0 * rows / 300, _minibatch(model).training.inducing * math.sqrt(rows))
 
 
@@ -334,7 +334,7 @@ class GPRegressionOptions(MethodOptions):
     """Gaussian process regression, trained by its marginal likelihood or the bound of it.
 
     Attributes:
-        inducing: inducing inputs of the sparse variational model; 0 for the exact one.
+        inducing: inducing inputs of the sparse variational model, 0 for the exact one.
     """
 
     inducing: Annotated[int, at_least(0)] = 0

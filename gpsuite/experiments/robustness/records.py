@@ -57,7 +57,7 @@ def dataset_statistics(dataset: PreparedDataset) -> list[Statistic]:
 
 
 def timing_table(records: Sequence[Record], by: Sequence[str], titles: Mapping[str, str]) -> pd.DataFrame:
-    """Return mean CPU seconds and the largest memory of each group; the first task of a model trains it."""
+    """Return mean CPU seconds and the largest memory of each group. The first task of a model trains it."""
     import pandas as pd
 
     rows = [

@@ -87,17 +87,17 @@ class RegressionSettings(ChosenPoints):
     """Settings of proved prediction ranges on any dataset with one target.
 
     Attributes:
-        train_rows: training rows; fewer where the test rows leave no more.
+        train_rows: training rows. Fewer where the test rows leave no more.
         test_rows: test rows.
         evaluations: of the marginal likelihood in training.
         uncertain: names of the inputs that are known within so much only; empty: all.
         within: how much, one amount per name of `uncertain` in the input's own units; empty: `radius` for each.
         radius: how much, in standard deviations of the input over the training rows.
-        quantiles: levels of the predictive quantiles, beside the mean.
+        quantiles: levels of the predictive quantiles, next to the mean.
         tolerance: largest gap between attained and proved value, in standard deviations of the target.
-        boxes: limit for all searches of a point; 0 gives no bound.
+        boxes: limit for all searches of a point, 0 gives no bound.
         certificates: whether to write a certificate for every point.
-        certificate_boxes: limit per claim when a certificate is made; it then claims as much as it can prove.
+        certificate_boxes: limit per claim when a certificate is made. It then claims as much as it can prove.
         samples: points of each region at which the model itself is asked, to check the ranges.
     """
 
@@ -126,12 +126,12 @@ class RegressionParams:
     """All that decides a trained regression except the dataset.
 
     Attributes:
-        inducing: inducing inputs of the sparse model; 0 for the exact one.
+        inducing: inducing inputs of the sparse model, 0 for the exact one.
         version: of the method.
         kernel: its name.
         ard: one lengthscale per input.
         noise_floor: exclusive lower bound of the noise variance.
-        draw_seed: of the random choice of training and test rows; the same for every method. Further fields as in
+        draw_seed: of the random choice of training and test rows. The same for every method. Further fields as in
             `RegressionSettings`.
     """
 
@@ -158,7 +158,7 @@ class RegressionParams:
 
 @dataclass(frozen=True, eq=False)
 class RegressionProblem:
-    """Random rows of a dataset; inputs and target standardised over the training rows.
+    """Random rows of a dataset. Inputs and target standardised over the training rows.
 
     Attributes:
         X: training inputs, [N, D].
@@ -290,7 +290,7 @@ class RangeTask:
 
     Attributes:
         model: the regression.
-        point: number of the test row; further fields as in `RegressionSettings`.
+        point: number of the test row. Further fields as in `RegressionSettings`.
     """
 
     model: RegressionParams
@@ -364,7 +364,7 @@ def certify_ranges(
 ) -> Certified:
     """Certify the ranges of all quantiles over a point's box.
 
-    Arrays: the certificate, and certified [K, 2], the claimed lowest and highest values in the target's own units; NaN
+    Arrays: the certificate, and certified [K, 2], the claimed lowest and highest values in the target's own units. NaN
     where nothing is claimed.
     """
     params = task.params
@@ -474,7 +474,7 @@ def _metrics(problem: RegressionProblem, point: int, mean: FloatArray) -> dict[s
 
 
 def uncertain_box(problem: RegressionProblem, params: RangeTask) -> Region:
-    """Return the box of what the inputs may be, standardised; levels of a category stay unless they are named."""
+    """Return the box of what the inputs may be, standardised. Levels of a category stay unless they are named."""
     named = np.array([problem.inputs.index(name) for name in params.uncertain], dtype=np.int64)
     places = named if len(named) else numbers_of(problem.inputs, problem.level_inputs)
     radii = np.zeros(len(problem.inputs))
@@ -484,7 +484,7 @@ def uncertain_box(problem: RegressionProblem, params: RangeTask) -> Region:
 
 def own_units(problem: RegressionProblem, found: QuantileRange) -> FloatArray:
     """Return centre, lowest proved and attained, highest attained and proved [5], in own units, outwards."""
-    # the point's own value is attained, too; both are known up to rounding
+    # the point's own value is attained, too. Both are known up to rounding
     lowest, highest = min(found.lowest, found.centre), max(found.highest, found.centre)
     values = [found.centre, found.lowest_proved, lowest, highest, found.highest_proved]
     return problem.own_units(np.array(values), outward=np.array([0.0, -1.0, 1.0, -1.0, 1.0]))
@@ -529,7 +529,7 @@ def _outside(
 
 
 def summarise(report: Report[RegressionSettings]) -> list[Statistic]:
-    """Write and draw the ranges; return the mean relative change per method and the count of values outside."""
+    """Write and draw the ranges. Return the mean relative change per method and the count of values outside."""
     settings, dataset, records = report.settings, report.request.require_dataset(), report.records()
     if not records:
         return []

@@ -81,11 +81,11 @@ class RuntimeSettings(ClassifierSettings):
         evaluations: of the marginal likelihood in training.
         dimensions: numbers of free pixels, at the last of `tolerances`.
         gammas: radii of the L-infinity balls, pixel values from 0 to 1.
-        tolerances: epsilon, increasing; all of them with `tolerance_dimension` free pixels.
+        tolerances: epsilon, increasing. All of them with `tolerance_dimension` free pixels.
         tolerance_dimension: one of `dimensions`.
         points: test points with our bound.
         boxes: limit per search with our bound.
-        reference: bound set beside ours.
+        reference: bound set next to ours.
         reference_points: test points with it.
         reference_seconds: limit per search with it, of the processor's seconds, or null.
         reference_boxes: limit per search with it.
@@ -126,7 +126,7 @@ class RuntimeSettings(ClassifierSettings):
 
 @dataclass(frozen=True)
 class RuntimeTask:
-    """One timed search for the largest class probability, as in `RuntimeSettings`; without a limit seconds are None."""
+    """One timed search for the largest class probability, as in `RuntimeSettings`. Without a limit seconds are None."""
 
     model: ClassifierParams
     point: int
@@ -267,7 +267,7 @@ def _unclosed(frame: pd.DataFrame) -> str:
 
 
 def _mean_seconds(name: str, frame: pd.DataFrame, limit: float) -> Statistic:
-    """Return the largest mean over the dimensions; NaN if it is a lower bound that does not exceed the limit."""
+    """Return the largest mean over the dimensions. NaN if it is a lower bound that does not exceed the limit."""
     means = frame.groupby("d")["search_seconds"].mean()
     largest = float(means.max()) if len(means) else float("nan")
     decided = _closed(frame) or largest > limit

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 VERDICTS = ("safe", "unsafe", "unknown", "timeout")
 UNBUDGETED = "runs that ended with their budget are not counted"
 GAP = re.compile(r"gap\[(eps=(.+))\]")
-SMALLEST_GAP = 1e-4  # drawn; smaller ones lie on the edge
+SMALLEST_GAP = 1e-4  # drawn. Smaller ones lie on the edge
 # share of the searches -> line and label
 QUANTILES = {0.5: ("-", "half of the searches at most"), 0.9: ("--", "nine in ten at most"), 1.0: (":", "all at most")}
 COLOURS = {"safe": GREEN, "unsafe": VERMILION, "unknown": GREY, "timeout": GREY}
@@ -70,7 +70,7 @@ COLUMNS = (
 
 
 def point_table(records: Sequence[Record], titles: Mapping[str, str]) -> pd.DataFrame:
-    """Return one row per method and point; columns that no record has are left out."""
+    """Return one row per method and point. Columns that no record has are left out."""
     import pandas as pd
 
     present = [name for name in COLUMNS if any(name in record.metrics for record in records)]
@@ -213,7 +213,7 @@ def check_statistics(checks: Sequence[Record], tolerances: Sequence[float]) -> l
 
 
 def candidates_lower_boxes(checks: Sequence[Record]) -> Statistic:
-    """Return 1 if the candidates of App. D lower the boxes until eps, paired by search; NaN without searches that end.
+    """Return 1 if the candidates of App. D lower the boxes until eps, paired by search. NaN without searches that end.
 
     A search that ends only with them, or only without them, counts the other time as `CANDIDATE_BOXES`: it took more.
     """
@@ -336,7 +336,7 @@ def _last(own: pd.DataFrame) -> pd.Series[float]:
 
 
 def gap_quantiles(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return quantiles over the searches of their gap by boxes bounded; one that ended keeps its last gap.
+    """Return quantiles over the searches of their gap by boxes bounded. One that ended keeps its last gap.
 
     Args:
         frame: columns method, point, side, boxes and gap, one row per step of a search.
@@ -354,7 +354,7 @@ def gap_quantiles(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def summarise(report: Report[SafetySettings]) -> list[Statistic]:
-    """Write the certificates, one row per point, verdicts and changes; draw ranges and traces."""
+    """Write the certificates, one row per point, verdicts and changes. Draw ranges and traces."""
     request, settings = report.request, report.settings
     points, checks = report.records(part="point"), report.records(part="check")
     certificates = write_certificates(points, report.folder / "certificates")

@@ -62,16 +62,16 @@ class SafetySettings(AnyDataSettings):
         within: how far, one amount per name of `uncertain` in the input's own units; empty: `radius` for all.
         evaluations: of the marginal likelihood in training.
         train_for_radius: of equally accurate lengthscales take those with which most training rows are proved in a box
-            of this radius, by cross-validation; 0: those of the marginal likelihood.
+            of this radius, by cross-validation, 0: those of the marginal likelihood.
         norm: of the region: linf, l2 or l1.
         radius: of the region, in scaled inputs.
         domain: lowest and highest value of every input, in the dataset's own units; empty: each input's own range.
         tolerance: largest gap between attained and proved probability.
-        boxes: limit for both searches of a point; 0 gives the trivial bound.
+        boxes: limit for both searches of a point, 0 gives the trivial bound.
         bound: name of the bound.
         starts: of the attack that is set against the bounds.
         certificates: whether to write a certificate for every point.
-        certificate_boxes: limit per claim when a certificate is made; it then claims as much as it can prove.
+        certificate_boxes: limit per claim when a certificate is made. It then claims as much as it can prove.
         check_points: points at which the paper's statements are checked.
         check_tolerances: tolerances of these checks.
         margin_radii: radii at which these points are judged among three classes.
@@ -113,13 +113,13 @@ class SafetySettings(AnyDataSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class RegionTask:
-    """The region around a test point; further fields as in `SafetySettings`.
+    """The region around a test point. Further fields as in `SafetySettings`.
 
     Attributes:
         model: the classifier.
         point: number of the test row.
         features: which inputs may move.
-        uncertain: names of those that may, instead; of no name the features choose.
+        uncertain: names of those that may, instead. Of no name the features choose.
         within: how far each of them, in its own units; without, by the radius.
     """
 
@@ -139,7 +139,7 @@ class RegionTask:
 
 @dataclass(frozen=True, kw_only=True)
 class PointTask(RegionTask):
-    """A certified range, a verdict and an attack; no certificate at 0 of its boxes."""
+    """A certified range, a verdict and an attack. No certificate at 0 of its boxes."""
 
     tolerance: float
     certificate_boxes: int
@@ -255,7 +255,7 @@ def _for_several(methods: Mapping[str, MethodOptions]) -> dict[str, MethodOption
 
 
 def methods_of_several(methods: Mapping[str, MethodOptions]) -> dict[str, MethodOptions]:
-    """Return the methods that there are for several classes; Laplace's has the softmax for its link then.
+    """Return the methods that there are for several classes. Laplace's has the softmax for its link then.
 
     Raises:
         UserError: if there is none.
@@ -340,9 +340,9 @@ def _task(
 
 
 def _priced(tasks: Sequence[Task[RegionTask]], problem: Problem) -> list[Task[object]]:
-    """Return the tasks on one classifier with their seconds; each bears its part of the training.
+    """Return the tasks on one classifier with their seconds. Each bears its part of the training.
 
-    Seconds are one core's with 300 rows of digits; they grow with the square of the rows that the posterior holds.
+    Seconds are one core's with 300 rows of digits. They grow with the square of the rows that the posterior holds.
     """
     found: list[Task[object]] = []
     for task in tasks:

@@ -74,12 +74,12 @@ class TrainingSettings:
     """Settings of classifiers trained on random rows of a dataset.
 
     Attributes:
-        train_rows: training rows; fewer where the test rows leave no more.
+        train_rows: training rows. Fewer where the test rows leave no more.
         test_rows: test rows.
         classes: two labels of a dataset with more, the negative class first; empty: the dataset's own two.
         start_variance: kernel variance that training starts from.
         start_lengthscale: lengthscale that training starts from, in median distances of the training inputs.
-        largest_variance: end of the search for the variance; the evidence of separable data may rise without end.
+        largest_variance: end of the search for the variance. The evidence of separable data may rise without end.
         protocol: own; authors: rows of the dataset's own split and training as in the code of Blaas et al. 2020, from
             variance and lengthscales of 1 (`models.classification.authors_training`).
     """
@@ -145,18 +145,18 @@ class MethodParams(Protocol):
 
 @dataclass(frozen=True)
 class ClassifierParams:
-    """All that decides a trained classifier except the dataset; further fields as in `ClassifierSettings`.
+    """All that decides a trained classifier except the dataset. Further fields as in `ClassifierSettings`.
 
     Attributes:
         method: what its method makes of its options (`ClassifierMethod.decides`).
         version: of the method.
         kernel: its name.
         ard: one lengthscale per input.
-        draw_seed: of the random choice of training and test rows; the same for every method.
+        draw_seed: of the random choice of training and test rows. The same for every method.
         evaluations: of the marginal likelihood in training, at most.
         prior: of its hyperparameters, a name in `PRIORS`.
         train_for_radius: of equally accurate lengthscales take those with which most training rows are proved in a box
-            of this radius, by cross-validation; 0: those of the marginal likelihood.
+            of this radius, by cross-validation, 0: those of the marginal likelihood.
         protocol: as in `TrainingSettings`.
     """
 

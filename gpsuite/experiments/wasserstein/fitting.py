@@ -38,9 +38,9 @@ class CommonSettings:
         epochs: at most.
         patience: epochs without a better validation score after which training ends.
         batches: rows of a step, tried on the validation rows.
-        learning_rates: of Adam, tried likewise; every pair of both is tried by every training.
+        learning_rates: of Adam, tried likewise. Every pair of both is tried by every training.
         trial_epochs: after which the pair with the best validation score goes on.
-        widths: of the network's hidden layers; channels of its convolutions.
+        widths: of the network's hidden layers. Channels of its convolutions.
         activation: of the network.
         prior: kernel of the Gaussian processes' prior.
         prior_mean: of their latent functions.
@@ -113,7 +113,7 @@ class TrainingSettings(CommonSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingParams:
-    """Params of a training; attributes as `TrainingSettings`."""
+    """Params of a training. Attributes as `TrainingSettings`."""
 
     validation_share: float
     epochs: int
@@ -179,7 +179,7 @@ def fit_regression(
 ) -> OwnUnits:
     """Train on rows [N, D], [N]: both standardised by the training rows, validation rows among them split off.
 
-    Rows of equal `groups` [N] are copies of each other; none is on both sides.
+    Rows of equal `groups` [N] are copies of each other. None is on both sides.
     In the folder `states` a training leaves what an interruption must not lose.
     """
     from gpsuite.models.tensorflow_setup import configure

@@ -48,18 +48,18 @@ below_one = Rule(lambda share: 0.0 <= share < 1.0, "must be 0 or more and below 
 
 @dataclass
 class ImageSettings(TrainingSettings):
-    """Settings of classification of images; the first dataset is learned, the others are out of distribution.
+    """Settings of classification of images. The first dataset is learned, the others are out of distribution.
 
     Attributes:
         repetitions: random splits, or random choices of training rows and seeds where the dataset has its split.
         test_share: share of rows kept for testing where the dataset has no split of its own.
-        train_rows: training rows, validation rows among them; 0 takes all.
+        train_rows: training rows, validation rows among them, 0 takes all.
         test_rows: test rows at most.
         outside_rows: rows of each other dataset at most.
         convolution: whether the network's hidden layers are convolutions.
         filter_size: height and width of the convolutions.
         dense: widths of dense layers after the convolutions.
-        inducing_tried: multiples of sqrt(N) that GWI tries instead of `inducing`; each is trained, and the one with
+        inducing_tried: multiples of sqrt(N) that GWI tries instead of `inducing`. Each is trained, and the one with
             the best validation score is kept.
         tempered: whether GWI fits a temperature per class on the validation rows.
         epsilon: of robust max.
@@ -68,7 +68,7 @@ class ImageSettings(TrainingSettings):
         draws: of weights or of dropout in a prediction.
         bins: of the calibration error.
         shifts: standard deviations of noise added to the test images, in units of the largest grey level.
-        label_noise: shares of training labels replaced by another class; 0 first.
+        label_noise: shares of training labels replaced by another class, 0 first.
         noise_methods: methods that learn from noisy labels too.
     """
 
@@ -115,7 +115,7 @@ class Outside:
 
 @dataclass(frozen=True, kw_only=True)
 class ImageTask:
-    """A classifier trained and tested once; settings as `ImageSettings`.
+    """A classifier trained and tested once. Settings as `ImageSettings`.
 
     Attributes:
         method: which classifier.
@@ -148,7 +148,7 @@ class ImageTask:
     tempered: bool = field(default=False, metadata=left_out_as(False))
 
 
-_KEPT_IMAGES = 1  # added to the method's version where images are kept; raised when others are
+_KEPT_IMAGES = 1  # added to the method's version where images are kept. Raised when others are
 _WITHOUT_COPIES = 2  # added where rows have copies: none is trained on and validates
 _CONVOLUTION = 3.5  # times the seconds of a dense network, forward and back
 # Convolutions with more multiplications than that cost so many seconds more for each million, 10,000 rows times epochs.
@@ -298,7 +298,7 @@ def check_images(data: PreparedDataset, others: Iterable[PreparedDataset], tasks
 
     Args:
         data: what is learned.
-        others: what is shown beside it.
+        others: what is shown next to it.
         tasks: one for each repetition and share of noisy labels.
 
     Raises:
@@ -410,7 +410,7 @@ def affordable(images: Images, params: ImageTask, found: FittedClassifier, budge
 
 
 def fit(task: Task[ImageTask], images: Images, shared: SharedWork, whole: Budget) -> FittedClassifier:
-    """Train the task's classifier on the repetition's rows; of a budget's seconds a share is left for its scores."""
+    """Train the task's classifier on the repetition's rows. Of a budget's seconds a share is left for its scores."""
     from gpsuite.models.tensorflow_setup import configure
 
     configure()  # before anything else imports TensorFlow
@@ -466,7 +466,7 @@ def test_scores(prediction: ClassPrediction, y: IntArray, bins: int) -> dict[str
 def detection_scores(name: str, inside: ClassPrediction, outside: ClassPrediction) -> dict[str, float]:
     """Return how well entropy and mutual information tell outside images from test images."""
     total = inside.total_uncertainty, outside.total_uncertainty
-    # a constant of every point apart, the two rank alike; rounding must not order what is equal
+    # a constant of every point apart, the two rank alike. Rounding must not order what is equal
     knowledge = tuple(np.round(one.knowledge_uncertainty, 12) for one in (inside, outside))
     return {
         f"auroc {name}": auroc(*(np.round(one, 12) for one in total)),
@@ -490,7 +490,7 @@ def most_and_least_certain(uncertainty: FloatArray) -> IntArray:
 
 
 def member_scores(found: FittedClassifier, images: Images) -> dict[str, float]:
-    """Return the mean accuracy and NLL of an ensemble's members; nothing for others."""
+    """Return the mean accuracy and NLL of an ensemble's members. Nothing for others."""
     members = [model.predict(images.X_test).probabilities for model in found.members]
     if not members:
         return {}

@@ -40,7 +40,7 @@ class ClassifierMethod(Method[Options]):
 
 @dataclass(frozen=True, kw_only=True)
 class RegressorMethod(Method[Options]):
-    """A regression of the family; `train` takes the options and a fit's rows, settings and limits."""
+    """A regression of the family. `train` takes the options and a fit's rows, settings and limits."""
 
     train: Callable[[Options, RegressionFit], FittedRegressor]
 

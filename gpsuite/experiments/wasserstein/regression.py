@@ -67,13 +67,13 @@ class RegressionSettings(CommonSettings):
     """Settings of regression.
 
     Attributes:
-        folds: of the rows; each is the test part once.
+        folds: of the rows. Each is the test part once.
         used_folds: how many of them are run.
-        inducing: M as multiples of sqrt(N); of several the NLL of the validation rows chooses, fold by fold.
+        inducing: M as multiples of sqrt(N). Of several the NLL of the validation rows chooses, fold by fold.
         kernel_inducing: the same where the mean is a kernel's: GWI with a kernel mean, and the sparse GP.
         exact_rows: among several datasets the exact GP runs on those with fewer rows.
         lucky_trials: trainings of which the least test NLL counts, once per fold, each on a random split with a random
-            M: what the authors' script reports, and what it gains; 0: none.
+            M: what the authors' script reports, and what it gains, 0: none.
     """
 
     folds: Annotated[int, within(2, 50)]
@@ -367,7 +367,7 @@ def _figure(report: Report[RegressionSettings], tidy: pd.DataFrame) -> None:
 
 
 def network_claim(frame: pd.DataFrame) -> list[Statistic]:
-    """Return the share of the paper's datasets where a network's mean has the lower NLL; nothing if one is missing.
+    """Return the share of the paper's datasets where a network's mean has the lower NLL. Nothing if one is missing.
 
     Args:
         frame: one row per dataset, method and fold.

@@ -44,7 +44,7 @@ class ToySettings(TrainingSettings):
 
     Attributes:
         repetitions: data sets.
-        rows: of each; their inputs leave a gap in the middle.
+        rows: of each. Their inputs leave a gap in the middle.
         noise_scale: standard deviation of the noise, in units of y.
         distance_rows: points on which the distance's estimates are compared.
         distance_draws: random pairs of kernels, and random choices of X_S for each size.
@@ -181,7 +181,7 @@ def toy_data(rng: np.random.Generator, rows: int, noise_scale: float) -> tuple[F
 
 
 def run_band(task: Task[BandTask], shared: SharedWork) -> Outcome:
-    """Train one regression and return its band; test rows lie where data are, and in the gap."""
+    """Train one regression and return its band. Test rows lie where data are, and in the gap."""
     params = task.params
     X, y = toy_data(stream(params.seed, "data"), params.rows, params.noise_scale)
     budget = shared.budget(task.budget_seconds)

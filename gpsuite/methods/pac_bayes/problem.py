@@ -38,7 +38,7 @@ class Parametrisation(Protocol):
     def from_log(self, theta: FloatArray) -> FloatArray: ...
 
     def lowest(self) -> float:
-        """Return the lower limit of u for a value without a box; -inf if the map itself keeps the value positive."""
+        """Return the lower limit of u for a value without a box, -inf if the map itself keeps the value positive."""
 
 
 @dataclass(frozen=True)
@@ -114,11 +114,11 @@ class Search:
     """Where a search over hyperparameters starts, in which variables, and within which limits.
 
     Attributes:
-        budget: limits on seconds and evaluations; the paper allows 1000 evaluations.
-        start: first hyperparameters; None means variance = lengthscales = noise variance = 1 (the paper's).
+        budget: limits on seconds and evaluations. The paper allows 1000 evaluations.
+        start: first hyperparameters. None means variance = lengthscales = noise variance = 1 (the paper's).
         parametrisation: of the hyperparameters, `softplus` or `log` (`PARAMETRISATIONS`). It decides
             which local optimum is found. From the paper's start, `softplus` (the authors') repeats the single-start
-            runs of their code on Boston, the two that collapse to KL near 0 (sqrt, epsilon = 0.2) included; `log`
+            runs of their code on Boston, the two that collapse to KL near 0 (sqrt, epsilon = 0.2) included. `log`
             collapses in neither, agrees elsewhere, and takes a third of the evaluations with ARD.
     """
 
@@ -168,8 +168,8 @@ class TrainedGP:
     """Hyperparameters found by minimising a bound, and how the search went.
 
     Attributes:
-        rounded: with variance and lengthscales on the grid; only for these does a certificate hold.
-        objective_value: the bound at `hyperparameters`; infinite if diverged.
+        rounded: with variance and lengthscales on the grid. Only for these does a certificate hold.
+        objective_value: the bound at `hyperparameters`. Infinite if diverged.
     """
 
     hyperparameters: Hyperparameters

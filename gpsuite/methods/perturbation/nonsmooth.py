@@ -68,7 +68,7 @@ def polished(Q: FloatArray, r: FloatArray, l1: float, bound: float, start: Float
     """Return the minimiser by an active-set method from a good start.
 
     Coefficients at zero or at the bound are held there, the others move towards the solution of
-    Q_ff a_f = r_f - l1 sign(a_f) - Q_fh a_h as far as none of them changes sign or leaves the box; the one that stops
+    Q_ff a_f = r_f - l1 sign(a_f) - Q_fh a_h as far as none of them changes sign or leaves the box. The one that stops
     the move is held. At a solution, the held coefficient whose gradient asks for it most is freed. The objective
     falls with each move. If the steps run out the last vector is returned: the caller looks at the duality gap.
     """

@@ -18,7 +18,7 @@ from scipy.linalg import LinAlgError, cholesky, solve_triangular
 from gpsuite.arrays import FloatArray
 
 _SYMMETRY = 1e-9
-# M: the inverse Hessian; the norm of the gradient in the RKHS (K inverse); the identity.
+# M: the inverse Hessian. The norm of the gradient in the RKHS (K inverse). The identity.
 Weighting = Literal["hessian", "rkhs", "identity"]
 
 
@@ -81,7 +81,7 @@ def full_column_rank(name: str, design: FloatArray) -> None:
 
 
 def positive(name: str, value: float) -> float:
-    """Return a positive finite number; raise ValueError otherwise."""
+    """Return a positive finite number. Raise ValueError otherwise."""
     if not (np.isfinite(value) and value > 0.0):
         raise ValueError(f"{name} must be positive and finite, got {value}")
     return float(value)
@@ -119,8 +119,8 @@ class Minimiser:
     """A minimiser of the objective.
 
     Attributes:
-        converged: whether the duality gap is below its tolerance; always true for exact solves.
-        gap: duality gap, an upper bound of the distance of `objective` to the minimum; 0 for exact solves.
+        converged: whether the duality gap is below its tolerance. Always true for exact solves.
+        gap: duality gap, an upper bound of the distance of `objective` to the minimum, 0 for exact solves.
     """
 
     alpha: FloatArray

@@ -38,7 +38,7 @@ class ConfidenceRegion:
     Labels of classes are not of this kind.
 
     Attributes:
-        features: maps inputs [J, D] to rows of Phi [J, p]; None where the design was given as a matrix.
+        features: maps inputs [J, D] to rows of Phi [J, p]. None where the design was given as a matrix.
 
     Raises:
         ValueError: if q is not in 1..m-1, the largest y is beyond `LARGEST` or below `SMALLEST` but not 0, or y or the
@@ -105,7 +105,7 @@ class ConfidenceRegion:
         return np.asarray(self.ranks(alphas) <= self.m - self.q)
 
     def ellipsoid(self) -> Ellipsoid:
-        """Return an ellipsoid around the estimate that contains the region; its radius may be infinite.
+        """Return an ellipsoid around the estimate that contains the region. Its radius may be infinite.
 
         Raises:
             ValueError: if the objective is not quadratic.
@@ -127,7 +127,7 @@ class ConfidenceRegion:
     def band(self, x: npt.ArrayLike, members: Members | None = None) -> Band:
         """Return a band of the ideal representation at inputs x [J, D] (or [J]), valid at all of them at once.
 
-        Quadratic objectives: the pointwise band, an outer one; with members given, or for other objectives, the range
+        Quadratic objectives: the pointwise band, an outer one. With members given, or for other objectives, the range
         over those members, an inner one. Other bands: `gpsuite.methods.perturbation.bands`.
 
         Raises:
@@ -143,7 +143,7 @@ class ConfidenceRegion:
 
     @cached_property
     def quadratic(self) -> PerturbedQuadratic:
-        """The region's comparisons as quadratic inequalities; ValueError if the objective is not quadratic."""
+        """The region's comparisons as quadratic inequalities. ValueError if the objective is not quadratic."""
         if not isinstance(self.objective, QuadraticObjective):
             raise ValueError(
                 f"{type(self.objective).__name__} is not quadratic: it has no ellipsoid, and a band needs members "
@@ -172,7 +172,7 @@ class ModelClass:
     Attributes:
         objective: builds the objective from K (kernel models), from X (no kernel), or from K_xz and K_zz (centres
             given), e.g. `partial(KernelRidge, penalty=0.05)`.
-        kernel: covariance function; None for linear models.
+        kernel: covariance function. None for linear models.
         centres: inputs [p, D] of the basis functions of a sparse kernel model.
     """
 

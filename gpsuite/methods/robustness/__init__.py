@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    """Return an exported name; all are loaded when the first is asked for: `gpsuite verify` asks for none."""
+    """Return an exported name. All are loaded when the first is asked for: `gpsuite verify` asks for none."""
     from importlib import import_module
 
     exports = import_module(f"{__name__}.exports")

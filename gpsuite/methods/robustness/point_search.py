@@ -1,6 +1,6 @@
 """Certified ranges of class probabilities over regions around a point, and verdicts on its class.
 
-`PointSearch` asks; what is known around the point answers: `_TwoClasses` of the positive class' probability,
+`PointSearch` asks. What is known around the point answers: `_TwoClasses` of the positive class' probability,
 `_SeveralClasses` of every class' and of margins. Two classes have one comparison, (1 + p_own - p_rival) / 2 = p_own.
 
 Equation: Blaas et al. 2020, Eq. (2), Sec. 5, Definition 1, Definition 2
@@ -58,7 +58,7 @@ SeveralClasses = MultiClassPosterior | OneVsRestPosterior
 
 
 class ClassBound(Protocol):
-    """Bounds for every class around a point; see `SoftmaxBound`, `PaperSoftmaxBound` and `RobustMaxBound`."""
+    """Bounds for every class around a point. See `SoftmaxBound`, `PaperSoftmaxBound` and `RobustMaxBound`."""
 
     def class_bounds(self, lo: FloatArray, hi: FloatArray, own: int) -> Ends:
         """Bound the probability of a class over boxes [B, d]."""
@@ -142,7 +142,7 @@ class Quantity:
         return _half(low) - 1e-16, _half(high) + 1e-16
 
     def outward_probability(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the bounds clipped to [0, 1]; NaN gives 0 and 1."""
+        """Return the bounds clipped to [0, 1]. NaN gives 0 and 1."""
         return clipped(low, high)
 
 
@@ -157,7 +157,7 @@ class Question:
     Attributes:
         quantity: whose extremum is searched, a `BoxBounding`.
         sign: 1 for its maximum, -1 for its minimum.
-        comparison: that the search is to decide, no more; None for the extremum itself.
+        comparison: that the search is to decide, no more. None for the extremum itself.
     """
 
     quantity: Any
@@ -329,7 +329,7 @@ class PointSearch:
         centre: the point, [D].
         free: indices of the inputs that may move, [d].
         bound: of two classes a name in `bound_names()`, or a function building the bound for (posterior, centre, free
-            inputs); of several "rkhs_taylor", or "paper" (three classes, squared exponential).
+            inputs). Of several "rkhs_taylor", or "paper" (three classes, squared exponential).
 
     Attributes:
         bound: of the posterior around the point.
@@ -369,8 +369,8 @@ class PointSearch:
         Args:
             region: around the point.
             tolerance: largest gap between attained and proved probability.
-            budget: for both searches; the minimum gets half of the boxes and seconds, the maximum what is left.
-            own: the class; by default the one that is followed.
+            budget: for both searches. The minimum gets half of the boxes and seconds, the maximum what is left.
+            own: the class. By default the one that is followed.
 
         Raises:
             ValueError: if tolerance is out of range, or the region is around another point.
@@ -393,7 +393,7 @@ class PointSearch:
         return search(tolerance, budget)
 
     def decide(self, region: Region, budget: Budget, latent_only: bool = False) -> tuple[Verdict, dict[int, Extremum]]:
-        """Decide only whether the whole region has the point's class; cheaper than the range.
+        """Decide only whether the whole region has the point's class. Cheaper than the range.
 
         One search per rival, the nearest at the point first, each ended when no box reaches the threshold. The first
         counterexample ends all. Of many classes one search for a proof by the latent functions alone comes first, in
@@ -402,7 +402,7 @@ class PointSearch:
         Args:
             region: around the point.
             budget: for all searches.
-            latent_only: what the latent functions of many classes do not prove is unknown; the margins take longer.
+            latent_only: what the latent functions of many classes do not prove is unknown. The margins take longer.
 
         Returns:
             the verdict, and what was found for every rival that was searched, in the order of classes.

@@ -48,13 +48,13 @@ class Slack:
 def dot_product_unit(n_data: int, n_inputs: int, folded: FloatArray) -> FloatArray:
     """Return N_i u, N_i = n + 4 D + 64 + (D + 8) f_i / 2, for features of raw differences, [n].
 
-    A squared distance q has relative error (D + 8) u, which moves |e_m| <= 1 by at most .77 (D + 8) u; a weight
+    A squared distance q has relative error (D + 8) u, which moves |e_m| <= 1 by at most .77 (D + 8) u. A weight
     exp(-f_i / 2) moves by (D + 8) u f_i / 2 of itself.
 
     Args:
         n_data: n, terms of a dot product.
         n_inputs: D, inputs in a distance, fixed ones included.
-        folded: f_i, squared distances folded into weights, [n]; zero where none are.
+        folded: f_i, squared distances folded into weights, [n]. Zero where none are.
     """
     return np.asarray(UNIT * (n_data + 4.0 * n_inputs + 64.0 + (n_inputs + 8.0) * 0.5 * folded))
 
@@ -88,7 +88,7 @@ def rounding_slack(unit: FloatArray, spread: FloatArray, alpha: FloatArray, root
 
 
 def outward_radius(low: FloatArray, high: FloatArray, centre: FloatArray, lengthscales: FloatArray) -> FloatArray:
-    """Return half-widths in lengthscales around a float centre that cover [low, high]; exactly zero for points.
+    """Return half-widths in lengthscales around a float centre that cover [low, high]. Exactly zero for points.
 
     The 8 u also make up for the rounding of a datum's distance, so that a box never seems nearer than it is.
     """

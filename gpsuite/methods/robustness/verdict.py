@@ -1,6 +1,6 @@
 """Which class a point has, how another class could win, and what searches say about it.
 
-Classes are numbered; of two, 1 is the positive and 0 the negative one. A point's class is compared with every other
+Classes are numbered. Of two, 1 is the positive and 0 the negative one. A point's class is compared with every other
 one: a comparison is a quantity (the class probability; a margin for more than two classes) and the value from which on
 the rival wins. A class is safe in a region if no comparison is lost there, unsafe if one is.
 
@@ -89,7 +89,7 @@ class Centre(Standing, Protocol):
 
     @property
     def proved(self) -> bool:
-        """Whether bounds are proved; else a cubature states its error only."""
+        """Whether bounds are proved. Else a cubature states its error only."""
 
     @property
     def class_proved(self) -> bool:
@@ -109,7 +109,7 @@ def complement(low: float, high: float) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class PointProbability:
-    """The positive class' probability at one point: `low` <= p <= `high` surely; `value` is the computed one.
+    """The positive class' probability at one point: `low` <= p <= `high` surely. `value` is the computed one.
 
     By the link's symmetry p > 1/2 is the sign of the latent mean: a mean that is zero exactly (all weights zero) or
     surely not positive proves the negative class.
@@ -189,7 +189,7 @@ class PointClasses:
 
     @property
     def comparisons(self) -> tuple[Comparison, ...]:
-        """The class against every other one; a tie goes to the first class."""
+        """The class against every other one. A tie goes to the first class."""
         return tuple(
             Comparison(self.own, rival, -1, HALF, tie=rival < self.own)
             for rival in range(len(self.values))
@@ -257,7 +257,7 @@ def judge(centre: Standing, extrema: Sequence[Extremum], region: Region) -> Verd
 
 
 def _of_comparison(comparison: Comparison, extremum: Extremum, region: Region) -> Verdict:
-    """Judge one comparison; its sentence claims no more than was attained and no less than was proved."""
+    """Judge one comparison. Its sentence claims no more than was attained and no less than was proved."""
     attained = rounded(extremum.inner, DIGITS, -extremum.sign)
     proved = rounded(extremum.outer, DIGITS, extremum.sign)
     if not comparison.crossed(extremum.outer):
@@ -276,7 +276,7 @@ class ClassRange:
     """The range of the probability of a class over a region.
 
     Attributes:
-        own: the class; of two the positive one.
+        own: the class. Of two the positive one.
         centre: what is known of the region's centre.
         minimum: the search below.
         maximum: the search above.
@@ -334,7 +334,7 @@ class ClassRange:
         return self.minimum if sign < 0 else self.maximum
 
     def with_side(self, extremum: Extremum) -> ClassRange:
-        """Return the range with another minimum or maximum; the verdict stays."""
+        """Return the range with another minimum or maximum. The verdict stays."""
         if extremum.sign < 0:
             return replace(self, minimum=extremum)
         return replace(self, maximum=extremum)

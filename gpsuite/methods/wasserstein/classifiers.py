@@ -37,7 +37,7 @@ CLASSIFIERS: Registry[Callable[[ClassifierFit], FittedClassifier]] = Registry("c
 
 
 class StateKeeper(Protocol):
-    """Where the states of a fit's trainings are kept between interruptions; `part` names the training."""
+    """Where the states of a fit's trainings are kept between interruptions. `part` names the training."""
 
     def load(self, part: str) -> TrainingState | None: ...
 
@@ -96,7 +96,7 @@ class ClassifierFit:
         return stream(self.seed, *axes)
 
     def trained(self, model: Trainable, part: str = "model", kept: str = "") -> TrainingReport:
-        """Train a part of the fit; its state is kept under the part's name, or as `kept`."""
+        """Train a part of the fit. Its state is kept under the part's name, or as `kept`."""
         kept = kept or part
         return train(
             model,
@@ -135,7 +135,7 @@ def _gwi_nngp(fit: ClassifierFit) -> FittedClassifier:
 
 @CLASSIFIERS.register("gwi_bernoulli")
 def _gwi_bernoulli(fit: ClassifierFit) -> FittedClassifier:
-    """GWI for two classes: one latent function, a kernel basis mean, probit link; its posterior can be certified."""
+    """GWI for two classes: one latent function, a kernel basis mean, probit link. Its posterior can be certified."""
     return _gwi_with(fit, _two_classes(fit), mean="kernel", prior_mean=0.0)
 
 

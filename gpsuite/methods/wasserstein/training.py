@@ -59,7 +59,7 @@ class TrainingState:
     """All that the next epoch depends on.
 
     Attributes:
-        values: of the variables, in order; likewise Adam's moments `first` and `second`, and `best`.
+        values: of the variables, in order. Likewise Adam's moments `first` and `second`, and `best`.
         best: values with the best validation score so far.
     """
 
@@ -75,23 +75,23 @@ class TrainingState:
 
     @property
     def best_epoch(self) -> int:
-        """Epoch, from 1, of the best score; 0 before the first, or if none was finite."""
+        """Epoch, from 1, of the best score, 0 before the first, or if none was finite."""
         finite = [(score, index) for index, score in enumerate(self.scores, 1) if math.isfinite(score)]
         return min(finite)[1] if finite else 0
 
     @property
     def best_score(self) -> float:
-        """Best validation score; infinite before the first."""
+        """Best validation score. Infinite before the first."""
         return self.scores[self.best_epoch - 1] if self.best_epoch else math.inf
 
 
 @dataclass(frozen=True, eq=False)
 class TrainingReport:
-    """How a training ended; the model holds the values with the best validation score.
+    """How a training ended. The model holds the values with the best validation score.
 
     Attributes:
         status: done (all epochs, or stopped early), budget, or diverged (the loss or every score was not finite).
-        state: as it ended; continue from it with a larger budget or more epochs.
+        state: as it ended. Continue from it with a larger budget or more epochs.
     """
 
     status: Literal["done", "budget", "diverged"]
@@ -110,13 +110,13 @@ def train(
 ) -> TrainingReport:
     """Train and leave the model at the values with the best validation score.
 
-    Every pair of batch and learning rate begins with the same values and order of rows; the one that leads after the
+    Every pair of batch and learning rate begins with the same values and order of rows. The one that leads after the
     trial goes on, so its trial is no extra work.
 
     Args:
-        budget: each step is one evaluation; when it ends within an epoch, that epoch is scored as it stands. At
+        budget: each step is one evaluation. When it ends within an epoch, that epoch is scored as it stands. At
             least one step is done.
-        start: a state of an earlier training with the same seed, its trial decided; None begins with the variables
+        start: a state of an earlier training with the same seed, its trial decided. None begins with the variables
             as they are.
         keep: told the state after every epoch that follows the trial, or after several that ran as one graph.
 
@@ -163,7 +163,7 @@ class _Training:
     def go_on(
         self, state: TrainingState, epochs: int, keep: Callable[[TrainingState], None] | None
     ) -> tuple[TrainingState, str]:
-        """Train until so many epochs are done; return the state and what ended it early, as `leader`."""
+        """Train until so many epochs are done. Return the state and what ended it early, as `leader`."""
         self.adam.restart(state)
         ended, together = "", 1
         while not ended and not _finished(state, epochs, self.options.patience):
@@ -185,7 +185,7 @@ class _Training:
         return min(epochs, left // math.ceil(len(self.rows.X) / state.batch))
 
     def _whole_epochs(self, state: TrainingState, epochs: int) -> tuple[TrainingState, str]:
-        """Do several epochs as one graph, fewer if patience or a loss ends them; return as `_epoch`."""
+        """Do several epochs as one graph, fewer if patience or a loss ends them. Return as `_epoch`."""
         steps = math.ceil(len(self.rows.X) / state.batch)
         orders = [self._order(state.epoch + each) for each in range(epochs)]
         seeds = [self._step_seed(state.evaluations + each) for each in range(epochs * steps)]
@@ -204,13 +204,13 @@ class _Training:
         return derived_seed(self.seed, "step", step) % 2**31
 
     def _epoch(self, state: TrainingState) -> tuple[TrainingState, str]:
-        """Do one pass, step by step, and score it; return the state and what ended it early."""
+        """Do one pass, step by step, and score it. Return the state and what ended it early."""
         steps, ended = self._steps(state)
         score = math.nan if ended == "nan" else self.adam.score(self.rows)
         return self.adam.state(state, score, steps), ended
 
     def _steps(self, state: TrainingState) -> tuple[int, str]:
-        """Do one pass; return the steps done and what ended it early."""
+        """Do one pass. Return the steps done and what ended it early."""
         order = self._order(state.epoch)
         steps = 0
         for at in range(0, len(order), state.batch):
@@ -237,7 +237,7 @@ class AdamStep:
     """Adam's step, and whole epochs of them, as compiled functions (Kingma & Ba 2015, Algorithm 1).
 
     Attributes:
-        graph_score: the model's validation score as a tensor; None if it has none.
+        graph_score: the model's validation score as a tensor. None if it has none.
     """
 
     def __init__(self, model: Trainable, learning_rate: float = 1e-2) -> None:
@@ -300,7 +300,7 @@ class AdamStep:
         """Do epochs of the row orders [E, N] with the steps' seeds [E, S] after a state whose values are taken over.
 
         Returns:
-            The state, and whether every loss was finite; it ends with the first that is not.
+            The state, and whether every loss was finite. It ends with the first that is not.
         """
         if self._compiled_epochs is None:
             self._best = [tf.Variable(v) for v in self._model.variables]

@@ -1,4 +1,4 @@
-"""Expectation propagation for binary classification; Rasmussen & Williams 2006, Sec. 3.6 and 5.5.2. No TensorFlow.
+"""Expectation propagation for binary classification. Rasmussen & Williams 2006, Sec. 3.6 and 5.5.2. No TensorFlow.
 
 Equation: Rasmussen & Williams 2006, Eq. (3.65), Eq. (3.73), Eq. (3.74), Eq. (5.27)
 """
@@ -58,7 +58,7 @@ def expectation_propagation(
 ) -> GPCFit:
     """Return the EP approximation, log Z_EP (Eq. 3.65) and its gradient (Eq. 5.27).
 
-    All sites are updated at once; the step is damped (halved, then slowly lengthened) whenever the moments'
+    All sites are updated at once. The step is damped (halved, then slowly lengthened) whenever the moments'
     disagreement grows. The fixed points are those of sequential EP. Converged when the moments agree to the tolerance.
 
     Raises:
@@ -129,7 +129,7 @@ def _subtracted(K: FloatArray, tau: FloatArray, nu: FloatArray) -> tuple[_Sites,
 def _swept(
     sites: _Sites, covariance: FloatArray, y: FloatArray, link: Link, order: IntArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the sites after each was updated once, in the given order; the covariance [N, N] is used up."""
+    """Return the sites after each was updated once, in the given order. The covariance [N, N] is used up."""
     tau, nu, mean = sites.tau.copy(), sites.nu.copy(), sites.mean.copy()
     for begin in range(0, len(order), BLOCK):
         block = order[begin : begin + BLOCK]
@@ -168,7 +168,7 @@ def _pair(mean: float, variance: float) -> tuple[FloatArray, FloatArray]:
 
 
 def _moved(sites: _Sites, tilted: _Tilted, damping: float) -> tuple[FloatArray, FloatArray]:
-    """Return the sites after a damped step; where the tilted moments failed they stay."""
+    """Return the sites after a damped step. Where the tilted moments failed they stay."""
     usable = np.isfinite(tilted.tau) & np.isfinite(tilted.nu) & (tilted.tau >= 0.0)
     tau = np.where(usable, sites.tau + damping * (tilted.tau - sites.tau), sites.tau)
     nu = np.where(usable, sites.nu + damping * (tilted.nu - sites.nu), sites.nu)
@@ -201,7 +201,7 @@ def _tilt(sites: _Sites, y: FloatArray, link: Link) -> _Tilted:
         mean = (sites.mean / sites.variance - sites.nu) / precision
         variance = 1.0 / precision
         log_z, first, second = link.log_partition(y, mean, variance)
-        # tilted variance = cavity variance times this; log-concave links keep it in (0, 1)
+        # tilted variance = cavity variance times this. Log-concave links keep it in (0, 1)
         shrink = 1.0 + variance * second
         gap = np.abs(mean + variance * first - sites.mean) / np.sqrt(sites.variance)
         spread = np.abs(variance * shrink / sites.variance - 1.0)

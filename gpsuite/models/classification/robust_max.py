@@ -5,9 +5,9 @@ p(y | f) = 1 - epsilon where y = argmax f, else epsilon / (C - 1) (Matthews 2017
     S_j = E[prod_{l != j} Phi((F_j - m_l) / sqrt(r_l))],
 
 a one-dimensional integral with features as narrow as the smallest deviation. Gauss-Hermite nodes follow the one
-density and step over the others' features (errors of 1e-2 at 50 nodes); the rule here is composite: panels of at most
+density and step over the others' features (errors of 1e-2 at 50 nodes). The rule here is composite: panels of at most
 `PANEL` deviations of every latent value that still varies there, half of that for each tenfold of 10 classes, as a
-product of many distribution functions is steeper than one; Gauss-Legendre within. No TensorFlow.
+product of many distribution functions is steeper than one. Gauss-Legendre within. No TensorFlow.
 
 Equation: Matthews 2017, Notes Sec. 1
 """
@@ -125,7 +125,7 @@ def data_uncertainty(n_classes: int, epsilon: float = EPSILON) -> float:
 
 
 def log_levels(n_classes: int, epsilon: float) -> tuple[float, float]:
-    """Return log(1 - epsilon) and log(epsilon / (C - 1)); ValueError unless C >= 2 and 0 < epsilon < 1."""
+    """Return log(1 - epsilon) and log(epsilon / (C - 1)). ValueError unless C >= 2 and 0 < epsilon < 1."""
     if n_classes < 2 or not 0.0 < epsilon < 1.0:
         raise ValueError(f"C={n_classes}, epsilon={epsilon}: needed are C >= 2 and 0 < epsilon < 1")
     return float(np.log1p(-epsilon)), float(np.log(epsilon / (n_classes - 1)))
@@ -137,7 +137,7 @@ def sum_error(largest: FloatArray) -> float:
 
 
 def checked_labels(labels: npt.NDArray[Any], count: int, n_classes: int) -> IntArray:
-    """Return labels as integers [N]; ValueError on another shape or a label outside 0, ..., C - 1."""
+    """Return labels as integers [N]. ValueError on another shape or a label outside 0, ..., C - 1."""
     labels = np.asarray(labels)
     if labels.shape != (count,):
         raise ValueError(f"labels of shape ({count},) are needed, got {labels.shape}")
@@ -150,7 +150,7 @@ def checked_labels(labels: npt.NDArray[Any], count: int, n_classes: int) -> IntA
 def _resolved(mean: FloatArray, deviation: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return means and deviations [N, C] that give the same probabilities and that nodes in float64 can tell apart.
 
-    Where a deviation is tiny beside its mean, means are taken from the point's largest, and deviations are at least
+    Where a deviation is tiny next to its mean, means are taken from the point's largest, and deviations are at least
     `RESOLVED` of that distance: narrower ones are steps as well.
     """
     tight = (deviation < TIGHT * np.abs(mean)).any(axis=1)

@@ -27,7 +27,7 @@ VariationalModel: TypeAlias = gpflow.models.VGP | gpflow.models.SVGP
 
 
 def log_sigma(link: Link) -> Callable[[tf.Tensor], tf.Tensor]:
-    """Return log p(y=1|f) as a TensorFlow function; ValueError unless the link is probit or logistic."""
+    """Return log p(y=1|f) as a TensorFlow function. ValueError unless the link is probit or logistic."""
     if link == PROBIT:
         log_cdf: Callable[[tf.Tensor], tf.Tensor] = tfp.distributions.Normal(np.float64(0.0), np.float64(1.0)).log_cdf
         return log_cdf
@@ -65,7 +65,7 @@ class StableBernoulli(gpflow.likelihoods.Bernoulli):  # type: ignore[misc]
 
 
 def build_bernoulli(link: Link) -> gpflow.likelihoods.Bernoulli:
-    """Return the GPflow likelihood of a link; GPflow's own for the squeezed probit.
+    """Return the GPflow likelihood of a link. GPflow's own for the squeezed probit.
 
     Raises:
         ValueError: if GPflow has no such likelihood.
@@ -76,7 +76,7 @@ def build_bernoulli(link: Link) -> gpflow.likelihoods.Bernoulli:
 
 
 def link_of(likelihood: gpflow.likelihoods.Likelihood) -> Link:
-    """Return the link of a Bernoulli likelihood; TypeError for another likelihood or an unknown inverse link."""
+    """Return the link of a Bernoulli likelihood. TypeError for another likelihood or an unknown inverse link."""
     if type(likelihood) in (gpflow.likelihoods.Bernoulli, StableBernoulli):
         for inverse, link in (
             (inv_probit, SQUEEZED_PROBIT),
@@ -92,7 +92,7 @@ def link_of(likelihood: gpflow.likelihoods.Likelihood) -> Link:
 def build_vgp(
     X: FloatArray, y: FloatArray, spec: ModelSpec, hyperparameters: Hyperparameters, link: Link
 ) -> gpflow.models.VGP:
-    """Build GPflow's VGP, not trained, for labels y of -1 or +1; the model holds them as 0 and 1.
+    """Build GPflow's VGP, not trained, for labels y of -1 or +1. The model holds them as 0 and 1.
 
     Raises:
         ValueError: if data, lengthscales or link do not fit.

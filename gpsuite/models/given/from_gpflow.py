@@ -77,7 +77,7 @@ class Parts:
         return moments
 
     def given(self, posterior: Any, about: str, white: float, shift: float, **more: Any) -> GivenModel:
-        """Return the model; white noise and a shift that the posterior does not hold are those given."""
+        """Return the model. White noise and a shift that the posterior does not hold are those given."""
         return GivenModel(posterior, self.Z.shape[1], self.columns, about=about, own=self.latent(white, shift), **more)
 
 

@@ -79,7 +79,7 @@ class ContradictionError(ValueError): ...
 
 @dataclass(frozen=True, eq=False)
 class Observations:
-    """Measured values of single outputs, in the order of measuring; only what was observed is kept.
+    """Measured values of single outputs, in the order of measuring. Only what was observed is kept.
 
     Attributes:
         X: inputs [N, D], one row per value: an input of which two outputs were measured stands twice.
@@ -134,16 +134,16 @@ class Likelihood(Protocol):
     """Log marginal likelihood of given observations for many hyperparameter vectors at once."""
 
     def value(self, u: FloatArray) -> FloatArray:
-        """Return the log marginal likelihood [S] at u [S, d]; -inf where a covariance cannot be factorised."""
+        """Return the log marginal likelihood [S] at u [S, d], -inf where a covariance cannot be factorised."""
 
     def value_and_gradient(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return value [S] and gradient [S, d]; -inf and a zero gradient where the factorisation fails."""
+        """Return value [S] and gradient [S, d], -inf and a zero gradient where the factorisation fails."""
 
 
 class HyperparameterModel(Protocol):
     """What samplers and searches ask of a model: prior and likelihood of unconstrained hyperparameters u [S, d].
 
-    u holds S hyperparameter vectors (particles, draws or one optimum); every method treats all at once.
+    u holds S hyperparameter vectors (particles, draws or one optimum). Every method treats all at once.
     """
 
     @property
@@ -179,7 +179,7 @@ class MultiOutputModel(HyperparameterModel, Protocol):
         """Return cov(f_p(x), f_p2(x2)) between listed pairs, [S, N, N2]."""
 
     def cross_covariance(self, u: FloatArray, X: FloatArray, p: IntArray, X2: FloatArray) -> FloatArray:
-        """Return cov(f_p(x), f_q(x2)) for every output q, [S, N, N2, P]; what all outputs share is computed once."""
+        """Return cov(f_p(x), f_q(x2)) for every output q, [S, N, N2, P]. What all outputs share is computed once."""
 
 
 # Covariances between observed values, packed by the outputs they belong to, and what LAPACK makes of them in
@@ -242,7 +242,7 @@ class CovarianceBatch:
         return len(self.packed)
 
     def likelihoods(self, count: int) -> FloatArray:
-        """Return the log marginal likelihoods [count] of the first covariances; -inf where one cannot be factorised.
+        """Return the log marginal likelihoods [count] of the first covariances, -inf where one cannot be factorised.
 
         By the inverses, which `adjoints` needs, too: a likelihood has the same bits with and without its gradient.
         """
@@ -340,7 +340,7 @@ class ConstrainedLikelihood(Protocol[Unconstrained]):
 
 
 class UnconstrainedLikelihood(Generic[Unconstrained]):
-    """The log marginal likelihood as a function of u; -inf and zero where not finite, zero without observations."""
+    """The log marginal likelihood as a function of u, -inf and zero where not finite, zero without observations."""
 
     def __init__(
         self, model: ConstrainedModel[Unconstrained], of_parameters: ConstrainedLikelihood[Unconstrained] | None

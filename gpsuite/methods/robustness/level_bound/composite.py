@@ -83,7 +83,7 @@ def derivative_bound(name: str, order: int, distance: FloatArray) -> FloatArray:
 
 
 def derivatives_by_distance(name: str, q: FloatArray) -> tuple[FloatArray, ...]:
-    """Return g, g', g'', g''' at squared distances q; singular ones are 0 where q is 0."""
+    """Return g, g', g'', g''' at squared distances q. Singular ones are 0 where q is 0."""
     if name != SQUARED_EXPONENTIAL:
         return radial_derivatives(MATERN_KERNELS[name], q)[:4]
     value = np.exp(-0.5 * q)
@@ -131,7 +131,7 @@ def feature_norms(name: str, rho: FloatArray) -> Norms:
 
 
 def product_norms(parts: Sequence[Norms], n_boxes: int) -> Norms:
-    """Bound the orders and remainders of a product's features; those of no factor are of a constant."""
+    """Bound the orders and remainders of a product's features. Those of no factor are of a constant."""
     zero = np.zeros(n_boxes)
     orders, left = [np.ones(n_boxes), zero, zero, zero], [zero] * 4
     for other, rest in parts:
@@ -248,7 +248,7 @@ class TermRests:
 
 
 def term_rests(own: TermExpansion, radius: FloatArray, cubic: bool) -> TermRests:
-    """Bound what is left of a product over |x| <= radius, [B, d]; `cubic` if order 3 may be kept."""
+    """Bound what is left of a product over |x| <= radius, [B, d]. `cubic` if order 3 may be kept."""
     n_boxes, _, n = own.offset.shape
     sizes = [np.ones((n_boxes, n))] + [np.zeros((n_boxes, n))] * HIGHEST
     parts = []
@@ -322,7 +322,7 @@ class CompositeExpansion(DataExpansion):
         return first
 
     def over(self, radius: FloatArray, cheap: bool = False) -> LatentModel:
-        """Return the models over |x - centre| <= radius in lengthscales, [B, d]; cheap ones are the same."""
+        """Return the models over |x - centre| <= radius in lengthscales, [B, d]. Cheap ones are the same."""
         cubic = radius.shape[1] <= MOST_CUBIC_INPUTS
         rests = [term_rests(term, radius, cubic) for term in self.terms]
         mean, variance = self._to_degree_two
@@ -376,7 +376,7 @@ class CompositeExpansion(DataExpansion):
         sizes = 2.0 * np.einsum("bjn,bj->bn", np.abs(self.W[:, 1:]), radius)
         size = np.einsum("bj,bj->b", weighted_rows(self._gram, radius), radius)
         size += form.gram_error * self._growth(radius) ** 2
-        # B + t >= 0 with t = g - 1: Cauchy-Schwarz there, and t times the norms; |D phi x| = |x|.
+        # B + t >= 0 with t = g - 1: Cauchy-Schwarz there, and t times the norms. |D phi x| = |x|.
         excess, slopes = form.above - 1.0, squared(radius) * (1.0 + TAIL)
         by_norm = np.sqrt((size + excess * slopes) * (1.0 + form.allowance + excess)) + excess * np.sqrt(slopes)
         by_data = [np.einsum("bn,bn->b", sizes, rest.after[kept]) for rest in rests]

@@ -22,7 +22,7 @@ _ROUNDING = 1e-14
 
 
 class OneVsRestBound:
-    """Bounds for every class whose inputs outside `free` are fixed at x0; see `ClassBound`.
+    """Bounds for every class whose inputs outside `free` are fixed at x0. See `ClassBound`.
 
     Args:
         posterior: of C classifiers.

@@ -109,7 +109,7 @@ class RobustMaxBound:
         return ranges, radius * np.where(np.isfinite(slopes), slopes + _FLOOR, 1.0)
 
     def _class_range(self, ranges: LatentRanges, own: int) -> tuple[FloatArray, FloatArray]:
-        """Bound the probability of a class, [B] each, by ranges [C, B]; what is not known says nothing."""
+        """Bound the probability of a class, [B] each, by ranges [C, B]. What is not known says nothing."""
         ends = (ranges.mean_low, ranges.mean_high, ranges.variance_low, ranges.variance_high)
         known = np.all([np.isfinite(each).all(axis=0) for each in ends], axis=0)
         known &= (ranges.mean_low <= ranges.mean_high).all(axis=0) & (ranges.variance_low > 0.0).all(axis=0)

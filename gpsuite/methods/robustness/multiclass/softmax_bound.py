@@ -1,7 +1,7 @@
 """Bounds of softmax class probabilities, and of differences of two, over boxes of the free inputs.
 
 With a reference (m0, S0) near the box: at S0 every class probability is monotone in the differences of the means, and
-moves by its gradient in them plus at most (spread)^2 / (12 sqrt 3); then the covariance moves from S0 to what it is.
+moves by its gradient in them plus at most (spread)^2 / (12 sqrt 3). Then the covariance moves from S0 to what it is.
 The gradient's combination of all means is one cubic over the box. The work grows with the square of the number of
 classes, not exponentially.
 
@@ -291,7 +291,7 @@ def _corners(ranges: DifferenceRanges, own: int) -> tuple[FloatArray, FloatArray
 def _closed(
     local: LocalModel, low: FloatArray, high: FloatArray, value: FloatArray, score: FloatArray, least: float
 ) -> Ends:
-    """Return the bounds clipped to [least, 1]; what is not known says nothing."""
+    """Return the bounds clipped to [least, 1]. What is not known says nothing."""
     sound = local.ranges.valid & (low <= high)
     low, high = np.where(sound, np.fmax(low, least), least), np.where(sound, np.fmin(high, 1.0), 1.0)
     return Ends(low, high, value, np.where(np.isfinite(score), score, 0.0), local.moments.proved)

@@ -1,6 +1,6 @@
 """Attacks: points of a region at which the class probability is small or large. They prove nothing by themselves.
 
-GPFGS and GPJM follow Grosse et al. (2018) as used in Sec. 6 of Blaas et al. (2020); `strong_attack` is a multi-start
+GPFGS and GPJM follow Grosse et al. (2018) as used in Sec. 6 of Blaas et al. (2020). `strong_attack` is a multi-start
 quasi-Newton search with exact gradients.
 
 Equation: Grosse et al. 2018
@@ -49,7 +49,7 @@ def gpjm(posterior: GPCPosterior, region: Region, inputs: int | None = None) -> 
     Args:
         posterior: latent posterior of the trained classifier.
         region: inputs over which the claim holds, `robustness.linf_ball` and the like.
-        inputs: how many inputs may be changed; default all free ones. It ends early where all gradients vanish.
+        inputs: how many inputs may be changed. Default all free ones. It ends early where all gradients vanish.
     """
     step = -_away(posterior, region)
     point, unused = region.start.copy(), np.ones(len(region.free), dtype=bool)
@@ -124,7 +124,7 @@ def _score(posterior: GPCPosterior, region: Region, sign: int) -> Objective:
 
 
 def _lbfgs(objective: Objective, region: Region, start: FloatArray) -> FloatArray:
-    """Climb by L-BFGS-B; inputs are measured in half-widths of the box so that all have the same scale."""
+    """Climb by L-BFGS-B. Inputs are measured in half-widths of the box so that all have the same scale."""
     width = np.where(region.upper > region.lower, 0.5 * (region.upper - region.lower), 1.0)
 
     def descend(z: FloatArray) -> tuple[float, FloatArray]:
