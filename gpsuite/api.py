@@ -32,6 +32,6 @@ def offered(name: str) -> Any:
         from gpsuite.errors import nearest
 
         near = nearest(name, EXPORTS)
-        meant = f"; did you mean '{near}'?" if near else f"; it offers {', '.join(names())}"
+        meant = f". Did you mean '{near}'?" if near else f". It offers {', '.join(names())}"
         raise AttributeError(f"module 'gpsuite' has no attribute {name!r}{meant}")
     return getattr(import_module(EXPORTS[name]), name)

@@ -65,7 +65,7 @@ def main() -> int:
                 print(f"gpsuite: {fault}", file=sys.stderr)
         return 2
     except KeyboardInterrupt as error:
-        resumable = "interrupted; run the same command again to resume"
+        resumable = "interrupted. Run the same command again to resume"
         print(f"gpsuite: {str(error) or resumable}", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:  # the reader of a pipe has seen enough
@@ -138,7 +138,7 @@ def _dispatch_to_file(words: list[str]) -> int:
         return dispatch(words)
     path = typed_path(given[-1].partition("=")[2])
     if path.exists() or not path.parent.is_dir():
-        why = "file exists; choose another name" if path.exists() else "name a file in an existing folder"
+        why = "file exists. Choose another name" if path.exists() else "name a file in an existing folder"
         raise UserError(f"{given[-1]}: {why}", key="output")
     kept = io.StringIO()
     with contextlib.redirect_stdout(kept):
@@ -191,7 +191,7 @@ def usage() -> str:
     lines, indent = [f"  {name:<{longest}}  {text}" for name, text in COMMANDS.items()], " " * (longest + 4)
     head = "gpsuite: Gaussian processes with guarantees, rerun, checked and extended"
     end = "every command: --key value is key=value; format=json for numbers; output=FILE keeps what is printed"
-    more = "gpsuite COMMAND --help says more; start with: gpsuite run tour"
+    more = "gpsuite COMMAND --help says more. Start with: gpsuite run tour"
     width = line_width(sys.stdout)
     told = [each for line in [*lines, "", end, more] for each in wrapped(line, width, indent)]
     return "\n".join([head, "", *told])

@@ -65,7 +65,7 @@ def unknown(text: str, name: str, allowed: Sequence[str], key: str | None = None
     """
     near = nearest(name, allowed)
     if near:
-        return UserError(f"{text}; did you mean '{near}'?", key=key, better=(name, near))
+        return UserError(f"{text}. Did you mean '{near}'?", key=key, better=(name, near))
     return UserError(f"{text}\nvalid: {few(allowed)}", key=key)
 
 

@@ -185,7 +185,7 @@ def _conf_of(plugin: Plugin) -> Path:
     """Return the folder of its files, found without importing its package."""
     packages = sorted({each.value.partition(":")[0].split(".")[0].strip() for each in plugin.entries.values()})
     if len(packages) > 1:
-        raise PluginError(f"its entry points are in several packages, {', '.join(packages)}; use one")
+        raise PluginError(f"its entry points are in several packages, {', '.join(packages)}. Use one")
     try:
         spec = importlib.util.find_spec(packages[0])
     except (ImportError, ValueError):
@@ -223,7 +223,7 @@ def _take(taken: _Names, conf: Path, owner: str, entries: Mapping[tuple[str, str
 
 def _refuse(clashes: Iterable[tuple[str, str]], shown: str) -> None:
     for name, owner in clashes:
-        raise PluginError(f"{shown.format(name)} is a name of {owner}; choose another one")
+        raise PluginError(f"{shown.format(name)} is a name of {owner}. Choose another one")
 
 
 def _asked(group: str, name: str, path: Path) -> tuple[str, str] | None:

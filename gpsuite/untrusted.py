@@ -101,7 +101,7 @@ def read_arrays(
             members = file.infolist()
             _check_names([member.filename for member in members], expected)
             if any(member.compress_type != zipfile.ZIP_STORED for member in members):
-                raise ValueError("compressed; certificates are not")
+                raise ValueError("compressed. Certificates are not")
             if sum(member.file_size for member in members) > len(content):
                 raise ValueError("its members overlap")
             return {
@@ -353,7 +353,7 @@ def open_png(content: bytes) -> Image:
 
     width, height = png_size(content)
     if not 0 < width * height <= MOST_PIXELS:
-        raise ValueError(f"it states {width} x {height} pixels; at most {MOST_PIXELS} are shown")
+        raise ValueError(f"it states {width} x {height} pixels. At most {MOST_PIXELS} are shown")
     return Image.open(io.BytesIO(content), formats=["PNG"])
 
 
@@ -417,7 +417,7 @@ def _leaving(path: Path) -> str:
             link = root.joinpath(*steps[:end])
             if os.path.islink(link) and not Path(os.path.realpath(link)).is_relative_to(os.path.realpath(root)):
                 shown = _RESULTS[root]
-                return f"{shown.joinpath(*steps[:end])}: a link that leads out of {shown}; it is not followed"
+                return f"{shown.joinpath(*steps[:end])}: a link that leads out of {shown}. It is not followed"
     return ""
 
 

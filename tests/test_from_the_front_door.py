@@ -105,7 +105,7 @@ def test_importing_gpsuite_loads_nothing_heavy() -> None:
 
 
 def test_an_unknown_name_says_what_there_is() -> None:
-    with pytest.raises(AttributeError, match=r"no attribute 'result'; did you mean 'results'"):
+    with pytest.raises(AttributeError, match=r"no attribute 'result'. Did you mean 'results'"):
         _ = gpsuite.result
 
 

@@ -42,7 +42,8 @@ PATTERNS = {
     ),
     "mend": (r"\bmend(?:s|ed|ing)?\b", "fix"),
     "decimals": (r"(?<![\w.)\]}/*])(?<!\w\()\.\d", "0.95"),
-    "semicolon": (r";(?=\s|$)", "a full stop"),
+    # not in brackets, in formulas, or before an entry of a list (`name, ...`, `name: ...`, `name = ...`)
+    "semicolon": (r";(?: (?:[a-z]{2,}|a)(?! ?[,:=<>~+*/^_()\[|.\d])(?= )| (?:[A-Z`][a-z]+)(?= [a-z])|$)", "a full stop"),
     "rest": (r"\b(?:the|The) rest\b", "remainder, others"),
     "contest": (r"\bcontests?\b", "comparison"),
     "face": (r"\bfaces?\b", "exports"),
@@ -233,10 +234,11 @@ def texts() -> tuple[Text, ...]:
 
 def flagged(name: str) -> list[Text]:
     pattern = re.compile(PATTERNS[name][0])
-    return [each for each in texts() if pattern.search(re.sub(r"\s+", " ", _prose(each)))]
+    return [each for each in texts() if pattern.search(_prose(each))]
 
 
 def _prose(text: Text) -> str:
-    """Return a text without code in backticks, formulas' lines and doctest lines."""
+    """Return a text on one line without code in backticks, doctest lines and brackets that hold a semicolon."""
     shown = re.sub(r"``[^`]*``|`[^`]*`", "`x`", text.text)
-    return "\n".join(line for line in shown.split("\n") if not line.strip().startswith((">>>", "...")))
+    shown = "\n".join(line for line in shown.split("\n") if not line.strip().startswith((">>>", "...")))
+    return re.sub(r"\([^()]*;[^()]*\)", lambda found: found[0].replace(";", ","), re.sub(r"\s+", " ", shown))

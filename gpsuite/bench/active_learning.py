@@ -106,7 +106,7 @@ def _samplers(comparison: Comparison) -> BenchCase:
     cold = " from the prior" if comparison.cold else ""
     return BenchCase(
         f"SMC, {comparison.models} models{cold}, N={comparison.first}..{comparison.last}, P={P}",
-        f"the paper's HMC ({HMC.transitions} transitions), 1 model, N={comparison.N}; equal accuracy checked",
+        f"the paper's HMC ({HMC.transitions} transitions), 1 model, N={comparison.N}. Equal accuracy checked",
         partial(_both_samplers, comparison),
         comparison.models / FASTER,
         pairs=1,
@@ -195,7 +195,7 @@ def _check_accuracy(model: MultiOutputModel, observations: Observations, compari
         if not deviation <= TOLERANCE:
             raise ArithmeticError(
                 f"{sampler} at N={comparison.N}: means {deviation:.2f} posterior standard deviations from those of "
-                f"{comparison.reference_particles} particles; at most {TOLERANCE:g} is Monte Carlo error"
+                f"{comparison.reference_particles} particles. At most {TOLERANCE:g} is Monte Carlo error"
             )
 
 

@@ -66,7 +66,7 @@ def full_certificate(rows: int) -> str:
     X, y = _data(rows + TEST_ROWS)
     posterior = FullGPPosterior.fit(HYPERPARAMETERS, X[:rows], y[:rows])
     found = evaluate(posterior, X[rows:], y[rows:], LOSS, DELTA)
-    return f"risk <= {found.bound_kl:.4f}; on the training rows {found.gibbs_risk_train:.4f}"
+    return f"risk <= {found.bound_kl:.4f}. On the training rows {found.gibbs_risk_train:.4f}"
 
 
 def sparse_evaluation(rows: int, M: int, alpha: float) -> str:

@@ -123,7 +123,7 @@ def same_numbers(answer: Answer, ours: Answer) -> Accuracy:
     gradient, expected = (np.array(each["gradient"]) for each in (answer, ours))
     value = abs(answer["value"] - ours["value"]) / abs(ours["value"])
     if gradient.shape != expected.shape:
-        raise ArithmeticError(f"a gradient of {len(gradient)} numbers; ours has {len(expected)}")
+        raise ArithmeticError(f"a gradient of {len(gradient)} numbers. Ours has {len(expected)}")
     slope = float(np.abs(gradient - expected).max() / np.abs(expected).max())
     if not max(value, slope) <= AGREEMENT:
         raise ArithmeticError(f"value and gradient differ from ours by {value:.1e} and {slope:.1e}")

@@ -40,12 +40,12 @@ from gpsuite.certificates.plain_scores import expected_derivatives, logistic_mom
 TOLERANCE = 1e-6
 """Largest residual of a posterior that counts as the stated one.
 
-Mean: |mu - mu'| <= sqrt(s) times the residual everywhere; for Laplace's method mu' is the exact mode's mean, because
+Mean: |mu - mu'| <= sqrt(s) times the residual everywhere. For Laplace's method mu' is the exact mode's mean, because
 the log posterior is 1-strongly concave in the RKHS norm. Covariance: |Sigma - Sigma'| <= s times the residual
 everywhere, Sigma' from S at the stored mean. Moments: means in marginal standard deviations, variances relative.
 Variational: the bound is 1-strongly concave in m and a symmetric C for a log-concave link, so that both lie within the
 length of its gradient, whose two parts are the residuals: |mu - mu'| <= sqrt(2 s) times the largest of them everywhere,
-and |Sigma - Sigma'| <= 3 s times it where Sigma <= 1.2 s; for a squeezed link they say that it is a stationary point.
+and |Sigma - Sigma'| <= 3 s times it where Sigma <= 1.2 s. For a squeezed link they say that it is a stationary point.
 """
 
 ROUNDS = 64.0  # times N u: residuals below so much rounding decide nothing

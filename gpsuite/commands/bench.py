@@ -58,7 +58,7 @@ def main(words: list[str]) -> int:
 
     from gpsuite.bench.timing import PAIRS, run_cases, write_bench
 
-    print(f"one thread, medians of {PAIRS} interleaved pairs; BLAS: {', '.join(_blas())}", file=sys.stderr)
+    print(f"one thread, medians of {PAIRS} interleaved pairs. BLAS: {', '.join(_blas())}", file=sys.stderr)
     rows = []
     for family in given.names or families:
         cases = importlib.import_module(f"gpsuite.bench.{family}").cases()
@@ -93,7 +93,7 @@ def bench_peers(given: Words) -> int:
     for row in compare(cases()):
         print(
             f"{row.case} / {row.peer}: {row.ratio:.3g} [{row.low:.3g}, {row.high:.3g}] (goal {row.goal:g}),"
-            f" {row.verdict}; {row.peer_accuracy}; set-up {row.peer_set_up:.1f} s",
+            f" {row.verdict}; {row.peer_accuracy}. Set-up {row.peer_set_up:.1f} s",
             file=sys.stderr,
         )
         rows.append(row)

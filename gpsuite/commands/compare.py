@@ -27,7 +27,7 @@ the largest scale, and for published ones if there is no own run. Naming an expe
 with other settings. A pipe gets every value, whole and tab separated.
 Verdicts on printed numbers and claims: reproduced, differs, undecided, not run. Facts about the data, identities and
 numbers of the authors' code are checked: how many hold.
-A comparison that cannot be read is named and left out; then the exit code is 2.
+A comparison that cannot be read is named and left out. Then the exit code is 2.
 """
 
 

@@ -25,7 +25,7 @@ gpsuite data list                   rows, inputs, licence, and where each datase
 gpsuite data fetch [name ...]       download what is missing into data/, verified by SHA-256
 gpsuite data describe FILE [dataset.KEY=...]   how each column of your own table is read, and the commands that fit;
                                     format=json for scripts: columns with name, role, used and reason
-gpsuite data verify [name ...]      read every file and compare its SHA-256; exit code 2 if one has changed, or a
+gpsuite data verify [name ...]      read every file and compare its SHA-256. Exit code 2 if one has changed, or a
                                     dataset that is named is not here
 
 Files are looked up in $GPSUITE_DATA_PATH (a list of folders), then in data/ (data_dir=DIR).
@@ -109,7 +109,7 @@ def _say_commands(found: TableDescription, path: str, settings: Mapping[str, str
     reading = {key: text for key, text in settings.items() if key not in ("target", "inputs", "task")}
     tried = found.rows * len(found.columns) <= LARGEST_TRIED
     if not tried:
-        say("- the table is large: the commands below are not tried on it; a run says at once what it cannot take")
+        say("- the table is large: the commands below are not tried on it. A run says at once what it cannot take")
     for experiment, run in chosen:
         if run is not None:
             own = [f"dataset.{key}={text}" for key, text in {**run, **reading}.items()]

@@ -25,7 +25,7 @@ from gpsuite.text import counted, line_width, visible, visible_name, wrapped
 HELP = """
 gpsuite doctor [results_dir=DIR] [data_dir=DIR] [format=json]
 
-Versions, threads, data found, plug-ins, free disk and backends; a line that is marked ! or ✗ says what to do.
+Versions, threads, data found, plug-ins, free disk and backends. A line that is marked ! or ✗ says what to do.
 Exit code 1 if something needs fixing.
 """
 

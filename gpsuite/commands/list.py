@@ -22,7 +22,7 @@ gpsuite list [experiments|datasets|methods|NAME ...] [scale=quick|paper|smoke] [
 experiments: by family, the question that each answers, and its cost at the scale
 datasets:    rows, inputs, licence, and whether each was found
 methods:     title and source of each
-NAME:        details of one of them; a method's settings: gpsuite run EXPERIMENT method=NAME --help
+NAME:        details of one of them. A method's settings: gpsuite run EXPERIMENT method=NAME --help
 
 A pipe gets every column, whole and tab separated.
 """

@@ -24,9 +24,9 @@ gpsuite predict RUN FILE.csv [output=FILE] [format=json] [strict=true]
                 [separator=CHARACTER] [decimal=MARK] [thousands=MARK]
 
 RUN       folder of a run of experiment=guarantee: results/guarantee/...
-FILE.csv  rows to predict, with the columns of the run's inputs; other columns are ignored
-output=   CSV file for predictions and intervals; without it they are printed, in a terminal with few digits
-strict=true   refuse a file with a row that cannot be read; without it the others are predicted, and the column
+FILE.csv  rows to predict, with the columns of the run's inputs. Other columns are ignored
+output=   CSV file for predictions and intervals. Without it they are printed, in a terminal with few digits
+strict=true   refuse a file with a row that cannot be read. Without it the others are predicted, and the column
           not_predicted says what is wrong with it
 separator=, decimal=, thousands=   of the file, if it differs from the run's table; dataset.decimal= and so on work too
 
@@ -130,12 +130,12 @@ def _target(text: str, rows: Path) -> Path:
     """Return the output file: a new one, or one of earlier predictions, never that of the rows."""
     path = typed_path(text)
     if text in ("text", "json"):
-        raise UserError(f"output={text}: output is a file; what is printed:", key="output", better=("output", "format"))
+        raise UserError(f"output={text}: output is a file. What is printed:", key="output", better=("output", "format"))
     if not text or path.is_dir() or not path.parent.is_dir():
         fix = "name a file in an existing folder, or leave it out: the rows are printed"
         raise UserError(f"output={text}: {fix}", key="output")
     if path.exists() and rows.exists() and path.samefile(rows):
-        raise UserError(f"output={text}: that is the file of the rows; choose another name", key="output")
+        raise UserError(f"output={text}: that is the file of the rows. Choose another name", key="output")
     return path.resolve()
 
 
@@ -143,4 +143,4 @@ def _require_like(path: Path, text: str) -> None:
     # other files than earlier predictions would be lost
     header = text.partition("\n")[0].encode()
     if path.exists() and not (path.is_file() and read_bytes(path).splitlines()[:1] == [header]):
-        raise UserError(f"output={path}: file exists; choose another name", key="output")
+        raise UserError(f"output={path}: file exists. Choose another name", key="output")

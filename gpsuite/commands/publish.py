@@ -98,7 +98,7 @@ def _packed(experiment: str, folder: Path, results_dir: Path) -> dict[str, bytes
     if total > MOST_BYTES:
         raise ResultsError(
             f"{folder}: its records take {len(packed) / 1e6:.1f} MB, all published ones {total / 1e6:.0f} MB\n"
-            f"at most {MOST_BYTES / 1e6:.0f} MB are published; publish fewer runs",
+            f"at most {MOST_BYTES / 1e6:.0f} MB are published. Publish fewer runs",
             key=str(folder),
         )
     return {ARCHIVE: packed}

@@ -28,7 +28,7 @@ def main(words: list[str]) -> int:
     """Write the page and print its path."""
     given = read_words(words)
     if given.names:
-        raise UserError(f"{given.names[0]}: report takes no names; it covers all results")
+        raise UserError(f"{given.names[0]}: report takes no names. It covers all results")
     if not given.results_dir.is_dir():
         raise UserError(
             f"results_dir={given.results_dir}: no such folder, so there is nothing to report\n"

@@ -47,14 +47,14 @@ gpsuite run <family>/<name> [key=value ...]      --key value is the same
   results_dir=results  run_name=NAME  force=true  on_error=continue|raise  wait=true  debug=true
   format=text|quiet|json    the answer and paths, only the folder, or one JSON object per run on stdout
   output=FILE               a file for what stdout would get
-  budget.seconds=S          wall-clock limit per task; the best valid answer is kept
+  budget.seconds=S          wall-clock limit per task. The best valid answer is kept
 
 gpsuite run -m experiment=A,B seed=0,1     every combination, one after another
 gpsuite run NAME --help                    its settings: values, meanings, what is allowed
 gpsuite run tour                           one quick experiment of each family, the answers, the report
 
 The same command resumes after an interruption. Exit codes: 0 done, 1 some tasks failed, 2 wrong input,
-3 not possible (a plan without a safe measurement), 130 interrupted; for several runs the smallest that is not 0.
+3 not possible (a plan without a safe measurement), 130 interrupted. For several runs the smallest that is not 0.
 """
 TOUR = "experiment=tour"
 _WORST_FIRST = (1, 2, 3, 0)
@@ -149,7 +149,7 @@ def _refuse_one_folder(requests: Sequence[tuple[Request[object], RunOptions]]) -
     for request, options in requests:
         folder = run_folder(options.results_dir, request.experiment, request.scale, options.tag)
         if options.named and seen.setdefault(folder, options.science) != options.science:
-            fault = f"several runs with different settings would write {folder}; leave run_name out"
+            fault = f"several runs with different settings would write {folder}. Leave run_name out"
             raise UserError(f"run_name={options.tag}: {fault}", key="run_name")
 
 
@@ -169,7 +169,7 @@ def _prepare(
 def say_hints(runs: Sequence[Sequence[str]], words: Sequence[str]) -> None:
     """Say on stderr which settings were given by an earlier name. `words` as typed."""
     if not {"output=json", "output=text"}.isdisjoint(words):
-        say("gpsuite: output= names a file now; what is printed is format=, and this version takes both", sys.stderr)
+        say("gpsuite: output= names a file now. What is printed is format=, and this version takes both", sys.stderr)
     for hint in dict.fromkeys(hint for run in runs for hint in hints(run)):
         say(f"gpsuite: {hint}", sys.stderr)
 
@@ -196,7 +196,7 @@ def _tell(request: Request[object], report: RunReport, output: str, seconds: flo
         print(f"  {visible(str(path))}")
     if output == "text":
         first = _first_file(report.folder)
-        tell(visible(f"took {clock(seconds)}" + (f"; open {first} first" if first else "")))
+        tell(visible(f"took {clock(seconds)}" + (f". Open {first} first" if first else "")))
 
 
 def _plain(request: Request[object], report: RunReport) -> dict[str, Any]:

@@ -48,7 +48,7 @@ def main(words: list[str]) -> int:
         show_json({"runs": rows})
         return 0
     if not rows:
-        print(f"no runs under {visible(str(given.results_dir))}; start with: gpsuite run tour")
+        print(f"no runs under {visible(str(given.results_dir))}. Start with: gpsuite run tour")
         return 0
     counted = ("tasks", *STATUSES, "missing")
     empty = [column for column in counted[1:] if not any(row[column] for row in rows)]

@@ -42,16 +42,16 @@ found it, prints what it is about and what it claims, and names what was checked
 (c) those rows, labels and the point are the dataset's, to the last bit, if the dataset is given.
 
 What must be trusted besides this program: numpy, scipy and LAPACK, the C library's exp and erfc, and the processor's
-floats of 64 and 80 bits; where long floats are no longer than 64 bits nothing is checked (exit code 2). Bounds of
-rounding assume errors of a few units in the last place; no interval arithmetic, no proof checker. A certificate holds
-its training rows, at most 160 MB (4,400 rows): share it as you would share the data; `gpsuite publish` leaves it out.
+floats of 64 and 80 bits. Where long floats are no longer than 64 bits nothing is checked (exit code 2). Bounds of
+rounding assume errors of a few units in the last place. No interval arithmetic, no proof checker. A certificate holds
+its training rows, at most 160 MB (4,400 rows): share it as you would share the data. `gpsuite publish` leaves it out.
 
 A certificate of a risk (pac_bayes) holds the predictor; risk, KL and bound are computed again from it and the dataset,
 which must be given. Holding training rows, 160 MB, long floats and (a) to (c) concern the other kinds.
 
 A certificate whose check would take more than 10 minutes is refused with the command that allows more (minutes=).
 
-Exit code 0: nothing refuted, and (a) confirmed; 1: refuted, with the reason; 2: not a usable certificate, or not the
+Exit code 0: nothing refuted, and (a) confirmed, 1: refuted, with the reason, 2: not a usable certificate, or not the
 dataset that a certificate of a risk is checked on.
 """
 
@@ -178,7 +178,7 @@ def _existing(path: Path) -> Path:
         return path
     state = "is not a certificate" if path.exists() else "is not there"
     raise UserError(
-        f"{path} {state}; a certificate is two files, NAME.npz and NAME.json beside it\n"
+        f"{path} {state}. A certificate is two files, NAME.npz and NAME.json beside it\n"
         "runs of guarantee, robustness/safety, robustness/regression and pac_bayes/regression write certificates/"
     )
 
@@ -200,7 +200,7 @@ def _dataset(words: Sequence[str], task: Task) -> Dataset | None:
     for word in words:
         key, equals, value = word.partition("=")
         if not equals:
-            raise UserError(f"{word}: expected key=value; verify checks one certificate at a time")
+            raise UserError(f"{word}: expected key=value. Verify checks one certificate at a time")
         if key in given:
             raise UserError(f"{key}: given twice", key=key)
         if key not in ("dataset", "data_dir", *(f"dataset.{name}" for name in CSV_KEYS)):

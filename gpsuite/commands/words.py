@@ -66,7 +66,7 @@ def read_words(
             valid = [*(f"{place}=DIR" for place in PLACES), *own]
             near = nearest(key, [each.partition("=")[0] for each in valid])
             if near:
-                raise UserError(f"{word}: unknown setting; did you mean '{near}'?", better=(key, near))
+                raise UserError(f"{word}: unknown setting. Did you mean '{near}'?", better=(key, near))
             raise UserError(f"{word}: unknown setting\nvalid: {', '.join(valid)}")
         elif word.startswith("-"):
             raise UserError(f"{word}: unknown option")
@@ -98,7 +98,7 @@ def experiment_names(names: Sequence[str]) -> list[str]:
     chosen: list[str] = []
     for name in names:
         if name == "tour":
-            raise UserError("tour: several runs; name their experiments", key="experiment")
+            raise UserError("tour: several runs. Name their experiments", key="experiment")
         members = [each for each in known if each == name or each.startswith(f"{name.rstrip('/')}/")]
         if not members:
             raise unknown(f"{name}: unknown experiment", name, [*{each.split("/")[0]: None for each in known}, *known])

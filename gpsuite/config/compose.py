@@ -117,7 +117,7 @@ def _refuse_model(experiment: str, groups: Mapping[str, str], entry: Experiment[
     name = f"model={groups['model']}"
     if not entry.model_keys:
         own = [key for key in ("prior", "kernel", "models") if key in get_type_hints(entry.settings)]
-        has = f"; it has {own[0]}=" if own else ""
+        has = f". It has {own[0]}=" if own else ""
         raise UserError(f"{name}: {experiment} builds its own models{has}", key="model")
     if groups["model"] in fitting_models(experiment):
         return
@@ -147,7 +147,7 @@ def _method_names(
     """Return the methods to run: `method=` or `methods=` of the user, otherwise the file's."""
     listed = values.pop("methods", None)
     if listed is not None and "method" in groups:
-        raise UserError("method: given together with methods; give one of the two", key="method")
+        raise UserError("method: given together with methods. Give one of the two", key="method")
     given = listed if listed is not None else plain.get("methods") or []
     names = [groups["method"]] if "method" in groups else given
     names = [str(name) for name in (names if isinstance(names, list | tuple) else [names])]
@@ -228,7 +228,7 @@ def _refuse_foreign_option(option: str, chosen: Sequence[str], experiment: str) 
     if having:
         names = ", ".join(name.removeprefix("method/") for name in chosen)
         raise UserError(
-            f"method.{option}: not an option of {names}; name a method that has it\nvalid: {', '.join(having)}",
+            f"method.{option}: not an option of {names}. Name a method that has it\nvalid: {', '.join(having)}",
             key=f"method.{option}",
         )
 
@@ -262,7 +262,7 @@ def _refuse_missing(sections: Mapping[str, DictConfig]) -> None:
             key = missing[0] if name in ("run", "settings") else f"{name.split('/')[0]}.{missing[0]}"
             if key == "dataset.target":
                 raise ask_target(str(part.path))
-            raise UserError(f"{key}: missing; give it as {key}=VALUE", key=key)
+            raise UserError(f"{key}: missing. Give it as {key}=VALUE", key=key)
 
 
 def _typed(untyped: Sections) -> Composed:
@@ -345,7 +345,7 @@ def _read_dataset(name: str, experiment: str) -> DatasetSpec:
 
 def _refuse_single(word: str, experiment: str) -> UserError:
     return UserError(
-        f"{word}: {experiment} has a list of datasets; write datasets=[A,B]\n"
+        f"{word}: {experiment} has a list of datasets. Write datasets=[A,B]\n"
         f"a table of your own: gpsuite run pac_bayes/regression dataset=FILE\nvalid: {few(_dataset_names())}",
         key="dataset",
     )

@@ -27,7 +27,7 @@ def without_dashes(words: Sequence[str]) -> list[str]:
             value = "true"
         elif not equals:
             if not rest or (rest[0].startswith("-") and not re.match(r"-[\d.]", rest[0])):
-                raise UserError(f"{word}: a value is missing; write {word} VALUE or {key}=VALUE", key=key)
+                raise UserError(f"{word}: a value is missing. Write {word} VALUE or {key}=VALUE", key=key)
             value = rest.pop(0)
         found.append(f"{key}={value}")
     return found

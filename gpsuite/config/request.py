@@ -76,7 +76,7 @@ def read_request(words: Sequence[str], *, allow_absent: bool = False) -> tuple[R
 def experiment_name(overrides: Overrides) -> str:
     """Return the experiment's name. A UserError if none was given."""
     if "experiment" not in overrides.groups:
-        raise UserError("experiment: missing; name one, such as pac_bayes/regression\ngpsuite list", key="experiment")
+        raise UserError("experiment: missing. Name one, such as pac_bayes/regression\ngpsuite list", key="experiment")
     return overrides.groups["experiment"]
 
 

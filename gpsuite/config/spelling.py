@@ -96,7 +96,7 @@ def stored(overrides: Overrides) -> Overrides:
     for key, value in overrides.values.items():
         if key == "kernel" and "kernel" not in own:
             if "model" in groups:
-                raise UserError("kernel: given together with model; give one of the two", key="kernel")
+                raise UserError("kernel: given together with model. Give one of the two", key="kernel")
             groups["model"] = choose("kernel", value, group_choices()["model"])
             continue
         for name, content in _stored(key, value, own, names):
@@ -131,7 +131,7 @@ def hints(words: Sequence[str]) -> list[str]:
         names |= dict.fromkeys(PAIR, f"{ERRORS}={{NAME: AMOUNT}}")
     if "kernel" not in own:
         names["model"] = "kernel"
-    return [f"{key}= is now called {names[key]}; this version still takes both" for key in given if key in names]
+    return [f"{key}= is now called {names[key]}. This version still takes both" for key in given if key in names]
 
 
 def as_typed(text: str, words: Sequence[str]) -> str:

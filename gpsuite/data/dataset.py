@@ -38,7 +38,7 @@ class SafetyColumn:
     def __post_init__(self) -> None:
         z = np.array(self.z, dtype=np.float64)
         if z.ndim != 1 or np.isinf(z).any() or not np.isfinite(self.limit):
-            raise ValueError("safety: z must be a vector, z and limit finite; NaN in z where it was not measured")
+            raise ValueError("safety: z must be a vector, z and limit finite. NaN in z where it was not measured")
         z.setflags(write=False)
         object.__setattr__(self, "z", z)
 
@@ -150,7 +150,7 @@ class Dataset:
 
     def _check_shapes(self) -> None:
         if self.task not in TASKS:
-            raise ValueError(f"task is '{self.task}'; it must be one of {', '.join(TASKS)}")
+            raise ValueError(f"task is '{self.task}'. It must be one of {', '.join(TASKS)}")
         if self.X.shape[0] != self.y.shape[0]:
             raise ValueError(f"X has {self.X.shape[0]} rows, y has {self.y.shape[0]}")
         for names, columns, what in (
@@ -181,11 +181,11 @@ def _frozen_matrix(what: str, values: FloatArray, *, gaps: bool = False) -> Floa
     """Return a read-only float64 copy of a non-empty matrix, finite except for NaN where `gaps` are allowed."""
     matrix = np.array(values, dtype=np.float64, order="C")
     if matrix.ndim != 2 or 0 in matrix.shape:
-        raise ValueError(f"{what} must be a matrix with at least one row and column; its shape is {matrix.shape}")
+        raise ValueError(f"{what} must be a matrix with at least one row and column. Its shape is {matrix.shape}")
     wrong = np.isinf(matrix) if gaps else ~np.isfinite(matrix)
     if wrong.any():
         row, column = np.argwhere(wrong)[0]
-        raise ValueError(f"{what}[{row}, {column}] is {matrix[row, column]}; all values must be finite")
+        raise ValueError(f"{what}[{row}, {column}] is {matrix[row, column]}. All values must be finite")
     matrix.setflags(write=False)
     return matrix
 

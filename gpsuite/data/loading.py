@@ -334,7 +334,7 @@ def _load(text: str) -> Dataset:
         dataset = _load_files(spec, prepared)
     if dataset.content_hash != prepared.content_hash:
         raise DataError(
-            f"dataset={spec.name}: the data changed after the run was planned; start the run again\n"
+            f"dataset={spec.name}: the data changed after the run was planned. Start the run again\n"
             f"planned {prepared.content_hash}\nfound   {dataset.content_hash}",
             key="dataset",
         )

@@ -38,7 +38,7 @@ class FileSpec:
     Attributes:
         name: file name inside the dataset's folder, as the canonical source calls it.
         sha256: SHA-256 of the file as the URLs serve it.
-        urls: where to get it, tried in this order.
+        urls: addresses to download it from, tried in this order.
         uncompressed_sha256: SHA-256 of the content when the canonical file is itself compressed.
         git_blob_sha1: name of the file as a git object, i.e. SHA-1 of `blob SIZE\0` and the content. The file is
             verified by it when no SHA-256 is known.
@@ -80,15 +80,15 @@ class DatasetSpec:
         files: the files it is read from. Empty for embedded data.
         files_from: another dataset whose files and folder it shares, in place of `files`.
         folder: the sub-folder its files are looked for in. None: the dataset's name.
-        variant: which of its loader's preparations it is. The loader says which there are.
+        variant: name of one of the loader's preparations. The loader lists them.
         version: number of the preparation. Raised when the loader's numbers change, and part of the content hash.
         cache: keep the parsed arrays on disk, because parsing takes long.
-        test_rows: number of rows of the test part it comes with (its last rows). None: no split of its own.
-        target_names: names of the targets where the stand-in needs them, too; empty: the loader knows.
+        test_rows: number of rows of the test part it comes with (its last rows). None: it has no fixed split.
+        target_names: names of the targets, if the stand-in needs them, too. Empty: the loader knows them.
         content_sha256: SHA-256 of the float64 arrays of an embedded dataset.
-        embedded: needs neither network nor file.
+        embedded: needs no network and no file.
         licence: licence as stated by the source.
-        citation: whom to cite.
+        citation: source to cite.
         note: anything a reader of results should know.
     """
 
@@ -122,7 +122,7 @@ class DatasetSpec:
 
 @dataclass
 class CsvSpec:
-    r"""The user's own table. `CSV_OPTIONS` are theirs to set.
+    r"""The user's table. `CSV_OPTIONS` are theirs to set.
 
     Attributes:
         name: always `csv`.
@@ -130,36 +130,36 @@ class CsvSpec:
         loader: always `csv`.
         path: the file.
         target: a column name, `[a, b]`, `a, b`, or a list of names.
-        inputs: the same. None: all other columns.
+        inputs: column names, written as for `target`. None: all other columns.
         task: `regression`, `classification` or `measurements`. None: what the experiment is made for.
-        ignore: columns that are neither target nor input. Names as for `inputs`.
-        separator: one character. `\t` stands for a tab. None: found.
+        ignore: columns to leave out, which are no target and no input. Written as for `target`.
+        separator: one character between cells. `\t` is a tab. None: found.
         decimal: the decimal mark, `.` or `,`. None: found.
         thousands: the mark between thousands. None: found.
-        missing: what becomes of cells without a value: `error`, `drop_rows`, `drop_columns`. None: their rows are left
-            out up to a fifth of all.
+        missing: treatment of cells without a value: `error`, `drop_rows`, `drop_columns`. None: their rows are left
+            out, up to a fifth of all rows.
         skip_rows: number of rows above the column names.
         categories: a text column of at most this many different texts is a category.
         strict: guess nothing: UTF-8, a comma, names in the first line, numbers, no gap.
-        time: the column that says when a row was measured: the last rows are test rows; experiment=guarantee only.
-        order: whether the rows of the file are in order of time: `time` or `none`; experiment=guarantee only.
-        group: the column of what rows belong together by, as patients: the guarantee is about new groups;
+        time: the column that says when a row was measured. The last rows are test rows. experiment=guarantee only.
+        order: whether the rows of the file are in order of time: `time` or `none`. experiment=guarantee only.
+        group: the column that tells which rows belong together, such as a patient. The guarantee is about new groups.
             experiment=guarantee only.
         weights: the column of how much likelier new rows are than these, up to a factor, at each row's inputs.
             The new rows need it too. Regressions of experiment=guarantee only.
         safety: measurements only: the column that must stay on one side of a limit.
         limit: measurements only: what is safe, `<=1.0` or `>=0.7`.
         candidates: measurements only: the file of inputs that may be measured next.
-        new: a file of rows to predict, with the columns of inputs; experiment=guarantee only.
+        new: a file of rows to predict, with the columns of inputs. experiment=guarantee only.
         titles: whether the first line holds the columns' names. None: found.
-        na: values that stand for a missing one, in every column (`-999`) or in one (`COLUMN=-999`).
-        not_na: texts that are values, though they usually mark a missing one, such as NA for North America.
+        na: values that mark a missing one, in every column (`-999`) or in one (`COLUMN=-999`).
+        not_na: texts that are values although they usually mark a missing one, such as NA for North America.
         codes: columns of numbers that are read as categories.
         numbers: columns that are read as numbers, though they look like codes, dates or times.
         dates: columns of numbers such as 20240301 that are read as dates.
         day_first: whether 03/04/2020 is in April. None: found.
         licence: licence of the data.
-        citation: whom to cite.
+        citation: source to cite.
         note: anything a reader of results should know.
     """
 

@@ -129,7 +129,7 @@ class Standardiser:
             ValueError: if there are no rows, or they are not a matrix.
         """
         if rows.ndim != 2 or rows.shape[0] == 0:
-            raise ValueError(f"rows must be a matrix with at least one row; its shape is {rows.shape}")
+            raise ValueError(f"rows must be a matrix with at least one row. Its shape is {rows.shape}")
         scale = rows.std(axis=0)
         # rounding may leave a constant column with a tiny deviation. Dividing by it would make data of it
         constant = (rows.max(axis=0) == rows.min(axis=0)) | (scale == 0.0)

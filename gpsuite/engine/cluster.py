@@ -123,7 +123,7 @@ class DaskPool:
                 more = f"\n{len(others)} other workers differ too" if others else ""
                 raise UserError(f"{KEY}={self._address}: {first}{more}", key=KEY)
             if time.monotonic() > end:
-                raise UserError(f"{KEY}={self._address}: the scheduler has no workers; start some first", key=KEY)
+                raise UserError(f"{KEY}={self._address}: the scheduler has no workers. Start some first", key=KEY)
             time.sleep(LOOK_SECONDS / 10)
 
     def _serve(self) -> None:
@@ -213,7 +213,7 @@ class DaskPool:
         return error
 
     def _ended(self, why: str) -> str:
-        return f"{KEY}={self._address}: {why}\nwhat was computed is stored; run the same command again to resume"
+        return f"{KEY}={self._address}: {why}\nwhat was computed is stored. Run the same command again to resume"
 
     def _fail_all(self, failure: BaseException) -> None:
         jobs = [job for job, _ in self._flying.values()]

@@ -175,12 +175,12 @@ def pack_run(experiment: str, plan: Path, results_dir: Path) -> bytes:
     """
     planned = read_plan(plan)
     if planned is None:
-        raise ResultsError(f"{plan}: missing; run the experiment again", key=str(plan))
+        raise ResultsError(f"{plan}: missing. Run the experiment again", key=str(plan))
     store = RecordStore(results_dir, experiment.split("/")[0])
     stored: dict[str, StoredRecord] = {}
     for task in planned.tasks:
         if (found := store.checksummed(task.key)) is None:
-            fault = f"{plan}: record {task.key} is missing or damaged; run the experiment again"
+            fault = f"{plan}: record {task.key} is missing or damaged. Run the experiment again"
             raise ResultsError(fault, key=str(plan))
         stored[task.key] = found
     import_family(experiment)

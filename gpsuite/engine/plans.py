@@ -28,7 +28,7 @@ class RunOptions:
         workers: None for one per core (dask: all there are).
         command: the words the user typed.
         meta: the experiment file's meta block.
-        began: when the command began, by `time.monotonic`. The first task's budget counts from there.
+        began: time at which the command began, by `time.monotonic`. The first task's budget counts from there.
     """
 
     results_dir: Path
@@ -84,7 +84,7 @@ def plan_tasks(request: Request[object], changed: Sequence[str], most: int = MOS
         key = max(sizes, key=lambda name: sizes[name], default=request.experiment)
         raise UserError(
             f"{key}{_shown(request.options.get(key))}: {what}\n"
-            "ask for less; runs share their records, so a large study can be made of several",
+            "ask for less. Runs share their records, so a large study can be made of several",
             key=key,
         ) from error
 

@@ -122,8 +122,8 @@ def compute(
     if seconds > LONG_SECONDS and not quiet:
         lost = "groups" if options.mode == "dask" else "tasks"
         tell(
-            f"about {clock(seconds)} of one core's work, roughly estimated; "
-            f"an interruption loses the {lost} in flight only"
+            f"about {clock(seconds)} of one core's work, roughly estimated. "
+            f"An interruption loses the {lost} in flight only"
         )
     log.begin(total - len(missing), total)
     with progress(f"{request.experiment} {request.scale}", len(missing), quiet=quiet) as shown:

@@ -357,7 +357,7 @@ class RecordStore:
             found = read(key)
             return None if found is None else (found, check_record(key, found, partly=partly))
         except OtherFormatError as error:
-            self._tell("format", f"{path}: {error}; it and its like count as missing")
+            self._tell("format", f"{path}: {error}. It and its like count as missing")
         except DamagedRecordError as error:
             self._tell(key, f"{path}: damaged record, counts as missing: {error}")
         except Exception as error:  # damage raises a dozen kinds, from zlib.error to MemoryError

@@ -106,27 +106,27 @@ class Experiment(Generic[S]):
         plan: request -> tasks, without TensorFlow, in a second.
         runs: one task -> outcome. With several kinds of tasks, the type of their params -> such a function.
         summarise: writes tables and figures on the report. Returns the statistics to compare.
-        method_traits: which methods it accepts: those that have all of these and are of the family of the methods in
-            its file. Empty when it has none.
+        method_traits: traits that a method must have, besides being of the family of the methods in its file. Empty if
+            it takes no methods.
         methodless: kinds of dataset for which it needs no method.
-        model_keys: which keys of the chosen model it reads. Another is refused, so that none is chosen in vain.
-        kernels: which kernels of a model it takes.
+        model_keys: keys of the chosen model that it reads. Another key is refused, so that no choice is ignored.
+        kernels: kernels of a model that it takes.
         dataset_tasks: kinds of dataset the user may swap in. Empty when the dataset is fixed.
         new_rows: whether it predicts the rows of `dataset.new`.
-        variants: of a fixed dataset: other preparations of the same files, which the user may swap in.
+        variants: other preparations of a fixed dataset's files, which the user may choose.
         several_datasets: whether it runs over a list, `datasets=[A,B]`. Its statistics then carry the dataset's name,
-            so that a run on other datasets is never held against numbers of these.
-        single_dataset: of several, whether it also runs on one that the user names, `dataset=NAME` or an own table.
+            so that a run on other datasets is never compared with numbers of these.
+        single_dataset: whether an experiment on several datasets also runs on one that the user names, `dataset=NAME`
+            or a table.
         only_datasets: the datasets that it has a protocol for. Empty when it takes all of its kinds.
-        parts: settings (numbers, lists, or `methods`) of which a run may take a part, fewer or some of the shipped,
-            and still be held against the paper: it answers the same question from less evidence.
-        published: which arrays leave the machine with published records: what tables and figures need, and never rows
-            of a dataset. None unless it says so.
+        parts: settings (numbers, lists, or `methods`) that a run may reduce, to fewer or some of the shipped values,
+            and still be compared with the paper: it answers the same question from less evidence.
+        published: arrays that leave the machine with published records. They are what tables and figures need, and
+            never rows of a dataset. Empty by default.
         agreement: relative difference up to which a result computed again on another machine agrees. Larger than
             rounding where a search over an ill-conditioned objective magnifies it, or where seconds decide.
-        chaotic: of which tasks last bits decide what is found, as good as the other: the path of a sampler and the
-            choices after it, the training of a network. On a processor with other arithmetic their numbers need not
-            agree.
+        chaotic: tasks whose result depends on the last bits: the path of a sampler and the choices after it, or the
+            training of a network. On a processor with other arithmetic their numbers need not agree.
     """
 
     settings: type[S]

@@ -255,7 +255,7 @@ class Method(Generic[Options]):
     Attributes:
         options: dataclass of the method's options, a subclass of `MethodOptions`.
         dataset_tasks: kinds of dataset it can learn from.
-        traits: what experiments ask for: what it offers and is made of, in words of its family.
+        traits: properties that experiments require: what it offers and is made of, in words of its family.
         version: raised when the method's numbers change, so that stored records are computed again.
     """
 

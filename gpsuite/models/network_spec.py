@@ -40,12 +40,12 @@ class NetworkSpec:
         if min(self.filter_size, *self.dense, 1) < 1:
             raise UserError(f"filter_size={self.filter_size}, dense={list(self.dense)}: must be at least 1", "dense")
         if self.image is None and self.dense:
-            raise UserError(f"dense={list(self.dense)}: only after convolutions; use widths", "dense")
+            raise UserError(f"dense={list(self.dense)}: only after convolutions. Use widths", "dense")
         if self.image is not None and min(self.image[:2]) < POOL ** len(self.widths):
             height, width, _ = self.image
             raise UserError(
                 f"widths={list(self.widths)}: {len(self.widths)} poolings leave nothing of {height} x {width} "
-                "pixels; use fewer layers",
+                "pixels. Use fewer layers",
                 "widths",
             )
 

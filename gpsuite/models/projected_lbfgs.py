@@ -106,7 +106,7 @@ class InverseHessian:
     def learn(self, guess: FloatArray) -> None:
         """Set D from the pairs: `guess` times the clipped ratio of steps to gradient changes.
 
-        With weights 1/s'y, a = sum s^2/D0 and b = sum y^2 D0, each over its mean, and r = sqrt((a + .01)/(b + .01)):
+        With weights 1/s'y, a = sum s^2/D0 and b = sum y^2 D0, each over its mean, and r = sqrt((a + 0.01)/(b + 0.01)):
         D = D0 clip(r / its geometric mean, 1/100, 100).
 
         Args:

@@ -49,7 +49,7 @@ def configure(threads: int | None = None) -> None:
         # Started without us: its threads then came from the environment.
         if asked and asked_before != str(threads):
             raise RuntimeError(
-                f"TensorFlow runs already and cannot change to {threads} threads; configure it first"
+                f"TensorFlow runs already and cannot change to {threads} threads. Configure it first"
             ) from error
     gpflow.config.set_default_float(np.float64)
     # every fit compiles a step of its own, which TensorFlow would warn of as retracing

@@ -71,7 +71,7 @@ class FunctionBand:
         width = float(np.mean(self.upper - self.lower))
         told = f"holds the function at all {len(self.X)} inputs with probability {100 * self.confidence:.6g} %"
         if not self.guaranteed:
-            told = "range over sampled functions of the region; nothing is proved of it"
+            told = "range over sampled functions of the region. Nothing is proved of it"
         return f"band of mean width {width:.4g}: {told}, if it is {self.assumption}"
 
     def to_frame(self) -> pd.DataFrame:
@@ -237,8 +237,8 @@ class ConfidenceBand(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         off = float(np.abs(design @ alpha - wanted).max())
         if off > SAME * float(np.abs(wanted).max(initial=0.0)):
             raise ValueError(
-                f"the function is not {self._assumption()}: off by {off * self._problem.unit:.3g} at a row; "
-                "give more centres, or centres=None"
+                f"the function is not {self._assumption()}: off by {off * self._problem.unit:.3g} at a row. "
+                "Give more centres, or centres=None"
             )
         return bool(self.region_.contains(alpha[None])[0])
 
@@ -363,7 +363,7 @@ class ConfidenceBand(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             return norm_ball_band(region.quadratic, region.q, self._features(X), ball, variances)
         if not ball.contains(region.estimate[None])[0]:
             own = found.unit * float(ball.norms(region.estimate[None])[0])
-            raise ValueError(f"norm_bound={self.norm_bound}: the estimate's norm is {own:.4g}; take a larger bound")
+            raise ValueError(f"norm_bound={self.norm_bound}: the estimate's norm is {own:.4g}. Take a larger bound")
         rng = np.random.default_rng(self._rays_seed)
         rays = kernel_directions(self.rays, gram, "rkhs", rng, ball.free)
         members = sample_members(region.boundary(rays, ball), region.contains, "rkhs", rng)
@@ -415,7 +415,7 @@ def _scikit_kernel(model: Any, X: FloatArray) -> Kernel:
     """
     if model.kernel == "precomputed":
         raise ValueError(
-            "model: kernel='precomputed' has no values at other inputs; name the kernel, or give a function"
+            "model: kernel='precomputed' has no values at other inputs. Name the kernel, or give a function"
         )
     gamma = model.gamma
     if gamma == "scale":

@@ -47,7 +47,7 @@ def results(results_dir: str | Path = "results", *, numbers: bool = False) -> pd
     folder = typed_path(str(results_dir))
     runs = find_runs(folder)
     if not runs:
-        raise FileNotFoundError(f"{folder}: no runs; give the folder that runs write to, such as results('results')")
+        raise FileNotFoundError(f"{folder}: no runs. Give the folder that runs write to, such as results('results')")
     if numbers:
         return pd.DataFrame(_readable(runs, _cells), columns=list(CELLS))
     compared = rows_of_runs(folder, shipped_conf_dir())

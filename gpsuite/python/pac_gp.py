@@ -83,7 +83,7 @@ class ShareBound:
         if self.share >= 1.0:
             return (
                 f"nothing is proved of how often predictions are off by more than {self.accuracy:.4g} (units of "
-                f"{self.target}): the bound is 100 %; a larger accuracy, fewer inputs or more rows may help"
+                f"{self.target}): the bound is 100 %. A larger accuracy, fewer inputs or more rows may help"
             )
         return (
             f"with probability at least {sureness(self.delta)}, at most {rounded(self.share, 4, 1)} of new predictions "
@@ -110,9 +110,9 @@ class ShareBound:
             data = read_csv(CsvSpec(path=str(table), target=[self.target], strict=True))
         except DataError as error:
             fault = str(error).splitlines()[0].partition(f"{table.name}: ")[2]
-            raise ValueError(f"{table}: {fault}; leave it out and fit again") from None
+            raise ValueError(f"{table}: {fault}. Leave it out and fit again") from None
         if not np.array_equal(np.column_stack([data.X, data.y]), self.rows):
-            raise ValueError(f"{table}: is read as other numbers; a certificate of these rows cannot be checked")
+            raise ValueError(f"{table}: is read as other numbers. A certificate of these rows cannot be checked")
         rows = replace(self.certificate.rows, dataset=data.name, content_hash=data.content_hash)
         write_packed(*pack(replace(self.certificate, rows=rows)), npz)
         words = [str(description), f"dataset.path={table}", f"dataset.target={self.target}", "dataset.strict=true"]
@@ -226,7 +226,7 @@ class _PACRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             name for name, log in zip(["variance", *own], logs, strict=True) if abs(log) > PAPER_GRID.half_width - 0.005
         ]
         if at:
-            fix = "the bound holds; an input of the largest lengthscale hardly counts, and fewer inputs may do better"
+            fix = "the bound holds. An input of the largest lengthscale hardly counts, and fewer inputs may do better"
             warnings.warn(f"at the edge of the grid of hyperparameters: {', '.join(at)}; {fix}", stacklevel=3)
 
 
@@ -266,7 +266,7 @@ class PACGPRegressor(_PACRegressor):
 
     def _train(self, problem: RiskProblem, seed: int) -> tuple[TrainedGP, Posterior]:
         if len(problem.y) > LARGEST_FULL:
-            raise ValueError(f"{len(problem.y)} rows: a full GP takes at most {LARGEST_FULL}; use PACSGPRegressor")
+            raise ValueError(f"{len(problem.y)} rows: a full GP takes at most {LARGEST_FULL}. Use PACSGPRegressor")
         found = train_full_gp(problem, Search(Budget(evaluations=self.max_evaluations)))
         return found, FullGPPosterior.fit(found.rounded, problem.X, problem.y)
 

@@ -18,7 +18,7 @@ SCALES = ("paper", "quick", "smoke")  # best first
 FAMILIES = ("pac_bayes", "robustness", "perturbation", "active_learning", "wasserstein")
 # the folder of a results folder with copies of runs, at the same paths inside
 PUBLISHED = "published"
-CHANGED = "its test was changed after this run; run it again"
+CHANGED = "its test was changed after this run. Run it again"
 _MARKERS = ("run.json", "plan.json", "comparison.csv")
 
 
@@ -220,7 +220,7 @@ def _collect_run(run: RunFolder, entries: Sequence[PaperValue]) -> RunComparison
     why, spent = str(about.get("not_comparable") or ""), as_number(about.get("cpu_seconds")) or 0.0
     new: list[ComparisonRow] = []
     if not (why and run.tag):  # otherwise a study of its own, which answers no value of the paper
-        note = f"{run.path.name}: {why}" if why else "added after this run; run it again"
+        note = f"{run.path.name}: {why}" if why else "added after this run. Run it again"
         new = [not_run(entry, note) for entry in entries if entry.id not in known]
     return RunComparison(run.experiment, run, rows + new, not_comparable=why, cpu_seconds=spent)
 

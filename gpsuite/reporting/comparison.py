@@ -597,10 +597,10 @@ def _read(path: Path, kind: type[Row]) -> list[Row]:
         text = read_bytes(path).decode("utf-8")
         reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
         if reader.fieldnames != list(parsers):
-            raise ValueError("its columns are not those of this version; run the experiment again")
+            raise ValueError("its columns are not those of this version. Run the experiment again")
         lines = list(reader)
         if not text.endswith("\n") or any(None in line or None in line.values() for line in lines):
-            raise ValueError("a line is cut short or has too many cells; run the experiment again")
+            raise ValueError("a line is cut short or has too many cells. Run the experiment again")
         return [kind(**{name: parse(line[name]) for name, parse in parsers.items()}) for line in lines]
     except (OSError, ValueError, csv.Error) as error:
         raise cannot("read", path, error) from error

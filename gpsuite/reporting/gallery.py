@@ -29,9 +29,9 @@ NOTES = "NOTES.md"  # next to the runs of a family: what was measured on them, w
 LONGEST = 190  # letters of a cell, before its marks are escaped. The whole text is in comparison.csv
 _HEAD = """# Published results
 
-Five papers, recomputed. For each: what holds, what does not and why; its figures with the printed values drawn in; what
+Five papers, recomputed. For each: what holds, what does not and why. Its figures with the printed values drawn in. What
 differs. Made by `gpsuite report` from the runs in this folder. In a fresh clone `gpsuite report` draws the whole page
-with every value, without computing; `gpsuite run experiment=NAME scale=paper` redraws a run from its records, and
+with every value, without computing. `gpsuite run experiment=NAME scale=paper` redraws a run from its records, and
 `gpsuite recheck` computes a random sample of them again.
 
 A printed number is *reproduced* if it agrees within its digits or its error, a claim if the rule set down before the
@@ -40,7 +40,7 @@ Facts about the data and identities are checked, not counted.
 """
 _REST = """## Everything else
 
-* [comparison.csv](comparison.csv): every value with its verdict, test, interval and remark; what agrees, too
+* [comparison.csv](comparison.csv): every value with its verdict, test, interval and remark. What agrees, too
 * [figures.csv](figures.csv): what is complete, partial or missing of each figure and table, and its cost
 * [runs.csv](runs.csv): the runs, what they leave out, their time
 * [data.csv](data.csv): the data behind the runs, with licences and citations

@@ -163,7 +163,7 @@ def _draw_changes(folder: Path, name: str, title: str, parts: Sequence[Part], pr
     changes = changes.sort_values("n", ascending=False, kind="stable").drop_duplicates(cell).sort_values(cell)
     counts = changes[[*cell, "n"]].itertuples(index=False)
     cells = [f"{dataset}\nM={m:g}, n={n:g}" for dataset, m, n in counts]
-    note = "n: random splits; at which M the printed changes were measured is lost"
+    note = "n: random splits. At which M the printed changes were measured is lost"
     with figure(folder, name, note, size=(1.6 * len(cells) + 4.0, 4.4)) as drawing:
         ax = drawing.ax
         style: dict[str, Any] = {**method_style("kl_pac_sgp"), "linestyle": "", "capsize": 3}

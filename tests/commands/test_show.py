@@ -20,10 +20,10 @@ def test_show_runs_and_writes_nothing(gpsuite: Gpsuite, workplace: Path) -> None
     assert "scale: smoke" in lines and "- lssvm_linear" in lines
     assert lines[-4:-2] == ["task\tstored\tseconds", "LS-SVM, linear signs, m=20\t\t2"]
     assert re.fullmatch(
-        r"# 1 task, 0 stored; about 0:02 of .*; results: results/perturbation/region/smoke~\w{8}", lines[-1]
+        r"# 1 task, 0 stored. About 0:02 of .*; results: results/perturbation/region/smoke~\w{8}", lines[-1]
     )
     gpsuite("run", *REGION)
-    assert "# 1 task, 1 stored; about 0:00" in gpsuite("show", *REGION).out
+    assert "# 1 task, 1 stored. About 0:00" in gpsuite("show", *REGION).out
     assert gpsuite("show", "-m", *REGION, "seed=0,1").out.count("# gpsuite run") == 2
 
 

@@ -60,7 +60,7 @@ def test_any_text_comes_back_as_it_is(text: str) -> None:
         ("sure", "maybe", "sure=maybe: must be true or false"),
         ("part.many", "x", "part.many=x: must be a whole number"),
         ("part.limit", "x", "part.limit=x: must be a number or null"),
-        ("nmae", "x", "nmae: unknown key; did you mean 'name'"),
+        ("nmae", "x", "nmae: unknown key. Did you mean 'name'"),
     ],
 )
 def test_a_wrong_type_is_told_in_plain_words(key: str, value: Any, told: str) -> None:

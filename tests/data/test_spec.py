@@ -43,7 +43,7 @@ def test_plain_values_are_json_and_come_back() -> None:
 
 def test_unknown_and_absent_keys_are_named() -> None:
     plain = to_plain(made_up())
-    with pytest.raises(DataError, match=r"dataset\.licens: unknown key; did you mean 'licence'\?"):
+    with pytest.raises(DataError, match=r"dataset\.licens: unknown key. Did you mean 'licence'\?"):
         from_plain({**plain, "licens": "MIT"})
     del plain["rows"], plain["citation"]
     with pytest.raises(DataError, match="dataset: missing rows, citation"):

@@ -110,7 +110,7 @@ NOISES: dict[str, Noise] = {
     "gaussian": Noise(lambda rng, shape: rng.standard_normal(shape), True, True, "N(0, 1)"),
     "laplace": Noise(lambda rng, shape: rng.laplace(size=shape), True, True, "density exp(-|e|)/2, variance 2"),
     "bimodal": Noise(_bimodal, True, True, "s + 0.2 N(0, 1), s = -1 or 1 with equal probability"),
-    "cauchy": Noise(lambda rng, shape: rng.standard_cauchy(shape), True, True, "standard Cauchy; it has no mean"),
+    "cauchy": Noise(lambda rng, shape: rng.standard_cauchy(shape), True, True, "standard Cauchy. It has no mean"),
     # independent, not identically distributed. Permutations are right only if the inputs come in random order
     "scaled_t2": Noise(
         _scaled_t2, True, False, "s_i t_2 (no variance), s_i from 0.5 for the first to 1.5 for the last point"

@@ -90,7 +90,7 @@ def sin_sigmoid(
         ValueError: if X has not one column.
     """
     if X.ndim < 2 or X.shape[-1] != 1:
-        raise ValueError(f"X has shape {X.shape}; it must be [..., N, 1]")
+        raise ValueError(f"X has shape {X.shape}. It must be [..., N, 1]")
     x = X[..., 0]
     outputs, safety = true_outputs(x, form), true_safety(x)
     noisy = outputs + OUTPUT_NOISE * rng.standard_normal((*repetitions, *outputs.shape))

@@ -251,7 +251,7 @@ def _decided(seen: _Seen, separator: str, fault: Callable[..., DataError]) -> tu
         text = f"{comma} needs a decimal comma, {points} a decimal point"
         raise fault(text, "write all numbers in one way, as 1234.5")
     if comma and seen.dotted and not seen.proved:
-        text = f"{comma} needs a decimal comma; is the point in {seen.dotted} between thousands?"
+        text = f"{comma} needs a decimal comma. Is the point in {seen.dotted} between thousands?"
         raise fault(text, "if it is:", fix={"decimal": ",", "thousands": "."})
     if comma:
         mark = "a decimal comma" if seen.decimal else "a point between thousands"
@@ -261,11 +261,11 @@ def _decided(seen: _Seen, separator: str, fault: Callable[..., DataError]) -> tu
         return NumberFormat(".", ","), f"numbers are read with {mark} ({seen.groups or seen.either})"
     if seen.either:
         text = f"{seen.either}: a decimal comma, or a comma between thousands?"
-        raise fault(text, "dataset.decimal=, if it is decimal; if not:", fix={"thousands": ","})
+        raise fault(text, "dataset.decimal=, if it is decimal. If not:", fix={"thousands": ","})
     doubt = f"{seen.mixed}, beside numbers without a point" if seen.mixed else seen.round
     if doubt and not seen.point and separator != ",":
         text = f"{doubt}: a decimal point, or one between thousands?"
-        raise fault(text, "dataset.decimal=. if it is decimal; if not:", fix={"thousands": "."})
+        raise fault(text, "dataset.decimal=. if it is decimal. If not:", fix={"thousands": "."})
     if seen.dotted and not seen.point and separator != ",":
         told = f"{seen.dotted} is read with a decimal point; dataset.thousands=. if it is between thousands"
         return NumberFormat(), told

@@ -107,7 +107,7 @@ def _no_such_file(text: str, path: Path, key: str) -> DataError:
         names = []
     near = nearest(path.name, names)
     if near:
-        return csv_error(key, text, f"no such file; did you mean '{near}'?", fix={key: str(folder / near)})
+        return csv_error(key, text, f"no such file. Did you mean '{near}'?", fix={key: str(folder / near)})
     return csv_error(key, text, "no such file", f"looked in {folder.absolute()}")
 
 
@@ -432,7 +432,7 @@ def _refuse_decimal_comma(path: str, header: Sequence[str], raw: Sequence[Row], 
         return
     if all(len(cells) == 2 and all(map(str.isdigit, cells)) for _, cells in raw):
         text = f"line {raw[0][0]}: {','.join(raw[0][1])!r}, one number, or the row's name and a number?"
-        fix = "give the first column a name if there are two; if it is one number:"
+        fix = "give the first column a name if there are two. If it is one number:"
         raise csv_error(key, path, text, fix, fix={"separator": ";"})
 
 
@@ -607,7 +607,7 @@ def _named_as_the_table(grid: Grid, names: Sequence[str], targets: Sequence[str]
     if len(grid.header) == len(names):
         return grid
     count = counted(len(grid.header), "column")
-    fault = f"{count} without titles; the table has {len(names)}, without its target {len(rest)}"
+    fault = f"{count} without titles. The table has {len(names)}, without its target {len(rest)}"
     raise csv_error(grid.key, grid.path, fault, "write the columns of the table")
 
 

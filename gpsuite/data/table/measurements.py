@@ -180,7 +180,7 @@ def _read_candidates(
 def _refuse_unsafe(spec: CsvSpec, column: SafetyColumn) -> None:
     if not column.safe.any():
         best = np.nanmin(column.z) if column.side == "below" else np.nanmax(column.z)
-        text = f"no measured row is safe; the best has {shorten(column.name)}={best:g}"
+        text = f"no measured row is safe. The best has {shorten(column.name)}={best:g}"
         raise csv_error("limit", spec.limit, text, "measure a safe point first, or check limit and its side")
 
 

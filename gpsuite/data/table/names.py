@@ -160,7 +160,7 @@ def _no_such_columns(key: str, value: Any, names: Sequence[str], header: Sequenc
     """Build the error that names all columns which are not there, mended where each has a near name."""
     near = {name: name if name in header else _nearest(name, header) for name in names}
     text = "; ".join(
-        f"no column {shorten(name)!r}" + (f"; did you mean '{near[name]}'?" if near[name] else "")
+        f"no column {shorten(name)!r}" + (f". Did you mean '{near[name]}'?" if near[name] else "")
         for name in dict.fromkeys(names)
         if name not in header
     )

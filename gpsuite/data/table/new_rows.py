@@ -59,7 +59,7 @@ class NewRows:
 def unread_rows(unread: Mapping[int, str], rows: int) -> str:
     """Return how many rows are not predicted, and why the first of them are not."""
     reasons = list(unread.values())
-    more = f"; and {len(reasons) - _SHOWN} more" if len(reasons) > _SHOWN else ""
+    more = f", and {len(reasons) - _SHOWN} more" if len(reasons) > _SHOWN else ""
     return f"{len(unread)} of {counted(rows, 'row')} not predicted: {'; '.join(reasons[:_SHOWN])}{more}"
 
 

@@ -68,7 +68,7 @@ class Arrangement:
             return None
         kinds, numbers = np.unique(self.which[rows], return_inverse=True)
         if len(kinds) < LEAST_GROUPS:
-            fault = f"{len(kinds)} groups; a guarantee for new groups counts groups and needs {LEAST_GROUPS}"
+            fault = f"{len(kinds)} groups. A guarantee for new groups counts groups and needs {LEAST_GROUPS}"
             raise csv_error(
                 "group", self.cluster_name, fault, "leave it out: the guarantee is about rows of these groups"
             )

@@ -103,7 +103,7 @@ def _refuse_unused(spec: CsvSpec, task: Task) -> None:
     for key in ("safety", "limit", "candidates"):
         value = getattr(spec, key)
         if value is not None:
-            raise csv_error(key, value, f"a {task} table has none", "it belongs to active_learning/plan; leave it out")
+            raise csv_error(key, value, f"a {task} table has none", "it belongs to active_learning/plan. Leave it out")
 
 
 def choose(spec: CsvSpec, task: Task, header: Sequence[str]) -> Choice:
@@ -219,7 +219,7 @@ def _content_hash(spec: CsvSpec, grid: Grid, choices: list[Any], notes: Sequence
 
 def _refuse_too_few(spec: CsvSpec, rows: int) -> None:
     if rows < MIN_ROWS:
-        raise csv_error("path", spec.path, f"{counted(rows, 'row')}; at least {MIN_ROWS} are needed", "add rows")
+        raise csv_error("path", spec.path, f"{counted(rows, 'row')}. At least {MIN_ROWS} are needed", "add rows")
 
 
 def _present_labels(spec: CsvSpec, y: FloatArray, levels: Sequence[str]) -> tuple[FloatArray, tuple[str, ...]]:
@@ -264,7 +264,7 @@ def _useful(spec: CsvSpec, grid: Grid, columns: list[Column], notes: list[str]) 
     kept = [column for column in columns if column not in useless]
     why = "; ".join(f"input column {shorten(column.name)!r}: {column.useless}" for column in useless)
     if not kept:
-        raise csv_error("path", spec.path, f"{why}; no other input is left", "add a column that varies")
+        raise csv_error("path", spec.path, f"{why}. No other input is left", "add a column that varies")
     if useless and not others:
         names = [column.name for column in useless]
         fix = leaving_out(spec, grid.header, columns, names)

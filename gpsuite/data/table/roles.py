@@ -719,6 +719,6 @@ def otherwise_written(grid: Grid, columns: Sequence[Column], reading: Mapping[st
         cell = grid.cells[0, grid.header.index(column.name)]
         what = f"holds {_NAMES.get(column.written, f'numbers with {column.written}')}, as {shorten(cell)!r}"
         faults.append(
-            f"column {shorten(column.name)!r} {what}; in the table {_NAMES.get(theirs, f'numbers with {theirs}')}"
+            f"column {shorten(column.name)!r} {what}. In the table {_NAMES.get(theirs, f'numbers with {theirs}')}"
         )
     return faults

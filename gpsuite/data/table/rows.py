@@ -88,7 +88,7 @@ def shown_faults(faults: Sequence[str]) -> str:
     """Return the faults on one line, the first twenty of many."""
     if len(faults) == 1:
         return faults[0]
-    more = f"; and {len(faults) - _SHOWN_FAULTS} more" if len(faults) > _SHOWN_FAULTS else ""
+    more = f", and {len(faults) - _SHOWN_FAULTS} more" if len(faults) > _SHOWN_FAULTS else ""
     return f"{len(faults)} faults: {'; '.join(faults[:_SHOWN_FAULTS])}{more}"
 
 
@@ -115,7 +115,7 @@ def gap_cells(grid: Grid, columns: Sequence[Column]) -> list[str]:
 
 def _why(column: Column, text: str) -> str:
     if column.kind == "category":
-        return f"{shorten(text)!r} is not a label; labels are integers or texts"
+        return f"{shorten(text)!r} is not a label. Labels are integers or texts"
     try:
         float(text)
     except ValueError:
@@ -175,7 +175,7 @@ def _too_many(
         left = int((~np.any([column.gaps for column in others], axis=0)).sum())
         if rows - left <= LARGEST_LOSS * rows:
             names = [column.name for column in worst[:count]]
-            less = f"{all_rows}; without {', '.join(map(shorten, names))} {left} rows are left:"
+            less = f"{all_rows}. Without {', '.join(map(shorten, names))} {left} rows are left:"
             return csv_error("path", spec.path, text, less, fix=leaving_out(spec, grid.header, inputs, names))
     if rows - lost >= 10:
         return csv_error("path", spec.path, text, all_rows, fix={"missing": "drop_rows"})

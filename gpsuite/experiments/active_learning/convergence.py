@@ -483,7 +483,7 @@ def _draw_one(report: Report[object], cells: Sequence[ProcessRuns], outputs: str
     told = f"medians of {runs} runs; shaded: quartiles" if runs > 1 else "one run"
     with report.figure(
         f"convergence_{outputs}",
-        remark=f"{told}; the rate starts where slopes are fitted",
+        remark=f"{told}. The rate starts where slopes are fitted",
         rows=len(dimensions),
         columns=len(kernels),
         size=(3.2 * len(kernels) + 0.6, 2.8 * len(dimensions) + 1.0),
@@ -560,7 +560,7 @@ def summarise(report: Report[ConvergenceSettings]) -> list[Statistic]:
     caption = f"Lemma 1: mean maximal variance (full: determinant) against (2 C / n) I; {drawn}"
     report.table(lemma_table(cells), "lemma_1", caption, LABELS)
     caption = (
-        f"Log-log slopes against n, mean ± standard error over {drawn}; from {settings.fit_from} to "
+        f"Log-log slopes against n, mean ± standard error over {drawn}. From {settings.fit_from} to "
         f"{settings.queries} observed values; excess: slope of the mean over the rate"
     )
     report.table(rate_table(cells), "rates", caption, LABELS)

@@ -37,7 +37,7 @@ class ConvolutionSettings(GpSamplesSettings):
     """Settings of the convolution process.
 
     Attributes:
-        process: what the data are drawn from: convolution, or lmc, the linear model of coregionalisation.
+        process: process that the data are drawn from: convolution, or lmc, the linear model of coregionalisation.
     """
 
     process: Annotated[str, one_of(PROCESSES)]

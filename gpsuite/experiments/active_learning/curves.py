@@ -195,7 +195,7 @@ def report_curves(report: Report[ActiveSettings], curves: Curves, name: str, wha
     precision = precision_table(curves, titles, report.settings.points(curves.last))
     if len(precision):
         report.table(precision, f"{name}_precision", f"{what}: the safety model on the pool, {runs}")
-    shares = f"{what}: queries that were safe, in percent; starting points do not count; 95 % t intervals"
+    shares = f"{what}: queries that were safe, in percent. Starting points do not count, 95 % t intervals"
     report.table(safe_table(curves, titles), f"{name}_safe_queries", shares)
     samplers = f"{what}: how the hyperparameters were inferred, means over iterations and repetitions"
     report.table(sampler_table(curves, titles), f"{name}_inference", samplers)

@@ -102,7 +102,7 @@ class EngineSettings(ActiveSettings):
         saturation_repetitions: random sets of rows of each size.
         fit_rows: rows its hyperparameters are fitted to.
         inducing: inducing (input, output) pairs.
-        starts: of the search for its hyperparameters.
+        starts: starting points of the search for its hyperparameters.
     """
 
     pool_rows: Annotated[int, at_least(2)]
@@ -407,7 +407,7 @@ def report_data(report: Report[EngineSettings]) -> None:
         report.table(pd.DataFrame(facts), "engine_data", "The engine data")
     sparse = saturation_table(report.records(part=SATURATION))
     if len(sparse):
-        caption = "Sparse multi-output GP on random training rows, safe or not; mean ± standard error"
+        caption = "Sparse multi-output GP on random training rows, safe or not. Mean ± standard error"
         shown = sparse.assign(
             **{
                 label: [mean_and_error(m, e) for m, e in zip(sparse[name], sparse[f"{name}_error"], strict=True)]

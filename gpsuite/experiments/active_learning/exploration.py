@@ -63,10 +63,10 @@ class RepetitionSettings:
         iterations: models per repetition. The first has the starting data only, each further one a query more.
         initial: values measured at the beginning, all outputs together.
         delta: a query must be safe with a probability above 1 - delta.
-        inference: of the hyperparameters: smc, hmc, map or ml.
-        particles: of sequential Monte Carlo.
-        offers: what a pool row can be asked for: all its outputs, one after the other (`pairs`, the paper), or one
-            output, after which it leaves the pool (`one_output`, the authors' code).
+        inference: inference of the hyperparameters: smc, hmc, map or ml.
+        particles: number of particles of sequential Monte Carlo.
+        offers: outputs that a pool row gives: all, one after the other (`pairs`, the paper), or one, after which it
+            leaves the pool (`one_output`, the authors' code).
         when_nothing_is_safe: `stop` with status infeasible, or query the `safest` point.
     """
 
@@ -304,7 +304,7 @@ class GpRepetitions(RepetitionSettings):
     """Settings of repetitions on draws from one random process: repetition k works on draw k.
 
     Attributes:
-        form: of the generator's kernel: exp(-r^2 / 2 l^2) (`code`, the authors') or exp(-r^2 / l) (`paper`).
+        form: form of the generator's kernel: exp(-r^2 / 2 l^2) (`code`, the authors') or exp(-r^2 / l) (`paper`).
         draws: number of draws. The threshold of the safety value is a quantile of all of them together.
         pool_rows: pool rows of each draw.
         test_rows: test rows of each draw.

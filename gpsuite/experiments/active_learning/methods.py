@@ -23,7 +23,7 @@ class PipelineOptions(MethodOptions):
     """A pipeline: a multi-output model, and how it chooses what to measure next.
 
     Attributes:
-        mixing: of the latent processes: free (linear model of coregionalisation), identity (independent GPs), or
+        mixing: mixing of the latent processes: free (linear model of coregionalisation), identity (independent GPs), or
             convolution (convolution process with Gaussian smoothing).
         acquisition: entropy of the predicted outputs, or random.
         safe: only points whose probability of being safe is above 1 - delta are queried.

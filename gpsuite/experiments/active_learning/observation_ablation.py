@@ -85,15 +85,15 @@ class AblationSettings:
     """Settings of the ablation: what both datasets share, and the sizes of each.
 
     Attributes:
-        sources: which of toy and gp_samples to run on.
-        repetitions: per dataset, the same data for every pipeline.
+        sources: datasets to run on, of toy and gp_samples.
+        repetitions: repetitions per dataset, the same data for every pipeline.
         delta: a query must be safe with a probability above 1 - delta.
-        inference: of the hyperparameters.
-        particles: of sequential Monte Carlo.
+        inference: inference of the hyperparameters.
+        particles: number of particles of sequential Monte Carlo.
         when_nothing_is_safe: `stop`, or query the `safest` point.
         unequal: also toy runs whose first output has 10 times the `noise` or the `variance`.
-        toy: its sizes.
-        gp_samples: its sizes.
+        toy: sizes of the toy runs.
+        gp_samples: sizes of the gp_samples runs.
     """
 
     sources: Annotated[list[Annotated[str, one_of((TOY, GP_SAMPLES))]], filled]

@@ -221,7 +221,7 @@ class GpData(RepetitionData):
 
 
 def toy_repetition(data: ToyData, queries: str) -> Repetition:
-    """Return a repetition of sine and sigmoid: the grid is pool and test set, starting inputs lie in [-.6, .6].
+    """Return a repetition of sine and sigmoid: the grid is pool and test set, starting inputs lie in [-0.6, 0.6].
 
     Args:
         data: what it depends on.

@@ -56,13 +56,13 @@ def report_unsafe(report: Report[ToySettings], sets: Mapping[str, Curves], name:
         return
     by_seed["method"] = [report.titles[method] for method in by_seed["method"]]
     each = (
-        "Truly unsafe queries of each repetition, in percent; exact binomial 95 % intervals, as if a repetition's "
+        "Truly unsafe queries of each repetition, in percent. Exact binomial 95 % intervals, as if a repetition's "
         "queries were independent"
     )
     report.table(by_seed, f"{name}_by_seed", each, LABELS)
     overall = (
-        "Truly unsafe queries, in percent: mean over the repetitions with its 95 % t interval; repetitions with at "
-        "least one, and the exact binomial 95 % interval of their share; those whose own binomial interval lies "
+        "Truly unsafe queries, in percent: mean over the repetitions with its 95 % t interval. Repetitions with at "
+        "least one, and the exact binomial 95 % interval of their share. Those whose own binomial interval lies "
         "above δ"
     )
     report.table(unsafe_table(by_seed, report.settings.delta), name, overall, LABELS)

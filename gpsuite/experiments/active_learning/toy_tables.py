@@ -286,13 +286,13 @@ def report_parts(report: Report[ToySettings], parts: Parts) -> None:
     title = report.titles.get(AL, AL)
     if len(kinds) > 1:
         frame = compared_table({KINDS[kind]: curves for kind, curves in kinds.items()}, "inference")
-        caption = f"{title} by kind of inference; mean ± standard error"
+        caption = f"{title} by kind of inference. Mean ± standard error"
         report.table(frame, "toy_kinds_of_inference", caption)
         _draw_kinds(report, kinds, title)
     report_samplers(report, parts.main, parts.hmc)
     priors = {f"{factor:g}": curves for factor, curves in parts.priors.items() if AL in curves.methods}
     if len(priors) > 1:
-        caption = f"{title} with priors of the hyperparameters times a factor; mean ± standard error"
+        caption = f"{title} with priors of the hyperparameters times a factor. Mean ± standard error"
         report.table(compared_table(priors, "prior factor"), "toy_prior_sensitivity", caption)
     if COST in parts.checks:
         caption = "Milliseconds of one log likelihood with gradient, and log-log slopes"

@@ -47,9 +47,9 @@ class ToyRepetitions(RepetitionSettings):
     """Settings of repetitions on sine and sigmoid.
 
     Attributes:
-        form: of the sigmoid, 1 / (1 + exp(-s x)): s = 2 (`paper`), or s = 1 (`code`, the authors').
+        form: form of the sigmoid, 1 / (1 + exp(-s x)): s = 2 (`paper`), or s = 1 (`code`, the authors').
         pool_rows: points of the grid that is pool and test set.
-        state_iteration: of which model the state is drawn, counted from 1.
+        state_iteration: iteration whose state is drawn, counted from 1.
     """
 
     form: Annotated[str, one_of(STEEPNESS)]
@@ -78,9 +78,10 @@ class ToySettings(ToyRepetitions, ActiveSettings):
 
     Attributes:
         compared: other kinds of inference, run with AL_MOGP for `compared_iterations`.
-        compared_iterations: models per repetition of these.
+        compared_iterations: models per repetition that are compared.
         hmc_repetitions: repetitions of every pipeline with the paper's HMC.
-        hmc_iterations: models per repetition of these: each takes 23,800 gradients for the outputs and for safety.
+        hmc_iterations: models per repetition that HMC infers, too. Each takes 23,800 gradients for the outputs and for
+            safety.
         prior_factors: multiples of all hyperparameters whose priors AL_MOGP is run with next to the published ones.
         cost_sizes: numbers of values at which the likelihood is timed.
     """

@@ -88,7 +88,7 @@ def few_different(name: str, groups: IntArray) -> UserError:
     return UserError(
         f"dataset={name}: {len(groups)} rows are only {different} different ones: no test rows can be set aside of "
         "which a model sees no copy\n"
-        "give a file with the columns that tell its rows apart; so few different rows need no model: count them",
+        "give a file with the columns that tell its rows apart, so few different rows need no model: count them",
         key="dataset",
     )
 

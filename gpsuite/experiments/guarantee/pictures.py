@@ -93,7 +93,7 @@ def draw_bands(report: Report[GuaranteeSettings], bands: Sequence[Record]) -> No
             x, label = record.arrays["x"], f"band, {100 * (1 - q / report.settings.m):g} %"
             ax.fill_between(x, low, high, where=seen, color=BLUE, alpha=0.3, linewidth=0, label=label)
             ax.plot(x, record.arrays["estimate"], color=VERMILION, label="estimate")
-            ax.set_title(f"{MODELS[str(record.axes['model'])].title}; other inputs at their median")
+            ax.set_title(f"{MODELS[str(record.axes['model'])].title}. Other inputs at their median")
             frames.append(pd.DataFrame({"model": record.axes["model"], "x": x, "lower": low, "upper": high}))
         drawing.name_axes(data.input_names[column], data.target_names[0])
         drawing.legend("below", columns=2)

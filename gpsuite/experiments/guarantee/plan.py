@@ -152,7 +152,7 @@ def _class_parts(request: Request[GuaranteeSettings]) -> list[tuple[str, object,
     data = load(request.require_dataset())
     tolerances, count = tolerances_of(data, settings), class_count(data, [])
     for name, options in request.methods.items():
-        fault = f"{options.title} is for two classes, {data.target_names[0]} has {count}; use method=laplace"
+        fault = f"{options.title} is for two classes, {data.target_names[0]} has {count}. Use method=laplace"
         require(count <= classifier_method(options).most_classes(options), "method", name, fault)
     judged = take(JudgedClassesTask, settings, learning=learning, tolerances=tolerances)
     return [
@@ -182,7 +182,7 @@ def learning_of(request: Request[GuaranteeSettings]) -> Learning:
         UserError: if several methods are chosen.
     """
     settings, names = request.settings, list(request.methods)
-    require(len(names) == 1, "methods", names, "one classifier is kept and judged; name one")
+    require(len(names) == 1, "methods", names, "one classifier is kept and judged. Name one")
     options = request.methods[names[0]]
     method = classifier_method(options).decides(options)
     usual = plain(method) == plain(METHOD)

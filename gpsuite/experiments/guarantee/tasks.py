@@ -25,22 +25,23 @@ class GuaranteeSettings:
     """Settings of every guarantee that applies to a table.
 
     Attributes:
-        accuracy: an error that matters, in the target's own units; null: `epsilon` standard deviations.
-        epsilon: the same in standard deviations of the target.
+        accuracy: an error that matters, in the target's units. Null: `epsilon` standard deviations.
+        epsilon: an error that matters, in standard deviations of the target.
         widths: further errors at which the share of worse predictions is bounded, in standard deviations.
         delta: allowed probability that a bound fails. Each bound is paid for all errors together.
-        coverage: of the intervals.
+        coverage: coverage of the intervals.
         test_share: share of rows that test bounds, intervals and checks are taken on.
-        preparation: share of rows that choose scale, centre and each input's lengthscale of a certified regression, and
-            nothing else. At least 30, up to a third of a small table. More until they hold two targets, up to twice as
-            many until all numbers vary.
-        most_rows: that a model is trained on, shared out among the classes where there are three or more. Of more, the
-            others are test rows.
-        max_evaluations: of a training's objective.
-        tolerances: how far each number may be off, in standard deviations: proved ranges and certified accuracies.
-        count: test rows whose predictions are bounded where there are no new rows, and rows of which is searched which
-            inputs decide their class.
-        proved_rows: of new rows: the first ones, whose predictions are bounded.
+        preparation: share of rows that only choose scale, centre and each input's lengthscale of a certified
+            regression. At least 30 rows, up to a third of a small table. More until they hold two targets, up to twice
+            as many until all numbers vary.
+        most_rows: largest number of training rows, shared among the classes if there are three or more. Further rows
+            are test rows.
+        max_evaluations: largest number of evaluations of a training's objective.
+        tolerances: errors of each input that is a number, in standard deviations, for proved ranges and certified
+            accuracies.
+        count: number of test rows whose predictions are bounded if there are no new rows, and of rows whose deciding
+            inputs are searched.
+        proved_rows: number of new rows, from the first, whose predictions are bounded.
         points: test rows on which a classifier's certified accuracies are taken.
         boxes: limit for the searches of one row.
         tolerance: largest gap between attained and proved value: standard deviations of a target, or probability.

@@ -296,7 +296,7 @@ def write_power(report: Report[CoverageSettings], table: pd.DataFrame) -> None:
     }
     caption = (
         "Where a wrong bound fails. Prior = posterior: the least probability over all true risks, a finite sum, held "
-        "against the exact binomial limits; the penalty is the confidence term. GP that fits noise: simulated; the "
+        "against the exact binomial limits. The penalty is the confidence term. GP that fits noise: simulated. The "
         f"penalty is the KL; contradicted: a right bound holds so rarely with probability below {LEVEL:g}. "
         "What makes a bound larger than it need be shows in neither"
     )

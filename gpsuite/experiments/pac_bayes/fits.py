@@ -220,7 +220,7 @@ def _check_sizes(fit: Fit, settings: SplitSettings) -> None:
     rows, sparse = fit.dataset.rows, sparse_options(fit.options)
     training = rows - math.ceil(rows * settings.test_share)
     enough = training >= LEAST_TRAINING_ROWS
-    fault = f"leaves {training} training rows of {rows}; the bounds need {LEAST_TRAINING_ROWS} or more"
+    fault = f"leaves {training} training rows of {rows}. The bounds need {LEAST_TRAINING_ROWS} or more"
     require(enough, "test_share", settings.test_share, fault)
     if sparse is not None:
         fits = sparse.inducing <= training
@@ -236,7 +236,7 @@ def _check_sizes(fit: Fit, settings: SplitSettings) -> None:
 
 VACUOUS = 0.99  # an upper bound on a risk this close to 1 says nothing
 OVERRUN = 1.2  # of the seconds, or one second more: what a fit may take before it is not begun
-NO_DEVIATION = "the training targets are all equal: epsilon has no unit; use scaling=all, or accuracy="
+NO_DEVIATION = "the training targets are all equal: epsilon has no unit. Use scaling=all, or accuracy="
 
 
 @dataclass(frozen=True)

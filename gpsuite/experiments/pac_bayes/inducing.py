@@ -215,7 +215,7 @@ def _draw_factors(ax: Axes, factors: pd.DataFrame, printed: tuple[float, float] 
     ax.set_title("B_kl: min(VFE, FITC) / kl-PAC-SGP")
 
 
-COST = "CPU seconds and evaluations per training, mean over the splits; trainings shared by two rows are in the first"
+COST = "CPU seconds and evaluations per training, mean over the splits. Trainings shared by two rows are in the first"
 CHOICE = "M chosen per split by the smallest bound; ln(number of M tried) is paid for the choice"
 SELECTED = ("bound_of_choice", "bound_kl", "chosen_m", "gibbs_risk_test", "mse_test")
 
@@ -228,8 +228,8 @@ def summarise(report: Report[InducingSettings]) -> list[Statistic]:
     tidy = summarise_splits(frame, ["inducing", "kernel", "method"], metrics)
     shown = shown_over(frame.groupby(["inducing", "kernel", "method"]).size())
     caption = (
-        f"{request.require_dataset().name}, ε = {settings.epsilon:g}: {shown}; "
-        f"bounds hold with probability {1 - settings.delta:g}"
+        f"{request.require_dataset().name}, ε = {settings.epsilon:g}: {shown}. "
+        f"Bounds hold with probability {1 - settings.delta:g}"
     )
     by, further = ["inducing", "kernel", "method"], tidy["metric"].isin(CERTIFICATES)
     report.table(wide_table(tidy[~further], by, titles), name, caption)

@@ -271,8 +271,8 @@ def summarise(report: Report[ExponentialSettings]) -> list[Statistic]:
     tidy, changes = summarise_splits(frame, BY, METRICS), mse_changes(frame)
     caption = (
         f"ε = {settings.epsilon:g}, mean ± standard error over at least {frame.groupby(BY).size().min()} random "
-        "splits; bound and Gibbs risks under the loss trained on (the 0-1 band for VFE and FITC), then under the "
-        f"exponential loss; each bound holds with probability {1 - settings.delta:g}"
+        "splits. Bound and Gibbs risks under the loss trained on (the 0-1 band for VFE and FITC), then under the "
+        f"exponential loss. Each bound holds with probability {1 - settings.delta:g}"
     )
     wide, timing = wide_table(tidy, BY, titles), timing_table(records, BY, titles)
     for table in (wide, timing):

@@ -49,7 +49,7 @@ class BoundOptions(MethodOptions):
 
     Attributes:
         objective: the bound to minimise: kl (inverse kl), sqrt (the looser R + sqrt(c/2)), quadratic, lambda, catoni.
-        parametrisation: of the search. Softplus is the published runs', log collapses less often.
+        parametrisation: variables of the search. The published runs use softplus. Log collapses less often.
     """
 
     objective: Annotated[str, one_of(OBJECTIVES)]
@@ -73,8 +73,8 @@ class SparseOptions(MethodOptions):
 
     Attributes:
         inducing: number of inducing inputs M, started from k-means centres. At most the training rows.
-        search: published (L-BFGS-B on all rows) or staged (first on subsets of the rows; ends lower and sooner, its
-            variables are logarithms, and an evaluation on some of the rows counts as that share of one).
+        search: published (L-BFGS-B on all rows) or staged (first on subsets of the rows). Staged ends lower and
+            sooner. Its variables are logarithms, and an evaluation on some of the rows counts as that share of one.
     """
 
     inducing: Count = 100
@@ -128,10 +128,10 @@ class RiskMethod(Method[Options]):
 
     Attributes:
         train: the rows, options and limits, and the loss that is bounded -> the trained model.
-        train_from: the same, once, from given inducing inputs [M, D]. None for a full GP.
+        train_from: train once from given inducing inputs [M, D]. None for a full GP.
         certify: options, rounded hyperparameters, training inputs [N, D] and targets [N], trained model -> the
             posterior whose risk and KL enter the bound.
-        cost: of an evaluation and of the certificate, here and now.
+        cost: seconds of an evaluation and of the certificate on this machine.
         starts: options -> how many starts it trains from.
         shares_training: options -> the name of a training that serves every goal and posterior. Empty for none.
     """
@@ -262,8 +262,8 @@ class SparseGPOptions(SparseOptions):
 
     Attributes:
         likelihood: the objective: vfe (Titsias' lower bound) or fitc (FITC's marginal likelihood).
-        posterior: whose risk and KL are certified. Vfe training can also be certified with FITC's posterior.
-        parametrisation: of the search, softplus (GPflow's) or log.
+        posterior: posterior whose risk and KL are certified. VFE training can also be certified with FITC's posterior.
+        parametrisation: variables of the search, softplus (GPflow's) or log.
     """
 
     likelihood: Annotated[str, one_of(ALPHAS)]

@@ -65,7 +65,7 @@ class OverfitSettings:
         inducing: number M of inducing inputs of every method.
         epsilon: accuracy goal, in standard deviations of the target.
         signal_std: standard deviation of the drawn functions.
-        lengthscale: of the drawn functions.
+        lengthscale: lengthscale of the drawn functions.
         noise_std: standard deviation of the noise.
         input_range: inputs are uniform on [0, input_range].
         delta: allowed probability that a bound fails.
@@ -319,7 +319,7 @@ def summarise(report: Report[OverfitSettings]) -> list[Statistic]:
     count = frame.groupby("method").size().min()
     caption = (
         f"{_data_title(request)}: {settings.rows} training rows, M = {settings.inducing}, ε = {settings.epsilon:g} "
-        f"standard deviations of the target; mean ± standard error over {count} data sets"
+        f"standard deviations of the target. Mean ± standard error over {count} data sets"
     )
     report.table(_wide(tidy, report.titles), "overfit_fitc", caption)
     report.table(tidy, "overfit_fitc_tidy", caption)

@@ -77,8 +77,9 @@ class PredictiveSettings:
         epsilons: accuracy goals of the three plots.
         inducing: number M of inducing inputs of every sparse method.
         starts: k-means clusterings to start from. The first of those whose objective ends lowest is kept.
-        published_kl_over_n: what the paper prints for the three plots. The scan is held against it.
-        scan_epsilons: accuracy goals at which kl-PAC-SGP is trained besides, to look for the lost settings.
+        published_kl_over_n: values that the paper prints for the three plots. The scan is compared with them.
+        scan_epsilons: further accuracy goals at which kl-PAC-SGP is trained, to find the settings that the paper does
+            not give.
         scan_inducing: numbers M of the same scan.
         delta: allowed probability that a bound fails.
         max_evaluations: limit on objective evaluations per start.
@@ -521,7 +522,7 @@ def summarise(report: Report[PredictiveSettings]) -> list[Statistic]:
     plots = plotted_records(records, settings)
     why = (
         "ε and M of the printed figure are lost in the text: these were chosen by a scan, as those whose KL/n come "
-        "closest to the three printed values. ε is in units of y; nothing is standardised, all rows train. Bounds "
+        "closest to the three printed values. ε is in units of y. Nothing is standardised, all rows train. Bounds "
         f"hold with probability {1 - settings.delta:g} for an ε and M fixed in advance."
     )
     table = plots_table(plots, settings)

@@ -37,7 +37,7 @@ class RegressionSettings(SplitSettings):
 
     Attributes:
         epsilon: accuracy goal in standard deviations of the target.
-        accuracy: the same in the target's own units. Replaces epsilon when given.
+        accuracy: accuracy goal in the target's units. Replaces epsilon when given.
     """
 
     epsilon: Positive
@@ -62,12 +62,12 @@ def summarise(report: Report[RegressionSettings]) -> list[Statistic]:
     tidy = summarise_fits(frame, ["method"], [*METRICS, *OWN_UNITS, *PENALTY_ONLY])
     shown = shown_over(frame.groupby("method").size())
     caption = (
-        f"{request.require_dataset().shown_name}: share of predictions off by more than {_goal(request)}, {shown}; "
-        f"bounds hold with probability {1 - report.settings.delta:g}"
+        f"{request.require_dataset().shown_name}: share of predictions off by more than {_goal(request)}, {shown}. "
+        f"Bounds hold with probability {1 - report.settings.delta:g}"
     )
     if any(record.number("n_train") < _training_rows(request) for record in records):
         caption += (
-            "; bounds and risks are the larger ones of all rows and of the different ones, of which a test row that "
+            ". Bounds and risks are the larger ones of all rows and of the different ones, of which a test row that "
             "training has seen counts as lost"
         )
     report.answer.extend(_sentences(report))

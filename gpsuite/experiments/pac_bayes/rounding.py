@@ -252,7 +252,7 @@ def summarise(report: Report[RoundingSettings]) -> list[Statistic]:
     shown = shown_over(frame.groupby(by).size())
     caption = (
         f"{report.request.require_dataset().name}: ln of variance and lengthscales rounded to d decimals in [-6, 6] "
-        f"after training, {shown}; bounds hold with probability {1 - report.settings.delta:g}"
+        f"after training, {shown}. Bounds hold with probability {1 - report.settings.delta:g}"
     )
     report.table(_wide(tidy, report.titles), "rounding", caption)
     report.table(tidy, "rounding_tidy", caption)

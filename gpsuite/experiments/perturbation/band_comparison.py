@@ -50,16 +50,16 @@ class BandSettings:
     """Settings of the comparison: truths are combinations of 8 kernels with standard normal coefficients.
 
     Attributes:
-        bands: to compare.
-        noises: what is added to the true function.
+        bands: bands to compare.
+        noises: noise that is added to the true function.
         noise_scale: factor of the noise.
         data_sets: number of simulated data sets per cell, the same for every band.
         rows: data in each.
         q: the level is 1 - q/m.
         m: number of compared values.
-        points: of the grid on which bands are judged.
+        points: number of grid points at which bands are judged.
         draws: rays of the members' band. Samples of the bootstrap.
-        evaluations: of the likelihood in training a Gaussian process.
+        evaluations: largest number of evaluations of the likelihood in training a Gaussian process.
     """
 
     bands: Annotated[list[Annotated[str, one_of(PEERS)]], filled, unique]
@@ -389,7 +389,7 @@ def summarise(report: Report[BandSettings]) -> list[Statistic]:
     settings, records = report.settings, report.records()
     frame = band_table(records)
     absent = [PEERS[band].title for band in settings.bands if not report.records(band=band)]
-    left_out = "".join(f"; without {title}" for title in absent)
+    left_out = "".join(f". Without {title}" for title in absent)
     about = f"{settings.rows} data, level {1.0 - settings.q / settings.m:g}, x uniform on [-2, 2]"
     for target in (FUNCTION, RESPONSE):
         part = frame[frame["target"] == target].drop(columns=["target", "band"])

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 pair_of_level = Rule(
     lambda level: len(level) == 2 and 0 < level[0] < level[1],
-    "must be pairs [q, m] with 0 < q < m; the confidence is 1 - q/m",
+    "must be pairs [q, m] with 0 < q < m. The confidence is 1 - q/m",
 )
 distinct_levels = Rule(lambda levels: len(set(map(tuple, levels))) == len(levels), "has a pair twice")
 
@@ -53,9 +53,9 @@ class CoverageSettings:
     """Settings of the coverage study.
 
     Attributes:
-        models: to test.
-        noises: a cell exists for every group that leaves the noise's distribution alone.
-        groups: what the noise is perturbed by.
+        models: models to test.
+        noises: noises to test. A cell exists for every group that does not change the noise's distribution.
+        groups: groups that perturb the noise.
         breaks: assumptions to violate, to show what follows.
         rows: data in each simulated data set.
         noise_scale: factor of the noise.
@@ -511,7 +511,7 @@ def _rows(ax: Axes, frame: pd.DataFrame) -> None:
     ax.set_ylim(len(kinds) - 0.5, -0.5)
     ax.grid(axis="y", visible=False)
     ax.set_xlabel("measured coverage - (1 - q/m)")
-    ax.set_title("an assumption broken, by which; 95 % intervals")
+    ax.set_title("an assumption broken, by which, 95 % intervals")
 
 
 LABELS = {

@@ -51,14 +51,15 @@ class KernelSettings:
     """Settings of the figures of kernel models, a coefficient for each datum, under sign changes.
 
     Attributes:
-        lengthscale: of the kernel, in the unit of the input.
+        lengthscale: lengthscale of the kernel, in the unit of the input.
         m: number of compared values.
         q_values: the regions' q, each 0 < q < m. The confidence is 1 - q/m.
         rays: directions from the estimate, for each metric.
-        metrics: in which the directions are isotropic: the coefficients, the RKHS norm, or the values at the data.
+        metrics: metrics in which the directions are isotropic: the coefficients, the RKHS norm, or the values at the
+            data.
         norm_bound: B of the norm ball |f|_H <= B the sampled members are also limited to.
         grid_points: inputs at which bands are drawn.
-        repetitions: of the noise, for the coverage.
+        repetitions: repetitions of the noise, for the coverage.
     """
 
     lengthscale: Positive
@@ -116,7 +117,7 @@ class KernelProblem:
     Attributes:
         model: the model.
         kernel: name of the kernel, of unit variance.
-        lengthscale: of the kernel, in the unit of the input.
+        lengthscale: lengthscale of the kernel, in the unit of the input.
         m: number of compared values.
         seed: of perturbations, rays and noise.
     """

@@ -112,7 +112,7 @@ def summarise(report: Report[KrrSettings]) -> list[Statistic]:
     rays = report.records(part="rays")
     about = f"kernel ridge, a coefficient for each datum, sign changes, m = {report.settings.m}"
     report_bands(report, "krr_region", about, endless_text(rays))
-    far = f"Z_i not below Z_0 at distance {STEPS[-1]:g} in the values at the data; rays that leave every region"
+    far = f"Z_i not below Z_0 at distance {STEPS[-1]:g} in the values at the data. Rays that leave every region"
     report.table(ray_table(rays), "rays", f"{far}: {about}")
     report_coverage(report, about)
     if rays:
@@ -164,7 +164,7 @@ def _draw_ranks(report: Report[KrrSettings], records: Sequence[Record]) -> None:
     """Draw the share of the Z_i that are not below Z_0 against the distance from the estimate."""
     import pandas as pd
 
-    text = "mean over the rays; a region at q ends where the share falls below q/(m-1)"
+    text = "mean over the rays. A region at q ends where the share falls below q/(m-1)"
     with report.figure("ranks_far_away", remark=text, size=(6.4, 4.2)) as drawing:
         ax = drawing.ax
         for record, style in zip(records, ("-", "--", "-.", ":")[-len(records) :], strict=True):

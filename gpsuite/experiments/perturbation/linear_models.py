@@ -54,7 +54,7 @@ class LinearSettings:
 def check_levels(m: int, q_values: Sequence[int], key: str = "q_values") -> None:
     """Refuse a q that is not below m."""
     for q in q_values:
-        require(0 < q < m, key, q, f"must lie in 0 < q < m={m}; the confidence is 1 - q/m")
+        require(0 < q < m, key, q, f"must lie in 0 < q < m={m}. The confidence is 1 - q/m")
 
 
 @dataclass(frozen=True)

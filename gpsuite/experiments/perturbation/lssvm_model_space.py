@@ -131,7 +131,7 @@ def statements(request: Request[LinearSettings], records: Sequence[Record]) -> l
         Statistic.of(
             "share_classified_as_estimate",
             proportion(strict, sum(members), AS_IF_INDEPENDENT),
-            note=f"all data as the estimate does; single data: {points:.4f}",
+            note=f"all data as the estimate does. Single data: {points:.4f}",
         ),
     ]
 

@@ -57,8 +57,8 @@ class ParameterSpaceSettings(LinearSettings):
     """Settings of the parameter space.
 
     Attributes:
-        segments: from sampled members to the estimate, tested for star-convexity: half of them of the linear model,
-            half of kernel ridge. Shared out over draws and q.
+        segments: segments from sampled members to the estimate that are tested for star-convexity. Half are of the
+            linear model, half of kernel ridge. They are divided among draws and q.
     """
 
     segments: Count

@@ -57,18 +57,18 @@ class RegionSettings:
     """Settings of confidence regions on any dataset.
 
     Attributes:
-        models: what the function may be: kernel ridge with few centres, linear.
-        group: what the noise is assumed invariant under.
+        models: kinds of the function: kernel ridge with few centres, linear.
+        group: group under which the noise is assumed invariant.
         m: number of compared values.
         excluded: q of each region. The confidence is 1 - q/m.
         centres: number of basis functions of the sparse kernel model.
-        lengthscale: of its Gaussian kernel, in standard deviations of the inputs; null: median distance.
-        penalty: of kernel ridge.
+        lengthscale: lengthscale of the Gaussian kernel, in standard deviations of the inputs. Null: median distance.
+        penalty: penalty of kernel ridge.
         C: weight of the residuals of the LS-SVM.
-        preparation: share of rows that choose scales, offset, lengthscale and centres, and are used for nothing else.
+        preparation: share of rows that only choose scales, offset, lengthscale and centres.
         rows: most rows taken, at random, 0: all.
-        along: input along which bands are drawn; empty: the one that follows the target most closely.
-        points: of the drawn curve.
+        along: input along which bands are drawn. Empty: the one that follows the target most closely.
+        points: number of points of the drawn curve.
         rays: directions from the estimate along which members are looked for.
     """
 
@@ -332,7 +332,7 @@ def summarise(report: Report[RegionSettings]) -> list[Statistic]:
     sizes = size_table(records, report.settings)
     report.table(sizes, "region", caption, LABELS)
     candidates = candidate_table(records, report.settings)
-    report.table(candidates, "region_candidates", f"{caption}; which functions are members")
+    report.table(candidates, "region_candidates", f"{caption}, which functions are members")
     report.answer.extend(_sentences(report))
     draw(report)
     outside = int(sizes["members_outside_ellipsoid"].sum())
@@ -410,7 +410,7 @@ def _caption(request: Request[RegionSettings]) -> str:
     name = data.shown_name
     target = load(data).target_names[0]
     return (
-        f"{name}: regions for the noise's {request.settings.group}, widths in units of {target}; exact if the function "
+        f"{name}: regions for the noise's {request.settings.group}, widths in units of {target}. Exact if the function "
         "is in the model's span"
     )
 

@@ -236,7 +236,7 @@ def _refuse_copies(data: Dataset, params: RegionTask) -> None:
     copy = int(np.argmax(data.groups != np.arange(len(data.X))))
     named = " and ".join(data.name_row(row) for row in (int(data.groups[copy]), copy))
     raise UserError(
-        f"group={params.group}: {named} are equal; rows without their copies cannot be exchanged, as equal draws are "
+        f"group={params.group}: {named} are equal. Rows without their copies cannot be exchanged, as equal draws are "
         "among the rows that noise could have given\ntake group=signs, under which leaving copies out only widens the "
         "region:",
         key="group",
@@ -249,7 +249,7 @@ def _refuse_means(data: Dataset, params: RegionTask, twins: IntArray) -> None:
         return
     named = " and ".join(data.name_row(int(row)) for row in twins[:2])
     raise UserError(
-        f"group={params.group}: {named} have equal inputs; their mean has another noise than single rows\n"
+        f"group={params.group}: {named} have equal inputs. Their mean has another noise than single rows\n"
         "take group=signs, which allows means:",
         key="group",
         fix={"group": "signs"},

@@ -61,12 +61,12 @@ class Bounds1DSettings:
 
     Attributes:
         rows: training points.
-        evaluations: of the marginal likelihood in training.
+        evaluations: largest number of evaluations of the marginal likelihood in training.
         low: lower end of the region T.
         high: upper end.
         bounds: names of bounds.
-        grid_points: at which the bounding functions are checked and drawn.
-        levels: how often all boxes are halved after the whole region.
+        grid_points: number of points at which the bounding functions are checked and drawn.
+        levels: number of times all boxes are halved after the whole region.
     """
 
     rows: Annotated[int, at_least(4)]
@@ -253,7 +253,7 @@ def summarise(report: Report[Bounds1DSettings]) -> list[Statistic]:
     records, settings = report.records(), report.settings
     caption = (
         f"Minimum of the class probability over [{settings.low:g}, {settings.high:g}], all boxes halved at each "
-        f"level; made-up data of {settings.rows} rows"
+        f"level. Made-up data of {settings.rows} rows"
     )
     report.table(gap_table(records, report.titles), "bounds_1d", caption)
     draw(report, records)

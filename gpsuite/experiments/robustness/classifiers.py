@@ -126,7 +126,7 @@ def read_problem(dataset: PreparedDataset, model: ClassifierParams) -> Problem:
 def too_few_of_a_class(fault: str, used: int, model: ClassifierParams) -> UserError:
     """Return the refusal of training rows that lack a class, with what helps: more of them, if there are more."""
     if used >= model.train_rows:
-        return UserError(f"train_rows={model.train_rows}: {fault}; take more", key="train_rows")
+        return UserError(f"train_rows={model.train_rows}: {fault}. Take more", key="train_rows")
     return UserError(
         f"test_rows={model.test_rows}: {fault}, which are all that are left\ntake fewer test rows, or add rows of "
         "the other classes",
@@ -144,7 +144,7 @@ def drawn_rows(
     """
     n_test, n_train = model.test_rows, model.train_rows
     if len(rows) < n_test + 2:
-        fault = f"{data.name} has {len(rows)} rows of these classes; two or more must be left for training"
+        fault = f"{data.name} has {len(rows)} rows of these classes. Two or more must be left for training"
         raise UserError(f"test_rows={n_test}: {fault}", key="test_rows")
     if model.protocol == AUTHORS:
         train, test = _authors_rows(data, rows, model)
@@ -275,7 +275,7 @@ def read_classes(dataset: PreparedDataset, model: ClassifierParams) -> Problem:
     names = tuple(model.classes or present)
     if len(names) > MOST_CLASSES:
         fault = f"{data.name} has {len(names)} classes ({shown_names(names)}), at most {MOST_CLASSES} are compared"
-        text = f"classes: {fault}; name some: {list_word('classes', names[:3])}"
+        text = f"classes: {fault}. Name some: {list_word('classes', names[:3])}"
         if all(name.removeprefix("-").isdecimal() for name in names):
             raise UserError(
                 f"{text}\nif these are amounts:", key="classes", fix={"experiment": "robustness/regression"}
@@ -287,7 +287,7 @@ def read_classes(dataset: PreparedDataset, model: ClassifierParams) -> Problem:
         rare = names[int(np.argmin(counts))]
         left = [name for name, count in zip(names, counts, strict=True) if count >= LEAST_ROWS]
         fault = f"{data.name} has one row of class {rare}, a class needs {LEAST_ROWS}"
-        raise UserError(f"classes: {fault}; leave it out: {list_word('classes', left)}", key="classes")
+        raise UserError(f"classes: {fault}. Leave it out: {list_word('classes', left)}", key="classes")
     rows = np.flatnonzero(np.isin(labels, numbers))
     y = np.array([numbers.index(label) for label in labels[rows]], dtype=np.float64)
     problem = drawn_rows(data, model, rows, y, names)
@@ -405,7 +405,7 @@ class ClassifierMethod(Method[Options]):
         decides: options -> what decides numbers, hashed into the keys of the tasks.
         check: refuses rows that it cannot be trained on, before any work.
         most_classes: options -> how many classes it takes.
-        cost: what decides it, rows and classes -> the cost, roughly.
+        cost: function from inputs of the cost, rows and classes to the rough cost.
         refit: the approximation of the first rows at given hyperparameters, of two classes. None where there is none.
             The paper's statements about the hyperparameters are checked with it.
     """

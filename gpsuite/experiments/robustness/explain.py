@@ -103,10 +103,10 @@ class ExplainSettings(AnyDataSettings):
     """Settings of explanations on any dataset.
 
     Attributes:
-        classes: two to ten labels, of two the negative class first; empty: the dataset's own.
-        evaluations: of the marginal likelihood in training.
-        radius: how far each input moves alone, up and down, in scaled inputs.
-        domain: lowest and highest value of every input, in the dataset's own units; empty: each input's own range.
+        classes: two to ten labels, of two the negative class first. Empty: the dataset's classes.
+        evaluations: largest number of evaluations of the marginal likelihood in training.
+        radius: distance that each input moves, one at a time, up and down, in scaled inputs.
+        domain: lowest and highest value of every input, in the dataset's units. Empty: each input's range in the data.
         tolerance: largest gap between attained and proved probability.
         boxes: limit for both ends of all intervals of a point, 0 gives the trivial range.
         check_points: points at which the effect is held against the gradient.
@@ -582,7 +582,7 @@ def summarise(report: Report[ExplainSettings]) -> list[Statistic]:
     settings, dataset = report.settings, report.request.require_dataset()
     points, checks = report.records(part="point"), report.records(part="gradient")
     slopes = [record.number("smallest_slope") for record in checks if record.metrics["smallest_slope"] is not None]
-    note = f"points with a difference above rounding; radii {settings.check_radii}"
+    note = f"points with a difference above rounding. Radii {settings.check_radii}"
     value = min(slopes, default=float("nan"))
     statistics = [Statistic("min_gradient_error_slope", value, n=len(slopes), note=note)]
     if not points:
@@ -595,11 +595,11 @@ def summarise(report: Report[ExplainSettings]) -> list[Statistic]:
     radius = rounded(settings.radius, 6, -1)
     caption = (
         f"{name}: probability of {second or PREDICTED} as each input alone moves by up to {radius}{unit} "
-        f"within its domain; tolerance {settings.tolerance:g}"
+        f"within its domain. Tolerance {settings.tolerance:g}"
     )
     stated = unproved(points)
     caption += f"; {stated}" if stated else ""
-    own = f"{caption}; how far each input moves is in its own units"
+    own = f"{caption}. How far each input moves is in its own units"
     names = [each for each in data.input_names if each not in data.level_inputs]
     table, means = point_table(points, report.titles, names), mean_table(points, report.titles, names)
     report.answer.extend(strongest_sentences(means, second or PREDICTED))
@@ -607,7 +607,7 @@ def summarise(report: Report[ExplainSettings]) -> list[Statistic]:
         _tell_categories(report, points, second or PREDICTED)
     report.table(table, "explain_points", own)
     effect = "effect Δ: change of highest plus change of lowest probability between raising and lowering"
-    report.table(means, "explain", f"{caption}; mean over the points of the {effect}")
+    report.table(means, "explain", f"{caption}. Mean over the points of the {effect}")
     report.table(timing_table(points, ["method"], report.titles), "explain_timing", "CPU seconds per point")
     first = [record for record in points if record.axes["method"] == points[0].axes["method"]]
     constant = constant_inputs(data, named)

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 
 VERSION = 1  # raised when the numbers of a task change. The classifier has its own in the model
-DRAWS = "means over the points; one value per training draw"
+DRAWS = "means over the points. One value per training draw"
 COLOURS = {"LIME": ORANGE, "class direction": GREY}
 GAMMAS = (SKY, BLUE, VERMILION, GREEN, PURPLE, BLACK)
 
@@ -67,7 +67,7 @@ class GlobalEffectsSettings(ClassifierSettings):
     """Settings of Fig. 6 of Blaas et al. 2020.
 
     Attributes:
-        evaluations: of the marginal likelihood in training.
+        evaluations: largest number of evaluations of the marginal likelihood in training.
         gammas: lengths of the one-sided intervals, in scaled inputs, increasing.
         points: test points that are averaged over.
         draws: random choices of training and test rows, 1 with protocol=authors, which has one.
@@ -200,7 +200,7 @@ def global_claims(records: Sequence[Record], gammas: Sequence[float], test_over_
     lime = [record.arrays["lime"].mean(axis=0) for record in records]
     truth = [record.arrays["direction"] for record in records]
     wrong = [bool((np.sign(own) == -np.sign(true)).all()) for own, true in zip(lime, truth, strict=True)]
-    found = [claim("share_lime_signs_wrong", wrong, "training draws; all inputs' signs are wrong")]
+    found = [claim("share_lime_signs_wrong", wrong, "training draws. All inputs' signs are wrong")]
     found.append(_over_draws("cosine_lime_with_truth", cosine, lime, truth, test_over_training))
     agree: list[bool] = []
     decided: list[bool] = []

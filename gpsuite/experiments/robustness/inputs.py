@@ -72,7 +72,7 @@ class Chosen:
 
 def refuse_categories_alone(numbers: int) -> None:
     """Raise `UserError` if no input is a number: levels of a category do not move by fractions."""
-    told = "every input is a level of a category, which does not move by fractions; name numbers among the inputs"
+    told = "every input is a level of a category, which does not move by fractions. Name numbers among the inputs"
     require(numbers > 0, "dataset.inputs", "[]", told)
 
 
@@ -146,7 +146,7 @@ def check_images(words: Sequence[str], scaling: str, input_names: Sequence[str] 
             if missing is not None:
                 raise missing
         if rule in ("sift", "vlfeat", "gradient"):
-            told = f"is for images, and needs scaling=pixels, not {scaling}; for tables: all, first<N>, shortest<N>"
+            told = f"is for images, and needs scaling=pixels, not {scaling}. For tables: all, first<N>, shortest<N>"
             require(scaling == "pixels", "features", word, told)
             if input_names is not None:
                 image_order(input_names)
@@ -210,4 +210,4 @@ def image_order(input_names: Sequence[str]) -> IntArray:
 
 
 def _no_image(inputs: str) -> UserError:
-    return UserError(f"features: {inputs} are no image; use all, first<N> or shortest<N>", key="features")
+    return UserError(f"features: {inputs} are no image. Use all, first<N> or shortest<N>", key="features")

@@ -60,7 +60,7 @@ class GPCOptions(MethodOptions):
     """A Gaussian process classifier, trained by its approximate marginal likelihood.
 
     Attributes:
-        inference: of the latent posterior: laplace or ep.
+        inference: inference of the latent posterior: laplace or ep.
         link: class probability from the latent value: probit or logistic.
     """
 
@@ -192,14 +192,15 @@ class MinibatchGPCOptions(MethodOptions):
     """A sparse Gaussian process classifier trained by minibatches, with the squared exponential.
 
     Attributes:
-        inference: gwi (a mean in the kernel's basis; probit link, or robust max for several classes) or svgp (softmax).
+        inference: gwi (a mean in the kernel's basis, probit link, or robust max for several classes) or svgp (softmax).
         inducing: M as a multiple of sqrt(N).
-        prior_evaluations: of the marginal likelihood that chooses the first kernel parameters.
+        prior_evaluations: largest number of evaluations of the marginal likelihood that chooses the first kernel
+            parameters.
         validation_share: share of the training rows that choose the epoch.
-        epochs: at most.
+        epochs: largest number of epochs.
         patience: epochs without a better validation score after which training ends.
         batch: rows of a step.
-        learning_rate: of Adam.
+        learning_rate: learning rate of Adam.
     """
 
     inference: Annotated[str, one_of(MINIBATCH)]
@@ -250,7 +251,7 @@ def minibatch_rows(problem: Problem, model: ClassifierParams) -> TrainingRows:
     """
     method = _minibatch(model)
     if model.kernel != "squared_exponential":
-        fault = f"model: {method.inference} has the squared exponential only; use model=se or model=se_ard"
+        fault = f"model: {method.inference} has the squared exponential only. Use model=se or model=se_ard"
         raise UserError(fault, key="model")
     share, rng = method.training.validation_share, stream(model.draw_seed, "validation")
     rows = split_rows(problem.X, problem.classes, share, rng)

@@ -90,8 +90,8 @@ class PixelMapSettings(ClassifierSettings):
     """Settings of Fig. 5 of Blaas et al. 2020.
 
     Attributes:
-        evaluations: of the marginal likelihood in training.
-        digits: labels of which one test image each is shown.
+        evaluations: largest number of evaluations of the marginal likelihood in training.
+        digits: labels, each shown by one test image.
         shown: numbers in the test part, from 1, of the images that are drawn. A digit without one shows its first.
         images: test images of each label, in their order, those first that are classified correctly. The tables count
             over these.
@@ -100,7 +100,7 @@ class PixelMapSettings(ClassifierSettings):
             hardly any image, so that raising one leaves the data.
         negative: share of the core's largest |effect| below which, with a minus sign, a pixel of the core belongs to a
             negative patch.
-        random_patches: of equal size, against which the whitened patch is held.
+        random_patches: number of random patches of equal size that the whitened patch is compared with.
         lime_samples: masks of LIME, per pixel above 0.
         tolerance: largest gap between attained and proved probability.
         boxes: limit for both ends of all intervals of an image.
@@ -500,7 +500,7 @@ def integral_statistics(records: Sequence[Record]) -> list[Statistic]:
     )
     width = np.median([record.number("median_relative_width") for record in records])
     correlation = max(record.number("largest_correlation") for record in records)
-    note = f"latent correlations up to {correlation:.2g}; bounds {width:.2g} times as wide as the mass in the median"
+    note = f"latent correlations up to {correlation:.2g}. Bounds {width:.2g} times as wide as the mass in the median"
     return [
         Statistic("violations_corrected_formula", outside, n=n, note=note),
         Statistic("printed_formula_fails", float(printed > 0.0), n=n, note=f"{printed:.0f} masses outside"),

@@ -100,7 +100,7 @@ class PosteriorQualitySettings(DeltaSettings):
     """Settings of the study over datasets; scaling, features, radii and tolerance are each dataset's (`Study`).
 
     Attributes:
-        gammas: how many of each dataset's radii are run for the comparison of delta between datasets.
+        gammas: number of each dataset's radii that are run to compare delta between datasets.
         hmc_evaluations: evaluations in training of the classifiers that HMC is run for, one of `evaluations`.
         hmc_trained_by: methods at whose hyperparameters HMC is run. The distances are those of the first, and
             which method is closer is asked at all.
@@ -617,14 +617,14 @@ def summarise(report: Report[PosteriorQualitySettings]) -> list[Statistic]:
     found, ratio = by_training[0], settings.test_rows / settings.train_rows
     caption = (
         f"Distance to HMC, mean ± standard error over random splits, corrected for shared rows, at the hyperparameters "
-        f"that the named method learned in {settings.hmc_evaluations} evaluations; draws whose chains did not converge "
+        f"that the named method learned in {settings.hmc_evaluations} evaluations. Draws whose chains did not converge "
         "are left out"
     )
     if sampled:
         report.table(distance_table(sampled, titles, ratio), "posterior_quality", caption)
         report.table(chain_table(sampled, titles), "posterior_quality_chains", "HMC chains")
     timing = timing_table(report.records(), ["part", "dataset", "method", "evaluations"], titles)
-    report.table(timing, "posterior_quality_timing", "CPU seconds per task; the first of a model trains it")
+    report.table(timing, "posterior_quality_timing", "CPU seconds per task. The first of a model trains it")
     statistics = quality_claims(by_training, deltas, settings.hmc_evaluations, ratio)
     draw(report, statistics, found, deltas)
     return statistics

@@ -117,7 +117,7 @@ class SearchSettings(DeltaSettings, ClassifierSettings):
     """How delta is searched on one dataset.
 
     Attributes:
-        features: which inputs may move.
+        features: inputs that may move.
         tolerance: largest gap between the attained and the proved probability at each end of the range.
     """
 

@@ -125,7 +125,7 @@ def too_large(arrays: Sequence[npt.NDArray[Any]], n_classes: int) -> str:
     several = f"{n_classes} classes and " if n_classes > 1 else ""
     return (
         f"the posterior of {several}{len(arrays[-1])} rows takes {size >> 20} MB, certificates at most "
-        f"{LARGEST_ARRAYS >> 20}; take train_rows={rows}, or certificates=false"
+        f"{LARGEST_ARRAYS >> 20}. Take train_rows={rows}, or certificates=false"
     )
 
 

@@ -89,10 +89,10 @@ class RegressionSettings(ChosenPoints):
     Attributes:
         train_rows: training rows. Fewer where the test rows leave no more.
         test_rows: test rows.
-        evaluations: of the marginal likelihood in training.
-        uncertain: names of the inputs that are known within so much only; empty: all.
-        within: how much, one amount per name of `uncertain` in the input's own units; empty: `radius` for each.
-        radius: how much, in standard deviations of the input over the training rows.
+        evaluations: largest number of evaluations of the marginal likelihood in training.
+        uncertain: names of the inputs that are known only within `within`. Empty: all.
+        within: amount per name of `uncertain`, in the input's units. Empty: `radius` for each.
+        radius: amount in standard deviations of the input over the training rows.
         quantiles: levels of the predictive quantiles, next to the mean.
         tolerance: largest gap between attained and proved value, in standard deviations of the target.
         boxes: limit for all searches of a point, 0 gives no bound.
@@ -555,7 +555,7 @@ def summarise(report: Report[RegressionSettings]) -> list[Statistic]:
     for method in report.titles:
         own = [record for record in records if record.axes["method"] == method]
         changes = mean([record.number("relative_change") for record in own])
-        note = "largest proved change of the mean, in deviations of the target; given the model"
+        note = "largest proved change of the mean, in deviations of the target. Given the model"
         found.append(Statistic.of(statistic_name("relative_change", method=method), changes, note=note))
     outside = float(sum(record.number("outside") for record in records))
     asked = settings.samples * len(records) * (1 + len(settings.quantiles))
@@ -571,7 +571,7 @@ def moved_sentences(records: Sequence[Record], titles: Mapping[str, str], target
         inputs = "inputs that are off by as much as stated"
         if len(proved):
             moved = float(np.max(np.abs(proved[:, [1, 4]] - proved[:, [0]])))
-            rest = "" if len(proved) == len(ranges) else f"; not proved for {len(ranges) - len(proved)} more"
+            rest = "" if len(proved) == len(ranges) else f". Not proved for {len(ranges) - len(proved)} more"
             most = f"{counted(len(proved), 'row')} by at most {at_most(moved)} ({target})"
             yield f"Proved: {inputs} move {of} {most}{rest}."
         elif len(ranges):

@@ -78,10 +78,10 @@ class RuntimeSettings(ClassifierSettings):
 
     Attributes:
         features: rule that chooses the free pixels: sift, gradient or shortest.
-        evaluations: of the marginal likelihood in training.
+        evaluations: largest number of evaluations of the marginal likelihood in training.
         dimensions: numbers of free pixels, at the last of `tolerances`.
         gammas: radii of the L-infinity balls, pixel values from 0 to 1.
-        tolerances: epsilon, increasing. All of them with `tolerance_dimension` free pixels.
+        tolerances: epsilon, increasing, all with `tolerance_dimension` free pixels.
         tolerance_dimension: one of `dimensions`.
         points: test points with our bound.
         boxes: limit per search with our bound.
@@ -231,7 +231,7 @@ def runtime_statistics(frame: pd.DataFrame, epsilon: float, ours: str, reference
 
 def _clipped(frame: pd.DataFrame, gamma: float) -> str:
     share_left = 100 * float(frame.loc[frame["gamma"] == gamma, "box_share"].mean())
-    return f"2 gamma; clipped to the pixel range, {share_left:.1f} % on average"
+    return f"2 gamma. Clipped to the pixel range, {share_left:.1f} % on average"
 
 
 def _by_dimension(frame: pd.DataFrame, bound: str) -> list[Statistic]:
@@ -458,7 +458,7 @@ def summarise(report: Report[RuntimeSettings]) -> list[Statistic]:
     report.table(boxes_table(frame[frame["bound"] == OURS]), "runtime_mnist38", caption)
     report.table(seconds_table(frame), "runtime_mnist38_timing", caption)
     ratios = (
-        f"{caption}; seconds of bound {settings.reference} over ours, paired points; ≥: a lower bound, since "
+        f"{caption}. Seconds of bound {settings.reference} over ours, paired points; ≥: a lower bound, since "
         "not all of its searches closed"
     )
     report.table(ratio_table(frame, OURS, settings.reference), "runtime_mnist38_ratio_timing", ratios)

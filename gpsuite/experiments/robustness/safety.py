@@ -225,8 +225,8 @@ def candidates_lower_boxes(checks: Sequence[Record]) -> Statistic:
         ]
     )
     closed = np.nan_to_num(pairs[np.isfinite(pairs).any(axis=1)], nan=CANDIDATE_BOXES)
-    what = f"paper's bound on {CANDIDATE_ROWS} training rows, eps {CANDIDATE_EPS:g}; candidates are no boxes"
-    note = f"{what}; closed at least once: {len(closed)} of {len(pairs)} searches"
+    what = f"paper's bound on {CANDIDATE_ROWS} training rows, eps {CANDIDATE_EPS:g}. Candidates are no boxes"
+    note = f"{what}. Closed at least once: {len(closed)} of {len(pairs)} searches"
     if not len(closed):
         return Statistic("candidates_lower_boxes", float("nan"), n=0, note=note)
     ratio, p = float(np.mean(closed[:, 0] / closed[:, 1])), wilcoxon_p(closed[:, 0], closed[:, 1])
@@ -249,7 +249,7 @@ def margin_statistics(records: Sequence[Record]) -> list[Statistic]:
     known = [(margin, attacked) for margin, attacked in proved if isinstance(margin, float)]
     positive = sum(margin > 0.0 for margin, _ in known)
     against = float(sum(attacked < margin for margin, attacked in known)) if positive else float("nan")
-    note = f"{len(known)} regions with a proved margin, positive in n of them; attacks from several starts"
+    note = f"{len(known)} regions with a proved margin, positive in n of them. Attacks from several starts"
     return [Statistic("contradictions_multi_class", against, n=positive, note=note)] if records else []
 
 
@@ -375,12 +375,12 @@ def summarise(report: Report[SafetySettings]) -> list[Statistic]:
         report.answer.extend(certified_sentences(report, points, titles, free))
     rows = point_table(points, titles)
     report.table(summary_table(points, titles), "safety", caption)
-    where = "; the range is the predicted class'" if several else ""
+    where = ". The range is the predicted class'" if several else ""
     if certificates:
         where += "; certificates: certificates/METHOD_point_I.npz"
     report.table(rows, "safety_points", f"{caption}{where}")
     names = load(request.require_dataset()).input_names
-    changes = f"{caption}; what turns the point into its counterexample, in units of the dataset"
+    changes = f"{caption}. What turns the point into its counterexample, in units of the dataset"
     report.table(change_table(points, titles, names), "safety_changes", changes)
     report.table(timing_table(points, titles), "safety_timing", caption)
     fitting = safety_tasks.methods_of_several(request.methods) if several else request.methods
@@ -419,7 +419,7 @@ def certified_sentences(
         yield f"{title}: {certified(DELTA, bound, 'this model', change, rows)}"
         counted = f"{held.sum()} of {len(own)} test rows"
         if different is not None:
-            counted += f"; of the {len(different.places)} that repeat no other {held[different.places].sum()}"
+            counted += f". Of the {len(different.places)} that repeat no other {held[different.places].sum()}"
         if held.sum() < safe:
             counted += f"; {safe - held.sum()} more by a cubature whose error is stated, not proved"
         yield f"  ({counted}.)"
@@ -459,7 +459,7 @@ def _caption(request: Request[SafetySettings], chosen_by: str, free: str) -> str
     fallback = "" if asked else f", chosen by {chosen_by}"
     return (
         f"{name}: class probability over the {_shape(settings)} around test points, within {_within(settings)}; "
-        f"free: {free}{fallback}; tolerance {settings.tolerance:g}, bound {settings.bound}"
+        f"free: {free}{fallback}. Tolerance {settings.tolerance:g}, bound {settings.bound}"
     )
 
 

@@ -58,20 +58,21 @@ class LocalSafetySettings(ClassifierSettings):
     """Settings of Fig. 2 and 3 of Blaas et al. 2020.
 
     Attributes:
-        features: which inputs may move. Each is a panel of its own.
-        evaluations: of the marginal likelihood in training, one number per entry of `features`, or one for all.
+        features: inputs that may move. Each entry is a panel.
+        evaluations: largest number of evaluations of the marginal likelihood in training, one number per entry of
+            `features`, or one for all.
         gammas: radii of the L-infinity balls, in scaled inputs, increasing.
-        attack_gammas: radii beyond `gammas` to which GPFGS alone is followed; empty: none.
+        attack_gammas: radii beyond `gammas` at which only GPFGS is run. Empty: none.
         tolerance: largest gap between attained and proved probability.
-        points: how many test points.
+        points: number of test points.
         boxes: limit per search, 0 gives the trivial bound.
-        starts: of the strong attack.
+        starts: starting points of the strong attack.
         bound: name of the bound.
         shown: rule for the displayed point, one per entry of `features`, or one for all. attack_fails: GPFGS fails
-            although an adversarial example exists; locally_linear: the latent mean is most nearly linear; point<N>:
+            although an adversarial example exists. locally_linear: the latent mean is most nearly linear. point<N>:
             this test row, from 0.
-        shown_labels: label of the displayed point, one per entry of `features`; empty: any.
-        shown_range: of the class probability in the displayed curves; empty: 0 to 1.
+        shown_labels: label of the displayed point, one per entry of `features`. Empty: any.
+        shown_range: range of the class probability in the displayed curves. Empty: 0 to 1.
         map_points: points per axis of the contour plot, 0 for images.
         accuracy_splits: splits on which the accuracy is compared with that of all inputs of the file (SPAM only). At
             most 1 with protocol=authors, which has one.

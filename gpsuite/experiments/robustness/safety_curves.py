@@ -66,9 +66,9 @@ STYLES: dict[str, dict[str, Any]] = {
 CLASSES = (SKY, VERMILION)
 SECONDS = "seconds and boxes of one search, means over the test points"
 RULES = {
-    "attack_fails": "correctly classified, an adversarial example exists, GPFGS fails at every radius; of those the "
+    "attack_fails": "correctly classified, an adversarial example exists, GPFGS fails at every radius. Of those the "
     "one with the smallest unsafe radius",
-    "locally_linear": "correctly classified and an adversarial example exists; of those the one whose latent mean is "
+    "locally_linear": "correctly classified and an adversarial example exists. Of those the one whose latent mean is "
     "most nearly linear in the largest box (R² of a linear fit)",
 }
 
@@ -624,7 +624,7 @@ def _caption(settings: LocalSafetySettings, dataset: str, words: Sequence[str]) 
     moving = "; ".join(f"{word}: {describe(word)}" for word in words)
     return (
         f"{dataset}: class probability over L-infinity balls of radius γ (scaled inputs), tolerance "
-        f"{settings.tolerance:g}, bound {settings.bound}; free inputs: {moving}"
+        f"{settings.tolerance:g}, bound {settings.bound}. Free inputs: {moving}"
     )
 
 

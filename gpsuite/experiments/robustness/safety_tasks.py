@@ -56,20 +56,20 @@ class SafetySettings(AnyDataSettings):
     """Settings of certified safety on any dataset.
 
     Attributes:
-        classes: two to ten labels, of two the negative class first; empty: the dataset's own.
-        features: which inputs may move.
-        uncertain: names of the inputs that may move; empty: `features` chooses.
-        within: how far, one amount per name of `uncertain` in the input's own units; empty: `radius` for all.
-        evaluations: of the marginal likelihood in training.
-        train_for_radius: of equally accurate lengthscales take those with which most training rows are proved in a box
-            of this radius, by cross-validation, 0: those of the marginal likelihood.
-        norm: of the region: linf, l2 or l1.
-        radius: of the region, in scaled inputs.
-        domain: lowest and highest value of every input, in the dataset's own units; empty: each input's own range.
+        classes: two to ten labels, of two the negative class first. Empty: the dataset's classes.
+        features: inputs that may move.
+        uncertain: names of the inputs that may move. Empty: `features` chooses.
+        within: distance per name of `uncertain`, in the input's units. Empty: `radius` for all.
+        evaluations: largest number of evaluations of the marginal likelihood in training.
+        train_for_radius: radius of a box. Among equally accurate lengthscales, training takes those with which most
+            training rows are proved in this box, by cross-validation. 0: those of the marginal likelihood.
+        norm: norm of the region: linf, l2 or l1.
+        radius: radius of the region, in scaled inputs.
+        domain: lowest and highest value of every input, in the dataset's units. Empty: each input's range in the data.
         tolerance: largest gap between attained and proved probability.
         boxes: limit for both searches of a point, 0 gives the trivial bound.
         bound: name of the bound.
-        starts: of the attack that is set against the bounds.
+        starts: starting points of the attack that the bounds are compared with.
         certificates: whether to write a certificate for every point.
         certificate_boxes: limit per claim when a certificate is made. It then claims as much as it can prove.
         check_points: points at which the paper's statements are checked.
@@ -118,7 +118,7 @@ class RegionTask:
     Attributes:
         model: the classifier.
         point: number of the test row.
-        features: which inputs may move.
+        features: inputs that may move.
         uncertain: names of those that may, instead. Of no name the features choose.
         within: how far each of them, in its own units; without, by the radius.
     """
@@ -263,7 +263,7 @@ def methods_of_several(methods: Mapping[str, MethodOptions]) -> dict[str, Method
     found = _for_several(methods)
     if not found:
         fault = f"{', '.join(each.title for each in methods.values())} is for two classes"
-        raise UserError(f"methods={list(methods)}: {fault}; use method=laplace, or name two classes", key="methods")
+        raise UserError(f"methods={list(methods)}: {fault}. Use method=laplace, or name two classes", key="methods")
     return found
 
 

@@ -76,11 +76,11 @@ class TrainingSettings:
     Attributes:
         train_rows: training rows. Fewer where the test rows leave no more.
         test_rows: test rows.
-        classes: two labels of a dataset with more, the negative class first; empty: the dataset's own two.
+        classes: two labels of a dataset with more, the negative class first. Empty: the dataset has two.
         start_variance: kernel variance that training starts from.
         start_lengthscale: lengthscale that training starts from, in median distances of the training inputs.
         largest_variance: end of the search for the variance. The evidence of separable data may rise without end.
-        protocol: own; authors: rows of the dataset's own split and training as in the code of Blaas et al. 2020, from
+        protocol: own, or authors: rows of the dataset's split and training as in the code of Blaas et al. 2020, from
             variance and lengthscales of 1 (`models.classification.authors_training`).
     """
 
@@ -106,8 +106,9 @@ class ClassifierSettings(TrainingSettings):
     """Settings of experiments that train classifiers.
 
     Attributes:
-        scaling: of the inputs. none; all, train: each input to mean 0 and deviation 1 over all or the training rows;
-            pixels: one map of all inputs from their smallest and largest value to [0, 1], the perturbations' domain.
+        scaling: scaling of the inputs. none: as they are. all, train: each input to mean 0 and deviation 1 over all or
+            the training rows. pixels: one map of all inputs from their smallest and largest value to [0, 1], the
+            perturbations' domain.
     """
 
     scaling: Annotated[str, one_of(SCALINGS)]
@@ -122,8 +123,8 @@ class AnyDataSettings(ClassifierSettings, ChosenPoints):
     """Settings of experiments on test points of any dataset.
 
     Attributes:
-        prior: of variance and lengthscales in training by the marginal likelihood: none, half_normal, or own_table,
-            which is half_normal for a table of your own and none for the papers' data.
+        prior: prior of variance and lengthscales in training by the marginal likelihood: none, half_normal, or
+            own_table, which is half_normal for your table and none for the papers' data.
     """
 
     prior: Annotated[str, one_of(["own_table", *PRIORS])]

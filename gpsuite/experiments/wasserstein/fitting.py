@@ -35,16 +35,16 @@ class CommonSettings:
 
     Attributes:
         validation_share: share of the training rows that choose epoch, temperature and precision.
-        epochs: at most.
+        epochs: largest number of epochs.
         patience: epochs without a better validation score after which training ends.
         batches: rows of a step, tried on the validation rows.
-        learning_rates: of Adam, tried likewise. Every pair of both is tried by every training.
-        trial_epochs: after which the pair with the best validation score goes on.
-        widths: of the network's hidden layers. Channels of its convolutions.
-        activation: of the network.
+        learning_rates: learning rates of Adam to try. Every training tries every pair of batch and rate.
+        trial_epochs: number of epochs after which only the pair with the best validation score continues.
+        widths: widths of the network's hidden layers.
+        activation: activation of the network.
         prior: kernel of the Gaussian processes' prior.
-        prior_mean: of their latent functions.
-        prior_evaluations: of the marginal likelihood that chooses the prior's parameters.
+        prior_mean: prior mean of the latent functions.
+        prior_evaluations: largest number of evaluations of the marginal likelihood that chooses the prior's parameters.
         chosen: rows on which the Wasserstein distance's covariance terms are computed.
     """
 
@@ -69,7 +69,7 @@ class CommonSettings:
         """
         learned = rows - round(self.validation_share * rows)
         most = math.sqrt(max(learned, 1))
-        allowed = f"M = inducing * sqrt(N) exceeds the N = {learned} training rows; at most {most:.4g}"
+        allowed = f"M = inducing * sqrt(N) exceeds the N = {learned} training rows. At most {most:.4g}"
         require(multiple <= most, key, multiple, allowed)
 
     def params(self, inducing: float) -> TrainingParams:

@@ -52,7 +52,7 @@ class ImageSettings(TrainingSettings):
 
     Attributes:
         repetitions: random splits, or random choices of training rows and seeds where the dataset has its split.
-        test_share: share of rows kept for testing where the dataset has no split of its own.
+        test_share: share of rows kept for testing if the dataset has no fixed split.
         train_rows: training rows, validation rows among them, 0 takes all.
         test_rows: test rows at most.
         outside_rows: rows of each other dataset at most.
@@ -62,11 +62,11 @@ class ImageSettings(TrainingSettings):
         inducing_tried: multiples of sqrt(N) that GWI tries instead of `inducing`. Each is trained, and the one with
             the best validation score is kept.
         tempered: whether GWI fits a temperature per class on the validation rows.
-        epsilon: of robust max.
+        epsilon: epsilon of robust max.
         dropout: probability of leaving a unit out.
         members: networks of the ensemble.
-        draws: of weights or of dropout in a prediction.
-        bins: of the calibration error.
+        draws: number of draws of weights or dropout in a prediction.
+        bins: number of bins of the calibration error.
         shifts: standard deviations of noise added to the test images, in units of the largest grey level.
         label_noise: shares of training labels replaced by another class, 0 first.
         noise_methods: methods that learn from noisy labels too.
@@ -95,7 +95,7 @@ class ImageSettings(TrainingSettings):
         """Refuse noise levels that leave out clean labels, and dropout of everything."""
         require(self.label_noise[0] == 0.0, "label_noise", self.label_noise, "the first level must be 0")
         require(self.dropout < 1.0, "dropout", self.dropout, "must be below 1")
-        require(self.convolution or not self.dense, "dense", self.dense, "only after convolutions; use widths")
+        require(self.convolution or not self.dense, "dense", self.dense, "only after convolutions. Use widths")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -240,7 +240,7 @@ def draw_curves(report: Report[ImageSettings], tidy: pd.DataFrame, x: str, label
             ax.set_ylabel(find_metric(one, FAMILY).axis)
             ax.set_xlabel(label)
         drawing.legend(
-            "below", columns=4, title="mean ± standard error, cut at 0; no mean where a repetition's is infinite"
+            "below", columns=4, title="mean ± standard error, cut at 0. No mean where a repetition's is infinite"
         )
         drawing.data = tidy
 

@@ -60,7 +60,7 @@ class NetworkOptions(MethodOptions):
     """A network, or several.
 
     Attributes:
-        classifier: which one.
+        classifier: name of the classifier.
     """
 
     classifier: Annotated[str, one_of(NETWORK_CLASSIFIER_NAMES)]
@@ -71,7 +71,7 @@ class GPClassifierOptions(MethodOptions):
     """A classifier around a Gaussian process prior whose kernel is chosen first.
 
     Attributes:
-        classifier: which one.
+        classifier: name of the classifier.
     """
 
     classifier: Annotated[str, one_of(GP_CLASSIFIER_NAMES)]
@@ -82,7 +82,7 @@ class RegressorOptions(MethodOptions):
     """A regression with Gaussian predictions.
 
     Attributes:
-        regressor: which one.
+        regressor: name of the regressor.
     """
 
     regressor: Annotated[str, one_of(REGRESSOR_NAMES)]

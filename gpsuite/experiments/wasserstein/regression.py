@@ -67,13 +67,13 @@ class RegressionSettings(CommonSettings):
     """Settings of regression.
 
     Attributes:
-        folds: of the rows. Each is the test part once.
-        used_folds: how many of them are run.
+        folds: number of folds of the rows. Each is the test part once.
+        used_folds: number of folds that are run.
         inducing: M as multiples of sqrt(N). Of several the NLL of the validation rows chooses, fold by fold.
-        kernel_inducing: the same where the mean is a kernel's: GWI with a kernel mean, and the sparse GP.
+        kernel_inducing: values to try if the mean is a kernel's: GWI with a kernel mean, and the sparse GP.
         exact_rows: among several datasets the exact GP runs on those with fewer rows.
-        lucky_trials: trainings of which the least test NLL counts, once per fold, each on a random split with a random
-            M: what the authors' script reports, and what it gains, 0: none.
+        lucky_trials: number of trainings per fold, each on a random split with a random M, of which the least test NLL
+            counts. This is what the authors' script reports, and shows what it gains. 0: none.
     """
 
     folds: Annotated[int, within(2, 50)]
@@ -252,7 +252,7 @@ def _scored(
             work = (task.params.method, with_multiple, X[train], y[train], seed, budget, states, groups)
             found.append((fit_regression(*work), multiple))
     except ExactPredictionsError as error:
-        return Outcome({}, INFEASIBLE, f"{error}; the target is a function of the inputs, without noise")
+        return Outcome({}, INFEASIBLE, f"{error}. The target is a function of the inputs, without noise")
     except FewDifferentRowsError as error:
         return Outcome({}, INFEASIBLE, str(error))
     model, multiple = min(found, key=lambda each: each[0].validation_nll)
@@ -314,8 +314,8 @@ def _tables(report: Report[RegressionSettings], tidy: pd.DataFrame) -> None:
     single, settings = not report.request.datasets, report.settings
     caption = (
         f"{f'{report.request.require_dataset().shown_name}: ' if single else ''}mean ± standard error over "
-        f"{settings.used_folds} of {settings.folds} folds, corrected for shared training rows; "
-        f"intervals of {100 * LEVEL:g} %; variances tempered on validation rows"
+        f"{settings.used_folds} of {settings.folds} folds, corrected for shared training rows. "
+        f"Intervals of {100 * LEVEL:g} %. Variances tempered on validation rows"
     )
     if len(settings.inducing) > 1 or len(settings.kernel_inducing) > 1:
         caption += ", which choose M too"

@@ -174,7 +174,7 @@ class Planner:
         if proposal is None:
             raise ValueError("nothing was proposed since the last observation")
         if values.shape != (self._problem.n_outputs if self._full else 1,):
-            raise ValueError(f"y has shape {values.shape}; one value per measured output is expected")
+            raise ValueError(f"y has shape {values.shape}. One value per measured output is expected")
         # a pool that repeats an input offers it once
         rows = self._problem.pool.rows_at(proposal.x)
         self._available[rows, slice(None) if proposal.p is None else proposal.p] = False
@@ -320,7 +320,7 @@ class Planner:
         if self._when_nothing_is_safe == "safest":
             return _at_rows(candidates, chances == chances.max())
         demanded = 1.0 - self._problem.delta
-        self._stop(f"no query left is safe with probability above {demanded:g}; the safest has {chances.max():.3g}")
+        self._stop(f"no query left is safe with probability above {demanded:g}. The safest has {chances.max():.3g}")
         return allowed
 
     def _stop(self, reason: str) -> None:

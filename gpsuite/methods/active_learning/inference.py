@@ -31,7 +31,7 @@ class InferenceSettings:
     Attributes:
         kind: `smc` follows the posterior from one measurement to the next. `hmc` (the paper's), `map` and `ml`
             (maximum likelihood) start again with each.
-        optimum: of `map` and `ml`, whose kind comes from here.
+        optimum: settings of `map` and `ml`. The kind is that of these settings.
         pool_members: predict with this many hyperparameter vectors, equally spaced in their order, in place of all:
             what is kept grows with their number times that of the inputs. Default: all.
 

@@ -139,9 +139,9 @@ class Pool:
 
     def __post_init__(self) -> None:
         if self.X.ndim != 2 or not len(self.X) or not np.isfinite(self.X).all():
-            raise ValueError(f"X has shape {self.X.shape}; it must be [n, D] with n >= 1, all finite")
+            raise ValueError(f"X has shape {self.X.shape}. It must be [n, D] with n >= 1, all finite")
         if self.available.ndim != 2 or len(self.available) != len(self.X) or not self.available.shape[1]:
-            raise ValueError(f"available has shape {self.available.shape}; it must be [{len(self.X)}, P]")
+            raise ValueError(f"available has shape {self.available.shape}. It must be [{len(self.X)}, P]")
 
     def rows_at(self, x: FloatArray) -> IntArray:
         """Return the rows whose input equals x [D]: more than one where the pool repeats an input."""
@@ -164,9 +164,9 @@ class Monitor:
 
     def __post_init__(self) -> None:
         if self.X.ndim != 2 or not len(self.X):
-            raise ValueError(f"X has shape {self.X.shape}; it must be [m, D] with m >= 1")
+            raise ValueError(f"X has shape {self.X.shape}. It must be [m, D] with m >= 1")
         if self.Y is not None and (self.Y.ndim != 2 or len(self.Y) != len(self.X)):
-            raise ValueError(f"Y has shape {self.Y.shape}; it must be [{len(self.X)}, P]")
+            raise ValueError(f"Y has shape {self.Y.shape}. It must be [{len(self.X)}, P]")
 
 
 @dataclass(frozen=True, eq=False)

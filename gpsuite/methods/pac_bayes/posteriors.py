@@ -232,7 +232,7 @@ def checked_data(X: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         raise ValueError("X and y must be finite")
     largest = max(float(np.abs(X).max()), float(np.abs(y).max()))
     if largest > LARGEST:
-        raise ValueError(f"X and y must not exceed {LARGEST:g}, got {largest:g}; standardise them first")
+        raise ValueError(f"X and y must not exceed {LARGEST:g}, got {largest:g}. Standardise them first")
     return X, y
 
 

@@ -63,7 +63,7 @@ def distinct_rows(values: FloatArray, what: str) -> None:
         i = int(repeated[0])
         raise ValueError(
             f"{what} {int(twin[i])} and {i} (0-based) are equal: the inputs of a kernel model must be distinct "
-            "(assumption A1); average or drop repeated measurements"
+            "(assumption A1). Average or drop repeated measurements"
         )
 
 
@@ -74,8 +74,8 @@ def full_column_rank(name: str, design: FloatArray) -> None:
         ranks = (int(np.linalg.matrix_rank(design[:, : j + 1])) for j in range(design.shape[1]))
         dependent = next((j for j, reached in enumerate(ranks) if reached <= j), rank)
         raise ValueError(
-            f"{name} is rank-deficient: rank {rank} for {design.shape[1]} coefficients from {len(design)} data; "
-            f"column {dependent} (0-based) depends on those before it: drop dependent columns (a constant column "
+            f"{name} is rank-deficient: rank {rank} for {design.shape[1]} coefficients from {len(design)} data. "
+            f"Column {dependent} (0-based) depends on those before it: drop dependent columns (a constant column "
             "beside a bias is one)"
         )
 

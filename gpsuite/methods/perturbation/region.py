@@ -59,7 +59,7 @@ class ConfidenceRegion:
         if size > LARGEST:
             raise ValueError(f"y must be at most {LARGEST:g} in size: squares of larger outputs overflow")
         if 0.0 < size < SMALLEST:
-            raise ValueError(f"y is below {SMALLEST:g} in size: squares vanish; give it in smaller units")
+            raise ValueError(f"y is below {SMALLEST:g} in size: squares vanish. Give it in smaller units")
         if self.perturbations.shape != (self.m - 1, len(self.y)):
             raise ValueError(f"perturbations of shape {self.perturbations.shape} do not fit n={len(self.y)} data")
         objectives.valid_level(self.q, self.m)

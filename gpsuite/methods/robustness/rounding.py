@@ -48,7 +48,7 @@ class Slack:
 def dot_product_unit(n_data: int, n_inputs: int, folded: FloatArray) -> FloatArray:
     """Return N_i u, N_i = n + 4 D + 64 + (D + 8) f_i / 2, for features of raw differences, [n].
 
-    A squared distance q has relative error (D + 8) u, which moves |e_m| <= 1 by at most .77 (D + 8) u. A weight
+    A squared distance q has relative error (D + 8) u, which moves |e_m| <= 1 by at most 0.77 (D + 8) u. A weight
     exp(-f_i / 2) moves by (D + 8) u f_i / 2 of itself.
 
     Args:
@@ -62,7 +62,7 @@ def dot_product_unit(n_data: int, n_inputs: int, folded: FloatArray) -> FloatArr
 def spread_unit(unit: FloatArray, n_inputs: int, largest: float) -> FloatArray:
     """Return the unit for distances between scaled inputs that were each rounded at their own size, [n].
 
-    Each coordinate is off by 2 u |U|, a distance by 4 u sqrt(D) max|U|, and |kappa'| <= .64 for every kernel.
+    Each coordinate is off by 2 u |U|, a distance by 4 u sqrt(D) max|U|, and |kappa'| <= 0.64 for every kernel.
 
     Args:
         unit: see `dot_product_unit`.

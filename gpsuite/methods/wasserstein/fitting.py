@@ -39,8 +39,8 @@ class TrainingOptions:
     Attributes:
         batches: rows of a step that are tried. The last batch of an epoch may be smaller.
         patience: epochs without a better validation score after which it ends.
-        trial_epochs: after which the pair of batch and rate with the best validation score goes on, where there are
-            several.
+        trial_epochs: number of epochs after which only the pair of batch and rate with the best validation score
+            continues, if there are several pairs.
 
     Raises:
         ValueError: if a number is not positive, or nothing is to be tried.
@@ -70,7 +70,7 @@ class GWIOptions:
         mean: `network` or `kernel` (a basis of the prior's kernel at the inducing inputs).
         kernel: `sparse` (SVGP-type, around the prior) or `nngp` (an infinitely wide ReLU network's).
         prior: name in `models.random_elements.elements.PRIORS`.
-        inducing: M as a multiple of sqrt(N). The paper takes .5, .75 and 1.
+        inducing: M as a multiple of sqrt(N). The paper takes 0.5, 0.75 and 1.
         chosen: rows |X_S| on which the distance's covariance terms are computed.
 
     Raises:
@@ -102,7 +102,7 @@ class ClassifierOptions:
 
     Attributes:
         prior: kernel of the GPs' prior, a name in `random_elements.elements.PRIORS`.
-        prior_mean: of the latent functions.
+        prior_mean: prior mean of the latent functions.
         inducing: M as a multiple of sqrt(N).
         inducing_tried: multiples that GWI tries instead. Each is trained, the one with the best validation score kept.
         tempered: whether GWI fits a temperature per class on the validation rows (`temperatures`).

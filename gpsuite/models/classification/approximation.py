@@ -67,7 +67,7 @@ class BinaryProblem:
         if isinstance(self.link, str):
             raise TypeError(f"link={self.link!r}: a link is needed, LINKS.get({self.link!r})")
         if not self.link.log_concave:
-            raise ValueError(f"link {self.link.name}: log p(y|f) is not concave; use probit or logistic")
+            raise ValueError(f"link {self.link.name}: log p(y|f) is not concave. Use probit or logistic")
 
 
 @dataclass(frozen=True, eq=False)

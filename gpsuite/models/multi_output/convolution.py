@@ -235,7 +235,7 @@ class ConvolutionProcess:
     def likelihood(self, observations: Observations) -> Likelihood:
         p = observations.p
         if len(p) and not (p.min() >= 0 and p.max() < self.n_outputs):
-            raise ValueError(f"outputs {p.min()} to {p.max()} observed; the model has {self.n_outputs}")
+            raise ValueError(f"outputs {p.min()} to {p.max()} observed. The model has {self.n_outputs}")
         self._check_inputs(observations.X)
         if not len(observations):
             return UnconstrainedLikelihood(self, None)
@@ -291,4 +291,4 @@ class ConvolutionProcess:
 
     def _check_inputs(self, X: FloatArray) -> None:
         if X.shape[1] != self.n_inputs:
-            raise ValueError(f"inputs have {X.shape[1]} columns; the model has {self.n_inputs}")
+            raise ValueError(f"inputs have {X.shape[1]} columns. The model has {self.n_inputs}")

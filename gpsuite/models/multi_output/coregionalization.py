@@ -272,7 +272,7 @@ class LinearCoregionalization:
     def constrained_likelihood(self, observations: Observations) -> CoregionalizationLikelihood | IndependentLikelihood:
         p = observations.p
         if len(p) and not (p.min() >= 0 and p.max() < self.n_outputs):
-            raise ValueError(f"outputs {p.min()} to {p.max()} observed; the model has {self.n_outputs}")
+            raise ValueError(f"outputs {p.min()} to {p.max()} observed. The model has {self.n_outputs}")
         if self.mixing == "identity" or not len(observations):
             return IndependentLikelihood(observations, self.n_outputs, self.kernel)
         return CoregionalizationLikelihood(observations, self.n_outputs, self.n_latent, self.kernel)

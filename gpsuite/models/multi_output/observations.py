@@ -94,7 +94,7 @@ class Observations:
         if self.X.ndim != 2 or self.p.shape != (len(self.X),) or self.y.shape != (len(self.X),):
             raise ValueError(f"X {self.X.shape}, p {self.p.shape}, y {self.y.shape}: must be [N, D], [N] and [N]")
         if not (np.isfinite(self.X).all() and np.isfinite(self.y).all()):
-            raise ValueError("X and y must be finite; leave out what was not observed")
+            raise ValueError("X and y must be finite. Leave out what was not observed")
 
     def __len__(self) -> int:
         return len(self.y)

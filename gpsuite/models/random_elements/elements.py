@@ -407,7 +407,7 @@ def checked_inputs(X: FloatArray, inputs: int) -> FloatArray:
         raise ValueError(f"inputs [N, {inputs}] are needed, N >= 1, got shape {X.shape}")
     bad = np.argwhere(~np.isfinite(X))
     if bad.size:
-        raise ValueError(f"X[{bad[0][0]}, {bad[0][1]}] is {X[tuple(bad[0])]}; all inputs must be finite")
+        raise ValueError(f"X[{bad[0][0]}, {bad[0][1]}] is {X[tuple(bad[0])]}. All inputs must be finite")
     return X
 
 

@@ -220,7 +220,7 @@ def compiled_loss(model: RegressionModel) -> CompiledLoss:
         ValueError: if a parameter has a prior, which is not part of the likelihood, or none is trainable.
     """
     if any(parameter.prior is not None for parameter in model.parameters):
-        raise ValueError("a parameter has a prior; the marginal likelihood does not contain it")
+        raise ValueError("a parameter has a prior. The marginal likelihood does not contain it")
     if not model.trainable_parameters:
         raise ValueError("no parameter is trainable")
     shapes = tuple((tuple(parameter.shape), parameter.trainable) for parameter in model.parameters)

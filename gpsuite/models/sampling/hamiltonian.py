@@ -97,8 +97,8 @@ class HMCSettings:
     Attributes:
         thinning: transitions skipped between two kept draws.
         adaptation: transitions at the start after which a chain's step is made longer or shorter.
-        adaptation_rate: by which share.
-        target_acceptance: above it longer, else shorter.
+        adaptation_rate: share by which the step changes.
+        target_acceptance: acceptance above which the step grows. Below it the step shrinks.
 
     Raises:
         ValueError: if there is nothing to do, or the step would change after the burn-in.

@@ -143,8 +143,8 @@ class OptimumSettings:
     """What is maximised, and from how many starts.
 
     Attributes:
-        kind: map (log prior + log |Jacobian| + log marginal likelihood: the mode of the density of u) or ml (log
-            marginal likelihood alone; can run to infinity along directions the data leave open).
+        kind: map (log prior + log |Jacobian| + log marginal likelihood: the mode of the density of u) or ml (only the
+            log marginal likelihood, which can run to infinity along directions that the data do not determine).
         starts: draws from the prior, next to the given ones.
 
     Raises:

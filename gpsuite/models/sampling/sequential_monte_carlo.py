@@ -40,10 +40,10 @@ class SMCSettings:
     The share is the effective sample size over S after reweighting by the new observation.
 
     Attributes:
-        keep: at this share or more particles keep their places, and only the weights change. A stage on the way
-            ends where it is reached.
-        temper: below this share the observation enters in stages. Between it and `keep` in one.
-        restart: below this share the cloud is drawn again from the prior.
+        keep: share of particles from which on they keep their places, and only the weights change. An intermediate
+            stage ends where it is reached.
+        temper: share below which the observation enters in stages. Between it and `keep` it enters in one.
+        restart: share below which the cloud is drawn again from the prior.
 
     Raises:
         ValueError: if a count is below 1, or not 0 <= restart <= temper <= keep <= 1.

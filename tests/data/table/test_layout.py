@@ -32,7 +32,7 @@ def test_a_missing_file_gives_the_nearest_name(tmp_path: Path) -> None:
     write(tmp_path, table(), "measurements.csv")
     with pytest.raises(DataError) as caught:
         read_bytes(str(tmp_path / "measurement.csv"))
-    refused(caught, "path", "no such file; did you mean 'measurements.csv'?", str(tmp_path / "measurement.csv"))
+    refused(caught, "path", "no such file. Did you mean 'measurements.csv'?", str(tmp_path / "measurement.csv"))
     with pytest.raises(DataError) as caught:
         read_bytes(str(tmp_path / "no" / "t.csv"))
     refused(caught, "path", f"there is no folder '{tmp_path / 'no'}'")

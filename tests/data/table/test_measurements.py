@@ -142,7 +142,7 @@ def test_bad_files_are_named(tmp_path: Path, files: tuple[Any, ...], parts: list
         ({"target": None}, ["dataset.target=: no output named", "[a, b, y, w, z]"]),
         ({"safety": None}, ["dataset.safety=: no safety column named", "[a, b, y, w, z]"]),
         ({"safety": "[z, w]"}, ["names several columns"]),
-        ({"safety": "zz"}, ["no column 'zz'; did you mean 'z'"]),
+        ({"safety": "zz"}, ["no column 'zz'. Did you mean 'z'"]),
         ({"safety": "y"}, ["column 'y' is also an output"]),
         ({"inputs": "[a, z]"}, ["column 'z' is also output or safety"]),
         ({"candidates": None}, ["dataset.candidates=: no file named", "dataset.candidates=FILE.csv"]),

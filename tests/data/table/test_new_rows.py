@@ -286,13 +286,13 @@ def test_no_row_to_predict_is_taken_for_units(tmp_path: Path, lines: str, readin
 @pytest.mark.parametrize(
     ("table", "cells", "told"),
     [
-        ("%", ["0.2", "0.3"], "column 'x' holds plain numbers, as '0.2'; in the table numbers with %"),
-        ("number", ["20%", "30%"], "column 'x' holds numbers with %, as '20%'; in the table plain numbers"),
-        ("$", ["€20", "€30"], "column 'x' holds numbers with €, as '€20'; in the table numbers with \\$"),
-        ("date", ["45000", "45001"], "column 'x' holds plain numbers, as '45000'; in the table dates"),
+        ("%", ["0.2", "0.3"], "column 'x' holds plain numbers, as '0.2'. In the table numbers with %"),
+        ("number", ["20%", "30%"], "column 'x' holds numbers with %, as '20%'. In the table plain numbers"),
+        ("$", ["€20", "€30"], "column 'x' holds numbers with €, as '€20'. In the table numbers with \\$"),
+        ("date", ["45000", "45001"], "column 'x' holds plain numbers, as '45000'. In the table dates"),
         ("number", ["2024-01-01", "2024-01-02"], "column 'x' holds dates"),
-        ("number", ["yes", "no"], "column 'x' holds yes and no, as 'yes'; in the table plain numbers"),
-        ("yes/no", ["7", "0.3"], "column 'x' holds plain numbers, as '7'; in the table yes and no"),
+        ("number", ["yes", "no"], "column 'x' holds yes and no, as 'yes'. In the table plain numbers"),
+        ("yes/no", ["7", "0.3"], "column 'x' holds plain numbers, as '7'. In the table yes and no"),
     ],
 )
 def test_cells_written_as_something_else_than_the_tables_are_refused(

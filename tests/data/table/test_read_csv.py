@@ -110,7 +110,7 @@ def test_classification_with_text_labels(tmp_path: Path) -> None:
     [
         ({"target": "z"}, ["dataset.target=z: no column 'z'", "columns: [a, b, y]"]),
         ({"target": "???"}, ["no target named", "columns: [a, b, y]"]),
-        ({"inputs": "[a, yy]"}, ["dataset.inputs=[a, yy]: no column 'yy'; did you mean 'y'?"]),
+        ({"inputs": "[a, yy]"}, ["dataset.inputs=[a, yy]: no column 'yy'. Did you mean 'y'?"]),
         ({"inputs": "[a, y]"}, ["dataset.inputs=[a, y]: column 'y' is also the target", "leave it out"]),
         ({"target": "[a, b, y]"}, ["no input is left"]),
         ({"target": "[a, y]", "task": "classification"}, ["classification takes one target"]),
@@ -130,7 +130,7 @@ def test_wrong_choices_are_answered(tmp_path: Path, changes: dict[str, Any], par
     ("lines", "parts"),
     [
         (["a,b,y"], ["has column names but no rows"]),
-        (table(9), ["9 rows; at least 10 are needed"]),
+        (table(9), ["9 rows. At least 10 are needed"]),
         ([*table(), "1,x,3"], ["line 14, column 'b': 'x' is not a number"]),
         ([*table(), "1,2"], ["line 14 has 2 cells, the header has 3"]),
         (["a,y", *(f"{i},3" for i in range(10))], ["dataset.target=y: column 'y' is constant"]),
@@ -223,7 +223,7 @@ def test_rows_that_differ_in_the_sign_of_zero_are_copies(tmp_path: Path) -> None
 
 def test_too_few_rows_without_gaps_are_refused(tmp_path: Path) -> None:
     lines = ["a,b,y", *(f"{i},{i * i if i < 9 else ''},{3 * i}" for i in range(14))]
-    with pytest.raises(DataError, match="9 rows; at least 10 are needed"):
+    with pytest.raises(DataError, match="9 rows. At least 10 are needed"):
         read_csv(csv_spec(write(tmp_path, lines), missing="drop_rows"))
 
 

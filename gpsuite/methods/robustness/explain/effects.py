@@ -116,7 +116,7 @@ def one_sided_ranges(
 
 # LIME: a weighted linear model of the class probability around a point.
 #
-# The settings are those of Blaas et al. 2020: 30 samples per input, weights max(sqrt(exp(-c^2 / .25^2)), .01) of the
+# The settings are those of Blaas et al. 2020: 30 samples per input, weights max(sqrt(exp(-c^2 / 0.25^2)), 0.01) of the
 # cosine distance c, least squares with an intercept, no selection of inputs. Samples of a table of numbers come from a
 # unit normal around the point. Those of an image are masks: normal ones would leave all images, where the probability
 # is the same everywhere.

@@ -328,10 +328,10 @@ class PaperSoftmaxBound:
         self, posterior: MultiClassPosterior, x0: FloatArray, free: IntArray, n_cells: int = N_CELLS, sign: float = 1.0
     ) -> None:
         if isinstance(posterior, RobustMaxPosterior):
-            raise UserError("bound=paper: the paper's cells are for the softmax; use bound=rkhs_taylor", key="bound")
+            raise UserError("bound=paper: the paper's cells are for the softmax. Use bound=rkhs_taylor", key="bound")
         if posterior.n_classes != CLASSES:
             fault = f"the paper's cells are for {CLASSES} classes, there are {posterior.n_classes}"
-            raise UserError(f"bound=paper: {fault}; use bound=rkhs_taylor", key="bound")
+            raise UserError(f"bound=paper: {fault}. Use bound=rkhs_taylor", key="bound")
         self.n_cells, self.sign = n_cells, sign
         self._points = SoftmaxBound(posterior, x0, free)
         functions = [posterior.function(c) for c in range(CLASSES)]

@@ -25,7 +25,7 @@ TAIL = 1e-300
 LONGEST = 1e150  # of a step: times a gradient of zero it must not be NaN
 
 Objective = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
-"""Points [B, d] to values [B] and gradients [B, d]; larger is better."""
+"""Points [B, d] to values [B] and gradients [B, d]. Larger is better."""
 
 
 def gpfgs(posterior: GPCPosterior, region: Region) -> FloatArray:

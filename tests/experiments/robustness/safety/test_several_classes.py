@@ -169,11 +169,11 @@ def test_an_attack_below_a_proved_margin_is_a_contradiction(
 @pytest.mark.parametrize(
     ("classes", "changed", "words", "message"),
     [
-        (3, {}, ["method=ep"], "EP is for two classes; use method=laplace"),
+        (3, {}, ["method=ep"], "EP is for two classes. Use method=laplace"),
         (4, {}, ["bound=paper"], "bound=paper: more than two classes have the bound rkhs_taylor, three also paper"),
-        (3, {5: "odd"}, [], "one row of class odd, a class needs 2; leave it out: 'classes=[kind 0,kind 1,"),
+        (3, {5: "odd"}, [], "one row of class odd, a class needs 2. Leave it out: 'classes=[kind 0,kind 1,"),
         (50, {}, [], "has 50 classes (kind 0, kind 1, kind 10, "),
-        (51, {}, [], "at most 10 are compared; name some: 'classes=[kind 0,kind 1,kind 10]'"),
+        (51, {}, [], "at most 10 are compared. Name some: 'classes=[kind 0,kind 1,kind 10]'"),
         (3, {5: "NA"}, ["dataset.missing=error"], "line 7, column 'label': 'NA' stands for a missing value"),
         (12, {}, ["classes=[kind 0,kind 1,kind x]"], "has no label kind x"),
         (12, {}, ["classes=[kind 0]"], "name two to ten different labels"),
