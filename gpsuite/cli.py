@@ -75,7 +75,7 @@ def main() -> int:
         return code
     except (MemoryError, ImportError, OSError) as error:
         if _lacks_memory(error):
-            print("gpsuite: not enough memory\nallow more (ulimit -v unlimited), or ask for less", file=sys.stderr)
+            print("gpsuite: not enough memory\nallow more (ulimit -v unlimited), or run less", file=sys.stderr)
             return 2
         if not isinstance(error, OSError) or error.filename is not None or not _refuses(sys.stdout, error.errno):
             raise
@@ -190,7 +190,7 @@ def usage() -> str:
     longest = max(map(len, COMMANDS))
     lines, indent = [f"  {name:<{longest}}  {text}" for name, text in COMMANDS.items()], " " * (longest + 4)
     head = "gpsuite: Gaussian processes with guarantees, rerun, checked and extended"
-    end = "every command: --key value is key=value; format=json for numbers; output=FILE keeps what is printed"
+    end = "every command: --key value is key=value, format=json gives numbers, output=FILE keeps what is printed"
     more = "gpsuite COMMAND --help says more. Start with: gpsuite run tour"
     width = line_width(sys.stdout)
     told = [each for line in [*lines, "", end, more] for each in wrapped(line, width, indent)]

@@ -43,7 +43,10 @@ PATTERNS = {
     "mend": (r"\bmend(?:s|ed|ing)?\b", "fix"),
     "decimals": (r"(?<![\w.)\]}/*])(?<!\w\()\.\d", "0.95"),
     # not in brackets, in formulas, or before an entry of a list (`name, ...`, `name: ...`, `name = ...`)
-    "semicolon": (r";(?: (?:[a-z]{2,}|a)(?! ?[,:=<>~+*/^_()\[|.\d])(?= )| (?:[A-Z`][a-z]+)(?= [a-z])|$)", "a full stop"),
+    "semicolon": (
+        r";(?: (?:[a-z]{2,}|a)(?! ?[,:=<>~+*/^_()\[|.\d])(?= )| (?:[A-Z`][a-z]+)(?= [a-z])|$)",
+        "a full stop",
+    ),
     "rest": (r"\b(?:the|The) rest\b", "remainder, others"),
     "contest": (r"\bcontests?\b", "comparison"),
     "face": (r"\bfaces?\b", "exports"),
@@ -140,7 +143,11 @@ def _python_texts(path: Path) -> Iterator[Text]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             first = node.body[0] if node.body else None
-            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
+            if (
+                isinstance(first, ast.Expr)
+                and isinstance(first.value, ast.Constant)
+                and isinstance(first.value.value, str)
+            ):
                 documented.add(id(first.value))
                 yield Text("docstring", name, first.lineno, first.value.value, type(node).__name__)
     for line, text in _literals(tree, documented):

@@ -76,23 +76,23 @@ FRONTIER_POINTS = 3
 def cases() -> list[BenchCase]:
     """Return the cases: searches against the paper's bound, against their floor and by link, and what is kept."""
     pixels = f"{_data_name('mnist38')}, 10 SIFT pixels"
-    narrow, wide = f"π max, {pixels}, gamma=.25, eps=.025", f"π max, {pixels}, gamma=.5, eps=.025"
-    plane = f"π max, {_data_name('synthetic2d')}, gamma=.4, eps=.02"
+    narrow, wide = f"π max, {pixels}, gamma=0.25, eps=0.025", f"π max, {pixels}, gamma=0.5, eps=0.025"
+    plane = f"π max, {_data_name('synthetic2d')}, gamma=0.4, eps=0.02"
     together, easy, hardest = (f"{POINTS} points together", "the median point", f"the hardest of {POINTS} points")
     return [
         _set_up(),
         _floor(f"{narrow}, {together}", "mnist38", 0.25, 0.025, _all),
         _against_paper(f"{narrow}, first {PAIRED} points together", "mnist38", 0.25, 0.025),
         _floor(f"{wide}, {together}", "mnist38", 0.5, 0.025, _all),
-        _floor(f"{wide}, {easy} (goal .012 s)", "mnist38", 0.5, 0.025, _median),
-        _floor(f"{wide}, {hardest} (goal .5 s)", "mnist38", 0.5, 0.025, _hardest),
+        _floor(f"{wide}, {easy} (goal 0.012 s)", "mnist38", 0.5, 0.025, _median),
+        _floor(f"{wide}, {hardest} (goal 0.5 s)", "mnist38", 0.5, 0.025, _hardest),
         _against_paper(f"{wide}, first {PAIRED} points together", "mnist38", 0.5, 0.025),
         _by_link(f"{wide}, {together}, logistic"),
-        _floor(f"{plane}, {together} (goal .008 s a point)", "synthetic2d", 0.4, 0.02, _all),
+        _floor(f"{plane}, {together} (goal 0.008 s per point)", "synthetic2d", 0.4, 0.02, _all),
         _against_paper(f"{plane}, first {PAIRED} points together", "synthetic2d", 0.4, 0.02),
         *(_frontier(*row) for row in FRONTIER),
         *_certificates(f"{wide.removeprefix('π max, ')}, first {PAIRED} points", _first_pixels),
-        *_certificates("matern52, 10 inputs, n=1000, gamma=.3, eps=.02", _first_made_up),
+        *_certificates("matern52, 10 inputs, n=1000, gamma=0.3, eps=0.02", _first_made_up),
         *pixel_map_cases(_dataset("mnist358")),
         class_count_case(_dataset("digits")),
     ]
@@ -157,7 +157,7 @@ def _by_link(case: str) -> BenchCase:
 
 
 def _frontier(kernel: str, inputs: int, gamma: float) -> BenchCase:
-    case = f"both ends, {kernel}, {inputs} inputs, n=1000, gamma={gamma:g}, eps=.02, {FRONTIER_POINTS} points"
+    case = f"both ends, {kernel}, {inputs} inputs, n=1000, gamma={gamma:g}, eps=0.02, {FRONTIER_POINTS} points"
 
     def works() -> tuple[Work, Work]:
         posterior, points = _made_up(kernel, inputs)
@@ -170,7 +170,7 @@ def _frontier(kernel: str, inputs: int, gamma: float) -> BenchCase:
         return ours, _product(posterior, inputs, boxes)
 
     floor = "floor: the matrix products of its boxes"
-    return BenchCase(f"{case} (goal .3 s a point)", floor, works, FLOOR_GOAL, count=_boxes)
+    return BenchCase(f"{case} (goal 0.3 s per point)", floor, works, FLOOR_GOAL, count=_boxes)
 
 
 Searched = tuple[GPCPosterior, list[Region], float]
@@ -406,7 +406,7 @@ def pixel_map_cases(dataset: PreparedDataset) -> list[BenchCase]:
         single_searches(found())  # what is computed once for a posterior
         return partial(single_searches, found()), partial(single_searches, found(), "paper", MAP_LIMIT)
 
-    data = f"{dataset.name}, {MAP_ROWS} rows, gamma=.5, eps=.02"
+    data = f"{dataset.name}, {MAP_ROWS} rows, gamma=0.5, eps=0.02"
     one_by_one = f"{SINGLE} pixels of one class searched one by one"
     times = 196 * 3 / SINGLE
     return [

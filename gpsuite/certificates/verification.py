@@ -113,7 +113,7 @@ def _posterior_level(certificate: Certificate) -> Level:
     if origin.inference == "minibatch":
         return Level(statement, OPEN, MINIBATCH)
     if origin.inference in ("variational", "sparse"):
-        values = f"{len(model.X)} inducing inputs" if len(origin.X) else "one value a row"
+        values = f"{len(model.X)} inducing inputs" if len(origin.X) else "one value per row"
         statement += f", {values}, jitter {origin.jitter:g}"
     return residual_level(statement, stationarity_residuals(model, origin))
 

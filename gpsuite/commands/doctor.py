@@ -112,7 +112,7 @@ def _machine() -> Iterator[Finding]:
     asked = os.environ.get("OMP_NUM_THREADS", "")
     cores = os.cpu_count() or 1
     many = asked.isdigit() and int(asked) > cores
-    shown = f"OMP_NUM_THREADS={asked or 'unset'}; gpsuite gives each process one thread unless threads= is set"
+    shown = f"OMP_NUM_THREADS={asked or 'unset'}. gpsuite gives each process one thread unless threads= is set"
     fix = f"set it to at most {cores}" if many else ""
     yield Finding("problem" if many else "ok", "threads", shown, fix)
 

@@ -19,7 +19,7 @@ HELP = """
 gpsuite report [results_dir=DIR] [format=json]
 
 Writes report.html, which needs no network: what your runs answer, each paper with its verdicts, and every run with
-figures, tables, comparison, command and provenance. Published runs are shown if there is no own one of their name.
+figures, tables, comparison, command and provenance. A published run is shown if you have no run of its name.
 published/README.md shows only these, for readers on a code host.
 """
 

@@ -257,9 +257,9 @@ def explain(words: Sequence[str]) -> int:
     print(textwrap.fill(f"{name}: {note.title}", _line_width()))
     print(f"source: {'; '.join(filter(None, (note.paper, note.figure))) or 'none'}")
     cost = ", ".join(f"scale={scale} {time}" for scale, time in note.cost.items())
-    print(f"cost: {cost}; data: {', '.join(note.data) or 'none'}")
+    print(f"cost: {cost}. Data: {', '.join(note.data) or 'none'}")
     if stops is not None:
-        print("\nit is these runs, one after another; stops=N: the first N of them")
+        print("\nit is these runs, one after another. stops=N runs the first N")
         for stop in stops:
             print(f"  gpsuite run {shlex.join(stop)}")
         return 0

@@ -25,8 +25,8 @@ HELP = """
 gpsuite status [experiment ...] [results_dir=DIR] [format=json]
 
 One row per run: tasks by status, missing ones, and whether its tables are complete. Every record is read and compared
-with its checksum. A damaged one is named and counts as missing, as does one of an earlier version's format.
-Published runs are listed as they were published if there is no own run of their name.
+with its checksum. A damaged record is named and counts as missing, as does a record in an earlier version's format. A
+published run is listed as it was published if you have no run of its name.
 """
 
 

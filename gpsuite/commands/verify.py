@@ -29,8 +29,8 @@ gpsuite verify CERTIFICATE [dataset=NAME] [minutes=10] [format=json]
 gpsuite verify RUN          every certificate of a run's folder, on the run's own table unless another is given
 gpsuite verify CERTIFICATE dataset=my.csv dataset.target=NAME [dataset.inputs=...] [dataset.KEY=... as in the run]
 
-Checks a certificate (CERTIFICATE.npz with CERTIFICATE.json beside it; either name will do) without the code that
-found it, prints what it is about and what it claims, and names what was checked:
+Checks a certificate (CERTIFICATE.npz with CERTIFICATE.json next to it, give either name) without the code that found
+it. Prints what it is about and what it claims, and names what was checked:
 
 (a) the bound holds for the stored posterior: boxes are rebuilt from the cuts, every bound is computed again in another
     and simpler way with its rounding added, and the witnesses are evaluated;
@@ -38,7 +38,7 @@ found it, prints what it is about and what it claims, and names what was checked
     Laplace with the softmax; regression: exact, or sparse at the optimum of its bound), within a residual of 1e-6 of
     its stationarity equations: the mean in prior standard deviations and the covariance relative to the
     prior's, at any input, and for EP the moments of every site. Hyperparameters, inducing inputs and jitter are taken
-    as stated, whatever training found them;
+    as stated, regardless of how they were trained;
 (c) those rows, labels and the point are the dataset's, to the last bit, if the dataset is given.
 
 What must be trusted besides this program: numpy, scipy and LAPACK, the C library's exp and erfc, and the processor's
@@ -178,7 +178,7 @@ def _existing(path: Path) -> Path:
         return path
     state = "is not a certificate" if path.exists() else "is not there"
     raise UserError(
-        f"{path} {state}. A certificate is two files, NAME.npz and NAME.json beside it\n"
+        f"{path} {state}. A certificate is two files, NAME.npz and NAME.json next to it\n"
         "runs of guarantee, robustness/safety, robustness/regression and pac_bayes/regression write certificates/"
     )
 

@@ -21,7 +21,7 @@ from gpsuite.experiments.base import EXPERIMENTS
 from gpsuite.experiments.settings import OneOf, Rule
 from gpsuite.models.config import ModelSpec
 
-ERRORS_MEANING = "how far these inputs may be off, each in its own units. Without an amount by radius; empty: all"
+ERRORS_MEANING = "largest error of each of these inputs, in its units. Without an amount: radius. Empty: all inputs"
 
 
 @dataclass(frozen=True)

@@ -79,7 +79,7 @@ def with_shared_files(spec: DatasetSpec, conf_dir: Path) -> DatasetSpec:
     source = read_spec(conf_dir, spec.files_from)
     if spec.files or isinstance(source, CsvSpec) or not source.files:
         raise DataError(
-            f"dataset={spec.name}: files_from={spec.files_from} needs a dataset with files, and none of its own",
+            f"dataset={spec.name}: files_from={spec.files_from} needs a dataset with files, and no files here",
             key="dataset",
         )
     return replace(spec, files=source.files, folder=spec.folder or source.folder_name, files_from=None)

@@ -20,7 +20,7 @@ CSV_OPTIONS = (
     "categories", "strict", "time", "order", "group", "weights", "safety", "limit", "candidates", "new", "titles", "na",
     "not_na", "codes", "numbers", "dates", "day_first",
 )  # fmt: skip
-"""What the user may set of their own table, as `dataset.KEY`."""
+"""Settings of the user's table, as `dataset.KEY`."""
 
 CSV_SYNONYMS = {
     "delimiter": "separator", "sep": "separator", "file": "path", "csv": "path", "label": "target", "output": "target",
@@ -28,7 +28,7 @@ CSV_SYNONYMS = {
     "nan": "na", "na_values": "na", "keep_default_na": "not_na", "skiprows": "skip_rows", "header": "titles",
     "dayfirst": "day_first", "dtype": "codes",
 }  # fmt: skip
-"""What others call these options, for messages."""
+"""Other names of these options, for messages."""
 
 
 @dataclass

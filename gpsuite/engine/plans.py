@@ -84,7 +84,7 @@ def plan_tasks(request: Request[object], changed: Sequence[str], most: int = MOS
         key = max(sizes, key=lambda name: sizes[name], default=request.experiment)
         raise UserError(
             f"{key}{_shown(request.options.get(key))}: {what}\n"
-            "ask for less. Runs share their records, so a large study can be made of several",
+            "reduce it. Runs share their records, so a large study can be made of several",
             key=key,
         ) from error
 

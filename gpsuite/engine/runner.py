@@ -288,7 +288,7 @@ def _read_records(
         record = failed.get(key) or store.get(key)
         if record is None:
             raise ResultsError(
-                f"{store.path(key)}: the record of {task.label} was removed or damaged while this run went on\n"
+                f"{store.path(key)}: the record of {task.label} was removed or damaged during this run\n"
                 "run the same command again",
                 key=str(store.path(key)),
             )

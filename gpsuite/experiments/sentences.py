@@ -86,9 +86,9 @@ def band_holds(confidence: float, model: str, width: float | None, target: str, 
         group: key of `NOISE_WORDS`.
     """
     if width is None:
-        open_level = "permutations leave a constant open: take group=signs, or " if group == "permutations" else ""
+        open_level = "Permutations leave a constant open: take group=signs. " if group == "permutations" else ""
         return (
-            f"Band: unbounded for a function that is {MODEL_WORDS[model]}; {open_level}more rows are needed, or inputs "
+            f"Band: unbounded for a function that is {MODEL_WORDS[model]}. {open_level}More rows are needed, or inputs "
             "that are less alike and without values far from all others."
         )
     return (

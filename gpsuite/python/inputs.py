@@ -136,7 +136,7 @@ class Inputs:
         if made is not None:
             followed = (point - self.offset) / self.scale
             if not np.allclose(followed, made, rtol=ROUNDING, atol=ROUNDING):
-                raise UserError("the steps before the model do not change every column on its own as they say they do")
+                raise UserError("the steps before the model do not change each column separately, as they claim to")
         return point
 
 

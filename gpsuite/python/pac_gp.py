@@ -322,5 +322,5 @@ def _copies(X: FloatArray, y: FloatArray, train: IntArray, aside: IntArray) -> C
     groups = np.array([first.setdefault(row.tobytes(), number) for number, row in enumerate(rows)], dtype=np.int64)
     found = DifferentRows.of(train, aside, groups if len(first) < len(rows) else None)
     if found is not None and not len(found.places):
-        raise ValueError(f"{len(rows)} rows, of which {len(first)} are different: too few for a bound")
+        raise ValueError(f"{len(rows)} rows, but only {len(first)} are different: too few for a bound")
     return Copies(found)

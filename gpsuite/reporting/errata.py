@@ -23,7 +23,7 @@ _HEAD = """# Errors found in the papers and their code
 
 Made by `gpsuite report` from `conf/errata.yaml`: what is printed or done, what holds instead, the test that shows it
 (tests of MNIST and SPAM need GPSUITE_DATA_PATH).
-What was measured against printed results and claims stands in [Published results](README.md).
+Comparisons with printed results and claims are in [Published results](README.md).
 """
 
 

@@ -226,7 +226,7 @@ def _found(note: FigureNote, rows: Iterable[ComparisonRow]) -> str:
         return f"{place}."
     if decided == 1:
         return f"{place}: its one value or claim {'is reproduced' if verdicts['reproduced'] else 'differs'}."
-    return f"{place}: {verdicts['reproduced']} of {decided} values and claims are reproduced."
+    return f"{place}: {verdicts['reproduced']} of {decided} reproduced."
 
 
 def stated_at(of: str, row: ComparisonRow) -> bool:
@@ -283,7 +283,7 @@ def _badges(run: RunFolder, about: Mapping[str, Any]) -> list[str]:
         ("infeasible tasks: cannot be computed as set", bool(tasks.get("infeasible"))),
         ("part of the paper's setting", bool(_list(about.get("left_out")))),
         ("below the paper's setting", bool(about.get("below_paper"))),
-        ("own settings: not the shipped experiment", bool(run.tag)),
+        ("changed settings: not the shipped experiment", bool(run.tag)),
         ("changed code: it ran with uncommitted changes", bool(_dict(about.get("git")).get("dirty"))),
     ]
     rechecked = _rechecked(run, about.get("finished"))

@@ -224,7 +224,7 @@ def _dates(spec: CsvSpec, grid: Grid, columns: Sequence[Column]) -> Iterator[str
     twofold = [column.name for column in columns if column.kind == "category" and column.role == "date"]
     if twofold:
         what = "dates that may begin with the day or the month, now read as categories"
-        yield f"{_shown(twofold)}: {what}. dataset.day_first=true or dataset.day_first=false settles it"
+        yield f"{_shown(twofold)}: {what}. dataset.day_first=true or dataset.day_first=false decides it"
 
 
 def _marks(spec: CsvSpec, columns: Sequence[Column]) -> Iterator[str]:
@@ -359,7 +359,7 @@ def _untitled(grid: Grid) -> Iterator[str]:
         return
     cells = ",".join(grid.cells[0, split[0] - 1 : split[0] + 1])
     fix = "Write such numbers with a point, or cells apart by ';'"
-    yield f"{said}, and whole numbers stand there. Is {cells} one number, split at its decimal comma? {fix}"
+    yield f"{said}, and it holds whole numbers. Is {cells} one number, split at its decimal comma? {fix}"
 
 
 def _all_digits(grid: Grid, place: int) -> bool:

@@ -262,12 +262,12 @@ def _decided(seen: _Seen, separator: str, fault: Callable[..., DataError]) -> tu
     if seen.either:
         text = f"{seen.either}: a decimal comma, or a comma between thousands?"
         raise fault(text, "dataset.decimal=, if it is decimal. If not:", fix={"thousands": ","})
-    doubt = f"{seen.mixed}, beside numbers without a point" if seen.mixed else seen.round
+    doubt = f"{seen.mixed}, next to numbers without a point" if seen.mixed else seen.round
     if doubt and not seen.point and separator != ",":
         text = f"{doubt}: a decimal point, or one between thousands?"
         raise fault(text, "dataset.decimal=. if it is decimal. If not:", fix={"thousands": "."})
     if seen.dotted and not seen.point and separator != ",":
-        told = f"{seen.dotted} is read with a decimal point; dataset.thousands=. if it is between thousands"
+        told = f"{seen.dotted} is read with a decimal point. Set dataset.thousands=. if it is between thousands"
         return NumberFormat(), told
     return NumberFormat(), ""
 

@@ -486,7 +486,7 @@ def _even(header: list[str], raw: Sequence[Row], notes: list[str], *, strict: bo
         else:
             faults.append(f"line {line} has {len(wide)} cells, the header has {len(header)}")
     if padded:
-        notes.append(f"{counted(padded, 'row')} with fewer cells, the last of them empty: the others are empty, too")
+        notes.append(f"{counted(padded, 'row')} with fewer cells, the last one empty: the others are empty, too")
     return rows, faults
 
 

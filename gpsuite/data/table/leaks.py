@@ -57,7 +57,7 @@ def leaks(spec: CsvSpec, inputs: Sequence[Column], target: Column, *, classes: b
     if chosen is None:
         return []
     names = [columns[rest[place]].name for place in chosen[0]]
-    told = [(" and ".join(shorten(name, 40) for name in names), f"by a sum of them, with R2 = {_rounded(chosen[1])}")]
+    told = [(" and ".join(shorten(name, 40) for name in names), f"by a weighted sum, with R2 = {_rounded(chosen[1])}")]
     return _sentences(spec, told, target.name, "give", names)
 
 

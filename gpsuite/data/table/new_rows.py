@@ -29,7 +29,7 @@ _SHOWN = 3  # reasons in a sentence
 _WHOLE = 1e15  # from here on whole floats are written as floats
 _LINE = re.compile(r"line (\d+)\b")
 _DATE = re.compile(r"\d{1,2}[./-]\d{1,2}[./-]\d{2,4}(?: .*)?")
-_DAY_FIRST = ", nor a date of which day and month can be told apart: write 2020-03-31"
+_DAY_FIRST = ", or a date whose day and month are clear: write 2020-03-31"
 
 
 @dataclass(frozen=True, eq=False)

@@ -92,7 +92,7 @@ def arrangement(spec: CsvSpec, grid: Grid) -> Arrangement:
     """Return what the user says of the rows' order and groups.
 
     Raises:
-        DataError: if there is no such column, or that of time holds neither numbers nor dates.
+        DataError: if there is no such column, or that of time holds no numbers or dates.
         UserError: if `dataset.order` is unknown.
     """
     if spec.order not in (None, *ORDERS):
@@ -138,7 +138,7 @@ def _only(key: str, value: Any, grid: Grid) -> int | None:
 def _times(spec: CsvSpec, grid: Grid, position: int) -> FloatArray:
     column = read_columns(spec, grid, [position], [])[0][position]
     if column.kind not in ("number", "date"):
-        fault = f"column {shorten(column.name)!r} holds neither numbers nor dates"
+        fault = f"column {shorten(column.name)!r} holds no numbers or dates"
         raise csv_error("time", spec.time, fault, "write dates as 2024-03-01, or name another column")
     return np.where(column.unread, np.nan, column.values)
 

@@ -75,13 +75,13 @@ def faulty(
     worst = [column.name for column in inputs if column.unread.sum() > LARGEST_LOSS * len(grid.cells)]
     text = shown_faults(faults)
     if worst and len(worst) < len(inputs) and not grid.faults:
-        advice = f"mend {_them(faults)}, or leave out what does not hold numbers:"
+        advice = f"fix {_them(faults)}, or leave out what does not hold numbers:"
         return csv_error("path", spec.path, text, advice, fix=leaving_out(spec, grid.header, inputs, worst))
     if lost < len(grid.cells) // 2:
         ragged = len(grid.faults)
-        advice = f"mend {_them(faults)}, or leave out {lost + ragged} of {len(grid.cells) + ragged} rows:"
+        advice = f"fix {_them(faults)}, or leave out {lost + ragged} of {len(grid.cells) + ragged} rows:"
         return csv_error("path", spec.path, text, advice, fix={"missing": "drop_rows"})
-    return csv_error("path", spec.path, text, f"mend {_them(faults)}")
+    return csv_error("path", spec.path, text, f"fix {_them(faults)}")
 
 
 def shown_faults(faults: Sequence[str]) -> str:
@@ -125,7 +125,7 @@ def _why(column: Column, text: str) -> str:
 
 def _gap(grid: Grid, column: Column, row: int) -> str:
     text = grid.cells[row, grid.header.index(column.name)]
-    return f"{shorten(text)!r} stands for a missing value" if text else "the cell is empty"
+    return f"{shorten(text)!r} marks a missing value" if text else "the cell is empty"
 
 
 def _them(faults: Sequence[str]) -> str:

@@ -456,8 +456,8 @@ def draw_safety(report: Report[object], curves: Curves, name: str, heading: str)
     """Draw the share of unsafe queries by both countings, and the precision of the safety model against N_sum."""
     frame, precisions = safety_frame(curves), _of(curves, printed_precisions(report.printed))
     remark = (
-        f"{_repetitions(curves)}; left: 95 % t intervals, below {FEWEST:g} % drawn there; right: ± standard error; "
-        f"dotted: {100.0 * DEMANDED:g} % safe, as asked for"
+        f"{_repetitions(curves)}. Left: 95 % t intervals, below {FEWEST:g} % drawn there. Right: ± standard error. "
+        f"Dotted: {100.0 * DEMANDED:g} % safe, as requested"
     )
     with report.figure(name, remark=remark, columns=2, size=(10.8, 4.4)) as drawing:
         left, right = drawing.axes

@@ -62,8 +62,7 @@ def report_unsafe(report: Report[ToySettings], sets: Mapping[str, Curves], name:
     report.table(by_seed, f"{name}_by_seed", each, LABELS)
     overall = (
         "Truly unsafe queries, in percent: mean over the repetitions with its 95 % t interval. Repetitions with at "
-        "least one, and the exact binomial 95 % interval of their share. Those whose own binomial interval lies "
-        "above δ"
+        "least one, and the exact binomial 95 % interval of their share. Those whose binomial interval lies above δ"
     )
     report.table(unsafe_table(by_seed, report.settings.delta), name, overall, LABELS)
 

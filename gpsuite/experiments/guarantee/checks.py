@@ -86,9 +86,9 @@ def few_different(name: str, groups: IntArray) -> UserError:
     """
     different = len(np.unique(groups))
     return UserError(
-        f"dataset={name}: {len(groups)} rows are only {different} different ones: no test rows can be set aside of "
-        "which a model sees no copy\n"
-        "give a file with the columns that tell its rows apart, so few different rows need no model: count them",
+        f"dataset={name}: {len(groups)} rows are only {different} different ones. No test rows can be set aside "
+        "without a copy in training\n"
+        "give a file with the columns that distinguish its rows. So few different rows need no model: count them",
         key="dataset",
     )
 

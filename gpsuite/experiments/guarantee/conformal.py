@@ -365,7 +365,7 @@ def read(folder: Path, inputs: Sequence[str], target: str) -> Calibrated | None:
     found = read_envelope(path, "model", AGAIN)
     kind = KINDS.get(parse_fields(other, lambda: words(found["kind"])))
     if kind is None:
-        raise UnusableFileError(f"{other}: neither intervals nor sets of classes of a run of experiment=guarantee")
+        raise UnusableFileError(f"{other}: no intervals or sets of classes of a run of experiment=guarantee")
     arrays = read_content(path, found, kind.expected(), LARGEST)
     calibrated: Calibrated = parse_fields(other, lambda: kind.parsed(found, arrays))
     if isinstance(calibrated, ClassSets):

@@ -167,7 +167,7 @@ def _tell(report: Report[GuaranteeSettings], answer: Answer, checks: Sequence[Ch
     """Tell and write the answer and the assumptions. Return how many are contradicted."""
     report.answer.extend(answer.lines(report.folder))
     if checks:
-        report.table(assumption_table(checks), "assumptions", "What the guarantees assume, and what the data say")
+        report.table(assumption_table(checks), "assumptions", "Assumptions of the guarantees, and what the data say")
     report.warnings.extend(write_answer(report.folder, answer))
     contradicted = sum(check.verdict == CONTRADICTED for check in checks)
     return [Statistic("contradicted", contradicted, n=len(checks) or None)]

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 HARDLY = 0.95  # of the constant's error: a model above that is hardly better
 SETTINGS = ("accuracy", "delta", "coverage", "test_share", "most_rows", "tolerances")
 MOST_NAMED = 3  # decisive inputs in a sentence
-APART = "Each guarantee holds on its own with the probability it names, not all of them together."
+APART = "Each guarantee holds with the probability it names. They do not all hold together with it."
 SOURCE = {"": "the same source", "time": "the same source, later", "groups": "groups like these"}
 OF_ONE_ROW = ("spread", "conformal", "jackknife+", "sets")  # guarantees, in the order of the headline
 # what needs the same as a guarantee that an assumption names
@@ -67,7 +67,7 @@ def answer_of(found: Found, frame: pd.DataFrame | None) -> Answer:
 
 def headline(found: Found, lines: Sequence[Guarantee]) -> str:
     """Return what the model predicts and how well, and what holds of new rows."""
-    said = [_quality(found) if "judged" in found.parts else f"The table asks for {found.target}."]
+    said = [_quality(found) if "judged" in found.parts else f"The rows to measure next are for {found.target}."]
     promises = {each.name: each for each in lines if not each.needs}
     interval = next((promises[name] for name in OF_ONE_ROW if name in promises), None)
     chosen = [each for each in (interval, promises.get("test rows")) if each is not None]

@@ -295,10 +295,10 @@ def write_power(report: Report[CoverageSettings], table: pd.DataFrame) -> None:
         "count": "data sets",
     }
     caption = (
-        "Where a wrong bound fails. Prior = posterior: the least probability over all true risks, a finite sum, held "
-        "against the exact binomial limits. The penalty is the confidence term. GP that fits noise: simulated. The "
-        f"penalty is the KL; contradicted: a right bound holds so rarely with probability below {LEVEL:g}. "
-        "What makes a bound larger than it need be shows in neither"
+        "Where a wrong bound fails. Prior = posterior: the least probability over all true risks, a finite sum, against "
+        "the exact binomial limits. The penalty is the confidence term. GP that fits noise: simulated. The "
+        f"penalty is the KL. Contradicted: a right bound holds so rarely with probability below {LEVEL:g}. "
+        "An unnecessarily large bound shows in no column"
     )
     report.table(table, "coverage_power", caption, columns)
 

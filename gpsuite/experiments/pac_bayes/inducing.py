@@ -216,7 +216,7 @@ def _draw_factors(ax: Axes, factors: pd.DataFrame, printed: tuple[float, float] 
 
 
 COST = "CPU seconds and evaluations per training, mean over the splits. Trainings shared by two rows are in the first"
-CHOICE = "M chosen per split by the smallest bound; ln(number of M tried) is paid for the choice"
+CHOICE = "M chosen per split by the smallest bound. The bound includes ln(number of M tried) for the choice"
 SELECTED = ("bound_of_choice", "bound_kl", "chosen_m", "gibbs_risk_test", "mse_test")
 
 

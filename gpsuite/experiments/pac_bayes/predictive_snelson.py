@@ -278,7 +278,7 @@ def _fit(work: Training[MethodOptions], loss: BandLoss, starts: int) -> _Fitted:
 
 
 CHOSEN = "ε and M were chosen to match the printed KL/n, so agreement is no independent check"
-MOVES_LEAST = "Z moves least at the largest of them"
+MOVES_LEAST = "Z moves least at the largest ε"
 
 
 def claims(pac: Mapping[str, Record], elsewhere: str = "") -> list[Statistic]:

@@ -67,14 +67,14 @@ def summarise(report: Report[RegressionSettings]) -> list[Statistic]:
     )
     if any(record.number("n_train") < _training_rows(request) for record in records):
         caption += (
-            ". Bounds and risks are the larger ones of all rows and of the different ones, of which a test row that "
-            "training has seen counts as lost"
+            ". Bounds and risks are the larger ones of all rows and of the different ones. A test row that "
+            "training has seen counts as an error"
         )
     report.answer.extend(_sentences(report))
     paid = tidy["metric"].isin(PENALTY)
     report.table(wide_table(tidy[~paid], ["method"], titles), "regression", caption)
     report.table(tidy, "regression_tidy", caption)
-    pays = f"{request.require_dataset().shown_name}: what the bounds pay for, nats per training point"
+    pays = f"{request.require_dataset().shown_name}: parts of the bounds' penalty, nats per training point"
     report.table(wide_table(tidy[paid], ["method"], titles), "regression_penalty", pays)
     _draw(report, tidy, f"{request.require_dataset().shown_name}, accuracy goal {_goal(request)}")
     return metric_statistics(tidy, ["method"])

@@ -192,9 +192,9 @@ def _coarser(frame: pd.DataFrame) -> Iterator[Statistic]:
 
 # the figure's panels: metric -> label of the vertical axis and title
 PANELS = {
-    "bound_kl": ("upper bound B_kl (probability)", "the bound, its grid paid for"),
+    "bound_kl": ("upper bound B_kl (probability)", "the bound, with the grid's penalty"),
     AGAINST_PAPER: ("difference of B_kl, paired by split", "the bound against 2 decimals"),
-    "bound_change": ("|B_kl after − before rounding|", "rounding alone, same penalty:\nmedian and range over splits"),
+    "bound_change": ("|B_kl after − before rounding|", "only rounding, same penalty:\nmedian and range over splits"),
 }
 
 

@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 MARGIN = 0.1  # of the grid beyond the data, in the data's range
 UNBOUNDED = (
-    "A ray is unbounded if the region has no end along it: where there are as many coefficients as data, far along "
+    "A ray is unbounded if the region has no end along it. With as many coefficients as data, far along "
     "some directions the perturbed gradients stay as large as the unperturbed one, so that nothing excludes the "
     "point. A bound on the norm, or fewer coefficients, closes the region."
 )
 
 
-"""What the tables of sampled members say of their unbounded rays."""
+"""Remark of the tables of sampled members on their unbounded rays."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ def _draw(report: Report[KernelSettings], records: Sequence[Record], name: str, 
 
     levels = list(dict.fromkeys(int(record.axes["q"]) for record in records))
     bounds = sorted({float(record.axes["norm_bound"]) for record in records})
-    below = [f"range of the members found along {report.settings.rays} rays, where it is in view"]
+    below = [f"range of the members found along {report.settings.rays} rays, if in view"]
     below += [remark] if remark else []
     size = (4.0 * len(bounds) + 0.6, 2.8 * len(levels) + 1.4)
     with report.figure(
@@ -200,7 +200,7 @@ def _panel(ax: Axes, records: Sequence[Record], m: int) -> None:
     for record in records:
         style, colour = styles[str(record.axes["metric"])]
         for end in ("lower", "upper"):
-            label = f"of those along rays in {WORDS[str(record.axes['metric'])]}" if end == "lower" else None
+            label = f"range along rays in {WORDS[str(record.axes['metric'])]}" if end == "lower" else None
             seen = np.where((record.arrays[end] > bottom) & (record.arrays[end] < top), record.arrays[end], np.nan)
             ax.plot(arrays["x"], seen, style, color=colour, linewidth=1.0, alpha=0.8, label=label)
     ax.plot(arrays["x"], FUNCTIONS[TRUTH](arrays["x"]), color="black", linewidth=1.1, label="true f*")

@@ -126,7 +126,9 @@ def read_problem(prepared: PreparedDataset, params: RegionTask) -> RegionProblem
         key, value = ("centres", params.centres) if LEAST_ROWS <= count < least else _row_setting(params)
         equal = f" ({rows.merged} more {model.repeats})" if rows.merged else ""
         fault = f"{count + kept} rows{equal} leave {count} for preparation (at least {least}) and {kept} for the region"
-        advice = f"preparation={params.preparation:g} of them prepare: more rows, another share or fewer centres"
+        advice = (
+            f"preparation={params.preparation:g} is the share that prepares: more rows, another share or fewer centres"
+        )
         told = f"{key}={value}: {fault} (at least {LEAST_ROWS})\n{advice}"
         if rows.merged and params.group == "signs" and _enough_for_linear(data, params):
             fix = {"models": f"[{LINEAR}]"}

@@ -182,7 +182,7 @@ def drawn_rows(
 def _authors_rows(data: Dataset, rows: IntArray, model: ClassifierParams) -> tuple[IntArray, IntArray]:
     """Return the places among the rows of the first training and test rows of the dataset's own split."""
     if data.fixed_split is None:
-        raise UserError(f"protocol=authors: dataset={data.name} has no rows of its own to train on", key="protocol")
+        raise UserError(f"protocol=authors: dataset={data.name} has no fixed training rows", key="protocol")
     train, test = (np.searchsorted(rows, part[np.isin(part, rows)]) for part in data.fixed_split)
     return train[: model.train_rows], test[: model.test_rows]
 
@@ -200,7 +200,7 @@ def _two_classes(data: Dataset, classes: Sequence[str]) -> tuple[IntArray, Float
     shown = shown_names(present)
     check_names(data, classes, present)
     if not classes and len(present) != 2:
-        advice = "only one" if len(present) == 1 else f"name two of them: {list_word('classes', present[:2])}"
+        advice = "only one" if len(present) == 1 else f"name two: {list_word('classes', present[:2])}"
         fault = f"{data.name} has {len(present)} classes ({shown}), a binary classifier needs two"
         raise UserError(f"classes: {fault}; {advice}", key="classes")
     negative, positive = classes or present

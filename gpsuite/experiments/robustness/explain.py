@@ -413,7 +413,7 @@ def strongest_sentences(means: pd.DataFrame, shown: str) -> list[str]:
         named = ", ".join(f"{name} ({effect:+.3g})" for name, effect in strongest)
         points = counted(int(own["n"].iloc[0]), "test point")
         said.append(
-            f"What moves {method}'s probability of {shown} most, by the mean effect Δ over {points} "
+            f"The inputs that move {method}'s probability of {shown} most, by the mean effect Δ over {points} "
             f"(positive: it rises with the input): {named}."
         )
     return said
@@ -467,7 +467,7 @@ def draw_bars(
             ax.set_title(title, fontsize=10)
         drawing.name_axes(f"probability of {second or PREDICTED}", "")
         thin = "stated" if unproved(records) else "proved"
-        drawing.legend("below", 4, f"thin: {thin}, wide: attained range as one input moves alone")
+        drawing.legend("below", 4, f"thin: {thin}, wide: attained range as only one input moves")
         drawing.data = table
 
 
@@ -594,12 +594,12 @@ def summarise(report: Report[ExplainSettings]) -> list[Statistic]:
     unit = SCALED.get(settings.scaling, " standard deviations")
     radius = rounded(settings.radius, 6, -1)
     caption = (
-        f"{name}: probability of {second or PREDICTED} as each input alone moves by up to {radius}{unit} "
+        f"{name}: probability of {second or PREDICTED} as one input at a time moves by up to {radius}{unit} "
         f"within its domain. Tolerance {settings.tolerance:g}"
     )
     stated = unproved(points)
     caption += f"; {stated}" if stated else ""
-    own = f"{caption}. How far each input moves is in its own units"
+    own = f"{caption}. How far each input moves is in its units"
     names = [each for each in data.input_names if each not in data.level_inputs]
     table, means = point_table(points, report.titles, names), mean_table(points, report.titles, names)
     report.answer.extend(strongest_sentences(means, second or PREDICTED))

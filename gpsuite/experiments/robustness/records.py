@@ -84,8 +84,8 @@ def told_few_learnt(rows: int, test_rows: int) -> list[str]:
     if left >= test_rows:
         return []
     return [
-        f"the model learns from {left} of {rows} rows at most: test_rows={test_rows} are held out; "
-        f"a smaller test_rows, as {max(rows // 4, 1)}, leaves it more"
+        f"the model learns from {left} of {rows} rows at most: test_rows={test_rows} are held out. "
+        f"A smaller test_rows, such as {max(rows // 4, 1)}, leaves it more"
     ]
 
 

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 OURS = "rkhs_taylor"
 VERSION = 5  # raised when the numbers of a point change, its seconds among them
 MEASURED = (
-    "seconds of one processor, which other work leaves alone, with the bound's set-up and the incumbent search and "
+    "seconds of one processor without other work, with the bound's set-up and the incumbent search and "
     "without the classifier's training"
 )
 CELL = ["bound", "gamma", "d", "eps"]

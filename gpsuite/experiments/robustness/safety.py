@@ -380,7 +380,7 @@ def summarise(report: Report[SafetySettings]) -> list[Statistic]:
         where += "; certificates: certificates/METHOD_point_I.npz"
     report.table(rows, "safety_points", f"{caption}{where}")
     names = load(request.require_dataset()).input_names
-    changes = f"{caption}. What turns the point into its counterexample, in units of the dataset"
+    changes = f"{caption}. Change that turns the point into its counterexample, in units of the dataset"
     report.table(change_table(points, titles, names), "safety_changes", changes)
     report.table(timing_table(points, titles), "safety_timing", caption)
     fitting = safety_tasks.methods_of_several(request.methods) if several else request.methods
@@ -465,7 +465,7 @@ def _caption(request: Request[SafetySettings], chosen_by: str, free: str) -> str
 
 def _shape(settings: SafetySettings) -> str:
     if settings.within:
-        return f"box of {', '.join(f'± {rounded(amount, 6, -1)}' for amount in settings.within)} (own units)"
+        return f"box of {', '.join(f'± {rounded(amount, 6, -1)}' for amount in settings.within)} (each in its units)"
     scaled = {"none": "", "pixels": " (pixels from 0 to 1)"}.get(settings.scaling, " standard deviations")
     return f"{NORMS[settings.norm]} ball of radius {rounded(settings.radius, 6, -1)}{scaled}"
 

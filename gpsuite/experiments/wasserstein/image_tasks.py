@@ -306,7 +306,7 @@ def check_images(data: PreparedDataset, others: Iterable[PreparedDataset], tasks
     """
     pixels = _pixels(data)
     if math.isqrt(pixels) ** 2 != pixels:
-        columns = "choose images of k x k pixels, one column a pixel, by dataset.inputs"
+        columns = "choose images of k x k pixels, one column per pixel, by dataset.inputs"
         advice = columns if data.name == "csv" else "choose a dataset of images: gpsuite list datasets"
         raise DataError(f"{data.name}: {pixels} inputs are no square image\n{advice}", key="dataset")
     for other in others:

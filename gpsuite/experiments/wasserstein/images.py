@@ -368,7 +368,7 @@ def _label_noise(frame: pd.DataFrame, test_over_training: float) -> Statistic:
     return claim("share_robust_max_loses_less", cells, note="; ".join(notes))
 
 
-CHOICES = "learning rate, batch, epoch, temperature and precision chosen on validation rows alone"
+CHOICES = "learning rate, batch, epoch, temperature and precision chosen only on validation rows"
 
 
 def summarise(report: Report[ImageSettings]) -> list[Statistic]:

@@ -98,7 +98,7 @@ class Planner:
         queries: int,
     ) -> None:
         if pipeline.safe and problem.limit is None:
-            raise ValueError(f"{pipeline.name} asks for safe queries only: the problem needs a safety limit")
+            raise ValueError(f"{pipeline.name} makes only safe queries: the problem needs a safety limit")
         self.index, self.status, self.reason = 0, "running", ""
         self._problem, self._pipeline, self._rng = problem, pipeline, rng
         self._when_nothing_is_safe = checked_choice(when_nothing_is_safe)

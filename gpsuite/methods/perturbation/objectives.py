@@ -76,7 +76,7 @@ def full_column_rank(name: str, design: FloatArray) -> None:
         raise ValueError(
             f"{name} is rank-deficient: rank {rank} for {design.shape[1]} coefficients from {len(design)} data. "
             f"Column {dependent} (0-based) depends on those before it: drop dependent columns (a constant column "
-            "beside a bias is one)"
+            "next to a bias is one)"
         )
 
 

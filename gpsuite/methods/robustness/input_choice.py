@@ -96,7 +96,7 @@ def nearest_pixels(shape: tuple[int, ...], middle: tuple[float, float], count: i
     """
     height, width = shape
     if count > height * width:
-        raise UserError(f"features: {count} pixels asked for, the image has {height * width}")
+        raise UserError(f"features: {count} pixels requested, the image has {height * width}")
     rows, columns = np.divmod(np.arange(height * width), width)
     distance = (rows - middle[0]) ** 2 + (columns - middle[1]) ** 2
     return np.sort(np.argsort(distance, kind="stable")[:count])

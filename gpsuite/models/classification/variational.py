@@ -158,7 +158,7 @@ def _inducing(model: VariationalModel) -> tuple[FloatArray, CholeskyFactor]:
     if type(model) is gpflow.models.VGP:
         Z = np.asarray(tf.convert_to_tensor(model.data[0]).numpy())
     elif type(model) is not gpflow.models.SVGP:
-        raise TypeError(f"{type(model).__name__} is neither VGP nor SVGP")
+        raise TypeError(f"{type(model).__name__} is no VGP or SVGP")
     elif type(model.inducing_variable) is not gpflow.inducing_variables.InducingPoints:
         raise TypeError("only inducing points can be converted, no other inducing variables")
     else:

@@ -43,7 +43,7 @@ def limited_inducing(X: FloatArray, M: int, rng: np.random.Generator, seconds: f
 
     different = different_rows(X)
     if not 1 <= M <= len(different):
-        raise ValueError(f"M={M} inducing inputs asked for, but X has {len(different)} different rows")
+        raise ValueError(f"M={M} inducing inputs requested, but X has {len(different)} different rows")
     seed = int(rng.integers(2**31))
     step = _PER_TERM * X.shape[0] * M * (X.shape[1] + 4)
     fit = _ITERATIONS if seconds is None else int(min(seconds / step - _FIRST, _ITERATIONS))

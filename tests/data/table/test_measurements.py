@@ -99,7 +99,7 @@ FILES: list[tuple[tuple[Any, ...], list[str]]] = [
     (([*MEASURED, "0,1,text,,0.3"],), ["line 6, column 'y'", "'text' is not a number"]),
     (([*MEASURED, "0,1,inf,,0.3"],), ["line 6, column 'y'", "not a finite number"]),
     (([*MEASURED, "0,,1,,0.3"],), ["line 6, column 'b'", "the cell is empty"]),
-    (([*MEASURED, "0,nan,1,,0.3"],), ["line 6, column 'b'", "'nan' stands for a missing value"]),
+    (([*MEASURED, "0,nan,1,,0.3"],), ["line 6, column 'b'", "'nan' marks a missing value"]),
     ((MEASURED, ["a,c", "1,2"]), ["dataset.candidates", "no column 'b'", "inputs [a, b]", "columns: [a, c]"]),
     ((MEASURED, ["a,b"]), ["dataset.candidates", "no rows"]),
     ((MEASURED, ["a,b", "1,"]), ["dataset.candidates", "line 2, column 'b'", "empty"]),

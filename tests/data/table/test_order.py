@@ -64,7 +64,7 @@ def test_rows_without_a_time_or_a_group_are_left_out(table: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "told"),
     [
-        ({"time": "who"}, "holds neither numbers nor dates"),
+        ({"time": "who"}, "holds no numbers or dates"),
         ({"time": "when"}, "dataset.time=when"),
         ({"group": "day", "time": "day"}, "new groups and the last rows are different test rows"),
         ({"order": "backwards"}, "dataset.order=backwards"),

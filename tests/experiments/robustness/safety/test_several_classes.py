@@ -174,7 +174,7 @@ def test_an_attack_below_a_proved_margin_is_a_contradiction(
         (3, {5: "odd"}, [], "one row of class odd, a class needs 2. Leave it out: 'classes=[kind 0,kind 1,"),
         (50, {}, [], "has 50 classes (kind 0, kind 1, kind 10, "),
         (51, {}, [], "at most 10 are compared. Name some: 'classes=[kind 0,kind 1,kind 10]'"),
-        (3, {5: "NA"}, ["dataset.missing=error"], "line 7, column 'label': 'NA' stands for a missing value"),
+        (3, {5: "NA"}, ["dataset.missing=error"], "line 7, column 'label': 'NA' marks a missing value"),
         (12, {}, ["classes=[kind 0,kind 1,kind x]"], "has no label kind x"),
         (12, {}, ["classes=[kind 0]"], "name two to ten different labels"),
         (3, {}, ["train_rows=2"], "no training row of csv is of class"),
