@@ -51,7 +51,7 @@ def test_file_and_column_names_are_taken_literally(key: str, value: str) -> None
         ("+foo", "settings cannot be added. An existing one is set without .: foo=VALUE"),
         ("~delta", "cannot be deleted. Leave delta out"),
         ("epsilon=[1", "cannot be read"),
-        ("experiment=a/on", "did you mean 'a/one'"),
+        ("experiment=a/on", "Did you mean 'a/one'"),
         ("experiment=[a]", "expected one name"),
     ],
 )

@@ -147,14 +147,14 @@ def test_shared_files_need_a_dataset_with_files(tmp_path: Path) -> None:
             with_shared_files(replace(made_up(), files=[], files_from=source), tmp_path)
     with pytest.raises(DataError, match="and no files here"):
         with_shared_files(replace(made_up(), files_from="boston"), tmp_path)
-    with pytest.raises(UserError, match="did you mean 'boston'"):
+    with pytest.raises(UserError, match="Did you mean 'boston'"):
         with_shared_files(replace(made_up(), files=[], files_from="bostn"), tmp_path)
 
 
 def test_unknown_name_gives_the_nearest_and_all() -> None:
-    with pytest.raises(UserError, match="did you mean 'boston'") as caught:
+    with pytest.raises(UserError, match="Did you mean 'boston'") as caught:
         read_spec(CONF_DIR, "bostn")
-    assert "did you mean 'boston'?" in str(caught.value)
+    assert "Did you mean 'boston'?" in str(caught.value)
 
 
 @pytest.mark.parametrize(

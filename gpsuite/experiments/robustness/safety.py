@@ -421,7 +421,7 @@ def certified_sentences(
         if different is not None:
             counted += f". Of the {len(different.places)} that repeat no other {held[different.places].sum()}"
         if held.sum() < safe:
-            counted += f"; {safe - held.sum()} more by a cubature whose error is stated, not proved"
+            counted += f", {safe - held.sum()} more by a cubature whose error is stated, not proved"
         yield f"  ({counted}.)"
 
 

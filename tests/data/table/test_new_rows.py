@@ -216,7 +216,7 @@ def test_how_numbers_were_read_is_said(tmp_path: Path) -> None:
         ("x,z\n1.0,0.5\n,\n2.0,0.5\n", ENGLISH, "line 3, column 'x': the cell is empty"),
         ("x,z\n-,-\n1,2\n3,4\n5,6\n7,8\n", ENGLISH, "line 2, column 'x': '-' marks a missing value"),
         ("x,z\n1.0,0.5\nabc,0.5\n3.0,0.2\n", ENGLISH, "line 3, column 'x': 'abc' is not a number"),
-        ("x,z\n03/04/2020,0\n05/06/2020,0\n", ENGLISH, "'03/04/2020' is not a number, nor a date of which day"),
+        ("x,z\n03/04/2020,0\n05/06/2020,0\n", ENGLISH, "'03/04/2020' is not a number, or a date whose day"),
     ],
 )
 def test_what_could_be_read_twofold_or_not_at_all_is_refused(

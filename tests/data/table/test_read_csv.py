@@ -114,7 +114,7 @@ def test_classification_with_text_labels(tmp_path: Path) -> None:
         ({"inputs": "[a, y]"}, ["dataset.inputs=[a, y]: column 'y' is also the target", "leave it out"]),
         ({"target": "[a, b, y]"}, ["no input is left"]),
         ({"target": "[a, y]", "task": "classification"}, ["classification takes one target"]),
-        ({"task": "regresion"}, ["dataset.task=regresion", "did you mean 'regression'"]),
+        ({"task": "regresion"}, ["dataset.task=regresion", "Did you mean 'regression'"]),
         ({"separator": ";"}, ["dataset.separator=';': only one column found", "set dataset.separator=','"]),
         ({"path": "nowhere.csv"}, ["dataset.path=nowhere.csv: no such file"]),
     ],
@@ -134,7 +134,7 @@ def test_wrong_choices_are_answered(tmp_path: Path, changes: dict[str, Any], par
         ([*table(), "1,x,3"], ["line 14, column 'b': 'x' is not a number"]),
         ([*table(), "1,2"], ["line 14 has 2 cells, the header has 3"]),
         (["a,y", *(f"{i},3" for i in range(10))], ["dataset.target=y: column 'y' is constant"]),
-        (["c,y", *(f"3,{i}" for i in range(10))], ["'c': it is constant (3)", "no other input is left"]),
+        (["c,y", *(f"3,{i}" for i in range(10))], ["'c': it is constant (3)", "No other input is left"]),
         (["a,y,y", *table()[1:]], ["two columns are named 'y'"]),
     ],
 )

@@ -196,8 +196,8 @@ def test_what_is_not_proved_of_predictions_is_said() -> None:
     records = [record("a", 1.0), record("a", -np.inf), record("b", -np.inf), record("d", 1.0, 4.5)]
     said = list(moved_sentences(records, {name: f"GP {name}" for name in "abcd"}, "y"))
     assert said == [
-        "Proved: inputs that are off by as much as stated move the predictions of GP a for 1 row by at most 1 (y); "
-        "not proved for 1 more.",
+        "Proved: inputs that are off by as much as stated move the predictions of GP a for 1 row by at most 1 (y). "
+        "Not proved for 1 more.",
         "Not proved: how far inputs that are off by as much as stated move the predictions of GP b for any of 1 row.",
         "Proved: inputs that are off by as much as stated move the predictions of GP d for 1 row by at most 2.5 (y).",
     ]

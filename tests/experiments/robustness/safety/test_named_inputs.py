@@ -99,7 +99,7 @@ def test_a_task_without_names_has_the_key_that_it_had() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["uncertain=[agee]"], "did you mean 'age'"),
+        (["uncertain=[agee]"], "Did you mean 'age'"),
         (["within=[1.0]"], "one amount per input of uncertain=[]"),
         (["uncertain=[age]", "within=[1.0,2.0]"], "one amount per input of uncertain=['age']"),
         (["uncertain=[age]", "within=[1.0]", "norm=l2"], "norm=l2: amounts of `within` are a box's"),

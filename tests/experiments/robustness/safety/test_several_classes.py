@@ -111,7 +111,7 @@ def test_digits_of_all_ten_classes(capsys: pytest.CaptureFixture[str]) -> None:
         (True, False, "(1 of 1 test rows.)"),
         (False, True, "(1 of 1 test rows.)"),
         ("class", False, "(1 of 1 test rows.)"),  # by the latent margins
-        (False, False, "(0 of 1 test rows; 1 more by a cubature whose error is stated, not proved.)"),
+        (False, False, "(0 of 1 test rows, 1 more by a cubature whose error is stated, not proved.)"),
         (None, None, "(1 of 1 test rows.)"),  # two classes have closed probabilities
     ],
 )
