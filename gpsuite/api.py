@@ -1,4 +1,4 @@
-"""What `import gpsuite` offers, and where it is: a module is imported when its name is first asked for."""
+"""Names that `import gpsuite` offers, and their modules: a module is imported when its name is first used."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def names() -> list[str]:
 
 
 def offered(name: str) -> Any:
-    """Return what a name stands for.
+    """Return what a name represents.
 
     Raises:
         AttributeError: if nothing of this name is offered.

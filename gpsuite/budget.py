@@ -106,7 +106,7 @@ class Budget:
 
     @property
     def reason(self) -> str:
-        """Which limit was reached, or an empty string while there is budget left."""
+        """The limit that was reached, or an empty string while there is budget left."""
         if self.seconds is not None and self.elapsed >= self.seconds:
             return f"{self.seconds if self.stated is None else self.stated:g} seconds used up"
         if self.evaluations is not None and self.spent_evaluations >= self.evaluations:

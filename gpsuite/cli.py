@@ -1,6 +1,6 @@
 """Words to functions, and how they ended to exit codes.
 
-Exit codes: 0 done, 1 some tasks failed, 2 the user's input is wrong, 3 what was asked for is not possible (a plan
+Exit codes: 0 done, 1 some tasks failed, 2 the user's input is wrong, 3 what was requested is not possible (a plan
 without a safe measurement), 130 interrupted, resumable.
 """
 
@@ -95,14 +95,17 @@ def _ready_streams() -> None:
 
 
 def _lacks_memory(error: MemoryError | ImportError | OSError) -> bool:
-    """Whether the memory has ended. The system loads no library then, which Python takes for one that is missing."""
+    """Return whether the memory has ended.
+
+    The system loads no library then, which Python takes for one that is missing.
+    """
     if isinstance(error, ImportError):
         return any(text in str(error) for text in NO_MEMORY)
     return isinstance(error, MemoryError) or error.errno == errno.ENOMEM
 
 
 def _refuses(stream: TextIO, number: int | None) -> bool:
-    """Whether a stream refuses even an empty line, with this error number."""
+    """Return whether a stream refuses even an empty line, with this error number."""
     try:
         stream.write("\n")
         stream.flush()

@@ -87,7 +87,7 @@ def unknown_name(kind: str, name: str, allowed: Iterable[str]) -> UserError:
 
 
 def missing_package(package: str, extra: str, asked: str, instead: str) -> UserError | None:
-    """Return the error for a package that only some runs need, or None where it is installed.
+    """Return the error for a package that only some runs need, or None if it is installed.
 
     Args:
         package: the name it is imported by.

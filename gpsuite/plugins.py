@@ -66,7 +66,7 @@ class Plugin:
 
 @dataclass
 class _Names:
-    """What is taken: file -> owner, and (group, name) that methods, datasets and experiments ask for -> owner."""
+    """Names in use: file -> owner, and (group, name) that methods, datasets and experiments refer to -> owner."""
 
     files: dict[str, str] = field(default_factory=dict)
     items: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -199,10 +199,10 @@ def _conf_of(plugin: Plugin) -> Path:
 
 
 def _take(taken: _Names, conf: Path, owner: str, entries: Mapping[tuple[str, str], EntryPoint] | None = None) -> None:
-    """Note the names of the files in a folder, and what they ask for. Of a plug-in first check that they are right.
+    """Note the names of the files in a folder, and those that they refer to. Check a plug-in's files first.
 
     Raises:
-        PluginError: if a name is taken, a file is missing or damaged, or asks for what nobody has.
+        PluginError: if a name is taken, a file is missing or damaged, or requests what nobody has.
     """
     names = {f"{group}/{name}": (group, path) for group in GROUPS for name, path in files_in(conf, group)}
     # methods are known by their name in all families
@@ -227,7 +227,7 @@ def _refuse(clashes: Iterable[tuple[str, str]], shown: str) -> None:
 
 
 def _asked(group: str, name: str, path: Path) -> tuple[str, str] | None:
-    """Return group and name of what a file asks for: an experiment's file the experiment of its own name."""
+    """Return group and name that a file refers to: an experiment's file the experiment of its own name."""
     try:
         content = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
     except (OSError, ValueError, yaml.YAMLError) as error:

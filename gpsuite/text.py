@@ -93,7 +93,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def line_width(stream: TextIO) -> int:
-    """Return how many letters a line may have: those of the terminal, or of a usual one where there is none."""
+    """Return how many letters a line may have: those of the terminal, or of a usual one if there is none."""
     columns = shutil.get_terminal_size((USUAL_WIDTH, 24)).columns if stream.isatty() else USUAL_WIDTH
     return max(columns, NARROWEST)
 

@@ -36,7 +36,7 @@ LARGEST_LINES = 64 << 20  # of a run's published records without their arrays, u
 LARGEST_MEMBER = 128 << 20  # their arrays, unpacked. The largest so far have 15 MB
 MOST_MEMBERS = 60_000  # of a zip. A longer directory needs another format
 MOST_NESTED = 64  # levels of JSON. Code that walks through more could run out of stack
-# bytes asked for at once: zipfile unpacks all it has read, up to 2 GB, before it looks at the size that a member states
+# bytes requested at once: zipfile unpacks all it has read, up to 2 GB, before it looks at the size that a member states
 _PIECE = 4096
 
 _END = struct.Struct("<4s4H2LH")  # a zip's last record. Entries and size of its directory are at 3, 4 and 5
@@ -392,7 +392,7 @@ def inside(path: Path) -> Path:
 
 
 def is_inside(path: Path) -> bool:
-    """Whether no link on the way leads out of a folder of `guard_links`."""
+    """Return whether no link on the way leads out of a folder of `guard_links`."""
     return not _leaving(path)
 
 

@@ -2,7 +2,7 @@
 
 One model is one posterior of the hyperparameters: SMC's cost is that of many successive ones, HMC's that of one, so
 that the ratio over the number of models is that of an iteration. Both call the same likelihood. Before they are timed,
-both are held against a larger run: the root mean square over the identified quantities of the difference of the
+both are compared with a larger run: the root mean square over the identified quantities of the difference of the
 means, in posterior standard deviations.
 """
 
@@ -64,7 +64,7 @@ class Comparison:
         first: observations of the cloud before the first update.
         last: after the last one. Some updates only change weights, some move the cloud: a stretch has both.
         cold: whether drawing this cloud from the prior is timed, too: what the first iteration does.
-        reference_particles: of the run that both are held against.
+        reference_particles: of the run that both are compared with.
     """
 
     problem: str

@@ -1,4 +1,4 @@
-"""What `gpsuite bench large` runs: single works on large made-up data, with the time and memory they may take."""
+"""Benchmarks of `gpsuite bench large`: single works on large made-up data, with the time and memory they may take."""
 
 from __future__ import annotations
 

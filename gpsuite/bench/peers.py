@@ -1,4 +1,4 @@
-"""What `gpsuite bench peers` computes: the same numbers by our code and by other libraries.
+"""Comparisons of `gpsuite bench peers`: the same numbers by our code and by other libraries.
 
 Every side is a worker of scripts/peers. Objectives and gradients are compared by time. Samplers by their cost per
 effective sample: CPU seconds times the mean squared error of a run's means, in posterior variances, which is one over
@@ -48,7 +48,7 @@ Answer = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Accuracy:
-    """How good an answer is.
+    """Accuracy of an answer.
 
     Attributes:
         error: what a side's time is multiplied by: 1 for an objective, a run's mean squared error for a sampler.

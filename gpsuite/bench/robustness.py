@@ -1,6 +1,6 @@
 """Branch and bound with our bound against the paper's, against the floor of its matrix products, and by link.
 
-Certificates and their checks are held against the searches that they certify.
+Certificates and their checks are compared with the searches that they certify.
 
 n = 1000, one thread. What is computed once per posterior is a case of its own and not in the others. The paper's bound
 gets `LIMIT` seconds a point. Where it does not close, the ratio is a lower bound of the true one, and the case's name

@@ -1,4 +1,4 @@
-"""What a family offers to `gpsuite bench`: our work next to a reference's."""
+"""A family's benchmarks for `gpsuite bench`: our work next to a reference's."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class ClassQuantity:
 
 @dataclass(frozen=True)
 class LeadQuantity:
-    """How far a class leads in the latent functions (`plain_lead`): above 0 it is the most probable one."""
+    """Margin of a class in the latent functions (`plain_lead`). Above 0 it is the most probable one."""
 
     own: int
 
@@ -124,7 +124,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Origin:
-    """Where model and point come from, as far as it is stated.
+    """Origin of model and point, as far as it is stated.
 
     Attributes:
         dataset: its name.
@@ -137,7 +137,7 @@ class Origin:
         targets: [N] numbers of the classes, or the targets that the model was given.
         offset: [D] inputs of the model are those of the dataset minus `offset`, over `scale`.
         scale: [D].
-        X: [N, D] training inputs of a sparse posterior, whose model holds the inducing inputs; else [0, D].
+        X: [N, D] training inputs of a sparse posterior, whose model holds the inducing inputs; otherwise [0, D].
         sites: [2, N] precision and shift of EP's sites; [2, 0] for the others, whose sites follow from the posterior.
         jitter: on the diagonal of the prior covariance of inducing or variational values, 0 for others.
         target_offset: the model's targets are the dataset's minus this, over `target_scale`, 0 for classes.
@@ -167,7 +167,7 @@ class Certificate:
 
     Attributes:
         model: the stored posterior.
-        region: inputs over which the claims hold, `robustness.linf_ball` and the like.
+        region: inputs over which the claims hold, `robustness.linf_ball` and so on.
         claims: one for each side of a quantity.
         model_hash: SHA-256 of the model, as stated.
         search: which bound the search used, and whether seconds ended the certificate. For the reader only.

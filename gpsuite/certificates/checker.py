@@ -35,7 +35,7 @@ EXTENDED_UNIT = 2.0**-63
 
 @dataclass(frozen=True)
 class Report:
-    """What a check found.
+    """Result of a check.
 
     Attributes:
         problems: why it is refuted. Empty when it is confirmed.
@@ -54,7 +54,7 @@ class Report:
 
 
 class TreeBound(Protocol):
-    """What a tree of boxes asks of the plain bound of some score."""
+    """Interface of a plain bound that a tree of boxes uses."""
 
     @property
     def scale(self) -> FloatArray:

@@ -40,7 +40,7 @@ INFERENCES = {
 
 
 class MalformedError(ValueError):
-    """What is stored is not a certificate."""
+    """The stored file is no certificate."""
 
 
 def check_form(certificate: Certificate) -> None:

@@ -123,7 +123,7 @@ def _latent(model: Model, variance: float, alpha: FloatArray, root: FloatArray) 
 
 
 class JointProducts:
-    """What the bounds of all differences need whatever the point and its free inputs, computed once.
+    """Terms of the bounds of all differences that do not depend on the point and its free inputs, computed once.
 
     Args:
         model: of several classes.
@@ -160,7 +160,7 @@ class JointProducts:
     def pair(self, i: int, j: int) -> tuple[PlainLatent, PairProducts]:
         """Return the difference of two functions and its products.
 
-        Differences of weights are off by a rounding each, far below the 64 that sums over the data pay for.
+        Differences of weights are off by a rounding each, far below the 64 that sums over the data account for.
         """
         if (i, j) not in self._pairs:
             model = self.model

@@ -67,7 +67,7 @@ class ScoreBound:
         return self.score.limits
 
     def at(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return lower and upper bounds [B] of the score at points [B, d]. Infinite where nothing is known."""
+        """Return lower and upper bounds [B] of the score at points [B, d]. Infinite if nothing is known."""
         with np.errstate(all="ignore"):
             mean, variance, (mean_error, variance_error) = self.expander.at(points)
             low, high = self.s * (mean - mean_error), self.s * (mean + mean_error)
@@ -142,7 +142,7 @@ class ScoreBound:
     def _along(
         self, found: Expansion, sign: int, threshold: FloatArray, low: FloatArray, high: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Bound the score where the variance lies in [low, high], by one line. NaN where nothing is known."""
+        """Bound the score where the variance lies in [low, high], by one line. NaN if nothing is known."""
         s, mean, variance = self.s, found.mean, found.variance
         top = s * mean.high if sign > 0 else -s * mean.low
         slope = self.score.slope(threshold, sign, low, high, s * variance.constant)
@@ -163,7 +163,7 @@ class ScoreBound:
 
 
 class PlainBound(ScoreBound):
-    """Bounds the score of a classifier's probability; score: mu / sqrt(1 + Sigma) (probit), else the probability.
+    """Bounds the score of a classifier's probability; score: mu / sqrt(1 + Sigma) (probit), otherwise the probability.
 
     Args:
         model: the stored classifier.

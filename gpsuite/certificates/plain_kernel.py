@@ -253,7 +253,7 @@ WORTH = 0.5  # order 4 is kept where that takes away half of the remainder
 
 @dataclass(frozen=True)
 class Remainders:
-    """Of N data around B centres; [B, N] each.
+    """Remainders for N data around B centres, [B, N] each.
 
     Attributes:
         third: whether order 3 is kept.

@@ -73,7 +73,7 @@ class LeadPlainBound(BlockedBound):
 
 
 def _by_ranges(terms: list[Term], sign: int) -> FloatArray:
-    """Bound a sum of moments by their ranges, from above for sign 1, below for -1, [B]. NaN where they overflow."""
+    """Bound a sum of moments by their ranges, from above for sign 1, below for -1, [B]. NaN if they overflow."""
     total, size = np.zeros((2, len(terms[0][1].low)))
     for w, moment in terms:
         total = total + w * (moment.high if (w > 0.0) == (sign > 0) else moment.low)

@@ -69,7 +69,7 @@ class PlainSlice:
         kernel: its name.
         points: data of the free inputs, [N, d].
         scale: their lengthscales, [d].
-        fixed: squared distance of the data over the other inputs, [N]. Zero where it is folded.
+        fixed: squared distance of the data over the other inputs, [N]. Zero if it is folded.
         fold: factor of each datum's kernel, [N]. One where nothing is folded.
         alpha: [N], without the fold.
         reduction: R, [N, N].
@@ -108,11 +108,11 @@ class Known:
 
 
 class Products(Protocol):
-    """What the bounds of a stored function need whatever the point and its free inputs."""
+    """Terms of the bounds of a stored function that do not depend on the point and its free inputs."""
 
     @property
     def most_extended(self) -> int:
-        """Up to how many data extended precision may be asked for."""
+        """Up to how many data extended precision may be requested."""
 
     def known(self, extended: bool) -> Known:
         """Return the products, in extended precision or not."""

@@ -48,7 +48,7 @@ ORDERS = 8.0  # at least any entry of the orders 0 to 3 of a kernel, and what th
 class Moment:
     """Mean or variance over B boxes in units of s: a cubic in the offset with its rests, and a range.
 
-    All [B], but `linear` [B, d], `square` [B, d, d] and `cubic` [B, d, d, d], symmetric, None where it is not kept.
+    All [B], but `linear` [B, d], `square` [B, d, d] and `cubic` [B, d, d, d], symmetric, None if it is not kept.
     """
 
     constant: FloatArray
@@ -79,7 +79,7 @@ class Expansion:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """The kernels around B centres, whatever the weights of the data.
+    """The kernels around B centres, regardless of the weights of the data.
 
     Attributes:
         f: derivatives of the kernels in the squared distance, folded, [B, N] each.
@@ -100,7 +100,7 @@ class Surroundings:
 
 @dataclass(frozen=True)
 class _Sums(Surroundings):
-    """What is summed over the data: W = R V next to the kernels."""
+    """Factors of the sums over the data: W = R V and the kernels."""
 
     W: Any
 
@@ -192,7 +192,7 @@ class Expander:
         bottom = np.maximum(constant + low - below, np.maximum(nearest, 0) ** 2 - nu)
         top = np.minimum(np.minimum(constant + high + above, farthest**2 - nu), self.form.above)
         slack = 1e-13 * (1 + np.abs(top))
-        # the variance counts as zero where the stored numbers make it negative, at most by nu
+        # the variance counts as zero if the stored numbers make it negative, at most by nu
         above = above + np.where(bottom - slack <= 0, nu, 0)
         bottom, top = np.maximum(bottom - slack, 0), np.maximum(top + slack, 0)
         return Moment(constant, linear, square, cubic, below, above, bottom, top)

@@ -140,7 +140,7 @@ def largest_on_line(G: FloatArray, slope: FloatArray, low: FloatArray, high: Flo
     return np.where(sound.all(axis=1), found, 1.0)
 
 
-# The scores of the plain bound: what stands for a class probability or a predictive quantile at (mean, variance).
+# The scores of the plain bound: what represents a class probability or a predictive quantile at (mean, variance).
 #
 # A score is bounded from above through a level T: where mean - k(variance) <= 0, k(v) the mean that has the level T
 # at
@@ -154,7 +154,7 @@ SHAPE = {"probit": 1.0, "logistic": np.pi / 8}  # the logistic is like a probit 
 
 
 class PlainScore(Protocol):
-    """What the plain bound asks of a score. Arrays are [B].
+    """Interface of a score that the plain bound uses. Arrays are [B].
 
     Attributes:
         limits: between which ends every claim lies.
@@ -190,7 +190,7 @@ class PlainScore(Protocol):
 
 @dataclass(frozen=True)
 class LinkScore:
-    """The score of a class probability: mean / sqrt(1 + variance) for the probit, else the probability.
+    """The score of a class probability: mean / sqrt(1 + variance) for the probit, otherwise the probability.
 
     Attributes:
         link: "probit" or "logistic".

@@ -49,7 +49,7 @@ class Expectations:
 
 
 def expectations(mean: FloatArray, root: FloatArray) -> Expectations:
-    """Return them for f = mean + root z, z standard normal. NaN where that takes too many nodes.
+    """Return them for f = mean + root z, z standard normal. NaN if that takes too many nodes.
 
     The rule of a box depends on that box alone, so that a check finds what was stated whatever comes with it.
 
@@ -165,7 +165,7 @@ def independent_variances(D: FloatArray) -> FloatArray:
 
 
 def independent_expectations(mean: FloatArray, variance: FloatArray) -> Expectations:
-    """Return them for independent f_j ~ N(mean_j, variance_j), NaN where that takes too many nodes.
+    """Return them for independent f_j ~ N(mean_j, variance_j), NaN if that takes too many nodes.
 
     Args:
         mean: [B, K], finite.

@@ -79,7 +79,7 @@ class ClassExpansions:
 
 @dataclass(frozen=True)
 class _Local:
-    """What is known over B boxes of K kept classes, in their places.
+    """Bounds over B boxes of K kept classes, in their places.
 
     Attributes:
         found: expansions of the differences of places i < j.
@@ -178,7 +178,7 @@ class SoftmaxPlainBound(BlockedBound):
         return clipped, clipped
 
     def _best(self, lo: FloatArray, hi: FloatArray, sign: int) -> tuple[FloatArray, FloatArray]:
-        """Return the better of what few classes say and, where there are more, what all of them say."""
+        """Return the better of what few classes say and, if there are more, what all of them say."""
         best, share = np.full(len(lo), np.nan), np.zeros(lo.shape)
         order = self._order(0.5 * lo + 0.5 * hi)
         functions, left = order.shape[1], np.arange(len(lo))
@@ -208,7 +208,7 @@ class SoftmaxPlainBound(BlockedBound):
     def _among(
         self, kept: tuple[int, ...], lo: FloatArray, hi: FloatArray, sign: int, independent: bool
     ) -> tuple[FloatArray, FloatArray]:
-        """Bound the quantity by what is known of the kept classes. NaN where nothing is."""
+        """Bound the quantity by what is known of the kept classes. NaN if nothing is."""
         around = self.expansions.first.surroundings(lo, hi)
         local = self._local(kept, around, independent)
         own = kept.index(self.quantity.own)

@@ -53,7 +53,7 @@ ROUNDS = 64.0  # times N u: residuals below so much rounding decide nothing
 
 @dataclass(frozen=True)
 class Residuals:
-    """How far a stored posterior is from its equations, and how far rounding alone could put it.
+    """Distance of a stored posterior from its equations, and the part that rounding can cause.
 
     Attributes:
         mean: of alpha's equation, in the RKHS norm, in prior standard deviations.
@@ -183,7 +183,7 @@ def _covariance_residual(model: PlainLatent, K: FloatArray, precision: FloatArra
         return np.inf, np.inf
     stored = -(model.root.T * model.weights) @ model.root
     gap = stored - expected.T @ expected
-    # sizes before the products: between rows that are almost equal they cancel to nothing, whatever the gap is
+    # sizes before the products: between rows that are almost equal they cancel to nothing, regardless of the gap
     difference, size = gap @ K, np.abs(gap) @ np.abs(K)
     residual = np.sqrt(np.abs(np.sum(difference * difference.T)) + unit * np.sum(size * size.T))
     return float(residual), float(1.0 + np.sqrt(np.sum(expected**2) * np.max(np.diagonal(K))))

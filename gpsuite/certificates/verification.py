@@ -1,4 +1,4 @@
-"""What `gpsuite verify` does with a certificate of ranges: check it at three levels, and say in words what follows.
+"""The check of `gpsuite verify` of a certificate of ranges: at three levels, with the conclusion in words.
 
 Equation: Blaas et al. 2020, Sec. 5, Definition 2
 """

@@ -47,7 +47,7 @@ class Finding(NamedTuple):
 
     @property
     def columns(self) -> dict[str, str]:
-        """What a script gets."""
+        """Columns for scripts."""
         return {"state": self.state, "what": self.what, "found": self.found, "fix": self.fix}
 
 

@@ -33,7 +33,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def main(words: list[str]) -> int:
-    """Print the lists asked for, all three by default, or the details of what is named."""
+    """Print the lists requested, all three by default, or the details of what is named."""
     given = read_words(words, choices={"scale": ("quick", *(each for each in SCALES if each != "quick"))})
     found = describe(conf_dir(), given.data_dir)
     states = {row.name: row.state for row in found}

@@ -1,4 +1,4 @@
-"""What the user is told of wrong input: at most four lines, with the command put right where that is known."""
+"""Message about wrong input: at most four lines, with the corrected command if it is known."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpsuite.config.spelling import as_typed
 from gpsuite.errors import UserError
 from gpsuite.text import line_width, visible, visible_lines, wrapped, wrapped_command
 
-CUT = " ..."  # at the end of a message that goes on
+CUT = " ..."  # at the end of a message that continues
 # how the words begin that any experiment understands
 COMMON = ("dataset", "scale=", "seed=", "results_dir=", "data_dir=")
 

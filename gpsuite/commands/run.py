@@ -62,7 +62,7 @@ LONGEST_KEY, WIDEST, NARROWEST = 34, 120, 60  # letters of `key=value` before it
 
 
 def main(words: list[str]) -> int:
-    """Run what the words ask for. Everything is validated before anything is computed."""
+    """Run what the words request. Everything is validated before anything is computed."""
     began = time.monotonic()
     runs, tour = expanded_runs(words)
     quiet = all("format=quiet" in run for run in runs)
@@ -83,7 +83,7 @@ def main(words: list[str]) -> int:
         except TaskFailedError as failed:
             print(f"gpsuite: {visible_lines(str(failed))}", file=sys.stderr)
             return 1
-        except UserError as error:  # another run holds the folder, for example: the other runs go on
+        except UserError as error:  # another run holds the folder, for example: the other runs continue
             if len(requests) == 1:
                 raise
             text = as_typed(str(error), options.command[2:])
@@ -133,7 +133,7 @@ def _stops(run: Sequence[str]) -> list[list[str]]:
 
 
 def _limit_threads(runs: Sequence[Sequence[str]]) -> None:
-    """Give BLAS and TensorFlow the thread count asked for: sums on one and two threads differ in last bits."""
+    """Give BLAS and TensorFlow the thread count requested: sums on one and two threads differ in last bits."""
     from gpsuite.engine.worker import limit_threads
 
     asked = [word.partition("=")[2] for run in runs for word in run if word.startswith("threads=")]
@@ -218,7 +218,7 @@ def _plain(request: Request[object], report: RunReport) -> dict[str, Any]:
 
 
 def _numbers(path: Path) -> list[dict[str, str | float | None]]:
-    """Return a table's rows, numbers as numbers. None where there is no such file."""
+    """Return a table's rows, numbers as numbers. None if there is no such file."""
     if not path.is_file():
         return []
     rows = csv.DictReader(io.StringIO(read_bytes(path).decode("utf-8"), newline=""))

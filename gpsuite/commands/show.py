@@ -32,7 +32,7 @@ gpsuite show NAME --help     what can be set
 
 
 def main(words: list[str]) -> int:
-    """Print settings and tasks of each run that the words ask for."""
+    """Print settings and tasks of each run that the words request."""
     runs, _ = expanded_runs(words)
     doing("loading")
 

@@ -1,4 +1,4 @@
-"""What commands print: tables that wrap at words on a terminal, tab separated and whole on a pipe. JSON where asked."""
+"""Output of commands: tables that wrap at words on a terminal, tab separated and whole on a pipe. JSON on request."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def plain(value: Any) -> Any:
 
 
 def number(cell: str) -> str | float | None:
-    """Return a table's cell as the number that it is, None where it is empty, or its text."""
+    """Return a table's cell as the number that it is, None if it is empty, or its text."""
     try:
         return int(cell) if cell.lstrip("-").isdigit() else float(cell)
     except ValueError:

@@ -64,7 +64,7 @@ to print."""
 
 @dataclass(frozen=True)
 class Kind:
-    """What is checked how.
+    """One kind of certificate and its check.
 
     Attributes:
         module: its `verify_certificate` is a `Checker`.

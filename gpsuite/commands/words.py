@@ -1,4 +1,4 @@
-"""What the smaller commands share: names and the few `key=value` words they take."""
+"""Arguments of the smaller commands: names and the few `key=value` words they take."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class Sections:
 
     Attributes:
         sections: settings, run, model, dataset if there is one, and `method/NAME` of each method.
-        datasets: of an experiment over several datasets, in the order asked for.
+        datasets: of an experiment over several datasets, in the order requested.
         meta: the experiment file's meta block.
     """
 
@@ -161,7 +161,7 @@ def _method_names(
 
 
 def _refuse_foreign_methods(experiment: str, names: Sequence[str]) -> None:
-    """Raise if a method is of another family, or lacks a trait that the experiment asks for."""
+    """Raise if a method is of another family, or lacks a trait that the experiment requests."""
     valid = fitting_methods(experiment) if names else []
     for name in names:
         if name not in group_choices()["method"]:
@@ -444,7 +444,7 @@ def shipped_model(experiment: str) -> Mapping[str, Any]:
 
 
 def fitting_methods(experiment: str) -> list[str]:
-    """Return the methods of the experiment's method family with all traits it asks for. None if it takes none."""
+    """Return the methods of the experiment's method family with all traits it requests. None if it takes none."""
     wanted, family = set(EXPERIMENTS.get(experiment).method_traits), method_family(experiment)
     return [
         name

@@ -1,4 +1,4 @@
-"""What can be set of an experiment: keys, values, meanings and what is allowed, from the settings' own declarations."""
+"""Settings of an experiment: keys, values, meanings and rules, from the settings' declarations."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def method_families() -> dict[str, str]:
 
 
 def method_family(experiment: str) -> str:
-    """Return the family of the methods that an experiment takes: that of those in its file, else its own."""
+    """Return the family of the methods that an experiment takes: that of those in its file, otherwise its own."""
     named = read_file("experiment", experiment).get("methods") or [""]
     return method_families().get(str(named[0]), experiment.split("/")[0])
 

@@ -1,4 +1,4 @@
-"""How words are written: what stands for `key=value`. Nothing heavy is imported here."""
+"""Spellings of `key=value` on the command line. Nothing heavy is imported here."""
 
 from __future__ import annotations
 

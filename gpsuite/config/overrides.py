@@ -57,7 +57,7 @@ def read_overrides(words: Sequence[str], choices: Mapping[str, Sequence[str]]) -
 
 
 def is_literal(key: str) -> bool:
-    """Whether a setting's value is the text as typed."""
+    """Return whether a setting's value is the text as typed."""
     return key in LITERAL or key.startswith(LITERAL_GROUP)
 
 

@@ -70,7 +70,7 @@ def with_tables(words: Sequence[str]) -> list[str]:
 
 
 def is_table(value: str) -> bool:
-    """Whether a value of `dataset=` is a file of the user's, not the name of a dataset."""
+    """Return whether a value of `dataset=` is a file of the user's, not the name of a dataset."""
     if value in group_choices()["dataset"]:
         return False
     return value.lower().endswith(TABLES) or (bool(value) and typed_path(value).is_file())

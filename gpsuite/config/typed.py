@@ -48,7 +48,7 @@ class BudgetSettings:
 
 @dataclass
 class ParallelSettings:
-    """Where tasks run.
+    """Place where tasks run.
 
     Attributes:
         mode: auto is serial below about a minute of work, otherwise processes. The numbers do not depend on it.
@@ -120,7 +120,7 @@ def structured(schema: type, content: Mapping[str, Any], where: str) -> DictConf
 
 
 def has(part: DictConfig, key: str) -> bool:
-    """Whether a dotted key is a setting of a section, not a group of settings."""
+    """Return whether a dotted key is a setting of a section, not a group of settings."""
     node = _node(part, key)
     return node is not None and not isinstance(node, DictConfig)
 
@@ -156,7 +156,7 @@ def set_value(target: DictConfig, key: str, value: Any, name: str) -> None:
 
 
 def _misshapen(value: Any, node: Any, kind: str) -> bool:
-    """Whether a value has parts instead of being plain, or is a text that would be an interpolation."""
+    """Return whether a value has parts instead of being plain, or is a text that would be an interpolation."""
     parts = value if isinstance(node, ListConfig) else [value]
     if kind in ("", "a list"):  # the fields of its entries say more
         return False

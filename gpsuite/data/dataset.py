@@ -22,7 +22,7 @@ class SafetyColumn:
 
     Attributes:
         name: the column's name.
-        z: measured values [N]. NaN where it was not measured. Read-only.
+        z: measured values [N]. NaN if it was not measured. Read-only.
         limit: the limit, in the column's unit.
         side: on which side of the limit a value is safe. The limit itself is safe.
 
@@ -44,7 +44,7 @@ class SafetyColumn:
 
     @property
     def safe(self) -> BoolArray:
-        """Which rows were measured to be safe [N]. An unmeasured one was not."""
+        """Whether each row was measured to be safe [N]. An unmeasured one was not."""
         return self.z >= self.limit if self.side == "above" else self.z <= self.limit
 
 
@@ -57,7 +57,7 @@ class Dataset:
         task: `regression`, `classification`, or `measurements`: outputs with gaps, a safety column and candidates.
         X: inputs, float64 [N, D].
         y: targets, float64 [N, P]; classification: P = 1 and the labels 0, ..., C-1 as floats;
-            measurements: NaN where an output was not measured.
+            measurements: NaN if an output was not measured.
         input_names: D column names.
         target_names: P column names.
         content_hash: identifies the content. Part of the key of every task that uses it.
@@ -68,10 +68,10 @@ class Dataset:
         safety: the safety column (measurements).
         units: column name -> unit, where known.
         licence: licence of the data, as stated by the source.
-        citation: whom to cite.
+        citation: source to cite.
         note: anything a reader of results should know.
         notes: what was decided when a table of the user's own was read, each a sentence.
-        warnings: what may be wrong with how it was read, each a sentence or two, with what settles it.
+        warnings: what may be wrong with how it was read, each a sentence or two, with what decides it.
         groups: number of the first row that equals each row, [N], where rows are copies of others.
         lines: line of the user's file that each row begins in, [N].
         categories: column of texts -> its levels in the rows. Of two, the second has an input, of more each has one.
@@ -145,7 +145,7 @@ class Dataset:
         return int(self.y.max()) + 1 if self.task == "classification" else 0
 
     def name_row(self, row: int) -> str:
-        """Return what the user calls a row: its line in their file, else its number from 1."""
+        """Return what the user calls a row: its line in their file, otherwise its number from 1."""
         return f"row {row + 1}" if self.lines is None else f"line {self.lines[row]}"
 
     def _check_shapes(self) -> None:

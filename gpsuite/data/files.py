@@ -170,7 +170,7 @@ class HashMemory:
         return hashes
 
     def save(self) -> None:
-        """Remember on disk what was asked for, if there is anything new."""
+        """Remember on disk what was requested, if there is anything new."""
         if self._store is None or self._asked.items() <= self._stored.items():
             return
         known = {**_read_known(self._store), **self._asked}  # another process may have written meanwhile

@@ -192,10 +192,10 @@ class PreparedDataset:
         stand_in: True when generated data take the place of a missing dataset.
         spec: the description as plain values.
         paths: file name -> absolute path.
-        parsed: folder of the parsed arrays of a dataset with `cache: true`, else None.
+        parsed: folder of the parsed arrays of a dataset with `cache: true`, otherwise None.
         notes: what was decided when the user's own table was read, each a sentence.
         warnings: what may be wrong with how it was read, each a sentence or two.
-        absent: why the dataset cannot be loaded, where its files are nowhere. Empty where they are.
+        absent: why the dataset cannot be loaded, where its files are nowhere. Empty if they are.
     """
 
     name: str
@@ -212,7 +212,7 @@ class PreparedDataset:
 
     @property
     def shown_name(self) -> str:
-        """Name of an own table's file, else of the dataset: for people."""
+        """Name of an own table's file, otherwise of the dataset: for people."""
         return Path(self.spec["path"]).name if "path" in self.spec else self.name
 
     def to_dict(self) -> dict[str, Any]:
@@ -314,7 +314,7 @@ def _described(spec: DatasetSpec, paths: Mapping[str, str], parsed: str | None) 
 
 
 def _is_missing(spec: DatasetSpec, cache_dir: Path) -> bool:
-    """Whether a needed file is nowhere. A changed file is an error also where stand-ins are allowed."""
+    """Return whether a needed file is nowhere. A changed file is an error also where stand-ins are allowed."""
     states = check(spec, cache_dir)
     for state in states:
         if state.state == "changed":

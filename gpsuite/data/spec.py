@@ -1,4 +1,4 @@
-"""Schemas of conf/dataset/*.yaml: what is known of a dataset before it is read, and the hash that stands for it."""
+"""Schemas of conf/dataset/*.yaml: what is known of a dataset before it is read, and the hash that represents it."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class FileSpec:
 
     @property
     def hash_kind(self) -> str:
-        """What `expected` is: `sha256` or `git blob sha1`."""
+        """Kind of `expected`: `sha256` or `git blob sha1`."""
         return "sha256" if self.sha256 else "git blob sha1"
 
 
@@ -264,7 +264,7 @@ def _build(kind: Any, values: Mapping[str, Any], where: str) -> Any:
         if key not in allowed:
             raise DataError(str(unknown(f"{where}.{key}: unknown key", key, allowed)), key)
     spec = kind(**values)
-    if kind is not CsvSpec:  # the user's part of a CsvSpec may still be open. Its loader asks for it
+    if kind is not CsvSpec:  # the user's part of a CsvSpec may still be open. Its loader requests it
         absent = [name for name in allowed if getattr(spec, name) == MISSING]
         if absent:
             raise DataError(f"{where}: missing {', '.join(absent)}", key=absent[0])

@@ -90,7 +90,7 @@ class DifferentRows:
 
     @classmethod
     def of(cls, rows: IntArray, others: IntArray, groups: IntArray | None) -> DifferentRows | None:
-        """Return them. None where every row is different and none is among the others.
+        """Return them. None if every row is different and none is among the others.
 
         Args:
             rows: row numbers.

@@ -1,4 +1,4 @@
-"""Where groups of tasks run: this process, or worker processes that may die and are replaced."""
+"""Backends that run groups of tasks: this process, or worker processes that may die and are replaced."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class WorkerPool(Protocol):
 
     @property
     def workers(self) -> int:
-        """How many workers there are at present."""
+        """Current number of workers."""
         ...
 
     def submit(self, run: Callable[..., list[Record]], *arguments: Any) -> Future[list[Record]]:
@@ -100,7 +100,7 @@ class _Attempt:
 
 @dataclass(frozen=True)
 class Local:
-    """What workers on this machine share with their parent: they store records themselves, as tasks end.
+    """State that workers on this machine share with their parent: they store records themselves, as tasks end.
 
     Attributes:
         began: when the command began, by `time.monotonic`, from which each worker's first task counts.

@@ -56,7 +56,7 @@ ENDINGS = {
 
 @dataclass(frozen=True)
 class Summary:
-    """What is said of a run besides its files.
+    """Statements about a run besides its files.
 
     Attributes:
         notes: what limits its tables and figures.
@@ -160,7 +160,7 @@ def copy_arrays(folder: Path, records: Sequence[Record], store: RecordStore) -> 
 
 
 def _is_copy(path: Path, source: Path, content: bytes) -> bool:
-    """Whether a file of its own, not a link to the source, has this content."""
+    """Return whether a file of its own, not a link to the source, has this content."""
     try:
         return not path.is_symlink() and not path.samefile(source) and read_bytes(path) == content
     except OSError:
@@ -192,7 +192,7 @@ def pack_run(experiment: str, plan: Path, results_dir: Path) -> bytes:
 
 
 def write_config(folder: Path, request: Request[object], command: Sequence[str]) -> None:
-    """Write the composed configuration as config.yaml, with the command that asked for it as a comment."""
+    """Write the composed configuration as config.yaml, with the command that requested it as a comment."""
     text = yaml.safe_dump(dict(request.options), sort_keys=False, allow_unicode=True)
     write_text(folder / CONFIG, f"# {visible(' '.join(command))}\n{text}")
 

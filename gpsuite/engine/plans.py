@@ -17,7 +17,7 @@ MOST_TASKS = 100_000  # a plan of this size takes about 250 MB
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How and where to run. None of it changes a number. What is not said here, `RunSettings` says.
+    """Options of how and where to run. They change no number. `RunSettings` describes the others.
 
     Attributes:
         tag: part of the run folder's name when the settings differ from the shipped ones.
@@ -53,7 +53,7 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class PlannedTask:
-    """What plan.json says of one task: the key of its record, and its wall-clock limit."""
+    """Entry of one task in plan.json: the key of its record, and its wall-clock limit."""
 
     key: str
     budget_seconds: float | None
@@ -61,7 +61,7 @@ class PlannedTask:
 
 @dataclass(frozen=True)
 class StoredPlan:
-    """What plan.json says: the hash of the science, and the tasks."""
+    """Content of plan.json: the hash of the science, and the tasks."""
 
     science: object
     tasks: tuple[PlannedTask, ...]

@@ -1,4 +1,4 @@
-"""How far running tasks are: budgets say it, at most once a second, and a display on stderr shows it.
+"""Progress of running tasks: budgets report it, at most once a second, and a display on stderr shows it.
 
 Each worker process leaves a small file in a folder that the parent looks into. It is no part of the results: with a
 full or read-only disk progress comes late or not at all, and nothing else changes.
@@ -36,7 +36,7 @@ ENDED = ".ended"  # of the files that say which records are stored
 
 @dataclass(frozen=True)
 class TaskProgress:
-    """How far a task is: its label, the share of its budget that is spent, and both in words."""
+    """Progress of a task: its label, the share of its budget that is spent, and both in words."""
 
     label: str
     share: float

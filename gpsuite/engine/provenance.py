@@ -1,4 +1,4 @@
-"""Where a result comes from: datasets, versions, commit, machine."""
+"""Provenance of a result: datasets, versions, commit, machine."""
 
 from __future__ import annotations
 

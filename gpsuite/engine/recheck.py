@@ -57,14 +57,14 @@ MOST_WORDS, LONGEST_WORD, LONGEST_REASON = 100, 1000, 200
 MOST_TASKS_PER_RECORD, MOST_TASKS_MORE = 10, 1000
 OUTDATED = "its method or its settings have changed since"
 
-# from a run's `key=value` words to what was asked for
+# from a run's `key=value` words to what was requested
 Reader = Callable[[Sequence[str]], tuple[Request[object], RunOptions]]
 RecheckVerdict = Literal["yes", "no", "another path", "not checked"]
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """How a record computed here agrees with the published one.
+    """Agreement of a record computed here with the published one.
 
     Attributes:
         counts: level of `LEVELS` -> how many numbers (metrics and array entries) agree at it and at no stricter one.
@@ -211,7 +211,7 @@ class Rechecked:
 
     @property
     def verdict(self) -> RecheckVerdict:
-        """What was found. `another path` is no disagreement."""
+        """Verdict of the recheck. `another path` is no disagreement."""
         if self.damaged:
             return "no"
         if self.agreement is None:

@@ -56,7 +56,7 @@ class RunLog:
         self._begun = False
 
     def begin(self, stored: int, total: int) -> None:
-        """Write what was asked for, of which version, and how much of it is left to do."""
+        """Write what was requested, of which version, and how much of it is left to do."""
         self._begun = True
         commit = git_state()
         state = f", commit {str(commit['commit'])[:12]}{' (dirty)' if commit['dirty'] else ''}"
@@ -177,14 +177,14 @@ def _unstored_records(
 
 
 class TaskFailedError(Exception):
-    """A task failed and `on_error=raise` was asked for."""
+    """A task failed and `on_error=raise` was requested."""
 
     def __init__(self, record: Record, trace: Path) -> None:
         super().__init__(f"{record.label}: {record.reason}\ntraceback: {trace}")
 
 
 class _Begun(NamedTuple):
-    """When a run began: by the calendar, and by a clock that never jumps."""
+    """Time at which a run began: by the calendar, and by a clock that never jumps."""
 
     at: float
     clock: float
@@ -192,7 +192,7 @@ class _Begun(NamedTuple):
 
 @dataclass(frozen=True)
 class RunReport:
-    """How a run ended: its folder, how many tasks ended how, the failures, and what its summary tells the user."""
+    """Result of a run: its folder, tasks by status, the failures, and its summary for the user."""
 
     folder: Path
     counts: Mapping[str, int]
@@ -202,7 +202,7 @@ class RunReport:
 
     @property
     def exit_code(self) -> int:
-        """0, 1 when a task failed, 3 when what was asked for is not possible: all are infeasible or were skipped."""
+        """0, 1 when a task failed, 3 when what was requested is not possible: all are infeasible or were skipped."""
         if self.failures:
             return 1
         return 3 if set(self.counts) in ({INFEASIBLE}, {SKIPPED}, {INFEASIBLE, SKIPPED}) else 0

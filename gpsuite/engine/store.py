@@ -402,7 +402,7 @@ def _reason(error: Exception) -> object:
 
 
 def satisfies(record: Record | None, budget_seconds: float | None) -> bool:
-    """Whether a stored record answers a task: not an error, not limited by a budget that has grown.
+    """Return whether a stored record answers a task: not an error, not limited by a budget that has grown.
 
     Nor skipped: what was missing then, a package say, may be there now, and skipping again costs nothing.
     """

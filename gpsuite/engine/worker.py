@@ -81,7 +81,7 @@ def execute_group(
             found = stored if satisfies(stored, task.budget_seconds) else None
             record = found or _limited(task, shared, reporter, threads)
             yield record
-        if record.status != BUDGET:  # a larger budget goes on from it
+        if record.status != BUDGET:  # a larger budget continues from it
             shutil.rmtree(shared.states, ignore_errors=True)
 
 

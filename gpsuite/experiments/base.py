@@ -1,4 +1,4 @@
-"""What an experiment is: a plan of tasks, a function that runs one, and a summary of their records."""
+"""Interface of an experiment: a plan of tasks, a function that runs one, and a summary of their records."""
 
 from __future__ import annotations
 

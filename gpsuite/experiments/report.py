@@ -1,4 +1,4 @@
-"""What a task leaves behind: its outcome, the stored record, and which of its arrays are published."""
+"""Results of tasks: the outcome, the stored record, and which of its arrays are published."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ USABLE = (DONE, BUDGET)  # records whose metrics enter tables and figures
 
 @dataclass(frozen=True)
 class Outcome:
-    """What running a task gives: numbers, arrays and how it ended.
+    """Outcome of a task: numbers, arrays and how it ended.
 
     Attributes:
         metrics: named numbers or words. Columns of records.csv.
@@ -76,12 +76,12 @@ class Record:
         return self.status in USABLE
 
     def matches(self, **axes: str | int | float) -> bool:
-        """Whether its axes have these values."""
+        """Return whether its axes have these values."""
         return all(name in self.axes and self.axes[name] == value for name, value in axes.items())
 
     @property
     def warnings(self) -> list[str]:
-        """What the task warns of, from its metric `warnings`."""
+        """Warnings of the task, from its metric `warnings`."""
         return [text for text in str(self.metrics.get("warnings", "")).split(WARNINGS_APART) if text]
 
     def number(self, name: str) -> float:
@@ -143,12 +143,12 @@ class Report(Generic[S_co]):
     """The sheet an experiment writes its tables and figures on, from the records that may enter them.
 
     Attributes:
-        request: what was asked for.
+        request: what was requested.
         planned: the plan's records, in its order.
         folder: the run's.
         note: what a reader must know of every table and figure (stand-in data, smoke scale), or None.
         printed: name of a statistic -> the paper's printed number, to be marked in figures. Empty for a run that must
-            not be held against the paper.
+            not be compared with the paper.
         comparable: whether it may be.
         answer: what the user is told when the run ends, where that is more than where its results are.
         warnings: told next to it.
@@ -172,7 +172,7 @@ class Report(Generic[S_co]):
 
     @property
     def titles(self) -> dict[str, str]:
-        """Method name -> its title in tables and figures, in the order asked for."""
+        """Method name -> its title in tables and figures, in the order requested."""
         return {name: options.heading for name, options in self.request.methods.items()}
 
     def records(self, **axes: str | int | float) -> list[Record]:

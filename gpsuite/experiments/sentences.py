@@ -81,7 +81,7 @@ def band_holds(confidence: float, model: str, width: float | None, target: str, 
     Args:
         confidence: of the band.
         model: key of `MODEL_WORDS`.
-        width: mean one. None where it is unbounded.
+        width: mean one. None if it is unbounded.
         target: its unit.
         group: key of `NOISE_WORDS`.
     """

@@ -112,7 +112,7 @@ class TooManyTasksError(Exception):
 
 @contextmanager
 def at_most(tasks: int) -> Iterator[None]:
-    """Allow so many tasks to be made inside: a plan that asks for more must not fill the memory first.
+    """Allow so many tasks to be made inside: a plan that requests more must not fill the memory first.
 
     Raises:
         TooManyTasksError: from the task that is one too many.
@@ -173,8 +173,8 @@ class SharedWork:
 
     Attributes:
         began: when the running task began, by `time.monotonic`. The first one begins with the command.
-        states: a folder of the running task's own, where it may leave from what to go on after an interruption, or
-            None where nothing is kept. It is removed when the task has ended,
+        states: a folder of the running task's own, where it may leave from what to continue after an interruption, or
+            None if nothing is kept. It is removed when the task has ended,
             unless its budget ended it.
     """
 
@@ -216,7 +216,7 @@ S_co = TypeVar("S_co", covariant=True)
 
 @dataclass(frozen=True)
 class MethodOptions:
-    """What every method file says. Each method adds its own options in a subclass.
+    """Options that every method file has. Each method adds its own options in a subclass.
 
     Attributes:
         builder: name of the `Method` in `METHODS` whose options these are.
@@ -240,7 +240,7 @@ class MethodOptions:
 
     @property
     def params(self) -> dict[str, Json]:
-        """What decides numbers: everything but how it is called and where it is from."""
+        """Parameters that decide numbers: everything but title and reference."""
         params: dict[str, Json] = plain(self)
         return params
 
@@ -277,10 +277,10 @@ class Request(Generic[S_co]):
         scale: smoke, quick or paper.
         seed: the experiment's seed.
         settings: the experiment's own settings (an instance of its settings dataclass).
-        methods: method name -> options, in the order asked for.
+        methods: method name -> options, in the order requested.
         model: kernel choice.
         dataset: verified dataset, or None for experiments without one, or with several.
-        datasets: name -> verified dataset of an experiment over several, in the order asked for. Else empty.
+        datasets: name -> verified dataset of an experiment over several, in the order requested. Else empty.
         further: datasets that its tasks work on next to these, known once they are planned.
         budget_seconds: wall-clock limit per task, or None.
         options: the composed configuration as plain values, as written to config.yaml.
@@ -305,7 +305,7 @@ class Request(Generic[S_co]):
 
     @property
     def doubts(self) -> list[str]:
-        """What may be wrong with how the tables were read."""
+        """Doubts about how the tables were read."""
         return [f"Check the table: {doubt}" for data in self.prepared for doubt in data.warnings]
 
     @property

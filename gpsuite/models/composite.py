@@ -1,8 +1,8 @@
 """Sums and products of stationary kernels in one form: a weighted sum of products of radial factors. No TensorFlow.
 
 Built from `radial`, `constant` and `white` by + and *. `KernelSum.latent` gives what a posterior and its bounds take: a
-plain kernel's name where the expression collapses to one, else a `CompositeKernel`. A product of squared exponentials
-is one squared exponential with 1 / l^2 the sum of theirs. White noise in a product leaves white noise.
+plain kernel's name where the expression collapses to one, otherwise a `CompositeKernel`. A product of squared
+exponentials is one squared exponential with 1 / l^2 the sum of theirs. White noise in a product leaves white noise.
 """
 
 from __future__ import annotations
@@ -209,7 +209,7 @@ class CompositeKernel:
 
     @property
     def stretch(self) -> float:
-        """How much faster kappa may change than a single kernel with the posterior's lengthscales."""
+        """Factor by which kappa may change faster than a single kernel with the posterior's lengthscales."""
         return sum(weight * math.sqrt(max(rates)) for weight, factors in self.terms for _, rates in factors)
 
     def term(self, number: int, A: FloatArray, B: FloatArray) -> tuple[FloatArray, list[tuple[FloatArray, FloatArray]]]:
@@ -239,7 +239,7 @@ class CompositeKernel:
 
 @dataclass(frozen=True)
 class LatentKernel:
-    """What a posterior takes of a kernel: `LatentPosterior(X, kernel, variance, lengthscales, ...)`.
+    """Form of a kernel that a posterior takes: `LatentPosterior(X, kernel, variance, lengthscales, ...)`.
 
     Attributes:
         kernel: a plain kernel's name, or a composite.

@@ -1,4 +1,4 @@
-"""What a model is made of, as plain data. No TensorFlow."""
+"""Settings of a model, as plain data. No TensorFlow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Gaussian latent posteriors have in common: kernel, inputs, weights of means and of covariances."""
+"""Common part of Gaussian latent posteriors: kernel, inputs, weights of means and of covariances."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class LatentPosterior(KernelPosterior):
         root: F, shape [r, N]. For Laplace and EP (K + W^-1)^-1 = F'F, for exact regression (K + noise)^-1.
         weights: c, shape [r], -1 for Laplace, EP and exact regression, eigenvalues of the whitened covariance minus 1
             for variational posteriors.
-        operator_bound: g with Sigma <= g s everywhere: 1 for Laplace and EP, else max(1, largest eigenvalue).
+        operator_bound: g with Sigma <= g s everywhere: 1 for Laplace and EP, otherwise max(1, largest eigenvalue).
 
     Raises:
         UserError, ValueError: as `KernelPosterior`.

@@ -1,4 +1,4 @@
-"""What a network is made of, as plain data. No TensorFlow."""
+"""Settings of a network, as plain data. No TensorFlow."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Grid:
-    """Where a search evaluates and how finely it sees slopes: far coarser than rounding, far finer than its steps.
+    """Grid on which a search evaluates and sees slopes: far coarser than rounding, far finer than its steps.
 
     Attributes:
         spacing: of the points in every variable, a power of two.
@@ -71,7 +71,7 @@ class Grid:
 
 
 def evaluated(objective: Objective, point: FloatArray, grid: Grid | None = None) -> Evaluation | None:
-    """Return loss and gradient at a point, of a grid if there is one, or None where they are not finite."""
+    """Return loss and gradient at a point, of a grid if there is one, or None if they are not finite."""
     loss, gradient = objective(point)
     if not (math.isfinite(loss) and bool(np.isfinite(gradient).all())):
         return None

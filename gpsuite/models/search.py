@@ -32,7 +32,7 @@ NO_ROOM = "the seconds left have no room for another evaluation"
 
 @dataclass(frozen=True)
 class StepRules:
-    """When L-BFGS-B has converged, and what it is shown where the loss is not defined.
+    """Convergence of L-BFGS-B, and the value it gets where the loss is not defined.
 
     Attributes:
         decrease: relative decrease of the loss in one step below which it has converged.

@@ -20,15 +20,15 @@ def configure(threads: int | None = None) -> None:
     """Import TensorFlow quietly, with a fixed number of threads and float64 as GPflow's default.
 
     Call it before anything else imports TensorFlow. Calling it again with the same number is harmless.
-    Messages of TensorFlow's C++ side are hidden unless `TF_CPP_MIN_LOG_LEVEL` asks for them.
+    Messages of TensorFlow's C++ side are hidden unless `TF_CPP_MIN_LOG_LEVEL` requests them.
 
     Args:
-        threads: for both the intra-op and the inter-op pool. None: what the environment (the engine) asks for, else 1,
-            but those of a TensorFlow that its user started before, as in a notebook.
+        threads: for both the intra-op and the inter-op pool. None: what the environment (the engine) requests,
+            otherwise 1, but those of a TensorFlow that its user started before, as in a notebook.
 
     Raises:
         ValueError: if `threads` is below 1.
-        RuntimeError: if TensorFlow already runs with another number of threads than is asked for.
+        RuntimeError: if TensorFlow already runs with another number of threads than is requested.
     """
     asked_before = os.environ.get(_THREAD_VARIABLES[0])
     asked = threads is not None or asked_before is not None

@@ -97,7 +97,7 @@ class FunctionBand:
 
 @dataclass(frozen=True, eq=False)
 class _Problem:
-    """What was decided before the region.
+    """Choices made before the region.
 
     Attributes:
         X: inputs of its rows in scaled units [n, D].
@@ -269,7 +269,7 @@ class ConfidenceBand(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return self._with_centres(found, scaled, rng)
 
     def _with_centres(self, found: _Problem, X: FloatArray, rng: np.random.Generator) -> _Problem:
-        """Return the problem with centres among the inputs, if the model has any: those that its rows tell apart."""
+        """Return the problem with centres among the inputs, if the model has any: those that its rows distinguish."""
         kernel = found.kernel
         if (
             self.centres is None
@@ -282,7 +282,7 @@ class ConfidenceBand(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"centres={self.centres}: one or more, or None")
         count = max(min(self.centres, len(found.X) // 2), 1)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # an empty cluster's centre is told apart, or left out
+            warnings.simplefilter("ignore", UserWarning)  # an empty cluster's centre is distinguished, or left out
             centres, _ = kmeans2(X, count, minit="++", seed=rng)
         centres = centres[different_functions(np.asarray(kernel(found.X, centres)))]
         whitening = None

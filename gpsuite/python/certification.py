@@ -90,7 +90,7 @@ def _positive(name: str, value: float) -> float:
 
 @dataclass(frozen=True)
 class Limits:
-    """Of the searches of one row. See `certify`."""
+    """Limits of the searches of one row. See `certify`."""
 
     seconds: float
     boxes: int | None

@@ -1,4 +1,4 @@
-"""What `gpsuite.certify` found: a range that holds in a whole region, a verdict, and the points that show it."""
+"""Result of `gpsuite.certify`: a range that holds in a whole region, a verdict, and the points that show it."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Certified:
         prediction: the class at the point, or the predictive mean there.
         value: probability of that class at the point. Of a regression the mean.
         range: no point of the region has a value below or above it.
-        attained: the smallest and the largest value that were found. NaN where none was.
+        attained: the smallest and the largest value that were found. NaN if none was.
         gap: the larger distance between the ends of both.
         counterexample: a point of the region in another class, in the units and columns of x. None without one.
         counterexample_prediction: the model's own prediction there.
@@ -88,7 +88,7 @@ class Certified:
 
     @cached_property
     def certificate(self) -> SavedCertificate:
-        """The certificate, computed when it is first asked for. May take as long as the search.
+        """The certificate, computed when it is first requested. May take as long as the search.
 
         Raises:
             UserError: in a sentence, if there is no certificate format for such a model.

@@ -1,4 +1,4 @@
-"""What an estimator takes: numbers without gaps, and of a DataFrame the columns that it was fitted on."""
+"""Inputs of an estimator: numbers without gaps, and of a DataFrame the columns that it was fitted on."""
 
 from __future__ import annotations
 
@@ -35,6 +35,6 @@ def rows_to_predict(estimator: Any, X: Any) -> FloatArray:
 
 
 def names_of(estimator: Any) -> list[str]:
-    """Return the names of the inputs, x0 and so on where there were none."""
+    """Return the names of the inputs, x0 and so on if there were none."""
     names = getattr(estimator, "feature_names_in_", None)
     return [f"x{number}" for number in range(estimator.n_features_in_)] if names is None else [*map(str, names)]

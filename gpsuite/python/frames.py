@@ -30,7 +30,7 @@ _CELL = re.compile(rf"({_NUMBER})(?: ± ({_NUMBER}))?")
 
 
 def results(results_dir: str | Path = "results", *, numbers: bool = False) -> pd.DataFrame:
-    """Return every number of every run as a table: own runs, and published ones where there is no own run of the name.
+    """Return every number of every run as a table: own runs, and published ones if there is no own run of the name.
 
     A row is a number of a run, with the paper's value that it is compared with and the verdict, if there is one. A
     paper's value that no number of the run answers has a row without a value.
@@ -86,7 +86,7 @@ def _rows(run: RunFolder, compared: list[ComparisonRow], answers: dict[str, str]
 
 
 def _row(run: RunFolder, about: str, statistic: Statistic, row: ComparisonRow | None) -> Row:
-    """Return a row: dataset and method as the number's name says, else as the paper's value, else as the run."""
+    """Return a row: dataset and method as the number's name says, otherwise as the paper's value, otherwise as the run."""
     metric, axes = _parts(statistic.name)
     dataset = axes.pop("dataset", "") or (row.dataset if row else "") or about
     method = axes.pop("method", "") or (row.method if row else "")
@@ -112,7 +112,7 @@ def _dataset(run: RunFolder) -> str:
 
 
 def _cells(run: RunFolder) -> Iterator[Row]:
-    """Yield the cells with numbers of a run's tables: of the tidy form of a table where there is one."""
+    """Yield the cells with numbers of a run's tables: of the tidy form of a table if there is one."""
     tables = [path for path in list_folder(run.path / "tables") if path.suffix == ".csv" and path.stem != "statistics"]
     stems = {path.stem for path in tables}
     for path in tables:

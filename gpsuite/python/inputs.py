@@ -70,7 +70,7 @@ class Row:
 
     @property
     def own(self) -> Any:
-        """The row as it was given: a Series of a table, else an array."""
+        """The row as it was given: a Series of a table, otherwise an array."""
         return self.entries if self.frame is None else self.frame.iloc[0]
 
     @property
@@ -81,7 +81,7 @@ class Row:
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """What stands before a model.
+    """Preparation of the inputs before a model.
 
     Attributes:
         columns: of the model's inputs, in order.

@@ -57,7 +57,7 @@ FITC = 1.0
 
 @dataclass(frozen=True, eq=False)
 class ShareBound:
-    """What is proved of new rows: all of it holds together with probability 1 - delta.
+    """Proved statements on new rows: all hold together with probability 1 - delta.
 
     Attributes:
         share: at most this share of predictions is off by more than `accuracy`.

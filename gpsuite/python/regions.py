@@ -19,7 +19,7 @@ NORMS = ("linf", *BALLS)
 
 @dataclass(frozen=True)
 class Asked:
-    """The region that a user asks for, in own units.
+    """The region that a user requests, in original units.
 
     Attributes:
         radius: of all numbers.

@@ -59,7 +59,7 @@ class RunFolder:
 def find_runs(results_dir: Path) -> list[RunFolder]:
     """Return all run folders, finished or not: by experiment, shipped before tagged, best scale first.
 
-    A published copy counts if there is no own run of its name. What a link that leads out of the folder stands for is
+    A published copy counts if there is no own run of its name. What a link that leads out of the folder represents is
     no run. `leaving_links` names it.
     """
     guard_links(results_dir)

@@ -269,7 +269,7 @@ class ComparisonRow:
 
     @property
     def why(self) -> str:
-        """What the run notes on its value, then the remark."""
+        """The run's note on its value, then the remark."""
         return ". ".join(filter(None, (self.note, self.remark)))
 
     @property
@@ -279,13 +279,13 @@ class ComparisonRow:
 
     @property
     def reason(self) -> str:
-        """Why it is not reproduced: the remark without what is needed, or the cause in words."""
+        """Reason why it is not reproduced: the remark without what is needed, or the cause in words."""
         told = self.remark.partition("Needed: ")[0].strip()
         return told or (CAUSES[self.cause] if self.cause else "")
 
     @property
     def needed(self) -> str:
-        """What is missing to decide the row. Empty if the remark names nothing."""
+        """Evidence that is missing to decide the row. Empty if the remark names nothing."""
         return self.remark.partition("Needed: ")[2]
 
 
@@ -332,7 +332,7 @@ def _compare_one(entry: PaperValue, ours: Statistic) -> ComparisonRow:
 
 
 def _leaves_open(entry: PaperValue, ours: Statistic, difference: float) -> bool:
-    """Whether the run has too few draws to say that it differs.
+    """Return whether the run has too few draws to say that it differs.
 
     With a printed standard error: within two combined standard errors. Otherwise: the 95 % interval reaches what is
     asked. The interval of a share of cells is no ground unless the test judges its end, or it counts open cells: the

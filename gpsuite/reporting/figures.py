@@ -180,7 +180,7 @@ def read_picture(path: Path) -> tuple[bytes, bytes]:
 
 
 def is_picture(png: bytes) -> bool:
-    """Whether `shrink` noted in the file that it shows images."""
+    """Return whether `shrink` noted in the file that it shows images."""
     return "\0".join(_PICTURE).encode("latin-1") in png[:2000]
 
 

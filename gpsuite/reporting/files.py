@@ -43,7 +43,7 @@ def cannot(verb: str, path: Path, error: Exception) -> ResultsError:
 
 
 def present(path: Path) -> bool:
-    """Whether anything is at this path: also a broken link, or what we may not look at."""
+    """Return whether anything is at this path: also a broken link, or what we may not look at."""
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError):

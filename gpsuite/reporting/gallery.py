@@ -64,7 +64,10 @@ class _Experiment:
 
     @property
     def missing(self) -> str:
-        """What the shipped run leaves out, otherwise what every partial run does. Names of partial runs and studies."""
+        """Parts that the shipped run leaves out, otherwise those that every partial run leaves out.
+
+        Names of partial runs and studies.
+        """
         if not self.runs:
             return f"{self.name} was not run"
         parts = [run for run in self.runs if run.run.tag and run.left_out and not run.study]

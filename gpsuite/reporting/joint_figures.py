@@ -58,7 +58,7 @@ BOXES: Mapping[str, Any] = {
 
 @dataclass(frozen=True)
 class Part:
-    """What one run adds: its dataset and limits in words, its figure's numbers, whether it is a study.
+    """Part of one run: its dataset and limits in words, its figure's numbers, whether it is a study.
 
     A study has settings of its own, which cannot be compared with anything printed.
     """

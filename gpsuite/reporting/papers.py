@@ -1,4 +1,4 @@
-"""What the pages show of one paper: what holds, the counts, its main numbers, its figures and ours, what differs."""
+"""Part of the pages on one paper: what holds, the counts, its main numbers, its figures and ours, what differs."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class PaperCard:
 
     Args:
         rows: all its values.
-        main: those that stand for it on the first screen, each after a few words on it.
+        main: those that represent it on the first screen, each after a few words on it.
         account: what holds, what does not and why, with our numbers filled in.
         missing: experiments without a run.
         parts: runs that leave out something of the paper's setting, with what they leave out.
@@ -88,7 +88,7 @@ class PaperCard:
 
     @property
     def open_rows(self) -> list[ComparisonRow]:
-        """What differs, then what our run leaves undecided."""
+        """Rows that differ, then those that our run leaves undecided."""
         return [row for row in self.rows if row.verdict == "differs"] + [
             row for row in self.rows if row.verdict == "undecided" and row.cause == "too few data"
         ]
@@ -135,7 +135,7 @@ def find_row(rows: Iterable[ComparisonRow], name: str) -> ComparisonRow | None:
 
 
 def fill(text: str, rows: Sequence[ComparisonRow]) -> str:
-    """Return a text with `{ID}` replaced by our value and `{ID paper}` by the paper's. A dash where there is none."""
+    """Return a text with `{ID}` replaced by our value and `{ID paper}` by the paper's. A dash if there is none."""
 
     def value(match: re.Match[str]) -> str:
         row = find_row(rows, match[1])
@@ -192,7 +192,7 @@ def _missing(name: str, count: int, known: Mapping[str, ExperimentNote]) -> Miss
 
 
 def _paper_figures(note: PaperNote, sections: Sequence[Section], joint: Sequence[Figure]) -> list[PaperFigure]:
-    """Return the paper's figures with ours: each picture once, at the first place that it stands for."""
+    """Return the paper's figures with ours: each picture once, at the first place that it represents."""
     shown: set[str] = set()
     answered: set[str] = set()  # experiments with a picture
     found = []

@@ -1,4 +1,4 @@
-"""What the pages show of one run: figures with captions, tables, comparison, facts, failures, provenance."""
+"""Part of the pages on one run: figures with captions, tables, comparison, facts, failures, provenance."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Figure:
 
     @property
     def alt(self) -> str:
-        """What a screen reader reads out."""
+        """Text for a screen reader."""
         return self.caption or self.name.replace("_", " ")
 
 
@@ -80,7 +80,7 @@ class PageTable:
 
 @dataclass
 class Section:
-    """What the page shows of one run.
+    """Part of the page on one run.
 
     Args:
         left_out: what it leaves out of the paper's setting, such as `3 of 10 repetitions`.
@@ -230,7 +230,7 @@ def _found(note: FigureNote, rows: Iterable[ComparisonRow]) -> str:
 
 
 def stated_at(of: str, row: ComparisonRow) -> bool:
-    """Whether the paper states a value at one of these places. Facts about the data are not the figure's."""
+    """Return whether the paper states a value at one of these places. Facts about the data are not the figure's."""
     return row.basis not in ("measurement", "dataset") and bool(places(of) & places(row.where))
 
 

@@ -23,7 +23,7 @@ OF_POINTS = "95 % Clopper-Pearson interval over points, given the classifier"
 class Estimate:
     """A number that was computed from data, and how sure it is.
 
-    Where there is no interval its ends are NaN: `above`, `below` and `contains` are then False, never an accident.
+    If there is no interval its ends are NaN: `above`, `below` and `contains` are then False, never an accident.
 
     Attributes:
         value: NaN if it could not be computed, infinite if larger than any.

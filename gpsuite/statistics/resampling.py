@@ -15,11 +15,11 @@ def resampled_means(lines: FloatArray, samples: int, rng: np.random.Generator) -
     """Return means over repetitions drawn with replacement.
 
     Args:
-        lines: one row per repetition, [R, T]. NaN where a repetition ended before.
+        lines: one row per repetition, [R, T]. NaN if a repetition ended before.
         rng: of equal state for equal R, paired lines stay paired.
 
     Returns:
-        [samples, T]. Each mean is over the drawn repetitions that have a value, NaN where none has.
+        [samples, T]. Each mean is over the drawn repetitions that have a value, NaN if none has.
     """
     runs = len(lines)
     drawn = rng.integers(runs, size=(samples, runs))

@@ -184,7 +184,7 @@ class GpSamples:
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much is drawn. The paper's numbers by default.
+    """Numbers of draws and points. The paper's numbers by default.
 
     Attributes:
         draws: number of draws (E in the paper).

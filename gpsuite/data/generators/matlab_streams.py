@@ -12,7 +12,7 @@ import numpy as np
 
 from gpsuite.arrays import FloatArray, IntArray
 
-START_SEED = 5489  # what `rng(0)`, the state at start-up, stands for
+START_SEED = 5489  # what `rng(0)`, the state at start-up, represents
 LAYERS = 256
 R, V = 3.6541528853610088, 0.00492867323399  # start of the tail, area of a layer
 

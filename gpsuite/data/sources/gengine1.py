@@ -26,7 +26,7 @@ TRAINING_FILES = frozenset({*range(10, 20), *range(30, 40)})  # by file number. 
 
 @dataclass(frozen=True)
 class History:
-    """How the inputs are made of the channels.
+    """Construction of the inputs from the channels.
 
     Attributes:
         time_constants: p of the low-pass filter, in steps of 0.1 s, one per channel.
@@ -98,6 +98,6 @@ def _read_table(text: bytes) -> FloatArray:
 
 
 def _is_training(name: str) -> bool:
-    """Whether a file `raw_NUMBER_...` belongs to the training part."""
+    """Return whether a file `raw_NUMBER_...` belongs to the training part."""
     number = re.match(r"raw_(\d+)_", name)
     return number is not None and int(number[1]) in TRAINING_FILES

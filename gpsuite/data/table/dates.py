@@ -33,7 +33,7 @@ def date_days(texts: Sequence[str], day_first: bool | None = None) -> FloatArray
 
     Args:
         texts: of the cells.
-        day_first: which of two forms is meant, where day and month can be told apart in no text. None: neither.
+        day_first: which of two forms is meant, where day and month can be distinguished in no text. None: neither.
     """
     found = _ways(texts)
     if len(found) > 1 and day_first is not None:
@@ -42,7 +42,7 @@ def date_days(texts: Sequence[str], day_first: bool | None = None) -> FloatArray
 
 
 def may_begin_with_day_or_month(texts: Sequence[str]) -> bool:
-    """Whether all texts are dates, and in none day and month can be told apart."""
+    """Return whether all texts are dates, and in none day and month can be distinguished."""
     return len(_ways(texts)) > 1 and date_days(texts) is None
 
 

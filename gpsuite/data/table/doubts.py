@@ -1,4 +1,4 @@
-"""What may be wrong with how a table is read: each doubt says what was seen, what it means, and what settles it.
+"""Doubts about how a table is read. Each says what was seen, what it means, and which setting decides it.
 
 A doubt changes nothing that is read. `describe` and a run's answer say the same ones.
 """
@@ -51,7 +51,7 @@ def doubts(spec: CsvSpec, grid: Grid, columns: Sequence[Column], targets: Sequen
     """Return what may be wrong with the columns that are used, each a sentence or two.
 
     Args:
-        spec: what the user states, which settles some.
+        spec: what the user states, which decides some.
         grid: the cells.
         columns: inputs and targets that are used.
         targets: names of targets: what they count is no input.
@@ -192,7 +192,7 @@ def _width(grid: Grid, column: Column) -> int:
 
 
 def _even(values: FloatArray) -> bool:
-    """Whether numbers look like settings of a quantity: multiples of 5, or steps of one size."""
+    """Return whether numbers look like settings of a quantity: multiples of 5, or steps of one size."""
     levels = np.unique(values)
     steps = np.diff(levels)
     return bool((levels % 5 == 0).all() or (steps.min() == steps.max() > 1.0))
@@ -282,17 +282,17 @@ def _far_values(values: FloatArray, counts: IntArray) -> list[float]:
 
 
 def _count_down(far: FloatArray) -> bool:
-    """Whether values are 99, 98, 97 or 999, 998, as answers that are none are often numbered."""
+    """Return whether values are 99, 98, 97 or 999, 998, as answers that are none are often numbered."""
     return bool(_is_usual(far[0]) and far[0] > 10.0 and len(far) > 1 and (np.diff(far) == -1.0).all())
 
 
 def _is_frequent(rest: FloatArray, times: IntArray) -> bool:
-    """Whether -1, below counts, is no neighbour of theirs: far more frequent than the least of them."""
+    """Return whether -1, below counts, is no neighbour of theirs: far more frequent than the least of them."""
     return len(rest) >= 10 and bool((rest == np.floor(rest)).all()) and times[0] >= max(5, 3 * times[1])
 
 
 def _is_usual(mark: float) -> bool:
-    """Whether a value is what programs and people often write for a missing one, such as -999."""
+    """Return whether a value is what programs and people often write for a missing one, such as -999."""
     return bool(_NINES.fullmatch(f"{mark:.12g}"))
 
 

@@ -1,4 +1,4 @@
-"""How cells are written: numbers with their marks and symbols, gaps. The distinct texts of a column."""
+"""Formats of cells: numbers with their marks and symbols, gaps. The distinct texts of a column."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ class Cells:
         name: the column's name.
         texts: the stripped texts, in the order in which they first occur.
         codes: [N] position of each cell's text.
-        numbers: [K] the number of a text as programs write it. NaN where it is none.
+        numbers: [K] the number of a text as programs write it. NaN if it is none.
         plain: [K] whether it is one.
-        missing: [K] whether it stands for a gap.
+        missing: [K] whether it represents a gap.
     """
 
     name: str
@@ -88,7 +88,7 @@ class Cells:
 
 @dataclass(frozen=True)
 class NumberFormat:
-    """How a file writes numbers.
+    """Number format of a file.
 
     Attributes:
         decimal: the decimal mark, `.` or `,`.
@@ -112,7 +112,7 @@ class NumberFormat:
         return plain_number(text)
 
     def numbers(self, cells: Cells, *, without_signs: bool = False) -> tuple[FloatArray, BoolArray]:
-        """Return the number of each text, NaN where it is none, and whether it is one [K]."""
+        """Return the number of each text, NaN if it is none, and whether it is one [K]."""
         values, known = cells.numbers.copy(), cells.plain.copy()
         if self.decimal == ",":
             for position in np.flatnonzero(known & ~cells.missing):
@@ -128,7 +128,7 @@ class NumberFormat:
 
 
 def format_of(reading: Mapping[str, str]) -> NumberFormat | None:
-    """Return how the table writes numbers. None where it is not known."""
+    """Return how the table writes numbers. None if it is not known."""
     if "decimal" not in reading and "thousands" not in reading:
         return None
     return NumberFormat(reading.get("decimal", "."), reading.get("thousands", ""))
@@ -143,7 +143,10 @@ def _plain_minus(text: str) -> str:
 
 
 def yes_and_no(texts: Iterable[str]) -> bool:
-    """Whether texts are words for yes and no. Single letters only in pairs, as T and F: T and Y are two levels."""
+    """Return whether texts are words for yes and no.
+
+    Single letters only in pairs, as T and F: T and Y are two levels.
+    """
     words = set()
     for text in texts:
         words.add(text.casefold())
@@ -162,7 +165,7 @@ def same_word(text: str) -> str:
 
 
 def like_number(text: str) -> bool:
-    """Whether a text is a number in any of the ways that are read, whichever the file's is."""
+    """Return whether a text is a number in any of the ways that are read, whichever the file's is."""
     if plain_number(text) is not None:
         return True
     bare = _plain_minus(without_symbol(text)[0])
@@ -181,7 +184,7 @@ def plain_number(text: str) -> float | None:
 
 
 def plain_numbers(texts: Sequence[str]) -> tuple[FloatArray, BoolArray]:
-    """Return `plain_number` of each text, NaN where it is none, and whether it is one [K]."""
+    """Return `plain_number` of each text, NaN if it is none, and whether it is one [K]."""
     try:
         values = np.array(list(map(float, texts)), dtype=np.float64)
         if "_" not in "\n".join(texts):
@@ -194,7 +197,7 @@ def plain_numbers(texts: Sequence[str]) -> tuple[FloatArray, BoolArray]:
 
 
 def is_missing(text: str) -> bool:
-    """Whether a stripped cell stands for a gap: empty, NA, N/A, NaN, null or a question mark."""
+    """Return whether a stripped cell represents a gap: empty, NA, N/A, NaN, null or a question mark."""
     return text.casefold() in MISSING_WORDS
 
 
@@ -224,7 +227,7 @@ def find_format(
         key: of the file, for messages.
         path: the file, for messages.
         columns: the file's columns.
-        decimal: the mark the user says, None where they say nothing.
+        decimal: the mark the user says, None if they say nothing.
         thousands: the same between thousands.
         separator: between cells. Where it is no comma, 1.032 next to 948 may have a point between thousands.
 
@@ -273,7 +276,7 @@ def _decided(seen: _Seen, separator: str, fault: Callable[..., DataError]) -> tu
 
 
 def as_the_table(table: NumberFormat | None, columns: Sequence[Cells], alike: bool) -> tuple[NumberFormat, str] | None:
-    """Return the table's format for a file that belongs to it, and a sentence. None where it has no marks or others.
+    """Return the table's format for a file that belongs to it, and a sentence. None if it has no marks or others.
 
     Args:
         table: how the table writes numbers. None for the table itself.

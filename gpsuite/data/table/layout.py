@@ -73,7 +73,7 @@ def read_bytes(text: str, key: str = "path") -> bytes:
 
 
 def decode(path: str, data: bytes, key: str = "path", *, strict: bool = False) -> tuple[str, list[str]]:
-    """Return the text of a file and what was decided: UTF-8 or UTF-16 with a mark, else Windows-1252 (not if strict).
+    """Return the text of a file and what was decided: UTF-8 or UTF-16 with a mark, or Windows-1252 (not if strict).
 
     Raises:
         DataError: if it is binary, or not UTF-8 and `strict`.
@@ -129,7 +129,7 @@ TARGETS = "targets"  # and its targets
 
 @dataclass(frozen=True)
 class _Way:
-    """What of a spec says how the file is read.
+    """Settings of a spec that say how the file is read.
 
     `units` are those of the table to which it belongs, `titles` whether the first line holds them. None: found.
     """
@@ -349,7 +349,7 @@ def _separator(way: _Way, text: str, stated: str | None, notes: list[str]) -> st
 
 
 def _fit(text: str, separator: str) -> tuple[float, float, int]:
-    """How well a separator fits: the share of rows of the most frequent width above 1, that of numbers, the width."""
+    """Return how well a separator fits: shares of rows of the most frequent width above 1 and of numbers, the width."""
     try:
         rows = [cells for _, cells in itertools.islice(split_rows("", text, separator), _LOOKED_AT)]
     except DataError:  # a separator that breaks the quoting does not fit
@@ -381,7 +381,7 @@ def _first_of_table(raw: Sequence[Row]) -> int:
 
 
 def _names(cells: Sequence[str], width: int) -> bool:
-    """Whether a row can hold column names: texts, all different."""
+    """Return whether a row can hold column names: texts, all different."""
     return (
         len(cells) == width
         and all(cells)
@@ -437,7 +437,7 @@ def _refuse_decimal_comma(path: str, header: Sequence[str], raw: Sequence[Row], 
 
 
 def _named_by_user(spec: CsvSpec, names: Sequence[str]) -> bool:
-    """Whether a first line of values holds names: the user's target is one of them."""
+    """Return whether a first line of values holds names: the user's target is one of them."""
     given = spec.target if isinstance(spec.target, list | tuple) else str(spec.target).strip("[]").split(",")
     return all(str(each).strip() in names for each in given)
 
@@ -556,7 +556,7 @@ def _units_in(header: Sequence[str], rows: Sequence[Sequence[str]]) -> dict[str,
 
 
 def read_second(spec: CsvSpec, key: str, reading: Mapping[str, str], wanted: Callable[[Sequence[str]], bool]) -> Grid:
-    """Read the file `dataset.KEY`: with the separator that is stated, else the table's, else the one that is found.
+    """Read the file `dataset.KEY`: with the separator that is stated, otherwise the table's or the one that is found.
 
     Lines above the names are the file's own: those of the table, `dataset.skip_rows`, are skipped only where the names
     are not found otherwise.
@@ -564,7 +564,7 @@ def read_second(spec: CsvSpec, key: str, reading: Mapping[str, str], wanted: Cal
     Args:
         spec: the file and what the user states.
         key: of the file.
-        reading: `Dataset.reading` of the table. Empty where it is not known.
+        reading: `Dataset.reading` of the table. Empty if it is not known.
         wanted: whether a header has the columns that are needed.
 
     Returns:
@@ -612,7 +612,7 @@ def _named_as_the_table(grid: Grid, names: Sequence[str], targets: Sequence[str]
 
 
 def units_of(reading: Mapping[str, str]) -> dict[str, str] | None:
-    """Return column -> unit of the table. None where nothing is known of the table."""
+    """Return column -> unit of the table. None if nothing is known of the table."""
     if format_of(reading) is None:
         return None
     return {key[len(UNIT) :]: unit for key, unit in reading.items() if key.startswith(UNIT)}

@@ -75,7 +75,7 @@ def _sentences(
 
 
 def _is_time(column: Column) -> bool:
-    """Whether a column is a time, or has too little to say."""
+    """Return whether a column is a time, or has too little to say."""
     if column.kind in ("date", "time"):
         return True
     return column.kind == "number" and bool(TIME_NAME.fullmatch(column.name) or rises(column.values))
@@ -177,7 +177,7 @@ def _r2_of(Z: FloatArray, t: FloatArray, sets: IntArray) -> FloatArray:
 
 
 def _tells_class(x: FloatArray, y: FloatArray, kind: Kind) -> bool:
-    """Whether each of few values has one class, or numbers part all classes [N] into ranges."""
+    """Return whether each of few values has one class, or numbers part all classes [N] into ranges."""
     given = ~np.isnan(x)
     x, y = x[given], y[given]
     labels, counts = np.unique(y, return_counts=True)

@@ -1,4 +1,4 @@
-"""Which columns of a table the user means: names may hold commas, brackets, quotes or spaces."""
+"""Columns of a table that the user names. Names may hold commas, brackets, quotes or spaces."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def _split_names(text: str, columns: Iterable[str]) -> list[str]:
 
 
 def _next_name(pieces: list[str], start: int, longest: int, known: set[str]) -> tuple[str, int]:
-    """Return the longest known name made of the next pieces, or the next piece, and where to go on."""
+    """Return the longest known name made of the next pieces, or the next piece, and where to continue."""
     for stop in range(min(start + longest, len(pieces)), start, -1):
         candidate = ",".join(pieces[start:stop]).strip()
         for name in (candidate, _unquoted(candidate)):

@@ -37,7 +37,7 @@ class NewRows:
     """Inputs without targets.
 
     Attributes:
-        X: in the order of the names asked for, [B, D]. NaN in rows that cannot be predicted.
+        X: in the order of the names requested, [B, D]. NaN in rows that cannot be predicted.
         content_hash: of what was read.
         notes: what was decided when the file was read, each a sentence.
         unread: number of a row, from 1 -> why it cannot be predicted.

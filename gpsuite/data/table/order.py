@@ -1,4 +1,4 @@
-"""What the order of a table's rows says: sorted or blocked rows say nothing about time."""
+"""The order of a table's rows: sorted or blocked rows say nothing about time."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ ORDERING = ("time", "group", "weights")
 
 @dataclass(frozen=True, eq=False)
 class Arrangement:
-    """What the user says of the order of the rows and of rows that belong together.
+    """The user's statements on the order of the rows and on rows that belong together.
 
     Attributes:
         order: `time`, `none`, or nothing.
         time: name of the column of time, or an empty string.
-        when: time of each row of the file [N], NaN where it is missing. None without such a column.
+        when: time of each row of the file [N], NaN if it is missing. None without such a column.
         cluster_name: name of the column of groups, or an empty string.
         which: group of each row of the file [N], -1 where it is missing. None without such a column.
         weight_name: name of the column of likelihood ratios, or an empty string.
-        weights: likelihood ratio of each row of the file [N], NaN where it is missing. None without such a column.
+        weights: likelihood ratio of each row of the file [N], NaN if it is missing. None without such a column.
     """
 
     order: str = ""
@@ -48,7 +48,7 @@ class Arrangement:
 
     @property
     def known(self) -> BoolArray | bool:
-        """Which rows of the file have a time, a group and a likelihood ratio."""
+        """Whether each row of the file has a time, a group and a likelihood ratio."""
         timed = True if self.when is None else ~np.isnan(self.when)
         timed = timed & (True if self.weights is None else ~np.isnan(self.weights))
         return timed & (True if self.which is None else self.which >= 0)
@@ -82,7 +82,7 @@ class Arrangement:
 
     @property
     def choices(self) -> list[list[str]]:
-        """What the content of the table depends on: nothing where the user says nothing."""
+        """Settings that change the table's content. Empty if the user gives none."""
         said = [self.order, self.time, self.cluster_name]
         weighted = [["weights", self.weight_name]] if self.weight_name else []
         return [*([["order", *said]] if any(said) else []), *weighted]

@@ -40,14 +40,14 @@ COPIES = "copies on both sides of splits"  # part of the content of a table that
 
 @dataclass(frozen=True)
 class Choice:
-    """Which columns are used, by number."""
+    """Columns that are used, by number."""
 
     targets: list[int]
     inputs: list[int]
 
 
 def read_csv(spec: CsvSpec) -> Dataset:
-    """Read the table, decide what loses nothing, and refuse whatever a run would trip over later.
+    """Read the table, decide what loses nothing, and refuse everything that a run would fail on later.
 
     Labels of a classification are numbered 0, ..., C-1 in sorted order (integers by value, texts alphabetically).
     `label_names` keeps what the file says. Columns that are neither target nor input are not looked at.
@@ -274,7 +274,7 @@ def _useful(spec: CsvSpec, grid: Grid, columns: list[Column], notes: list[str]) 
 
 
 def _usable(column: Column) -> bool:
-    """Whether a column can be an input all the same, where the user names it: an id."""
+    """Return whether a column can be an input all the same, where the user names it: an id."""
     given = column.values[~np.isnan(column.values)]
     return column.kind == "number" and len(given) > 0 and bool(np.ptp(given) > 0.0)
 
@@ -371,7 +371,7 @@ def _typed(value: Any) -> str:
 
 
 def _target_column(spec: CsvSpec) -> Column | None:
-    """Return the first target, None where none is named."""
+    """Return the first target, None if none is named."""
     if spec.target in (None, MISSING, ""):
         return None
     grid = read_grid(spec).filled

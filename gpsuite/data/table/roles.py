@@ -1,4 +1,4 @@
-"""What each column of a table is: number, yes or no, date, time, code, category or text, and which tell nothing.
+"""Role of each column of a table: number, yes or no, date, time, code, category or text, and columns without information.
 
 A role is one function of a column's evidence: it returns the column as it understands it, or None. `ROLES` are asked in
 order. Why a column of numbers tells nothing is said by the functions of `TELLS_NOTHING`, in order as well.
@@ -68,11 +68,11 @@ _TABLE_ROLES = {"number": "no code", "date": "date"}  # of a second file's colum
 
 @dataclass(frozen=True)
 class Stated:
-    """What is known of a column besides its cells.
+    """Statements about a column besides its cells.
 
     Attributes:
         role: `number`, `code` or `date` as the user set it. `no code` if the table of new rows reads numbers there.
-        na: texts that stand for a missing value. A number in any way it is written.
+        na: texts that represent a missing value. A number in any way it is written.
         not_na: texts that are values, whatever they usually mark.
         day_first: whether 03/04/2020 is in April.
         unnamed: whether the file has no name for it, or one that a program gives to row names.
@@ -85,7 +85,7 @@ class Stated:
     unnamed: bool = False
 
     def given(self, cells: Cells) -> BoolArray:
-        """Return which texts [K] stand for a value."""
+        """Return which texts [K] represent a value."""
         given = ~cells.missing
         if self.not_na:
             given |= np.array([text in self.not_na for text in cells.texts])
@@ -105,7 +105,7 @@ class Column:
         values: [N] numbers, days since 1970 of dates, 0 and 1 of yes/no, the level's number of a category. NaN for gaps
             and for cells that cannot be read.
         levels: the texts of categories and of no and yes, as most often written.
-        gaps: [N] cells that stand for a missing value.
+        gaps: [N] cells that represent a missing value.
         bad: row -> the text of a cell that is not what the column holds.
         notes: what was decided about it, each a sentence.
         useless: why it tells nothing, or an empty string.
@@ -126,12 +126,12 @@ class Column:
 
     @property
     def role(self) -> Role:
-        """What the column is, in a word."""
+        """Role of the column, in a word."""
         return self.shown or _KIND_ROLES[self.kind]
 
     @property
     def written(self) -> str:
-        """How the cells of numbers are written: the symbol they carry, else what the column holds."""
+        """Form of the cells of numbers: the symbol they carry, otherwise what the column holds."""
         return self.symbol or self.kind
 
     @property
@@ -144,11 +144,11 @@ class Column:
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What the roles look at.
+    """Evidence for the roles.
 
     Attributes:
         cells: the column's K texts and where they stand.
-        given: [K] texts that stand for a value.
+        given: [K] texts that represent a value.
         numbers: [K] the number of each text, as this file writes numbers.
         known: [K] given texts that are a number.
         symbol: percent or currency sign that most numbers carry, or an empty string.
@@ -175,12 +175,12 @@ class Evidence:
 
     @property
     def gaps(self) -> BoolArray:
-        """Cells [N] that stand for a missing value."""
+        """Cells [N] that represent a missing value."""
         return ~self.given[self.cells.codes]
 
     @property
     def texts(self) -> list[str]:
-        """The different texts that stand for a value."""
+        """The different texts that represent a value."""
         return _chosen(self.cells.texts, self.given)
 
     def column(self, kind: Kind, per_text: FloatArray, useless: str = "", **more: Any) -> Column:
@@ -275,7 +275,7 @@ def number(evidence: Evidence) -> Column | None:
 
 
 def _recur(evidence: Evidence, other: BoolArray) -> bool:
-    """Whether few numbers and the texts among them are levels, as 1, 2, ..., 10 and X: a mistake hardly recurs."""
+    """Return whether few numbers and the texts among them are levels, as 1, 2, ..., 10 and X: mistakes rarely recur."""
     counts, levels = evidence.cells.counts, int(evidence.given.sum())
     most = min(evidence.categories, int(counts[evidence.given].sum()) // _RECURS)
     return int(counts[other].min()) >= _RECURS and levels <= most
@@ -310,7 +310,7 @@ def code(evidence: Evidence) -> Column | None:
 
 
 def _all_digits(evidence: Evidence, zero: str) -> bool:
-    """Whether all texts are digits only, one of them `zero`."""
+    """Return whether all texts are digits only, one of them `zero`."""
     return bool(zero) and all(text.isdecimal() for text in evidence.texts)
 
 
@@ -432,7 +432,7 @@ def _yes_no_column(evidence: Evidence) -> Column:
 
 
 def merged(evidence: Evidence, values: FloatArray) -> str:
-    """Whole numbers that float64 does not tell apart."""
+    """Whole numbers that float64 does not distinguish."""
     numbers = evidence.numbers[evidence.given]
     if not (np.abs(numbers) > _LARGEST_WHOLE).any() or len(np.unique(numbers)) == len(numbers):
         return ""
@@ -459,7 +459,7 @@ def counter(evidence: Evidence, values: FloatArray) -> str:
 
 
 def rises(values: FloatArray) -> bool:
-    """Whether whole numbers go up in every row, or down."""
+    """Return whether whole numbers go up in every row, or down."""
     steps = np.diff(values)
     return bool(len(steps) and ((steps > 0.0).all() or (steps < 0.0).all()) and (values == np.floor(values)).all())
 
@@ -476,7 +476,7 @@ def shuffled(evidence: Evidence, values: FloatArray) -> str:
 
 
 def _tells(values: FloatArray) -> bool:
-    """Whether every row has another whole number."""
+    """Return whether every row has another whole number."""
     return bool((values == np.floor(values)).all()) and len(np.unique(values)) == len(values)
 
 
@@ -561,7 +561,7 @@ def _whole(text: str, value: float) -> int:
 
 
 def _plain_pair(evidence: Evidence) -> bool:
-    """Whether the labels are numbers, or one word for no and one for yes: nothing to bring together."""
+    """Return whether the labels are numbers, or one word for no and one for yes: nothing to bring together."""
     if evidence.known[evidence.given].all():
         return True
     folded = [text.casefold() for text in evidence.texts]
@@ -594,7 +594,7 @@ def read_columns(
         positions: of the columns.
         notes: what was decided, extended.
         table: `Dataset.reading` of the table to which this file belongs.
-        numbers_only: a cell that is no number is a bad one, whatever the others are.
+        numbers_only: a cell that is no number is a bad one, whether or not the others are.
 
     Raises:
         DataError: if the columns write numbers in different ways, or in one that can be read twofold.

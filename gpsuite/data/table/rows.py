@@ -1,4 +1,4 @@
-"""Which rows of a table are used, and everything that is wrong with them at once."""
+"""Rows of a table that are used, and all their faults at once."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def _them(faults: Sequence[str]) -> str:
 
 
 def leaving_out(spec: CsvSpec, header: Sequence[str], inputs: Sequence[Column], names: Sequence[str]) -> dict[str, str]:
-    """Return the setting that leaves out inputs: fewer `inputs` where they were named, else more to `ignore`."""
+    """Return the setting that leaves out inputs: fewer `inputs` where they were named, otherwise more to `ignore`."""
     if not all_others(spec, header):
         return {"inputs": name_list([column.name for column in inputs if column.name not in names])}
     before = [] if spec.ignore is None else choose_columns("ignore", spec.ignore, header)
@@ -141,7 +141,7 @@ def leaving_out(spec: CsvSpec, header: Sequence[str], inputs: Sequence[Column], 
 
 
 def all_others(spec: CsvSpec, header: Sequence[str]) -> bool:
-    """Whether the inputs are all columns that have no other use. `dataset.inputs=null` arrives as a text."""
+    """Return whether the inputs are all columns that have no other use. `dataset.inputs=null` arrives as a text."""
     return spec.inputs is None or (spec.inputs == "null" and "null" not in header)
 
 

@@ -39,7 +39,7 @@ class Curve:
 
     Attributes:
         n_sum: number N_sum of measured output values at each model [T].
-        lines: [R, T], one row per repetition. NaN where a repetition has no value.
+        lines: [R, T], one row per repetition. NaN if a repetition has no value.
         repetitions: their numbers [R].
     """
 
@@ -61,14 +61,14 @@ class Curve:
 
     @property
     def mean(self) -> FloatArray:
-        """Mean over the repetitions [T]. NaN where none has a value."""
+        """Mean over the repetitions [T]. NaN if none has a value."""
         counts = np.isfinite(self.lines).sum(axis=0)
         total = np.where(np.isfinite(self.lines), self.lines, 0.0).sum(axis=0)
         return np.where(counts > 0, total / np.maximum(counts, 1), np.nan)
 
     @property
     def standard_error(self) -> FloatArray:
-        """Standard error of the mean [T]. NaN where fewer than two repetitions have a value."""
+        """Standard error of the mean [T]. NaN if fewer than two repetitions have a value."""
         return np.array([mean(finite(column)).error for column in self.lines.T])
 
     @property
@@ -87,7 +87,7 @@ class Curve:
 
 
 def paired_curves(first: Curve, second: Curve) -> tuple[Curve, Curve]:
-    """Return both curves at the N_sum and in the repetitions that they share, NaN where either has no value."""
+    """Return both curves at the N_sum and in the repetitions that they share, NaN if either has no value."""
     n_sum, left, right = np.intersect1d(first.n_sum, second.n_sum, return_indices=True)
     shared = tuple(repetition for repetition in first.repetitions if repetition in second.repetitions)
     a = first.lines[[first.repetitions.index(r) for r in shared]][:, left]
@@ -101,7 +101,7 @@ class Curves:
     """The repetitions of several methods.
 
     Attributes:
-        runs: method -> repetition -> its record, methods in the order asked for.
+        runs: method -> repetition -> its record, methods in the order requested.
     """
 
     runs: Mapping[str, Mapping[int, Record]] = field(default_factory=dict)
@@ -640,7 +640,7 @@ def threshold_statistics(curves: Curves, threshold: float) -> list[Statistic]:
 
 
 def threshold_interval(curve: Curve, threshold: float) -> tuple[float, float]:
-    """Return the bootstrap interval of the points to a threshold. Infinite where runs do not reach it.
+    """Return the bootstrap interval of the points to a threshold. Infinite if runs do not reach it.
 
     NaN for fewer than `FEWEST_RUNS`, of which it holds the mean too seldom: of five normal values in 84 % of cases.
     """

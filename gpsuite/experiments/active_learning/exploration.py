@@ -86,7 +86,7 @@ class ActiveSettings(RepetitionSettings):
 
     Attributes:
         precision_step: precision of the safety model is tabulated at every so many values from the start.
-        thresholds: errors whose first number of values is asked for.
+        thresholds: errors whose first number of values is requested.
     """
 
     precision_step: Count
@@ -99,7 +99,7 @@ class ActiveSettings(RepetitionSettings):
 
 @dataclass(frozen=True)
 class InferenceParams:
-    """What decides an inference's numbers, and no setting of another kind of inference.
+    """Settings that decide an inference's numbers, without those of other kinds of inference.
 
     Attributes:
         kind: smc, hmc, map or ml.
@@ -113,7 +113,7 @@ class InferenceParams:
 
     @property
     def settings(self) -> InferenceSettings:
-        """How hyperparameters are inferred."""
+        """Settings of the inference of hyperparameters."""
         if self.particles is None:
             return InferenceSettings(self.kind, pool_members=self.pool_members)
         return InferenceSettings(self.kind, smc=SMCSettings(particles=self.particles), pool_members=self.pool_members)
@@ -173,7 +173,7 @@ Axes = dict[str, str | int | float]
 
 @dataclass(frozen=True)
 class Source:
-    """Where the data of the repetitions come from.
+    """Source of the data of the repetitions.
 
     Attributes:
         name: of the source.
@@ -199,7 +199,7 @@ def repetition_seed(seed: int, source: str, repetition: int) -> int:
 
 @dataclass(frozen=True)
 class RepetitionSet:
-    """What distinguishes one set of repetitions from the others of a plan.
+    """One set of repetitions of a plan, with what distinguishes it from the others.
 
     Attributes:
         axes: columns of records.csv next to method and repetition.
@@ -509,7 +509,7 @@ def _log_density(monitors: Mapping[str, Judgement], name: str) -> float:
 
 
 def state_of(step: Step, steps: list[Step], repetition: Repetition, pipeline: Pipeline, delta: float) -> Arrays:
-    """Return the models at the test grid, the data they know, and the query they ask for."""
+    """Return the models at the test grid, the data they know, and the query they request."""
     variance = on_all_rows(step.monitors, repetition.test_safe, "variance")
     row, p = np.nonzero(repetition.start_outputs)
     before = steps[:-1]

@@ -38,7 +38,7 @@ class PipelineOptions(MethodOptions):
 
 @dataclass(frozen=True)
 class PipelineParams:
-    """What a pipeline is, without its name: part of the key of every task."""
+    """Parameters of a pipeline, without its name: part of the key of every task."""
 
     mixing: Mixing
     acquisition: Acquisition

@@ -1,4 +1,4 @@
-"""What one repetition works on: a pool to query from, starting data, and test data it never sees."""
+"""Data of one repetition: a pool to query from, starting data, and test data it never sees."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Repetition:
         start_outputs: which outputs of the starting inputs are given at the beginning [M, P].
         test: rows to evaluate predictions on.
         test_safe: which test rows count as safe [n_test].
-        targets: what predictions are held against in the published curves: `true` (noise-free) or `noisy`.
+        targets: what predictions are compared with in the published curves: `true` (noise-free) or `noisy`.
         limit: which safety values are safe.
     """
 
@@ -132,12 +132,12 @@ def positions(wanted: IntArray, pool: IntArray) -> IntArray:
 
 @dataclass(frozen=True, kw_only=True)
 class RepetitionData(ABC):
-    """What the data of one repetition depend on, wherever they come from.
+    """Parameters that the data of one repetition depend on, for every source.
 
     Attributes:
         seed: of all that is drawn.
         initial: values measured at the beginning, all outputs together.
-        offers: what a pool row can be asked for, of `OFFERS`.
+        offers: what a pool row can be requested, of `OFFERS`.
     """
 
     seed: int
@@ -369,7 +369,7 @@ def starting_rows(safe: IntArray, initial: int, seed: int, repetition: int) -> I
     With seed 123 and all safe training rows in ascending order these are the authors' starting sets.
 
     Raises:
-        ValueError: if there are fewer safe rows than asked for.
+        ValueError: if there are fewer safe rows than requested.
     """
     legacy = np.random.RandomState(seed)
     drawn = [legacy.choice(safe, initial, replace=False) for _ in range(repetition + 1)]

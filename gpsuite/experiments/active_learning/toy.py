@@ -221,7 +221,7 @@ def _draw_entropy(ax: Axes, state: Mapping[str, Any]) -> None:
 
 
 def _draw_safety(ax: Axes, state: Mapping[str, Any], delta: float) -> None:
-    """Draw the true safety value, its prediction and the probability of being safe, where there is a model."""
+    """Draw the true safety value, its prediction and the probability of being safe, if there is a model."""
     x = state["x"][:, 0]
     ax.plot(x, true_safety(x), "k:", lw=1.2, label="true safety value")
     ax.axhline(THRESHOLD, color=LIMIT, lw=0.9, ls="--", label="limit")

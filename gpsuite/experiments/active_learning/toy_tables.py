@@ -151,7 +151,7 @@ def _draw_differences(report: Report[object], frame: pd.DataFrame) -> None:
 
 
 STRICT = 0.01  # level of the claim about areas
-LITTLE_DATA = 22  # values. Up to here full Bayes is held against point estimates
+LITTLE_DATA = 22  # values. Up to here full Bayes is compared with point estimates
 POINT_ESTIMATES = ("map", "ml")
 
 

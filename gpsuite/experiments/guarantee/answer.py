@@ -92,7 +92,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a run says of a table.
+    """Answer of a run about a table.
 
     Attributes:
         title: of file and page.
@@ -125,7 +125,7 @@ class Answer:
 
     @property
     def kept(self) -> list[str]:
-        """What is kept with the model: headline, light, and what holds of any rows, not only of those of the run."""
+        """Part that is kept with the model: headline, light, and what holds of any rows, not only the run's."""
         lines = [each.line for each in self.promises if not each.own_rows]
         return [self.headline, self.light.line, *lines, *self.silent]
 

@@ -42,7 +42,7 @@ Arrays = dict[str, npt.NDArray[Any]]
 def risk_certificate(
     dataset: PreparedDataset, learning: Learning, fitted: Fitted, found: Certificate, width: float, delta: float
 ) -> Arrays:
-    """Return the record's arrays of the certificate of the bound at one error. None where a copy chose the scale.
+    """Return the record's arrays of the certificate of the bound at one error. None if a copy chose the scale.
 
     Args:
         dataset: the table.

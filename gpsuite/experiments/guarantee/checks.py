@@ -1,4 +1,4 @@
-"""What the guarantees assume, each compared with the data where that is possible.
+"""Assumptions of the guarantees, each compared with the data if possible.
 
 A check that finds nothing proves nothing. What it finds is *contradicted* only where it is significant among all checks
 of the table and the statement truly needs the assumption. Other signs are *doubtful*.
@@ -49,7 +49,7 @@ class Check:
         assumption: in words.
         needed_by: the statements that need it.
         finding: what was looked at and found.
-        p: of the finding. None where there is none.
+        p: of the finding. None if there is none.
         needed: whether the statements are false without it.
         advice: further words of the command to run next.
         verdict: `NOTHING`, `DOUBTFUL`, `CONTRADICTED` or `UNCHECKED`.
@@ -140,7 +140,7 @@ def _permutation_p(values: FloatArray, statistic: Callable[[FloatArray], float],
 class Searches:
     """The searches of one task: each has its boxes, all together have the seconds.
 
-    The models are trained whole, whatever the seconds: the answers of several tasks are about the same ones.
+    The models are trained whole, regardless of the seconds: the answers of several tasks are about the same ones.
 
     Attributes:
         clock: of the task.
@@ -186,7 +186,7 @@ class Searches:
 
 
 def nested(ranges: FloatArray, tolerances: Sequence[float]) -> FloatArray:
-    """Return proved ranges [B, K, 2], each with what is proved of the larger tolerances [K]. NaN where nothing is."""
+    """Return proved ranges [B, K, 2], each with what is proved of the larger tolerances [K]. NaN if nothing is."""
     order = np.argsort(tolerances)[::-1]
     found = ranges.copy()
     found[:, order, 0] = np.fmax.accumulate(ranges[:, order, 0], axis=1)
@@ -281,7 +281,7 @@ def regression_checks(
     Args:
         data: the table.
         record: of the judged model.
-        held: how many targets the kept model's own intervals held, and of how many rows. None where it did not train.
+        held: how many targets the kept model's own intervals held, and of how many rows. None if it did not train.
         bands: of the function.
         settings: of the run.
     """

@@ -150,7 +150,7 @@ class SpreadIntervals:
         return np.maximum(*found)
 
     def columns(self, X: FloatArray, own: FloatArray | None = None) -> dict[str, npt.NDArray[Any]]:
-        """Return the ends at inputs [B, D] in own units, by the names of their columns.
+        """Return the ends at inputs [B, D] in original units, by the names of their columns.
 
         Args:
             X: the inputs.
@@ -283,13 +283,16 @@ class ClassSets:
         return cls(judged=saved, coverage=coverage, calibration=found)
 
     def sets(self, X: FloatArray) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-        """Return the adaptive sets, and those of each class' own threshold, [B, C] each, at inputs in own units."""
+        """Return the adaptive sets, and those of each class' own threshold, [B, C] each, at inputs in original units."""
         p = self.judged.predict(X).probabilities
         adaptive = class_sets(adaptive_scores(p, shares(X)), self.calibration.marginal, p)
         return adaptive, class_sets(label_scores(p), self.calibration.each, p)
 
     def columns(self, X: FloatArray, own: FloatArray | None = None) -> dict[str, npt.NDArray[Any]]:
-        """Return both sets at inputs [B, D] in own units, classes with `|` between. `own` is for intervals only."""
+        """Return both sets at inputs [B, D] in original units, classes with `|` between.
+
+        `own` is for intervals only.
+        """
         adaptive, each = self.sets(X)
         return {"class_set": self._named(adaptive), "class_set_each": self._named(each)}
 

@@ -144,7 +144,7 @@ def _class_parts(request: Request[GuaranteeSettings]) -> list[tuple[str, object,
     """Return part, params and label of a classification's tasks.
 
     Raises:
-        UserError: if an accuracy is asked for: classes have none. If the method is not for so many classes.
+        UserError: if an accuracy is requested: classes have none. If the method is not for so many classes.
     """
     settings, learning = request.settings, learning_of(request)
     unused = "a classification has no accuracy: leave it out, or say dataset.task=regression"
@@ -207,7 +207,7 @@ def _preparation(settings: GuaranteeSettings, rows: int) -> float:
 
 
 def new_rows(dataset: PreparedDataset) -> NewRows | None:
-    """Return the rows to predict of `dataset.new`. None where there are none.
+    """Return the rows to predict of `dataset.new`. None if there are none.
 
     Raises:
         DataError: if the file does not fit.

@@ -149,7 +149,7 @@ def _unusual(row: Mapping[Any, Any]) -> str:
 
 
 def left_out(model: SavedRegression) -> tuple[FloatArray, FloatArray]:
-    """Return errors and half widths of the kept model's own intervals, each row left out in turn, in own units.
+    """Return errors and half widths of the kept model's own intervals, each row left out in turn, in original units.
 
     With the same hyperparameters, by Rasmussen and Williams 2006, equations 5.10 to 5.12. Copies do not count: a
     row left out would be predicted from its copy.

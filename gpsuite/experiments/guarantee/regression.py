@@ -39,7 +39,7 @@ MOST_INFORMING = 500  # rows that choose lengthscales, for time
 
 @dataclass(frozen=True, eq=False)
 class Scales:
-    """What brings a table into the units of a regression that has one lengthscale.
+    """Scales of a table in the units of a regression that has one lengthscale.
 
     Attributes:
         inputs: what standardises inputs, and divides each by its lengthscale.
@@ -90,7 +90,7 @@ class Fitted:
         return float(self.target.scale[0])
 
     def predict(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return prediction [B] and standard deviation [B] of a new target, in own units, at inputs [B, D]."""
+        """Return prediction [B] and standard deviation [B] of a new target, in original units, at inputs [B, D]."""
         mean, variance = self.posterior.predict(self.inputs.transform(X))
         noise = self.posterior.hyperparameters.noise_variance
         return self.target.inverse(mean[:, None])[:, 0], self.scale * np.sqrt(variance + noise)
@@ -103,7 +103,7 @@ class Judged:
     Attributes:
         fitted: trained without the test rows.
         aside: numbers of the rows that were set aside, [H'].
-        all_errors: absolute errors there, in own units, [H'].
+        all_errors: absolute errors there, in original units, [H'].
         different: of the rows that were set aside. None if all are.
         leave_one_out: models with its hyperparameters on its rows and the `held` rows but one.
         held: numbers of these rows, the first that were set aside.
@@ -125,7 +125,7 @@ class Judged:
 
     @property
     def errors(self) -> FloatArray:
-        """Absolute errors on the test rows, in own units, [H]."""
+        """Absolute errors on the test rows, in original units, [H]."""
         return self.all_errors[unseen(self.aside, self.different)]
 
 
@@ -325,7 +325,8 @@ def _trained(problem: RiskProblem, max_evaluations: int, standard: float, shared
 def errors_of(fitted: Fitted, learning: Learning, widths: Sequence[float]) -> tuple[FloatArray, int]:
     """Return the errors t in standard deviations, increasing, the goal among them, and the goal's number.
 
-    Their number is the same for every model: a goal in own units may equal a width for one model and not for another.
+    Their number is the same for every model: a goal in original units may equal a width for one model and not for
+    another.
     """
     goal = learning.goal / fitted.scale if learning.own else learning.goal
     values = np.sort([*widths, goal]) if learning.own else np.unique([*widths, goal])
@@ -386,14 +387,14 @@ def proved_ranges(
     searches: Searches,
     tolerance: float,
 ) -> FloatArray:
-    """Return lowest and highest prediction [B, K, 2], own units, if every input is off by at most each tolerance.
+    """Return lowest and highest prediction [B, K, 2], in original units, if inputs are off by at most each tolerance.
 
-    NaN where the seconds did not let a search begin.
+    NaN if the seconds did not let a search begin.
 
     Args:
         fitted: the regression.
         latent: its posterior.
-        X: inputs in own units [B, D].
+        X: inputs in original units [B, D].
         deviations: standard deviation of every input in the table [D], 0 of those that stay. The few rows that scale
             the regression may say another.
         tolerances: in these deviations, K.

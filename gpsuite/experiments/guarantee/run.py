@@ -71,7 +71,7 @@ from gpsuite.seeds import stream
 def run_bounded(task: Task[BoundedTask], shared: SharedWork) -> Outcome:
     """Train the kept regression and bound the share of its predictions that are off by more than each error.
 
-    Arrays: errors [K] in own units and bounds [K], of the posterior mean; gibbs_bounds [K], of a random draw.
+    Arrays: errors [K] in original units and bounds [K], of the posterior mean; gibbs_bounds [K], of a random draw.
     """
     params = task.params
     fitted = kept_model(task.require_dataset(), params.learning, shared)
@@ -102,7 +102,7 @@ def run_bounded(task: Task[BoundedTask], shared: SharedWork) -> Outcome:
 def run_judged(task: Task[JudgedTask], shared: SharedWork) -> Outcome:
     """Train without the test rows. Bound errors by them, size the intervals, and check what the bounds assume.
 
-    Arrays: errors [K] in own units, shares [K] of test errors above, bounds [K].
+    Arrays: errors [K] in original units, shares [K] of test errors above, bounds [K].
     """
     params, dataset = task.params, task.require_dataset()
     data, judged = load(dataset), judged_model(dataset, params.learning, shared)

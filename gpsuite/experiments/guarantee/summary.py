@@ -1,4 +1,4 @@
-"""What a run of guarantee leaves: tables, pictures, predictions, the model, and the answer."""
+"""Output of a run of guarantee: tables, pictures, predictions, the model, and the answer."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class GuaranteeSettings:
         accuracy: an error that matters, in the target's units. Null: `epsilon` standard deviations.
         epsilon: an error that matters, in standard deviations of the target.
         widths: further errors at which the share of worse predictions is bounded, in standard deviations.
-        delta: allowed probability that a bound fails. Each bound is paid for all errors together.
+        delta: allowed probability that a bound fails. Each bound is accounted for all errors together.
         coverage: coverage of the intervals.
         test_share: share of rows that test bounds, intervals and checks are taken on.
         preparation: share of rows that only choose scale, centre and each input's lengthscale of a certified
@@ -77,7 +77,7 @@ class GuaranteeSettings:
 
 
 def tolerances_of(data: Dataset, settings: GuaranteeSettings) -> Sequence[float]:
-    """Return how far numbers may be off, in standard deviations. None where no input is a number."""
+    """Return how far numbers may be off, in standard deviations. None if no input is a number."""
     return settings.tolerances if len(numbers_of(data.input_names, data.level_inputs)) else ()
 
 
@@ -88,11 +88,11 @@ def middle(tolerances: Sequence[float]) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Learning:
-    """What decides the two models of a table: the one that is kept, and the one that test rows judge.
+    """Parameters that decide the two models of a table: the one that is kept, and the one that test rows judge.
 
     Attributes:
         seed: of the order of the rows.
-        goal: the error that matters: own units if `own`, else standard deviations.
+        goal: the error that matters: own units if `own`, otherwise standard deviations.
         own: see `goal`. Further fields as in `GuaranteeSettings`.
         method: what decides a classifier besides. None for `METHOD`, which keys older than the choice do not name.
         method_version: of it.

@@ -90,7 +90,7 @@ def _quality(found: Found) -> str:
 def errors_of_judged(found: Found) -> tuple[float, float, str]:
     """Return the model's error on test rows, that of always saying the same, and what that is.
 
-    The root mean squared error in own units, of classes the share that is wrong.
+    The root mean squared error in original units, of classes the share that is wrong.
     """
     record = found.parts["judged"]
     if found.data.task == "classification":

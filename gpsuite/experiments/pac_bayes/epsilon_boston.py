@@ -118,7 +118,7 @@ def _against_full_gp(goals: list[Paired]) -> list[Statistic]:
 
 
 def _overfits_less(goal: Paired) -> bool | None:
-    """Whether the gap between test and training risk is larger for the full GP, and its training risk the lower one."""
+    """Return whether the gap between test and training risk is larger for the full GP, and its training risk the lower one."""
     gap_full = goal("gibbs_risk_test", FULL_GP) - goal("gibbs_risk_train", FULL_GP)
     gap_kl = goal("gibbs_risk_test", KL) - goal("gibbs_risk_train", KL)
     both = np.isfinite(gap_full) & np.isfinite(gap_kl)
@@ -126,14 +126,14 @@ def _overfits_less(goal: Paired) -> bool | None:
 
 
 def _underfits(goal: Paired) -> bool:
-    """Whether kl-PAC-GP has higher risks, MSE and noise, and a lower KL, than the full GP on average."""
+    """Return whether kl-PAC-GP has higher risks, MSE and noise, and a lower KL, than the full GP on average."""
     higher = ("gibbs_risk_train", "gibbs_risk_test", "mse_test", "noise_variance")
     means = {name: [one.mean() for one in goal.pair(name, KL, FULL_GP)] for name in (*higher, "kl_over_n")}
     return all(means[name][0] > means[name][1] for name in higher) and means["kl_over_n"][0] < means["kl_over_n"][1]
 
 
 def _kl_preferable(goal: Paired) -> bool | None:
-    """Whether the kl objective learns a larger KL with better test risk and bound than sqrt, each significantly."""
+    """Return whether the kl objective learns a larger KL with better test risk and bound than sqrt, each significantly."""
     complexity = goal.pair("kl_over_n", SQRT, KL)
     risk = goal.pair("gibbs_risk_test", KL, SQRT)
     bound = goal.pair("bound_kl", KL, SQRT)

@@ -393,7 +393,7 @@ def _held_out(found: Evaluation, loss: str, delta: float) -> dict[str, float]:
 
 
 def _spread(trained: Trained) -> dict[str, float]:
-    """Return by how much the worst start's objective exceeds the best's, where there were several."""
+    """Return by how much the worst start's objective exceeds the best's, if there were several."""
     ends = [value for value in trained.objectives if math.isfinite(value)]
     return {"start_spread": max(ends) - min(ends)} if len(trained.objectives) > 1 else {}
 

@@ -247,7 +247,7 @@ def summarise(report: Report[InducingSettings]) -> list[Statistic]:
 
 
 def selected(frame: pd.DataFrame, delta: float) -> pd.DataFrame:
-    """Return, per method and split, the M whose bound is smallest, with the bound that pays for choosing it.
+    """Return, per method and split, the M whose bound is smallest, with the bound that accounts for choosing it.
 
     A union bound over the numbers tried: ln(how many) enters the penalty, so that the bound of the M chosen on the
     training data holds with probability 1 - delta.

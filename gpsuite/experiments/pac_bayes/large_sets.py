@@ -1,4 +1,4 @@
-"""What Reeb et al. (2018, Sec. 4(c)) say of pol, kin40k and sarcos together, as statistics that decide it."""
+"""Statements of Reeb et al. (2018, Sec. 4(c)) on pol, kin40k and sarcos together, as statistics that decide them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def slopes_in_m(grid: Paired, metric: str, method: str) -> FloatArray:
 
 
 def over_sets(name: str, datasets: list[str]) -> str:
-    """Return the name alone for the paper's sets, with sarcos or without it, else with the datasets."""
+    """Return the name alone for the paper's sets, with sarcos or without it, otherwise with the datasets."""
     return name if NEEDED <= set(datasets) <= set(SETS) else statistic_name(name, datasets="+".join(datasets))
 
 

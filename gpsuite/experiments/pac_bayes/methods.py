@@ -1,4 +1,4 @@
-"""What a method of the family is: a GP regressor whose risk a PAC-Bayes bound certifies, however it is trained."""
+"""Methods of the family: a GP regressor whose risk a PAC-Bayes bound certifies, however it is trained."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class SparseOptions(MethodOptions):
     def search_within(
         self, budget: Budget, start: Hyperparameters | None = None, parametrisation: str = "softplus"
     ) -> Search:
-        """Return the search that is asked for, from a start (None: the published one) and within a budget."""
+        """Return the search that is requested, from a start (None: the published one) and within a budget."""
         if self.search == STAGED:
             return StagedSearch(budget, start)
         return Search(budget, start, parametrisation)
@@ -97,7 +97,7 @@ class SparseOptions(MethodOptions):
 
 @dataclass(frozen=True)
 class FitSize:
-    """What decides how long a fit takes.
+    """Sizes that decide how long a fit takes.
 
     Attributes:
         rows: training rows.
@@ -161,7 +161,7 @@ def with_inducing(options: MethodOptions, inducing: int) -> MethodOptions:
 
 
 def full_cost(options: MethodOptions, size: FitSize) -> Cost:
-    """Return the cost of a full GP, whatever its options."""
+    """Return the cost of a full GP, regardless of its options."""
     return full_gp_cost(size.rows, size.test_rows, size.losses)
 
 
@@ -185,7 +185,7 @@ class PacGPOptions(BoundOptions):
 
     @property
     def heading(self) -> str:
-        """The title, with the starts where there are more than one."""
+        """The title, with the starts if there are more than one."""
         own = super().heading
         return own if self.starts == 1 else f"{own}, {self.starts} starts"
 
@@ -293,7 +293,7 @@ def _search(work: Training[SparseGPOptions], Z: FloatArray, budget: Budget) -> T
 def own_posterior(
     options: SparseGPOptions, found: Hyperparameters, X: FloatArray, y: FloatArray, fit: Trained
 ) -> SparseGPPosterior:
-    """Return the posterior that the options ask for, at the rounded hyperparameters."""
+    """Return the posterior that the options request, at the rounded hyperparameters."""
     return sparse_posterior(found, X, y, fit, ALPHAS[options.posterior])
 
 

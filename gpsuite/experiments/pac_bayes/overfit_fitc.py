@@ -246,7 +246,7 @@ _BELOW = ("noise_std", "gap", "gibbs_risk_test")  # the learned noise, and what 
 
 
 def draw(report: Report[OverfitSettings], frame: pd.DataFrame, split: Split) -> None:
-    """Draw the first data set's fits, where there is one input, and each metric over all data sets.
+    """Draw the first data set's fits, if there is one input, and each metric over all data sets.
 
     Args:
         report: the sheet.

@@ -55,7 +55,7 @@ def plan(request: Request[RegressionSettings]) -> list[Task[FitTask]]:
 
 
 def summarise(report: Report[RegressionSettings]) -> list[Statistic]:
-    """Write certificates, bounds and errors, and what the bounds pay for, by method. Draw bound and risks."""
+    """Write certificates, bounds and errors, and what the bounds account for, by method. Draw bound and risks."""
     request, titles, records = report.request, report.titles, report.records()
     write_certificates(records, report.folder / "certificates")
     frame = records_frame(records)

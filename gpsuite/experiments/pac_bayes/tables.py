@@ -56,7 +56,7 @@ PANELS = ("bound_kl", "gibbs_risk_train", "gibbs_risk_test", "mse_test", "kl_ove
 
 
 def records_frame(records: Sequence[Record]) -> pd.DataFrame:
-    """Return one row per record: axes and metrics, numbers as floats (NaN where a number is missing)."""
+    """Return one row per record: axes and metrics, numbers as floats (NaN if a number is missing)."""
     frame = frame_of(records)
     numbers = [*METRICS, *OWN_UNITS, *CERTIFICATES, *STARTS, "log_theta", "confidence", "n_train"]
     for name in frame.columns.intersection(numbers):

@@ -39,8 +39,8 @@ class Goal:
 
     Attributes:
         name: of the loss, in `LOSSES`.
-        epsilon: in standard deviations. None where it is given in own units.
-        accuracy: in the target's own units. None where it is given in standard deviations.
+        epsilon: in standard deviations. None if it is given in original units.
+        accuracy: in the target's own units. None if it is given in standard deviations.
     """
 
     name: str = "band01"
@@ -72,7 +72,7 @@ def loss_of(name: str, width: float) -> Loss:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingTask:
-    """What every training needs to know.
+    """Parameters of every training.
 
     Attributes:
         method: options of the method.

@@ -1,4 +1,4 @@
-"""What the trainings of the family share: rows, options and limits in, hyperparameters out, several starts."""
+"""Common part of the family's trainings: rows, options and limits in, hyperparameters out, several starts."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Trained:
 
 @dataclass(frozen=True)
 class Training(Generic[Options_co]):
-    """What to train on, how, and within which limits.
+    """Rows, options and limits of a training.
 
     Attributes:
         X: training inputs [N, D].
@@ -87,7 +87,7 @@ class Training(Generic[Options_co]):
 
     @property
     def n_lengthscales(self) -> int:
-        """How many lengthscales are trained."""
+        """Number of lengthscales that are trained."""
         return self.X.shape[1] if self.ard else 1
 
     def budget(self, left: float | None, number: int = 0, starts: int = 1) -> Budget:

@@ -168,7 +168,7 @@ SPLITS = 5  # of CV+
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """A simulated data set and what a band is asked for.
+    """A simulated data set and what a band is requested.
 
     Attributes:
         X: inputs [n, 1].

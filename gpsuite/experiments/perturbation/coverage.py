@@ -119,7 +119,7 @@ class CoverageTask:
         repetitions: simulated data sets.
         compared: every m.
         seed: of all that is drawn.
-        broken: key of `BREAKS`, or None where coverage must be exact.
+        broken: key of `BREAKS`, or None if coverage must be exact.
         design: how the inputs arise, see `Break`.
         break_ties: whether the tie-breaking permutation is used.
         kind: of task.
@@ -149,14 +149,14 @@ class CoverageTask:
 
 @dataclass(frozen=True)
 class RefusalsTask:
-    """Regions of every m are asked for at inadmissible q."""
+    """Regions of every m are requested at inadmissible q."""
 
     compared: Sequence[int]
     kind: str = "perturbation_refusals"
 
 
 def plan(request: Request[CoverageSettings]) -> list[Task[object]]:
-    """Return one task per cell, exact or broken, and one that asks for inadmissible q."""
+    """Return one task per cell, exact or broken, and one that requests inadmissible q."""
     settings = request.settings
     refusals = request.task(
         RefusalsTask(list(settings.compared)),
@@ -329,7 +329,7 @@ class RankCounts:
         model: key of `MODELS`.
         noise: key of `NOISES`.
         group: key of `GROUPS`.
-        broken: key of `BREAKS`. Empty where coverage must be exact.
+        broken: key of `BREAKS`. Empty if coverage must be exact.
         counts: [m], how often the rank was 1..m.
         excluded: q of each level, ascending.
     """
@@ -387,7 +387,7 @@ def departs(cells: Sequence[RankCounts]) -> bool:
 
 
 def _without_departure(cells: Sequence[RankCounts]) -> bool | None:
-    """Return False if the repetitions would show a departure of 0.02, else None: an open cell."""
+    """Return False if the repetitions would show a departure of 0.02, otherwise None: an open cell."""
     return False if min(cell.total for cell in cells) >= SEEN else None
 
 

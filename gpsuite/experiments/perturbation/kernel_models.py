@@ -147,7 +147,7 @@ class KernelProblem:
 
 @dataclass(frozen=True)
 class CoverageTask:
-    """How often the regions of a kernel model hold the ideal coefficients, at every q."""
+    """Parameters of a coverage task: how often a kernel model's regions hold the ideal coefficients, at every q."""
 
     problem: KernelProblem = field(metadata=INLINE)
     q_values: Sequence[int]

@@ -364,7 +364,7 @@ def _sentences(report: Report[RegionSettings]) -> Iterator[str]:
 
 
 def mean_width(record: Record, q: int) -> float | None:
-    """Return the mean width of the pointwise band of confidence 1 - q/m. None where it is unbounded."""
+    """Return the mean width of the pointwise band of confidence 1 - q/m. None if it is unbounded."""
     name = f"pointwise_width_{q}"
     return None if record.metrics[name] is None else record.number(name)
 

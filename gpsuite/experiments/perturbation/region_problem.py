@@ -196,7 +196,7 @@ def _enough_for_linear(data: Dataset, params: RegionTask) -> bool:
 
 
 def split_rows(data: Dataset, params: RegionTask) -> Rows:
-    """Return the rows that a model is made of, those that prepare and those of the region told apart.
+    """Return the rows that a model is made of, those that prepare and those of the region distinguished.
 
     Raises:
         UserError: with more than one target, or repeated inputs where the noise of means, or of rows of which copies
@@ -289,7 +289,7 @@ def _sparse_class(params: RegionTask, Z: FloatArray, X: FloatArray) -> ModelClas
 
 
 def told_apart(centres: FloatArray, X: FloatArray, lengthscale: float) -> FloatArray:
-    """Return those of the centres [M, D] whose functions the inputs [N, D] of the region tell apart, in their order.
+    """Return those of the centres [M, D] whose functions the inputs [N, D] of the region distinguish, in their order.
 
     By inputs alone: given them, the confidence stays exact. With an input of a long tail some centres lie where there
     are no rows, and others so close that their functions are one.
@@ -304,7 +304,7 @@ def told_apart(centres: FloatArray, X: FloatArray, lengthscale: float) -> FloatA
 
 
 def different_functions(values: FloatArray) -> IntArray:
-    """Return which of M functions their values [N, M] tell apart, rising."""
+    """Return which of M functions their values [N, M] distinguish, rising."""
     _, R, order = qr(values, mode="economic", pivoting=True)
     sizes = np.abs(np.diagonal(R))
     return np.sort(order[: np.count_nonzero(sizes > LEAST_APART * sizes[0])])
@@ -332,7 +332,7 @@ def input_number(data: Dataset, along: str) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class RegionModel:
-    """What the function may be.
+    """Model of the function.
 
     Attributes:
         title: in tables and figures.

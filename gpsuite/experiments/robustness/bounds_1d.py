@@ -110,7 +110,7 @@ def plan(request: Request[Bounds1DSettings]) -> list[Task[object]]:
     """Return one task per method and bound.
 
     Raises:
-        UserError: if the paper's bound is asked for with another kernel than its own.
+        UserError: if the paper's bound is requested with another kernel than its own.
     """
     settings, kernel = request.settings, request.model.kernel
     if "paper" in settings.bounds and kernel != "squared_exponential":

@@ -52,7 +52,7 @@ class Problem:
         y_test: test labels, [T].
         train_rows: row numbers of the training rows in the dataset, [N].
         test_rows: those of the test rows, [T].
-        lower: lower ends of the perturbations' domain, [D]. Minus infinity where there is none.
+        lower: lower ends of the perturbations' domain, [D]. Minus infinity if there is none.
         upper: upper ends, [D].
         input_names: D names.
         label_names: of the negative and the positive class, or of the numbered ones.
@@ -254,7 +254,7 @@ def median_distance(X: FloatArray) -> float:
 
 
 def class_count(data: Dataset, classes: Sequence[str]) -> int:
-    """Return how many classes are asked for: those named, else those that the dataset's rows have."""
+    """Return how many classes are requested: those named, otherwise those that the dataset's rows have."""
     return len(classes) or len(present_classes(data)[2])
 
 
@@ -305,12 +305,12 @@ def missing_class(problem: Problem, y: FloatArray | IntArray) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """What a method's training returns.
+    """Result of a method's training.
 
     Attributes:
         posterior: of the second of two classes, a `GPCPosterior`. Of several a `MultiClassPosterior`.
-        hyperparameters: that it was approximated at. None where training gives nothing but the posterior.
-        evidence: log marginal likelihood, or the bound of it. None where there is none.
+        hyperparameters: that it was approximated at. None if training gives nothing but the posterior.
+        evidence: log marginal likelihood, or the bound of it. None if there is none.
         evaluations: of it.
         cut_short: why seconds ended the training before the asked number of evaluations. Empty otherwise.
         inference: how a certificate names it. A checker derives "laplace" and "ep" again from the stored rows. Of
@@ -349,12 +349,12 @@ class Classifier:
 
     @property
     def stored_inputs(self) -> FloatArray:
-        """What a certificate stores with the posterior: training inputs [N, D] if it cannot derive it, else [0, D]."""
+        """Training inputs [N, D] that a certificate stores if it cannot derive the posterior, otherwise [0, D]."""
         X = self.problem.X
         return X if self.trained.inference == "minibatch" else np.empty((0, X.shape[1]))
 
     def scaled(self, X: FloatArray) -> FloatArray:
-        """Return inputs [B, D] in own units as the classifier takes them."""
+        """Return inputs [B, D] in original units as the classifier takes them."""
         return np.asarray((X - self.problem.offset) / self.problem.scale)
 
     def at(self, hyperparameters: Hyperparameters, rows: int) -> GPCFit:
@@ -366,7 +366,7 @@ class Classifier:
 
 @dataclass(frozen=True)
 class TrainingCost:
-    """What a classifier costs.
+    """Cost of a classifier.
 
     Attributes:
         seconds: of its training.
@@ -406,7 +406,7 @@ class ClassifierMethod(Method[Options]):
         check: refuses rows that it cannot be trained on, before any work.
         most_classes: options -> how many classes it takes.
         cost: function from inputs of the cost, rows and classes to the rough cost.
-        refit: the approximation of the first rows at given hyperparameters, of two classes. None where there is none.
+        refit: the approximation of the first rows at given hyperparameters, of two classes. None if there is none.
             The paper's statements about the hyperparameters are checked with it.
     """
 

@@ -109,7 +109,7 @@ class ExplainSettings(AnyDataSettings):
         domain: lowest and highest value of every input, in the dataset's units. Empty: each input's range in the data.
         tolerance: largest gap between attained and proved probability.
         boxes: limit for both ends of all intervals of a point, 0 gives the trivial range.
-        check_points: points at which the effect is held against the gradient.
+        check_points: points at which the effect is compared with the gradient.
         check_radii: falling radii of that check, in scaled inputs.
     """
 
@@ -123,14 +123,17 @@ class ExplainSettings(AnyDataSettings):
     check_radii: Annotated[list[Positive], falling]
 
     def check(self) -> None:
-        """Refuse test rows that there are not."""
+        """Raise if there are fewer test rows than requested."""
         super().check()
         self.refuse_absent_points(self.test_rows)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PointTask:
-    """What every input does alone at a test point, as in `ExplainSettings`. Of several classes its kind is another."""
+    """Effect of every single input at a test point, as in `ExplainSettings`.
+
+    With several classes its kind is another.
+    """
 
     model: ClassifierParams
     point: int
@@ -248,7 +251,7 @@ def run_point(task: Task[PointTask], shared: SharedWork) -> Outcome:
 
     Arrays: moved, how far each of the K inputs that are numbers moves down and up in its own units [K, 2]; ranges, of
     the class probability on the way: lowest proved, lowest attained, highest attained, highest proved [K, 2, 4];
-    delta, delta_low, delta_high. LIME's slopes per scaled unit, [K] each; where there are categories, switches: the
+    delta, delta_low, delta_high. LIME's slopes per scaled unit, [K] each; if there are categories, switches: the
     change of the probability from the point's level to each, [S].
     """
     clock, params = shared.budget(task.budget_seconds), task.params

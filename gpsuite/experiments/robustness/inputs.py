@@ -98,7 +98,7 @@ def describe(word: str, most: int | None = None) -> str:
 
     Args:
         word: one of `WORD`.
-        most: how many inputs there were to choose, where that may be fewer than the word asks for.
+        most: how many inputs there were to choose, where that may be fewer than the word requests.
     """
     rule, count = split_word(word)
     shown = count if most is None else min(count, most)
@@ -162,7 +162,7 @@ def choose(word: str, problem: Problem, lengthscales: FloatArray, x: FloatArray)
         x: the point, scaled. Pixels from 0 to 1, [D].
 
     Raises:
-        UserError: if the word asks for pixels and the inputs are no image.
+        UserError: if the word requests pixels and the inputs are no image.
     """
     rule, count = split_word(word)
     numbers = problem.numbers

@@ -1,4 +1,4 @@
-"""What is searched and certified around a point, the same for classifiers of two and of several classes.
+"""Search and certification around a point, the same for classifiers of two and of several classes.
 
 All calls of the experiments into the searches and certificates of class probabilities are here. A point follows the
 probability of one class: of two the second one's, of several the predicted one's.
@@ -53,7 +53,7 @@ class Limits:
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """What was found around a point.
+    """Findings around a point.
 
     Attributes:
         verdict: on the point's class.
@@ -79,7 +79,7 @@ class Judged:
 
     @property
     def limits(self) -> list[str]:
-        """Why searches ended before their goal."""
+        """Reasons why searches ended before their goal."""
         return list(dict.fromkeys(each.reason for each in self.searches if each.status == "budget"))
 
 
@@ -115,7 +115,7 @@ class Point(Protocol):
         """Return what is known of the class over a region by proofs, whether it is proved, and why searches ended."""
 
     def bounds(self, own: int, region: Region, tolerance: float, budget: Budget) -> tuple[float, float, list[str]]:
-        """Return the proved range of a class' probability, NaN where it is only stated, and why searches ended."""
+        """Return the proved range of a class' probability, NaN if it is only stated, and why searches ended."""
 
     def judge(self, region: Region, limits: Limits, budget: Budget) -> Judged:
         """Search verdict and range, and set an attack against them."""
@@ -206,7 +206,7 @@ class _TwoClasses:
 
 
 class _Searched:
-    """What points of two and of several classes have in common."""
+    """Common part of points of two and of several classes."""
 
     def __init__(self, search: PointSearch) -> None:
         self.search, centre = search, search.centre

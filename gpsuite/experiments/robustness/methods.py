@@ -215,7 +215,7 @@ class MinibatchGPCOptions(MethodOptions):
 
 @dataclass(frozen=True)
 class MinibatchTraining:
-    """How a sparse classifier is trained, as `MinibatchGPCOptions` says it."""
+    """Training of a sparse classifier, by `MinibatchGPCOptions`."""
 
     inducing: float
     prior_evaluations: int
@@ -228,7 +228,7 @@ class MinibatchTraining:
 
 @dataclass(frozen=True)
 class MinibatchParams:
-    """What decides a sparse classifier. Its link is that of two classes."""
+    """Parameters that decide a sparse classifier. Its link is that of two classes."""
 
     builder: str
     inference: str

@@ -366,7 +366,7 @@ def ep_closer(
 ) -> Statistic:
     """Return the share of trainings, datasets and metrics in which EP is surely closer to HMC, draw by draw.
 
-    One draw proves nothing: its test points share the classifiers and the chains. NaN where a dataset has no two.
+    One draw proves nothing: its test points share the classifiers and the chains. NaN if a dataset has no two.
     """
     cells, name = [], "share_ep_closer_to_hmc"
     for found, dataset, distance in product(by_training, datasets, PAIRED):

@@ -1,4 +1,4 @@
-"""How Blaas et al. 2020 look at each dataset: what the experiments over all three must share with the single ones."""
+"""Protocol of Blaas et al. 2020 for each dataset, shared by the experiments over one and over all three."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class DeltaSettings(TrainingSettings):
         draws: random choices of training and test rows, 1 with protocol=authors, which has one.
         evaluations: numbers of evaluations of the marginal likelihood in training (the paper's epochs).
         boxes: limit on boxes per point.
-        trainings: starts and limits of the training. The first is held against the paper, the others are run on
+        trainings: starts and limits of the training. The first is compared with the paper, the others are run on
             the first draw and radius. One with protocol=authors, which starts and ends as their code.
     """
 
@@ -114,7 +114,7 @@ class DeltaSettings(TrainingSettings):
 
 @dataclass
 class SearchSettings(DeltaSettings, ClassifierSettings):
-    """How delta is searched on one dataset.
+    """Search for delta on one dataset.
 
     Attributes:
         features: inputs that may move.
@@ -241,7 +241,7 @@ def range_metrics(found: ClassRange) -> Metrics:
 
 
 def by_classifier(frame: pd.DataFrame) -> Paired:
-    """Return the metrics by method and evaluations over draws and points. NaN where a record is missing.
+    """Return the metrics by method and evaluations over draws and points. NaN if a record is missing.
 
     Args:
         frame: one row per record of one radius.

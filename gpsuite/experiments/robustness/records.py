@@ -27,7 +27,7 @@ FOR_TREES = 16 << 20  # bytes of the largest certificate that are left for its t
 
 
 def records_frame(records: Sequence[Record]) -> pd.DataFrame:
-    """Return one row per record: axes and metrics, numbers as floats (NaN where a number is missing)."""
+    """Return one row per record: axes and metrics, numbers as floats (NaN if a number is missing)."""
     frame = frame_of(records)
     axes = {name for record in records for name in record.axes}
     numeric = {
@@ -91,7 +91,7 @@ def told_few_learnt(rows: int, test_rows: int) -> list[str]:
 
 @dataclass(frozen=True)
 class Certified:
-    """What a record holds of a certificate.
+    """Part of a certificate that a record holds.
 
     Attributes:
         metrics: what it claims, or `uncertified`, why there is none.

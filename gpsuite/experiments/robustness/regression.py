@@ -276,7 +276,7 @@ def _above_floor(found: Hyperparameters, floor: float) -> Hyperparameters:
 
 
 def build(problem: RegressionProblem, spec: ModelSpec, hyperparameters: Hyperparameters, Z: FloatArray) -> GPR | SGPR:
-    """Return GPflow's model: sparse with inducing inputs, else exact."""
+    """Return GPflow's model: sparse with inducing inputs, otherwise exact."""
     from gpsuite.models.regression.gpflow_models import build_gpr, build_sgpr
 
     if len(Z):
@@ -483,7 +483,7 @@ def uncertain_box(problem: RegressionProblem, params: RangeTask) -> Region:
 
 
 def own_units(problem: RegressionProblem, found: QuantileRange) -> FloatArray:
-    """Return centre, lowest proved and attained, highest attained and proved [5], in own units, outwards."""
+    """Return centre, lowest proved and attained, highest attained and proved [5], in original units, outwards."""
     # the point's own value is attained, too. Both are known up to rounding
     lowest, highest = min(found.lowest, found.centre), max(found.highest, found.centre)
     values = [found.centre, found.lowest_proved, lowest, highest, found.highest_proved]

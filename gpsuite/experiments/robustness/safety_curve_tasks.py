@@ -271,7 +271,7 @@ def _cost(settings: LocalSafetySettings, word: str) -> float:
 
 @dataclass(frozen=True)
 class Step:
-    """What is known at one radius. Probabilities of the positive class.
+    """Results at one radius. Probabilities of the positive class.
 
     Attributes:
         extremum: the certified extremum towards the other class.

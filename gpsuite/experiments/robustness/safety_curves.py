@@ -80,7 +80,7 @@ class DisplayedPoint:
     Attributes:
         record: its curve.
         rule: the rule that chose it, in words.
-        as_asked: whether it has the property asked for.
+        as_asked: whether it has the property requested.
     """
 
     record: Record

@@ -281,7 +281,7 @@ def candidate_boxes(classifier: Classifier, region: Region) -> dict[str, int | N
     box costs the square of the rows.
 
     Returns:
-        by side, empty for other kernels than the bound's. None where the limit ended the search.
+        by side, empty for other kernels than the bound's. None if the limit ended the search.
     """
     trained = classifier.trained.hyperparameters
     if classifier.posterior.kernel != "squared_exponential" or trained is None:

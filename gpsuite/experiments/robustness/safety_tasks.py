@@ -195,7 +195,7 @@ def _three_classes(request: Request[SafetySettings], chosen: SafetySettings) -> 
 
     The classes are the two that are compared and the first other one.
 
-    There are none if the data have two classes, Laplace's method is not asked for, or the bound is not for several.
+    There are none if the data have two classes, Laplace's method is not requested, or the bound is not for several.
     """
     dataset, settings = request.require_dataset(), request.settings
     present = present_classes(load(dataset))[2]
@@ -209,7 +209,7 @@ def _three_classes(request: Request[SafetySettings], chosen: SafetySettings) -> 
     try:
         problem = read_classes(dataset, model)
     except UserError:
-        # too few rows of the third class: nobody asked for it
+        # too few rows of the third class: nobody requested it
         return []
     found: list[Task[RegionTask]] = []
     points = settings.chosen_points[: settings.check_points]
@@ -230,7 +230,7 @@ def _judged(settings: SafetySettings, model: ClassifierParams, point: int, sever
 
 
 def classes_of(dataset: str, settings: ClassifierSettings) -> list[str]:
-    """Return the labels asked for: the user's, 3 and 8 of digits, else none, the dataset's own."""
+    """Return the labels requested: the user's, 3 and 8 of digits, otherwise none, the dataset's own."""
     return settings.classes or DEFAULT_CLASSES.get(dataset, [])
 
 

@@ -137,7 +137,7 @@ class AnyDataSettings(ClassifierSettings, ChosenPoints):
 
 
 class MethodParams(Protocol):
-    """What decides a method's numbers: often its options."""
+    """Parameters that decide a method's numbers, often its options."""
 
     @property
     def builder(self) -> str:
@@ -198,4 +198,4 @@ class ClassifierTask(Protocol):
 
     @property
     def model(self) -> ClassifierParams:
-        """What decides the classifier."""
+        """Parameters that decide the classifier."""

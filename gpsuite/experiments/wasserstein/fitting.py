@@ -31,7 +31,7 @@ ACTIVATIONS = ("relu", "tanh")
 
 @dataclass
 class CommonSettings:
-    """How every method of a run is trained, but for the number of inducing inputs.
+    """Training of every method of a run, without the number of inducing inputs.
 
     Attributes:
         validation_share: share of the training rows that choose epoch, temperature and precision.
@@ -93,7 +93,7 @@ class CommonSettings:
 
 @dataclass
 class TrainingSettings(CommonSettings):
-    """How every method of a run is trained.
+    """Training of every method of a run.
 
     Attributes:
         inducing: M as a multiple of sqrt(N).

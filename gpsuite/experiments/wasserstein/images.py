@@ -219,7 +219,7 @@ def draw_risk_coverage(report: Report[ImageSettings], records: Sequence[Record])
                 risk = np.mean(own, axis=0)
                 drawing.ax.plot(COVERAGES, risk, label=title, markevery=10, **styles[name])
                 lines += [{"method": name, "coverage": c, "risk": r} for c, r in zip(COVERAGES, risk, strict=True)]
-        # rates of a thousandth are told apart. A method without an error has none to take the logarithm of
+        # rates of a thousandth are distinguished. A method without an error has none to take the logarithm of
         drawing.ax.set_yscale("symlog", linthresh=RARE)
         drawing.ax.set_ylim(bottom=0.0)
         drawing.name_axes("share of images predicted, most certain first", "error rate among them")
@@ -429,7 +429,7 @@ def _estimate(test_over_training: float) -> Callable[[Sequence[float]], Estimate
 
 
 def _named_labels(data: PreparedDataset) -> list[str]:
-    """Return a line on the numbers that stand for the labels of a file of the user's own."""
+    """Return a line on the numbers that represent the labels of a file of the user's own."""
     if data.spec.get("n_classes") is not None:
         return []
     names = load(data).label_names or ()

@@ -1,4 +1,4 @@
-"""What a method of the family is: a classifier or a regression trained by minibatches, and the ones that ship."""
+"""Methods of the family: a classifier or a regression trained by minibatches, and the ones that ship."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which measurement tells most: predictive entropies, and the choice among what is allowed.
+"""Choice of the most informative measurement: predictive entropies, and the choice among what is allowed.
 
 Equation: Li et al. 2022, Eq. (7), Eq. (9)
 Equation: Li et al. 2022, Sec. 5

@@ -30,7 +30,7 @@ class NothingAllowedError(ValueError):
 
 
 class AllowedRegion(Protocol):
-    """Which inputs may be queried. It may change with every query."""
+    """Inputs that may be queried. They may change with every query."""
 
     def allowed(self) -> BoolArray:
         """Return the mask of inputs that may be queried now, [n]."""
@@ -108,7 +108,7 @@ class SafeRegion:
 
 @dataclass(frozen=True, eq=False)
 class QueryRun:
-    """What n queries learned.
+    """Result of n queries.
 
     Attributes:
         entries: queried entries x * P + p in their order; [n], or [n * P] with all outputs of an input at a time.

@@ -1,4 +1,4 @@
-"""Which measurement comes next: the models of outputs and safety, the rule, and what the rule leaves open.
+"""The loop that chooses measurements: the models of outputs and safety, the rule, and the choices that it leaves open.
 
 Equation: Li et al. 2022, Algorithm 1
 """
@@ -34,7 +34,7 @@ SavedState = dict[str, npt.NDArray[Any]]
 
 @dataclass(frozen=True, eq=False)
 class Proposal:
-    """A model and the query it asks for.
+    """A model and the query it requests.
 
     Attributes:
         index: number of this model, from 0.
@@ -62,7 +62,7 @@ class Proposal:
 
 @dataclass(frozen=True, eq=False)
 class Step(Proposal):
-    """A model, the query it asked for, and what was measured.
+    """A model, the query it requested, and what was measured.
 
     Attributes:
         y: measured value of output p, or of all outputs [P].
@@ -161,7 +161,7 @@ class Planner:
         return self._proposal
 
     def observe(self, y: float | FloatArray, z: float) -> Step:
-        """Take in what the proposed query gave. It is learnt from when the next query is asked for.
+        """Take in what the proposed query gave. It is learnt from when the next query is requested.
 
         Args:
             y: value of the proposed output, or of all outputs [P].
@@ -412,7 +412,7 @@ def explore(
     settings: InferenceSettings | None = None,
     when_nothing_is_safe: WhenNothingIsSafe = "stop",
 ) -> Explorer:
-    """Iterate over models and queries: step k describes the model of the k-th data set, then what it asked for.
+    """Iterate over models and queries: step k describes the model of the k-th data set, then what it requested.
 
     Memory does not grow with the iterations. All work is done while the next step is awaited.
 

@@ -26,7 +26,7 @@ Kind = Literal["smc", "hmc", "map", "ml"]
 
 @dataclass(frozen=True)
 class InferenceSettings:
-    """How hyperparameters are inferred.
+    """Settings of the inference of hyperparameters.
 
     Attributes:
         kind: `smc` follows the posterior from one measurement to the next. `hmc` (the paper's), `map` and `ml`
@@ -124,7 +124,7 @@ class Learner:
 
     @property
     def predictions(self) -> PoolPredictions:
-        """Of every hyperparameter vector that predicts. ValueError before the first `predict`."""
+        """Predictions of every hyperparameter vector that predicts. ValueError before the first `predict`."""
         if self._predictions is None or not self._counts:
             raise ValueError("predict first")
         return self._predictions

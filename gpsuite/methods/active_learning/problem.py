@@ -1,4 +1,4 @@
-"""Which inputs are probably safe: a limit on the safety value h(x), and its predictive probability.
+"""Safety of inputs: a limit on the safety value h(x), and its predictive probability.
 
 Equation: Li et al. 2022, Eq. (8), Eq. (9)
 Equation: Li et al. 2022, Sec. 3.3

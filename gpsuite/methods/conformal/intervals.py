@@ -21,7 +21,7 @@ ROUNDING = 1e-12  # of a sum of weights, relative: a rank that is reached exactl
 def split_radius(errors: FloatArray, coverage: float) -> float:
     """Return r such that a new target is within r of its prediction with this probability or more.
 
-    The ceil((n + 1) coverage)-th smallest error. Infinite where n rows are too few for the coverage.
+    The ceil((n + 1) coverage)-th smallest error. Infinite if n rows are too few for the coverage.
 
     Args:
         errors: absolute errors [n] on rows that the model was not trained on, or any other scores of 0 or more.

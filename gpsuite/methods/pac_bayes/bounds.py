@@ -1,4 +1,4 @@
-"""The grid of kernel hyperparameters that the union bound pays for.
+"""The grid of kernel hyperparameters that the union bound accounts for.
 
 Equation: Reeb et al. 2018, Sec. 3.1
 Equation: Reeb et al. 2018, Eq. (4)
@@ -275,7 +275,7 @@ def _check_delta(delta: float) -> None:
 
 @dataclass(frozen=True)
 class Terms:
-    """What decides a bound's penalty besides the KL.
+    """Terms of a bound's penalty besides the KL.
 
     Attributes:
         n_hyperparameters: T, the rounded hyperparameters that ln|Theta| counts, 0 if all were fixed before seeing the
@@ -304,7 +304,7 @@ class Terms:
 
 @dataclass(frozen=True)
 class Penalty:
-    """What the bound pays for complexity and confidence, in nats.
+    """The bound's penalty for complexity and confidence, in nats.
 
     Attributes:
         kl: KL(Q||P) of posterior and prior.

@@ -37,7 +37,7 @@ class FewDifferentError(UserError):
 
 @dataclass(frozen=True)
 class Copies:
-    """Which points are copies of others.
+    """Points that are copies of others.
 
     Attributes:
         train: the different training points. None if all are.
@@ -95,7 +95,7 @@ def cautious_risk(posterior: Posterior, loss: Loss, copies: Copies) -> tuple[flo
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What one trained GP is worth: bounds from the training data, risks and errors on both parts.
+    """Evaluation of one trained GP: bounds from the training data, risks and errors on both parts.
 
     Attributes:
         certificate: bounds B_kl and B_sqrt with the split of the penalty.

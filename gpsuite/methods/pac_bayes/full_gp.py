@@ -51,7 +51,7 @@ MAX_EVALUATIONS = 100
 
 @dataclass(frozen=True)
 class _Inverse:
-    """What one factorisation of K + s I gives. A itself is in the objective's buffer."""
+    """Results of one factorisation of K + s I. A itself is in the objective's buffer."""
 
     alpha: FloatArray  # A y [N]
     diagonal: FloatArray  # diag A [N]
@@ -285,7 +285,7 @@ def maximise_full_likelihood(
 # Lengthscales that scale the inputs before a bound is trained, learned on rows that the bound does not see.
 #
 # On the grid of a PAC-Bayes bound each lengthscale costs some nats. What other rows decide costs none: a
-# prior may depend on them. Inputs are divided by the lengthscales found there, so that a bound pays for a
+# prior may depend on them. Inputs are divided by the lengthscales found there, so that a bound accounts for a
 # single one. Source: Ambroladze, Parrado-Hernandez & Shawe-Taylor 2007 (a prior learned on a part of the
 # rows)
 def relevance_lengthscales(X: FloatArray, y: FloatArray) -> FloatArray:

@@ -49,7 +49,7 @@ class KLInverse:
 def binary_kl(q: npt.ArrayLike, p: npt.ArrayLike) -> FloatArray:
     """Return kl(q||p) = q ln(q/p) + (1-q) ln((1-q)/(1-p)) in nats, elementwise with broadcasting.
 
-    Infinite where p excludes an outcome that q allows. Absolute error about 1e-16.
+    Infinite if p excludes an outcome that q allows. Absolute error about 1e-16.
 
     Raises:
         ValueError: if q or p is NaN or outside [0, 1].
@@ -76,7 +76,7 @@ def kl_inverse(q: npt.ArrayLike, c: npt.ArrayLike) -> KLInverse:
 def kl_inverse_lower(q: npt.ArrayLike, c: npt.ArrayLike) -> KLInverse:
     """Return the lower inverse min{p in [0, q] : kl(q||p) <= c}, which is 1 - kl_inverse(1 - q, c).
 
-    The symmetry is used with 1 - q and q kept apart, so that a small q keeps its digits. Edges are exact: p = q at
+    The symmetry is used with 1 - q and q kept separate, so that a small q keeps its digits. Edges are exact: p = q at
     c = 0, p = 0 at q = 0 or c = inf, p = exp(-c) at q = 1.
 
     Raises:

@@ -105,7 +105,7 @@ class Posterior(Protocol):
 
     @property
     def predictor(self) -> Predictor:
-        """What a certificate says of it."""
+        """Description of the posterior in a certificate."""
 
     def predict(self, Xnew: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return mean and latent variance at new inputs [N', D]."""
@@ -175,7 +175,7 @@ class FullGPPosterior:
 
     @property
     def predictor(self) -> Predictor:
-        """What a certificate says of it."""
+        """Description of the posterior in a certificate."""
         return predictor_of(FULL, self.hyperparameters)
 
     def predict(self, Xnew: FloatArray) -> tuple[FloatArray, FloatArray]:

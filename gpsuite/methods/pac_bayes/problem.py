@@ -1,4 +1,4 @@
-"""How an unconstrained or boxed search variable u maps to the logarithm of a positive hyperparameter.
+"""Map from an unconstrained or boxed search variable u to the logarithm of a positive hyperparameter.
 
 Equation: Reeb et al. 2018, Sec. 3
 """
@@ -105,13 +105,13 @@ class RiskProblem:
 
     @property
     def n_lengthscales(self) -> int:
-        """D with ARD, else 1."""
+        """D with ARD, otherwise 1."""
         return self.X.shape[1] if self.ard else 1
 
 
 @dataclass(frozen=True)
 class Search:
-    """Where a search over hyperparameters starts, in which variables, and within which limits.
+    """Start, variables and limits of a search over hyperparameters.
 
     Attributes:
         budget: limits on seconds and evaluations. The paper allows 1000 evaluations.

@@ -41,7 +41,7 @@ class NormBall:
     Attributes:
         gram: K, shape [k, k]: of the inputs, or of the centres of a sparse model.
         bound: B > 0.
-        free: number of leading coefficients outside the norm: 1 with a bias, else 0; p = free + k.
+        free: number of leading coefficients outside the norm: 1 with a bias, otherwise 0; p = free + k.
 
     Raises:
         ValueError: if K is not a finite square matrix or B is not positive and finite.
@@ -120,7 +120,7 @@ class Band:
 
     Attributes:
         lower: shape [J], rounded outward. Minus infinity where unbounded.
-        upper: shape [J], rounded outward. Infinite where unbounded.
+        upper: shape [J], rounded outward. Infinite if unbounded.
         kind: where it comes from. The kinds of members are inner bands, the others outer ones.
         target: the ideal representation, equal to the true function at the data only, or the true function.
         sampler: how members were found. Empty for outer bands.

@@ -200,7 +200,7 @@ class Ellipsoid:
         triangle: R, shape [p, p], upper triangular. R'R is the shape matrix, the objective's Hessian under
             inverse-Hessian weighting.
         radius: the q-th largest of `gammas`, widened by SLACK. Infinite if the region has no bounded ellipsoid.
-        gammas: largest |R (alpha - centre)|^2 with Z_0 <= Z_i, shape [I]. Infinite where unbounded.
+        gammas: largest |R (alpha - centre)|^2 with Z_0 <= Z_i, shape [I]. Infinite if unbounded.
         q: the region's q.
     """
 
@@ -327,7 +327,7 @@ def _log_balance(
 ) -> tuple[FloatArray, FloatArray]:
     """Return ln(mu sum sq/gap^2) - ln(const + sum sq/gap) and its derivative in theta.
 
-    Zero where the dual is stationary, falling in theta with a slope between about -2 and 0: Newton takes few steps.
+    Zero if the dual is stationary, falling in theta with a slope between about -2 and 0: Newton takes few steps.
     """
     mu, gaps = _gaps(theta, lam)
     # mu' = -mu gap_0 / Lambda_min, and each gap grows as mu falls

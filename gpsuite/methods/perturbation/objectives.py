@@ -42,7 +42,7 @@ def gram_matrix(name: str, values: npt.ArrayLike) -> FloatArray:
 
     Raises:
         ValueError: if it is not square, finite and symmetric with a positive diagonal, has fewer than two rows, or
-            two equal rows: inputs the kernel cannot tell apart violate assumption A1.
+            two equal rows: inputs the kernel cannot distinguish violate assumption A1.
     """
     K = finite(name, values, 2)
     enough_rows(len(K))
@@ -183,7 +183,7 @@ class Objective(ABC):
         """Return y as an array [n].
 
         Raises:
-            ValueError: if it is not finite, not of length n, or not +-1 where the objective asks for class labels.
+            ValueError: if it is not finite, not of length n, or not +-1 where the objective requests class labels.
         """
         outputs = finite("y", y, 1)
         if len(outputs) != len(self.design):

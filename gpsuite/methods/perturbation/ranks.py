@@ -89,7 +89,7 @@ class Perturbations:
 
     @property
     def identities(self) -> BoolArray:
-        """Which transformations change nothing, [..., m-1]."""
+        """Whether each transformation changes nothing, [..., m-1]."""
         same = np.ones(self.shape[:-1], dtype=np.bool_)
         if self.signs is not None:
             same &= np.all(self.signs == 1.0, axis=-1)
@@ -129,7 +129,7 @@ class Group(Protocol):
 
 
 class _Drawn:
-    """What the groups have in common: signs, orders, or both, uniform and independent."""
+    """Common part of the groups: signs, orders, or both, uniform and independent."""
 
     name: ClassVar[str]
     has_signs: ClassVar[bool]

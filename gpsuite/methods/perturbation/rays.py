@@ -1,8 +1,8 @@
-"""Boundary of a region along rays from its estimate: exact for quadratic objectives, else by bisection.
+"""Boundary of a region along rays from its estimate: exact for quadratic objectives, otherwise by bisection.
 
 Along d, Z_0 <= Z_i reads a t^2 + 2 b t + c <= 0 with c <= 0, so each perturbation allows steps up to a first root,
 and, only under a weighting other than the inverse Hessian, again beyond a second one. The region is where at least q
-perturbations allow the step. Steps are reported as enclosures, infinite where unbounded.
+perturbations allow the step. Steps are reported as enclosures, infinite if unbounded.
 
 Equation: derived, boundary along rays
 Equation: derived, unbounded regions
@@ -39,9 +39,9 @@ class RayBoundary:
     """Largest steps t with centre + t direction in the region.
 
     Attributes:
-        inside: a step known to be inside, shape [J]. Minus infinity where none is, infinite where unbounded (exact
+        inside: a step known to be inside, shape [J]. Minus infinity if none is, infinite if unbounded (exact
             method) or the largest step tried.
-        outside: the largest step of the region is at most this, shape [J]. Infinite where unbounded, and where rounding
+        outside: the largest step of the region is at most this, shape [J]. Infinite if unbounded, and where rounding
             cannot tell: the metric is ill-conditioned.
         method: exact, or bisection, which sees gaps and returns of the region only on a grid of doubled steps.
         returning: share of rays on which the bisection's grid saw the region end and come back, 0 for exact.

@@ -38,7 +38,7 @@ class ConfidenceRegion:
     Labels of classes are not of this kind.
 
     Attributes:
-        features: maps inputs [J, D] to rows of Phi [J, p]. None where the design was given as a matrix.
+        features: maps inputs [J, D] to rows of Phi [J, p]. None if the design was given as a matrix.
 
     Raises:
         ValueError: if q is not in 1..m-1, the largest y is beyond `LARGEST` or below `SMALLEST` but not 0, or y or the
@@ -113,7 +113,7 @@ class ConfidenceRegion:
         return outer_ellipsoid(self.quadratic, self.q)
 
     def boundary(self, directions: npt.ArrayLike, ball: NormBall | None = None) -> RayBoundary:
-        """Return the boundary along rays from the estimate: exact for quadratic objectives, else by bisection.
+        """Return the boundary along rays from the estimate: exact for quadratic objectives, otherwise by bisection.
 
         Raises:
             ValueError: on a direction that is zero or not finite, or if the estimate lies outside the ball.

@@ -71,7 +71,7 @@ def certify(
 
     Args:
         posterior: of a classifier of two or more classes, or of a regression.
-        region: inputs over which the claims hold, `robustness.linf_ball` and the like.
+        region: inputs over which the claims hold, `robustness.linf_ball` and so on.
         found: what each search was about, and what it found. That of a margin is (1 + p_own - p_rival) / 2, that of
             two classes the probability of the positive one, `POSITIVE`, that of a lead `PointSearch.led`.
         slack: how much looser than the search's a claim may be, > 0. Half as loose as a margin that is proved positive.
@@ -267,7 +267,7 @@ class _Builder:
         return len(self.parent) - 1
 
     def _keep(self, nodes: list[int], ask: list[bool]) -> None:
-        """Bound those new nodes that ask for it. They are leaves if they are good enough, else open."""
+        """Bound those new nodes that request it. They are leaves if they are good enough, otherwise open."""
         asked = [node for node, wanted in zip(nodes, ask, strict=True) if wanted]
         if asked:
             before = time.monotonic()

@@ -32,7 +32,7 @@ Fit = Callable[[IntArray, Hyperparameters], Posterior | None]
 
 @dataclass(frozen=True)
 class Candidate:
-    """What cross-validation says about one choice of hyperparameters.
+    """Cross-validation of one choice of hyperparameters.
 
     Attributes:
         hyperparameters: of the candidate.

@@ -100,7 +100,7 @@ class ProbabilityScore:
     def separate(self, ranges: LatentRanges) -> tuple[FloatArray, FloatArray]:
         """Return bounds of the class probability at the corners, moved outwards by the quadrature's error.
 
-        The sign of the mean decides on which side of one half they lie, whatever the quadrature's error.
+        The sign of the mean decides on which side of one half they lie, regardless of the quadrature's error.
         """
         low, high = _extreme_variances(ranges)
         finite = np.isfinite(ranges.mean_low) & np.isfinite(ranges.mean_high) & np.isfinite(ranges.variance_high)
@@ -165,7 +165,7 @@ def clipped(low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 class PointForm(Protocol):
-    """What evaluation asks of a posterior over its free inputs. See `OperatorForm` and `PosteriorSlice`."""
+    """Interface of a posterior over its free inputs that evaluation uses. See `OperatorForm` and `PosteriorSlice`."""
 
     @property
     def variance(self) -> float: ...
@@ -183,11 +183,11 @@ class PointForm(Protocol):
 
 
 def score_at(form: PointForm, score: Score, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return lower and upper bounds of the score at points, [B] each. NaN where they could not be computed.
+    """Return lower and upper bounds of the score at points, [B] each. NaN if they could not be computed.
 
     Args:
         form: the posterior over the free inputs.
-        score: what stands for the class probability.
+        score: what represents the class probability.
         points: [B, d], in units of X.
     """
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
@@ -200,7 +200,7 @@ def latent_ranges(form: PointForm, points: FloatArray) -> LatentRanges:
 
 
 def ranges_of(form: PointForm, mean: FloatArray, variance: FloatArray) -> LatentRanges:
-    """Return the bounds that computed moments [B] per unit s stand for."""
+    """Return the bounds that computed moments [B] per unit s represent."""
     s = form.variance
     error = form.mean_error + SHORT_SUM * np.abs(mean)
     low = np.maximum(mean - error, form.floor)

@@ -1,4 +1,4 @@
-"""Which inputs of a point may move: the shortest live lengthscales, or the patch around an image's salient point.
+"""Inputs of a point that may move: the shortest live lengthscales, or the patch around an image's salient point.
 
 Blaas et al. (2020, Sec. 6.1, App. E) free the pixels of a SIFT patch (Lowe 2004). They do not print how the pixels
 follow from the key points. Here they are the pixels nearest to the centre of the key point of largest response.

@@ -134,7 +134,7 @@ class Restriction:
     Attributes:
         point: x0, all inputs, [D].
         dims: free inputs, [d].
-        fixed: squared scaled distance of the data from x0 over the fixed inputs, [N]. Zero where it is folded.
+        fixed: squared scaled distance of the data from x0 over the fixed inputs, [N]. Zero if it is folded.
         weight: fold w, exp(-distance / 2) for kernels that factor, [N]. One for others.
         unit: relative error of a datum's part in a dot product over the data, [N].
         lost: weights and products that underflow are still there: at most this of the mean per unit s.
@@ -316,8 +316,8 @@ class OperatorForm:
         lengthscales: of the free inputs, [d].
         X: data of the free inputs, as stored: distances from any point have a relative error, [n, d].
         origin: x0 of the free inputs, [d].
-        U: (X - x0) / l, each rounded at its own size, for sums that pay for that, [n, d].
-        fixed: squared distance of the data from x0 over the fixed inputs, [n]. Zero where it is folded.
+        U: (X - x0) / l, each rounded at its own size, for sums that account for that, [n, d].
+        fixed: squared distance of the data from x0 over the fixed inputs, [n]. Zero if it is folded.
         alpha: mean weights per unit s (with the fold), [n].
         root: rows sqrt(s |c_k|) F_k (with the fold), [r, n]. The rows with c_k < 0 come first.
         n_negative: number of rows with c_k < 0.
@@ -439,7 +439,7 @@ def squared_norm(kernel: str | CompositeKernel, points: FloatArray, alpha: Float
     for start in range(0, len(alpha), _BLOCK):
         rows = slice(start, start + _BLOCK)
         k = kernel_matrix(kernel, points[rows], points[start:])
-        # The part right of the diagonal block stands for the part below it too.
+        # The part right of the diagonal block represents the part below it too.
         k[:, len(k) :] *= 2.0
         value += float(alpha[rows] @ (k @ alpha[start:]))
     size = np.abs(alpha)

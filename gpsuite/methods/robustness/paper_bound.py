@@ -81,7 +81,7 @@ class _Block:
         columns: L data.
         middle: of the two data, [d, k L].
         apart: -|U_i - U_l|^2 / 4, [k, L].
-        weights: where they are positive and where they are negative, else zero, [2, k, L].
+        weights: where they are positive and where they are negative, otherwise zero, [2, k, L].
         offset: room for [d, k L].
         spare: room for nine times [k, L].
     """
@@ -285,7 +285,7 @@ def pair_variance(
 ) -> tuple[FloatArray, FloatArray]:
     """Bound the variance per unit s over B boxes. Time O(B n^2 d).
 
-    Scaled data and centres are taken as they are rounded: `pairs` pays for the data's rounding, a wider box for the
+    Scaled data and centres are taken as they are rounded: `pairs` accounts for the data's rounding, a wider box for the
     centre's.
 
     q_i + q_l = sum_j 2 (x_j - m_j)^2 + (U_ij - U_lj)^2 / 2 with the middle m of the two data, so its range over a box
@@ -348,7 +348,7 @@ def _minimum(
 # Variance bound of the baseline, slow variant: a convex quadratic program and linear programs (App. D.1).
 #
 # The kernel vector k and the inputs x are the variables. Two lines per datum tie k_i to x. Every program's value is
-# taken from its dual, which is a valid bound whatever the solver's tolerance.
+# taken from its dual, which is a valid bound regardless of the solver's tolerance.
 
 
 # Frank-Wolfe steps of the quadratic program, and the gap (in units of s) at which it stops.
@@ -504,7 +504,7 @@ class PaperBound:
     Attributes:
         form: the posterior over the free inputs.
         covariance: pairs of data (quick) or the operator's eigenvectors (slow).
-        score: what stands for the class probability.
+        score: what represents the class probability.
         name: of the bound and its variant.
         version: of the formulas.
     """

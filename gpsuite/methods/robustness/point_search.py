@@ -50,7 +50,7 @@ from gpsuite.registry import Registry
 
 LEAST_LEAD = 1e-6  # that a search which proved some lead of a class is taken for
 JUST_ABOVE = float(np.nextafter(HALF, 1.0))
-RESOLUTION = 1e-6  # when only the class is asked for, a search ends at ties this close
+RESOLUTION = 1e-6  # when only the class is requested, a search ends at ties this close
 BATCH = 16
 
 
@@ -104,13 +104,13 @@ Search = Callable[[float, Budget], Extremum]
 
 @dataclass(frozen=True)
 class Quantity:
-    """What a search is about: a class probability, or (1 + p_own - p_rival) / 2, which is above 1/2 where own wins.
+    """Quantity of a search: a class probability, or (1 + p_own - p_rival) / 2, which is above 1/2 where own wins.
 
     Attributes:
         bound: of the posterior.
         own: the class.
         rival: the other one, or None for the class probability itself.
-        proof: of all that was asked for.
+        proof: of all that was requested.
     """
 
     bound: ClassBound
@@ -152,7 +152,7 @@ def _half(margin: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class Question:
-    """What a search is to find out.
+    """Goal of a search.
 
     Attributes:
         quantity: whose extremum is searched, a `BoxBounding`.
@@ -171,7 +171,7 @@ class Question:
 
 
 class Surroundings(Protocol):
-    """What is known around a point.
+    """State of the searches around a point.
 
     Attributes:
         bound: that the quantities are bounded by.
@@ -259,7 +259,7 @@ class _SeveralClasses:
     def searches(self, region: Region, questions: Sequence[Question], budget: Budget) -> list[Search]:
         """Return searches that begin with the points that all attacks reach.
 
-        Where a comparison is to be decided, the bound of the whole region comes first: what it settles needs no attack.
+        Where a comparison is to be decided, the bound of the whole region comes first: what it decides needs no attack.
         """
         whole = None
         if any(question.comparison is not None for question in questions) and not budget.exhausted:

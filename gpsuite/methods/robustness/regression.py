@@ -138,7 +138,7 @@ class QuantileRange:
         highest_proved: no point has more.
         lowest_point: [d] free inputs where `lowest` is attained, or None.
         highest_point: likewise.
-        status: "closed" if both ends are known up to the tolerance, else why not.
+        status: "closed" if both ends are known up to the tolerance, otherwise why not.
         boxes: bounded by both searches.
         minimum: the search of the smallest value, in the quantile's own sign.
         maximum: that of the largest.
@@ -159,7 +159,7 @@ class QuantileRange:
 
     @property
     def largest_change(self) -> float:
-        """How far the quantile can be from that at the centre at most: proved."""
+        """Proved bound on how far the quantile can be from that at the centre."""
         return max(self.highest_proved - self.centre, self.centre - self.lowest_proved)
 
 

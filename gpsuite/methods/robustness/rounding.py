@@ -1,4 +1,4 @@
-"""Outward rounding: how far computed numbers may be from the exact ones, and how the bounds pay for it.
+"""Outward rounding: how far computed numbers may be from the exact ones, and how the bounds account for it.
 
 The bounds certify the stored floats (data, weights, root). Distances are taken from the raw inputs, (X - c) / l with a
 float c, so their error is relative to the distance itself however far both lie from the origin. The slack formulas
@@ -54,7 +54,7 @@ def dot_product_unit(n_data: int, n_inputs: int, folded: FloatArray) -> FloatArr
     Args:
         n_data: n, terms of a dot product.
         n_inputs: D, inputs in a distance, fixed ones included.
-        folded: f_i, squared distances folded into weights, [n]. Zero where none are.
+        folded: f_i, squared distances folded into weights, [n]. Zero if none are.
     """
     return np.asarray(UNIT * (n_data + 4.0 * n_inputs + 64.0 + (n_inputs + 8.0) * 0.5 * folded))
 

@@ -1,4 +1,4 @@
-"""Which class a point has, how another class could win, and what searches say about it.
+"""Verdict on the class of a point: how another class could win, and the result of the searches for it.
 
 Classes are numbered. Of two, 1 is the positive and 0 the negative one. A point's class is compared with every other
 one: a comparison is a quantity (the class probability; a margin for more than two classes) and the value from which on
@@ -69,7 +69,7 @@ def binary_comparison(sign: int) -> Comparison:
 
 
 class Standing(Protocol):
-    """What is known of a point itself."""
+    """Values at a point itself."""
 
     @property
     def comparisons(self) -> Sequence[Comparison]:
@@ -77,7 +77,7 @@ class Standing(Protocol):
 
     @property
     def undecided(self) -> str:
-        """Why the point's own class is not known, empty if it is."""
+        """Reason why the class of the point itself is not known. Empty if it is."""
 
 
 class Centre(Standing, Protocol):
@@ -143,7 +143,7 @@ class PointProbability:
 
     @property
     def undecided(self) -> str:
-        """Why the class is not known: a probability that is not finite, or a tie."""
+        """Reason why the class is not known: a probability that is not finite, or a tie."""
         if not np.isfinite(self.value):
             return "the class probability at the point is not finite"
         if not (self.low > HALF or self.high <= HALF):
@@ -198,7 +198,7 @@ class PointClasses:
 
     @property
     def undecided(self) -> str:
-        """Why the point's own class is not known, empty if it is."""
+        """Reason why the class of the point itself is not known. Empty if it is."""
         if not np.isfinite(self.values).all():
             return "a class probability at the point is not finite"
         tied = [each.rival for each in self.comparisons if each.crossed(self.margins[each.rival])]
@@ -234,7 +234,7 @@ class Verdict:
 def judge(centre: Standing, extrema: Sequence[Extremum], region: Region) -> Verdict:
     """Judge by the searches towards the rivals of the centre's class.
 
-    What intervals do not settle is unknown: a verdict never depends on how a tie is rounded.
+    What intervals do not decide is unknown: a verdict never depends on how a tie is rounded.
 
     Args:
         centre: what is known of the region's centre.
@@ -313,7 +313,7 @@ class ClassRange:
 
     @property
     def status(self) -> str:
-        """The searches' status: closed if both are, else that of one that is not."""
+        """The searches' status: closed if both are, otherwise that of one that is not."""
         return next((each.status for each in (self.minimum, self.maximum) if each.status != "closed"), "closed")
 
     @property

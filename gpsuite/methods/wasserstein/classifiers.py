@@ -37,7 +37,7 @@ CLASSIFIERS: Registry[Callable[[ClassifierFit], FittedClassifier]] = Registry("c
 
 
 class StateKeeper(Protocol):
-    """Where the states of a fit's trainings are kept between interruptions. `part` names the training."""
+    """Store of the states of a fit's trainings between interruptions. `part` names the training."""
 
     def load(self, part: str) -> TrainingState | None: ...
 
@@ -210,7 +210,7 @@ def _robust_gwi(fit: ClassifierFit, **changes: Any) -> FittedClassifier:
 def _with_temperatures(
     fit: ClassifierFit, found: FittedClassifier, likelihood: RobustMax | Softmax
 ) -> FittedClassifier:
-    """Return the classifier with the temperatures of the validation rows, where the options ask for them."""
+    """Return the classifier with the temperatures of the validation rows, where the options request them."""
     if not fit.options.tempered or found.report.status == "diverged":
         return found
     element = found.model.element

@@ -34,7 +34,7 @@ KERNELS = ("sparse", "nngp")
 
 @dataclass(frozen=True)
 class TrainingOptions:
-    """How to train.
+    """Options of a training.
 
     Attributes:
         batches: rows of a step that are tried. The last batch of an epoch may be smaller.
@@ -64,7 +64,7 @@ class TrainingOptions:
 
 @dataclass(frozen=True)
 class GWIOptions:
-    """What the variational measures and their prior are made of.
+    """Options of the variational measures and their prior.
 
     Attributes:
         mean: `network` or `kernel` (a basis of the prior's kernel at the inducing inputs).

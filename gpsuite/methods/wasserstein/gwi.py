@@ -2,7 +2,7 @@
 
 The notes lack the sum over the data. W2^2 is estimated on the batch:
 its mean term over all rows, its covariance terms exactly on the empirical measure of the first `chosen` rows, so that
-equal kernels have distance 0 whatever rows they are.
+equal kernels have distance 0 for any rows.
 
 Equation: Wild et al. 2022, Notes Sec. 2.1
 Equation: Wild et al. 2022, Notes Sec. 2
@@ -71,7 +71,7 @@ class WassersteinObjective:
 class GaussianObjective:
     """The same loss for Gaussian noise and a sparse kernel, whose cost per row of a batch is that of the mean.
 
-    E_Q log p(y | F) is linear in r(x, x): its mean over all rows stands for that of each row of a batch. The sum over
+    E_Q log p(y | F) is linear in r(x, x): its mean over all rows represents that of each row of a batch. The sum over
     an epoch's batches is the same, and the slopes vary less from batch to batch.
 
     Attributes:

@@ -31,8 +31,8 @@ class Reliability:
 
     Attributes:
         upper: right ends of the bins [B].
-        confidence: mean largest probability in each. NaN where empty [B].
-        accuracy: share of right predictions in each. NaN where empty [B].
+        confidence: mean largest probability in each. NaN if empty [B].
+        accuracy: share of right predictions in each. NaN if empty [B].
     """
 
     upper: FloatArray

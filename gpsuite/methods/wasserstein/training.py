@@ -1,4 +1,4 @@
-"""Minibatch training by Adam with a validation split, early stopping, and a state from which it goes on exactly.
+"""Minibatch training by Adam with a validation split, early stopping, and a state from which it continues exactly.
 
 Everything random is derived from the seed and the epoch or step, so a training that was interrupted and continued
 from its last state ends with the same numbers as one that was not.
@@ -34,7 +34,7 @@ _ARRAYS = ("values", "first", "second", "best")
 
 
 class Trainable(Protocol):
-    """What is trained: variables, a loss on a batch, and a score on the validation rows."""
+    """A trainable model: variables, a loss on a batch, and a score on the validation rows."""
 
     @property
     def variables(self) -> list[Any]: ...
@@ -51,7 +51,7 @@ class GraphScored(Protocol):
 
     graph_score: (
         Callable[[Any, Any], Any] | None
-    )  # `validation_loss` as a tensor of tensors, NaN where it is not finite
+    )  # `validation_loss` as a tensor of tensors, NaN if it is not finite
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +87,7 @@ class TrainingState:
 
 @dataclass(frozen=True, eq=False)
 class TrainingReport:
-    """How a training ended. The model holds the values with the best validation score.
+    """Result of a training. The model holds the values with the best validation score.
 
     Attributes:
         status: done (all epochs, or stopped early), budget, or diverged (the loss or every score was not finite).
@@ -111,7 +111,7 @@ def train(
     """Train and leave the model at the values with the best validation score.
 
     Every pair of batch and learning rate begins with the same values and order of rows. The one that leads after the
-    trial goes on, so its trial is no extra work.
+    trial continues, so its trial is no extra work.
 
     Args:
         budget: each step is one evaluation. When it ends within an epoch, that epoch is scored as it stands. At
@@ -144,7 +144,7 @@ class _Training:
     budget: Budget
 
     def leader(self) -> tuple[TrainingState, str]:
-        """Return the state with which the training goes on, and what ended it already: `nan`, `budget` or nothing."""
+        """Return the state with which the training continues, and what ended it already: `nan`, `budget` or nothing."""
         values = self.adam.values()
         zeros = tuple(np.zeros_like(value) for value in values)
         pairs = itertools.product(self.options.batches, self.options.learning_rates)

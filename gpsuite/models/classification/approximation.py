@@ -38,7 +38,7 @@ class GPCPosterior(LatentPosterior):
 
 
 class NotConvergedError(ArithmeticError):
-    """An approximate posterior was asked for that its iteration did not reach."""
+    """An approximate posterior was requested that its iteration did not reach."""
 
 
 @dataclass(frozen=True, eq=False)

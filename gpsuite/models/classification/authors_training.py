@@ -74,7 +74,7 @@ def log_prior(theta: FloatArray) -> tuple[float, FloatArray]:
 
 
 class _Loss:
-    """-log Z, and the prior's, by log (variance, lengthscales...). NaN where no approximation converged."""
+    """-log Z, and the prior's, by log (variance, lengthscales...). NaN if no approximation converged."""
 
     def __init__(
         self,

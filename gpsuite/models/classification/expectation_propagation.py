@@ -118,7 +118,7 @@ def sequential_ep(
 def _subtracted(K: FloatArray, tau: FloatArray, nu: FloatArray) -> tuple[_Sites, FloatArray]:
     """Return the marginals from the covariance K - K R K, and that covariance [N, N].
 
-    Where the variance is huge they lose digits, and log Z then never settles: a failure that belongs to the protocol.
+    Where the variance is huge they lose digits, and log Z then never decides: a failure that belongs to the protocol.
     """
     system = WeightedSystem(K, tau)
     half = system.root @ K

@@ -25,7 +25,7 @@ _PILOT_STEPS, _MOST_STEPS = 4, 64
 
 @dataclass(frozen=True)
 class LatentHMCSettings:
-    """How long to sample and what is accepted as converged.
+    """Length of sampling and limits of convergence.
 
     Attributes:
         burn_in: draws thrown away, in two halves. The leapfrog step is adapted in the first 80 percent of each.

@@ -80,7 +80,7 @@ def _step_and_rest(mean: FloatArray, sd: FloatArray) -> FloatArray:
 #
 # All are symmetric, sigma(-f) = 1 - sigma(f), and concave on f > 0. Labels y are -1.0 or +1.0. No TensorFlow.
 class Link(Protocol):
-    """What inference and certification ask of a link. Every method works elementwise and broadcasts."""
+    """Interface of a link that inference and certification use. Every method works elementwise and broadcasts."""
 
     @property
     def name(self) -> str: ...

@@ -1,6 +1,6 @@
 """The robust-max likelihood: P(argmax F = j) for independent Gaussian latent values, and what follows from it.
 
-p(y | f) = 1 - epsilon where y = argmax f, else epsilon / (C - 1) (Matthews 2017, ch. 4). With F_j ~ N(m_j, r_j),
+p(y | f) = 1 - epsilon where y = argmax f, otherwise epsilon / (C - 1) (Matthews 2017, ch. 4). With F_j ~ N(m_j, r_j),
 
     S_j = E[prod_{l != j} Phi((F_j - m_l) / sqrt(r_l))],
 
@@ -120,7 +120,7 @@ def predictive_probabilities(largest: FloatArray, epsilon: float = EPSILON) -> F
 
 
 def data_uncertainty(n_classes: int, epsilon: float = EPSILON) -> float:
-    """Return E_Q H[y | F] in nats: the same for every input, whatever the latent values."""
+    """Return E_Q H[y | F] in nats: the same for every input, regardless of the latent values."""
     return float(-xlogy(1.0 - epsilon, 1.0 - epsilon) - xlogy(epsilon, epsilon / (n_classes - 1)))
 
 
@@ -148,7 +148,7 @@ def checked_labels(labels: npt.NDArray[Any], count: int, n_classes: int) -> IntA
 
 
 def _resolved(mean: FloatArray, deviation: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return means and deviations [N, C] that give the same probabilities and that nodes in float64 can tell apart.
+    """Return means and deviations [N, C] that give the same probabilities and that nodes in float64 can distinguish.
 
     Where a deviation is tiny next to its mean, means are taken from the point's largest, and deviations are at least
     `RESOLVED` of that distance: narrower ones are steps as well.

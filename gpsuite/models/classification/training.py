@@ -34,7 +34,7 @@ INFERENCES.register("ep")(expectation_propagation)
 # Under a prior the search itself need not know the evidence to its last digits. The end is approximated in full.
 ROUGH_MOMENTS, ROUGH_RULES = 1e-4, StepRules(decrease=1e-5, slope=1e-1)
 _ROUGH: dict[str, Inference] = {"ep": partial(expectation_propagation, tolerance=ROUGH_MOMENTS)}
-FIRST_ROWS = 300  # that a search under a prior begins with, where there are twice as many
+FIRST_ROWS = 300  # that a search under a prior begins with, if there are twice as many
 
 
 class StartOutsideBoxError(ValueError):
@@ -45,9 +45,9 @@ class StartOutsideBoxError(ValueError):
 class HyperPrior:
     """Log density of a classifier's hyperparameters, up to a constant.
 
-    The marginal likelihood of classes that can be told apart rises with the variance without end. A Student-t density
-    of the amplitude sqrt(variance) at zero location stops it, and a normal one of each log lengthscale around the
-    search's start keeps those of inputs that say nothing near it.
+    The marginal likelihood of classes that can be distinguished rises with the variance without end. A Student-t
+    density of the amplitude sqrt(variance) at zero location stops it, and a normal one of each log lengthscale around
+    the search's start keeps those of inputs that say nothing near it.
 
     Attributes:
         amplitude: scale of the Student-t distribution, in units of the latent function.
@@ -250,7 +250,7 @@ class _Search(Generic[FitT]):
 
 
 class _Evidence(Generic[FitT]):
-    """The negative log marginal likelihood as the search sees it. NaN where no approximation converged."""
+    """The negative log marginal likelihood as the search sees it. NaN if no approximation converged."""
 
     def __init__(self, fit_at: FitAt[FitT], log_noise: float, prior: HyperPrior | None, mean: FloatArray) -> None:
         self._fit_at, self._log_noise, self._prior, self._mean = fit_at, log_noise, prior, mean

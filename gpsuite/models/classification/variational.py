@@ -106,7 +106,7 @@ def variational_posterior(model: VariationalModel) -> GPCPosterior:
     """Return the model's latent posterior with its present parameters.
 
     With K_ZZ + jitter = L L', whitened mean m and covariance S = Q diag(lambda) Q' (GPflow's own q with
-    `whiten`; else L^-1 m and L^-1 S L^-T): alpha = L^-T m, F = Q' L^-1, c = lambda - 1.
+    `whiten`; otherwise L^-1 m and L^-1 S L^-T): alpha = L^-T m, F = Q' L^-1, c = lambda - 1.
 
     Raises:
         TypeError: for another model, kernel, link, mean function, inducing variable or several latent functions.
@@ -211,7 +211,7 @@ def multiclass_posterior(model: gpflow.models.SVGP) -> MultiClassPosterior:
 
 
 def softmax_posterior(model: gpflow.models.SVGP) -> MultiClassPosterior:
-    """Return the latent posterior of an SVGP under the softmax, whatever its own likelihood.
+    """Return the latent posterior of an SVGP under the softmax, regardless of its own likelihood.
 
     The classes' variational distributions are independent: with K_ZZ + jitter = L L' and the whitened covariance
     Q diag(lambda) Q' of class c, alpha_c = L^-T m_c, and the rows of its root are Q' L^-1 with weights lambda - 1.

@@ -1,4 +1,4 @@
-"""What is known of a model that was trained elsewhere: its latent posterior, and what its library does otherwise."""
+"""A model that was trained elsewhere: its latent posterior, and where its library differs."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def _moved(posterior: Any, scale: FloatArray, offset: FloatArray) -> Any:
 
 
 def shifted(posterior: GPCPosterior, offset: float, spread: float) -> GPCPosterior:
-    """Return the posterior with a constant mean and white noise. As it is where there is neither."""
+    """Return the posterior with a constant mean and white noise. As it is if there is neither."""
     if not (offset or spread):
         return posterior
     values = {each.name: getattr(posterior, each.name) for each in fields(posterior)}

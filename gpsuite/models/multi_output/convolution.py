@@ -165,8 +165,8 @@ class ConvolutionProcess:
 
         cov(f_p(x), f_q(x')) = sum_l W_pl W_ql v_l (sqrt(a_pl a_ql) / T)^(D/2) exp(-|x - x'|^2 / (2 T)).
 
-    Smoothing kernels are scaled so that var f_p = sum_l W_pl^2 v_l whatever the widths and D: W and v mean, and have
-    the same priors as, in the linear model of coregionalisation with squared exponential kernels, to which the
+    Smoothing kernels are scaled so that var f_p = sum_l W_pl^2 v_l regardless of the widths and D: W and v mean, and
+    have the same priors as, in the linear model of coregionalisation with squared exponential kernels, to which the
     process tends as the widths s_p go to 0. In the paper's notation, with normal densities, c_l N(0 | 0, Lambda_l^-1)
     = v_l and its weights are W_pl (a_pl / l_l^2)^(D/4).
 

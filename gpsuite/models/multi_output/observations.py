@@ -101,7 +101,7 @@ class Observations:
 
     @classmethod
     def from_table(cls, X: FloatArray, Y: FloatArray) -> Observations:
-        """Read inputs X [N, D] and a table Y [N, P] with NaN where an output was not observed.
+        """Read inputs X [N, D] and a table Y [N, P] with NaN if an output was not observed.
 
         Raises:
             ValueError: if X and Y are not tables with as many rows.
@@ -141,7 +141,7 @@ class Likelihood(Protocol):
 
 
 class HyperparameterModel(Protocol):
-    """What samplers and searches ask of a model: prior and likelihood of unconstrained hyperparameters u [S, d].
+    """Interface that samplers and searches use: prior and likelihood of unconstrained hyperparameters u [S, d].
 
     u holds S hyperparameter vectors (particles, draws or one optimum). Every method treats all at once.
     """
@@ -197,7 +197,7 @@ class ObservedPairs:
         r2: squared distances of the pairs [M], M = N (N - 1) / 2.
         position: where each pair lies in a matrix [N, N] stored by columns, [M].
         classes: (p, q, slice of the pairs of these outputs).
-        member: 1 where a value belongs to an output, else 0, [N, P].
+        member: 1 where a value belongs to an output, otherwise 0, [N, P].
     """
 
     def __init__(self, observations: Observations, n_outputs: int) -> None:
@@ -340,7 +340,7 @@ class ConstrainedLikelihood(Protocol[Unconstrained]):
 
 
 class UnconstrainedLikelihood(Generic[Unconstrained]):
-    """The log marginal likelihood as a function of u, -inf and zero where not finite, zero without observations."""
+    """The log marginal likelihood as a function of u, -inf and zero if not finite, zero without observations."""
 
     def __init__(
         self, model: ConstrainedModel[Unconstrained], of_parameters: ConstrainedLikelihood[Unconstrained] | None

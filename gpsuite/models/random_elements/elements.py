@@ -199,7 +199,7 @@ class InducingBasis:
 
 
 class VariationalKernel(Protocol):
-    """What a Gaussian measure asks of its kernel."""
+    """Interface of a kernel that a Gaussian measure uses."""
 
     @property
     def variables(self) -> list[Any]: ...
@@ -301,7 +301,7 @@ class NetworkKernel:
 
 
 class VariationalMean(Protocol):
-    """What a Gaussian measure asks of its mean function."""
+    """Interface of a mean function that a Gaussian measure uses."""
 
     @property
     def variables(self) -> list[Any]: ...

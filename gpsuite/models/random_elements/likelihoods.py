@@ -48,7 +48,7 @@ class ClassPrediction:
 
 
 class ClassLikelihood(Protocol):
-    """What training and prediction ask of a likelihood of class labels."""
+    """Interface of a likelihood of class labels that training and prediction use."""
 
     @property
     def n_latent(self) -> int:
@@ -63,7 +63,7 @@ class ClassLikelihood(Protocol):
 
 @dataclass(frozen=True)
 class RobustMax:
-    """p(y | f) = 1 - epsilon where y = argmax f, else epsilon / (C - 1). See `classification.robust_max`."""
+    """p(y | f) = 1 - epsilon where y = argmax f, otherwise epsilon / (C - 1). See `classification.robust_max`."""
 
     n_classes: int
     epsilon: float = robust_max.EPSILON

@@ -30,7 +30,7 @@ from gpsuite.models.search import Minimum, minimise
 
 RegressionModel: TypeAlias = gpflow.models.GPR | gpflow.models.SGPR | gpflow.models.GPRFITC
 KINDS = {"GPR": gpflow.models.GPR, "SGPR": gpflow.models.SGPR, "GPRFITC": gpflow.models.GPRFITC}
-# Unconstrained trainable parameters [K] -> loss (nats) and gradient [K]. Not finite where there is none.
+# Unconstrained trainable parameters [K] -> loss (nats) and gradient [K]. Not finite if there is none.
 Objective = Callable[[FloatArray], tuple[float, FloatArray]]
 # Compiled functions kept. The oldest goes first. TensorFlow's memory grows with each.
 MAX_KEPT = 16
@@ -147,7 +147,7 @@ def hyperparameters_of(model: RegressionModel) -> Hyperparameters:
     )
 
 
-# One compiled loss and gradient for all models of the same structure, whatever their data.
+# One compiled loss and gradient for all models of the same structure, regardless of their data.
 #
 # Tracing GPflow's marginal likelihood takes longer than a whole fit on a few hundred points. The compiled
 # function therefore takes the data as arguments with N left open, and is kept: many splits, one trace.

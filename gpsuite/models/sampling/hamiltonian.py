@@ -16,7 +16,7 @@ from gpsuite.arrays import BoolArray, FloatArray
 from gpsuite.models.multi_output.observations import HyperparameterModel, Likelihood
 from gpsuite.models.sampling.posterior import HyperPosterior, Target, finite_prior_draws
 
-# Points [S, d] -> log density [S] and gradient [S, d], -inf and zero where it is not defined.
+# Points [S, d] -> log density [S] and gradient [S, d], -inf and zero if it is not defined.
 Density = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 
 

@@ -28,7 +28,7 @@ _STEP_LIMITS = (0.01, 1.2)
 _JITTER = (0.7, 1.3)
 _TARGET_ACCEPTANCE, _ADAPTATION = 0.8, 0.7
 _BISECTIONS = 50
-# Share of the effective sample size before tempering that a stage may ask for if that is below the goal.
+# Share of the effective sample size before tempering that a stage may request if that is below the goal.
 _ATTAINABLE = 0.9
 _DIAGNOSTIC = "diagnostic_"
 
@@ -65,7 +65,7 @@ class SMCSettings:
 
 @dataclass(frozen=True, eq=False)
 class SMCState:
-    """The cloud after some observations. With the generator's state all that is needed to go on.
+    """The cloud after some observations. With the generator's state all that is needed to continue.
 
     Diagnostics, each of the last start or update: ess (after reweighting, before any resampling; after a start:
     that of its last stage), acceptance and unmoved (share of particles with no accepted trajectory), both means
@@ -143,7 +143,7 @@ def start(
 
 @dataclass(frozen=True, eq=False)
 class NewObservations:
-    """What new observations change.
+    """Change of the likelihood by new observations.
 
     Attributes:
         before: log marginal likelihood without them. Used only for stages.
@@ -252,7 +252,7 @@ class _Annealing:
         return SMCState(cloud.u, cloud.log_weights, cloud.lml, cloud.step_size, cloud.log_evidence, True, diagnostics)
 
     def _next_beta(self, cloud: _Cloud, beta: float, direct: float) -> float:
-        """Return 1 if that is near enough, else the beta whose effective sample size is the goal, by bisection."""
+        """Return 1 if that is near enough, otherwise the beta whose effective sample size is the goal, by bisection."""
         weights, ratio = cloud.log_weights, cloud.log_ratio
         if not np.isfinite(weights + ratio).any():
             raise NoFiniteStartError("the log marginal likelihood is not finite at any particle")

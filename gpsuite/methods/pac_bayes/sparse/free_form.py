@@ -258,7 +258,7 @@ class FreeFormPosterior:
 
     @property
     def predictor(self) -> Predictor:
-        """What a certificate says of it."""
+        """Description of the posterior in a certificate."""
         return predictor_of(
             FREE_FORM,
             self.hyperparameters,

@@ -328,7 +328,7 @@ class SparseGPObjective:
 # is differentiated.
 @dataclass(frozen=True)
 class _Parts:
-    """What the two forms differ in.
+    """Terms in which the two forms differ.
 
     Attributes:
         d_diagonal: sum of the derivatives in the diagonal of K_XX.
@@ -455,7 +455,7 @@ class SparseLikelihoodObjective:
 
         The adjoint of Lambda_i is (1/Lambda_i - h_i)/2 with h_i = (V_i'S V_i + (y_i - m_i)^2)/Lambda_i^2, and that of
         K_ZX is L^-T [(S - I) V Lambda^-1 + V diag(h) - b (y - m)'Lambda^-1]. Where rows count w times, Lambda/w and
-        h/w stand for Lambda and h.
+        h/w represent Lambda and h.
         """
         w = self._weight
         noise, sums = np.empty(self.n), WhitenedSums.zeros(self.n_inducing)

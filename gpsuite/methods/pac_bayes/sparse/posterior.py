@@ -111,7 +111,7 @@ class SparseGPPosterior:
 
     @property
     def predictor(self) -> Predictor:
-        """What a certificate says of it."""
+        """Description of the posterior in a certificate."""
         jitter = self.inducing.jitter
         return predictor_of(SPARSE, self.hyperparameters, self.alpha, jitter, inducing_inputs=self.Z)
 

@@ -46,7 +46,7 @@ Objective = Callable[[FloatArray, FloatArray], tuple[float, FloatArray, FloatArr
 
 @dataclass(frozen=True)
 class StagedSearch(Search):
-    """Where the search starts and within which limits. Its variables are the logarithms and Z.
+    """Start and limits of the search. Its variables are the logarithms and Z.
 
     An evaluation on some of the rows counts as that share of one.
     """
@@ -70,7 +70,7 @@ class _Meter:
 
     @property
     def fault(self) -> str:
-        """How many evaluations failed and why, or an empty string."""
+        """Number of evaluations that failed and why, or an empty string."""
         return f"{len(self.failures)} evaluations failed: {self.failures[0]}" if self.failures else ""
 
     def counted(self, objective: VectorObjective, share: float) -> VectorObjective:

@@ -1,4 +1,4 @@
-"""What moving one input alone does to a class probability: proved ranges over one-sided intervals.
+"""Effect of moving one input at a time on a class probability: proved ranges over one-sided intervals.
 
 For input i and radius gamma, T+ = [x, x + gamma e_i] and T- = [x - gamma e_i, x]. The effect
 Delta_i = (max over T+ - max over T-) + (min over T+ - min over T-) is positive where raising the input raises the

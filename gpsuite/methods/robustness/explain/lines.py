@@ -56,7 +56,7 @@ class PieceBounds:
     """Bounds of a signed score over pieces of lines; arrays [B].
 
     Attributes:
-        outer: no point of the piece has a larger signed score. Infinite where nothing is known.
+        outer: no point of the piece has a larger signed score. Infinite if nothing is known.
         point: where the relaxation is largest.
     """
 
@@ -276,7 +276,7 @@ class LineSlices(PosteriorSlice):
         dims: the free input of each line, [L].
         lengthscales: of the free inputs, [L, 1].
         X: data of the free inputs, [L, 1, n].
-        fixed: squared distances over the fixed inputs, [L, n]. Zero where they are folded.
+        fixed: squared distances over the fixed inputs, [L, n]. Zero if they are folded.
         weight: folds, [L, n].
         floor: as the following, [L].
         ceiling: [L].

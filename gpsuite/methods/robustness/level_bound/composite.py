@@ -230,7 +230,7 @@ class TermExpansion:
 
 @dataclass(frozen=True)
 class TermRests:
-    """What is left of one product over boxes.
+    """Remainders of one product over boxes.
 
     Attributes:
         after: by data, after orders 0 to 3, [B, n] each.

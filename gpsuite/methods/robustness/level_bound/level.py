@@ -32,11 +32,11 @@ _SHAPE = 0.125 * np.pi  # the logistic is like a probit whose argument has varia
 
 
 class Level(Protocol):
-    """What the level sets of a score look like in (mean, variance)."""
+    """Shape of the level sets of a score in (mean, variance)."""
 
     @property
     def score(self) -> Score:
-        """What stands for the class probability."""
+        """Score that represents the class probability."""
 
     def threshold(self, probability: float) -> float:
         """Return the score of a class probability, clipped to where a level set is of use."""
@@ -120,7 +120,7 @@ class ProbabilityLevel:
         return probability
 
     def slope(self, threshold: FloatArray, low: FloatArray, high: FloatArray, centre: FloatArray) -> FloatArray:
-        """Return the slope of the mean m(v) with E sigma = threshold: its chord above one half, else its tangent.
+        """Return the slope of the mean m(v) with E sigma = threshold: its chord above one half, otherwise its tangent.
 
         m starts from that of a probit of the same shape and takes two Newton steps. Any slope is sound.
         """

@@ -52,7 +52,7 @@ class LevelBounds:
     """Bounds of the score towards one class over B boxes.
 
     Attributes:
-        outer: sign times the bound of the score, an upper bound for both signs, [B]. Infinite where nothing is known.
+        outer: sign times the bound of the score, an upper bound for both signs, [B]. Infinite if nothing is known.
         point: where the relaxation is largest, in units of X, [B, d].
         share: how much each input adds to the relaxation's gap, [B, d].
         rest: what the models leave out, in units of the latent function, [B].
@@ -70,7 +70,7 @@ class LevelBound:
 
     Attributes:
         form: the posterior over the free inputs.
-        level: what stands for the class probability.
+        level: what represents the class probability.
         name: of the bound.
         version: of the formulas.
     """
@@ -135,7 +135,7 @@ class LevelBound:
         """Bound the score of (sign mean, variance) where the variance lies in [low, high], by one line.
 
         Returns:
-            the bound [B], NaN where it is unknown, the relaxation, and what the models leave out, [B].
+            the bound [B], NaN if it is unknown, the relaxation, and what the models leave out, [B].
         """
         mean, variance = latent.mean, latent.variance
         above, top = (mean.above, mean.high) if sign > 0 else (mean.below, -mean.low)
@@ -202,7 +202,7 @@ class LevelBound:
         return replace(self, form=self.form.with_slice_norm())
 
     def _corner(self, top: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
-        """Return the largest score of means up to `top` and variances in [low, high], whatever their relation."""
+        """Return the largest score of means up to `top` and variances in [low, high], regardless of their relation."""
         return self.level.score.separate(LatentRanges(top, top, low, high, top, low))[1]
 
 

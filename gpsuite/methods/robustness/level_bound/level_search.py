@@ -76,7 +76,7 @@ def _ascend(gradient: FloatArray, hessian: FloatArray, low: FloatArray, high: Fl
     return x
 
 
-# Branch and bound with the level bound: a root that usually settles it, then best-first cuts.
+# Branch and bound with the level bound: a root that usually decides it, then best-first cuts.
 #
 # Every bound is sharp at the score that would still matter, that of the attained probability plus the tolerance. The
 # attained value only rises, and a bound for one threshold stays valid for all.
@@ -107,7 +107,7 @@ def level_search(
 
     Args:
         bound: of the posterior around the region's centre.
-        region: inputs over which the claim holds, `robustness.linf_ball` and the like.
+        region: inputs over which the claim holds, `robustness.linf_ball` and so on.
         tolerance: largest gap between attained and proved probability, >= 0.
         budget: seconds and boxes. When it ends the best valid bounds are returned.
         sign: 1 for the maximum, -1 for the minimum.

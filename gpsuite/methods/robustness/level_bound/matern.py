@@ -196,7 +196,7 @@ _EIGENVALUE = 1e-10
 
 @dataclass(frozen=True)
 class KernelOrders:
-    """What the sums over the data need around B centres for one radius each.
+    """Terms of the sums over the data around B centres for one radius each.
 
     Attributes:
         offset: D, [B, d, n].

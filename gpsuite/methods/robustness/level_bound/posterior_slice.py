@@ -1,4 +1,4 @@
-"""What the bounds need of a posterior whatever the point and the free inputs: computed once and kept with it.
+"""Terms of the bounds that do not depend on the point and the free inputs: computed once and kept with the posterior.
 
 Equation: derived, operator form of a posterior
 Equation: derived, rounding of the level bound
@@ -111,7 +111,7 @@ class PosteriorSlice:
         dims: free inputs, [d].
         lengthscales: of the free inputs, [d].
         X: data of the free inputs, [d, n].
-        fixed: squared distance of the data from x0 over the fixed inputs, [n]. Zero where it is folded.
+        fixed: squared distance of the data from x0 over the fixed inputs, [n]. Zero if it is folded.
         weight: fold w, [n]. One where nothing is folded.
         alpha: mean weights without the fold, [n].
         products: R and norms of the posterior.

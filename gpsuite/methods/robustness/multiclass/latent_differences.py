@@ -1,4 +1,4 @@
-"""How far E softmax moves when the latent covariance changes, known by its differences D_ij = Var(f_i - f_j) only.
+"""Bounds on how E softmax moves when the latent covariance changes, from its differences D_ij = Var(f_i - f_j) only.
 
 By Price's theorem and the softmax's invariance to a common shift,
 dp_c = (1/2) sum_{j != c} E[p_c p_j (1 - 2 p_c)] dD_cj - sum_{i < j; i, j != c} E[p_c p_i p_j] dD_ij. So along the
@@ -81,7 +81,7 @@ def covariance_change(low: FloatArray, high: FloatArray, own: int) -> Covariance
     rest_low, rest_high = low.copy(), high.copy()
     for rest in (rest_low, rest_high):
         rest[:, own], rest[:, :, own] = 0.0, 0.0
-    # the diagonal's zeros stand for the positive part
+    # the diagonal's zeros represent the positive part
     falls, rises = -rest_low.min(axis=(1, 2)), rest_high.max(axis=(1, 2))
     weight = (2.0 / 27.0) * (C - 2) / (C - 1)
     first = CURVATURE * mine
@@ -118,7 +118,7 @@ def _pairs_with(n_classes: int, own: int) -> tuple[IntArray, IntArray, FloatArra
 
 @dataclass(frozen=True, eq=False)
 class DifferenceFunctions:
-    """What the bounds need of all differences whatever the point and the free inputs.
+    """Terms of the bounds of all differences that do not depend on the point and the free inputs.
 
     Attributes:
         functions: of every pair, as stored.
@@ -181,7 +181,7 @@ def difference_errors(posterior: MultiClassPosterior, pair: Pair, difference: La
 
 @dataclass(frozen=True)
 class DifferenceRanges:
-    """What is known of all differences over B boxes or points, and a reference (m0, S0) inside.
+    """Ranges of all differences over B boxes or points, and a reference (m0, S0) inside.
 
     Attributes:
         mean: m0, a mean vector with the first component zero, [B, C].

@@ -133,7 +133,7 @@ class RobustMaxBound:
 
 
 def _functions(posterior: RobustMaxPosterior) -> StackedFunctions:
-    """Return what the bounds need of all functions whatever the point, computed once for a posterior."""
+    """Return the terms of the bounds that do not depend on the point, computed once for a posterior."""
     known = _KEPT.get(posterior)
     if known is None:
         each = [posterior.function(c) for c in range(posterior.n_classes)]

@@ -60,14 +60,14 @@ class Proof:
 
 @dataclass(frozen=True, eq=False)
 class LocalModel:
-    """What is known over B boxes, for every class and pair of classes.
+    """Bounds over B boxes, for every class and pair of classes.
 
     Attributes:
         models: of all latent differences.
         ranges: of them.
         moments: of the softmax at the reference.
-        known: bounds of class probabilities (c,) and margins (c, j) that were asked for before.
-        changes: with the covariance, of the classes that were asked for before.
+        known: bounds of class probabilities (c,) and margins (c, j) that were requested before.
+        changes: with the covariance, of the classes that were requested before.
     """
 
     models: DifferenceModels
@@ -79,7 +79,7 @@ class LocalModel:
 
 @dataclass(frozen=True, eq=False)
 class PointModel:
-    """What is known at B points, for every class and pair of classes: ranges by rounding, and the softmax there.
+    """Values at B points, for every class and pair of classes: ranges by rounding, and the softmax there.
 
     `changes` is that of `LocalModel`.
     """
@@ -142,7 +142,7 @@ class SoftmaxBound:
     def at(self, points: FloatArray) -> PointModel:
         """Return what is known at points [B, d] of the free inputs.
 
-        What was asked for last is kept: the searches for all rivals begin with the same points.
+        What was requested last is kept: the searches for all rivals begin with the same points.
         """
         key = points.tobytes()
         found = self._points.pop(key, None)
@@ -246,7 +246,7 @@ class SoftmaxBound:
 
 
 def _change(local: LocalModel | PointModel, own: int) -> CovarianceChange:
-    """Return how far the class moves with the covariance: every rival asks for it."""
+    """Return how far the class moves with the covariance: every rival requests it."""
     if own not in local.changes:
         local.changes[own] = covariance_change(local.ranges.change_low, local.ranges.change_high, own)
     return local.changes[own]

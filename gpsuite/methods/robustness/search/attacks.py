@@ -31,7 +31,7 @@ Objective = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 def gpfgs(posterior: GPCPosterior, region: Region) -> FloatArray:
     """Return the point [D] one step along the sign of the mean's gradient, against the predicted class.
 
-    x - gamma sign(d mu) where the class probability is above one half, else x + gamma sign(d mu): each free input
+    x - gamma sign(d mu) where the class probability is above one half, otherwise x + gamma sign(d mu): each free input
     goes to the end of the region's box, and the point is then projected to the region.
     """
     gradient = posterior.latent_with_gradient(region.centre[None])[2][0, region.free]
@@ -48,7 +48,7 @@ def gpjm(posterior: GPCPosterior, region: Region, inputs: int | None = None) -> 
 
     Args:
         posterior: latent posterior of the trained classifier.
-        region: inputs over which the claim holds, `robustness.linf_ball` and the like.
+        region: inputs over which the claim holds, `robustness.linf_ball` and so on.
         inputs: how many inputs may be changed. Default all free ones. It ends early where all gradients vanish.
     """
     step = -_away(posterior, region)
@@ -102,7 +102,7 @@ def climb(objective: Objective, region: Region) -> Attack:
 
 
 def _away(posterior: GPCPosterior, region: Region) -> float:
-    """Return 1 if the centre is in the positive class, else -1."""
+    """Return 1 if the centre is in the positive class, otherwise -1."""
     return 1.0 if posterior.probability(region.centre[None])[0] > 0.5 else -1.0
 
 

@@ -32,7 +32,7 @@ class UnsoundBoundError(ArithmeticError):
 
 
 class ScoreBounds(Protocol):
-    """What is used of a bounding function's answer; arrays [B], `split_score` [B, d]."""
+    """Part of a bounding function's answer that a search uses. Arrays [B], `split_score` [B, d]."""
 
     @property
     def low(self) -> FloatArray: ...
@@ -62,7 +62,7 @@ class BoxBounding(Protocol):
 
 @dataclass(frozen=True)
 class Extremum:
-    """What a search knows about a maximum (sign 1) or minimum (sign -1) of the probability. Valid at any time.
+    """Bounds on a maximum (sign 1) or minimum (sign -1) of the probability. Valid at any time.
 
     Attributes:
         sign: 1 for a maximum, -1 for a minimum.
@@ -70,7 +70,7 @@ class Extremum:
             trivial 0 (maximum) or 1 (minimum), or what is attained elsewhere (`informed`).
         outer: proved: no point of the region exceeds it (maximum) or falls below it (minimum).
         witness: [d] free inputs of the best point found, or None.
-        status: "closed" (gap within the tolerance), "decided" (the threshold is settled), "exhausted" (the remaining
+        status: "closed" (gap within the tolerance), "decided" (the threshold is decided), "exhausted" (the remaining
             boxes cannot be cut in floating point) or "budget".
         reason: why it ended, in words.
         boxes: boxes bounded.
@@ -96,7 +96,7 @@ class Extremum:
 
     @property
     def gap(self) -> float:
-        """What is not known: the distance of `outer` from `inner`, >= 0."""
+        """Distance of `outer` from `inner`, >= 0."""
         return max(0.0, self.sign * (self.outer - self.inner))
 
     def informed(self, proved: float, attained: float = math.nan) -> Extremum:
@@ -131,7 +131,7 @@ def branch_and_bound(
 
     Args:
         bounding: bounds over boxes of the free inputs [B, d].
-        region: inputs over which the claim holds, `robustness.linf_ball` and the like.
+        region: inputs over which the claim holds, `robustness.linf_ball` and so on.
         tolerance: largest gap between attained and proved probability, >= 0.
         budget: seconds and boxes. When it ends the best valid bounds are returned.
         sign: 1 for the maximum, -1 for the minimum.
@@ -181,7 +181,7 @@ class Search:
         self.trace: list[tuple[float, float, float, float]] = []
 
     def run(self, incumbent: FloatArray | None) -> Extremum:
-        """Search until the answer is settled or the budget ends. `incumbent` holds points [m, d] to try first."""
+        """Search until the answer is decided or the budget ends. `incumbent` holds points [m, d] to try first."""
         root = self.region.lower[None], self.region.upper[None]
         none = np.array([-1])
         if self.budget.exhausted:
@@ -225,7 +225,7 @@ class Search:
         return "exhausted", "the remaining boxes cannot be cut in floating point"
 
     def _allowed(self) -> int:
-        """How many boxes the next batch may have, by the boxes and the seconds that are left."""
+        """Return how many boxes the next batch may have, by the boxes and the seconds that are left."""
         allowed = self.batch
         if self.budget.boxes is not None:
             allowed = min(allowed, self.budget.boxes - self.budget.spent_boxes)

@@ -27,7 +27,7 @@ class SearchTree:
         dim: [K] free input that was cut, counted within the free ones, -1 for the root.
         cut: [K] where: both siblings contain this float.
         bound: [K] outer bound of the score over the node (an upper one for a maximum, a lower one for a minimum),
-            infinite where nothing is known.
+            infinite if nothing is known.
         proved: [K] the node itself or the ancestor for which `bound` was computed.
         empty: [K] whether the box misses the region's ball.
     """
