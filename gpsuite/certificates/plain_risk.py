@@ -46,7 +46,7 @@ def extended(predictor: Predictor, n: int) -> bool:
 
 
 def on_grid(values: FloatArray) -> bool:
-    """Return whether natural logarithms are whole hundredths in [-6, 6]: the 1201 values that the bound accounts for."""
+    """Return whether natural logarithms are whole hundredths in [-6, 6]: the grid of 1201 values of the bound."""
     hundredths = np.log(values) * 10.0**GRID_DECIMALS
     whole = np.abs(hundredths - np.rint(hundredths)) < 1e-6
     return bool(np.all(whole & (np.abs(hundredths) < GRID_EDGE * 10.0**GRID_DECIMALS + 1e-6)))

@@ -86,7 +86,7 @@ def _rows(run: RunFolder, compared: list[ComparisonRow], answers: dict[str, str]
 
 
 def _row(run: RunFolder, about: str, statistic: Statistic, row: ComparisonRow | None) -> Row:
-    """Return a row: dataset and method as the number's name says, otherwise as the paper's value, otherwise as the run."""
+    """Return a row: dataset and method by the number's name, otherwise by the paper's value, otherwise by the run."""
     metric, axes = _parts(statistic.name)
     dataset = axes.pop("dataset", "") or (row.dataset if row else "") or about
     method = axes.pop("method", "") or (row.method if row else "")

@@ -55,7 +55,7 @@ def test_any_text_comes_back_as_it_is(text: str) -> None:
         ("count", 2.5, "count=2.5: must be a whole number"),
         ("count", [1, 2], r"count=\[1, 2\]: must be a whole number"),
         ("count", None, "count=null: must be a whole number"),
-        ("share", "", "share=: no value: it must be a number; leave share out"),
+        ("share", "", "share=: no value: it must be a number. Leave share out"),
         ("sure", 3, "sure=3: must be true or false"),
         ("sure", "maybe", "sure=maybe: must be true or false"),
         ("part.many", "x", "part.many=x: must be a whole number"),

@@ -1,4 +1,4 @@
-"""Role of each column of a table: number, yes or no, date, time, code, category or text, and columns without information.
+"""Roles of a table's columns: number, yes or no, date, time, code, category or text, and columns without information.
 
 A role is one function of a column's evidence: it returns the column as it understands it, or None. `ROLES` are asked in
 order. Why a column of numbers tells nothing is said by the functions of `TELLS_NOTHING`, in order as well.

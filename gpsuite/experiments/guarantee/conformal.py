@@ -283,7 +283,7 @@ class ClassSets:
         return cls(judged=saved, coverage=coverage, calibration=found)
 
     def sets(self, X: FloatArray) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-        """Return the adaptive sets, and those of each class' own threshold, [B, C] each, at inputs in original units."""
+        """Return the adaptive sets, and those of a threshold per class, [B, C] each, at inputs in original units."""
         p = self.judged.predict(X).probabilities
         adaptive = class_sets(adaptive_scores(p, shares(X)), self.calibration.marginal, p)
         return adaptive, class_sets(label_scores(p), self.calibration.each, p)

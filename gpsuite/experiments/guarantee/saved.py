@@ -102,7 +102,7 @@ class SavedModel:
             raise ValueError("the names are not those of the inputs")
 
     def scaled(self, X: FloatArray, which: str = "input") -> FloatArray:
-        """Return inputs [B, D] in original units as the kept model, or another one that is stored with it, takes them."""
+        """Return inputs [B, D] in original units as the kept model, or another one stored with it, takes them."""
         return np.asarray((X - self.arrays[f"{which}_mean"]) / self.arrays[f"{which}_scale"])
 
     def checked(self, X: Any) -> FloatArray:
@@ -283,7 +283,7 @@ class SavedRegression(SavedModel):
         return LatentPosterior(**_posterior(self.model), operator_bound=1.0)
 
     def predict(self, X: Any, own: FloatArray | None = None) -> Predictions:
-        """Return predictions and intervals at inputs [B, D] in original units, or of the rows of a DataFrame (`checked`).
+        """Return predictions and intervals at inputs [B, D] in original units, or for a DataFrame's rows (`checked`).
 
         `own` are likelihood ratios [B], where the run had `dataset.weights`.
 

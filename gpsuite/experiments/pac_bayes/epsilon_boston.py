@@ -118,7 +118,7 @@ def _against_full_gp(goals: list[Paired]) -> list[Statistic]:
 
 
 def _overfits_less(goal: Paired) -> bool | None:
-    """Return whether the gap between test and training risk is larger for the full GP, and its training risk the lower one."""
+    """Return whether the full GP has the larger gap between test and training risk, and the lower training risk."""
     gap_full = goal("gibbs_risk_test", FULL_GP) - goal("gibbs_risk_train", FULL_GP)
     gap_kl = goal("gibbs_risk_test", KL) - goal("gibbs_risk_train", KL)
     both = np.isfinite(gap_full) & np.isfinite(gap_kl)
@@ -133,7 +133,7 @@ def _underfits(goal: Paired) -> bool:
 
 
 def _kl_preferable(goal: Paired) -> bool | None:
-    """Return whether the kl objective learns a larger KL with better test risk and bound than sqrt, each significantly."""
+    """Return whether kl learns a larger KL with better test risk and bound than sqrt, each significantly."""
     complexity = goal.pair("kl_over_n", SQRT, KL)
     risk = goal.pair("gibbs_risk_test", KL, SQRT)
     bound = goal.pair("bound_kl", KL, SQRT)

@@ -49,9 +49,7 @@ class Trainable(Protocol):
 class GraphScored(Protocol):
     """A `Trainable` whose validation score TensorFlow can compute: whole epochs then run as one graph."""
 
-    graph_score: (
-        Callable[[Any, Any], Any] | None
-    )  # `validation_loss` as a tensor of tensors, NaN if it is not finite
+    graph_score: Callable[[Any, Any], Any] | None  # `validation_loss` as a tensor of tensors, NaN if it is not finite
 
 
 @dataclass(frozen=True, eq=False)

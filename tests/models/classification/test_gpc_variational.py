@@ -90,7 +90,7 @@ def test_stable_likelihood_is_the_link_also_in_the_tails(link: Link) -> None:
     for label in (0.0, 1.0):
         ours = likelihood.log_prob(X, F, np.full((5, 1), label)).numpy()
         np.testing.assert_allclose(ours, link.log_likelihood(2.0 * label - 1.0, F)[:, 0], rtol=1e-12)  # type:
-        ignore[arg-type]
+        ignore[arg - type]
 
 
 @pytest.mark.parametrize("name", list(LINKS))
