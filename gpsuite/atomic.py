@@ -56,7 +56,7 @@ def _abandoned(path: Path, machine: str, process: int) -> bool:
         os.kill(process, 0)
     except ProcessLookupError:
         return True
-    except OSError:  # it runs, for somebody else
+    except OSError:  # it runs, for another user
         return False
     return False
 

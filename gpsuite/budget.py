@@ -122,7 +122,7 @@ class Budget:
 
 
 class ProcessorBudget(Budget):
-    """A budget of the processor's seconds for this process, which other work on the machine leaves alone."""
+    """A budget of the processor's seconds for this process, which do not depend on other work on the machine."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

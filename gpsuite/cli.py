@@ -85,7 +85,7 @@ def main() -> int:
 
 
 def _ready_streams() -> None:
-    """Make stdout and stderr take whatever is printed."""
+    """Make stdout and stderr take every text that is printed."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the caller
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - until the end
@@ -97,7 +97,7 @@ def _ready_streams() -> None:
 def _lacks_memory(error: MemoryError | ImportError | OSError) -> bool:
     """Return whether the memory has ended.
 
-    The system loads no library then, which Python takes for one that is missing.
+    The system loads no library then, which Python reports as missing.
     """
     if isinstance(error, ImportError):
         return any(text in str(error) for text in NO_MEMORY)

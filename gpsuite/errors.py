@@ -7,7 +7,7 @@ import importlib.util
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-NEAR = 0.65  # likeness of a name that is meant, from 0 to 1
+NEAR = 0.65  # likeness from which on a name counts as near, from 0 to 1
 SHOWN_LETTERS = 140  # of a list of names in a message
 
 
@@ -60,7 +60,7 @@ def unknown(text: str, name: str, allowed: Sequence[str], key: str | None = None
     Args:
         text: what is wrong, such as `scale=qick: unknown scale`.
         name: the wrong name.
-        allowed: the names, in the order in which they are told.
+        allowed: the names, in the order in which they are shown.
         key: of the error.
     """
     near = nearest(name, allowed)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TextIO
 
 # What acts instead of being shown, or is not seen: control characters (escape sequences begin with one), marks that
-# reverse the direction of writing, unusual line ends, what Unicode says to ignore where it is not known (zero-width
+# reverse the direction of writing, unusual line ends, what Unicode says to ignore if it is not known (zero-width
 # characters, fillers, tags), and surrogates (bytes of names that are not UTF-8).
 _ACTING = re.compile(
     "[\x00-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f"
@@ -35,7 +35,7 @@ _PAIRED = ("*", "$", "~")  # act in pairs only. A lone one stays, as in the name
 _LONGEST_NAME = 80
 USUAL_WIDTH, NARROWEST = 80, 40  # letters of a line
 
-# What the grammar of settings reads as the text itself. Digits make a number of the same text.
+# Texts that the grammar of settings reads unchanged. Digits make a number of the same text.
 _PLAIN = re.compile(
     r"(?!(?:true|false|null|nan|inf)$)[a-z_][\w.-]*(?: [a-z_\d][\w.-]*)*|0|[1-9]\d{0,17}", re.IGNORECASE | re.ASCII
 )

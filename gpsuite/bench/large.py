@@ -25,11 +25,11 @@ HYPERPARAMETERS = PAPER_GRID.rounded(Hyperparameters(1.0, (2.0,) * INPUTS, 0.09)
 
 @dataclass(frozen=True)
 class LargeCase:
-    """One work, run once in a process of its own.
+    """One work, run once in a separate process.
 
     Attributes:
         case: what is computed, with its size.
-        work: returns what came out, in words.
+        work: returns the result in words.
         seconds: it may take on the clock, making its data included.
         memory_mb: the process may take.
     """

@@ -2,9 +2,9 @@
 
 Certificates and their checks are compared with the searches that they certify.
 
-n = 1000, one thread. What is computed once per posterior is a case of its own and not in the others. The paper's bound
+n = 1000, one thread. Work that is done once per posterior is a separate case and not in the others. The paper's bound
 gets `LIMIT` seconds a point. Where it does not close, the ratio is a lower bound of the true one, and the case's name
-says so.
+states it.
 """
 
 from __future__ import annotations
@@ -278,7 +278,7 @@ def _boxes(found: Any) -> str:
 def _product(posterior: GPCPosterior, inputs: int, boxes: list[int]) -> Work:
     """Return the products of the posterior's reduction with the 1 + d columns of every box of searches.
 
-    A search's root stands alone, the rest comes in batches as there.
+    A search's root is a batch of one, the others come in batches as there.
     """
     reduction, sizes = posterior_products(posterior).reduction, []
     for each in boxes:

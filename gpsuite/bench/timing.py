@@ -43,7 +43,7 @@ class BenchCase:
 
 PAIRS = 9  # interleaved repetitions per case
 SHORT = 0.05  # seconds: shorter work is repeated within one timing
-SLOW = 5.0  # seconds of CPU time: beyond, the warm-up alone says that once is enough
+SLOW = 5.0  # seconds of CPU time: above this, the warm-up shows that once is enough
 COLUMNS = ("family", "case", "seconds", "reference", "reference_seconds", "ratio", "goal")
 MEMORY_COLUMNS = ("family", "case", "peak_memory_mb", "counted", "reference_counted")
 

@@ -1,4 +1,4 @@
-"""A training step of GWI against GPflow's SVGP step on the same batch, and the robust-max expectation alone."""
+"""A training step of GWI against GPflow's SVGP step on the same batch, and only the robust-max expectation."""
 
 from __future__ import annotations
 

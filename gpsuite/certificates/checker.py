@@ -170,7 +170,7 @@ def estimated_minutes(certificate: Certificate) -> float:
 
 
 def _named(quantity: Quantity) -> str:
-    """Return what a claim is about, by numbers alone."""
+    """Return what a claim is about, only by numbers."""
     if isinstance(quantity, QuantileQuantity):
         return "mean" if quantity.level == MEAN else f"quantile {quantity.level:g}"
     if isinstance(quantity, LeadQuantity):

@@ -168,8 +168,8 @@ class PlainBound(ScoreBound):
     Args:
         model: the stored classifier.
         centre: as those of `ScoreBound`.
-        free: likewise.
-        products: likewise.
+        free: as in `bounds`.
+        products: as in `bounds`.
 
     Raises:
         ValueError: if the model is not one this bound knows, or its numbers are too large.

@@ -2,7 +2,7 @@
 
 With d = f_own - f_j and D_ab = Var(f_a - f_b), the slope of f_k - (f_own + f_j) / 2 in d, given d, is
 (D_kj - D_k,own) / (2 D_own,j). So E softmax_own > E softmax_j where m_own - m_j > max(0, max_k (D_kj - D_k,own) / 2).
-The lead is the least of m_own - m_j and m_own - m_j - (D_kj - D_k,own) / 2 over all j and k: where it is positive, the
+The margin is the least of m_own - m_j and m_own - m_j - (D_kj - D_k,own) / 2 over all j and k. If it is positive, the
 class is the most probable one.
 
 Equation: derived, softmax of several classes
@@ -24,7 +24,7 @@ Term = tuple[float, Moment]
 
 
 class LeadPlainBound(BlockedBound):
-    """Bounds the lead of a class over boxes of the free inputs.
+    """Bounds the latent margin of a class over boxes of the free inputs.
 
     Args:
         expansions: of the stored model.
@@ -38,11 +38,11 @@ class LeadPlainBound(BlockedBound):
         self.own = own
 
     def claimed(self, score: float) -> tuple[float, float]:
-        """Return the lead itself."""
+        """Return the margin."""
         return score, score
 
     def _best(self, lo: FloatArray, hi: FloatArray, sign: int) -> tuple[FloatArray, FloatArray]:
-        """Bound the least of all differences. Those whose ranges alone are positive need no more."""
+        """Bound the least of all differences. If the ranges are already positive, no more is needed."""
         expansions, s = self.expansions, self.expansions.s
         around = expansions.first.surroundings(lo, hi)
         C = expansions.model.functions

@@ -188,7 +188,7 @@ def plain_slice(
     n, inputs = model.X.shape
     folds = model.kernel == "squared_exponential"  # it factors
     fixed, fold = _fixed(model, centre, free, folds, np.float64)
-    # a squared distance is off by (D + 8) u of itself, a kernel by 0.77 of that at most, a fold by half its exponent
+    # a squared distance has relative error (D + 8) u, a kernel by 0.77 of that at most, a fold by half its exponent
     unit = (n + 4 * inputs + 64 + (0.5 * (inputs + 8) * fixed if folds else 0)) * fold
     with np.errstate(all="ignore"):  # overflow ends in inf or NaN, which are refused
         slack_mean = float(UNIT64 * (np.abs(model.alpha) @ unit))

@@ -140,7 +140,7 @@ class Expander:
         return Surroundings(f, D, V, r, rho, left)
 
     def expand_in(self, around: Surroundings) -> Expansion:
-        """Return mean and variance over boxes of which the kernels are known."""
+        """Return mean and variance over boxes with known kernels."""
         V = around.V
         sums = _Sums(**vars(around), W=(V.reshape(-1, V.shape[2]) @ self.form.reduction).reshape(V.shape))
         return Expansion(around.r, self._mean(sums), self._variance(sums))

@@ -231,7 +231,7 @@ class LinkScore:
     def slope(
         self, threshold: FloatArray, sign: int, low: FloatArray, high: FloatArray, centre: FloatArray
     ) -> FloatArray:
-        """Return the slope of the level T sqrt(1 + a v): its chord if T >= 0, its tangent at the centre else, [B]."""
+        """Return the slope of the level T sqrt(1 + a v): its chord if T >= 0, otherwise its central tangent, [B]."""
         a = SHAPE[self.link]
         T = sign * threshold
         if self.link == "logistic":
@@ -308,7 +308,7 @@ class QuantileScore:
     def slope(
         self, threshold: FloatArray, sign: int, low: FloatArray, high: FloatArray, centre: FloatArray
     ) -> FloatArray:
-        """Return the slope of the level -z sqrt(v + noise): its chord if z < 0, its tangent at the centre else, [B]."""
+        """Return the slope of the level -z sqrt(v + noise): its chord if z < 0, otherwise its central tangent, [B]."""
         z = sign * self.z
         chord = 1.0 / (np.sqrt(low + self.noise) + np.sqrt(high + self.noise))
         middle = np.nan_to_num(np.clip(centre, low, high), posinf=0.0)

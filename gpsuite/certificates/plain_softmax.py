@@ -51,7 +51,7 @@ class Expectations:
 def expectations(mean: FloatArray, root: FloatArray) -> Expectations:
     """Return them for f = mean + root z, z standard normal. NaN if that takes too many nodes.
 
-    The rule of a box depends on that box alone, so that a check finds what was stated whatever comes with it.
+    The rule of a box depends only on that box, so that a check finds what was stated regardless of the other boxes.
 
     Args:
         mean: [B, K], finite.
@@ -147,7 +147,7 @@ def moved_by_covariance(p: FloatArray, low: FloatArray, high: FloatArray, own: i
 def tilted(p: FloatArray, h: FloatArray) -> FloatArray:
     """Return p e^h / (p e^h + 1 - p): E softmax_c exceeds it for no rise of all f_c - f_j by at most h >= 0.
 
-    It is concave in p for h >= 0 and convex for h <= 0, where it is the least for a fall.
+    It is concave in p for h >= 0 and convex for h <= 0. There it is the least for a fall.
     """
     up = p * np.exp(np.clip(h, -700.0, 700.0))
     return np.asarray(up / (up + (1 - p)))

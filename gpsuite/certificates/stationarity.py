@@ -10,7 +10,7 @@ equations that can be checked without solving them again (Rasmussen & Williams 2
 - Exact regression: alpha = (y - K alpha) / noise, and S = 1 / noise (their Eq. 2.25).
 - Variational, and sparse regression with Gaussian observations (Titsias 2009, Eq. 6): q(u) = N(m, C C') of whitened
   values, f(Z) = L u with L L' = K_ZZ + jitter, maximises sum_i E log p(y_i|f_i) - KL(q || N(0, I)) (Hensman et al.
-  2015, Eq. 18). With columns p_i = L^-1 k(Z, X_i), or those of L' where every row has a value of its own,
+  2015, Eq. 18). With columns p_i = L^-1 k(Z, X_i), or those of L' if every row has a value,
   g_i = E d log p / df and h_i = -E d2 log p / df2 under f_i's marginal: m = sum_i g_i p_i and
   (C C')^-1 = I + sum_i h_i p_i p_i'. Natural gradients are zero exactly there.
 
@@ -110,7 +110,7 @@ def mode_residuals(
     """Return the residuals of alpha = slope and R = (K + S^-1)^-1, S = diag(precision), for K between the data."""
     gap = model.alpha - slope
     unit = ROUNDS * len(slope) * 2.0**-53
-    # the rounding of the sum is added: where it cancels it says nothing
+    # the rounding of the sum is added: if it cancels it says nothing
     mean = np.sqrt(np.abs(gap @ K @ gap) + unit * (np.abs(gap) @ K @ np.abs(gap)))
     covariance, condition = _covariance_residual(model, K, precision, unit)
     size = np.abs(model.alpha) + np.abs(slope) + precision * (K @ np.abs(model.alpha))

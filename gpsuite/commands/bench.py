@@ -72,7 +72,7 @@ def main(words: list[str]) -> int:
             rows.append(row)
     shown = [{**asdict(row), "reached": "yes" if row.ratio <= row.goal else "no"} for row in rows]
     if not given.json:
-        show_table("bench", shown)  # first: what was measured is not lost where it cannot be written
+        show_table("bench", shown)  # first: measurements are printed even if they cannot be written
     folder = given.results_dir / "bench"
     path = write_bench(folder, rows)
     here = {**machine(), "blas": _blas(), "versions": versions(), "pairs": PAIRS}

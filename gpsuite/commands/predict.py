@@ -73,7 +73,7 @@ def main(words: list[str]) -> int:
 
 
 def _predicted(saved: Saved, file: str, options: Mapping[str, str]) -> tuple[pd.DataFrame, list[str]]:
-    """Return a file's predictions, and what is told with them."""
+    """Return a file's predictions, and their notes."""
     import pandas as pd
 
     from gpsuite.data.table.new_rows import inputs_of_file, unread_rows
@@ -140,7 +140,7 @@ def _target(text: str, rows: Path) -> Path:
 
 
 def _require_like(path: Path, text: str) -> None:
-    # other files than earlier predictions would be lost
+    # only earlier predictions may be overwritten
     header = text.partition("\n")[0].encode()
     if path.exists() and not (path.is_file() and read_bytes(path).splitlines()[:1] == [header]):
         raise UserError(f"output={path}: file exists. Choose another name", key="output")

@@ -62,7 +62,7 @@ def main(words: list[str]) -> int:
 
 
 def _warn_of_changes(folder: Path) -> None:
-    # nobody else can compute again what no commit holds
+    # others can compute again only what a commit holds
     git = (read_mapping(folder / RUN) or {}).get("git")
     if isinstance(git, dict) and git.get("dirty"):
         print(f"gpsuite: {visible(str(folder))}: computed from files with changes that no commit has", file=sys.stderr)

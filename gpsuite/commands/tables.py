@@ -83,7 +83,7 @@ def console() -> Console:
     """Return what draws on stdout: as wide as the terminal, also one that cannot move its cursor. NO_COLOR holds."""
     from rich.console import Console
 
-    # without a height a dumb terminal is taken for one of 80 columns
+    # without a height a dumb terminal is treated as one of 80 columns
     return Console(markup=False, highlight=False, width=line_width(sys.stdout), height=24)
 
 

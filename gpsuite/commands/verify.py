@@ -103,7 +103,10 @@ def main(words: list[str]) -> int:
 
 
 def _verify(path: Path, given: Sequence[str], minutes: float, as_json: bool, run: Path | None = None) -> dict[str, Any]:
-    """Check one certificate, on the table that the words name or else that of its run. Print what follows from it."""
+    """Check one certificate, on the table that the words name, otherwise on that of its run.
+
+    Print what follows from it.
+    """
     description = read_envelope(path)
     kind = _kind(description, path)
     dataset = _dataset(given, kind.task) if given or run is None else _table_of(run, kind.task)

@@ -51,7 +51,7 @@ class Sections:
 class Composed:
     """A composed and typed configuration. `datasets` and `meta` as in `Sections`.
 
-    `question` is what was decided about the own table's target, where it could be taken another way.
+    `question` says how the target of the user's table was understood if there is another way.
     """
 
     experiment: str

@@ -34,7 +34,7 @@ RENAMED = {
     "tolerance_dimension": "gap_dimension",
     "check_tolerances": "check_gaps",
 }
-# where a name means something of its own. `rows` stays where so many are drawn, `points` where `test_rows` has them all
+# in which a name has another meaning. `rows` stays where so many are drawn, `points` where `test_rows` has them all
 OWN = {
     "guarantee": {"tolerances": "input_errors", "points": "test_rows"},
     "perturbation/region": {"rows": "max_train_rows", "points": "curve_points"},
@@ -102,7 +102,7 @@ def stored(overrides: Overrides) -> Overrides:
         for name, content in _stored(key, value, own, names):
             if name in values and key not in names:
                 raise UserError(f"{key}: given twice, also by its earlier name", key=key)
-            if name not in overrides.values or name == key:  # an earlier name says which of several is meant
+            if name not in overrides.values or name == key:  # an earlier name decides between several
                 values[name] = content
     return Overrides(groups, values)
 

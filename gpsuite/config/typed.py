@@ -190,7 +190,7 @@ def _node(part: DictConfig, key: str) -> Any:
     for name in key.split("."):
         if not isinstance(node, DictConfig):
             return None
-        node = node._get_node(name, validate_access=False)  # also where it has no value yet
+        node = node._get_node(name, validate_access=False)  # also if it has no value yet
     return node
 
 

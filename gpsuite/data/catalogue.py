@@ -72,7 +72,7 @@ def with_shared_files(spec: DatasetSpec, conf_dir: Path) -> DatasetSpec:
     """Return the spec with the files and the folder of the dataset its `files_from` names.
 
     Raises:
-        DataError: if that dataset has no files, or the spec has files of its own.
+        DataError: if that dataset has no files, or the spec has files itself.
     """
     if spec.files_from is None:
         return spec

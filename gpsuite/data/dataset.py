@@ -62,7 +62,7 @@ class Dataset:
         target_names: P column names.
         content_hash: identifies the content. Part of the key of every task that uses it.
         stand_in: True for generated data in place of a missing file.
-        fixed_split: row indices (train, test) when the dataset comes with a split of its own.
+        fixed_split: row indices (train, test) if the dataset has a fixed split.
         label_names: the C labels as the source writes them, in the order of their numbers (classification).
         grid: further inputs without targets, float64 [G, D], when the source has them; measurements: the candidates.
         safety: the safety column (measurements).
@@ -83,7 +83,7 @@ class Dataset:
         cluster_name: the column of the groups.
         weights: likelihood ratio of new rows to these at each row, up to a factor, [N], where the user knows it.
         weight_name: the column of the likelihood ratios.
-        sorted_by: column of the file, neither input nor target, that its rows are sorted or blocked by.
+        sorted_by: column of the file besides inputs and targets that its rows are sorted or blocked by.
 
     Raises:
         ValueError: if shapes, names or labels do not fit together, a value is not finite, or measurements have no

@@ -2,7 +2,7 @@
 
 A file is looked for in every folder of `$GPSUITE_DATA_PATH`, then in the cache folder, each time in a sub-folder named
 after the dataset and also with `.gz` or `.xz` appended. The first one found counts: a changed copy is an error, never
-passed over in silence. pooch downloads. Its registry knows neither several folders and addresses for a file nor the
+passed over in silence. pooch downloads. Its registry does not know several folders and addresses for a file, or the
 hashes of compressed copies and of git.
 """
 
@@ -51,7 +51,7 @@ class FileState:
     Attributes:
         name: file name in the dataset's folder.
         state: `ok`, `missing` or `changed`.
-        path: where it was found, None if missing.
+        path: its path, None if missing.
         expected: the hash it should have, of the kind `hash_kind`.
         found: that hash of the stored bytes, None if missing.
         hash_kind: `sha256`, or `git blob sha1` when no SHA-256 is known.

@@ -88,7 +88,7 @@ def _labels(scores: FloatArray) -> FloatArray:
 
 _FORMAT = 1
 _ARRAYS = ("X", "y", "grid", "train", "test")
-_INDEX = "parsed.json"  # states the SHA-256 of each array's file and of itself. What does not fit is written again
+_INDEX = "parsed.json"  # states the SHA-256 of each array's file and of this file. What does not fit is written again
 
 
 def parsed_folder(cache_dir: Path, content: str) -> Path:
@@ -212,7 +212,7 @@ class PreparedDataset:
 
     @property
     def shown_name(self) -> str:
-        """Name of an own table's file, otherwise of the dataset: for people."""
+        """Name of the user's file, otherwise of the dataset, for people."""
         return Path(self.spec["path"]).name if "path" in self.spec else self.name
 
     def to_dict(self) -> dict[str, Any]:
@@ -292,7 +292,7 @@ def _prepare_csv(spec: CsvSpec, default_task: Task) -> PreparedDataset:
 
 
 def _without_absent(spec: DatasetSpec, paths: Mapping[str, str]) -> DatasetSpec:
-    """Return the spec with the files that are used, its note naming the optional ones that are not."""
+    """Return the spec with the files that are used, its note naming the optional ones that are not used."""
     absent = [file.name for file in spec.files if file.name not in paths]
     if not absent:
         return spec

@@ -41,7 +41,7 @@ def set_aside(data: Dataset, rows: IntArray, count: int, rng: np.random.Generato
     """Return the places of test and training rows among some rows of a table.
 
     At random. Of rows in order of time, the last are the test rows. Of rows that belong together by groups, one at
-    random of each of some groups, with as large a share of the groups. No training row is of these.
+    random of each of some groups, with as large a share of the groups. No training row belongs to them.
 
     Args:
         data: the table.

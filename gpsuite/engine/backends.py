@@ -63,7 +63,7 @@ class LokyPool:
 
     def __init__(self, workers: int, threads: int, environment: Mapping[str, str] | None = None) -> None:
         self.workers = workers
-        # TensorFlow's import adds 0.6 GB after the first task, which loky would take for a leak
+        # TensorFlow's import adds 0.6 GB after the first task, which loky would treat as a leak
         leak = {"LOKY_MAX_MEMORY_LEAK_SIZE": "4e9"}
         side_by_side = {WORKERS: str(workers)}
         self._environment = {**thread_environment(threads), **leak, **side_by_side, **(environment or {})}

@@ -4,7 +4,7 @@ Workers read data files from the paths that planning found: the cluster needs th
 come back to this process. Only it writes results.
 
 A group is sent to one named worker, and a worker process gets one group at a time regardless of its number of threads:
-BLAS and TensorFlow settings belong to the process. So Dask neither moves nor repeats a group (unless a nanny restarts
+BLAS and TensorFlow settings belong to the process. So Dask does not move or repeat a group (unless a nanny restarts
 the worker under the same address). When a worker is gone, only its group failed, and `run_pool` decides what follows.
 """
 

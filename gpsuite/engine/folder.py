@@ -160,7 +160,7 @@ def copy_arrays(folder: Path, records: Sequence[Record], store: RecordStore) -> 
 
 
 def _is_copy(path: Path, source: Path, content: bytes) -> bool:
-    """Return whether a file of its own, not a link to the source, has this content."""
+    """Return whether a file that is no link to the source has this content."""
     try:
         return not path.is_symlink() and not path.samefile(source) and read_bytes(path) == content
     except OSError:

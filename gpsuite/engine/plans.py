@@ -1,4 +1,4 @@
-"""Options of a run, none of which changes a number, and its plan: how many tasks it may have, what plan.json says."""
+"""Options of a run, which change no number, and its plan: how many tasks it may have, and the content of plan.json."""
 
 from __future__ import annotations
 

@@ -266,7 +266,7 @@ class BarProgress(Progress):
         self._live.stop()
 
     def advance(self, record: Record) -> None:
-        """Move the bar. A task that did not simply succeed keeps a line of its own."""
+        """Move the bar. A task that did not simply succeed keeps its line."""
         self._tally.end(record.label)
         self._running = [report for report in self._running if report.label != record.label]
         if record.status != DONE:

@@ -85,7 +85,7 @@ def state_commit(commit: str) -> None:
 
 @cache
 def origin() -> dict[str, str]:
-    """Return what every record keeps of where it was computed: commit, versions, and `ARITHMETIC`."""
+    """Return what every record keeps of its computation: commit, versions, and `ARITHMETIC`."""
     git, found = git_state(), versions()
     commit = f"{str(git['commit'] or '')[:12]}{' with changes' if git['dirty'] else ''}"
     return {

@@ -32,8 +32,8 @@ NEGLIGIBLE = 1e-12  # absolute: what is left of numbers that are zero except for
 EFFORT = ("seconds", "evaluations")
 # Where searches end along flat directions: hyperparameters, by a word of their names, may differ by this much.
 FLAT, FLAT_TOLERANCE = ("lengthscale", "variance"), 0.1
-# What else such a search gives is compared relative to no less than this: a probability of 2e-4 is no measure of
-# itself, but a variance of 1e-6 is.
+# What else such a search gives is compared relative to no less than this: a probability of 2e-4 is no scale for its
+# difference, but a variance of 1e-6 is.
 LEAST = 0.01
 # Shares of test rows, and a bound on such a share from those rows, are whole rows apart: 3 of 4000 with the kernels of
 # another processor.
@@ -68,7 +68,7 @@ class Agreement:
 
     Attributes:
         counts: level of `LEVELS` -> how many numbers (metrics and array entries) agree at it and at no stricter one.
-        worst: the name that differs most, with both values where it is a single number. Empty if all are equal.
+        worst: the name that differs most, with both values if it is a single number. Empty if all are equal.
         difference: its relative difference.
     """
 

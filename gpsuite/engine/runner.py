@@ -1,4 +1,4 @@
-"""One run from a request to its results: plan, skip what is stored, compute and store the rest, summarise."""
+"""One run from a request to its results: plan, skip what is stored, compute and store the others, summarise."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class RunLog:
         self._begun = False
 
     def begin(self, stored: int, total: int) -> None:
-        """Write what was requested, of which version, and how much of it is left to do."""
+        """Write the request, its versions, and how much is left to do."""
         self._begun = True
         commit = git_state()
         state = f", commit {str(commit['commit'])[:12]}{' (dirty)' if commit['dirty'] else ''}"
@@ -83,7 +83,7 @@ class RunLog:
 
 
 def groups_of(tasks: Sequence[Task[object]]) -> list[Group]:
-    """Return tasks by group, in order of first appearance. A task without group name is one of its own."""
+    """Return tasks by group, in order of first appearance. A task without group name is a group by itself."""
     gathered: dict[str, list[Task[object]]] = {}
     for number, task in enumerate(tasks):
         gathered.setdefault(task.group or f"#{number}", []).append(task)
@@ -248,7 +248,7 @@ def run_experiment(request: Request[object], options: RunOptions) -> RunReport:
 
 
 def open_tasks(request: Request[object], options: RunOptions) -> list[Task[object]]:
-    """Return the tasks of a request that would be computed: those without a record, own or published."""
+    """Return the tasks of a request that would be computed: those without a record, new or published."""
     store, tasks = RecordStore(options.results_dir, request.family), plan_tasks(request, options.changed)
     return _missing(tasks, [task_key(task) for task in tasks], store, force=options.force)
 

@@ -1,6 +1,6 @@
 """Records on disk: with checksums, one JSON (and one npz) per task key, and a run's records packed in one file for git.
 
-Every array has a digest of its own, which does not depend on how it is packed, and the checksum covers all fields and
+Every array has a digest, which does not depend on how it is packed, and the checksum covers all fields and
 digests: a copy that leaves some arrays behind can still be checked. Nothing is pickled, nothing believed unchecked.
 """
 
@@ -42,7 +42,7 @@ from gpsuite.untrusted import (
 FORMAT = 2
 _ARRAYS = "arrays.npz"
 CLAIMS = ".claims"  # a file without content: a place in it for each key, which who computes it locks
-# the arrays and the traceback have files of their own
+# the arrays and the traceback have separate files
 _FIELDS = tuple(field.name for field in fields(Record) if field.name not in ("arrays", "traceback"))
 LARGEST_FIELDS = 16 << 20  # bytes of a record without its arrays
 LARGEST_FAMILY = 512 << 20  # of all published records of a family, without their arrays
@@ -314,7 +314,7 @@ class RecordStore:
     def claimed(self, key: str) -> Iterator[None]:
         """Hold a task's key, so that no two processes compute it at once. The system frees it if this one is killed.
 
-        Two keys may share a place, one in 2^60: then one waits in vain.
+        Two keys may share a place, one in 2^60: then one waits without need.
         """
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -404,7 +404,8 @@ def _reason(error: Exception) -> object:
 def satisfies(record: Record | None, budget_seconds: float | None) -> bool:
     """Return whether a stored record answers a task: not an error, not limited by a budget that has grown.
 
-    Nor skipped: what was missing then, a package say, may be there now, and skipping again costs nothing.
+    Skipped tasks are not stored either: what was missing then, a package say, may be there now, and skipping again
+    costs nothing.
     """
     if record is None or not _answers(record):
         return False

@@ -35,7 +35,7 @@ _has_worked = threading.Event()  # whether this worker process has run a group
 def thread_environment(threads: int) -> dict[str, str]:
     """Return the environment that gives BLAS and TensorFlow `threads` threads each.
 
-    numpy and scipy each bring an OpenBLAS with threads of its own. Waiting ones sleep at once, not after 2^26 cycles
+    numpy and scipy each bring an OpenBLAS with its threads. Waiting ones sleep at once, not after 2^26 cycles
     in which they would block the other's cores.
     """
     threaded = dict.fromkeys(THREAD_VARIABLES, str(threads))

@@ -158,7 +158,7 @@ EXPERIMENTS: Registry[Experiment[Any]] = Registry("experiment", plugins.EXPERIME
 
 
 def import_family(experiment: str) -> None:
-    """Import our modules that register the experiment's family, if any: a plug-in's experiment comes by itself."""
+    """Import our modules that register the experiment's family, if any. A plug-in registers its experiment."""
     module = f"gpsuite.experiments.{experiment.split('/')[0]}"
     if experiment not in EXPERIMENTS and importlib.util.find_spec(module) is not None:
         importlib.import_module(module)

@@ -150,7 +150,7 @@ class Report(Generic[S_co]):
         printed: name of a statistic -> the paper's printed number, to be marked in figures. Empty for a run that must
             not be compared with the paper.
         comparable: whether it may be.
-        answer: what the user is told when the run ends, where that is more than where its results are.
+        answer: sentences for the user when the run ends, besides the place of its results.
         warnings: told next to it.
         written: `figures/NAME` and `tables/NAME` of what was drawn and written.
     """
@@ -204,7 +204,7 @@ class Report(Generic[S_co]):
 
         Args:
             name: file name without ending.
-            remark: of its own, written below the figure before the note.
+            remark: text of this figure, written below the figure before the note.
             **options: rows, columns, size and what `matplotlib.pyplot.subplots` takes.
 
         Raises:

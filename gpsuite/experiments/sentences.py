@@ -54,7 +54,7 @@ def certified(delta: float, bound: float, subject: str, change: str, rows: str =
         bound: on the share that is right and provably stays so.
         subject: whose predictions: `the kept model`.
         change: follows "if", as `every input is off by 2`.
-        rows: of which rows it is the share.
+        rows: the rows whose share it is.
     """
     if bound < 0.001:  # what is written as 0 %
         return (

@@ -1,7 +1,6 @@
 """Rules of settings, declared where a setting is: `rows: Annotated[int, at_least(2)]`.
 
-Default values stand in the experiment's YAML and nowhere else. A class has `check()` for what concerns several
-settings at once, and for that alone.
+Default values are only in the experiment's YAML. A class has `check()` only for rules on several settings at once.
 """
 
 from __future__ import annotations

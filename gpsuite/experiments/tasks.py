@@ -1,6 +1,6 @@
 """Task params: frozen dataclasses, one for each kind of task, and the plain JSON that their keys are hashed from.
 
-A field may say in its metadata how it stands in the JSON::
+A field may say in its metadata how the JSON holds it::
 
     problem: Problem = field(metadata=INLINE)  # the problem's own fields, not an object of them
     limit: float | None = field(default=None, metadata=OPTIONAL)  # left out when it is None
@@ -63,7 +63,7 @@ def take(kind: Callable[..., Kind], settings: object, **own: Any) -> Kind:
     A setting is so said once, in the settings. A list becomes a tuple, because params are frozen.
 
     Raises:
-        TypeError: if a field without a default is neither given nor a setting, or a given name is no field.
+        TypeError: if a field without a default is not given and no setting, or a given name is no field.
     """
     named_fields = [each.name for each in fields(cast("type[Any]", kind)) if each.init]
     found = {name: getattr(settings, name) for name in named_fields if name not in own and hasattr(settings, name)}
@@ -173,7 +173,7 @@ class SharedWork:
 
     Attributes:
         began: when the running task began, by `time.monotonic`. The first one begins with the command.
-        states: a folder of the running task's own, where it may leave from what to continue after an interruption, or
+        states: a folder of only the running task, for the state from which to continue after an interruption, or
             None if nothing is kept. It is removed when the task has ended,
             unless its budget ended it.
     """

@@ -14,7 +14,7 @@ KERNEL_SIZE, POOL = 3, 2
 
 @dataclass(frozen=True)
 class NetworkSpec:
-    """Hidden layers of a network whose outputs are linear in the last of them.
+    """Hidden layers of a network whose outputs are linear in the last layer.
 
     Attributes:
         image: height, width, channels of inputs that are images, row by row. None for plain vectors. Each hidden

@@ -17,7 +17,7 @@ _ACTIVATIONS = {"relu": tf.nn.relu, "tanh": tf.tanh}
 class Network:
     """The function from inputs and parameters to outputs.
 
-    Convolutions compute in float32, where they are several times faster and images hold no more digits. Dense
+    Convolutions compute in float32: they are several times faster, and images hold no more digits. Dense
     networks in float64. Outputs are float64.
 
     Raises:

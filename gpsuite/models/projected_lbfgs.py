@@ -81,7 +81,7 @@ def evaluated(objective: Objective, point: FloatArray, grid: Grid | None = None)
 class InverseHessian:
     """Pairs of steps s and gradient changes y, and the diagonal D [K] of the first guess gamma D.
 
-    D enters the first guess alone, so pairs stay valid when it changes.
+    D enters only the first guess, so pairs stay valid when it changes.
 
     Args:
         diagonal: D until enough pairs are known.

@@ -73,7 +73,7 @@ def expanded(lengthscales: tuple[float, ...] | FloatArray, input_dim: int) -> Fl
     """Return one lengthscale per input, shape [D].
 
     Raises:
-        ValueError: if neither one nor D are given, or one is not positive and finite.
+        ValueError: if not one or D are given, or one is not positive and finite.
     """
     given = np.asarray(lengthscales, dtype=np.float64).ravel()
     if given.size not in (1, input_dim):

@@ -1,4 +1,4 @@
-"""TensorFlow's border: threads, precision and logging are set here and nowhere else."""
+"""TensorFlow's border: threads, precision and logging are set only here."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def configure(threads: int | None = None) -> None:
                 f"TensorFlow runs already and cannot change to {threads} threads. Configure it first"
             ) from error
     gpflow.config.set_default_float(np.float64)
-    # every fit compiles a step of its own, which TensorFlow would warn of as retracing
+    # every fit compiles a new step, which TensorFlow would warn of as retracing
     tensorflow.get_logger().setLevel("ERROR")
 
 

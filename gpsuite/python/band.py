@@ -1,7 +1,7 @@
 """Confidence bands of regression functions, exact for any independent symmetric noise, in scikit-learn's conventions.
 
 Part of the rows, drawn at random, gives offset and unit of the targets. Scales of the inputs, lengthscale and centres
-come from inputs alone: given them, the confidence stays exact. Rows with equal inputs are averaged, copies count once.
+come only from inputs: given them, the confidence stays exact. Rows with equal inputs are averaged, copies count once.
 
 Equation: Csáji & Kis 2019, Main Theorem
 """

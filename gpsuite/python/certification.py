@@ -54,7 +54,7 @@ def certify(
 
     Args:
         model: GPflow's GPR, SGPR, VGP or SVGP. Scikit-learn's GaussianProcessClassifier or GaussianProcessRegressor,
-            alone or at the end of a Pipeline, or one of gpsuite's own.
+            single or at the end of a Pipeline, or one of gpsuite's.
         x: one row (an array [D], a Series, a table of one row), or many (an array [B, D], a table).
         radius: how far every number may be off.
         within: column -> how far it may be off. The other columns stay.
@@ -196,7 +196,7 @@ class _Run:
         return verdict, other, prediction
 
     def _predicted(self, row: Row) -> Any:
-        """Return the class that the model's own predict gives, or the likeliest one where it has none."""
+        """Return the class that the model's own predict gives, or the likeliest one if it has none."""
         if hasattr(self.model, "predict") and not hasattr(self.model, "predict_f"):
             found = self.model.predict(row.table)
             return np.asarray(getattr(found, "predicted", found)).ravel().tolist()[0]

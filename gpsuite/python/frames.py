@@ -30,7 +30,7 @@ _CELL = re.compile(rf"({_NUMBER})(?: ± ({_NUMBER}))?")
 
 
 def results(results_dir: str | Path = "results", *, numbers: bool = False) -> pd.DataFrame:
-    """Return every number of every run as a table: own runs, and published ones if there is no own run of the name.
+    """Return every number of every run as a table: the user's runs, and published ones without a user's run.
 
     A row is a number of a run, with the paper's value that it is compared with and the verdict, if there is one. A
     paper's value that no number of the run answers has a row without a value.

@@ -174,7 +174,7 @@ class _PACRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def predict(self, X: Any, return_std: bool = False) -> FloatArray | tuple[FloatArray, FloatArray]:
         """Return predictions [B] in the target's units, and on request the standard deviation of a new target there.
 
-        `bound_` is about the predictions. The standard deviations are the model's own: nothing is proved of them.
+        `bound_` is about the predictions. The standard deviations are the model's own: they are not proved.
         """
         mean, variance = self._moments(rows_to_predict(self, X))
         own = self._target.inverse(mean[:, None])[:, 0]
@@ -237,7 +237,7 @@ class PACGPRegressor(_PACRegressor):
         accuracy: in units of y, chosen before seeing the rows: a prediction that is farther off counts as wrong. None:
             one standard deviation of the rows that scale.
         delta: allowed probability that the bound fails.
-        ard: one lengthscale per input, each of which costs the bound ln(1201)/n, or a single one.
+        ard: one lengthscale per input, each at a cost of ln(1201)/n in the bound, or a single one.
         preparation: share of the rows that give means and standard deviations. They are used for nothing else.
         max_evaluations: of the bound, in training. It takes O(N^3) time each.
         random_state: of the rows that prepare.

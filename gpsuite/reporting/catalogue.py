@@ -63,7 +63,7 @@ class PaperNote:
         account: what holds, what does not and why. `{ID}` is our value of a row, `{ID paper}` the paper's.
         main: ids of the values that represent it, with what they are in a few words.
         holds: ids of the values that the account says are reproduced.
-        misses: ids of those that it says are not.
+        misses: ids of values that it says are not.
         figures: its figures, tables and theorems, each with the experiments that reproduce it.
     """
 

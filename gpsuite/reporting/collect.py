@@ -29,7 +29,7 @@ class RunFolder:
     Args:
         experiment: `<family>/<name>`, or one word for an experiment without a family.
         tag: what follows `~` in the folder's name. Empty for the shipped experiment.
-        published: whether it is a published copy. Then there is no own run of the same name.
+        published: whether it is a published copy. Then the user has no run of the same name.
     """
 
     path: Path
@@ -59,7 +59,7 @@ class RunFolder:
 def find_runs(results_dir: Path) -> list[RunFolder]:
     """Return all run folders, finished or not: by experiment, shipped before tagged, best scale first.
 
-    A published copy counts if there is no own run of its name. What a link that leads out of the folder represents is
+    A published copy counts if the user has no run of its name. What a link that leads out of the folder represents is
     no run. `leaving_links` names it.
     """
     guard_links(results_dir)
@@ -219,7 +219,7 @@ def _collect_run(run: RunFolder, entries: Sequence[PaperValue]) -> RunComparison
     about = _about(run)
     why, spent = str(about.get("not_comparable") or ""), as_number(about.get("cpu_seconds")) or 0.0
     new: list[ComparisonRow] = []
-    if not (why and run.tag):  # otherwise a study of its own, which answers no value of the paper
+    if not (why and run.tag):  # otherwise a separate study, which answers no value of the paper
         note = f"{run.path.name}: {why}" if why else "added after this run. Run it again"
         new = [not_run(entry, note) for entry in entries if entry.id not in known]
     return RunComparison(run.experiment, run, rows + new, not_comparable=why, cpu_seconds=spent)

@@ -26,7 +26,7 @@ DECIDED: tuple[Verdict, ...] = ("reproduced", "differs")
 # what of a statistic a criterion judges: the number, or an end of its interval
 Judged = Literal["value", "low", "high"]
 # What a paper's value is: a printed result, a claim in words, a fact about a dataset, something that holds by
-# mathematics, or what another code measured. They say different things about a reproduction and are counted apart.
+# mathematics, or what another code measured. They say different things about a reproduction and are counted separately.
 Basis = Literal["result", "claim", "dataset", "identity", "measurement"]
 # why a paper's value is undecided
 Cause = Literal["too few data", "data lost", "protocol unclear", "other metric", "context"]
@@ -120,7 +120,7 @@ def statistic_name(metric: str, **axes: str | float) -> str:
 def claim(name: str, cells: Iterable[object], note: str = "") -> Statistic:
     """Return the share of cells in which a claim holds, with its interval. NaN without cells.
 
-    A cell of None is open: it shows neither the claim nor its opposite. The interval then reaches from the share with
+    A cell of None is open: it does not show the claim or its opposite. The interval then reaches from the share with
     these cells missed to that with them held.
     """
     from gpsuite.statistics.estimates import share  # scipy. The page does without
@@ -139,8 +139,8 @@ def claim(name: str, cells: Iterable[object], note: str = "") -> Statistic:
 class Criterion:
     """The test that decides whether a statistic reproduces a paper's value.
 
-    The limits are exact: what lies outside them is not reproduced. It differs where the run has the power to say so,
-    see `_leaves_open`, and is undecided otherwise.
+    The limits are exact: what lies outside them is not reproduced. It differs if the run has the power to show it, see
+    `_leaves_open`, and is undecided otherwise.
 
     Args:
         kind: `equality` |ours - value| <= tolerance. `at_least` and `at_most` a one-sided bound `value`.
@@ -197,7 +197,7 @@ class PaperValue:
         published: the value or claim as printed.
         condition: under which it was printed. May be empty.
         statistic: name in the experiment's statistics, `metric` or `metric[axis=value,...]`.
-        rules: commit in which its test was set down. Empty before it is.
+        rules: commit in which its test was written. Empty before it is.
         standard_error: of the printed value, if given.
         part_of: id of the statement that it is a part of, if several runs judge it. Pages show one row of it.
         remark: why ours differs, whose doing that is and, after `Needed:`, what would decide it, or what a verdict

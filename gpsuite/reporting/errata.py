@@ -83,7 +83,7 @@ def errata_text(papers: Sequence[PaperNote], errata: Sequence[Erratum]) -> str:
 
 
 def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return a table's lines. Cells are Markdown, of which bars and brackets are escaped."""
+    """Return a table's lines. Cells are Markdown with escaped bars and brackets."""
     lines = [head, ["---"] * len(head), *rows]
     return ["| " + " | ".join(_cell(cell) for cell in line) + " |" for line in lines]
 

@@ -20,7 +20,7 @@ PAGE = 10.5  # inches: the width of the results page's text column on a screen o
 LEAST_TEXT = 7.0  # points, once the figure is as wide as the page
 OUTSIDE = 3.0  # points that a mark's centre may lie outside its axes
 LEAST_FILLED = 0.45  # share of an axis
-_STEPS = 25  # points of a line between two of its own, where a legend may lie
+_STEPS = 25  # points of a line between two data points, where a legend may lie
 
 
 def faults(fig: Figure) -> list[str]:

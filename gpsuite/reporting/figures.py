@@ -68,7 +68,7 @@ class Drawing:
     def legend(
         self, where: Literal["above", "below"] = "above", columns: int = 3, title: str = "", rows: slice = slice(None)
     ) -> None:
-        """Draw one legend outside the axes, for all or some rows of them, each label once."""
+        """Draw one legend outside the axes, for all or some rows, each label once."""
         shown: dict[str, Any] = {}
         for ax in self.grid[rows].flat:
             handles, labels = ax.get_legend_handles_labels()

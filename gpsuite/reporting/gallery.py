@@ -177,7 +177,7 @@ def _differences(card: PaperCard) -> list[str]:
 
 
 def _statement(row: ComparisonRow) -> str:
-    """Return what is stated, of which data and where. Of a number also its condition's first clause, if that fits."""
+    """Return what is stated, on which data and where. Of a number also its condition's first clause, if that fits."""
     told = f"{row.quantity.rstrip('.')}; {row.dataset}"
     whole = f"{told}; {row.clause} ({row.where})"
     return whole if row.clause and len(whole) <= LONGEST else f"{told} ({row.where})"

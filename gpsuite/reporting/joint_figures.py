@@ -60,7 +60,7 @@ BOXES: Mapping[str, Any] = {
 class Part:
     """Part of one run: its dataset and limits in words, its figure's numbers, whether it is a study.
 
-    A study has settings of its own, which cannot be compared with anything printed.
+    A study has other settings, which cannot be compared with anything printed.
     """
 
     heading: str
@@ -75,7 +75,8 @@ class Joint:
     Attributes:
         title: the paper's figure, in words.
         experiments: in the order of rows or columns.
-        every: whether all runs of an experiment enter. Otherwise the one with most numbers, a study only alone.
+        every: whether all runs of an experiment enter. Otherwise the one with most numbers. A study only if nothing
+            else is there.
         draw: draws it into a folder, from the parts and the printed values by statistic.
         shows: its caption: what is drawn, and what marks and bars are.
     """

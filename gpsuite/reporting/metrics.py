@@ -44,7 +44,7 @@ class Metric:
 
     @property
     def axis(self) -> str:
-        """Label of an axis or title of a panel: short, with unit and an arrow that points to where it is better."""
+        """Label of an axis or title of a panel: short, with unit and an arrow towards better values."""
         arrow = {"lower": " ↓", "higher": " ↑", "": ""}[self.better]
         return self._with_unit(self.short or self.label, self.unit) + arrow
 

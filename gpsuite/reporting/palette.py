@@ -138,7 +138,7 @@ def panel(
         x: the column along the horizontal axis.
         titles: name of a series in the column `by` -> its label, in the order drawn. Others are left out.
         by: the column that names a series.
-        kind: lines through markers, markers alone, bars, or lines with a shaded band.
+        kind: lines through markers, only markers, bars, or lines with a shaded band.
         error: what bars and bands reach to: one standard error to either side, or the ends of the interval.
         ticks: value of x -> its label, evenly spaced in this order. None for a numeric axis.
         apart: distance between neighbouring series at one x, so that their errors do not overlap.

@@ -84,7 +84,7 @@ class Section:
 
     Args:
         left_out: what it leaves out of the paper's setting, such as `3 of 10 repetitions`.
-        study: whether it has settings of its own, which cannot be compared with anything printed.
+        study: whether it has other settings, which cannot be compared with anything printed.
         finished: whether all tasks ended without a failure.
         cpu_seconds: of all its tasks.
     """
@@ -191,7 +191,7 @@ def caption(note: FigureNote, csv_path: Path, rows: Iterable[ComparisonRow], stu
         note: what is drawn, and which place of the paper it corresponds to.
         csv_path: the numbers that it shows.
         rows: its run's comparison with the paper's values.
-        study: whether the run has settings of its own, so that it decides nothing of the paper.
+        study: whether the run has other settings, so that it decides nothing of the paper.
     """
     found = f"A study in addition to {note.of} of the paper." if study and note.of else _found(note, rows)
     count = _behind(csv_path)
@@ -257,7 +257,7 @@ def _figure(path: Path, run: RunFolder, results_dir: Path, known: ExperimentNote
 
 
 def joint_figures(results_dir: Path) -> list[Figure]:
-    """Return the figures that several runs answer together. Own ones replace published ones."""
+    """Return the figures that several runs answer together. The user's runs replace published ones."""
     found = {}
     for root in (results_dir / PUBLISHED, results_dir):
         for path in tried([], list_folder, root / FOLDER) or []:

@@ -226,7 +226,7 @@ def gp_samples(
     A_p = I / s_p^2 with s_p ~ U[0.1, 0.5), and c_l such that every latent process adds, on average over the outputs,
     the variance it adds in the linear model. It factorises an (N P)^2 matrix: choose N P below about 10^4.
 
-    The parts have random streams of their own: with fewer draws, the functions and noises are the first ones of
+    Each part has its random stream: with fewer draws, the functions and noises are the first ones of
     more draws, up to rounding. The threshold is not.
 
     Args:

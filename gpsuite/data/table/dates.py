@@ -33,7 +33,7 @@ def date_days(texts: Sequence[str], day_first: bool | None = None) -> FloatArray
 
     Args:
         texts: of the cells.
-        day_first: which of two forms is meant, where day and month can be distinguished in no text. None: neither.
+        day_first: which of two forms it is if no text shows which part is the day. None: neither.
     """
     found = _ways(texts)
     if len(found) > 1 and day_first is not None:

@@ -287,7 +287,7 @@ def _count_down(far: FloatArray) -> bool:
 
 
 def _is_frequent(rest: FloatArray, times: IntArray) -> bool:
-    """Return whether -1, below counts, is no neighbour of theirs: far more frequent than the least of them."""
+    """Return whether -1, below counts, is no neighbour of theirs: far more frequent than the rarest count."""
     return len(rest) >= 10 and bool((rest == np.floor(rest)).all()) and times[0] >= max(5, 3 * times[1])
 
 
@@ -333,7 +333,7 @@ def _elsewhere(mark: float, levels: dict[str, tuple[FloatArray, IntArray]]) -> d
 
 
 def _north_america(spec: CsvSpec, grid: Grid, columns: Sequence[Column]) -> Iterator[str]:
-    """NA read as missing among two-letter codes, where it may be North America or Namibia."""
+    """NA read as missing among two-letter codes, though it may be North America or Namibia."""
     for column in columns:
         if column.kind not in ("category", "text") or not column.gaps.any():
             continue

@@ -15,7 +15,7 @@ from gpsuite.data.table.names import csv_error, shorten
 from gpsuite.errors import DataError
 
 MISSING_WORDS = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "?"})
-# further marks, taken as gaps where they are the only text in a column of numbers
+# further marks, taken as gaps if they are the only text in a column of numbers
 MISSING_MARKS = frozenset({"-", "--", "---", ".", "..", "*", "none", "nil", "unknown", "missing", "n.a.", "nd", "n/d"})
 
 TRUE_WORDS = frozenset({"true", "t", "yes", "y", "1", "on"})
@@ -76,7 +76,7 @@ class Cells:
 
     @cached_property
     def signed(self) -> dict[int, tuple[str, str]]:
-        """Position of each text that is neither a plain number nor a gap -> it without its sign, and the sign."""
+        """Position of each text that is no plain number and no gap -> the text without its sign, and the sign."""
         others = np.flatnonzero(~self.plain & ~self.missing).tolist()
         return {position: without_symbol(self.texts[position]) for position in others}
 
@@ -229,7 +229,7 @@ def find_format(
         columns: the file's columns.
         decimal: the mark the user says, None if they say nothing.
         thousands: the same between thousands.
-        separator: between cells. Where it is no comma, 1.032 next to 948 may have a point between thousands.
+        separator: between cells. If it is no comma, 1.032 next to 948 may have a point between thousands.
 
     Raises:
         DataError: if the marks are no marks, the columns contradict each other, or cannot say.
@@ -281,7 +281,7 @@ def as_the_table(table: NumberFormat | None, columns: Sequence[Cells], alike: bo
     Args:
         table: how the table writes numbers. None for the table itself.
         columns: the file's columns.
-        alike: whether the cells are separated as in the table. If not, 1.234 alone does not say that it is 1234.
+        alike: whether the cells are separated as in the table. If not, 1.234 does not show by itself that it is 1234.
     """
     if table is None or table == NumberFormat():
         return None

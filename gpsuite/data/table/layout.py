@@ -116,7 +116,7 @@ _LINE = re.compile(r"[^\r\n]*+(?:\r\n|\r|\n)|[^\r\n]+")
 
 Row: TypeAlias = tuple[int, list[str]]  # the line of the file it begins in, counted from 1, and its cells
 
-SEPARATORS = (",", ";", "\t", "|")  # and blanks, where none of these fits
+SEPARATORS = (",", ";", "\t", "|")  # and blanks, if no other fits
 _SEPARATOR_NAMES = {"\t": "tabs", " ": "blanks"}
 _FITS = 0.8  # least share of rows of the same width
 _MOST_TITLES = 20  # rows above the names
@@ -279,7 +279,7 @@ def split_rows(path: str, text: str, separator: str, key: str = "path") -> Itera
     lines: Iterator[str] = (found[0] for found in _LINE.finditer(text))
     if separator == " ":
         lines = map(_single_blanks, lines)
-    # csv and not pandas: it alone says where a row begins, which quote is wrong, and how long each row is
+    # csv and not pandas: only it knows where a row begins, which quote is wrong, and how long each row is
     reader = csv.reader(lines, delimiter=separator, skipinitialspace=True, strict=True)
     while True:
         start = reader.line_num + 1
@@ -301,7 +301,7 @@ def _single_blanks(line: str) -> str:
 
 
 def refuse_repeated(grid: Grid, names: Iterable[str], key: str = "path") -> None:
-    """Refuse names given by the user that several columns have: nobody can tell which is meant.
+    """Refuse names given by the user that several columns have.
 
     Raises:
         DataError: naming them.
@@ -393,7 +393,7 @@ def _names(cells: Sequence[str], width: int) -> bool:
 def _header(
     way: _Way, raw: list[Row], separator: str, notes: list[str]
 ) -> tuple[list[str], list[Row], tuple[str, ...]]:
-    """Return the names, the rows below them, and the first line where it is a row of numbers and no names."""
+    """Return the names, the rows below them, and the first line if it is a row of numbers and no names."""
     names = [visible(cell) for cell in raw[0][1]]
     if len(_without_tail(names)) < way.least:
         shown = "\\t" if separator == "\t" else separator

@@ -1,4 +1,4 @@
-"""Inputs that tell the target nearly exactly: alone, or by a sum of two or three of them."""
+"""Inputs that tell the target nearly exactly: one, or a weighted sum of two or three."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from gpsuite.data.table.doubts import TIME_NAME, setting
 from gpsuite.data.table.names import shorten
 from gpsuite.data.table.roles import Column, Kind, rises
 
-ALONE = 0.99  # least R2 of an input that alone tells the target
+ALONE = 0.99  # least R2 of a single input that tells the target
 TOGETHER = 0.999  # and of a sum of inputs
 _ROWS = 12  # fewest rows from which anything is said
 _MOST_ROWS = 2000  # rows that are looked at
-_PAIRS, _TRIPLES = 200, 30  # most inputs of which all pairs and all triples are tried. Of more, the best ones
+_PAIRS, _TRIPLES = 200, 30  # most inputs for which all pairs and all triples are tried. Of more, the best ones
 _PER_LEVEL = 3  # rows of a level, on average, where levels tell the target
 _BLOCK = 500  # columns that are put in order at once
 _TOLD = 0.8  # least share of rows that have such a neighbour
@@ -28,7 +28,7 @@ def leaks(spec: CsvSpec, inputs: Sequence[Column], target: Column, *, classes: b
     """Return a sentence for inputs that tell the target nearly exactly, which may be `classes`.
 
     R2 of one input is that of predicting each row from its two neighbours in the order of the input, or from the other
-    rows of the same value: no form of the relation is assumed. R2 of several is that of a linear function of them.
+    rows of the same value: no form of the relation is assumed. R2 of several inputs is that of a linear function.
     Dates, times and numbers that rise in every row are left out: a trend is no leak.
     """
     rows = np.flatnonzero(~np.isnan(target.values))
@@ -97,7 +97,7 @@ def _smooth(X: FloatArray, y: FloatArray) -> BoolArray:
 def alone_r2(x: FloatArray, y: FloatArray, *, levels: bool = False) -> float:
     """Return R2 of predicting y [N] from one input x [N], each row from its neighbours.
 
-    NaN in x does not count, nor rows without such neighbours.
+    NaN in x does not count. Rows without such neighbours do not count.
 
     Args:
         x: values.
@@ -130,7 +130,7 @@ def _between(values: FloatArray, means: FloatArray) -> FloatArray:
 
 
 def best_sum(X: FloatArray, y: FloatArray) -> tuple[list[int], float] | None:
-    """Return two or three columns of X [N, D] of which y [N] is a linear function, and its R2, or None."""
+    """Return two or three columns of X [N, D] that give y [N] by a linear function, and its R2, or None."""
     Z = X - X.mean(axis=0)
     scale = np.sqrt(np.square(Z).sum(axis=0))
     kept = np.flatnonzero(scale > 0.0)

@@ -22,7 +22,7 @@ def csv_error(key: str, value: object, text: str, *more: str, fix: Mapping[str, 
         value: what was given.
         text: what is wrong.
         more: further lines.
-        fix: values of keys, without `dataset.`, that mend it.
+        fix: values of keys, without `dataset.`, that fix it.
     """
     first = f"dataset.{key}={shorten(str(value), _SHOWN_VALUE)}: {text}"
     mended = {f"dataset.{name}": given for name, given in (fix or {}).items()}
@@ -157,7 +157,7 @@ def _unquoted(text: str) -> str:
 
 
 def _no_such_columns(key: str, value: Any, names: Sequence[str], header: Sequence[str]) -> DataError:
-    """Build the error that names all columns which are not there, mended where each has a near name."""
+    """Build the error that names all columns which are not there, with the fix if each has a near name."""
     near = {name: name if name in header else _nearest(name, header) for name in names}
     text = "; ".join(
         f"no column {shorten(name)!r}" + (f". Did you mean '{near[name]}'?" if near[name] else "")

@@ -57,7 +57,7 @@ class NewRows:
 
 
 def unread_rows(unread: Mapping[int, str], rows: int) -> str:
-    """Return how many rows are not predicted, and why the first of them are not."""
+    """Return how many rows are not predicted, and the reasons of the first."""
     reasons = list(unread.values())
     more = f", and {len(reasons) - _SHOWN} more" if len(reasons) > _SHOWN else ""
     return f"{len(unread)} of {counted(rows, 'row')} not predicted: {'; '.join(reasons[:_SHOWN])}{more}"
@@ -79,7 +79,7 @@ def read_inputs(
         spec: the file, and how it is written.
         names: of the inputs, D.
         learned: `Dataset.categories`: the levels that a category may have. Without it those with an input, and of two
-            levels whatever else stands there, as long as it is always the same.
+            levels any other text, as long as it is always the same.
         reading: `Dataset.reading` of the table that was learned from.
         strict: refuse a file with a row that cannot be read. None: if the table was read so.
 

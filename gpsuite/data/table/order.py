@@ -175,7 +175,7 @@ def sorted_by(columns: FloatArray, names: Sequence[str], dates: Collection[str] 
 
 
 def as_numbers(cells: Cells) -> FloatArray:
-    """Return the cells [N] of a column as numbers: what they hold, or else their places in alphabetical order."""
+    """Return the cells [N] of a column as numbers: what they hold, otherwise their places in alphabetical order."""
     if (cells.plain | cells.missing).all():
         return np.nan_to_num(cells.numbers)[cells.codes]
     places = np.unique([text.casefold() for text in cells.texts], return_inverse=True)[1]
@@ -195,6 +195,6 @@ def _is_sorted(column: FloatArray) -> bool:
 
 
 def _is_blocked(column: FloatArray) -> bool:
-    """Return whether equal values stand together, so that there are hardly more runs than values."""
+    """Return whether equal values are together, so that there are hardly more runs than values."""
     runs, levels = 1 + np.count_nonzero(np.diff(column)), len(np.unique(column))
     return bool(runs <= MOST_RUNS * levels and _expected_changes(column) >= max(LEAST_CHANGES, 2 * MOST_RUNS * levels))

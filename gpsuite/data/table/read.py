@@ -50,7 +50,7 @@ def read_csv(spec: CsvSpec) -> Dataset:
     """Read the table, decide what loses nothing, and refuse everything that a run would fail on later.
 
     Labels of a classification are numbered 0, ..., C-1 in sorted order (integers by value, texts alphabetically).
-    `label_names` keeps what the file says. Columns that are neither target nor input are not looked at.
+    `label_names` keeps what the file says. Only columns that are targets or inputs are looked at.
 
     Args:
         spec: the file and the user's choices. For measurements as `read_measurements`. Without a task: regression.
@@ -321,7 +321,7 @@ def _copies(X: FloatArray, y: FloatArray, notes: list[str]) -> IntArray | None:
 def suggested_task(spec: CsvSpec) -> Task:
     """Return classification for a target of texts, or of two whole numbers. Else regression.
 
-    A target that is missing or not a column, or of numbers of which some cannot be read, is left to the reader, which
+    A target that is missing or not a column, or of numbers some of which cannot be read, is left to the reader, which
     says what is wrong.
 
     Raises:

@@ -40,7 +40,7 @@ Role: TypeAlias = Literal["number", "category", "code", "date", "time", "yes_no"
 
 _VERSION = 2  # of the decisions. Part of the content hash where something was decided
 _MOSTLY = 0.8  # share of cells that are numbers in a column of numbers with mistakes
-_RECURS = 3  # rows that a text among such numbers stands in where it is a level, not a mistake
+_RECURS = 3  # rows that hold a text among such numbers if it is a level, not a mistake
 _MOST_CLASSES = 10  # different whole numbers of a target that may be classes
 _LARGEST_WHOLE = 2.0**53  # float64 does not tell larger whole numbers apart
 _LONGEST_DIGITS = 400  # a number of more digits leaves float64
@@ -73,7 +73,7 @@ class Stated:
     Attributes:
         role: `number`, `code` or `date` as the user set it. `no code` if the table of new rows reads numbers there.
         na: texts that represent a missing value. A number in any way it is written.
-        not_na: texts that are values, whatever they usually mark.
+        not_na: texts that are values even if they usually mark a missing one.
         day_first: whether 03/04/2020 is in April.
         unnamed: whether the file has no name for it, or one that a program gives to row names.
     """
@@ -154,7 +154,7 @@ class Evidence:
         symbol: percent or currency sign that most numbers carry, or an empty string.
         notes: what was decided so far.
         categories: the largest number of levels of a category.
-        strict: numbers are the only kind. Whatever else stands there is a bad cell.
+        strict: numbers are the only kind. Any other cell is a bad one.
         stated: what is known besides the cells.
     """
 
@@ -199,7 +199,7 @@ def read_column(
         cells: its cells.
         written: how the file writes numbers.
         categories: the largest number of levels of a category.
-        strict: numbers are the only kind. Whatever else stands there is a bad cell.
+        strict: numbers are the only kind. Any other cell is a bad one.
         stated: what is known besides the cells.
     """
     evidence = _evidence(cells, written, categories, strict or stated.role == "number", stated)
@@ -257,7 +257,7 @@ def yes_no(evidence: Evidence) -> Column | None:
 
 
 def number(evidence: Evidence) -> Column | None:
-    """A column of numbers: nothing else stands there, or so little that it is a mistake."""
+    """A column of numbers: there is nothing else, or so little that it is a mistake."""
     if evidence.stated.role == "code":
         return None
     counts, other = evidence.cells.counts, evidence.given & ~evidence.known
@@ -354,7 +354,7 @@ def _moments(evidence: Evidence, kind: Kind, values: FloatArray, note: str) -> C
 
 
 def category(evidence: Evidence) -> Column | None:
-    """A column of few texts, some of which recur."""
+    """A column of few texts, some more than once."""
     most = min(evidence.categories, int(evidence.cells.counts[evidence.given].sum()) - 1)
     levels = sorted(set(_level_names(evidence).values()))
     if len(levels) > max(most, 1):

@@ -69,7 +69,7 @@ def _as_what(grid: Grid, column: Column) -> str:
 def faulty(
     spec: CsvSpec, grid: Grid, targets: Sequence[Column], inputs: Sequence[Column], faults: Sequence[str]
 ) -> DataError:
-    """Build the error that names every fault, with the settings under which the rest can be used."""
+    """Build the error that names every fault, with the settings under which the other cells can be used."""
     columns = [*targets, *inputs]
     lost = int(np.any([column.unread for column in columns], axis=0).sum())
     worst = [column.name for column in inputs if column.unread.sum() > LARGEST_LOSS * len(grid.cells)]
@@ -133,7 +133,7 @@ def _them(faults: Sequence[str]) -> str:
 
 
 def leaving_out(spec: CsvSpec, header: Sequence[str], inputs: Sequence[Column], names: Sequence[str]) -> dict[str, str]:
-    """Return the setting that leaves out inputs: fewer `inputs` where they were named, otherwise more to `ignore`."""
+    """Return the setting that leaves out inputs: fewer `inputs` if they were named, otherwise more to `ignore`."""
     if not all_others(spec, header):
         return {"inputs": name_list([column.name for column in inputs if column.name not in names])}
     before = [] if spec.ignore is None else choose_columns("ignore", spec.ignore, header)

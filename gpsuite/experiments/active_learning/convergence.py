@@ -83,7 +83,7 @@ class ConvergenceSettings:
         kernels: se and matern52 (linear model of coregionalisation), convolution (Gaussian convolution process).
         dimensions: numbers D of inputs.
         regions: unconstrained (Theorem 2), safe (Theorem 3: the safe set of a Gaussian process, new at each query).
-        outputs: partial (one output a query), full (all outputs of an input).
+        outputs: partial (one output per query), full (all outputs of an input).
         runs: drawn processes and pools.
         queries: observed values of each run.
         fit_from: slopes are fitted from this number of observed values on, equally spaced in log n.

@@ -279,7 +279,7 @@ def precision_table(curves: Curves, titles: Mapping[str, str], points: Sequence[
 
 
 def safe_table(curves: Curves, titles: Mapping[str, str]) -> pd.DataFrame:
-    """Return the share of safe queries by measured z and, where it is known, by the true h."""
+    """Return the share of safe queries by measured z and, if it is known, by the true h."""
     import pandas as pd
 
     rows = []
@@ -418,7 +418,7 @@ def _of(curves: Curves, marks: Sequence[Mark]) -> list[Mark]:
 
 
 def with_marks(frame: pd.DataFrame, metric: str, marks: Sequence[Mark]) -> pd.DataFrame:
-    """Return the drawn numbers with the paper's among them, in a column of their own."""
+    """Return the drawn numbers with the paper's in an extra column."""
     import pandas as pd
 
     rows = [{"method": name, "n_sum": n_sum, "metric": metric, "printed": value} for name, n_sum, value in marks]
@@ -585,7 +585,7 @@ def wilcoxon_claim(
 
 
 def safety_statistics(curves: Curves) -> list[Statistic]:
-    """Return the mean share of safe queries in percent, by measured z, and by the true h where it is known."""
+    """Return the mean share of safe queries in percent, by measured z, and by the true h if it is known."""
     found = []
     for method in curves.methods:
         by_z = 100.0 * curves.per_run(method, "safe_noisy")
@@ -642,7 +642,7 @@ def threshold_statistics(curves: Curves, threshold: float) -> list[Statistic]:
 def threshold_interval(curve: Curve, threshold: float) -> tuple[float, float]:
     """Return the bootstrap interval of the points to a threshold. Infinite if runs do not reach it.
 
-    NaN for fewer than `FEWEST_RUNS`, of which it holds the mean too seldom: of five normal values in 84 % of cases.
+    NaN for fewer than `FEWEST_RUNS`, since it holds their mean too seldom: of five normal values in 84 % of cases.
     """
     if len(curve.lines) < FEWEST_RUNS:
         return math.nan, math.nan

@@ -133,7 +133,7 @@ class RepetitionTask:
         sampler_seed: of inference and of random queries.
         delta: a query must be safe with a probability above 1 - delta.
         iterations: number of models.
-        state_iteration: of which model predictions on the whole pool are kept, counted from 1, 0 keeps none.
+        state_iteration: number of the model whose predictions on the whole pool are kept, from 1. 0 keeps none.
         when_nothing_is_safe: stop, or query the safest point.
         kind: of task.
         joint: true if the entropy of all outputs together is kept with these predictions.
@@ -181,7 +181,7 @@ class Source:
         n_outputs: P.
         seconds: rough CPU seconds of one iteration.
         pool_members: hyperparameter vectors used for predictions at the pool, or None for all.
-        state_iteration: of which model predictions on the whole pool are kept, counted from 1, 0 keeps none.
+        state_iteration: number of the model whose predictions on the whole pool are kept, from 1. 0 keeps none.
     """
 
     name: str
@@ -407,7 +407,7 @@ def read_repetition(task: Task[RepetitionTask]) -> Repetition:
 
 
 def problem_of(repetition: Repetition, delta: float) -> ExplorationProblem:
-    """Return what the pipeline may see: pool, starting values, limit, and where it is judged."""
+    """Return what the pipeline may see: pool, starting values, limit, and test points."""
     row, p = np.nonzero(repetition.start_outputs)
     start = repetition.start
     targets = published_targets(repetition)
@@ -432,7 +432,7 @@ def published_targets(repetition: Repetition) -> FloatArray:
 
 
 def oracle_of(repetition: Repetition) -> Oracle:
-    """Return the measuring function: a row's values as they stand in the pool."""
+    """Return the measuring function: a row's values in the pool."""
     pool = repetition.pool
 
     def measured(row: int, p: int | None) -> tuple[float | FloatArray, float]:

@@ -238,7 +238,7 @@ HEADINGS = {TOY: "sine and sigmoid", GP_SAMPLES: "draws from a multi-output GP"}
 
 
 def summarise(report: Report[AblationSettings]) -> list[Statistic]:
-    """Write errors and areas under the curves per dataset, and which output is queried where they are unequal."""
+    """Write errors and areas under the curves per dataset, and which output is queried if they are unequal."""
     settings, names = report.settings, report.titles
     sets = {source: _curves(report, source, EQUAL) for source in settings.sources}
     sets = {source: curves for source, curves in sets.items() if curves.methods}

@@ -30,7 +30,7 @@ OFFERS = (PAIRS, ONE_OUTPUT)
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Measured rows, with the truth behind them where it is known.
+    """Measured rows, with the truth behind them if it is known.
 
     Attributes:
         X: inputs [n, D].
@@ -59,7 +59,7 @@ class Repetition:
 
     Attributes:
         pool: what can be queried.
-        available: which output of which pool row may be queried at the beginning [n, P].
+        available: whether each output of each pool row may be queried at the beginning [n, P].
         start: the starting inputs, every output measured.
         start_outputs: which outputs of the starting inputs are given at the beginning [M, P].
         test: rows to evaluate predictions on.
@@ -111,7 +111,7 @@ def without_started(available: BoolArray, pool_rows: IntArray, started: BoolArra
 
     Args:
         available: what the pool offers [n, P].
-        pool_rows: pool row of each starting input, -1 where it is not in the pool [M].
+        pool_rows: pool row of each starting input, -1 if it is not in the pool [M].
         started: which outputs of the starting inputs are given [M, P].
         offers: `pairs`, or `one_output`, where the whole row leaves.
     """
@@ -123,7 +123,7 @@ def without_started(available: BoolArray, pool_rows: IntArray, started: BoolArra
 
 
 def positions(wanted: IntArray, pool: IntArray) -> IntArray:
-    """Return where each of the wanted numbers stands in `pool` (distinct numbers), -1 where it does not."""
+    """Return the position of each of the wanted numbers in `pool` (distinct numbers), -1 if it is not there."""
     order = np.argsort(pool)
     place = np.searchsorted(pool, wanted, sorter=order)
     candidate = order[np.minimum(place, len(pool) - 1)]
@@ -161,7 +161,7 @@ class RepetitionData(ABC):
 
 
 TOY_OUTPUTS = 2
-UNEQUAL = 10.0  # variance ratio of the outputs, or of their noises, where they are made unequal
+UNEQUAL = 10.0  # variance ratio of the outputs, or of their noises, if they are made unequal
 EQUAL, UNEQUAL_NOISE, UNEQUAL_VARIANCE = "equal", "noise", "variance"
 GP_KERNELS = {"code": "squared_exponential", "paper": "squared_exponential_paper"}
 
@@ -229,7 +229,7 @@ def toy_repetition(data: ToyData, queries: str) -> Repetition:
     """
     inputs, start_noise, pool_noise, test_noise = data.generators(4)
     given = started_outputs(data.initial, TOY_OUTPUTS, queries)
-    # as many starting inputs are drawn as partial queries need, so that full ones start from the first of them
+    # as many starting inputs are drawn as partial queries need, so that full ones start from the first
     start_X = initial_inputs(inputs, data.initial)
     grid = exploration_grid(data.pool_rows)
 
@@ -381,7 +381,7 @@ def training_and_test(data: Dataset) -> tuple[IntArray, IntArray]:
     """Return the row numbers of training and test files.
 
     Raises:
-        ValueError: if the dataset has no split of its own.
+        ValueError: if the dataset has no fixed split.
     """
     if data.fixed_split is None:
         raise ValueError(f"{data.name} has no split into training and test files")

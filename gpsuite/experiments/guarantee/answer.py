@@ -101,7 +101,7 @@ class Answer:
         guarantees: the strongest first. Those with `needs` share a line at the end.
         rows: predictions.
         details: sentences.
-        pictures: figure -> what it shows, of those that belong to no guarantee. `headline` belongs to the headline.
+        pictures: figure -> what it shows, for figures that belong to no guarantee. `headline` belongs to the headline.
     """
 
     title: str
@@ -119,7 +119,7 @@ class Answer:
 
     @property
     def silent(self) -> list[str]:
-        """The one line of those that say nothing, if there are some."""
+        """The one line on guarantees that say nothing, if there are some."""
         names = ", ".join(f"{each.name} (needs {each.needs})" for each in self.guarantees if each.needs)
         return [f"Says nothing here: {names}."] if names else []
 

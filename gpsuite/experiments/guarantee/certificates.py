@@ -50,7 +50,7 @@ def risk_certificate(
         fitted: that model.
         found: its bound.
         width: the error, in standard deviations of the target.
-        delta: allowed probability that this bound alone fails.
+        delta: allowed probability that this single bound fails.
     """
     data, (scaled_by, rows) = load(dataset), kept_rows(dataset, learning)
     different = kept_copies(dataset, learning).train

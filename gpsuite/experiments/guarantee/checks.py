@@ -1,6 +1,6 @@
 """Assumptions of the guarantees, each compared with the data if possible.
 
-A check that finds nothing proves nothing. What it finds is *contradicted* only where it is significant among all checks
+A check that finds nothing proves nothing. A finding is *contradicted* only if it is significant among all checks
 of the table and the statement truly needs the assumption. Other signs are *doubtful*.
 """
 
@@ -65,7 +65,7 @@ class Check:
 
 
 def with_verdicts(checks: Sequence[Check]) -> list[Check]:
-    """Return the checks of one table with the verdicts of those that have a p-value."""
+    """Return the checks of one table with verdicts for checks that have a p-value."""
     tested = [check for check in checks if check.p is not None]
     rejected = iter(holm([float(check.p or 0.0) for check in tested], LEVEL))
     return [check if check.p is None else replace(check, verdict=_verdict(check, next(rejected))) for check in checks]
@@ -78,7 +78,7 @@ def _verdict(check: Check, rejected: bool) -> str:
 
 
 def few_different(name: str, groups: IntArray) -> UserError:
-    """Return the refusal of a table of which no test rows can be set aside with all their copies.
+    """Return the refusal of a table from which no test rows can be set aside with all their copies.
 
     Args:
         name: of the dataset.
@@ -211,7 +211,7 @@ def row_checks(data: Dataset, record: Record, samples: str = OF_CLASSES, order: 
 
 
 def _copies(data: Dataset) -> Check:
-    """Return what is told of copies: each bound holds with them."""
+    """Return the sentences on copies: each bound holds with them."""
     count = 0 if data.groups is None else int(np.count_nonzero(data.groups != np.arange(len(data.X))))
     both = "each bound is the worse of counting them as draws and of counting them once"
     finding = f"{count} of {len(data.X)} rows are copies of others, target included; {both}" if count else "none"
@@ -219,7 +219,7 @@ def _copies(data: Dataset) -> Check:
 
 
 def _order_checks(data: Dataset, record: Record, samples: str, order: str) -> list[Check]:
-    """Return the checks of the order of the rows, where it may be one in time."""
+    """Return the checks of the order of the rows, which may be one in time."""
     drifting, following = "rows come from one distribution: no drift", "rows are independent: no order in time"
     if why := order_says_nothing(data):
         return [Check(name, needed, why) for name, needed in ((drifting, samples), (following, order))]

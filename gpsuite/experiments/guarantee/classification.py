@@ -1,4 +1,4 @@
-"""The two classifiers of a table, and what is proved of them."""
+"""The two classifiers of a table, and what is proved about both."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from gpsuite.methods.robustness.search.regions import Region, box
 KERNEL = "squared_exponential"  # the only choice
 LEAST_TEST_ROWS = 5
 MOST_RANGES = 3  # of more classes ranges of probabilities take long: only the class is proved, and effects are searched
-STEP = 1.0  # standard deviations that an input moves alone, to see how it decides
+STEP = 1.0  # standard deviations that one input moves, to see how it decides
 
 
 def kept_classifier(dataset: PreparedDataset, learning: Learning, shared: SharedWork) -> Classifier:
@@ -194,7 +194,7 @@ def probability_ranges(
 
 
 def input_effects(model: Classifier, scaled: FloatArray, searches: Searches, tolerance: float) -> FloatArray:
-    """Return what raising each input alone does to the predicted class' probability at scaled points, [B, D].
+    """Return what raising one input at a time does to the predicted class' probability at scaled points, [B, D].
 
     The one-sided effect of robustness/explain over one standard deviation, halved: a change of probability, 0 of levels
     of a category (`level_effects`). NaN at points whose search the seconds ended.

@@ -65,7 +65,7 @@ class SpreadIntervals:
         inputs: names of the inputs, D.
         target: its name.
         arrays: by the names in `shapes`. `split_` of the model that saw no row set aside, `left_` of those without one.
-            Twice scores and weights of the calibration: of all rows, and of those that are no copies.
+            Twice scores and weights of the calibration: of all rows, and of rows that are no copies.
     """
 
     kind: ClassVar[str] = "saved_intervals"

@@ -40,7 +40,7 @@ class Found:
     Attributes:
         report: its sheet.
         data: the table.
-        parts: part of the run -> its record, of those that ended well.
+        parts: part of the run -> its record, for parts that ended well.
         bands: of a regression's function.
         held: how many targets the kept model's own intervals held, and of how many rows. None if it did not train.
         checks: of the assumptions.
@@ -147,7 +147,7 @@ def pac_bayes(found: Found) -> Guarantee | None:
 
 
 def spread(found: Found) -> Guarantee | None:
-    """Return the conformal interval that follows the model's own spread, where it was chosen."""
+    """Return the conformal interval that follows the model's own spread, if it was chosen."""
     if not takes_spread(found.parts):
         return None
     record, data = found.parts[CONFORMAL], found.data

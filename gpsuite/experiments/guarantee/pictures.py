@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MOST_DRAWN = 40  # rows: intervals of more would touch
 MOST_TESTED = 200  # test rows in a picture
 LEAST_IN_BIN, MOST_BINS = 5, 8
-# of which model, column of the table, how it is drawn and named
+# model, column of the table, how it is drawn and named
 CURVES = (
     ("kept", "PAC-Bayes bound, kept model", "o-", BLUE, "PAC-Bayes, kept model"),
     ("judged", "test bound, judged model", "s-", VERMILION, "test rows, test model"),

@@ -1,4 +1,4 @@
-"""Tables of predicted rows: whole in predictions.csv, and the first of them as they are shown."""
+"""Tables of predicted rows: whole in predictions.csv, and the first rows as they are shown."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _add_ranges(frame: pd.DataFrame, ranges: FloatArray, tolerances: Sequence[fl
 def shown_rows(frame: pd.DataFrame, promised: Collection[str]) -> list[list[str]]:
     """Return a table of predictions as texts, its first line the heading: prediction, interval, and what is unusual.
 
-    An interval stands next to the prediction of the judged model, which it is about.
+    An interval is next to the prediction of the judged model that it is about.
     Numbers have the places that give the interval's width three significant digits. Its ends are rounded outwards.
 
     Args:

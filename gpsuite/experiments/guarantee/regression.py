@@ -1,4 +1,4 @@
-"""The two regressions of a table, and what is proved of them."""
+"""The two regressions of a table, and what is proved about both."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Judged:
         different: of the rows that were set aside. None if all are.
         leave_one_out: models with its hyperparameters on its rows and the `held` rows but one.
         held: numbers of these rows, the first that were set aside.
-        held_different: of these, `seen` also where one of them repeats it. None if all are.
+        held_different: of these, `seen` also if another row repeats it. None if all are.
     """
 
     fitted: Fitted
@@ -247,7 +247,7 @@ def _draws(data: Dataset, rows: IntArray) -> int:
 
 
 def unseen(rows: IntArray, different: DifferentRows | None) -> IntArray:
-    """Return the positions in `rows` of the different ones of which nothing else holds a copy."""
+    """Return the positions in `rows` of the different ones without a copy elsewhere."""
     return np.arange(len(rows)) if different is None else different.places[~different.seen]
 
 
@@ -288,7 +288,7 @@ def _once(held: IntArray, train: IntArray, groups: IntArray | None) -> Different
 def rounding(models: LeaveOneOut, target: Standardiser) -> float:
     """Return how far two evaluations of one prediction may be apart: a row of equal error must stay inside.
 
-    In standardised units. To own ones the target's mean is added, which rounds, too.
+    In standardised units. To original units the target's mean is added, which rounds, too.
 
     A sum of N products has an error below N u times the sum of their sizes, to first order. Taken twice, for errors
     and ends, and twice as large.
@@ -374,7 +374,7 @@ def latent_posterior(posterior: FullGPPosterior) -> LatentPosterior:
 
 
 def regions(fitted: Fitted, X: FloatArray, deviations: FloatArray, radius: float) -> list[Region]:
-    """Return what scaled inputs may be if own ones [B, D] are off by at most so many deviations [D]."""
+    """Return what scaled inputs may be if original ones [B, D] are off by at most so many deviations [D]."""
     return [box(x, radius * deviations / fitted.inputs.scale) for x in fitted.inputs.transform(X)]
 
 

@@ -94,7 +94,7 @@ def run_bounded(task: Task[BoundedTask], shared: SharedWork) -> Outcome:
         "bounds": bounds,
         "gibbs_bounds": np.array([each.bound_kl for each in found]),
     }
-    own = params.learning.delta / len(found)  # of each bound alone
+    own = params.learning.delta / len(found)  # of each single bound
     arrays |= risk_certificate(task.require_dataset(), params.learning, fitted, found[goal], widths[goal], own)
     return Outcome(metrics, arrays=arrays, headline=f"bound {bounds[goal]:.3f}")
 
@@ -132,7 +132,7 @@ def run_judged(task: Task[JudgedTask], shared: SharedWork) -> Outcome:
 
 
 def run_rows(task: Task[RowsTask], shared: SharedWork) -> Outcome:
-    """Predict new rows with their intervals, and prove the ranges of the first of them.
+    """Predict new rows with their intervals, and prove the ranges of the first rows.
 
     Arrays: columns of the table of predictions, `ranges` [B', K, 2], and the model as `SavedRegression` packs it.
     """
@@ -242,7 +242,7 @@ def _certified(
 ) -> tuple[Metrics, dict[str, FloatArray]]:
     """Return what was searched, and the arrays of the share that provably stays right.
 
-    Metrics: points, different test rows; searched, those of them that are right; stated, those of these whose
+    Metrics: points, different test rows; searched, those that are right; stated, those of these whose
     probabilities have an error that is only stated; cut, how many searches the seconds ended: their rows count as not
     certified.
     """

@@ -66,7 +66,7 @@ class SavedModel:
         guarantee: what a run proved, in sentences.
         categories: column of texts -> the levels that were learned from.
         reading: `Dataset.reading` of the table.
-        calibrated: intervals or sets of classes of the judged model, which are kept in files of their own.
+        calibrated: intervals or sets of classes of the judged model, which are kept in separate files.
     """
 
     task: ClassVar[str]

@@ -92,7 +92,7 @@ class Learning:
 
     Attributes:
         seed: of the order of the rows.
-        goal: the error that matters: own units if `own`, otherwise standard deviations.
+        goal: the error that matters: original units if `own`, otherwise standard deviations.
         own: see `goal`. Further fields as in `GuaranteeSettings`.
         method: what decides a classifier besides. None for `METHOD`, which keys older than the choice do not name.
         method_version: of it.
@@ -138,7 +138,7 @@ class RowsTask:
     boxes: int
     tolerance: float
     kind: str = "guarantee_rows"
-    effects: int | None = field(default=None, metadata=OPTIONAL)  # rows of which is searched what decides. None: count
+    effects: int | None = field(default=None, metadata=OPTIONAL)  # rows whose deciding inputs are searched. None: count
 
 
 @dataclass(frozen=True, kw_only=True)

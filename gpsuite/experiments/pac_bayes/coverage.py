@@ -128,9 +128,8 @@ def _tasks(request: Request[CoverageSettings]) -> Iterator[Task[CoverageTask]]:
 # Two settings. (1) Prior = posterior, a predictor that is right or wrong: the errors on n rows are binomial and the
 # largest probability of failure over all true risks is a finite sum. A kl inverse, a delta or a confidence term that
 # is
-# off makes it exceed delta. (2) Targets that are noise, and a GP that fits them: what keeps the bound above the true
-# risk
-# is the KL alone.
+# off makes it exceed delta. (2) Targets that are noise, and a GP that fits them: only the KL keeps the bound above the
+# true risk.
 
 
 ROWS = (8, 12, 20, 30)

@@ -66,12 +66,12 @@ def paired_p(smaller: FloatArray, larger: FloatArray) -> float:
 
 
 def positive_shown(values: FloatArray) -> bool | None:
-    """Return what the corrected t-test shows of a mean over splits being above 0. None if neither that nor below."""
+    """Return what the corrected t-test shows of a mean over splits being above 0. None if the data show no side."""
     return shown_by_t(values, TEST_OVER_TRAINING)
 
 
 def paired_shown(smaller: FloatArray, larger: FloatArray) -> bool | None:
-    """Return what the corrected paired t-test shows of `smaller` < `larger`. None if neither that nor the opposite."""
+    """Return what the corrected paired t-test shows of `smaller` < `larger`. None if the data show no side."""
     return positive_shown(larger - smaller)
 
 
@@ -184,7 +184,7 @@ def _search(options: MethodOptions) -> dict[str, str]:
 
 
 def _group(fit: Fit, split: int) -> str:
-    """Return which tasks share one training: a marginal likelihood knows neither goal nor posterior."""
+    """Return which tasks share one training: a marginal likelihood does not depend on goal and posterior."""
     training = risk_method(fit.options).shares_training(fit.options)
     return f"{fit.dataset.name}/{training}/{fit.ard}/{split}" if training else ""
 
@@ -384,7 +384,7 @@ def _evaluate(data: PreparedDataset, split: Split, params: FitTask, epsilon: flo
 
 
 def _held_out(found: Evaluation, loss: str, delta: float) -> dict[str, float]:
-    """Return bounds from the test rows alone, each valid on its own with probability 1 - delta."""
+    """Return bounds from only the test rows, each valid separately with probability 1 - delta."""
     bounds = {"test_bound_gibbs": mean_loss_upper_bound(min(found.gibbs_risk_test, 1.0), found.n_test, delta)}
     if loss == "band01":
         errors = math.ceil(found.bayes_risk_test * found.n_test - 1e-6)

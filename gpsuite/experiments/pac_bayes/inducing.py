@@ -137,7 +137,7 @@ def _kernels(frame: pd.DataFrame) -> Iterator[Statistic]:
 
 
 def _bound_factors(grid: Paired) -> Iterator[Statistic]:
-    """Yield the better baseline's bound over kl-PAC-SGP's where it is least, and how often it is in a range."""
+    """Yield the better baseline's bound over kl-PAC-SGP's at its least, and how often it is in a range."""
     better = np.minimum(grid("bound_kl", VFE), grid("bound_kl", FITC))
     per_split = better / grid("bound_kl", KL)
     ratios = np.minimum(grid.mean("bound_kl", VFE), grid.mean("bound_kl", FITC)) / grid.mean("bound_kl", KL)

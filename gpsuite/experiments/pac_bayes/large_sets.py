@@ -38,7 +38,7 @@ def slopes_in_m(grid: Paired, metric: str, method: str) -> FloatArray:
 
 
 def over_sets(name: str, datasets: list[str]) -> str:
-    """Return the name alone for the paper's sets, with sarcos or without it, otherwise with the datasets."""
+    """Return only the name for the paper's sets, with or without sarcos, otherwise name and datasets."""
     return name if NEEDED <= set(datasets) <= set(SETS) else statistic_name(name, datasets="+".join(datasets))
 
 

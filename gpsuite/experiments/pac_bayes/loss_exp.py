@@ -112,7 +112,7 @@ def exponential_claims(frame: pd.DataFrame) -> list[Statistic]:
 def _changes(last: pd.DataFrame, largest: int) -> Iterator[Statistic]:
     """Yield the change on every dataset.
 
-    The printed changes are of one M, which the text lost: those of pol and kin40k are told only together.
+    The printed changes are of one M, which the text lost: those of pol and kin40k are reported only together.
     """
     found = {dataset: change for (dataset, _), change in mse_changes(last).items()}
     for dataset, change in found.items():

@@ -57,7 +57,7 @@ class BoundOptions(MethodOptions):
 
     @property
     def heading(self) -> str:
-        """The title. With the bound that is minimised where it does not begin with that."""
+        """The title. With the bound that is minimised if it does not begin with it."""
         own = super().heading
         return own if own.startswith(f"{self.objective}-") else f"{own}, {self.objective} objective"
 
@@ -82,7 +82,7 @@ class SparseOptions(MethodOptions):
 
     @property
     def heading(self) -> str:
-        """The title, with the search where it is not the published one."""
+        """The title, with the search if it is not the published one."""
         own = super().heading
         return own if self.search == PUBLISHED else f"{own}, {self.search} search"
 
@@ -272,7 +272,7 @@ class SparseGPOptions(SparseOptions):
 
 
 def maximise_sparse_likelihood(work: Training[SparseGPOptions], loss: Loss) -> Trained:
-    """Train a sparse GP by VFE's lower bound or FITC's marginal likelihood, neither of which knows the loss."""
+    """Train a sparse GP by VFE's lower bound or FITC's marginal likelihood. Both ignore the loss."""
     clock = work.clock
     Z, cut = first_inducing(work, work.options.inducing, 0, clock)
     return cut_short(_search(work, Z, work.budget(clock.left)), cut)
@@ -350,7 +350,7 @@ def minimise_from(work: Training[PacSGPOptions], loss: Loss, Z: FloatArray) -> T
 def search_sparse_bound(
     work: Training[SparseBoundOptions], loss: Loss, Z: FloatArray, start: Hyperparameters | None, budget: Budget
 ) -> Trained:
-    """Minimise the bound of the FITC form from a start (None: the published one) within a budget of its own."""
+    """Minimise the bound of the FITC form from a start (None: the published one) within a separate budget."""
     search = work.options.search_within(budget, start, work.options.parametrisation)
     return trained_sparse(train_sparse_gp(bound_problem(work, loss), Z, FITC_ALPHA, search))
 
@@ -437,7 +437,7 @@ def _fitc_form(work: Training[FreeFormOptions], loss: Loss, Z: FloatArray | None
 def free_posterior(
     options: FreeFormOptions, found: Hyperparameters, X: FloatArray, y: FloatArray, fit: Trained
 ) -> Posterior:
-    """Return the free posterior, carried to the rounded hyperparameters. The FITC form where none was freed."""
+    """Return the free posterior, carried to the rounded hyperparameters. The FITC form if none was freed."""
     if fit.Z is None or fit.gaussian is None:
         return fitc_posterior(options, found, X, y, fit)
     return FreeFormPosterior.carry(found, X, y, fit.Z, fit.gaussian, fit.jitter)

@@ -61,7 +61,7 @@ class OverfitSettings:
     Attributes:
         repetitions: number of data sets.
         rows: training rows of each.
-        test_rows: further rows of each. Of a dataset all the rest is used.
+        test_rows: further rows of each. Of a dataset all other rows are used.
         inducing: number M of inducing inputs of every method.
         epsilon: accuracy goal, in standard deviations of the target.
         signal_std: standard deviation of the drawn functions.
@@ -176,8 +176,8 @@ def draw_split(params: OverfitTask, dataset: PreparedDataset | None) -> Split:
 def run(task: Task[OverfitTask], shared: SharedWork) -> Outcome:
     """Train one method on one data set, certify it and measure it on the test rows.
 
-    The noise is returned in units of y, all else in units of the standardised target. The arrays hold the curve of
-    one-dimensional data and the inducing inputs.
+    The noise is returned in units of y, the other numbers in units of the standardised target. The arrays hold the
+    curve of one-dimensional data and the inducing inputs.
     """
     params = task.params
     split = draw_split(params, task.dataset)

@@ -199,7 +199,7 @@ PANELS = {
 
 
 def draw(report: Report[RoundingSettings], frame: pd.DataFrame) -> None:
-    """Draw bound, its difference to two decimals and the effect of rounding alone.
+    """Draw bound, its difference to two decimals and the effect of only rounding.
 
     The first two with 95 % t intervals. Of the last, positive and spread over decades, median and range.
     """

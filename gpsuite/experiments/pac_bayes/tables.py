@@ -1,4 +1,4 @@
-"""Records of fits as data frames: the metrics, how they are called, and tables of them."""
+"""Records of fits as data frames: the metrics, their names, and their tables."""
 
 from __future__ import annotations
 

@@ -360,7 +360,7 @@ def draw(report: Report[BandSettings], frame: pd.DataFrame) -> None:
 
 
 def _point(ax: Axes, row: Mapping[Hashable, Any]) -> None:
-    """Draw one band's coverage over its width, filled where it is simultaneous."""
+    """Draw one band's coverage over its width, filled if it is simultaneous."""
     simultaneous = row["kind"] == SIMULTANEOUS
     place = list(PEERS).index(str(row["band"]))
     ax.errorbar(

@@ -90,7 +90,7 @@ class CoverageSettings:
 
 
 def suits(noise: str, group: str) -> bool:
-    """Return whether a group leaves the distribution of a noise alone (assumption A3)."""
+    """Return whether a group does not change the distribution of a noise (assumption A3)."""
     law = NOISES[noise]
     needs = {
         "signs": law.signs,
@@ -102,7 +102,7 @@ def suits(noise: str, group: str) -> bool:
 
 VERSION = 1
 EXACT, BROKEN, REFUSALS = "exact", "broken", "refusals"
-FIXED_DESIGNS = ("fixed", "repeated")  # noise and perturbations alone are drawn again
+FIXED_DESIGNS = ("fixed", "repeated")  # only noise and perturbations are drawn again
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,7 @@ class Break:
     """A way to violate what exactness rests on.
 
     Attributes:
-        assumption: of the paper, or what else is missing.
+        assumption: of the paper, or another missing condition.
         group: key of `GROUPS`.
         noise: key of `NOISES`.
         models: those it is shown for; none: every one.

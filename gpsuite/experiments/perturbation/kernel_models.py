@@ -214,7 +214,7 @@ def run_coverage(task: Task[CoverageTask], shared: SharedWork) -> Outcome:
 
 
 def coverage_not_rejected(record: Record, q_values: Sequence[int], m: int) -> bool:
-    """Return whether no q of a model is rejected at 99.9 %, shared out over the q (Bonferroni)."""
+    """Return whether no q of a model is rejected at 99.9 %, divided among the q (Bonferroni)."""
     count = int(record.number("repetitions"))
     values = [binomial_p(int(record.number(f"held_{q}")), count, 1.0 - q / m) for q in q_values]
     return bonferroni_p(values) >= REJECTED
@@ -242,7 +242,7 @@ def coverage_table(records: Sequence[Record], q_values: Sequence[int], m: int) -
 
 
 def report_coverage(report: Report[KernelSettings], about: str) -> None:
-    """Write the table of the models' coverage. `about` says of which data and regions it is."""
+    """Write the table of the models' coverage. `about` says which data and regions it shows."""
     settings = report.settings
     table = coverage_table(report.records(part="coverage"), settings.q_values, settings.m)
     report.table(table, "coverage", f"Coverage of the ideal coefficients: {about}")

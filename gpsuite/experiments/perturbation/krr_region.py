@@ -151,7 +151,7 @@ def _title(record: Record) -> str:
 
 
 def statements(records: Sequence[Record]) -> list[Statistic]:
-    """Return the share of kinds of rays of which each leaves: Z_0 exceeds every Z_i far away. Counts in the note.
+    """Return the share of kinds of rays that all leave: Z_0 exceeds every Z_i far away. Counts in the note.
 
     How many rays of a kind there are is a setting, which must not decide.
     """

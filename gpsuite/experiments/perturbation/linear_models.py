@@ -125,7 +125,7 @@ def confidence_text(q: int, m: int) -> str:
 def confidence_panels(
     report: Report[LinearSettings], name: str, records: Sequence[Record], panel: tuple[float, float]
 ) -> Iterator[Drawing]:
-    """Draw one panel a confidence, two a row, on common axes. Rays and unbounded ones are said below.
+    """Draw one panel per confidence, two per row, on common axes. Rays and unbounded ones are said below.
 
     Args:
         report: of the run.

@@ -151,7 +151,7 @@ def nested(request: Request[LinearSettings], records: Sequence[Record]) -> list[
 
 
 def _draw(report: Report[LinearSettings], records: Sequence[Record]) -> None:
-    """Draw the data and the decision lines of boundary members, one panel a q."""
+    """Draw the data and the decision lines of boundary members, one panel per q."""
     import pandas as pd
 
     with confidence_panels(report, "model_space", records, (3.3, 3.1)) as drawing:

@@ -321,7 +321,7 @@ CURVES = {
 
 
 def draw(report: Report[LinearSettings], records: Sequence[Record]) -> None:
-    """Draw one panel a q on common axes, smallest confidence first."""
+    """Draw one panel per q on common axes, smallest confidence first."""
     with confidence_panels(report, "parameter_space", records, (3.0, 3.2)) as drawing:
         for ax, record in zip(drawing.axes, records, strict=False):
             _panel(ax, record, report.settings.m)

@@ -122,7 +122,7 @@ WORDS = {"coefficients": "coefficients", "rkhs": "norm", "values": "values"}  # 
 
 
 def report_bands(report: Report[KernelSettings], name: str, about: str, remark: str = "") -> None:
-    """Write the table of the bands and draw them as figure `name`. `about` says of which model they are."""
+    """Write the table of the bands and draw them as figure `name`. `about` names their model."""
     bands, settings = report.records(part="band"), report.settings
     caption = f"Bands of sampled members (inner bands, {settings.rays} rays, unbounded rays left out): {about}"
     report.table(band_table(bands, settings.m), "bands", f"{caption}. {UNBOUNDED}")
@@ -162,7 +162,7 @@ def ball_text(record: Record) -> str:
 
 
 def _draw(report: Report[KernelSettings], records: Sequence[Record], name: str, remark: str) -> None:
-    """Draw one row a q, without and with the norm ball, a band for each metric of the directions."""
+    """Draw one row per q, without and with the norm ball, a band for each metric of the directions."""
     import pandas as pd
 
     levels = list(dict.fromkeys(int(record.axes["q"]) for record in records))
@@ -185,7 +185,7 @@ def _draw(report: Report[KernelSettings], records: Sequence[Record], name: str, 
 def _panel(ax: Axes, records: Sequence[Record], m: int) -> None:
     """Draw the range of all members found, each sampler's ends, the data, the truth and the estimate.
 
-    The view is that of the data. The range and a sampler's ends are drawn where they are in view. The range is of
+    The view is that of the data. The range and a sampler's ends are drawn inside the view. The range is of
     sampled members and an inner band of the region: a sampler that finds few of them does not show the region's width.
     """
     styles = {"coefficients": ("-", VERMILION), "rkhs": ("--", GREEN), "values": ("-.", PURPLE)}

@@ -141,8 +141,8 @@ CANDIDATES = {"estimate": 1.0, "half of it": 0.5, "zero function": 0.0, "twice t
 def run(task: Task[RegionTask], shared: SharedWork) -> Outcome:
     """Compute bands on a curve and at the data, members along rays, and ranks of some candidates, at every level.
 
-    When the seconds end, pointwise bands that are left are the ellipsoid's, outer ones too, and rays are left out. The
-    rest is whole.
+    When the seconds end, pointwise bands that are left are the ellipsoid's, outer ones too, and rays are left out.
+    Other columns are whole.
     """
     params, clock, cut = task.params, shared.budget(task.budget_seconds), []
     problem = read_problem(task.require_dataset(), params)

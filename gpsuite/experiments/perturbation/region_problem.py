@@ -1,7 +1,7 @@
 """Regions of a dataset's rows: what the data choose is chosen on other rows.
 
 Inputs of a kernel model must be distinct (assumption A1). Where rows repeat an input, the mean of their outputs is
-used: its noise is the mean of independent symmetric noises and so symmetric, which sign changes leave alone.
+used: its noise is the mean of independent symmetric noises and so symmetric, which sign changes preserve.
 Permutations would also need all means to be of equally many rows. Copies of whole rows are no further measurements and
 count once, for linear models, too.
 """
@@ -71,7 +71,7 @@ class Rows:
         y: outputs in their own units [n].
         first: numbers of the rows that prepare.
         rest: numbers of the rows of the region.
-        merged: how many of the dataset's rows are no row of their own.
+        merged: how many of the dataset's rows are merged into others.
     """
 
     X: FloatArray
@@ -199,8 +199,8 @@ def split_rows(data: Dataset, params: RegionTask) -> Rows:
     """Return the rows that a model is made of, those that prepare and those of the region distinguished.
 
     Raises:
-        UserError: with more than one target, or repeated inputs where the noise of means, or of rows of which copies
-            were left out, is not what the group allows.
+        UserError: with more than one target, or repeated inputs if the noise of means, or of rows whose copies were
+            left out, is not what the group allows.
     """
     require_one_output(data)
     X = data.X
@@ -291,8 +291,8 @@ def _sparse_class(params: RegionTask, Z: FloatArray, X: FloatArray) -> ModelClas
 def told_apart(centres: FloatArray, X: FloatArray, lengthscale: float) -> FloatArray:
     """Return those of the centres [M, D] whose functions the inputs [N, D] of the region distinguish, in their order.
 
-    By inputs alone: given them, the confidence stays exact. With an input of a long tail some centres lie where there
-    are no rows, and others so close that their functions are one.
+    Only by inputs: given them, the confidence stays exact. With an input of a long tail some centres lie far from all
+    rows, and others so close that their functions are one.
 
     Raises:
         ValueError: if they tell none apart.
@@ -336,7 +336,7 @@ class RegionModel:
 
     Attributes:
         title: in tables and figures.
-        merged: what rows are that are no rows of their own, in a sentence.
+        merged: what merged rows are, in a sentence.
         repeats: what they do, in a message.
         distinct: data, params, rows without copies -> rows of the model, and outputs [N] of all rows.
         columns: dataset, rows, input of the bands -> inputs that the model takes.

@@ -1,7 +1,7 @@
 """Training rows, test rows and trained classifiers, the same for every experiment of the family.
 
-What a method of the family is: `ClassifierMethod`. Experiments call its functions and the trained `Classifier`, and
-know neither how it was trained nor how many classes it has.
+What a method of the family is: `ClassifierMethod`. Experiments call its functions and the trained `Classifier`, and do
+not depend on its training or its number of classes.
 """
 
 from __future__ import annotations

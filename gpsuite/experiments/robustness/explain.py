@@ -445,12 +445,12 @@ def draw_bars(
     second: str | None,
     table: pd.DataFrame,
 ) -> None:
-    """Draw, for the first points, the proved and attained range of the class probability as each input moves alone.
+    """Draw, for the first points, the proved and attained range of the class probability as one input at a time moves.
 
     Args:
         report: writes the figure.
         records: of one method.
-        inputs: names of those that move, and units by name.
+        inputs: names of the inputs that move, and units by name.
         second: the second of two classes, whose probability is followed. None of several: the predicted one's.
         table: the figure's numbers.
     """

@@ -107,12 +107,12 @@ def describe(word: str, most: int | None = None) -> str:
 
 
 def check_words(words: Sequence[str], inputs: int, model: ModelSpec | None = None) -> None:
-    """Refuse unknown words, more inputs than there are, and the shortest of lengthscales of which there is one.
+    """Refuse unknown words, more inputs than there are, and the shortest of lengthscales if there is only one.
 
     Args:
         words: choices of inputs.
         inputs: how many there are.
-        model: whose lengthscales choose, where it is known.
+        model: the model whose lengthscales choose, if it is known.
 
     Raises:
         UserError: naming the word.
@@ -134,7 +134,7 @@ def check_images(words: Sequence[str], scaling: str, input_names: Sequence[str] 
     Args:
         words: choices of inputs.
         scaling: of the inputs.
-        input_names: of the dataset, where they are known.
+        input_names: of the dataset, if they are known.
 
     Raises:
         UserError: naming the word.

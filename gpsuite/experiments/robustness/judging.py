@@ -31,7 +31,7 @@ from gpsuite.models.classification.multiclass_posterior import MultiClassPosteri
 from gpsuite.seeds import stream
 
 BOUND = "rkhs_taylor"
-LATENT_ONLY = 3  # rivals from which on a quick verdict asks the latent functions alone
+LATENT_ONLY = 3  # rivals from which on a quick verdict asks only the latent functions
 # a class' number in the reasons of `PointSearch`
 _NUMBER = re.compile(r"(?<=class )\d+(?= is ahead)|(?<=between classes )\d+(?= and \d)|(?<= and )\d+(?= at the point)")
 
@@ -63,7 +63,7 @@ class Judged:
         attack: what the attack reached, and whether it succeeds.
         known: further metrics.
         margins: what was found of the margin over each rival that was searched. Of two classes none.
-        led: what proved the class of many by the latent functions alone, if anything did.
+        led: the proof of the class of many by only the latent functions, if there is one.
         detail: what `certify` needs of the search itself.
     """
 
@@ -92,7 +92,7 @@ class Proof:
         arrays: of the same.
         lowest: claimed of the followed class' probability.
         highest: claimed of the same.
-        decides: whether it proves the verdict on its own.
+        decides: whether it proves the verdict by itself.
         out_of_time: whether seconds ended it.
     """
 
@@ -105,7 +105,7 @@ class Proof:
 
 
 class Point(Protocol):
-    """The searches around one scaled point of which some inputs may move."""
+    """The searches around one scaled point, some of whose inputs may move."""
 
     own: int
     probability: float
@@ -146,7 +146,7 @@ class View(Protocol):
         """Return what a record says of how sure the probabilities along searched lines are."""
 
     def around(self, x: FloatArray, free: IntArray, bound: str = BOUND) -> Point:
-        """Return the searches around a scaled point [D] of which inputs [d] may move."""
+        """Return the searches around a scaled point [D] whose inputs [d] may move."""
 
 
 def view(posterior: Any, classes: int) -> View:
@@ -310,7 +310,7 @@ def attacked(
 
 
 def certificate_decides(found: ClassRange, minimum: Claim, maximum: Claim) -> bool:
-    """Tell whether the certificate alone proves the verdict: its bound that it is safe, its witness that it is not."""
+    """Return whether the certificate proves the verdict: its bound that it is safe, its witness that it is not."""
     claim = minimum if found.centre.comparisons[0].sign < 0 else maximum
     if found.verdict.status == "unsafe":
         return claim.inner is not None and bool(binary_comparison(claim.sign).crossed(claim.inner))
@@ -432,7 +432,7 @@ class _SeveralPoint(_Searched):
         return self._with_margins(replace(judged, minimum=minimum, maximum=maximum, verdict=verdict), margins)
 
     def _decides(self, verdict: Verdict, certificate: Certificate) -> bool:
-        """Tell whether the certificate alone proves the verdict: margins that it is safe, a witness that it is not."""
+        """Return whether the certificate proves the verdict: margins that it is safe, a witness that it is not."""
         claims = {claim.quantity: claim for claim in certificate.claims}
         centre = self.search.centre
         margins = [(each, claims.get(ClassQuantity(centre.own, each.rival))) for each in centre.comparisons]

@@ -67,7 +67,7 @@ STUDIES = {
 }
 
 STATED = "stated"
-# Changes of how a classifier is trained, to show what the conclusions owe to it: the start and the search's box.
+# Changes of how a classifier is trained, to show how the conclusions depend on it: the start and the search's box.
 TRAININGS: dict[str, dict[str, float]] = {
     STATED: {},
     "high_start": {"start_variance": 100.0},

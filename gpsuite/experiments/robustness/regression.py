@@ -115,7 +115,7 @@ class RegressionSettings(ChosenPoints):
     samples: Count
 
     def check(self) -> None:
-        """Refuse amounts that belong to no input and test rows that there are not."""
+        """Refuse amounts that belong to no input, and more test rows than there are."""
         fits = len(self.within) in (0, len(self.uncertain))
         require(fits, "within", self.within, f"one amount per input of uncertain={self.uncertain} is needed")
         self.refuse_absent_points(self.test_rows)
@@ -166,7 +166,7 @@ class RegressionProblem:
         X_test: test inputs, [T, D].
         y_test: test target, in its own units, [T].
         train_rows: row numbers in the dataset, [N].
-        test_rows: likewise, [T].
+        test_rows: as `train_rows`, [T].
         inputs: names, D.
         input_offset: what zero of each input is in its own units, [D].
         input_scale: what one unit of each input is in its own, [D].
@@ -193,7 +193,7 @@ class RegressionProblem:
     def own_units(self, values: FloatArray, outward: FloatArray | float = 0.0) -> FloatArray:
         """Return values of the standardised target in its own units.
 
-        Those with `outward` -1 are not above, those with 1 not below the exact ones, whatever is rounded.
+        Those with `outward` -1 are not above, those with 1 not below the exact ones, in spite of rounding.
         """
         own = self.target_offset + self.target_scale * values
         slack = UNITS * (abs(self.target_offset) + np.abs(np.where(np.isfinite(own), own, 0.0)))

@@ -397,7 +397,7 @@ def summarise(report: Report[SafetySettings]) -> list[Statistic]:
 def certified_sentences(
     report: Report[SafetySettings], points: Sequence[Record], titles: Mapping[str, str], free: str
 ) -> Iterator[str]:
-    """Yield what the certified test rows of each method say of new rows, whatever copies among them are."""
+    """Yield what the certified test rows of each method say of new rows, with or without copies."""
     change = f"{free} move within the {_shape(report.settings)} and stay within {_within(report.settings)}"
     groups = load(report.request.require_dataset()).groups
     learnt = np.empty(0, dtype=np.int64)  # no copy of a test row

@@ -213,7 +213,7 @@ def whole_file(request: Request[object], ours: PreparedDataset) -> PreparedDatas
 
 
 def _point_tasks(request: Request[LocalSafetySettings]) -> Iterator[Task[object]]:
-    """Yield one task per panel, method and test point, those of the attack alone, and one for every contour plot.
+    """Yield one task per panel, method and test point, those of only the attack, and one for every contour plot.
 
     Raises:
         UserError: if the features do not fit the dataset.

@@ -100,7 +100,7 @@ def curves(records: Sequence[Record], features: str | None = None, method: str |
 
 
 def attacked(curve: Record, records: Sequence[Record]) -> FloatArray:
-    """Return what GPFGS reaches at the radii of a curve, then at the larger ones to which it alone was followed."""
+    """Return what GPFGS reaches at the radii of a curve, then at the larger ones at which only it was run."""
     axes = {**curve.axes, "part": "attack"}
     further = [record.arrays["gpfgs"] for record in records if record.axes == axes]
     return np.concatenate([curve.arrays["gpfgs"], *further])
@@ -285,7 +285,7 @@ def gpfgs_statistics(shown: Sequence[DisplayedPoint], records: Sequence[Record] 
 
     Args:
         shown: the displayed points.
-        records: the run's, some of which follow GPFGS to larger radii.
+        records: the run's. Some follow GPFGS to larger radii.
     """
     if not shown:
         return []
@@ -416,7 +416,7 @@ def draw_safety(
         report: the run's.
         shown: the displayed points.
         contour: the contour plot's record, or None for images.
-        data: the dataset, of which an image is drawn.
+        data: the dataset with the image that is drawn.
         curves: the numbers of the curves, saved next to the figure.
         credit: of an image, drawn at the bottom.
     """
@@ -647,7 +647,7 @@ EXPERIMENT = Experiment(
     summarise,
     method_traits=(CLASSIFIER,),
     parts=("points",),
-    published=only_arrays("[!xw]*"),  # neither x, a row of the dataset, nor the witnesses near it
+    published=only_arrays("[!xw]*"),  # not x, a row of the dataset, or the witnesses near it
     agreement=AGREEMENT,
 )
 

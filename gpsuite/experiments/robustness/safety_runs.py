@@ -115,7 +115,7 @@ def _verdict(judged: Judged) -> str:
 
 
 def _limit(judged: Judged, seconds: float | None) -> str:
-    """Return which limit ended a search: the task's seconds, of which the training may have taken a part."""
+    """Return which limit ended a search: the task's seconds, part of which the training may have used."""
     if seconds is not None and any("seconds" in reason for reason in judged.limits):
         return f"{seconds:g} seconds used up"
     return "; ".join(judged.limits)
@@ -196,7 +196,7 @@ def points_outside(
 
 
 def prop1_gap(posterior: GPCPosterior, region: Region, cells: int) -> float | None:
-    """Return the gap of Prop. 1 at the point alone, with cells uniform in the link's value. None without inverse."""
+    """Return the gap of Prop. 1 at only the point, with cells uniform in the link's value. None without inverse."""
     inverse = INVERSES.get(posterior.link.name)
     if inverse is None:
         return None

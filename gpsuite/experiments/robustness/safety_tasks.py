@@ -101,7 +101,7 @@ class SafetySettings(AnyDataSettings):
     samples: Count
 
     def check(self) -> None:
-        """Refuse features that the inputs do not have, and test rows that there are not."""
+        """Refuse features that the inputs do not have, and more test rows than there are."""
         super().check()
         if not self.uncertain:
             check_images([self.features], self.scaling)
@@ -119,7 +119,7 @@ class RegionTask:
         model: the classifier.
         point: number of the test row.
         features: inputs that may move.
-        uncertain: names of those that may, instead. Of no name the features choose.
+        uncertain: names of inputs that may move, instead. Of no name the features choose.
         within: how far each of them, in its own units; without, by the radius.
     """
 
@@ -302,7 +302,7 @@ def own_domain(data_rows: FloatArray, domain: Sequence[float]) -> tuple[FloatArr
 
 
 def _check_free(problem: Problem, request: Request[SafetySettings]) -> None:
-    """Refuse inputs that there are not, and rules that choose none of these."""
+    """Refuse unknown inputs, and rules that choose none of these."""
     settings = request.settings
     for name in settings.uncertain:
         if name not in problem.input_names:

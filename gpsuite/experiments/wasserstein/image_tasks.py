@@ -105,7 +105,7 @@ class Outside:
     Attributes:
         name: of the dataset.
         content: hash of what it holds.
-        prepared: where it is found.
+        prepared: folder of the prepared data.
     """
 
     name: str
@@ -216,7 +216,7 @@ def _seconds(settings: ImageSettings, options: MethodOptions, data: PreparedData
 
 
 def _added_version(data: PreparedDataset) -> int:
-    """Return what is added to a method's version: of datasets of which more is kept, or other rows are trained on."""
+    """Return what is added to a method's version: for datasets that keep more, or train on other rows."""
     copies = data.spec["loader"] == "csv" and load(data).groups is not None
     return (_KEPT_IMAGES if keeps_images(data) else 0) + (_WITHOUT_COPIES if copies else 0)
 
@@ -273,7 +273,7 @@ def read_images(data: Dataset, params: ImageTask) -> Images:
 
 
 def with_noise(y: IntArray, n_classes: int, share: float, rng: np.random.Generator) -> IntArray:
-    """Return labels of which a share, rounded, are replaced by another class, uniformly."""
+    """Return labels, a share of which, rounded, is replaced by another class, uniformly."""
     changed = rng.permutation(len(y))[: round(share * len(y))]
     noisy = y.copy()
     noisy[changed] = (y[changed] + rng.integers(1, n_classes, len(changed))) % n_classes
@@ -349,7 +349,7 @@ SHOWN = 6  # most and least certain images that are kept
 ENTROPY_BINS = 30
 COVERAGES = np.linspace(0.02, 1.0, 50)
 TRAINED = 0.6  # share of a budget's seconds in which the training ends
-LEAST_SCORED = 100  # test rows that are scored whatever it takes
+LEAST_SCORED = 100  # test rows that are scored regardless of time
 _STATUS = {"done": DONE, "budget": BUDGET, "diverged": DIVERGED}
 
 

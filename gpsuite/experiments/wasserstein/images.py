@@ -246,7 +246,7 @@ def draw_curves(report: Report[ImageSettings], tidy: pd.DataFrame, x: str, label
 
 
 def draw_images(report: Report[ImageSettings], records: Sequence[Record]) -> None:
-    """Draw the images of which the first method is most and least certain. Only where the data are embedded."""
+    """Draw the images on which the first method is most and least certain. Only where the data are embedded."""
     import pandas as pd
 
     shown = [record for record in records if "certain images" in record.arrays]
@@ -304,7 +304,7 @@ def _formulas(frame: pd.DataFrame) -> list[Statistic]:
 
 
 def _ensemble(frame: pd.DataFrame, estimate: Estimator) -> list[Statistic]:
-    """Return whether an ensemble is better than a network trained alone: than its own members its NLL always is."""
+    """Return whether an ensemble is better than a separate network. Its NLL is always better than its members'."""
     own = frame.set_index("repetition")
     ensemble, single = (own[own["method"] == name] for name in ("ensemble", "map"))
     shared = ensemble.index.intersection(single.index)
@@ -415,7 +415,7 @@ def summarise(report: Report[ImageSettings]) -> list[Statistic]:
 
 
 def split_ratio(report: Report[ImageSettings]) -> float:
-    """Return test rows over training rows of a random split, 0 where the dataset has a split of its own."""
+    """Return test rows over training rows of a random split, 0 if the dataset has a fixed split."""
     data, settings = report.request.prepared[0], report.settings
     if data.spec.get("test_rows"):
         return 0.0

@@ -57,7 +57,7 @@ CHOSEN = "inducing_multiple"  # M / sqrt(N) where validation rows choose it
 BEFORE = tuple(f"{name}{UNTEMPERED}" for name in SHOWN[1:-1])
 _WITHOUT_COPIES = 1  # added to the method's version where rows have copies: none is trained on and validates
 AGREEMENT = 1e-3  # as the images
-# Wild et al. 2022, Table 1: the method with the lower NLL, the other, and the datasets where it is printed so
+# Wild et al. 2022, Table 1: the method with the lower NLL, the other, and the datasets for which it is printed
 BETTER = ("gwi_regression", "gwi_kernel_regression")
 CLAIMED = ("boston", "concrete", "energy_cooling", "kin8nm", "power", "wine_red", "yacht")
 
@@ -72,7 +72,7 @@ class RegressionSettings(CommonSettings):
         inducing: M as multiples of sqrt(N). Of several the NLL of the validation rows chooses, fold by fold.
         kernel_inducing: values to try if the mean is a kernel's: GWI with a kernel mean, and the sparse GP.
         exact_rows: among several datasets the exact GP runs on those with fewer rows.
-        lucky_trials: number of trainings per fold, each on a random split with a random M, of which the least test NLL
+        lucky_trials: number of trainings per fold, each on a random split with a random M, whose least test NLL
             counts. This is what the authors' script reports, and shows what it gains. 0: none.
     """
 

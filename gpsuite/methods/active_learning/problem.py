@@ -101,7 +101,7 @@ def mixture_probability(limit: SafetyLimit, mean: FloatArray, variance: FloatArr
 
 
 def safe_set(probability: FloatArray, delta: float) -> BoolArray:
-    """Return which inputs are safe with probability above 1 − δ, Eq. (9). Where it is NaN, none is.
+    """Return which inputs are safe with probability above 1 − δ, Eq. (9). If it is NaN, none is.
 
     Raises:
         ValueError: if δ is not in (0, 1].
@@ -234,7 +234,7 @@ class ExplorationProblem:
     def joined_inputs(self) -> tuple[FloatArray, dict[str, IntArray]]:
         """Return the inputs of pool and monitors, those of the pool first, and which of them each monitor's are.
 
-        An input of several monitors, or of a monitor and the pool, stands there once.
+        An input of several monitors, or of a monitor and the pool, appears once.
         """
         n = len(self.pool.X)
         place = {x.tobytes(): row for row, x in enumerate(self.pool.X)}

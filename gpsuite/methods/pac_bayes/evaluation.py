@@ -3,7 +3,7 @@
 If equal rows are independent draws that happen to agree, the mean loss over all n rows bounds the risk, with n rows or
 with fewer. If each is one draw stored several times, the mean over the m different rows does, with m. One that also
 decided something else, such as the prior, counts as lost. The larger of the two means with m rows is sound in both
-cases. Not in a mixture of them, where some rows were drawn again and others stored again.
+cases. Not in a mixture, in which some rows were drawn again and others stored again.
 
 Equation: derived, copies among the rows
 Equation: Reeb et al. 2018, Sec. 4
@@ -41,7 +41,7 @@ class Copies:
 
     Attributes:
         train: the different training points. None if all are.
-        test: the same of the test points, of which training may have seen some.
+        test: the same of the test points, some of which training may have seen.
     """
 
     train: DifferentRows | None = None

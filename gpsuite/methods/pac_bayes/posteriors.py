@@ -219,7 +219,7 @@ def gibbs_risk(posterior: Posterior, loss: Loss) -> float:
 
 
 def checked_data(X: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return X [N, D] and y [N] as contiguous float64 arrays of their own: what is certified stays as it was.
+    """Return X [N, D] and y [N] as new contiguous float64 arrays: the certified values do not change later.
 
     Raises:
         ValueError: if the shapes disagree, there are no rows or columns, or a value is not finite or so large that

@@ -110,7 +110,7 @@ class NormBall:
 #
 # All bands of a region rest on one event, that it holds the ideal coefficients: an outer band covers the
 # ideal representation at all x at once with at least the region's probability. The ellipsoid band bounds all
-# x by one radius. The pointwise band takes the extremes at each x of its own: a member satisfies at least q
+# x by one radius. The pointwise band takes the extremes at each x separately: a member satisfies at least q
 # of the inequalities Z_0 <= Z_i, each an ellipsoid, so phi(x)'alpha is at most the q-th largest of their
 # maxima. It is never wider. A band of sampled members is an inner one. With |f_*|_H <= B bands reach beyond
 # the data and are always finite.

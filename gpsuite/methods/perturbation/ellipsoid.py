@@ -275,7 +275,8 @@ def inequality_chunks(quadratic: PerturbedQuadratic) -> Iterator[tuple[slice, In
 def in_metric(quadratic: PerturbedQuadratic) -> tuple[PerturbedQuadratic, float]:
     """Return the quadratic in u = R (alpha - alpha_hat), and by how much to lower the eigenvalues of its A.
 
-    Lowering them by the width of ties keeps members that hold Z_0 = Z_i by it, as Z_0 = |u|^2. The rest is rounding.
+    Lowering them by the width of ties keeps members that hold Z_0 = Z_i by it, as Z_0 = |u|^2. The difference is
+    rounding.
 
     Raises:
         ValueError: if the metric F'F is singular.
@@ -290,7 +291,7 @@ def in_metric(quadratic: PerturbedQuadratic) -> tuple[PerturbedQuadratic, float]
 
 def _smallest_dual(eigenvalues: FloatArray, squares: FloatArray, constant: FloatArray) -> FloatArray:
     """Return min over mu of [constant + sum squares/(eigenvalues - mu)]/mu, all rows at once."""
-    result = np.zeros(len(constant))  # no constant and no slope: the set is the estimate alone
+    result = np.zeros(len(constant))  # no constant and no slope: the set is only the estimate
     open_ = (constant > 0.0) | (squares.sum(axis=1) > 0.0)
     lam, sq, const = eigenvalues[open_], squares[open_], constant[open_]
     low, high = np.full(len(lam), -_THETA_END), np.full(len(lam), _THETA_END)

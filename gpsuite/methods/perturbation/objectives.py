@@ -23,7 +23,7 @@ Weighting = Literal["hessian", "rkhs", "identity"]
 
 
 def finite(name: str, values: npt.ArrayLike, ndim: int) -> FloatArray:
-    """Return values as a float64 array of `ndim` dimensions, of its own.
+    """Return values as a new float64 array of `ndim` dimensions.
 
     Raises:
         ValueError: if it has another number of dimensions, is empty, or holds NaN or infinity.

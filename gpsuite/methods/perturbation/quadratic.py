@@ -219,7 +219,7 @@ class KernelLSSVM(QuadraticObjective):
     """Kernel least-squares SVM: a'Ka/2 + (C/2)|e|^2 with alpha = (b, a), f = b + sum_j a_j k(., x_j).
 
     Attributes:
-        weighting: hessian. Rkhs (the identity for the bias, K inverse for the rest). Identity.
+        weighting: hessian. Rkhs (the identity for the bias, K inverse for the others). Identity.
 
     Raises:
         ValueError: on a matrix that is not a Gram matrix of distinct inputs, or C that is not positive.

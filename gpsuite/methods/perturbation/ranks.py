@@ -313,7 +313,7 @@ class RankTest:
 
     @cached_property
     def _leading(self) -> tuple[PerturbedNorms, Form] | None:
-        """The rows that matter most, and the rest, where leaving them out saves enough."""
+        """The rows that matter most, and the others, if leaving these out saves enough."""
         form = self.objective.form
         sizes = squares(form.pull)
         kept = sizes > _LEADING * np.max(sizes)
@@ -416,7 +416,7 @@ def ranks_of_noise(
 ) -> IntArray:
     """Return the ranks [R] of the true alpha [p] over repetitions of the noise [R, n] at a fixed design.
 
-    Exactness says they are uniform on 1..m where the group leaves the noise's distribution alone.
+    Exactness says they are uniform on 1..m if the group does not change the noise's distribution.
     """
     form = objective.form
     scores = objective.score(noise)

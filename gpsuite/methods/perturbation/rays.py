@@ -102,7 +102,7 @@ def bisected_boundary(
     limits: FloatArray | None = None,
     largest_step: float = 2.0**20,
 ) -> RayBoundary:
-    """Return the boundary along rays by membership alone: steps doubled 40 times up to a cap, then bisection.
+    """Return the boundary along rays by only membership tests: steps doubled 40 times up to a cap, then bisection.
 
     For objectives without closed form (support vector regression, LASSO), whose regions need not be star-shaped: the
     last member on the grid of doubled steps is taken, and `returning` says on how many rays an earlier step was none.

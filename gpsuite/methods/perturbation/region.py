@@ -34,7 +34,7 @@ SMALLEST = 1e-100  # of the largest output, for the same reason
 class ConfidenceRegion:
     """The coefficients whose rank is at most m - q: they hold the ideal ones with probability 1 - q/m exactly.
 
-    The probability is over the noise and the perturbations, for noise whose distribution the group leaves alone.
+    The probability is over the noise and the perturbations, for noise whose distribution the group does not change.
     Labels of classes are not of this kind.
 
     Attributes:

@@ -1,7 +1,7 @@
 """From finished searches to a certificate: the search's cuts, with the bounds that the checker can prove.
 
-The plain bound is a little looser than the search's: what the search cut is cut again, and leaves where the plain bound
-is not good enough are cut further, where it is loose. Where it is good enough before the search stopped cutting, the
+The plain bound is a little looser than the search's: what the search cut is cut again, and leaves whose plain bound is
+not good enough are cut further, at its loose places. If it is good enough before the search stopped cutting, the
 remainder of the search's tree is left out. Worst boxes come first and in batches, so that the claim holds whenever it
 ends. Every bound is taken at the level that the claim is to have.
 
@@ -104,7 +104,7 @@ def certify(
             builder = _Builder(bounds.of(quantity), stored, quantity, extremum, looser, most, seconds)
             claim = builder.build()
             out_of_time = out_of_time or builder.out_of_time
-            if np.isfinite(claim.outer):  # a quantile of which nothing is known is not claimed
+            if np.isfinite(claim.outer):  # a quantile without a bound is not claimed
                 claims.append(claim)
     if found and not claims:
         raise ValueError("nothing can be claimed of this model and region")
@@ -118,7 +118,7 @@ def certify(
 
 
 def _slack(quantity: Quantity, extremum: Extremum, slack: float) -> float:
-    """Return a claim's slack: a lead, and a margin that its search proved above one half, are to stay positive."""
+    """Return a claim's slack. A latent margin, and a margin proved above one half, are to stay positive."""
     if isinstance(quantity, LeadQuantity):
         return 0.5 * extremum.outer
     margin = isinstance(quantity, ClassQuantity) and quantity.rival is not None
@@ -249,7 +249,7 @@ class _Builder:
         return np.asarray(width / self.plain.scale * np.sqrt(loose + LEAST_SHARE))
 
     def _is_worth_a_bound(self, source: int) -> bool:
-        """Tell whether to bound a box: not where the search's own, better bound was too loose and it went on."""
+        """Tell whether to bound a box: not if the search's better bound was too loose and it continued."""
         return source < 0 or not self.first_child[source] or bool(self.searched[source] <= self.target)
 
     def _append(self, node: int, axis: int, middle: float, side: int, source: int) -> int:

@@ -124,7 +124,7 @@ PROFILES.register("matern32")(Matern32())
 PROFILES.register("matern52")(Matern52())
 
 
-# A posterior's data around a point of which some inputs are free: what every form of it begins with.
+# A posterior's data around a point with some free inputs, from which every form begins.
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ class Restriction:
         unit: relative error of a datum's part in a dot product over the data, [N].
         lost: weights and products that underflow are still there: at most this of the mean per unit s.
         floor: lower bound of the mean anywhere per unit s, zero exactly if no weight is negative.
-        ceiling: upper bound, likewise.
+        ceiling: upper bound, of the same shape.
     """
 
     point: FloatArray
@@ -265,7 +265,7 @@ def _largest_eigenvalue(posterior: LatentPosterior) -> float:
             symmetric = 0.5 * (gram + gram.T)
             try:
                 largest = float(eigvalsh(symmetric, subset_by_index=[rank - 1, rank - 1])[0])
-            except LinAlgError:  # the search for one alone fails on some matrices
+            except LinAlgError:  # the search for only one fails on some matrices
                 largest = float(eigvalsh(symmetric)[-1])
         unit = data_unit(posterior, scaled)
         sums = np.abs(root)
@@ -297,7 +297,7 @@ def data_unit(posterior: LatentPosterior, scaled: FloatArray) -> FloatArray:
 # mu(x) = s <h, phi(x)> and Sigma(x) = s <phi(x), G phi(x)> with 0 <= G <= g, G = I + sum_k c_k z_k z_k*. For the
 # squared exponential kernel the fixed inputs fold into weights w_i = exp(-(fixed distance)^2 / 2) of the data, and
 # the
-# kernel is that of the free inputs alone. Other kernels keep the fixed distances.
+# kernel is that of only the free inputs. Other kernels keep the fixed distances.
 
 
 _BLOCK = 256
@@ -323,7 +323,7 @@ class OperatorForm:
         n_negative: number of rows with c_k < 0.
         norm2: upper bound of |h|^2.
         floor: lower bound of the mean anywhere per unit s, zero exactly if no weight is negative.
-        ceiling: upper bound, likewise.
+        ceiling: upper bound, of the same shape.
         allowance: nu with G + nu >= 0. Bounds are of G + nu, and nu is taken off again.
         bound: g + nu >= G + nu.
         slack: rounding errors of coefficients.

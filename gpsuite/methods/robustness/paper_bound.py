@@ -192,7 +192,8 @@ def _range(block: _Block, centre: FloatArray, radius: FloatArray, half: FloatArr
 def _lines(block: _Block, start: FloatArray, width: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return the value at the smallest Q, and the falls of tangent and chord, [k, L] each.
 
-    A chord is never flatter than the tangent, so rounding that says so is undone. That also serves ranges of no width.
+    A chord is never flatter than the tangent, so rounding that makes it flatter is undone. That also serves ranges of
+    no width.
     """
     top, tangent, chord = block.spare[2:5]
     np.exp(start, out=top)

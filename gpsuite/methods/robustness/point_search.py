@@ -104,7 +104,7 @@ Search = Callable[[float, Budget], Extremum]
 
 @dataclass(frozen=True)
 class Quantity:
-    """Quantity of a search: a class probability, or (1 + p_own - p_rival) / 2, which is above 1/2 where own wins.
+    """Quantity of a search: a class probability, or (1 + p_own - p_rival) / 2, above 1/2 if the class `own` wins.
 
     Attributes:
         bound: of the posterior.
@@ -272,7 +272,7 @@ class _SeveralClasses:
         ]
 
     def joint(self, region: Region, budget: Budget) -> Extremum | None:
-        """Search for a proof by the latent functions alone, where the trapezoidal rule takes too many nodes."""
+        """Search for a proof by only the latent functions, if the trapezoidal rule takes too many nodes."""
         if self.latent is None or budget.exhausted:
             return None
         found = branch_and_bound(self.latent, region, RESOLUTION, budget, -1, batch=BATCH, decide=HALF)
@@ -334,8 +334,8 @@ class PointSearch:
     Attributes:
         bound: of the posterior around the point.
         centre: the class probabilities at the point.
-        led: the search that proved the class by the latent functions alone in the last `decide`, if one did: its boxes'
-            bounds are above 0 where the class leads.
+        led: the search that proved the class by only the latent functions in the last `decide`, if one did: its boxes'
+            bounds are above 0 if the class leads.
 
     Raises:
         UserError: for an unknown bound.
@@ -396,7 +396,7 @@ class PointSearch:
         """Decide only whether the whole region has the point's class. Cheaper than the range.
 
         One search per rival, the nearest at the point first, each ended when no box reaches the threshold. The first
-        counterexample ends all. Of many classes one search for a proof by the latent functions alone comes first, in
+        counterexample ends all. Of many classes one search for a proof by only the latent functions comes first, in
         half of the budget.
 
         Args:
@@ -471,7 +471,7 @@ def _surroundings(posterior: Posterior, point: FloatArray, free: IntArray, bound
 
 
 def _settled(attack: Attack) -> Attack:
-    """Return the attack, which stays where it has led to before."""
+    """Return the attack, which keeps its earlier end points."""
     ends: set[bytes] = set()
 
     def run(start: FloatArray) -> FloatArray:

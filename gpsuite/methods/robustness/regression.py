@@ -73,7 +73,7 @@ class QuantileLevel:
         return probability
 
     def slope(self, threshold: FloatArray, low: FloatArray, high: FloatArray, centre: FloatArray) -> FloatArray:
-        """Return the slope of -z sqrt(v + noise): its chord if z < 0, its tangent at the centre else."""
+        """Return the slope of -z sqrt(v + noise): its chord if z < 0, otherwise its tangent at the centre."""
         z, noise = self.score.z, self.score.noise
         tangent = 0.5 / np.sqrt(centre + noise)
         chord = 1.0 / (np.sqrt(low + noise) + np.sqrt(high + noise))
@@ -137,7 +137,7 @@ class QuantileRange:
         highest: surely attained. Minus infinity if nothing is.
         highest_proved: no point has more.
         lowest_point: [d] free inputs where `lowest` is attained, or None.
-        highest_point: likewise.
+        highest_point: of the highest.
         status: "closed" if both ends are known up to the tolerance, otherwise why not.
         boxes: bounded by both searches.
         minimum: the search of the smallest value, in the quantile's own sign.

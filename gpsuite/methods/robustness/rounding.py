@@ -3,7 +3,7 @@
 The bounds certify the stored floats (data, weights, root). Distances are taken from the raw inputs, (X - c) / l with a
 float c, so their error is relative to the distance itself however far both lie from the origin. The slack formulas
 bound the rounding of dot products of n terms whose factors |e_m| <= 1 carry absolute errors, and were compared with
-80-bit arithmetic on the raw inputs: true errors reach a few percent of them.
+80-bit arithmetic on the raw inputs: true errors reach a few percent of the bounds.
 
 Equation: derived, rounding of the expansion
 """
@@ -49,7 +49,7 @@ def dot_product_unit(n_data: int, n_inputs: int, folded: FloatArray) -> FloatArr
     """Return N_i u, N_i = n + 4 D + 64 + (D + 8) f_i / 2, for features of raw differences, [n].
 
     A squared distance q has relative error (D + 8) u, which moves |e_m| <= 1 by at most 0.77 (D + 8) u. A weight
-    exp(-f_i / 2) moves by (D + 8) u f_i / 2 of itself.
+    exp(-f_i / 2) has relative error (D + 8) u f_i / 2.
 
     Args:
         n_data: n, terms of a dot product.

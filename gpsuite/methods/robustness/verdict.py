@@ -49,7 +49,7 @@ class Comparison:
     def crossed(self, value: float | FloatArray) -> Any:
         """Tell whether the rival wins at a value of the quantity.
 
-        To be sure, take the end of its interval that is nearer to the own class.
+        To be sure, take the end of its interval that is nearer to the class itself.
         """
         if self.sign < 0:
             return value <= self.threshold if self.tie else value < self.threshold
@@ -239,7 +239,7 @@ def judge(centre: Standing, extrema: Sequence[Extremum], region: Region) -> Verd
     Args:
         centre: what is known of the region's centre.
         extrema: of the quantity of every comparison in its direction.
-        region: where it was searched.
+        region: the region that was searched.
 
     Raises:
         ValueError: if there is not one search for every comparison.
@@ -313,7 +313,7 @@ class ClassRange:
 
     @property
     def status(self) -> str:
-        """The searches' status: closed if both are, otherwise that of one that is not."""
+        """The searches' status: closed if both are, otherwise that of one that is not closed."""
         return next((each.status for each in (self.minimum, self.maximum) if each.status != "closed"), "closed")
 
     @property

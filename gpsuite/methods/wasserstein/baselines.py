@@ -274,7 +274,7 @@ class SparseVariationalGP:
     """GPflow's SVGP under one of our likelihoods: kernel, inducing inputs and q(u) are trained.
 
     Attributes:
-        model: of GPflow. Its own likelihood is not used.
+        model: of GPflow. The likelihood in the model is not used.
     """
 
     model: gpflow.models.SVGP

@@ -125,7 +125,7 @@ def mutual_information(members: FloatArray) -> FloatArray:
 
 
 def risk_coverage(uncertainty: FloatArray, wrong: BoolArray) -> RiskCoverage:
-    """Return the error rate among the most certain points for every share of them, from uncertainties and errors [N].
+    """Return the error rate among the most certain points for every share of points, from uncertainties and errors [N].
 
     Within a group of equal uncertainty the errors are spread evenly, so that the order of points does not matter.
 
@@ -190,7 +190,7 @@ def average_precision(inside: FloatArray, outside: FloatArray) -> float:
 def false_positives_at_95(inside: FloatArray, outside: FloatArray) -> float:
     """Return the share of outside inputs taken for inside ones where at least 95 % of the inside ones are (FPR95).
 
-    The threshold is the smallest inside score that admits 95 % of them. A score equal to it is admitted.
+    The threshold is the smallest inside score that admits 95 % of the inside scores. A score equal to it is admitted.
 
     Raises:
         ValueError: as `auroc`.

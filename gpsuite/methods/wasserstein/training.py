@@ -1,7 +1,7 @@
 """Minibatch training by Adam with a validation split, early stopping, and a state from which it continues exactly.
 
 Everything random is derived from the seed and the epoch or step, so a training that was interrupted and continued
-from its last state ends with the same numbers as one that was not.
+from its last state ends with the same numbers as one without interruption.
 
 Equation: Kingma & Ba 2015, Algorithm 1
 """
@@ -232,7 +232,7 @@ def _finished(state: TrainingState, epochs: int, patience: int) -> str:
 
 
 class AdamStep:
-    """Adam's step, and whole epochs of them, as compiled functions (Kingma & Ba 2015, Algorithm 1).
+    """Adam's step, and whole epochs of steps, as compiled functions (Kingma & Ba 2015, Algorithm 1).
 
     Attributes:
         graph_score: the model's validation score as a tensor. None if it has none.
@@ -298,7 +298,7 @@ class AdamStep:
         """Do epochs of the row orders [E, N] with the steps' seeds [E, S] after a state whose values are taken over.
 
         Returns:
-            The state, and whether every loss was finite. It ends with the first that is not.
+            The state, and whether every loss was finite. It ends with the first that is not finite.
         """
         if self._compiled_epochs is None:
             self._best = [tf.Variable(v) for v in self._model.variables]

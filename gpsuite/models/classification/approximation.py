@@ -51,7 +51,7 @@ class BinaryProblem:
 
     Raises:
         TypeError: if the link is a name.
-        ValueError: if shapes do not fit, an input is not finite, a label is neither -1 nor +1, or the link is not
+        ValueError: if shapes do not fit, an input is not finite, a label is not -1 or +1, or the link is not
             log-concave.
     """
 
@@ -185,7 +185,7 @@ class KernelSystem:
 
 
 def classification_data(X: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return inputs [N, D] and labels [N] as checked float64 arrays of their own.
+    """Return inputs [N, D] and labels [N] as new checked float64 arrays.
 
     Raises:
         ValueError: if shapes do not fit, an input is not finite, or a label is neither -1 nor +1.

@@ -90,7 +90,7 @@ def sequential_ep(
     A sweep visits every site once, in a random order that is the same for every call. It ends when log Z changes by at
     most 1e-4, after two sweeps or more. Not converged after the last sweep is a failure there, not a rough answer: on
     separable data it keeps the search from large variances. Sites of one block are updated in turn by their own
-    covariances, which is the same as updating all after each, and the rest once after the block.
+    covariances, which is the same as updating all after each, and the others once after the block.
 
     Raises:
         ValueError: if the lengthscales do not fit.
@@ -231,7 +231,7 @@ def _fit(prior: KernelSystem, sites: _Sites, tilted: _Tilted, link: Link, iterat
 def _log_partition(sites: _Sites, tilted: _Tilted) -> float:
     """Return log Z_EP in the form without cancellation, Eq. (3.73) and (3.74)."""
     tau, nu, t, m = sites.tau, sites.nu, tilted.cavity_precision, tilted.cavity_mean
-    # cavity and site enter by ratios only: their normalisers alone would cancel
+    # cavity and site enter by ratios only: their separate normalisers would cancel
     terms = (
         tilted.log_z
         + 0.5 * np.log1p(tau / t)

@@ -85,7 +85,7 @@ def sample_latents(
     The sampled distribution does not depend on it.
 
     Raises:
-        ValueError: if data do not fit or the link is neither probit nor logistic.
+        ValueError: if data do not fit or the link is not probit or logistic.
         NotPositiveDefiniteError: if K cannot be factorised.
     """
     X, y = classification_data(posterior.X, y)

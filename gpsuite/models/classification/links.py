@@ -12,7 +12,7 @@ from scipy.special import erfcx, expit, log_ndtr, ndtr
 from gpsuite.arrays import FloatArray
 from gpsuite.registry import Registry
 
-# Standard deviations covered by the trapezoidal rule: the rest is below 1e-32.
+# Standard deviations covered by the trapezoidal rule: the remainder is below 1e-32.
 REACH = 12.0
 # The same where relative accuracy in the tail matters: sigma's tilt moves the mass by up to `WIDE`
 # deviations.

@@ -4,7 +4,7 @@ For f ~ N(m, S) only differences of latent values count: S is centred, S = L L' 
 rule runs over z with f = m + L z. Shifting z_k by i a turns the terms of the softmax by at most a w_k, w_k the spread
 of the column L_k. While a w_k < pi none of the sums vanishes, and |softmax| <= 1 / cos(a w_k / 2). So the rule of
 step h along z_k is off by at most 2 M exp(a^2 / 2) / (exp(2 pi a / h) - 1), M = 1 / cos^2 for products of two, and what
-is cut off is known from the weights. The nodes grow like a power of C. Where they are too many, scrambled Sobol
+is cut off is known from the weights. The nodes grow like a power of C. If they are too many, scrambled Sobol
 points give an estimate whose stated error is `DEVIATIONS` standard errors: a statistical statement, not a proof
 (`SoftmaxMoments.proved`).
 

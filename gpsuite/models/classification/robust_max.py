@@ -32,7 +32,7 @@ REACH = 8.3
 PANEL = 4.0
 # Least deviation, relative to the distance from the largest mean, that nodes in float64 resolve.
 RESOLVED = 1e-8
-# Deviations narrower than this part of their mean are moved to 0 first: else nodes lose digits, up to 1e-8 of
+# Deviations narrower than this part of their mean are moved to 0 first: otherwise nodes lose digits, up to 1e-8 of
 # S.
 TIGHT = 1e-6
 _NODES, _WEIGHTS = roots_legendre(16)  # on such panels: |sum of S - 1| below 1e-8

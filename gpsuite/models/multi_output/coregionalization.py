@@ -1,7 +1,7 @@
 """Log marginal likelihood of the linear model of coregionalisation and its gradient, for many parameters at once.
 
 What LAPACK does is in `observed_pairs`: per parameter vector a Cholesky factor, the inverse from it, two symmetric
-products. The rest is sums over the pairs of each two outputs.
+products. The other work is sums over the pairs of each two outputs.
 
 Equation: Li et al. 2022, Eq. (28)
 Equation: derived, likelihood and gradient for all particles
@@ -129,7 +129,7 @@ class CoregionalizationLikelihood(BatchedLikelihood[Parameters]):
 
 
 class IndependentLikelihood:
-    """Log marginal likelihood of independent outputs: each output's own covariance, factorised by itself."""
+    """Log marginal likelihood of independent outputs: each output's covariance, factorised separately."""
 
     def __init__(self, observations: Observations, n_outputs: int, kernel: str) -> None:
         self._parts: list[tuple[int, CoregionalizationLikelihood]] = []
@@ -250,7 +250,7 @@ class LinearCoregionalization:
         return self.split(self.prior.constrain(u))
 
     def split(self, x: FloatArray) -> Parameters:
-        """Return the columns of x [S, d], in the order of u, by name. W is the identity where it is not free."""
+        """Return the columns of x [S, d], in the order of u, by name. W is the identity if it is not free."""
         n_latent, n_outputs = self.n_latent, self.n_outputs
         edges = np.cumsum([n_latent, n_latent, n_outputs])
         variance, lengthscale, noise, weights = np.split(x, edges, axis=1)

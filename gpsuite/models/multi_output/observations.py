@@ -82,7 +82,7 @@ class Observations:
     """Measured values of single outputs, in the order of measuring. Only what was observed is kept.
 
     Attributes:
-        X: inputs [N, D], one row per value: an input of which two outputs were measured stands twice.
+        X: inputs [N, D], one row per value: an input with two measured outputs appears twice.
         p: which output each value belongs to, counted from 0, [N].
     """
 
@@ -182,7 +182,7 @@ class MultiOutputModel(HyperparameterModel, Protocol):
         """Return cov(f_p(x), f_q(x2)) for every output q, [S, N, N2, P]. What all outputs share is computed once."""
 
 
-# Covariances between observed values, packed by the outputs they belong to, and what LAPACK makes of them in
+# Covariances between observed values, packed by the outputs they belong to, and their factorisation by LAPACK in
 # batches.
 #
 # With K the covariance of the N observed values and alpha = K^-1 y: log p(y) = -(y' alpha + log det K + N log

@@ -52,7 +52,7 @@ class NNGP(gpflow.kernels.Kernel):  # type: ignore[misc]
 
     Args:
         weight_variance: w > 0. For ReLU 2 keeps the diagonal through the layers.
-        bias_variance: b >= 0. It is not trained where it is 0.
+        bias_variance: b >= 0. It is not trained if it is 0.
 
     Raises:
         UserError: if the activation is unknown.
@@ -367,7 +367,7 @@ class GaussianElement:
         return self.mean(X, features), *self.kernel.evaluate(X, features, chosen)
 
     def with_features(self, X: FloatArray) -> FloatArray:
-        """Return inputs [N, D] and A(x), which no training changes [N, D + M]. The inputs alone if that is large."""
+        """Return inputs [N, D] and A(x), which no training changes [N, D + M]. Only the inputs if that is large."""
         if self.basis is None or len(X) * self.basis.size > LARGEST_FEATURES:
             return X
         parts = [self.basis.features(tf.constant(X[at : at + _ROWS])).numpy().T for at in range(0, len(X), _ROWS)]

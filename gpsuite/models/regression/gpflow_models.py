@@ -155,7 +155,7 @@ class CompiledLoss:
     """Negative log marginal likelihood (or its bound) and gradient of every model of one structure.
 
     The parameters travel as two flat vectors, trainable and fixed ones, in the order of `model.parameters`.
-    Not for concurrent use: the graph works on variables of its own.
+    Not for concurrent use: the graph works on its variables.
     """
 
     def __init__(self, model: RegressionModel) -> None:

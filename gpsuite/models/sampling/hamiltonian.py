@@ -22,7 +22,7 @@ Density = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 
 @dataclass(frozen=True, eq=False)
 class Points:
-    """Points with what the next trajectory needs of them."""
+    """Points with their values for the next trajectory."""
 
     u: FloatArray
     log_density: FloatArray
@@ -39,7 +39,7 @@ class Transition:
     """One Metropolis step of every point.
 
     Attributes:
-        acceptance: probability with which each proposal was accepted, [S], 0 where it was not finite.
+        acceptance: probability with which each proposal was accepted, [S], 0 if it was not finite.
         finished: whether the trajectories reached their ends. If not, none was accepted.
     """
 
@@ -183,7 +183,7 @@ def identified_quantities(model: HyperparameterModel, likelihood: Likelihood, u:
 def chain_diagnostics(draws: FloatArray) -> dict[str, float]:
     """Return the worst `r_hat` and `ess` over the columns of draws [n, chains, Q] that vary at all.
 
-    If none varies the chains are stuck: r_hat is infinite and ess 0. Under 4 draws a chain both are NaN.
+    If none varies the chains are stuck: r_hat is infinite and ess 0. Under 4 draws per chain both are NaN.
     """
     if len(draws) < 4:
         return {"r_hat": float("nan"), "ess": float("nan")}

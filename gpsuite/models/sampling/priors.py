@@ -152,7 +152,7 @@ class UnconstrainedPrior:
     def log_density(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return log p(x(u)) + log |dx/du| [S] and its gradient with respect to u [S, d].
 
-        Where it is not finite, the value is -inf and the gradient zero.
+        If it is not finite, the value is -inf and the gradient zero.
         """
         raw, real = u[:, : self.n_positive], u[:, self.n_positive :]
         with np.errstate(all="ignore"):

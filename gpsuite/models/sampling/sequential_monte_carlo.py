@@ -41,7 +41,7 @@ class SMCSettings:
 
     Attributes:
         keep: share of particles from which on they keep their places, and only the weights change. An intermediate
-            stage ends where it is reached.
+            stage ends at this share.
         temper: share below which the observation enters in stages. Between it and `keep` it enters in one.
         restart: share below which the cloud is drawn again from the prior.
 
@@ -71,8 +71,8 @@ class SMCState:
     that of its last stage), acceptance and unmoved (share of particles with no accepted trajectory), both means
     over the stages, NaN without moves; step_size. Temperatures (stages with moves). Gradients (of one
     hyperparameter vector, the previous observations' counted too, those of a trajectory that was cut short not).
-    Restarted (0 or 1); log_evidence, and beta, only if stopped before a trajectory of the last stage: u then follows a
-    posterior of which the new observations are a part only, or was only resampled (beta = 1).
+    restarted (0 or 1); log_evidence; and beta, only if stopped before a trajectory of the last stage: u then follows a
+    posterior with only part of the new observations, or was only resampled (beta = 1).
 
     Attributes:
         log_weights: normalised: their exponentials sum to 1, [S].

@@ -113,7 +113,7 @@ class FreeFormGradient:
 class FreeFormObjective:
     """The bound of a free-form sparse posterior and its gradient in everything that determines it.
 
-    There is no noise parameter: neither the Gibbs risk nor the KL holds one. Buffers and jitter are as in
+    There is no noise parameter: the Gibbs risk and the KL hold none. Buffers and jitter are as in
     `SparseGPObjective`, with one n x M array.
 
     Raises:
@@ -168,7 +168,7 @@ class FreeFormObjective:
     ) -> FreeFormGradient:
         """Second sweep: contract the adjoint of K_ZX, and those of K_ZZ, m and T.
 
-        V turns with L alone, so the adjoint of K_ZZ is L^-T (Phi + Phi') L^-1 / 2 with Phi the lower triangle, its
+        V turns only with L, so the adjoint of K_ZZ is L^-T (Phi + Phi') L^-1 / 2 with Phi the lower triangle, its
         diagonal halved, of -(m (V gm)' + 2 (T T' - I) C).
         """
         T, m = gaussian.factor, gaussian.mean

@@ -87,8 +87,8 @@ class SparseGPObjective:
     K_ZZ is once too ill-conditioned for it, and the whitened form from then on. Where they change over they agree.
 
     Args:
-        rows: indices of the n' rows to evaluate on, each of which then counts w = n/n' times. None for all. What comes
-            out is the bound of n rows of which every one is w copies: no bound for the problem, and far too good.
+        rows: indices of the n' rows to evaluate on, each then counts w = n/n' times. None for all. The result is the
+            bound of n rows, each w copies: no bound for the problem, and far too good.
 
     Raises:
         ValueError: if alpha is outside [0, 1] or M < 1.
@@ -352,7 +352,7 @@ class SparseLikelihoodObjective:
     agree.
 
     Args:
-        rows: indices of the n' rows to evaluate on, each of which then counts w = n/n' times. None for all.
+        rows: indices of the n' rows to evaluate on, each then counts w = n/n' times. None for all.
 
     Raises:
         ValueError: if shapes disagree, values are not finite or M < 1.

@@ -203,7 +203,7 @@ class _LineSearch:
     def _batch(
         self, owner: IntArray, low: FloatArray, high: FloatArray, inherited: FloatArray
     ) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
-        """Bound pieces. Return the halves of those that stay open, with the bounds they inherit."""
+        """Bound pieces. Return the halves of lines that stay open, with the bounds they inherit."""
         spent = self.budget.boxes is not None and self.budget.spent_boxes + len(owner) > self.budget.boxes
         if spent or self.budget.exhausted:
             self._drop(owner, inherited)
@@ -236,7 +236,7 @@ class _LineSearch:
         )
 
     def _take(self, owner: IntArray, points: FloatArray, low: FloatArray, high: FloatArray) -> None:
-        """Let points [B] of the owners' intervals, with bounds of their scores, be witnesses where they are better."""
+        """Let points [B] of the owners' intervals, with bounds of their scores, be witnesses if they are better."""
         attained = low if self.sign > 0 else -high
         attained = np.where(np.isnan(attained), -np.inf, attained)
         best = np.full(len(self.score), -np.inf)
@@ -392,7 +392,7 @@ class BinaryLines:
 
     Attributes:
         level_bound: over the slices of all lines.
-        slices: one row a line.
+        slices: one row per line.
     """
 
     level_bound: LevelBound

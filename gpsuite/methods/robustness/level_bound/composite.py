@@ -1,8 +1,8 @@
 """Sums and products of radial kernels: how large their derivatives and their features' remainders are over a box.
 
 The m-th derivative of a product along a line, over m!, is the m-th coefficient of the product of its factors' series:
-so sizes over a box multiply like truncated power series. In the RKHS phi = phi_a x phi_b likewise: with T_m the orders
-up to m and R_m = phi - T_m, R_m = R_a,m x phi_b + sum_i (order i of phi_a) x R_b,m-i.
+so sizes over a box multiply like truncated power series. In the RKHS phi = phi_a x phi_b has the same form: with T_m
+the orders up to m and R_m = phi - T_m, R_m = R_a,m x phi_b + sum_i (order i of phi_a) x R_b,m-i.
 
 Equation: derived, sums and products of kernels
 """
@@ -147,7 +147,7 @@ def product_norms(parts: Sequence[Norms], n_boxes: int) -> Norms:
 # 1 + V_0 u - x V_1 U_1 x - 2 sum_i u_i kappa_i(x) - 2 sum_i (U_1i x) (order 2 and more of kappa_i) - <R_1, B R_1>.
 
 
-# Up to here order 3 is kept (d^3 numbers a box).
+# Up to here order 3 is kept (d^3 numbers per box).
 MOST_CUBIC_INPUTS = 16
 # Orders of a factor and their changes with the data are at most this large, per unit length.
 _ORDERS = 8.0

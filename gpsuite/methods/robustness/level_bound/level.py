@@ -75,7 +75,7 @@ class ProbitLevel:
         return float(np.clip(ndtri(share), -_FARTHEST, _FARTHEST))
 
     def slope(self, threshold: FloatArray, low: FloatArray, high: FloatArray, centre: FloatArray) -> FloatArray:
-        """Return the slope of T sqrt(1 + v): its chord if T >= 0, its tangent at the centre else."""
+        """Return the slope of T sqrt(1 + v): its chord if T >= 0, otherwise its tangent at the centre."""
         chord = 1.0 / (np.sqrt(1.0 + low) + np.sqrt(1.0 + high))
         return np.asarray(threshold * np.where(threshold >= 0.0, chord, 0.5 / np.sqrt(1.0 + centre)))
 

@@ -33,7 +33,7 @@ _EXPANSIONS: dict[str, Callable[[PosteriorSlice, FloatArray], Expansion]] = {
     "matern32": expand_matern,
     "matern52": expand_matern,
 }
-# A box whose models leave out more than this share of the relaxation's gap is cut where it is widest.
+# A box whose models leave out more than this share of the relaxation's gap is cut along its widest side.
 _COARSE = 0.3
 _CELLS = 4
 _FLOOR = 1e-3

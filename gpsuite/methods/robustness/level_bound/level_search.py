@@ -212,7 +212,7 @@ class _LevelSearch(Search):
         """The root's own expansion gives the first incumbent."""
 
     def _improve(self) -> None:
-        """Climb only where the search says so: an expansion costs as much as a box."""
+        """Climb only if the search asks: an expansion costs as much as a box."""
 
     def _climb(self, steps: int) -> None:
         """Take up to so many Newton steps from the incumbent, with one expansion and one evaluation each."""

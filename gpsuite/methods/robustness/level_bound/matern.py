@@ -189,7 +189,7 @@ def _largest(polynomial: Polynomial, z: FloatArray) -> FloatArray:
 # its remainder is least: after order 2, 3 or 4. The sums of order 4 are bounded by eigenvalues.
 
 
-# Up to here the order-4 sums keep all pairs of inputs (d^4/4 numbers a box); above, only their traces' bounds.
+# Up to here the order-4 sums keep all pairs of inputs (d^4/4 numbers per box); above, only their traces' bounds.
 MOST_PAIRED_INPUTS = 12
 _EIGENVALUE = 1e-10
 
@@ -290,7 +290,7 @@ def _eigenvalues(weights: FloatArray, vectors: FloatArray) -> tuple[FloatArray, 
 # The features of these kernels are only twice (once) differentiable, so tails in the RKHS are long, but mean and
 # variance see them through finitely many data, most of them far away. With y_1 = phi(c) + D phi(c) x and
 # B = I - G, Sigma/s = 1 - <phi, B phi> = 1 - <y_1, B y_1> - 2 <y_1, B (phi - y_1)> - <phi - y_1, B (phi - y_1)>. The
-# last term is one-sided. With u = R V_0 and U_1 = R V_1 the rest is 1 + V_0 u - x V_1 U_1 x - 2 sum_i u_i k_i(x)
+# last term is one-sided. With u = R V_0 and U_1 = R V_1 the remainder is 1 + V_0 u - x V_1 U_1 x - 2 sum_i u_i k_i(x)
 # - 2 sum_i (U_1i x) (order 2 and more of k_i).
 
 

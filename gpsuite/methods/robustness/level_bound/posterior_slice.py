@@ -93,7 +93,7 @@ def compute_products(posterior: LatentPosterior) -> PosteriorProducts:
 # A posterior restricted to the free inputs around a point, with the rounding errors of what is computed from it.
 #
 # mu(x) = s sum_i alpha_i kappa_i(x) and Sigma(x) = s (1 - kappa_x' R kappa_x). For the squared exponential kernel the
-# fixed inputs fold into weights w_i = exp(-(fixed distance)^2 / 2), and kappa is that of the free inputs alone. Other
+# fixed inputs fold into weights w_i = exp(-(fixed distance)^2 / 2), and kappa is that of only the free inputs. Other
 # kernels keep the fixed distances. Offsets are (X - x) / l of the raw inputs, so that their errors are relative.
 
 
@@ -117,7 +117,7 @@ class PosteriorSlice:
         products: R and norms of the posterior.
         norm2: upper bound of |h|^2.
         floor: lower bound of the mean anywhere per unit s, zero exactly if no weight is negative.
-        ceiling: upper bound, likewise.
+        ceiling: upper bound, of the same shape.
         mean_error: rounding error of every mean coefficient <h, e_m> of basis values |e_m| <= 1.
         gram_error: that of every covariance coefficient <e_m, (I - G) e_m'>.
 
@@ -168,7 +168,7 @@ class PosteriorSlice:
         return self, radius
 
     def mean_range(self, centre: FloatArray, drop: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Bound the mean per unit s over boxes by norms and signs alone.
+        """Bound the mean per unit s over boxes only by norms and signs.
 
         |mu(x) - mu(c)| <= s |h| sqrt(2 (1 - kappa)), |mu| <= s |h|, and the sums of the weights of one sign.
 
@@ -366,7 +366,7 @@ SliceT = TypeVar("SliceT", bound=PosteriorSlice)
 
 
 def take_lines(slices: SliceT, rows: IntArray) -> SliceT:
-    """Return some of the lines of which every one is a slice of its own. They may repeat.
+    """Return some of the lines each with its slice. They may repeat.
 
     Args:
         slices: of L lines. What follows from the posterior has them last, [..., L].
@@ -405,7 +405,7 @@ class SliceStack(PosteriorSlice):
         alpha: [F, 1, n].
         products: of the first function. Those of all are the following.
         norm2: [F, 1].
-        floor: as the following, [F, 1], or [F, L] where every line has a slice of its own.
+        floor: as the following, [F, 1], or [F, L] if every line has its slice.
         ceiling: [F, L].
         mean_error: [F, L].
         gram_error: [F, L].
@@ -535,7 +535,7 @@ class StackedFunctions:
 
 
 def stacked_functions(alpha: FloatArray, products: Sequence[PosteriorProducts]) -> StackedFunctions:
-    """Put the products of F posteriors together. Their own reductions are copied, not kept.
+    """Put the products of F posteriors together. Their reductions are copied, not shared.
 
     Args:
         alpha: weights of the means, [F, n].

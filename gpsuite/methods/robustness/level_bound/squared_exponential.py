@@ -2,7 +2,7 @@
 
 They are explicit, but not in the cubic models: their ranges over the box take the place of the tails' worst cases.
 With E = 1 - D + D^2/2 - w, 0 <= w <= D^3/6, orders 4 and 5 of E A are A_4 - D A_2 + D^2 a_0/2 and
-A_5 - D A_3 + D^2 a_1/2, D = |x|^2/2. Those of E^2 P likewise with D = |x|^2.
+A_5 - D A_3 + D^2 a_1/2, D = |x|^2/2. x|^2.|Those of E^2 P in the same way with D = |x|^2. |x|^2.
 
 Equation: derived, squared exponential mean of degree 3
 Equation: derived, squared exponential variance of degree 3
@@ -127,8 +127,7 @@ def _outer(a: FloatArray, b: FloatArray) -> FloatArray:
 # Orders 2 and 3 of the squared exponential expansion for many functions at once: the monomials are formed once.
 #
 # For one function it is cheaper to weigh the offsets and to multiply them by the offsets' pairs (`tensors`). With F
-# functions that weighing costs F copies of all offsets. Here the monomials e D_j D_k and e D_j D_k D_l stand on one
-# side
+# functions that weighing costs F copies of all offsets. Here the monomials e D_j D_k and e D_j D_k D_l are on one side
 # of the products, and the weights of all functions on the other.
 
 
@@ -204,7 +203,7 @@ def _places(n_inputs: int) -> IntArray:
     return places
 
 
-# What the squared exponential expansion leaves out over a box: one-sided rests and ranges of mean and variance.
+# What the squared exponential expansion leaves out over a box: one-sided remainders and ranges of mean and variance.
 #
 # tau_p = P(Poisson(rho^2) > p) is the squared norm of the part of phi above degree p at distance rho.
 
@@ -265,7 +264,7 @@ def variance_model(
 
     With H = G + nu >= 0, Sigma/s = <phi, H phi> - nu and <phi, H phi> = E^2 P + rest_1 with rest_1 in
     [-k, k + g tau_1]: y_1 against what is above the kept degrees by Cauchy-Schwarz, degree 1 against the highest
-    degree likewise, and the square of what is above degree 1, which is not negative.
+    degree in the same way, and the square of what is above degree 1, which is not negative.
 
     Args:
         form: the posterior.
@@ -400,7 +399,7 @@ def _times_gaussian(polynomial: Cubic, rate: float) -> Cubic:
 #
 # With D_i = U_i - c, e_i = exp(-|D_i|^2/2) and E = exp(-|x|^2/2), exp(-|x - D_i|^2/2) = E e_i exp(D_i x). The mean is
 # kept to degree 3. In the variance <phi, G phi> the part y_1 of degree <= 1 is paired with everything up to degree 3,
-# which needs the product of the reduction with 1 + d columns only. The square of the rest is one-sided. Above
+# which needs the product of the reduction with 1 + d columns only. The square of the remainder is one-sided. Above
 # `MANY_INPUTS` free inputs everything stops at degree 2.
 
 

@@ -156,7 +156,7 @@ def difference_errors(posterior: MultiClassPosterior, pair: Pair, difference: La
 
     The kernel's values are in [0, s]. With F the exact root and T the stored one, |k'(F'F - T'T)k| is at most s^2 times
     the sum of |F'F - T'T|. Both products are computed, each within (rows + 2) u sum_k |F_k|_1^2. Subtracting weights
-    or roots moves them by u of themselves.
+    or roots moves them by a share u of their size.
 
     Args:
         posterior: of all classes.
@@ -339,7 +339,7 @@ class LatentDifferences:
 
 
 def latent_differences(posterior: MultiClassPosterior, x0: FloatArray, free: IntArray) -> LatentDifferences:
-    """Return all differences around a point of which some inputs are free.
+    """Return all differences around a point with some free inputs.
 
     Args:
         posterior: of C classes.

@@ -24,7 +24,7 @@ from gpsuite.methods.robustness.paper_bound import paper_bound
 from gpsuite.models.classification.links import Link
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior, RobustMaxPosterior
 
-# Cells reach this many standard deviations beyond the means. The rest of the line is two cells more.
+# Cells reach this many standard deviations beyond the means. The remaining line is two more cells.
 _REACH = 8.0
 # Absolute rounding error allowed per cell.
 _CELL = 1e-15

@@ -1,8 +1,8 @@
 """Bounds of robust-max class probabilities over boxes.
 
-S_c = E prod_{j != c} Phi((f_c - m_j) / sqrt(r_j)) rises with the own mean and falls with the others: at variances r0
-its extremes are in two corners of the means. As |u phi(u)| <= (2 pi e)^-1/2 both for a factor and for the own density
-(the product rises in f_c), |dS_c / d log r_j| <= (8 pi e)^-1/2 for every class.
+S_c = E prod_{j != c} Phi((f_c - m_j) / sqrt(r_j)) rises with the class' own mean and falls with the others: at
+variances r0 its extremes are in two corners of the means. As |u phi(u)| <= (2 pi e)^-1/2 both for a factor and for the
+class' own density (the product rises in f_c), |dS_c / d log r_j| <= (8 pi e)^-1/2 for every class.
 
 Equation: Matthews 2017, Notes Sec. 1
 """

@@ -64,7 +64,7 @@ class LocalModel:
 
     Attributes:
         models: of all latent differences.
-        ranges: of them.
+        ranges: of the differences.
         moments: of the softmax at the reference.
         known: bounds of class probabilities (c,) and margins (c, j) that were requested before.
         changes: with the covariance, of the classes that were requested before.

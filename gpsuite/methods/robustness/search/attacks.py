@@ -1,4 +1,4 @@
-"""Attacks: points of a region at which the class probability is small or large. They prove nothing by themselves.
+"""Attacks: points of a region at which the class probability is small or large. They prove nothing.
 
 GPFGS and GPJM follow Grosse et al. (2018) as used in Sec. 6 of Blaas et al. (2020). `strong_attack` is a multi-start
 quasi-Newton search with exact gradients.

@@ -105,7 +105,7 @@ class Extremum:
         The trace stays the search's own, and so does a witness: without one `inner` may be another's value.
 
         Args:
-            proved: no point of the region exceeds it (maximum) or falls below it (minimum). Counts where it is better.
+            proved: no point of the region exceeds it (maximum) or falls below it (minimum). Counts if it is better.
             attained: surely, at a point of the region. Counts where the search has no witness. NaN: nothing is.
         """
         if self.status != "budget":

@@ -95,7 +95,7 @@ class Region:
         return clipped
 
     def contract(self, lo: FloatArray, hi: FloatArray) -> tuple[FloatArray, FloatArray, BoolArray]:
-        """Shrink boxes [B, d] to what a ball leaves of them, rounded outwards. A box's boxes stay as they are.
+        """Shrink boxes [B, d] to their part in a ball, rounded outwards. A box's boxes stay as they are.
 
         With `gap_j` the distance of the centre from the box's side j, points of the ball in the box satisfy
         `|x_j - x0_j| <= radius - sum_{k != j} gap_k` (L1), `<= sqrt(radius^2 - sum_{k != j} gap_k^2)` (L2).
