@@ -28,7 +28,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Return what `gpsuite.api` offers; by name, as every room imports this one and none may import that one."""
+    """Return what `gpsuite.api` offers. By name, as every room imports this one and none may import that one."""
     if name.startswith("_"):
         raise AttributeError(f"module 'gpsuite' has no attribute {name!r}")
     return import_module("gpsuite.api").offered(name)

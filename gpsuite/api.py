@@ -1,4 +1,4 @@
-"""What `import gpsuite` offers, and where it is: a module is imported when its name is first asked for."""
+"""Names that `import gpsuite` offers, and their modules: a module is imported when its name is first used."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def names() -> list[str]:
 
 
 def offered(name: str) -> Any:
-    """Return what a name stands for.
+    """Return what a name represents.
 
     Raises:
         AttributeError: if nothing of this name is offered.
@@ -32,6 +32,6 @@ def offered(name: str) -> Any:
         from gpsuite.errors import nearest
 
         near = nearest(name, EXPORTS)
-        meant = f"; did you mean '{near}'?" if near else f"; it offers {', '.join(names())}"
+        meant = f". Did you mean '{near}'?" if near else f". It offers {', '.join(names())}"
         raise AttributeError(f"module 'gpsuite' has no attribute {name!r}{meant}")
     return getattr(import_module(EXPORTS[name]), name)

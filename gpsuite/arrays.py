@@ -1,4 +1,4 @@
-"""Types of arrays in signatures, whose shapes docstrings say; columns of tables."""
+"""Types of arrays in signatures, whose shapes docstrings say. Columns of tables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LongArray: TypeAlias = NDArray[np.longdouble]  # extended precision, of the inde
 
 
 def picked(X: Any, names: Sequence[str]) -> Any:
-    """Return the columns of these names of a DataFrame, in their order; anything without columns as it is.
+    """Return the columns of these names of a DataFrame, in their order. Anything without columns as it is.
 
     Raises:
         ValueError: if there is no such column, or more than one.

@@ -20,10 +20,10 @@ _ABANDONED_SECONDS = 86_400.0  # no file takes as long to write
 
 
 def write_atomically(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
-    """Let `write` fill a temporary file in the folder of `path`, then move it into place; folders are made as needed.
+    """Let `write` fill a temporary file in the folder of `path`, then move it into place. Folders are made as needed.
 
     Raises:
-        OSError: if it cannot be written; nothing is left behind, and an older file at `path` stays.
+        OSError: if it cannot be written. Nothing is left behind, and an older file at `path` stays.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     # not `path.name` plus a suffix: that could exceed the file system's name limit
@@ -34,14 +34,14 @@ def write_atomically(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
             stream.flush()
             os.fsync(stream.fileno())
         os.replace(temporary, path)
-    finally:  # also on an interrupt; after the rename there is nothing left to remove
+    finally:  # also on an interrupt. After the rename there is nothing left to remove
         temporary.unlink(missing_ok=True)
 
 
 def remove_leftovers(*folders: Path) -> None:
     """Remove the temporary files that `write_atomically` left in these folders when its process was killed."""
     for folder in folders:
-        with contextlib.suppress(OSError):  # not there, or not ours; the next write there reports it
+        with contextlib.suppress(OSError):  # not there, or not ours. The next write there reports it
             for name in os.listdir(folder):
                 if (found := _TEMPORARY.fullmatch(name)) and _abandoned(folder / name, found[1], int(found[2])):
                     (folder / name).unlink()
@@ -56,7 +56,7 @@ def _abandoned(path: Path, machine: str, process: int) -> bool:
         os.kill(process, 0)
     except ProcessLookupError:
         return True
-    except OSError:  # it runs, for somebody else
+    except OSError:  # it runs, for another user
         return False
     return False
 
@@ -66,7 +66,7 @@ def write_described(npz: Path, other: Path, description: Mapping[str, Any], arra
 
     Raises:
         OSError: if a file cannot be written.
-        ValueError: if the description holds a number that is not finite; nothing is written then.
+        ValueError: if the description holds a number that is not finite. Nothing is written then.
     """
     import numpy as np
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Budget:
-    """Limits of one task and what it has spent; `None` means no limit.
+    """Limits of one task and what it has spent. `None` means no limit.
 
     A search asks `exhausted` between steps and returns its best valid answer when it is true. What one search spent is
     spent for the next too: give each a budget of its own, or `restart` it. Seconds count everywhere, evaluations in
@@ -20,11 +20,11 @@ class Budget:
         seconds: wall-clock limit, measured from construction or the last `restart`.
         evaluations: limit on objective evaluations.
         boxes: limit on branch-and-bound boxes.
-        best: smallest objective value so far; infinite if there is none.
+        best: smallest objective value so far. Infinite if there is none.
         run: which of `runs` equal searches this budget is for, counted from 1.
         runs: how many equal searches there are.
-        observer: called after every spending; must be quick, and must not change the budget.
-        after: what follows the search, such as a certificate, as a multiple of its longest step; it must fit too.
+        observer: called after every spending. Must be quick, and must not change the budget.
+        after: what follows the search, such as a certificate, as a multiple of its longest step. It must fit too.
         stated: the whole seconds if this budget is a remainder, for messages.
 
     Raises:
@@ -67,7 +67,7 @@ class Budget:
 
     @property
     def share(self) -> float:
-        """Share of the limit nearest to its end that is spent, over all runs, in [0, 1]; 0 without limits."""
+        """Share of the limit nearest to its end that is spent, over all runs, in [0, 1], 0 without limits."""
         limits = (
             (self.elapsed, self.seconds),
             (self.spent_evaluations, self.evaluations),
@@ -86,7 +86,7 @@ class Budget:
 
     @property
     def left(self) -> float | None:
-        """Seconds that are left, at least 0; None without a limit."""
+        """Seconds that are left, at least 0. None without a limit."""
         return None if self.seconds is None else max(0.0, self.seconds - self.elapsed)
 
     def rest(self, boxes: int | None = None, observer: Callable[[Budget], None] | None = None) -> Budget:
@@ -106,7 +106,7 @@ class Budget:
 
     @property
     def reason(self) -> str:
-        """Which limit was reached, or an empty string while there is budget left."""
+        """The limit that was reached, or an empty string while there is budget left."""
         if self.seconds is not None and self.elapsed >= self.seconds:
             return f"{self.seconds if self.stated is None else self.stated:g} seconds used up"
         if self.evaluations is not None and self.spent_evaluations >= self.evaluations:
@@ -122,7 +122,7 @@ class Budget:
 
 
 class ProcessorBudget(Budget):
-    """A budget of the processor's seconds for this process, which other work on the machine leaves alone."""
+    """A budget of the processor's seconds for this process, which do not depend on other work on the machine."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,7 +1,7 @@
 """Words to functions, and how they ended to exit codes.
 
-Exit codes: 0 done; 1 some tasks failed; 2 the user's input is wrong; 3 what was asked for is not possible (a plan
-without a safe measurement); 130 interrupted, resumable.
+Exit codes: 0 done, 1 some tasks failed, 2 the user's input is wrong, 3 what was requested is not possible (a plan
+without a safe measurement), 130 interrupted, resumable.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ QUIET = {"format=quiet", "output=quiet"}
 
 
 def entry() -> int:
-    """Return how `main` ended; the console script calls this. An interruption after its end changes nothing."""
+    """Return how `main` ended. The console script calls this. An interruption after its end changes nothing."""
     code = main()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     return code
@@ -65,7 +65,7 @@ def main() -> int:
                 print(f"gpsuite: {fault}", file=sys.stderr)
         return 2
     except KeyboardInterrupt as error:
-        resumable = "interrupted; run the same command again to resume"
+        resumable = "interrupted. Run the same command again to resume"
         print(f"gpsuite: {str(error) or resumable}", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:  # the reader of a pipe has seen enough
@@ -75,7 +75,7 @@ def main() -> int:
         return code
     except (MemoryError, ImportError, OSError) as error:
         if _lacks_memory(error):
-            print("gpsuite: not enough memory\nallow more (ulimit -v unlimited), or ask for less", file=sys.stderr)
+            print("gpsuite: not enough memory\nallow more (ulimit -v unlimited), or run less", file=sys.stderr)
             return 2
         if not isinstance(error, OSError) or error.filename is not None or not _refuses(sys.stdout, error.errno):
             raise
@@ -85,7 +85,7 @@ def main() -> int:
 
 
 def _ready_streams() -> None:
-    """Make stdout and stderr take whatever is printed."""
+    """Make stdout and stderr take every text that is printed."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the caller
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - until the end
@@ -95,14 +95,17 @@ def _ready_streams() -> None:
 
 
 def _lacks_memory(error: MemoryError | ImportError | OSError) -> bool:
-    """Whether the memory has ended; the system loads no library then, which Python takes for one that is missing."""
+    """Return whether the memory has ended.
+
+    The system loads no library then, which Python reports as missing.
+    """
     if isinstance(error, ImportError):
         return any(text in str(error) for text in NO_MEMORY)
     return isinstance(error, MemoryError) or error.errno == errno.ENOMEM
 
 
 def _refuses(stream: TextIO, number: int | None) -> bool:
-    """Whether a stream refuses even an empty line, with this error number."""
+    """Return whether a stream refuses even an empty line, with this error number."""
     try:
         stream.write("\n")
         stream.flush()
@@ -119,7 +122,7 @@ def _silence(*streams: TextIO) -> None:
 
 
 def _shown(words: list[str]) -> int:
-    """Call the command; until it prints something, say that it is being loaded."""
+    """Call the command. Until it prints something, say that it is being loaded."""
     quiet = words[:1] == ["completion"] or not QUIET.isdisjoint(words)
     doing("loading", quiet=quiet, line=words[:1] in (["run"], ["certify"]))
     try:
@@ -129,7 +132,7 @@ def _shown(words: list[str]) -> int:
 
 
 def _dispatch_to_file(words: list[str]) -> int:
-    """Call the command; with `output=FILE` the file gets what stdout would, and stdout the file's name.
+    """Call the command. With `output=FILE` the file gets what stdout would, and stdout the file's name.
 
     `gpsuite predict` writes its own file: what it prints and what it stores are two things.
     """
@@ -138,7 +141,7 @@ def _dispatch_to_file(words: list[str]) -> int:
         return dispatch(words)
     path = typed_path(given[-1].partition("=")[2])
     if path.exists() or not path.parent.is_dir():
-        why = "file exists; choose another name" if path.exists() else "name a file in an existing folder"
+        why = "file exists. Choose another name" if path.exists() else "name a file in an existing folder"
         raise UserError(f"{given[-1]}: {why}", key="output")
     kept = io.StringIO()
     with contextlib.redirect_stdout(kept):
@@ -190,8 +193,8 @@ def usage() -> str:
     longest = max(map(len, COMMANDS))
     lines, indent = [f"  {name:<{longest}}  {text}" for name, text in COMMANDS.items()], " " * (longest + 4)
     head = "gpsuite: Gaussian processes with guarantees, rerun, checked and extended"
-    end = "every command: --key value is key=value; format=json for numbers; output=FILE keeps what is printed"
-    more = "gpsuite COMMAND --help says more; start with: gpsuite run tour"
+    end = "every command: --key value is key=value, format=json gives numbers, output=FILE keeps what is printed"
+    more = "gpsuite COMMAND --help says more. Start with: gpsuite run tour"
     width = line_width(sys.stdout)
     told = [each for line in [*lines, "", end, more] for each in wrapped(line, width, indent)]
     return "\n".join([head, "", *told])

@@ -1,4 +1,4 @@
-"""Axes for the plots of results, when a person asks for one."""
+"""Axes for the plots of results, when a person requests one."""
 
 from __future__ import annotations
 

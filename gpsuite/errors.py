@@ -7,12 +7,12 @@ import importlib.util
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-NEAR = 0.65  # likeness of a name that is meant, from 0 to 1
+NEAR = 0.65  # likeness from which on a name counts as near, from 0 to 1
 SHOWN_LETTERS = 140  # of a list of names in a message
 
 
 class UserError(Exception):
-    """The user's input is wrong; the message names the key, the value and what is allowed.
+    """The user's input is wrong. The message names the key, the value and what is allowed.
 
     Args:
         message: one to four short lines.
@@ -60,12 +60,12 @@ def unknown(text: str, name: str, allowed: Sequence[str], key: str | None = None
     Args:
         text: what is wrong, such as `scale=qick: unknown scale`.
         name: the wrong name.
-        allowed: the names, in the order in which they are told.
+        allowed: the names, in the order in which they are shown.
         key: of the error.
     """
     near = nearest(name, allowed)
     if near:
-        return UserError(f"{text}; did you mean '{near}'?", key=key, better=(name, near))
+        return UserError(f"{text}. Did you mean '{near}'?", key=key, better=(name, near))
     return UserError(f"{text}\nvalid: {few(allowed)}", key=key)
 
 
@@ -87,7 +87,7 @@ def unknown_name(kind: str, name: str, allowed: Iterable[str]) -> UserError:
 
 
 def missing_package(package: str, extra: str, asked: str, instead: str) -> UserError | None:
-    """Return the error for a package that only some runs need, or None where it is installed.
+    """Return the error for a package that only some runs need, or None if it is installed.
 
     Args:
         package: the name it is imported by.

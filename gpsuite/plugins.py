@@ -21,7 +21,7 @@ from gpsuite.errors import UserError
 from gpsuite.text import visible, visible_name
 
 METHODS, DATASETS, EXPERIMENTS = "gpsuite.methods", "gpsuite.datasets", "gpsuite.experiments"
-# what a file must say to be that of an entry point; of an experiment the file's name says it
+# what a file must say to be that of an entry point. Of an experiment the file's name says it
 FILES = {
     METHODS: "conf/method/FAMILY/*.yaml with builder: {}",
     DATASETS: "conf/dataset/*.yaml with loader: {}",
@@ -44,7 +44,7 @@ _refused: dict[Path, str] = {}  # file of a plug-in -> why a reader refused it
 
 
 class PluginError(UserError):
-    """A plug-in is broken; nothing of gpsuite is."""
+    """A plug-in is broken. Nothing of gpsuite is."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Plugin:
         name: name and version, fit to be shown.
         entries: (group, name) -> entry point.
         conf: the folder of its files.
-        fault: why it is left out, in one sentence; empty if it is not.
+        fault: why it is left out, in one sentence. Empty if it is not.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Plugin:
 
 @dataclass
 class _Names:
-    """What is taken: file -> owner, and (group, name) that methods, datasets and experiments ask for -> owner."""
+    """Names in use: file -> owner, and (group, name) that methods, datasets and experiments refer to -> owner."""
 
     files: dict[str, str] = field(default_factory=dict)
     items: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -81,7 +81,7 @@ def shipped_conf_dir() -> Path:
 
 
 def conf_files(conf_dir: Path, group: str) -> dict[str, Path]:
-    """Return name -> file of a group such as `dataset`, of `conf_dir` and then of plug-ins; a method's: FAMILY/NAME."""
+    """Return name -> file of a group such as `dataset`, of `conf_dir` and then of plug-ins. A method's: FAMILY/NAME."""
     return {name: path for each in (conf_dir, *plugin_dirs()) for name, path in files_in(each, group)}
 
 
@@ -122,7 +122,7 @@ def plugin_dirs() -> list[Path]:
 
 @cache
 def plugins() -> tuple[Plugin, ...]:
-    """Return what is installed, by name; of two that have a name in common the second is left out."""
+    """Return what is installed, by name. Of two that have a name in common the second is left out."""
     found, taken = sorted(_installed(), key=lambda plugin: plugin.name), _Names()
     if found:
         _take(taken, shipped_conf_dir(), "gpsuite")
@@ -185,7 +185,7 @@ def _conf_of(plugin: Plugin) -> Path:
     """Return the folder of its files, found without importing its package."""
     packages = sorted({each.value.partition(":")[0].split(".")[0].strip() for each in plugin.entries.values()})
     if len(packages) > 1:
-        raise PluginError(f"its entry points are in several packages, {', '.join(packages)}; use one")
+        raise PluginError(f"its entry points are in several packages, {', '.join(packages)}. Use one")
     try:
         spec = importlib.util.find_spec(packages[0])
     except (ImportError, ValueError):
@@ -199,10 +199,10 @@ def _conf_of(plugin: Plugin) -> Path:
 
 
 def _take(taken: _Names, conf: Path, owner: str, entries: Mapping[tuple[str, str], EntryPoint] | None = None) -> None:
-    """Note the names of the files in a folder, and what they ask for; of a plug-in first check that they are right.
+    """Note the names of the files in a folder, and those that they refer to. Check a plug-in's files first.
 
     Raises:
-        PluginError: if a name is taken, a file is missing or damaged, or asks for what nobody has.
+        PluginError: if a name is taken, a file is missing or damaged, or requests what nobody has.
     """
     names = {f"{group}/{name}": (group, path) for group in GROUPS for name, path in files_in(conf, group)}
     # methods are known by their name in all families
@@ -223,11 +223,11 @@ def _take(taken: _Names, conf: Path, owner: str, entries: Mapping[tuple[str, str
 
 def _refuse(clashes: Iterable[tuple[str, str]], shown: str) -> None:
     for name, owner in clashes:
-        raise PluginError(f"{shown.format(name)} is a name of {owner}; choose another one")
+        raise PluginError(f"{shown.format(name)} is a name of {owner}. Choose another one")
 
 
 def _asked(group: str, name: str, path: Path) -> tuple[str, str] | None:
-    """Return group and name of what a file asks for: an experiment's file the experiment of its own name."""
+    """Return group and name that a file refers to: an experiment's file the experiment of its own name."""
     try:
         content = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
     except (OSError, ValueError, yaml.YAMLError) as error:

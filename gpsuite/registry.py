@@ -1,4 +1,4 @@
-"""Name -> builder tables, one per kind; a module registers what it offers when it is imported."""
+"""Name -> builder tables, one per kind. A module registers what it offers when it is imported."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Registry(Generic[T]):
         return store
 
     def get(self, name: str) -> T:
-        """Return the item, ours or a plug-in's; the UserError for an unknown name lists the valid ones."""
+        """Return the item, ours or a plug-in's. The UserError for an unknown name lists the valid ones."""
         if name not in self._items and self._entry_points:
             found = plugins.load(self._entry_points, name, self._of)
             if found is not None:

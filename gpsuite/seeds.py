@@ -24,7 +24,7 @@ def stream(seed: int, *axes: str | int | float) -> np.random.Generator:
 
 
 def require_generator(rng: object) -> None:
-    """Raise TypeError, saying how to make a Generator, for anything else: the caller goes on drawing from it."""
+    """Raise TypeError, saying how to make a Generator, for anything else: the caller continues drawing from it."""
     if not isinstance(rng, np.random.Generator):
         example = f"numpy.random.default_rng({rng if isinstance(rng, int) else ''})"
         raise TypeError(f"rng={rng!r}: a random generator is needed, {example}")

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TextIO
 
 # What acts instead of being shown, or is not seen: control characters (escape sequences begin with one), marks that
-# reverse the direction of writing, unusual line ends, what Unicode says to ignore where it is not known (zero-width
+# reverse the direction of writing, unusual line ends, what Unicode says to ignore if it is not known (zero-width
 # characters, fillers, tags), and surrogates (bytes of names that are not UTF-8).
 _ACTING = re.compile(
     "[\x00-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f"
@@ -31,11 +31,11 @@ _MARKS = re.compile(
     r"|^(?:>|[-+](?=\s|$)|#(?=#{0,5}(?:\s|$))|\d(?=\d{0,8}[.)](?:\s|$))|[-=](?=[-= ]*$))"  # begins a block
     r"|(?<=\s)#(?=#*$)"  # ends a heading
 )
-_PAIRED = ("*", "$", "~")  # act in pairs only; a lone one stays, as in the name of a run
+_PAIRED = ("*", "$", "~")  # act in pairs only. A lone one stays, as in the name of a run
 _LONGEST_NAME = 80
 USUAL_WIDTH, NARROWEST = 80, 40  # letters of a line
 
-# What the grammar of settings reads as the text itself; digits make a number of the same text.
+# Texts that the grammar of settings reads unchanged. Digits make a number of the same text.
 _PLAIN = re.compile(
     r"(?!(?:true|false|null|nan|inf)$)[a-z_][\w.-]*(?: [a-z_\d][\w.-]*)*|0|[1-9]\d{0,17}", re.IGNORECASE | re.ASCII
 )
@@ -67,7 +67,7 @@ def markdown(text: str) -> str:
 
 
 def markdown_code(text: str) -> str:
-    """Return a name as code in Markdown; a name with marks that act even there is shown as text."""
+    """Return a name as code in Markdown. A name with marks that act even there is shown as text."""
     return f"`{text}`" if visible(text) == text and not set(text) & set("`|<\\") else markdown(text)
 
 
@@ -93,13 +93,13 @@ def counted(number: int, noun: str) -> str:
 
 
 def line_width(stream: TextIO) -> int:
-    """Return how many letters a line may have: those of the terminal, or of a usual one where there is none."""
+    """Return how many letters a line may have: those of the terminal, or of a usual one if there is none."""
     columns = shutil.get_terminal_size((USUAL_WIDTH, 24)).columns if stream.isatty() else USUAL_WIDTH
     return max(columns, NARROWEST)
 
 
 def wrapped(text: str, width: int, indent: str = "") -> list[str]:
-    """Return a line of text as lines of at most `width` letters, broken between words only; `indent`: after the first.
+    """Return a line of text as lines of at most `width` letters, broken between words only. `indent`: after the first.
 
     A word that is longer than a line stays whole.
     """
@@ -110,7 +110,7 @@ def wrapped(text: str, width: int, indent: str = "") -> list[str]:
 
 
 def fitted(text: str, stream: TextIO) -> str:
-    """Return lines of text as wide as a terminal, wrapped at words; as they are where the stream is none.
+    """Return lines of text as wide as a terminal, wrapped at words. As they are where the stream is none.
 
     One that begins with two blanks stays: a row of a table, or a command to be copied.
     """

@@ -32,14 +32,14 @@ LARGEST_TEXT = 4 << 20
 LARGEST_ARRAYS = 160 << 20
 MOST_ARRAYS = 64
 LARGEST_RECORD_ARRAYS = 256 << 20  # of one task, unpacked
-LARGEST_LINES = 64 << 20  # of a run's published records without their arrays, unpacked; the largest so far has 7 MB
-LARGEST_MEMBER = 128 << 20  # their arrays, unpacked; the largest so far have 15 MB
-MOST_MEMBERS = 60_000  # of a zip; a longer directory needs another format
-MOST_NESTED = 64  # levels of JSON; code that walks through more could run out of stack
-# bytes asked for at once: zipfile unpacks all it has read, up to 2 GB, before it looks at the size that a member states
+LARGEST_LINES = 64 << 20  # of a run's published records without their arrays, unpacked. The largest so far has 7 MB
+LARGEST_MEMBER = 128 << 20  # their arrays, unpacked. The largest so far have 15 MB
+MOST_MEMBERS = 60_000  # of a zip. A longer directory needs another format
+MOST_NESTED = 64  # levels of JSON. Code that walks through more could run out of stack
+# bytes requested at once: zipfile unpacks all it has read, up to 2 GB, before it looks at the size that a member states
 _PIECE = 4096
 
-_END = struct.Struct("<4s4H2LH")  # a zip's last record; entries and size of its directory are at 3, 4 and 5
+_END = struct.Struct("<4s4H2LH")  # a zip's last record. Entries and size of its directory are at 3, 4 and 5
 _DIRECTORY_ENTRY = 512  # bytes of the directory that one short name may take
 _HEADER = re.compile(
     rb"\x93NUMPY\x01\x00..\{'descr': '([<>|=][a-zA-Z][0-9]{0,9})', 'fortran_order': (True|False), "
@@ -101,7 +101,7 @@ def read_arrays(
             members = file.infolist()
             _check_names([member.filename for member in members], expected)
             if any(member.compress_type != zipfile.ZIP_STORED for member in members):
-                raise ValueError("compressed; certificates are not")
+                raise ValueError("compressed. Certificates are not")
             if sum(member.file_size for member in members) > len(content):
                 raise ValueError("its members overlap")
             return {
@@ -114,7 +114,7 @@ def read_arrays(
 
 
 def read_file(path: Path, largest: int) -> bytes:
-    """Return the content of a regular file of at most so many bytes; a pipe or a device could block or never end.
+    """Return the content of a regular file of at most so many bytes. A pipe or a device could block or never end.
 
     Raises:
         OSError: if there is no such file, it cannot be read, is anything else, or larger.
@@ -130,7 +130,7 @@ def read_file(path: Path, largest: int) -> bytes:
 
 
 def parse_json(text: bytes, **hooks: Any) -> Any:
-    """Return what a JSON text says; `hooks` are those of `json.loads`.
+    """Return what a JSON text says. `hooks` are those of `json.loads`.
 
     Raises:
         ValueError: if it is not JSON, or nested too deeply.
@@ -186,7 +186,7 @@ def unpack_arrays(content: bytes, largest: int) -> dict[str, npt.NDArray[Any]]:
 
 
 def parse_fields(path: Path, parse: Callable[[], Any]) -> Any:
-    """Return what `parse` makes of a description; its errors become an `UnusableFileError` that names the file."""
+    """Return what `parse` makes of a description. Its errors become an `UnusableFileError` that names the file."""
     try:
         return parse()
     except KeyError as error:
@@ -196,7 +196,7 @@ def parse_fields(path: Path, parse: Callable[[], Any]) -> Any:
 
 
 def real(value: Any) -> float:
-    """Return a number of a description as a finite float; ValueError for anything else, also true and false."""
+    """Return a number of a description as a finite float. ValueError for anything else, also true and false."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError(f"{_short(value)} is not a number")
     try:
@@ -224,7 +224,7 @@ def _one_line(error: BaseException) -> str:
 
 
 def _read_bytes(path: Path, largest: int) -> bytes:
-    """Return what `read_file` does; its errors become an `UnusableFileError` that names the file."""
+    """Return what `read_file` does. Its errors become an `UnusableFileError` that names the file."""
     try:
         return read_file(path, largest)
     except OSError as error:
@@ -237,7 +237,7 @@ def _read_bytes(path: Path, largest: int) -> bytes:
 
 
 def _unpacked(file: zipfile.ZipFile, member: zipfile.ZipInfo, largest: int) -> bytes:
-    """Return a member's content; no more is unpacked than it states, and no more than so many bytes."""
+    """Return a member's content. No more is unpacked than it states, and no more than so many bytes."""
     if member.file_size > largest:
         raise ValueError(f"{_short(member.filename)} is larger than {largest >> 20} MB")
     if member.flag_bits & 1:
@@ -292,7 +292,7 @@ def _finite(text: str) -> float:
 
 
 def _check_directory(content: bytes, most: int = MOST_ARRAYS) -> None:
-    """Refuse a zip directory that would take long to read; the last record counts its entries and bytes."""
+    """Refuse a zip directory that would take long to read. The last record counts its entries and bytes."""
     if len(content) < _END.size:
         raise ValueError("damaged or not an .npz file")
     signature, _, _, entries, total, size, _, comment = _END.unpack(content[-_END.size :])
@@ -325,8 +325,8 @@ def _read_array(content: bytes, name: str, kind: type[np.generic], ndim: int) ->
 
 
 LARGEST_PICTURE = 32 << 20
-MOST_PIXELS = 25_000_000  # six times our largest figure; unpacked it takes 100 MB
-_PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\x0dIHDR"  # what every PNG begins with; width and height follow
+MOST_PIXELS = 25_000_000  # six times our largest figure. Unpacked it takes 100 MB
+_PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\x0dIHDR"  # what every PNG begins with. Width and height follow
 
 
 def read_png(path: Path) -> bytes:
@@ -353,12 +353,12 @@ def open_png(content: bytes) -> Image:
 
     width, height = png_size(content)
     if not 0 < width * height <= MOST_PIXELS:
-        raise ValueError(f"it states {width} x {height} pixels; at most {MOST_PIXELS} are shown")
+        raise ValueError(f"it states {width} x {height} pixels. At most {MOST_PIXELS} are shown")
     return Image.open(io.BytesIO(content), formats=["PNG"])
 
 
 def png_size(content: bytes) -> tuple[int, int]:
-    """Return width and height as the head of a PNG states them; ValueError if it is none."""
+    """Return width and height as the head of a PNG states them. ValueError if it is none."""
     if not content.startswith(_PNG) or len(content) < len(_PNG) + 8:
         raise ValueError("not a PNG")
     width, height = struct.unpack_from(">II", content, len(_PNG))
@@ -373,7 +373,7 @@ class LeavingLinkError(UnusableFileError):
 
 
 def guard_links(results_dir: Path) -> Path:
-    """Return the folder, which may be a link; from now on this process follows no link below that leads out of it."""
+    """Return the folder, which may be a link. From now on this process follows no link below that leads out of it."""
     place = Path(os.path.abspath(results_dir))
     if not any(each in _RESULTS for each in place.parents):  # the outer one's links are those that lead out
         _RESULTS.setdefault(place, results_dir)
@@ -381,7 +381,7 @@ def guard_links(results_dir: Path) -> Path:
 
 
 def inside(path: Path) -> Path:
-    """Return the path, which may be read and written; nothing below a results folder may be without this question.
+    """Return the path, which may be read and written. Nothing below a results folder may be without this question.
 
     Raises:
         LeavingLinkError: naming the link, if one on the way leads out of a folder of `guard_links`.
@@ -392,7 +392,7 @@ def inside(path: Path) -> Path:
 
 
 def is_inside(path: Path) -> bool:
-    """Whether no link on the way leads out of a folder of `guard_links`."""
+    """Return whether no link on the way leads out of a folder of `guard_links`."""
     return not _leaving(path)
 
 
@@ -417,7 +417,7 @@ def _leaving(path: Path) -> str:
             link = root.joinpath(*steps[:end])
             if os.path.islink(link) and not Path(os.path.realpath(link)).is_relative_to(os.path.realpath(root)):
                 shown = _RESULTS[root]
-                return f"{shown.joinpath(*steps[:end])}: a link that leads out of {shown}; it is not followed"
+                return f"{shown.joinpath(*steps[:end])}: a link that leads out of {shown}. It is not followed"
     return ""
 
 

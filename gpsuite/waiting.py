@@ -1,4 +1,4 @@
-"""What goes on while nothing can be counted, on stderr: a spinner on a terminal, otherwise a line after a second.
+"""Progress on stderr while nothing can be counted: a spinner on a terminal, otherwise a line after a second.
 
 Nothing heavy is imported here: loading libraries is the first thing that takes time.
 """
@@ -51,7 +51,7 @@ _now: list[_Waiting] = []
 
 
 def doing(text: str, *, quiet: bool = False, line: bool = False) -> None:
-    """Say what goes on from now until `done`, or until something else does; off a terminal only with `line`."""
+    """Show what is running from now until `done`, or until something else is. Off a terminal only with `line`."""
     done()
     if not quiet and (line or sys.stderr.isatty()):
         _now.append(_Waiting(text, line))

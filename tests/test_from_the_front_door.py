@@ -105,7 +105,7 @@ def test_importing_gpsuite_loads_nothing_heavy() -> None:
 
 
 def test_an_unknown_name_says_what_there_is() -> None:
-    with pytest.raises(AttributeError, match=r"no attribute 'result'; did you mean 'results'"):
+    with pytest.raises(AttributeError, match=r"no attribute 'result'. Did you mean 'results'"):
         _ = gpsuite.result
 
 
@@ -139,5 +139,5 @@ def test_the_cells_of_all_tables_are_numbers_with_their_errors(tmp_path: Path) -
     (folder / "bounds.csv").write_bytes(b"\xff")
     with pytest.warns(UserWarning, match="left out: .*bounds.csv: cannot be read"):
         assert gpsuite.results(tmp_path, numbers=True).empty
-    with pytest.raises(FileNotFoundError, match="no runs; give the folder that runs write to"):
+    with pytest.raises(FileNotFoundError, match="no runs. Give the folder that runs write to"):
         gpsuite.results(tmp_path / "nothing")

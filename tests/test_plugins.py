@@ -166,7 +166,7 @@ BROKEN = {
     "no folder": ({"conf": {}}, "its package 'odd' has no folder conf with its YAML files"),
     "no package": ({"entries": "[gpsuite.methods]\nodd = absent.x:METHOD\n"}, "its package 'absent' is not installed"),
     "two packages": ({"entries": ENTRY + "even = even:METHOD\n"},
-                     "its entry points are in several packages, even, odd; use one"),
+                     "its entry points are in several packages, even, odd. Use one"),
     "no file": ({"conf": {"conf/method/pac_bayes/odd.yaml": "builder: pac_gp\n"}},
                 "'odd' of gpsuite.methods has no file conf/method/FAMILY/*.yaml with builder: odd"),
     "no experiment": ({"entries": "[gpsuite.experiments]\na/b = odd:METHOD\n", "conf": {"conf/model/x.yaml": "a: 1"}},
@@ -174,14 +174,14 @@ BROKEN = {
     "unknown builder": ({"conf": {FILE: ODD_YAML, "conf/method/pac_bayes/b.yaml": "builder: nothing"}},
                         "conf/method/pac_bayes/b.yaml needs 'nothing', which is no entry point of gpsuite.methods"),
     "our method's name": ({"conf": {"conf/method/wasserstein/kl_pac_gp.yaml": ODD_YAML}},
-                          "conf/method/wasserstein/kl_pac_gp.yaml is a name of gpsuite; choose another one"),
+                          "conf/method/wasserstein/kl_pac_gp.yaml is a name of gpsuite. Choose another one"),
     "our file": ({"conf": {FILE: ODD_YAML, "conf/dataset/boston.yaml": "loader: boston"}},
-                 "conf/dataset/boston.yaml is a name of gpsuite; choose another one"),
+                 "conf/dataset/boston.yaml is a name of gpsuite. Choose another one"),
     "our builder": ({"entries": "[gpsuite.methods]\npac_gp = odd:METHOD\n", "conf": {FILE: "builder: pac_gp\n"}},
-                    "'pac_gp' is a name of gpsuite; choose another one"),
+                    "'pac_gp' is a name of gpsuite. Choose another one"),
     "our loader": ({"entries": "[gpsuite.datasets]\nboston = odd:METHOD\n",
                     "conf": {"conf/dataset/other.yaml": "loader: boston"}},
-                   "'boston' is a name of gpsuite; choose another one"),
+                   "'boston' is a name of gpsuite. Choose another one"),
     "not YAML": ({"conf": {FILE: "a: [1"}}, "conf/method/pac_bayes/odd.yaml cannot be read: "),
     "not text": ({"conf": {FILE: "- 1"}}, "conf/method/pac_bayes/odd.yaml holds no keys"),
     "unknown option": ({"conf": {FILE: ODD_YAML + "speed: 3\n"}},
@@ -224,7 +224,7 @@ def test_of_two_with_a_name_in_common_the_second_is_left_out(tmp_path: Path, ins
     write_plugin(tmp_path)
     write_plugin(tmp_path, "[gpsuite.methods]\nodd = even:METHOD\n", package="even")
     installed(tmp_path)
-    assert plugin_faults() == [f"plug-in odd 1.0: {FILE} is a name of even 1.0; choose another one"]
+    assert plugin_faults() == [f"plug-in odd 1.0: {FILE} is a name of even 1.0. Choose another one"]
 
 
 def test_unreadable_entry_points_are_no_plugin(tmp_path: Path, installed: Callable[[Path], None]) -> None:

@@ -119,7 +119,7 @@ def test_no_command_follows_a_link_out_of_the_results(place: str, results: Path,
 
 def check_named(ended: Ended, place: str) -> None:
     lines = [line for line in ended.err.splitlines() if "a link that leads out of" in line]
-    assert lines == [f"gpsuite: results/{place}: a link that leads out of results; it is not followed"]
+    assert lines == [f"gpsuite: results/{place}: a link that leads out of results. It is not followed"]
 
 
 @pytest.mark.parametrize(

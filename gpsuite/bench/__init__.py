@@ -1,1 +1,1 @@
-"""What `gpsuite bench` runs: one module per family, other libraries on the same numbers, and large inputs."""
+"""Benchmarks of `gpsuite bench`: one module per family, other libraries on the same numbers, and large inputs."""

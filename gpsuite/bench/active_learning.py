@@ -2,7 +2,7 @@
 
 One model is one posterior of the hyperparameters: SMC's cost is that of many successive ones, HMC's that of one, so
 that the ratio over the number of models is that of an iteration. Both call the same likelihood. Before they are timed,
-both are held against a larger run: the root mean square over the identified quantities of the difference of the
+both are compared with a larger run: the root mean square over the identified quantities of the difference of the
 means, in posterior standard deviations.
 """
 
@@ -42,7 +42,7 @@ PIPELINE = PIPELINES["AL_MOGP"]
 DELTA = 0.05
 PARTICLES = 128
 FASTER = 25  # SMC than HMC, per observation
-TOLERANCE = 0.35  # of a posterior's means; one run of either sampler is about 0.1 away
+TOLERANCE = 0.35  # of a posterior's means. One run of either sampler is about 0.1 away
 HMC = HMCSettings()
 
 FLOOR_ROWS, FLOOR_GOAL = 107, 3.0
@@ -64,7 +64,7 @@ class Comparison:
         first: observations of the cloud before the first update.
         last: after the last one. Some updates only change weights, some move the cloud: a stretch has both.
         cold: whether drawing this cloud from the prior is timed, too: what the first iteration does.
-        reference_particles: of the run that both are held against.
+        reference_particles: of the run that both are compared with.
     """
 
     problem: str
@@ -106,7 +106,7 @@ def _samplers(comparison: Comparison) -> BenchCase:
     cold = " from the prior" if comparison.cold else ""
     return BenchCase(
         f"SMC, {comparison.models} models{cold}, N={comparison.first}..{comparison.last}, P={P}",
-        f"the paper's HMC ({HMC.transitions} transitions), 1 model, N={comparison.N}; equal accuracy checked",
+        f"the paper's HMC ({HMC.transitions} transitions), 1 model, N={comparison.N}. Equal accuracy checked",
         partial(_both_samplers, comparison),
         comparison.models / FASTER,
         pairs=1,
@@ -195,7 +195,7 @@ def _check_accuracy(model: MultiOutputModel, observations: Observations, compari
         if not deviation <= TOLERANCE:
             raise ArithmeticError(
                 f"{sampler} at N={comparison.N}: means {deviation:.2f} posterior standard deviations from those of "
-                f"{comparison.reference_particles} particles; at most {TOLERANCE:g} is Monte Carlo error"
+                f"{comparison.reference_particles} particles. At most {TOLERANCE:g} is Monte Carlo error"
             )
 
 
@@ -304,7 +304,7 @@ def _tensorflow_batch(model: LinearCoregionalization, observations: Observations
 
 
 def _tensorflow_density(y: FloatArray) -> Callable[[Any], Any]:
-    """Return log N(y | 0, K) [S] as a function of a tensor K [S, N, N]; one batched Cholesky and inverse."""
+    """Return log N(y | 0, K) [S] as a function of a tensor K [S, N, N]. One batched Cholesky and inverse."""
     import tensorflow as tf
 
     column, constant = tf.constant(y[:, None]), 0.5 * len(y) * np.log(2.0 * np.pi)
@@ -328,7 +328,7 @@ def _tensorflow_density(y: FloatArray) -> Callable[[Any], Any]:
 
 
 def _pool() -> tuple[Work, Work]:
-    """Return taking one observation into a pool's predictions, and computing them anew with it."""
+    """Return taking one observation into a pool's predictions, and computing them again with it."""
     model, rng = LinearCoregionalization(POOL_OUTPUTS), stream(0, "bench", "pool")
     longer = _observations(rng, POOL_OBSERVATIONS + 1, POOL_OUTPUTS)
     known, last = _head(longer, POOL_OBSERVATIONS), slice(POOL_OBSERVATIONS, None)

@@ -1,4 +1,4 @@
-"""What `gpsuite bench large` runs: single works on large made-up data, with the time and memory they may take."""
+"""Benchmarks of `gpsuite bench large`: single works on large made-up data, with the time and memory they may take."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ HYPERPARAMETERS = PAPER_GRID.rounded(Hyperparameters(1.0, (2.0,) * INPUTS, 0.09)
 
 @dataclass(frozen=True)
 class LargeCase:
-    """One work, run once in a process of its own.
+    """One work, run once in a separate process.
 
     Attributes:
         case: what is computed, with its size.
-        work: returns what came out, in words.
+        work: returns the result in words.
         seconds: it may take on the clock, making its data included.
         memory_mb: the process may take.
     """
@@ -66,7 +66,7 @@ def full_certificate(rows: int) -> str:
     X, y = _data(rows + TEST_ROWS)
     posterior = FullGPPosterior.fit(HYPERPARAMETERS, X[:rows], y[:rows])
     found = evaluate(posterior, X[rows:], y[rows:], LOSS, DELTA)
-    return f"risk <= {found.bound_kl:.4f}; on the training rows {found.gibbs_risk_train:.4f}"
+    return f"risk <= {found.bound_kl:.4f}. On the training rows {found.gibbs_risk_train:.4f}"
 
 
 def sparse_evaluation(rows: int, M: int, alpha: float) -> str:

@@ -116,7 +116,7 @@ def _floor(X: FloatArray, y: FloatArray) -> Work:
 def _sparse_floor(X: FloatArray, y: FloatArray, Z: FloatArray) -> Work:
     """Return the least work a sparse objective with gradient can do, in blocks.
 
-    Per block: the kernel (thin product, exponential), whitening, one syrk; two products with M x M matrices, one
+    Per block: the kernel (thin product, exponential), whitening, one syrk. Two products with M x M matrices, one
     more triangular solve and the thin product that contracts the adjoint.
     """
     from scipy.linalg.blas import dsyrk, dtrsm

@@ -1,6 +1,6 @@
-"""What `gpsuite bench peers` computes: the same numbers by our code and by other libraries.
+"""Comparisons of `gpsuite bench peers`: the same numbers by our code and by other libraries.
 
-Every side is a worker of scripts/peers. Objectives and gradients are compared by time; samplers by their cost per
+Every side is a worker of scripts/peers. Objectives and gradients are compared by time. Samplers by their cost per
 effective sample: CPU seconds times the mean squared error of a run's means, in posterior variances, which is one over
 the number of independent draws that would do as well.
 """
@@ -48,7 +48,7 @@ Answer = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Accuracy:
-    """How good an answer is.
+    """Accuracy of an answer.
 
     Attributes:
         error: what a side's time is multiplied by: 1 for an objective, a run's mean squared error for a sampler.
@@ -123,7 +123,7 @@ def same_numbers(answer: Answer, ours: Answer) -> Accuracy:
     gradient, expected = (np.array(each["gradient"]) for each in (answer, ours))
     value = abs(answer["value"] - ours["value"]) / abs(ours["value"])
     if gradient.shape != expected.shape:
-        raise ArithmeticError(f"a gradient of {len(gradient)} numbers; ours has {len(expected)}")
+        raise ArithmeticError(f"a gradient of {len(gradient)} numbers. Ours has {len(expected)}")
     slope = float(np.abs(gradient - expected).max() / np.abs(expected).max())
     if not max(value, slope) <= AGREEMENT:
         raise ArithmeticError(f"value and gradient differ from ours by {value:.1e} and {slope:.1e}")
@@ -177,7 +177,7 @@ ONE_THREAD = {"XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallel
 class PeerRow:
     """One line of peers.csv.
 
-    `cost` is in CPU seconds: per evaluation, or per effective sample; `low` to `high` is the ratio's 95 % interval,
+    `cost` is in CPU seconds: per evaluation, or per effective sample. `low` to `high` is the ratio's 95 % interval,
     `noise` the largest factor that the A/A row's interval is away from one. `verdict` claims nothing inside it.
     """
 
@@ -241,7 +241,7 @@ class Worker:
         """Wait for one answer.
 
         Raises:
-            RuntimeError: if the process ended instead; it has said why on standard error.
+            RuntimeError: if the process ended instead. It has said why on standard error.
         """
         assert self._process.stdout is not None
         line = self._process.stdout.readline()

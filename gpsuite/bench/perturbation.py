@@ -1,4 +1,4 @@
-"""Memberships of many coefficient vectors and a coverage study against plain loops; ellipsoid radii against SDPs."""
+"""Memberships of many coefficient vectors and a coverage study against plain loops. Ellipsoid radii against SDPs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ PAIRS = 5
 
 
 def cases() -> list[BenchCase]:
-    """Return the cases; both sides do the same number of memberships, repetitions or radii."""
+    """Return the cases. Both sides do the same number of memberships, repetitions or radii."""
     loop = "a Python loop over perturbations"
     found = [
         BenchCase(
@@ -72,7 +72,7 @@ def _memberships(model: str, vectors: int) -> tuple[Work, Work]:
 
 
 def _looped(region: ConfidenceRegion, statistic: Statistic, alphas: FloatArray) -> list[bool]:
-    """Return the memberships one by one; without ties, which cost nothing here."""
+    """Return the memberships one by one. Without ties, which cost nothing here."""
     signs, design, y = region.perturbations.signs_and_order[0], region.objective.design, region.y
     return [_rank_by_loop(statistic(alpha), y - design @ alpha, signs) <= region.m - region.q for alpha in alphas]
 
@@ -239,6 +239,6 @@ def _program(A: FloatArray, b: FloatArray, c: float) -> float:
 
 
 def _packed(symmetric: FloatArray) -> FloatArray:
-    """Return the upper triangle column by column, off-diagonal entries times sqrt 2; upper or full matrices."""
+    """Return the upper triangle column by column, off-diagonal entries times sqrt 2. Upper or full matrices."""
     columns, rows = np.tril_indices(len(symmetric))
     return np.asarray(symmetric[rows, columns] * np.where(rows == columns, 1.0, np.sqrt(2.0)))

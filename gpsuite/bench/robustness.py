@@ -1,10 +1,10 @@
 """Branch and bound with our bound against the paper's, against the floor of its matrix products, and by link.
 
-Certificates and their checks are held against the searches that they certify.
+Certificates and their checks are compared with the searches that they certify.
 
-n = 1000, one thread. What is computed once per posterior is a case of its own and not in the others. The paper's bound
-gets `LIMIT` seconds a point; where it does not close, the ratio is a lower bound of the true one, and the case's name
-says so.
+n = 1000, one thread. Work that is done once per posterior is a separate case and not in the others. The paper's bound
+gets `LIMIT` seconds a point. Where it does not close, the ratio is a lower bound of the true one, and the case's name
+states it.
 """
 
 from __future__ import annotations
@@ -76,23 +76,23 @@ FRONTIER_POINTS = 3
 def cases() -> list[BenchCase]:
     """Return the cases: searches against the paper's bound, against their floor and by link, and what is kept."""
     pixels = f"{_data_name('mnist38')}, 10 SIFT pixels"
-    narrow, wide = f"π max, {pixels}, gamma=.25, eps=.025", f"π max, {pixels}, gamma=.5, eps=.025"
-    plane = f"π max, {_data_name('synthetic2d')}, gamma=.4, eps=.02"
+    narrow, wide = f"π max, {pixels}, gamma=0.25, eps=0.025", f"π max, {pixels}, gamma=0.5, eps=0.025"
+    plane = f"π max, {_data_name('synthetic2d')}, gamma=0.4, eps=0.02"
     together, easy, hardest = (f"{POINTS} points together", "the median point", f"the hardest of {POINTS} points")
     return [
         _set_up(),
         _floor(f"{narrow}, {together}", "mnist38", 0.25, 0.025, _all),
         _against_paper(f"{narrow}, first {PAIRED} points together", "mnist38", 0.25, 0.025),
         _floor(f"{wide}, {together}", "mnist38", 0.5, 0.025, _all),
-        _floor(f"{wide}, {easy} (goal .012 s)", "mnist38", 0.5, 0.025, _median),
-        _floor(f"{wide}, {hardest} (goal .5 s)", "mnist38", 0.5, 0.025, _hardest),
+        _floor(f"{wide}, {easy} (goal 0.012 s)", "mnist38", 0.5, 0.025, _median),
+        _floor(f"{wide}, {hardest} (goal 0.5 s)", "mnist38", 0.5, 0.025, _hardest),
         _against_paper(f"{wide}, first {PAIRED} points together", "mnist38", 0.5, 0.025),
         _by_link(f"{wide}, {together}, logistic"),
-        _floor(f"{plane}, {together} (goal .008 s a point)", "synthetic2d", 0.4, 0.02, _all),
+        _floor(f"{plane}, {together} (goal 0.008 s per point)", "synthetic2d", 0.4, 0.02, _all),
         _against_paper(f"{plane}, first {PAIRED} points together", "synthetic2d", 0.4, 0.02),
         *(_frontier(*row) for row in FRONTIER),
         *_certificates(f"{wide.removeprefix('π max, ')}, first {PAIRED} points", _first_pixels),
-        *_certificates("matern52, 10 inputs, n=1000, gamma=.3, eps=.02", _first_made_up),
+        *_certificates("matern52, 10 inputs, n=1000, gamma=0.3, eps=0.02", _first_made_up),
         *pixel_map_cases(_dataset("mnist358")),
         class_count_case(_dataset("digits")),
     ]
@@ -157,7 +157,7 @@ def _by_link(case: str) -> BenchCase:
 
 
 def _frontier(kernel: str, inputs: int, gamma: float) -> BenchCase:
-    case = f"both ends, {kernel}, {inputs} inputs, n=1000, gamma={gamma:g}, eps=.02, {FRONTIER_POINTS} points"
+    case = f"both ends, {kernel}, {inputs} inputs, n=1000, gamma={gamma:g}, eps=0.02, {FRONTIER_POINTS} points"
 
     def works() -> tuple[Work, Work]:
         posterior, points = _made_up(kernel, inputs)
@@ -170,7 +170,7 @@ def _frontier(kernel: str, inputs: int, gamma: float) -> BenchCase:
         return ours, _product(posterior, inputs, boxes)
 
     floor = "floor: the matrix products of its boxes"
-    return BenchCase(f"{case} (goal .3 s a point)", floor, works, FLOOR_GOAL, count=_boxes)
+    return BenchCase(f"{case} (goal 0.3 s per point)", floor, works, FLOOR_GOAL, count=_boxes)
 
 
 Searched = tuple[GPCPosterior, list[Region], float]
@@ -186,7 +186,7 @@ def _first_made_up() -> Searched:
 
 
 def _certificates(case: str, problem: Callable[[], Searched]) -> list[BenchCase]:
-    """Return what certificates of both ends cost beside their searches: to make and to check, set-up apart."""
+    """Return what certificates of both ends cost next to their searches: to make and to check, set-up apart."""
 
     def works() -> tuple[Work, Work, Work]:
         posterior, regions, tolerance = problem()
@@ -270,7 +270,7 @@ def _run(
 
 
 def _boxes(found: Any) -> str:
-    """Say how many boxes searches needed; a floor has none."""
+    """Say how many boxes searches needed. A floor has none."""
     searches = isinstance(found, list) and all(isinstance(each, Extremum) for each in found)
     return f"{sum(each.boxes for each in found)} boxes" if searches else ""
 
@@ -278,7 +278,7 @@ def _boxes(found: Any) -> str:
 def _product(posterior: GPCPosterior, inputs: int, boxes: list[int]) -> Work:
     """Return the products of the posterior's reduction with the 1 + d columns of every box of searches.
 
-    A search's root stands alone, the rest comes in batches as there.
+    A search's root is a batch of one, the others come in batches as there.
     """
     reduction, sizes = posterior_products(posterior).reduction, []
     for each in boxes:
@@ -333,7 +333,7 @@ GOAL = 8.0  # 45 pairs of classes against one
 
 
 def class_count_case(dataset: PreparedDataset) -> BenchCase:
-    """Return the case; what is computed once for a posterior is not in it."""
+    """Return the case. What is computed once for a posterior is not in it."""
 
     def works() -> tuple[Work, Work]:
         ten, two = (_trained_for_safety(dataset, [str(label) for label in range(count)]) for count in (10, 2))
@@ -388,7 +388,7 @@ def _trained_for_safety(dataset: PreparedDataset, classes: list[str]) -> Classif
 MAP_GAMMA, TOLERANCE = 0.5, 0.02
 MAP_ROWS, MAP_EVALUATIONS = 500, 10
 SINGLE = 2  # pixels searched one by one
-MAP_LIMIT, MAP_GOAL = (10.0, 0.01)  # seconds of a search by the paper's bound; how much of its time ours may take
+MAP_LIMIT, MAP_GOAL = (10.0, 0.01)  # seconds of a search by the paper's bound. How much of its time ours may take
 DOMAIN = (0.0, 1.0)
 
 
@@ -406,7 +406,7 @@ def pixel_map_cases(dataset: PreparedDataset) -> list[BenchCase]:
         single_searches(found())  # what is computed once for a posterior
         return partial(single_searches, found()), partial(single_searches, found(), "paper", MAP_LIMIT)
 
-    data = f"{dataset.name}, {MAP_ROWS} rows, gamma=.5, eps=.02"
+    data = f"{dataset.name}, {MAP_ROWS} rows, gamma=0.5, eps=0.02"
     one_by_one = f"{SINGLE} pixels of one class searched one by one"
     times = 196 * 3 / SINGLE
     return [

@@ -1,4 +1,4 @@
-"""What a family offers to `gpsuite bench`: our work next to a reference's."""
+"""A family's benchmarks for `gpsuite bench`: our work next to a reference's."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class BenchCase:
     Attributes:
         case: what is computed, with its size.
         reference: what it is compared with.
-        prepare: called once; returns our work and the reference's work.
+        prepare: called once. Returns our work and the reference's work.
         goal: largest allowed ratio ours / reference.
         pairs: repetitions of both, where a slow reference allows fewer than usual.
         count: says from the result of either work how much it did ("163 boxes"); "" where it says nothing.
@@ -43,16 +43,16 @@ class BenchCase:
 
 PAIRS = 9  # interleaved repetitions per case
 SHORT = 0.05  # seconds: shorter work is repeated within one timing
-SLOW = 5.0  # seconds of CPU time: beyond, the warm-up alone says that once is enough
+SLOW = 5.0  # seconds of CPU time: above this, the warm-up shows that once is enough
 COLUMNS = ("family", "case", "seconds", "reference", "reference_seconds", "ratio", "goal")
 MEMORY_COLUMNS = ("family", "case", "peak_memory_mb", "counted", "reference_counted")
 
 
 @dataclass(frozen=True)
 class BenchRow:
-    """One line of bench.csv and of memory.csv; seconds are medians of CPU seconds per call.
+    """One line of bench.csv and of memory.csv. Seconds are medians of CPU seconds per call.
 
-    `peak_memory_mb` is the process's peak resident memory once our work has run, before the reference has;
+    `peak_memory_mb` is the process's peak resident memory once our work has run, before the reference has.
     `counted` and `reference_counted` are what the case counts in both works' results.
     """
 
@@ -82,7 +82,7 @@ def run_cases(family: str, cases: Sequence[BenchCase], pairs: int = PAIRS) -> It
 
 
 def write_bench(folder: Path, rows: Sequence[BenchRow]) -> Path:
-    """Write bench.csv and memory.csv, keeping the rows of families that were not run now; return the first."""
+    """Write bench.csv and memory.csv, keeping the rows of families that were not run now. Return the first."""
     for name, columns in (("memory.csv", MEMORY_COLUMNS), ("bench.csv", COLUMNS)):
         _write(folder / name, columns, rows)
     return folder / "bench.csv"

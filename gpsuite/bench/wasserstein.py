@@ -1,4 +1,4 @@
-"""A training step of GWI against GPflow's SVGP step on the same batch, and the robust-max expectation alone."""
+"""A training step of GWI against GPflow's SVGP step on the same batch, and only the robust-max expectation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpsuite.seeds import stream
 ROWS, BATCH, INPUTS, CLASSES = 60_000, 1000, 784, 10  # as MNIST
 INDUCING = 245  # sqrt(N)
 STEP_GOAL = 1.5
-EXPECTATION_GOAL = 8.0  # GPflow's 20 Gauss-Hermite nodes are not accurate where variances differ; about 90 nodes are
+EXPECTATION_GOAL = 8.0  # GPflow's 20 Gauss-Hermite nodes are not accurate where variances differ. About 90 nodes are
 
 
 def cases() -> list[BenchCase]:

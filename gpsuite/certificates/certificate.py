@@ -51,14 +51,14 @@ class ClassQuantity:
 
 @dataclass(frozen=True)
 class LeadQuantity:
-    """How far a class leads in the latent functions (`plain_lead`): above 0 it is the most probable one."""
+    """Margin of a class in the latent functions (`plain_lead`). Above 0 it is the most probable one."""
 
     own: int
 
 
 @dataclass(frozen=True)
 class QuantileQuantity:
-    """A predictive quantile of this level in (0, 1), in the units of the model; that of 0.5 is the mean."""
+    """A predictive quantile of this level in (0, 1), in the units of the model. That of 0.5 is the mean."""
 
     level: float
 
@@ -86,16 +86,16 @@ class Claim:
 
     Attributes:
         quantity: what is bounded.
-        sign: 1: no value exceeds `outer`; -1: none is below it.
+        sign: 1: no value exceeds `outer`, -1: none is below it.
         outer: the claimed bound.
         inner: value claimed at the witness, or None without a witness.
         witness: [d] free inputs, or None.
-        parent: [K] node that was cut, -1 for the root; nodes 2k+1, 2k+2 are lower and upper sibling.
+        parent: [K] node that was cut, -1 for the root. Nodes 2k+1, 2k+2 are lower and upper sibling.
         dim: [K] free input that was cut.
         cut: [K] where.
         leaf: [L] nodes without children.
         leaf_bound: [L] stated bound of the score there.
-        leaf_threshold: [L] T, the score at whose level the bound was taken; any other would do, but not as well.
+        leaf_threshold: [L] T, the score at whose level the bound was taken. Any other would do, but not as well.
         leaf_proved: [L] the leaf itself or the ancestor whose bound it is.
     """
 
@@ -124,12 +124,12 @@ class Claim:
 
 @dataclass(frozen=True)
 class Origin:
-    """Where model and point come from, as far as it is stated.
+    """Origin of model and point, as far as it is stated.
 
     Attributes:
         dataset: its name.
         content: its content hash.
-        row: the point's row in the dataset; `NEW_ROW` of any other point.
+        row: the point's row in the dataset. `NEW_ROW` of any other point.
         outputs: names of the classes, or of the target.
         inputs: names of the region's free inputs.
         inference: a key of `form.INFERENCES`; "minibatch" where training ended before an optimum.
@@ -137,10 +137,10 @@ class Origin:
         targets: [N] numbers of the classes, or the targets that the model was given.
         offset: [D] inputs of the model are those of the dataset minus `offset`, over `scale`.
         scale: [D].
-        X: [N, D] training inputs of a sparse posterior, whose model holds the inducing inputs; else [0, D].
+        X: [N, D] training inputs of a sparse posterior, whose model holds the inducing inputs; otherwise [0, D].
         sites: [2, N] precision and shift of EP's sites; [2, 0] for the others, whose sites follow from the posterior.
-        jitter: on the diagonal of the prior covariance of inducing or variational values; 0 for others.
-        target_offset: the model's targets are the dataset's minus this, over `target_scale`; 0 for classes.
+        jitter: on the diagonal of the prior covariance of inducing or variational values, 0 for others.
+        target_offset: the model's targets are the dataset's minus this, over `target_scale`, 0 for classes.
         target_scale: 1 for classes.
     """
 
@@ -167,11 +167,11 @@ class Certificate:
 
     Attributes:
         model: the stored posterior.
-        region: inputs over which the claims hold, `robustness.linf_ball` and the like.
+        region: inputs over which the claims hold, `robustness.linf_ball` and so on.
         claims: one for each side of a quantity.
         model_hash: SHA-256 of the model, as stated.
-        search: which bound the search used, and whether seconds ended the certificate; for the reader only.
-        origin: rows and names behind the posterior; None if only the posterior is known.
+        search: which bound the search used, and whether seconds ended the certificate. For the reader only.
+        origin: rows and names behind the posterior. None if only the posterior is known.
     """
 
     model: Model
@@ -224,7 +224,7 @@ def _pack_quantity(quantity: Quantity) -> dict[str, Any]:
 
 
 def write_certificate(certificate: Certificate, path: Path) -> tuple[Path, Path]:
-    """Write `path` with the suffixes .npz and .json, each whole or not at all; return both paths.
+    """Write `path` with the suffixes .npz and .json, each whole or not at all. Return both paths.
 
     Raises:
         OSError: if a file cannot be written.

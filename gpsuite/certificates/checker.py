@@ -1,7 +1,7 @@
 """Checks that a certificate's bounds hold, by other means than those that found them: the plain bound.
 
 Nothing of the search, its bounds or its rounding is used. Boxes are rebuilt from the cuts, so that they cover the
-region by construction; every leaf's bound is recomputed at the node named; the witness is evaluated.
+region by construction. Every leaf's bound is recomputed at the node named. The witness is evaluated.
 
 Equation: derived, stationary kernels to degree 1, level function, softmax of several classes
 """
@@ -35,10 +35,10 @@ EXTENDED_UNIT = 2.0**-63
 
 @dataclass(frozen=True)
 class Report:
-    """What a check found.
+    """Result of a check.
 
     Attributes:
-        problems: why it is refuted; empty when it is confirmed.
+        problems: why it is refuted. Empty when it is confirmed.
         boxes: bounds recomputed.
         leaves: leaves covered by them.
     """
@@ -54,7 +54,7 @@ class Report:
 
 
 class TreeBound(Protocol):
-    """What a tree of boxes asks of the plain bound of some score."""
+    """Interface of a plain bound that a tree of boxes uses."""
 
     @property
     def scale(self) -> FloatArray:
@@ -132,7 +132,7 @@ def normal_quantile(quantity: QuantileQuantity) -> float:
 
 
 def check_certificate(certificate: Certificate) -> Report:
-    """Recompute everything a certificate claims; the first problem of each claim is reported.
+    """Recompute everything a certificate claims. The first problem of each claim is reported.
 
     Raises:
         MalformedError: if it is not a certificate.
@@ -170,7 +170,7 @@ def estimated_minutes(certificate: Certificate) -> float:
 
 
 def _named(quantity: Quantity) -> str:
-    """Return what a claim is about, by numbers alone."""
+    """Return what a claim is about, only by numbers."""
     if isinstance(quantity, QuantileQuantity):
         return "mean" if quantity.level == MEAN else f"quantile {quantity.level:g}"
     if isinstance(quantity, LeadQuantity):
@@ -182,7 +182,7 @@ _KEPT: dict[str, ModelProducts] = {}
 
 
 def _shared_products(certificate: Certificate) -> ModelProducts:
-    """Return the products of two classes' model; those of the last one are kept, by the hash of its floats."""
+    """Return the products of two classes' model. Those of the last one are kept, by the hash of its floats."""
     digest = certificate.model_hash
     if digest not in _KEPT:
         _KEPT.clear()
@@ -210,7 +210,7 @@ def node_bounds(
         lo: lower ends.
         hi: upper ends.
         threshold: of each bound, [B].
-        wanted: bounds that are good enough, [B]; by default none is, so that a check finds at most what was stated.
+        wanted: bounds that are good enough, [B]. By default none is, so that a check finds at most what was stated.
 
     Returns:
         the bounds, and how much each input loosens them, [B, d].
@@ -226,7 +226,7 @@ def node_bounds(
 def shrink_to_ball(region: StoredRegion, lo: FloatArray, hi: FloatArray) -> tuple[FloatArray, FloatArray, BoolArray]:
     """Return what a ball leaves of boxes [B, d], rounded outwards, and which [B] it may leave anything of.
 
-    Where it leaves nothing the ends say nothing; elsewhere they are in order, as the reach is at least the gap.
+    Where it leaves nothing the ends say nothing. Elsewhere they are in order, as the reach is at least the gap.
     """
     if region.norm == "box":
         return lo, hi, np.ones(len(lo), dtype=bool)
@@ -249,7 +249,7 @@ def attained(plain: TreeBound, witness: FloatArray) -> tuple[float, float]:
 
 
 def _check_tree(plain: TreeBound, region: StoredRegion, claim: Claim) -> int:
-    """Check coverage, every leaf's bound and the outer bound; return how many bounds were recomputed."""
+    """Check coverage, every leaf's bound and the outer bound. Return how many bounds were recomputed."""
     lo, hi = rebuild_boxes(region, claim.parent, claim.dim, claim.cut)
     leaf, proved = claim.leaf, claim.leaf_proved
     inside = np.all((lo[proved] <= lo[leaf]) & (hi[leaf] <= hi[proved]), axis=1)

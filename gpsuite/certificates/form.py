@@ -40,7 +40,7 @@ INFERENCES = {
 
 
 class MalformedError(ValueError):
-    """What is stored is not a certificate."""
+    """The stored file is no certificate."""
 
 
 def check_form(certificate: Certificate) -> None:
@@ -67,7 +67,7 @@ def most_nodes(free_inputs: int) -> int:
 def rebuild_boxes(
     region: StoredRegion, parent: IntArray, dim: IntArray, cut: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return lower and upper ends [K, d] of all nodes from the cuts; leaves cover the region's box by construction.
+    """Return lower and upper ends [K, d] of all nodes from the cuts. Leaves cover the region's box by construction.
 
     Raises:
         MalformedError: if the nodes are not a tree of cuts of the region's box.
@@ -157,7 +157,7 @@ def _check_region(inputs: int, region: StoredRegion) -> None:
 def _check_quantity(model: Model, quantity: Quantity) -> None:
     if isinstance(quantity, LeadQuantity):
         if model.likelihood != SOFTMAX or not 0 <= quantity.own < model.functions:
-            _refuse("a lead of a class that the model does not have")
+            _refuse("a margin of a class that the model does not have")
         return
     if not isinstance(quantity, ClassQuantity):
         if model.likelihood != GAUSSIAN or not 0 < quantity.level < 1:
@@ -197,7 +197,7 @@ def _check_origin(model: Model, region: StoredRegion, origin: Origin) -> None:
         _refuse(f"an inference that is not one of {', '.join(INFERENCES[model.likelihood])}")
     variational = origin.inference in ("variational", "sparse")
     if model.squeeze != 0 and not variational:
-        _refuse("a squeezed link, which neither Laplace's method nor EP takes")
+        _refuse("a squeezed link, which Laplace's method and EP do not take")
     sparse = origin.inference in ("sparse", "minibatch") or (variational and len(origin.X) > 0)
     names = 2 if model.likelihood in LINKS else model.functions
     shapes = (

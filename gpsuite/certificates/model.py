@@ -1,7 +1,7 @@
 """The model that a certificate or a saved model stores, and its latent functions one by one.
 
 m_c = k' alpha_c and S_cj = s delta_cj + sum_r w_r (F_r k)_c (F_r k)_j. The difference of two functions is the latent
-function of a binary classifier of variance 2 s with half the differences of weights; its covariance operator is a part
+function of a binary classifier of variance 2 s with half the differences of weights. Its covariance operator is a part
 of the joint one, so that the range of that holds for all of them.
 
 Equation: derived, operator form of a posterior, softmax of several classes
@@ -105,7 +105,7 @@ def pack_model(model: Model) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]
 
 
 def parse_model(about: Any, arrays: Mapping[str, npt.NDArray[Any]]) -> Model:
-    """Return the model that `pack_model` packed; `form.check_model` refuses what is none.
+    """Return the model that `pack_model` packed. `form.check_model` refuses what is none.
 
     Raises:
         KeyError: if a value is missing.
@@ -123,7 +123,7 @@ def _latent(model: Model, variance: float, alpha: FloatArray, root: FloatArray) 
 
 
 class JointProducts:
-    """What the bounds of all differences need whatever the point and its free inputs, computed once.
+    """Terms of the bounds of all differences that do not depend on the point and its free inputs, computed once.
 
     Args:
         model: of several classes.
@@ -153,14 +153,14 @@ class JointProducts:
             )  # fmt: skip
             gram += model.variance * congruence(one.root, self.prior)
             slack += product_slack(one, np.ones(n), unit, one.weights)
-        # and the sum over the functions; the slack's terms bound the sizes of its entries
+        # and the sum over the functions. The slack's terms bound the sizes of its entries
         rounding = 4 * slack + 4 * UNIT64 * model.functions * float(np.sqrt(np.sum(gram**2)))
         return operator_range(model.weights, largest_eigenvalue(gram, rounding))
 
     def pair(self, i: int, j: int) -> tuple[PlainLatent, PairProducts]:
         """Return the difference of two functions and its products.
 
-        Differences of weights are off by a rounding each, far below the 64 that sums over the data pay for.
+        Differences of weights are off by a rounding each, far below the 64 that sums over the data account for.
         """
         if (i, j) not in self._pairs:
             model = self.model

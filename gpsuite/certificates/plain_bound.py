@@ -1,4 +1,4 @@
-"""A plain bound over boxes for checking certificates; shares no code with the search, and takes another expansion.
+"""A plain bound over boxes for checking certificates. Shares no code with the search, and takes another expansion.
 
 The score of a box is bounded through a level T: where mean - k(Sigma) <= 0, k(v) the mean that has the level T at
 variance v, the score is at most T; k is replaced by a line, so that one cubic made of those of mean and variance
@@ -31,7 +31,7 @@ class ScoreBound:
     Args:
         model: the stored latent function.
         score: of it.
-        centre: [D] the point; inputs that are not free stay there.
+        centre: [D] the point. Inputs that are not free stay there.
         free: [d] indices of the free inputs.
         products: the model's, if they are there.
 
@@ -53,7 +53,7 @@ class ScoreBound:
         self._last: tuple[bytes, Expansion] | None = None
 
     def scoring(self, score: PlainScore) -> ScoreBound:
-        """Return the bound of another score of the same function; both share the last expansion."""
+        """Return the bound of another score of the same function. Both share the last expansion."""
         other = copy.copy(self)
         other.score = score
         return other
@@ -67,7 +67,7 @@ class ScoreBound:
         return self.score.limits
 
     def at(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return lower and upper bounds [B] of the score at points [B, d]; infinite where nothing is known."""
+        """Return lower and upper bounds [B] of the score at points [B, d]. Infinite if nothing is known."""
         with np.errstate(all="ignore"):
             mean, variance, (mean_error, variance_error) = self.expander.at(points)
             low, high = self.s * (mean - mean_error), self.s * (mean + mean_error)
@@ -87,8 +87,8 @@ class ScoreBound:
             lo: lower ends.
             hi: upper ends.
             sign: which.
-            threshold: the score at whose level each bound is taken, [B]; any is sound.
-            wanted: bounds that are good enough, so that no more work is done for them, [B]; by default none is.
+            threshold: the score at whose level each bound is taken, [B]. Any is sound.
+            wanted: bounds that are good enough, so that no more work is done for them, [B]. By default none is.
 
         Returns:
             the bounds, sign * infinity where nothing is known, and how much each input loosens them, [B, d].
@@ -108,7 +108,7 @@ class ScoreBound:
         return self.score.score_of(claim)
 
     def _expanded(self, lo: FloatArray, hi: FloatArray) -> Expansion:
-        """Return the expansion over boxes; the last one is kept, as both claims often begin with the same box."""
+        """Return the expansion over boxes. The last one is kept, as both claims often begin with the same box."""
         key = lo.tobytes() + hi.tobytes()
         if self._last is None or self._last[0] != key:
             self._last = key, self.expander.expand(lo, hi)
@@ -142,7 +142,7 @@ class ScoreBound:
     def _along(
         self, found: Expansion, sign: int, threshold: FloatArray, low: FloatArray, high: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Bound the score where the variance lies in [low, high], by one line; NaN where nothing is known."""
+        """Bound the score where the variance lies in [low, high], by one line. NaN if nothing is known."""
         s, mean, variance = self.s, found.mean, found.variance
         top = s * mean.high if sign > 0 else -s * mean.low
         slope = self.score.slope(threshold, sign, low, high, s * variance.constant)
@@ -163,13 +163,13 @@ class ScoreBound:
 
 
 class PlainBound(ScoreBound):
-    """Bounds the score of a classifier's probability; score: mu / sqrt(1 + Sigma) (probit), else the probability.
+    """Bounds the score of a classifier's probability; score: mu / sqrt(1 + Sigma) (probit), otherwise the probability.
 
     Args:
         model: the stored classifier.
         centre: as those of `ScoreBound`.
-        free: likewise.
-        products: likewise.
+        free: as in `bounds`.
+        products: as in `bounds`.
 
     Raises:
         ValueError: if the model is not one this bound knows, or its numbers are too large.

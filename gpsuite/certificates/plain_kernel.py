@@ -22,7 +22,7 @@ UNIT = Long(np.finfo(Long).eps)  # in its own precision: 1 + UNIT is not 1
 CURVATURE = {"squared_exponential": 1.0, "matern32": 3.0, "matern52": 5 / 3}
 NU = {"matern32": 3, "matern52": 5}
 NEAREST = 1e-50  # below it a datum lies at the centre, and derivatives that are infinite there count as 0
-FARTHEST = 1e4  # lengthscales; every kernel is zero in 64 bits from there on
+FARTHEST = 1e4  # lengthscales. Every kernel is zero in 64 bits from there on
 FEATURES = {2: 0.8660255, 3: 0.6454973, 4: 0.4269563}
 """sqrt((2k - 1)!!) / k! rounded up: |phi(c + x) - its Taylor sum below order k| <= that |x|^k, squared exponential."""
 
@@ -58,15 +58,15 @@ def derivatives(kernel: str, q: Any, order: int = 3) -> tuple[Any, ...]:
 
 
 def derivative_bound(kernel: str, order: int, r: Any) -> Any:
-    """Bound the kernel's derivative of this order along any line, at distances of at least r; for Matérn kernels.
+    """Bound the kernel's derivative of this order along any line, at distances of at least r. For Matérn kernels.
 
     5/2, z = sqrt(5) r: order 2 = (5/3) e^-z (c^2 z^2 - 1 - z), order 3 = 5 sqrt 5 e^-z (c z - c^3 z^2 / 3),
     order 4 = 25 e^-z (1 - 2 c^2 z + c^4 z (z + 1) / 3),
-    order 5 = (25/3) sqrt 5 e^-z (-15 c + 10 c^3 (z + 1) - c^5 (z^2 + 3 z + 3));
+    order 5 = (25/3) sqrt 5 e^-z (-15 c + 10 c^3 (z + 1) - c^5 (z^2 + 3 z + 3)),
     3/2, z = sqrt(3) r: order 2 = 3 e^-z (c^2 z - 1), order 3 = 9 sqrt 3 e^-z (c^3 (1 + z)/3 - c),
     order 4 = (9/z) e^-z (3 (1 - c^2)^2 - 6 c^2 z + 3 c^4 z + c^4 z^2),
     order 5 = (9 sqrt 3 / z^2) e^-z (15 c (1 + z) (1 - c^2)^2 - 10 c^3 z^2 + 6 c^5 z^2 + c^5 z^3).
-    The bounds fall with z from where they are taken, and are infinite at 0 where the derivatives are.
+    The bounds fall with z from where they are taken, and are infinite at 0 if the derivatives are.
     """
     z = np.sqrt(NU[kernel]) * r
     if kernel == "matern32":
@@ -166,7 +166,7 @@ def cubic_maximum(
 def dominating_diagonal(H: FloatArray) -> FloatArray:
     """Return A >= 0 [B, d] with diag(A) - H positive semidefinite, H symmetric [B, d, d], of the least trace of three.
 
-    Row sums; the largest eigenvalue; D times the largest eigenvalue of D^-1/2 H D^-1/2, D the norms of H's rows.
+    Row sums. The largest eigenvalue. D times the largest eigenvalue of D^-1/2 H D^-1/2, D the norms of H's rows.
     """
     diagonal = np.einsum("bjj->bj", H)
     others = np.abs(H).sum(axis=2) - np.abs(diagonal)
@@ -187,7 +187,7 @@ def dominating_diagonal(H: FloatArray) -> FloatArray:
 def _without_monotone(
     constant: FloatArray, b: FloatArray, H: FloatArray, C: FloatArray | None
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Fix inputs of constant slope; return the polynomial without them, of C only sum_kl |C_jkl|, [B, d]."""
+    """Fix inputs of constant slope. Return the polynomial without them, of C only sum_kl |C_jkl|, [B, d]."""
     left = np.ones(b.shape)
     for _ in range(ROUNDS):
         rows = np.zeros(b.shape) if C is None else np.abs(C).sum(axis=(2, 3))
@@ -253,11 +253,11 @@ WORTH = 0.5  # order 4 is kept where that takes away half of the remainder
 
 @dataclass(frozen=True)
 class Remainders:
-    """Of N data around B centres; [B, N] each.
+    """Remainders for N data around B centres, [B, N] each.
 
     Attributes:
         third: whether order 3 is kept.
-        fourth: whether order 4 is bounded by itself.
+        fourth: whether order 4 is bounded separately.
         value: bound of |kappa_i - its orders that are kept| over the box.
         slope: the same after one order less than the polynomial's, for the data's products with slopes.
     """
@@ -331,7 +331,7 @@ def _quartic_range(weights: FloatArray, D: FloatArray) -> tuple[FloatArray, Floa
 
 
 def _form_range(weights: FloatArray, vectors: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Bound sum_i w_i (v_i x)^2 over |x| <= 1 by eigenvalues, v [B, m, N]; at most and at least 0, [B] each."""
+    """Bound sum_i w_i (v_i x)^2 over |x| <= 1 by eigenvalues, v [B, m, N]. At most and at least 0, [B] each."""
     form = np.matmul(vectors * weights[:, None], vectors.transpose(0, 2, 1))
     size = SUMMED * np.sum(np.abs(weights) * np.sum(vectors**2, axis=1), axis=1)
     known = np.isfinite(form).all(axis=(1, 2)) & np.isfinite(size)

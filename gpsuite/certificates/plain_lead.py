@@ -1,8 +1,8 @@
-"""A plain bound of how far a class leads in the latent functions; shares no code with the search.
+"""A plain bound of how far a class leads in the latent functions. Shares no code with the search.
 
 With d = f_own - f_j and D_ab = Var(f_a - f_b), the slope of f_k - (f_own + f_j) / 2 in d, given d, is
 (D_kj - D_k,own) / (2 D_own,j). So E softmax_own > E softmax_j where m_own - m_j > max(0, max_k (D_kj - D_k,own) / 2).
-The lead is the least of m_own - m_j and m_own - m_j - (D_kj - D_k,own) / 2 over all j and k: where it is positive, the
+The margin is the least of m_own - m_j and m_own - m_j - (D_kj - D_k,own) / 2 over all j and k. If it is positive, the
 class is the most probable one.
 
 Equation: derived, softmax of several classes
@@ -24,7 +24,7 @@ Term = tuple[float, Moment]
 
 
 class LeadPlainBound(BlockedBound):
-    """Bounds the lead of a class over boxes of the free inputs.
+    """Bounds the latent margin of a class over boxes of the free inputs.
 
     Args:
         expansions: of the stored model.
@@ -38,11 +38,11 @@ class LeadPlainBound(BlockedBound):
         self.own = own
 
     def claimed(self, score: float) -> tuple[float, float]:
-        """Return the lead itself."""
+        """Return the margin."""
         return score, score
 
     def _best(self, lo: FloatArray, hi: FloatArray, sign: int) -> tuple[FloatArray, FloatArray]:
-        """Bound the least of all differences; those whose ranges alone are positive need no more."""
+        """Bound the least of all differences. If the ranges are already positive, no more is needed."""
         expansions, s = self.expansions, self.expansions.s
         around = expansions.first.surroundings(lo, hi)
         C = expansions.model.functions
@@ -73,7 +73,7 @@ class LeadPlainBound(BlockedBound):
 
 
 def _by_ranges(terms: list[Term], sign: int) -> FloatArray:
-    """Bound a sum of moments by their ranges, from above for sign 1, below for -1, [B]; NaN where they overflow."""
+    """Bound a sum of moments by their ranges, from above for sign 1, below for -1, [B]. NaN if they overflow."""
     total, size = np.zeros((2, len(terms[0][1].low)))
     for w, moment in terms:
         total = total + w * (moment.high if (w > 0.0) == (sign > 0) else moment.low)

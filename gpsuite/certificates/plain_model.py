@@ -63,14 +63,14 @@ class PlainModel(PlainLatent):
 
 @dataclass(frozen=True)
 class PlainSlice:
-    """A stored function over d free inputs, the others at a point; in units of s.
+    """A stored function over d free inputs, the others at a point. In units of s.
 
     Attributes:
         kernel: its name.
         points: data of the free inputs, [N, d].
         scale: their lengthscales, [d].
-        fixed: squared distance of the data over the other inputs, [N]; zero where it is folded.
-        fold: factor of each datum's kernel, [N]; one where nothing is folded.
+        fixed: squared distance of the data over the other inputs, [N]. Zero if it is folded.
+        fold: factor of each datum's kernel, [N]. One where nothing is folded.
         alpha: [N], without the fold.
         reduction: R, [N, N].
         below: nu with G >= -nu.
@@ -96,7 +96,7 @@ class PlainSlice:
 
 @dataclass(frozen=True)
 class Known:
-    """R, the range of G and at least |h|^2 over all inputs; see `PlainSlice`.
+    """R, the range of G and at least |h|^2 over all inputs. See `PlainSlice`.
 
     Fixing inputs is a projection in features: of a slice the range is no wider and the norm no larger.
     """
@@ -108,11 +108,11 @@ class Known:
 
 
 class Products(Protocol):
-    """What the bounds of a stored function need whatever the point and its free inputs."""
+    """Terms of the bounds of a stored function that do not depend on the point and its free inputs."""
 
     @property
     def most_extended(self) -> int:
-        """Up to how many data extended precision may be asked for."""
+        """Up to how many data extended precision may be requested."""
 
     def known(self, extended: bool) -> Known:
         """Return the products, in extended precision or not."""
@@ -123,7 +123,7 @@ class ModelProducts:
 
     Args:
         model: the stored function.
-        given: products in double precision from elsewhere; for bounds that are proposed, not for those of a check.
+        given: products in double precision from elsewhere. For bounds that are proposed, not for those of a check.
     """
 
     most_extended = EXTENDED
@@ -170,12 +170,12 @@ def plain_slice(
 ) -> PlainSlice:
     """Restrict a stored function.
 
-    Products over the data are in double precision; where their rounding, which is bounded and added like all others,
+    Products over the data are in double precision. Where their rounding, which is bounded and added like all others,
     would be felt, those of up to `EXTENDED` data are taken to extended precision.
 
     Args:
         model: the stored function.
-        centre: [D] the point; inputs that are not free stay there.
+        centre: [D] the point. Inputs that are not free stay there.
         free: [d] indices of the free inputs.
         products: the model's, if they are there.
 
@@ -188,7 +188,7 @@ def plain_slice(
     n, inputs = model.X.shape
     folds = model.kernel == "squared_exponential"  # it factors
     fixed, fold = _fixed(model, centre, free, folds, np.float64)
-    # a squared distance is off by (D + 8) u of itself, a kernel by .77 of that at most, a fold by half its exponent
+    # a squared distance has relative error (D + 8) u, a kernel by 0.77 of that at most, a fold by half its exponent
     unit = (n + 4 * inputs + 64 + (0.5 * (inputs + 8) * fixed if folds else 0)) * fold
     with np.errstate(all="ignore"):  # overflow ends in inf or NaN, which are refused
         slack_mean = float(UNIT64 * (np.abs(model.alpha) @ unit))
@@ -242,7 +242,7 @@ def reduction_of(model: PlainLatent, root: Any) -> Any:
 
 
 def congruence(root: Any, prior: Any) -> Any:
-    """Return F K F' [r, r] for F [r, N] and symmetric K [N, N]; a triangular F, as of Laplace and EP, takes half."""
+    """Return F K F' [r, r] for F [r, N] and symmetric K [N, N]. A triangular F, as of Laplace and EP, takes half."""
     if root.dtype == Long or root.shape[0] != root.shape[1] or np.any(np.triu(root, 1)):
         return root @ (prior @ root.T)
     # F in rows is F' in columns, which BLAS takes without a copy
@@ -258,7 +258,7 @@ def least_eigenvalue(rank: int, rounding: float) -> float:
 def largest_eigenvalue(M: FloatArray, rounding: float) -> float:
     """Return at least the largest eigenvalue of a positive semidefinite matrix [r, r].
 
-    A Cholesky factor of L I - M, where it exists, shows that M <= L up to its rounding; else an eigenvalue is computed.
+    A Cholesky factor of L I - M, where it exists, shows that M <= L up to its rounding. Else an eigenvalue is computed.
 
     Args:
         M: computed.

@@ -9,7 +9,7 @@ H = G + nu >= 0 the rests are <phi(c), H (phi - T_3 phi)> and <D phi x, H (phi -
 the square of phi - T_1 phi, which is not negative. Matérn kernels have few derivatives: the sums over the data of
 bounds of theirs (`Remainders`), and the square in R, which has a sign too.
 
-Sums over the data are in the precision of `PlainSlice`, everything else in double precision; rounding is bounded and
+Sums over the data are in the precision of `PlainSlice`, everything else in double precision. Rounding is bounded and
 added.
 
 Equation: derived, squared exponential mean of degree 3, squared exponential variance of degree 3
@@ -48,7 +48,7 @@ ORDERS = 8.0  # at least any entry of the orders 0 to 3 of a kernel, and what th
 class Moment:
     """Mean or variance over B boxes in units of s: a cubic in the offset with its rests, and a range.
 
-    All [B], but `linear` [B, d], `square` [B, d, d] and `cubic` [B, d, d, d], symmetric, None where it is not kept.
+    All [B], but `linear` [B, d], `square` [B, d, d] and `cubic` [B, d, d, d], symmetric, None if it is not kept.
     """
 
     constant: FloatArray
@@ -79,7 +79,7 @@ class Expansion:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """The kernels around B centres, whatever the weights of the data.
+    """The kernels around B centres, regardless of the weights of the data.
 
     Attributes:
         f: derivatives of the kernels in the squared distance, folded, [B, N] each.
@@ -87,7 +87,7 @@ class Surroundings:
         V: values and slopes of the kernels, [B, 1 + d, N].
         r: half-widths, [B, d].
         rho: their norm, [B].
-        left: what each datum's kernel leaves out; None for the squared exponential.
+        left: what each datum's kernel leaves out. None for the squared exponential.
     """
 
     f: tuple[Any, ...]
@@ -100,7 +100,7 @@ class Surroundings:
 
 @dataclass(frozen=True)
 class _Sums(Surroundings):
-    """What is summed over the data: W = R V beside the kernels."""
+    """Factors of the sums over the data: W = R V and the kernels."""
 
     W: Any
 
@@ -125,7 +125,7 @@ class Expander:
         return self.expand_in(self.surroundings(lo, hi))
 
     def surroundings(self, lo: FloatArray, hi: FloatArray) -> Surroundings:
-        """Return the kernels over boxes [B, d]; functions of the same data and free inputs share them."""
+        """Return the kernels over boxes [B, d]. Functions of the same data and free inputs share them."""
         form = self.form
         c = 0.5 * lo + 0.5 * hi
         r = np.maximum(hi - c, c - lo) / form.scale * (1 + 16 * UNIT64)
@@ -140,7 +140,7 @@ class Expander:
         return Surroundings(f, D, V, r, rho, left)
 
     def expand_in(self, around: Surroundings) -> Expansion:
-        """Return mean and variance over boxes of which the kernels are known."""
+        """Return mean and variance over boxes with known kernels."""
         V = around.V
         sums = _Sums(**vars(around), W=(V.reshape(-1, V.shape[2]) @ self.form.reduction).reshape(V.shape))
         return Expansion(around.r, self._mean(sums), self._variance(sums))
@@ -192,7 +192,7 @@ class Expander:
         bottom = np.maximum(constant + low - below, np.maximum(nearest, 0) ** 2 - nu)
         top = np.minimum(np.minimum(constant + high + above, farthest**2 - nu), self.form.above)
         slack = 1e-13 * (1 + np.abs(top))
-        # the variance counts as zero where the stored numbers make it negative, at most by nu
+        # the variance counts as zero if the stored numbers make it negative, at most by nu
         above = above + np.where(bottom - slack <= 0, nu, 0)
         bottom, top = np.maximum(bottom - slack, 0), np.maximum(top + slack, 0)
         return Moment(constant, linear, square, cubic, below, above, bottom, top)

@@ -21,7 +21,7 @@ Long = np.longdouble
 # Multiplications that extended precision may take, about two minutes; beyond, float64 with its own tolerance.
 LONG_WORK = 2.5e10
 LARGEST_FULL = 6000  # rows of a full GP whose matrix takes more memory than a check may have
-WORK_PER_MINUTE = 3e10  # in float64, on one core; extended precision takes two minutes for less
+WORK_PER_MINUTE = 3e10  # in float64, on one core. Extended precision takes two minutes for less
 _BLOCK = 1024  # rows of K_XZ held at once
 _CUT = 64  # columns of a triangular solve done one by one
 GRID_DECIMALS, GRID_EDGE = 2, 6.0
@@ -41,12 +41,12 @@ def work(predictor: Predictor, n: int) -> float:
 
 
 def extended(predictor: Predictor, n: int) -> bool:
-    """Return whether the arithmetic is that of 64 bits or more: where there is time, and the platform has them."""
+    """Return whether the arithmetic is that of 64 bits or more: if there is time, and the platform has them."""
     return work(predictor, n) <= LONG_WORK and np.finfo(Long).nmant >= 63
 
 
 def on_grid(values: FloatArray) -> bool:
-    """Return whether natural logarithms are whole hundredths in [-6, 6]: the 1201 values that the bound pays for."""
+    """Return whether natural logarithms are whole hundredths in [-6, 6]: the grid of 1201 values of the bound."""
     hundredths = np.log(values) * 10.0**GRID_DECIMALS
     whole = np.abs(hundredths - np.rint(hundredths)) < 1e-6
     return bool(np.all(whole & (np.abs(hundredths) < GRID_EDGE * 10.0**GRID_DECIMALS + 1e-6)))
@@ -65,7 +65,8 @@ def risk_and_kl(
         y: standardised targets [n].
         goal: the loss that is bounded, and its width.
         epsilon: its width in standardised units.
-        different: the different rows where some are copies of others, else None; the loss of one that is `seen` is 1.
+        different: the different rows where some are copies of others, otherwise None. The loss of one that is `seen`
+            is 1.
 
     Raises:
         UncheckableError: if a matrix is not positive definite or a number not finite.

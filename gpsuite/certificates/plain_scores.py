@@ -2,7 +2,7 @@
 
 The logistic function is the distribution function of a density sigma' around 0, so with f ~ N(m, v)
 E sigma(f) = int sigma'(l) Phi((m - l) / sqrt(v)) dl. The trapezoidal rule converges for it like exp(-2 pi^2 / h) at
-any v that is not small; for small v it is applied to the Gaussian density instead.
+any v that is not small. For small v it is applied to the Gaussian density instead.
 
 Equation: derived, class probability from mean and variance
 Equation: derived, level function
@@ -28,7 +28,7 @@ LOGISTIC = (0.0962251, 0.125, 0.1276841)  # largest |sigma''|, |sigma'''|, |sigm
 _NARROW_STEP, _NARROW_REACH = 0.1, 24.0
 _WIDE_STEP, _WIDE_REACH = 0.25, 100.0
 _BLOCK = 1 << 11
-_FINEST, _MOST_NODES = 0.15, 1 << 18  # in f: the squeezed probit's logarithm is singular at a distance of .9
+_FINEST, _MOST_NODES = 0.15, 1 << 18  # in f: the squeezed probit's logarithm is singular at a distance of 0.9
 
 
 def logistic_value(mean: Any, variance: Any) -> FloatArray:
@@ -140,7 +140,7 @@ def largest_on_line(G: FloatArray, slope: FloatArray, low: FloatArray, high: Flo
     return np.where(sound.all(axis=1), found, 1.0)
 
 
-# The scores of the plain bound: what stands for a class probability or a predictive quantile at (mean, variance).
+# The scores of the plain bound: what represents a class probability or a predictive quantile at (mean, variance).
 #
 # A score is bounded from above through a level T: where mean - k(variance) <= 0, k(v) the mean that has the level T
 # at
@@ -154,7 +154,7 @@ SHAPE = {"probit": 1.0, "logistic": np.pi / 8}  # the logistic is like a probit 
 
 
 class PlainScore(Protocol):
-    """What the plain bound asks of a score; arrays are [B].
+    """Interface of a score that the plain bound uses. Arrays are [B].
 
     Attributes:
         limits: between which ends every claim lies.
@@ -190,7 +190,7 @@ class PlainScore(Protocol):
 
 @dataclass(frozen=True)
 class LinkScore:
-    """The score of a class probability: mean / sqrt(1 + variance) for the probit, else the probability.
+    """The score of a class probability: mean / sqrt(1 + variance) for the probit, otherwise the probability.
 
     Attributes:
         link: "probit" or "logistic".
@@ -231,7 +231,7 @@ class LinkScore:
     def slope(
         self, threshold: FloatArray, sign: int, low: FloatArray, high: FloatArray, centre: FloatArray
     ) -> FloatArray:
-        """Return the slope of the level T sqrt(1 + a v): its chord if T >= 0, its tangent at the centre else, [B]."""
+        """Return the slope of the level T sqrt(1 + a v): its chord if T >= 0, otherwise its central tangent, [B]."""
         a = SHAPE[self.link]
         T = sign * threshold
         if self.link == "logistic":
@@ -308,7 +308,7 @@ class QuantileScore:
     def slope(
         self, threshold: FloatArray, sign: int, low: FloatArray, high: FloatArray, centre: FloatArray
     ) -> FloatArray:
-        """Return the slope of the level -z sqrt(v + noise): its chord if z < 0, its tangent at the centre else, [B]."""
+        """Return the slope of the level -z sqrt(v + noise): its chord if z < 0, otherwise its central tangent, [B]."""
         z = sign * self.z
         chord = 1.0 / (np.sqrt(low + self.noise) + np.sqrt(high + self.noise))
         middle = np.nan_to_num(np.clip(centre, low, high), posinf=0.0)

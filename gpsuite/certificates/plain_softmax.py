@@ -9,7 +9,7 @@ For independent latent values there is a rule for any number of classes. The sof
 of f_j + G_j with independent Gumbel variables (McFadden 1974). For f_j ~ N(m_j, d_j), H_j and h_j distribution and
 density of the sum, p_c = int h_c prod_{j != c} H_j dt and E p_c p_j = int h_c h_j prod_{l != c, j} H_l dt. With
 u = e^-y, |Im y| <= b: |exp(-u)| <= 1, |u exp(-u)| <= 1 / (e cos b), and int |u exp(-u)| dy <= 1 / cos b, so the
-trapezoidal rule's error is known in t and in the Gaussian variable; what is cut off is what the p_c lack to one.
+trapezoidal rule's error is known in t and in the Gaussian variable. What is cut off is what the p_c lack to one.
 
 Equation: derived, softmax of several classes
 """
@@ -29,7 +29,7 @@ REACH = 6.0
 MOST_NODES = 1 << 18
 ENTRIES = 1 << 20  # held at once
 COARSE, LEAST_SPREAD = 1.25, 0.05
-SHARE, WIDEST = 0.9, 6.0  # of the strip; beyond 6 the Gaussian's own growth costs more than it gains
+SHARE, WIDEST = 0.9, 6.0  # of the strip. Beyond 6 the Gaussian's own growth costs more than it gains
 ROUNDING = 1e-10  # of sums of so many terms
 CURVATURE = 1.0 / (12.0 * math.sqrt(3.0))  # half the largest |w'Hw| / (max w - min w)^2 of the softmax's Hessian
 PRODUCTS = 2.0 / 27.0  # largest p_c p_i p_j of three classes, twice
@@ -49,9 +49,9 @@ class Expectations:
 
 
 def expectations(mean: FloatArray, root: FloatArray) -> Expectations:
-    """Return them for f = mean + root z, z standard normal; NaN where that takes too many nodes.
+    """Return them for f = mean + root z, z standard normal. NaN if that takes too many nodes.
 
-    The rule of a box depends on that box alone, so that a check finds what was stated whatever comes with it.
+    The rule of a box depends only on that box, so that a check finds what was stated regardless of the other boxes.
 
     Args:
         mean: [B, K], finite.
@@ -109,7 +109,7 @@ def covariance_root(D: FloatArray) -> tuple[FloatArray, FloatArray]:
     K = D.shape[1]
     centring = np.eye(K) - 1.0 / K
     values, vectors = np.linalg.eigh(-0.5 * centring @ D @ centring)
-    # the eigenvalue of equal values, zero, stands first but for rounding; what is left out is part of the change
+    # the eigenvalue of equal values, zero, stands first but for rounding. What is left out is part of the change
     root = vectors[:, :, 1:] * np.sqrt(np.maximum(values[:, None, 1:], 0.0))
     return root, ((root[:, :, None] - root[:, None]) ** 2).sum(axis=3)
 
@@ -137,7 +137,7 @@ def covariance_step(low: FloatArray, high: FloatArray, own: int, sign: int) -> t
 
 
 def moved_by_covariance(p: FloatArray, low: FloatArray, high: FloatArray, own: int, sign: int) -> FloatArray:
-    """Return the largest (sign 1) or smallest E softmax_own [B] that `p` may become; see `covariance_step`."""
+    """Return the largest (sign 1) or smallest E softmax_own [B] that `p` may become. See `covariance_step`."""
     step, rate = covariance_step(low, high, own, sign)
     if sign > 0:
         return np.fmin(p + step, np.fmin(p * np.exp(rate), 1 - (1 - p) * np.exp(-rate)) + 1e-14)
@@ -147,7 +147,7 @@ def moved_by_covariance(p: FloatArray, low: FloatArray, high: FloatArray, own: i
 def tilted(p: FloatArray, h: FloatArray) -> FloatArray:
     """Return p e^h / (p e^h + 1 - p): E softmax_c exceeds it for no rise of all f_c - f_j by at most h >= 0.
 
-    It is concave in p for h >= 0 and convex for h <= 0, where it is the least for a fall.
+    It is concave in p for h >= 0 and convex for h <= 0. There it is the least for a fall.
     """
     up = p * np.exp(np.clip(h, -700.0, 700.0))
     return np.asarray(up / (up + (1 - p)))
@@ -165,7 +165,7 @@ def independent_variances(D: FloatArray) -> FloatArray:
 
 
 def independent_expectations(mean: FloatArray, variance: FloatArray) -> Expectations:
-    """Return them for independent f_j ~ N(mean_j, variance_j), NaN where that takes too many nodes.
+    """Return them for independent f_j ~ N(mean_j, variance_j), NaN if that takes too many nodes.
 
     Args:
         mean: [B, K], finite.
@@ -182,7 +182,7 @@ def independent_expectations(mean: FloatArray, variance: FloatArray) -> Expectat
 
 
 def _independent(mean: FloatArray, deviation: FloatArray, fine: FloatArray) -> tuple[FloatArray, FloatArray, float]:
-    """Return the expectations of one box; `fine` are deviations that fix the rules, at least the box's."""
+    """Return the expectations of one box. `fine` are deviations that fix the rules, at least the box's."""
     low = float(np.max(mean - REACH * deviation)) - 3.0
     high = float(np.max(mean + np.maximum(REACH * deviation, deviation**2 / 2))) + _BEYOND
     t = low + _STEP * np.arange(math.ceil((high - low) / _STEP) + 1)

@@ -1,10 +1,10 @@
-"""A plain bound of class probabilities and margins of several classes; shares no code with the search.
+"""A plain bound of class probabilities and margins of several classes. Shares no code with the search.
 
 At most `MOST_KEPT` classes are kept, the most probable ones: p_c of all classes is at most that among the kept ones,
 and less by at most the sum over the others of E sigma(f_j - f_c). Of more classes all are looked at too, with
-independent latent values for a reference; the better bound counts. Among the kept: the cubature at the box's centre,
+independent latent values for a reference. The better bound counts. Among the kept: the cubature at the box's centre,
 the change with the means by its gradient, one cubic over the box, and half the curvature times the squared spread, or
-by the largest change of any log-odds; then the change with the covariance.
+by the largest change of any log-odds. Then the change with the covariance.
 
 Equation: derived, softmax of several classes
 """
@@ -47,7 +47,7 @@ class ClassExpansions:
 
     Args:
         model: of several classes.
-        centre: [D] the point; inputs that are not free stay there.
+        centre: [D] the point. Inputs that are not free stay there.
         free: [d] indices of the free inputs.
         products: the model's.
 
@@ -79,7 +79,7 @@ class ClassExpansions:
 
 @dataclass(frozen=True)
 class _Local:
-    """What is known over B boxes of K kept classes, in their places.
+    """Bounds over B boxes of K kept classes, in their places.
 
     Attributes:
         found: expansions of the differences of places i < j.
@@ -178,7 +178,7 @@ class SoftmaxPlainBound(BlockedBound):
         return clipped, clipped
 
     def _best(self, lo: FloatArray, hi: FloatArray, sign: int) -> tuple[FloatArray, FloatArray]:
-        """Return the better of what few classes say and, where there are more, what all of them say."""
+        """Return the better of what few classes say and, if there are more, what all of them say."""
         best, share = np.full(len(lo), np.nan), np.zeros(lo.shape)
         order = self._order(0.5 * lo + 0.5 * hi)
         functions, left = order.shape[1], np.arange(len(lo))
@@ -208,7 +208,7 @@ class SoftmaxPlainBound(BlockedBound):
     def _among(
         self, kept: tuple[int, ...], lo: FloatArray, hi: FloatArray, sign: int, independent: bool
     ) -> tuple[FloatArray, FloatArray]:
-        """Bound the quantity by what is known of the kept classes; NaN where nothing is."""
+        """Bound the quantity by what is known of the kept classes. NaN if nothing is."""
         around = self.expansions.first.surroundings(lo, hi)
         local = self._local(kept, around, independent)
         own = kept.index(self.quantity.own)
@@ -228,7 +228,7 @@ class SoftmaxPlainBound(BlockedBound):
         return np.where(local.valid & np.isfinite(best), best, np.nan), share
 
     def _local(self, kept: tuple[int, ...], around: Surroundings, independent: bool) -> _Local:
-        """Return what is known over boxes; the reference is of independent latent values, or of a full covariance."""
+        """Return what is known over boxes. The reference is of independent latent values, or of a full covariance."""
         s, B, K = self.expansions.s, len(around.r), len(kept)
         found: dict[Pair, Expansion] = {}
         low, high, D, least, most = (np.zeros((B, K, K)) for _ in range(5))
@@ -263,7 +263,7 @@ class SoftmaxPlainBound(BlockedBound):
         """Bound a class probability among the kept by the largest change of any log-odds, [B]."""
         known = local.reference
         away = (local.mean_high - local.offset) if sign > 0 else (local.offset - local.mean_low)
-        # own against itself is 0: no log-odds changes the other way
+        # own against itself is 0: no log-odds changes in the other direction
         h = sign * away[:, own].max(axis=1)
         p = np.clip(known.mean[:, own] + sign * known.error, 0.0, 1.0)
         return self._moved(local, tilted(p, h) + sign * OUTWARD, own, sign)

@@ -143,8 +143,8 @@ def _training_rows(
     if dataset.content_hash != rows.content_hash or len(dataset.X) != rows.count:
         raise UserError(
             f"dataset={visible(dataset.name)}: not the content that the certificate is about\n"
-            f"it is about {visible_name(rows.dataset)}, {rows.count} rows, hash {visible(rows.content_hash[:16])}; "
-            f"this has {len(dataset.X)} rows, hash {dataset.content_hash[:16]}; a table is read alike with the run's "
+            f"it is about {visible_name(rows.dataset)}, {rows.count} rows, hash {visible(rows.content_hash[:16])}. "
+            f"This has {len(dataset.X)} rows, hash {dataset.content_hash[:16]}; a table is read alike with the run's "
             "dataset.inputs=, dataset.ignore= and the like, and from the same bytes: line ends count",
             key="dataset",
         )

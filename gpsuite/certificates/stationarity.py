@@ -10,7 +10,7 @@ equations that can be checked without solving them again (Rasmussen & Williams 2
 - Exact regression: alpha = (y - K alpha) / noise, and S = 1 / noise (their Eq. 2.25).
 - Variational, and sparse regression with Gaussian observations (Titsias 2009, Eq. 6): q(u) = N(m, C C') of whitened
   values, f(Z) = L u with L L' = K_ZZ + jitter, maximises sum_i E log p(y_i|f_i) - KL(q || N(0, I)) (Hensman et al.
-  2015, Eq. 18). With columns p_i = L^-1 k(Z, X_i), or those of L' where every row has a value of its own,
+  2015, Eq. 18). With columns p_i = L^-1 k(Z, X_i), or those of L' if every row has a value,
   g_i = E d log p / df and h_i = -E d2 log p / df2 under f_i's marginal: m = sum_i g_i p_i and
   (C C')^-1 = I + sum_i h_i p_i p_i'. Natural gradients are zero exactly there.
 
@@ -40,12 +40,12 @@ from gpsuite.certificates.plain_scores import expected_derivatives, logistic_mom
 TOLERANCE = 1e-6
 """Largest residual of a posterior that counts as the stated one.
 
-Mean: |mu - mu'| <= sqrt(s) times the residual everywhere; for Laplace's method mu' is the exact mode's mean, because
+Mean: |mu - mu'| <= sqrt(s) times the residual everywhere. For Laplace's method mu' is the exact mode's mean, because
 the log posterior is 1-strongly concave in the RKHS norm. Covariance: |Sigma - Sigma'| <= s times the residual
 everywhere, Sigma' from S at the stored mean. Moments: means in marginal standard deviations, variances relative.
 Variational: the bound is 1-strongly concave in m and a symmetric C for a log-concave link, so that both lie within the
 length of its gradient, whose two parts are the residuals: |mu - mu'| <= sqrt(2 s) times the largest of them everywhere,
-and |Sigma - Sigma'| <= 3 s times it where Sigma <= 1.2 s; for a squeezed link they say that it is a stationary point.
+and |Sigma - Sigma'| <= 3 s times it where Sigma <= 1.2 s. For a squeezed link they say that it is a stationary point.
 """
 
 ROUNDS = 64.0  # times N u: residuals below so much rounding decide nothing
@@ -53,12 +53,12 @@ ROUNDS = 64.0  # times N u: residuals below so much rounding decide nothing
 
 @dataclass(frozen=True)
 class Residuals:
-    """How far a stored posterior is from its equations, and how far rounding alone could put it.
+    """Distance of a stored posterior from its equations, and the part that rounding can cause.
 
     Attributes:
         mean: of alpha's equation, in the RKHS norm, in prior standard deviations.
         covariance: of R, in units of the prior covariance.
-        moments: largest disagreement of a tilted and a posterior marginal; 0 but for EP.
+        moments: largest disagreement of a tilted and a posterior marginal, 0 but for EP.
         rounding: how far rounding may have moved these numbers.
     """
 
@@ -69,7 +69,7 @@ class Residuals:
 
     @property
     def largest(self) -> float:
-        """The largest of the three; NaN counts as infinite."""
+        """The largest of the three. NaN counts as infinite."""
         worst = max(np.nan_to_num(each, nan=np.inf) for each in (self.mean, self.covariance, self.moments))
         return float(worst)
 
@@ -110,7 +110,7 @@ def mode_residuals(
     """Return the residuals of alpha = slope and R = (K + S^-1)^-1, S = diag(precision), for K between the data."""
     gap = model.alpha - slope
     unit = ROUNDS * len(slope) * 2.0**-53
-    # the rounding of the sum is added: where it cancels it says nothing
+    # the rounding of the sum is added: if it cancels it says nothing
     mean = np.sqrt(np.abs(gap @ K @ gap) + unit * (np.abs(gap) @ K @ np.abs(gap)))
     covariance, condition = _covariance_residual(model, K, precision, unit)
     size = np.abs(model.alpha) + np.abs(slope) + precision * (K @ np.abs(model.alpha))
@@ -183,7 +183,7 @@ def _covariance_residual(model: PlainLatent, K: FloatArray, precision: FloatArra
         return np.inf, np.inf
     stored = -(model.root.T * model.weights) @ model.root
     gap = stored - expected.T @ expected
-    # sizes before the products: between rows that are almost equal they cancel to nothing, whatever the gap is
+    # sizes before the products: between rows that are almost equal they cancel to nothing, regardless of the gap
     difference, size = gap @ K, np.abs(gap) @ np.abs(K)
     residual = np.sqrt(np.abs(np.sum(difference * difference.T)) + unit * np.sum(size * size.T))
     return float(residual), float(1.0 + np.sqrt(np.sum(expected**2) * np.max(np.diagonal(K))))
@@ -247,7 +247,7 @@ def _softmax_residuals(model: Model, targets: FloatArray, K: FloatArray) -> Resi
 
 
 def _weighted_root(pi: FloatArray, K: FloatArray) -> FloatArray | None:
-    """Return V [C N, C, N] with (K + W^-1)^-1 = V'V; None if there is none.
+    """Return V [C N, C, N] with (K + W^-1)^-1 = V'V. None if there is none.
 
     W = J J', J = diag(sqrt(pi)) (I - sqrt(pi) sqrt(pi)') at every datum; V = L^-1 J', L L' = I + J'KJ.
     """

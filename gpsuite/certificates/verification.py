@@ -1,4 +1,4 @@
-"""What `gpsuite verify` does with a certificate of ranges: check it at three levels, and say in words what follows.
+"""The check of `gpsuite verify` of a certificate of ranges: at three levels, with the conclusion in words.
 
 Equation: Blaas et al. 2020, Sec. 5, Definition 2
 """
@@ -113,7 +113,7 @@ def _posterior_level(certificate: Certificate) -> Level:
     if origin.inference == "minibatch":
         return Level(statement, OPEN, MINIBATCH)
     if origin.inference in ("variational", "sparse"):
-        values = f"{len(model.X)} inducing inputs" if len(origin.X) else "one value a row"
+        values = f"{len(model.X)} inducing inputs" if len(origin.X) else "one value per row"
         statement += f", {values}, jitter {origin.jitter:g}"
     return residual_level(statement, stationarity_residuals(model, origin))
 
@@ -122,7 +122,7 @@ def residual_level(statement: str, found: Residuals) -> Level:
     """Return level (b)."""
     reason = (
         f"stationarity residual {found.mean:.1e} (mean, in prior standard deviations), {found.covariance:.1e} "
-        f"(covariance, of the prior's), {found.moments:.1e} (moments); tolerance {TOLERANCE:g}"
+        f"(covariance, of the prior's), {found.moments:.1e} (moments). Tolerance {TOLERANCE:g}"
     )
     if found.largest <= TOLERANCE:
         return Level(statement, CONFIRMED, reason)
@@ -257,7 +257,7 @@ def _region_words(region: StoredRegion, origin: Origin | None) -> Iterator[tuple
         else f"{region.norm.upper()} ball of radius {rounded(region.radius, 6, -1)}, cut by the box"
     )
     unit = "inputs as the model takes them" if origin is None else "inputs after the stored offset and scale"
-    yield "region", f"{shape} of these ends ({unit}); all other inputs are the point's"
+    yield "region", f"{shape} of these ends ({unit}). All other inputs are the point's"
 
 
 def _free_inputs(region: StoredRegion, origin: Origin | None) -> list[str]:

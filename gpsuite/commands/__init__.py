@@ -4,7 +4,7 @@ from __future__ import annotations
 
 MULTIRUN = ("-m", "--multirun")  # a run for every value of a list
 
-# command -> what --help says; each is gpsuite.commands.<command>.main(words) -> exit code
+# command -> what --help says. Each is gpsuite.commands.<command>.main(words) -> exit code
 COMMANDS = {
     "certify": "guarantees for your own table: gpsuite certify FILE [TARGET] [key=value ...]",
     "run": "run an experiment: gpsuite run <family>/<name> [scale=smoke|quick|paper] [key=value ...]",

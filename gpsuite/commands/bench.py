@@ -1,4 +1,4 @@
-"""`gpsuite bench`: our time over a baseline's, the LAPACK/BLAS floor's and other libraries'; large inputs."""
+"""`gpsuite bench`: our time over a baseline's, the LAPACK/BLAS floor's and other libraries'. Large inputs."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def main(words: list[str]) -> int:
         return bench_large(given)
     for name in (PEERS, LARGE):
         if name in given.names:
-            raise UserError(f"bench {name}: runs alone\nfirst gpsuite bench, then gpsuite bench {name}")
+            raise UserError(f"bench {name}: runs by itself\nfirst gpsuite bench, then gpsuite bench {name}")
     families = _families()
     for name in given.names:
         if name not in families:
@@ -58,7 +58,7 @@ def main(words: list[str]) -> int:
 
     from gpsuite.bench.timing import PAIRS, run_cases, write_bench
 
-    print(f"one thread, medians of {PAIRS} interleaved pairs; BLAS: {', '.join(_blas())}", file=sys.stderr)
+    print(f"one thread, medians of {PAIRS} interleaved pairs. BLAS: {', '.join(_blas())}", file=sys.stderr)
     rows = []
     for family in given.names or families:
         cases = importlib.import_module(f"gpsuite.bench.{family}").cases()
@@ -72,7 +72,7 @@ def main(words: list[str]) -> int:
             rows.append(row)
     shown = [{**asdict(row), "reached": "yes" if row.ratio <= row.goal else "no"} for row in rows]
     if not given.json:
-        show_table("bench", shown)  # first: what was measured is not lost where it cannot be written
+        show_table("bench", shown)  # first: measurements are printed even if they cannot be written
     folder = given.results_dir / "bench"
     path = write_bench(folder, rows)
     here = {**machine(), "blas": _blas(), "versions": versions(), "pairs": PAIRS}
@@ -93,7 +93,7 @@ def bench_peers(given: Words) -> int:
     for row in compare(cases()):
         print(
             f"{row.case} / {row.peer}: {row.ratio:.3g} [{row.low:.3g}, {row.high:.3g}] (goal {row.goal:g}),"
-            f" {row.verdict}; {row.peer_accuracy}; set-up {row.peer_set_up:.1f} s",
+            f" {row.verdict}; {row.peer_accuracy}. Set-up {row.peer_set_up:.1f} s",
             file=sys.stderr,
         )
         rows.append(row)
@@ -144,7 +144,7 @@ def _finish(given: Words, name: str, columns: Sequence[str], rows: Sequence[dict
 
 
 def measured(work: Callable[[], str]) -> tuple[float, float, float, str]:
-    """Return what some work took, including its data: seconds, CPU seconds, peak memory in MB; and its result."""
+    """Return what some work took, including its data: seconds, CPU seconds, peak memory in MB, and its result."""
     begun, cpu_begun = time.perf_counter(), time.process_time()
     result = work()
     return time.perf_counter() - begun, time.process_time() - cpu_begun, peak_memory_mb(), result

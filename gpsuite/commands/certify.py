@@ -12,11 +12,11 @@ HELP = """
 gpsuite certify FILE [TARGET] [key=value ...]
 
 FILE      your table: .csv, .parquet or .xlsx. gpsuite data describe FILE shows how it is read
-TARGET    the column to predict; without it the columns are listed
---max-error 5        how far a prediction may be off, in the target's unit: which share of them is within is certified
---predict rows.csv   rows to predict, with guarantees for each
+TARGET    the column to predict. Without it the columns are listed
+--max-error 5        largest error of a prediction, in the target's unit; the share of predictions within it is
+certified --predict rows.csv   rows to predict, with guarantees for each
 --max-train-rows N   most rows that the model learns from
---dataset.group COLUMN, --dataset.order COLUMN, ...   how rows belong together; how the table is read
+--dataset.group COLUMN, --dataset.order COLUMN, ...   how rows belong together. How the table is read
 --format json        numbers, and every file written, as one JSON object
 
 It is short for gpsuite run guarantee dataset=FILE dataset.target=TARGET, and takes the same settings:
@@ -34,7 +34,7 @@ def main(words: list[str]) -> int:
 
 
 def _split(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return file and target, and the settings; a file or column may have `=` in its name."""
+    """Return file and target, and the settings. A file or column may have `=` in its name."""
     names = [word for word in words if "=" not in word and not word.startswith("-")]
     settings = [word for word in words if word not in names]
     if not names and settings and is_table(settings[0]):

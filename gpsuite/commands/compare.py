@@ -22,12 +22,11 @@ from gpsuite.waiting import doing, done
 HELP = """
 gpsuite compare [experiment ...] [results_dir=DIR] [format=json]
 
-Counts of verdicts, one line per experiment, then what differs, and one line per paper. They are for the shipped runs of
-the largest scale, and for published ones if there is no own run. Naming an experiment shows every value and its runs
-with other settings. A pipe gets every value, whole and tab separated.
-Verdicts on printed numbers and claims: reproduced, differs, undecided, not run. Facts about the data, identities and
-numbers of the authors' code are checked: how many hold.
-A comparison that cannot be read is named and left out; then the exit code is 2.
+Counts of verdicts, one line per experiment, then what differs, and one line per paper. They are for the shipped runs
+of the largest scale, and for published runs if you have not run the experiment. Naming an experiment shows every value
+and its runs with other settings. A pipe gets every value, whole and tab separated. Verdicts on printed numbers and
+claims: reproduced, differs, undecided, not run. Facts about the data, identities and numbers of the authors' code are
+checked: how many hold. A comparison that cannot be read is named and left out. Then the exit code is 2.
 """
 
 

@@ -66,7 +66,7 @@ OF_EXPERIMENTS = ("status", "compare", "publish", "recheck")
 
 
 def main(words: list[str]) -> int:
-    """Print a shell's script, or what that script asks for: the proposals for an unfinished line."""
+    """Print a shell's script, or what that script requests: the proposals for an unfinished line."""
     if words[:1] == ["words"] and len(words) == 2:
         for each in proposals(words[1]):  # without any the shell completes files
             print(each)

@@ -25,7 +25,7 @@ gpsuite data list                   rows, inputs, licence, and where each datase
 gpsuite data fetch [name ...]       download what is missing into data/, verified by SHA-256
 gpsuite data describe FILE [dataset.KEY=...]   how each column of your own table is read, and the commands that fit;
                                     format=json for scripts: columns with name, role, used and reason
-gpsuite data verify [name ...]      read every file and compare its SHA-256; exit code 2 if one has changed, or a
+gpsuite data verify [name ...]      read every file and compare its SHA-256. Exit code 2 if one has changed, or a
                                     dataset that is named is not here
 
 Files are looked up in $GPSUITE_DATA_PATH (a list of folders), then in data/ (data_dir=DIR).
@@ -38,8 +38,8 @@ REGRESSIONS = ("guarantee", "pac_bayes/regression", "perturbation/region", "robu
 CLASSIFICATIONS = ("guarantee", "robustness/safety", "robustness/explain")
 COLUMNS = ("dataset", "file", "state", "path", "hash", "expected", "found")
 NAMING = {"target", "inputs", "ignore", "safety"}  # settings that name columns, which must exist
-LONGEST_REASON = 300  # characters; a cell in it may have 100,000
-LARGEST_TRIED = 200_000  # cells; planning runs on a larger table takes minutes and gigabytes
+LONGEST_REASON = 300  # characters. A cell in it may have 100,000
+LARGEST_TRIED = 200_000  # cells. Planning runs on a larger table takes minutes and gigabytes
 
 
 def main(words: list[str]) -> int:
@@ -109,7 +109,7 @@ def _say_commands(found: TableDescription, path: str, settings: Mapping[str, str
     reading = {key: text for key, text in settings.items() if key not in ("target", "inputs", "task")}
     tried = found.rows * len(found.columns) <= LARGEST_TRIED
     if not tried:
-        say("- the table is large: the commands below are not tried on it; a run says at once what it cannot take")
+        say("- the table is large: the commands below are not tried on it. A run says at once what it cannot take")
     for experiment, run in chosen:
         if run is not None:
             own = [f"dataset.{key}={text}" for key, text in {**run, **reading}.items()]
@@ -135,7 +135,7 @@ def _short(experiment: str, path: str, run: Mapping[str, str], reading: Mapping[
 
 
 def _chosen(found: TableDescription) -> list[tuple[str, dict[str, str] | None]]:
-    """Return experiments and their settings; a target that may be classes or a number is given both ways."""
+    """Return experiments and their settings. A target that may be classes or a number is given both ways."""
     chosen: list[tuple[str, dict[str, str] | None]] = []
     for names, run, task in (
         (REGRESSIONS, found.regression, "regression"),
@@ -152,7 +152,7 @@ def _chosen(found: TableDescription) -> list[tuple[str, dict[str, str] | None]]:
 
 
 def _refusal(words: Sequence[str]) -> str:
-    """Return in one line why a run would be refused before any work; empty if it would not."""
+    """Return in one line why a run would be refused before any work. Empty if it would not."""
     from gpsuite.config.request import read_request
     from gpsuite.experiments.base import EXPERIMENTS
 
@@ -184,7 +184,7 @@ def _fetch(chosen: Sequence[DatasetSpec], given: Words) -> int:
 
 
 def _verify(chosen: Sequence[DatasetSpec], given: Words, *, wanted: bool) -> int:
-    """Print every file's state; return 2 if one was changed, or a `wanted` one is missing."""
+    """Print every file's state. Return 2 if one was changed, or a `wanted` one is missing."""
     rows, bad = [], {"changed", "missing"} if wanted else {"changed"}
     for spec in chosen:
         for state in verify(spec, given.data_dir):

@@ -25,7 +25,7 @@ from gpsuite.text import counted, line_width, visible, visible_name, wrapped
 HELP = """
 gpsuite doctor [results_dir=DIR] [data_dir=DIR] [format=json]
 
-Versions, threads, data found, plug-ins, free disk and backends; a line that is marked ! or ✗ says what to do.
+Versions, threads, data found, plug-ins, free disk and backends. A line that is marked ! or ✗ says what to do.
 Exit code 1 if something needs fixing.
 """
 
@@ -47,7 +47,7 @@ class Finding(NamedTuple):
 
     @property
     def columns(self) -> dict[str, str]:
-        """What a script gets."""
+        """Columns for scripts."""
         return {"state": self.state, "what": self.what, "found": self.found, "fix": self.fix}
 
 
@@ -68,7 +68,7 @@ def main(words: list[str]) -> int:
 
 
 def _show(findings: Sequence[Finding]) -> None:
-    """Print one line per check with a mark; packages that are as they should be share one."""
+    """Print one line per check with a mark. Packages that are as they should be share one."""
     from rich.text import Text
 
     fine = [each for each in findings if each.state == "ok" and each.package]
@@ -112,7 +112,7 @@ def _machine() -> Iterator[Finding]:
     asked = os.environ.get("OMP_NUM_THREADS", "")
     cores = os.cpu_count() or 1
     many = asked.isdigit() and int(asked) > cores
-    shown = f"OMP_NUM_THREADS={asked or 'unset'}; gpsuite gives each process one thread unless threads= is set"
+    shown = f"OMP_NUM_THREADS={asked or 'unset'}. gpsuite gives each process one thread unless threads= is set"
     fix = f"set it to at most {cores}" if many else ""
     yield Finding("problem" if many else "ok", "threads", shown, fix)
 

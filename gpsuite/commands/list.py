@@ -22,7 +22,7 @@ gpsuite list [experiments|datasets|methods|NAME ...] [scale=quick|paper|smoke] [
 experiments: by family, the question that each answers, and its cost at the scale
 datasets:    rows, inputs, licence, and whether each was found
 methods:     title and source of each
-NAME:        details of one of them; a method's settings: gpsuite run EXPERIMENT method=NAME --help
+NAME:        details of one of them. A method's settings: gpsuite run EXPERIMENT method=NAME --help
 
 A pipe gets every column, whole and tab separated.
 """
@@ -33,7 +33,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def main(words: list[str]) -> int:
-    """Print the lists asked for, all three by default, or the details of what is named."""
+    """Print the lists requested, all three by default, or the details of what is named."""
     given = read_words(words, choices={"scale": ("quick", *(each for each in SCALES if each != "quick"))})
     found = describe(conf_dir(), given.data_dir)
     states = {row.name: row.state for row in found}
@@ -73,12 +73,12 @@ def main(words: list[str]) -> int:
 
 
 def _rows_of(kind: str, rows: Rows, words: Sequence[str]) -> Rows:
-    """Return the rows of a kind that the words name; all if they name the kind, or nothing at all."""
+    """Return the rows of a kind that the words name. All if they name the kind, or nothing at all."""
     return [row for row in rows if not words or kind in words or next(iter(row.values())) in words]
 
 
 def _show_kind(kind: str, rows: Rows, brief: Rows) -> None:
-    """Print a list; on a terminal experiments by family, each under its family's name."""
+    """Print a list. On a terminal experiments by family, each under its family's name."""
     if kind != "experiments" or not sys.stdout.isatty():
         show_table(kind, rows, brief)
         return

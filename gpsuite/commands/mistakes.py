@@ -1,4 +1,4 @@
-"""What the user is told of wrong input: at most four lines, with the command put right where that is known."""
+"""Message about wrong input: at most four lines, with the corrected command if it is known."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpsuite.config.spelling import as_typed
 from gpsuite.errors import UserError
 from gpsuite.text import line_width, visible, visible_lines, wrapped, wrapped_command
 
-CUT = " ..."  # at the end of a message that goes on
+CUT = " ..."  # at the end of a message that continues
 # how the words begin that any experiment understands
 COMMON = ("dataset", "scale=", "seed=", "results_dir=", "data_dir=")
 
@@ -24,7 +24,7 @@ def mistake(error: UserError, words: Sequence[str]) -> str:
 
 
 def corrected(words: Sequence[str], error: UserError) -> list[str]:
-    """Return the words of the user's command put right; none if nothing is known that would.
+    """Return the words of the user's command put right. None if nothing is known that would.
 
     For another experiment only the settings are kept that every experiment has.
     """
@@ -54,14 +54,14 @@ def _of_run(words: Sequence[str]) -> list[str]:
 
 
 def _with_name(words: Sequence[str], wrong: str, right: str) -> list[str]:
-    """Return the command with a name replaced, as a word, a key, a value or an entry of a list; none without it."""
+    """Return the command with a name replaced, as a word, a key, a value or an entry of a list. None without it."""
     whole = re.compile(rf"(?<![\w./-]){re.escape(wrong)}(?![\w./-])")
     found = [whole.sub(lambda _: right, word) for word in words]
     return ["gpsuite", *found] if found != list(words) else []
 
 
 def four_lines(text: str, command: Sequence[str]) -> str:
-    """Return a message of at most four lines of a terminal; the command that ends it is never cut.
+    """Return a message of at most four lines of a terminal. The command that ends it is never cut.
 
     Words are wrapped on a terminal only: a pipe gets each line whole.
     """

@@ -1,4 +1,4 @@
-"""What is wrong with the plug-ins that are installed: `list` and `doctor` name it."""
+"""Faults of the installed plug-ins, which `list` and `doctor` name."""
 
 from __future__ import annotations
 

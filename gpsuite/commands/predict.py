@@ -24,9 +24,9 @@ gpsuite predict RUN FILE.csv [output=FILE] [format=json] [strict=true]
                 [separator=CHARACTER] [decimal=MARK] [thousands=MARK]
 
 RUN       folder of a run of experiment=guarantee: results/guarantee/...
-FILE.csv  rows to predict, with the columns of the run's inputs; other columns are ignored
-output=   CSV file for predictions and intervals; without it they are printed, in a terminal with few digits
-strict=true   refuse a file with a row that cannot be read; without it the others are predicted, and the column
+FILE.csv  rows to predict, with the columns of the run's inputs. Other columns are ignored
+output=   CSV file for predictions and intervals. Without it they are printed, in a terminal with few digits
+strict=true   refuse a file with a row that cannot be read. Without it the others are predicted, and the column
           not_predicted says what is wrong with it
 separator=, decimal=, thousands=   of the file, if it differs from the run's table; dataset.decimal= and so on work too
 
@@ -38,7 +38,7 @@ OPTIONS = ("output", "format", "strict", *READING)
 
 
 def main(words: list[str]) -> int:
-    """Predict the rows of a file; the table goes to stdout or a file, notes and the guarantee to stderr."""
+    """Predict the rows of a file. The table goes to stdout or a file, notes and the guarantee to stderr."""
     from gpsuite import load
 
     names, options = _read(words)
@@ -73,7 +73,7 @@ def main(words: list[str]) -> int:
 
 
 def _predicted(saved: Saved, file: str, options: Mapping[str, str]) -> tuple[pd.DataFrame, list[str]]:
-    """Return a file's predictions, and what is told with them."""
+    """Return a file's predictions, and their notes."""
     import pandas as pd
 
     from gpsuite.data.table.new_rows import inputs_of_file, unread_rows
@@ -102,7 +102,7 @@ def _as_json(options: Mapping[str, str]) -> bool:
 
 
 def _strict(options: Mapping[str, str]) -> bool | None:
-    """Return whether a row that cannot be read is a reason to refuse the file; None: as the table was read."""
+    """Return whether a row that cannot be read is a reason to refuse the file. None: as the table was read."""
     value = options.get("strict")
     if value not in (None, "true", "false"):
         raise UserError(f"strict={value}: must be true or false", key="strict")
@@ -130,17 +130,17 @@ def _target(text: str, rows: Path) -> Path:
     """Return the output file: a new one, or one of earlier predictions, never that of the rows."""
     path = typed_path(text)
     if text in ("text", "json"):
-        raise UserError(f"output={text}: output is a file; what is printed:", key="output", better=("output", "format"))
+        raise UserError(f"output={text}: output is a file. What is printed:", key="output", better=("output", "format"))
     if not text or path.is_dir() or not path.parent.is_dir():
         fix = "name a file in an existing folder, or leave it out: the rows are printed"
         raise UserError(f"output={text}: {fix}", key="output")
     if path.exists() and rows.exists() and path.samefile(rows):
-        raise UserError(f"output={text}: that is the file of the rows; choose another name", key="output")
+        raise UserError(f"output={text}: that is the file of the rows. Choose another name", key="output")
     return path.resolve()
 
 
 def _require_like(path: Path, text: str) -> None:
-    # other files than earlier predictions would be lost
+    # only earlier predictions may be overwritten
     header = text.partition("\n")[0].encode()
     if path.exists() and not (path.is_file() and read_bytes(path).splitlines()[:1] == [header]):
-        raise UserError(f"output={path}: file exists; choose another name", key="output")
+        raise UserError(f"output={path}: file exists. Choose another name", key="output")

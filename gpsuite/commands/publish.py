@@ -62,7 +62,7 @@ def main(words: list[str]) -> int:
 
 
 def _warn_of_changes(folder: Path) -> None:
-    # nobody else can compute again what no commit holds
+    # others can compute again only what a commit holds
     git = (read_mapping(folder / RUN) or {}).get("git")
     if isinstance(git, dict) and git.get("dirty"):
         print(f"gpsuite: {visible(str(folder))}: computed from files with changes that no commit has", file=sys.stderr)
@@ -98,7 +98,7 @@ def _packed(experiment: str, folder: Path, results_dir: Path) -> dict[str, bytes
     if total > MOST_BYTES:
         raise ResultsError(
             f"{folder}: its records take {len(packed) / 1e6:.1f} MB, all published ones {total / 1e6:.0f} MB\n"
-            f"at most {MOST_BYTES / 1e6:.0f} MB are published; publish fewer runs",
+            f"at most {MOST_BYTES / 1e6:.0f} MB are published. Publish fewer runs",
             key=str(folder),
         )
     return {ARCHIVE: packed}

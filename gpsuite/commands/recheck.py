@@ -32,7 +32,7 @@ If a sampler decides what is measured next, another processor's last bits give o
 no disagreement. On the same arithmetic it must agree. A record with an older version of its method, or without its data
 here, is named as not checked. An interruption shows what was checked until then.
 The page of `gpsuite report` shows the date on which a run's records agreed.
-Exit code 0: all that was checked agrees; 1: some do not; 2: nothing could be checked.
+Exit code 0: all that was checked agrees, 1: some do not, 2: nothing could be checked.
 """
 
 

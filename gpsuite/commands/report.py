@@ -19,7 +19,7 @@ HELP = """
 gpsuite report [results_dir=DIR] [format=json]
 
 Writes report.html, which needs no network: what your runs answer, each paper with its verdicts, and every run with
-figures, tables, comparison, command and provenance. Published runs are shown if there is no own one of their name.
+figures, tables, comparison, command and provenance. A published run is shown if you have no run of its name.
 published/README.md shows only these, for readers on a code host.
 """
 
@@ -28,7 +28,7 @@ def main(words: list[str]) -> int:
     """Write the page and print its path."""
     given = read_words(words)
     if given.names:
-        raise UserError(f"{given.names[0]}: report takes no names; it covers all results")
+        raise UserError(f"{given.names[0]}: report takes no names. It covers all results")
     if not given.results_dir.is_dir():
         raise UserError(
             f"results_dir={given.results_dir}: no such folder, so there is nothing to report\n"
@@ -43,7 +43,7 @@ def main(words: list[str]) -> int:
 
 
 def show_page(results_dir: Path, stream: TextIO | None = None) -> Path:
-    """Write the pages of a results folder; print report.html's path to `stream` or stdout, and faults to stderr."""
+    """Write the pages of a results folder. Print report.html's path to `stream` or stdout, and faults to stderr."""
     doing("writing the page")
     path, problems = write_report(results_dir, conf_dir())
     write_gallery(results_dir, conf_dir())

@@ -47,14 +47,14 @@ gpsuite run <family>/<name> [key=value ...]      --key value is the same
   results_dir=results  run_name=NAME  force=true  on_error=continue|raise  wait=true  debug=true
   format=text|quiet|json    the answer and paths, only the folder, or one JSON object per run on stdout
   output=FILE               a file for what stdout would get
-  budget.seconds=S          wall-clock limit per task; the best valid answer is kept
+  budget.seconds=S          wall-clock limit per task. The best valid answer is kept
 
 gpsuite run -m experiment=A,B seed=0,1     every combination, one after another
 gpsuite run NAME --help                    its settings: values, meanings, what is allowed
 gpsuite run tour                           one quick experiment of each family, the answers, the report
 
 The same command resumes after an interruption. Exit codes: 0 done, 1 some tasks failed, 2 wrong input,
-3 not possible (a plan without a safe measurement), 130 interrupted; for several runs the smallest that is not 0.
+3 not possible (a plan without a safe measurement), 130 interrupted. For several runs the smallest that is not 0.
 """
 TOUR = "experiment=tour"
 _WORST_FIRST = (1, 2, 3, 0)
@@ -62,7 +62,7 @@ LONGEST_KEY, WIDEST, NARROWEST = 34, 120, 60  # letters of `key=value` before it
 
 
 def main(words: list[str]) -> int:
-    """Run what the words ask for; everything is validated before anything is computed."""
+    """Run what the words request. Everything is validated before anything is computed."""
     began = time.monotonic()
     runs, tour = expanded_runs(words)
     quiet = all("format=quiet" in run for run in runs)
@@ -83,7 +83,7 @@ def main(words: list[str]) -> int:
         except TaskFailedError as failed:
             print(f"gpsuite: {visible_lines(str(failed))}", file=sys.stderr)
             return 1
-        except UserError as error:  # another run holds the folder, for example: the other runs go on
+        except UserError as error:  # another run holds the folder, for example: the other runs continue
             if len(requests) == 1:
                 raise
             text = as_typed(str(error), options.command[2:])
@@ -104,7 +104,7 @@ def main(words: list[str]) -> int:
 
 
 def expanded_runs(words: Sequence[str]) -> tuple[list[list[str]], bool]:
-    """Return the words of each run, several with -m, and whether the tour is among them; set the thread limit."""
+    """Return the words of each run, several with -m, and whether the tour is among them. Set the thread limit."""
     multirun = any(word in MULTIRUN for word in words)
     words = with_experiment([word for word in words if word not in MULTIRUN])
     runs = [in_full(run) for run in (expand_sweeps(words, group_choices()) if multirun else [words])]
@@ -133,7 +133,7 @@ def _stops(run: Sequence[str]) -> list[list[str]]:
 
 
 def _limit_threads(runs: Sequence[Sequence[str]]) -> None:
-    """Give BLAS and TensorFlow the thread count asked for: sums on one and two threads differ in last bits."""
+    """Give BLAS and TensorFlow the thread count requested: sums on one and two threads differ in last bits."""
     from gpsuite.engine.worker import limit_threads
 
     asked = [word.partition("=")[2] for run in runs for word in run if word.startswith("threads=")]
@@ -149,7 +149,7 @@ def _refuse_one_folder(requests: Sequence[tuple[Request[object], RunOptions]]) -
     for request, options in requests:
         folder = run_folder(options.results_dir, request.experiment, request.scale, options.tag)
         if options.named and seen.setdefault(folder, options.science) != options.science:
-            fault = f"several runs with different settings would write {folder}; leave run_name out"
+            fault = f"several runs with different settings would write {folder}. Leave run_name out"
             raise UserError(f"run_name={options.tag}: {fault}", key="run_name")
 
 
@@ -167,9 +167,9 @@ def _prepare(
 
 
 def say_hints(runs: Sequence[Sequence[str]], words: Sequence[str]) -> None:
-    """Say on stderr which settings were given by an earlier name; `words` as typed."""
+    """Say on stderr which settings were given by an earlier name. `words` as typed."""
     if not {"output=json", "output=text"}.isdisjoint(words):
-        say("gpsuite: output= names a file now; what is printed is format=, and this version takes both", sys.stderr)
+        say("gpsuite: output= names a file now. What is printed is format=, and this version takes both", sys.stderr)
     for hint in dict.fromkeys(hint for run in runs for hint in hints(run)):
         say(f"gpsuite: {hint}", sys.stderr)
 
@@ -196,7 +196,7 @@ def _tell(request: Request[object], report: RunReport, output: str, seconds: flo
         print(f"  {visible(str(path))}")
     if output == "text":
         first = _first_file(report.folder)
-        tell(visible(f"took {clock(seconds)}" + (f"; open {first} first" if first else "")))
+        tell(visible(f"took {clock(seconds)}" + (f". Open {first} first" if first else "")))
 
 
 def _plain(request: Request[object], report: RunReport) -> dict[str, Any]:
@@ -218,7 +218,7 @@ def _plain(request: Request[object], report: RunReport) -> dict[str, Any]:
 
 
 def _numbers(path: Path) -> list[dict[str, str | float | None]]:
-    """Return a table's rows, numbers as numbers; none where there is no such file."""
+    """Return a table's rows, numbers as numbers. None if there is no such file."""
     if not path.is_file():
         return []
     rows = csv.DictReader(io.StringIO(read_bytes(path).decode("utf-8"), newline=""))
@@ -257,9 +257,9 @@ def explain(words: Sequence[str]) -> int:
     print(textwrap.fill(f"{name}: {note.title}", _line_width()))
     print(f"source: {'; '.join(filter(None, (note.paper, note.figure))) or 'none'}")
     cost = ", ".join(f"scale={scale} {time}" for scale, time in note.cost.items())
-    print(f"cost: {cost}; data: {', '.join(note.data) or 'none'}")
+    print(f"cost: {cost}. Data: {', '.join(note.data) or 'none'}")
     if stops is not None:
-        print("\nit is these runs, one after another; stops=N: the first N of them")
+        print("\nit is these runs, one after another. stops=N runs the first N")
         for stop in stops:
             print(f"  gpsuite run {shlex.join(stop)}")
         return 0

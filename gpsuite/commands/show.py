@@ -24,7 +24,7 @@ HELP = """
 gpsuite show <family>/<name> [key=value ...]     as gpsuite run, with -m for several
 
 Prints the composed settings as YAML, then the tasks: which are stored already, and roughly how many seconds of one core
-each will take. Nothing is run and no result is written. Missing data are downloaded (GPSUITE_OFFLINE=1 forbids it); if
+each will take. Nothing is run and no result is written. Missing data are downloaded (GPSUITE_OFFLINE=1 forbids it). If
 they cannot be had, that is said last.
 
 gpsuite show NAME --help     what can be set
@@ -32,7 +32,7 @@ gpsuite show NAME --help     what can be set
 
 
 def main(words: list[str]) -> int:
-    """Print settings and tasks of each run that the words ask for."""
+    """Print settings and tasks of each run that the words request."""
     runs, _ = expanded_runs(words)
     doing("loading")
 
@@ -97,6 +97,6 @@ def _show(run: Sequence[str], request: Request[object], options: RunOptions) -> 
     stored_count = sum(task["stored"] for task in tasks)
     place = run_folder(options.results_dir, request.experiment, request.scale, options.tag)
     print(
-        f"\n# {counted(len(tasks), 'task')}, {stored_count} stored; about {clock(missing)} of one core's work, "
+        f"\n# {counted(len(tasks), 'task')}, {stored_count} stored. About {clock(missing)} of one core's work, "
         f"roughly; results: {visible(str(place))}"
     )

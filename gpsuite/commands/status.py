@@ -25,8 +25,8 @@ HELP = """
 gpsuite status [experiment ...] [results_dir=DIR] [format=json]
 
 One row per run: tasks by status, missing ones, and whether its tables are complete. Every record is read and compared
-with its checksum. A damaged one is named and counts as missing, as does one of an earlier version's format.
-Published runs are listed as they were published if there is no own run of their name.
+with its checksum. A damaged record is named and counts as missing, as does a record in an earlier version's format. A
+published run is listed as it was published if you have no run of its name.
 """
 
 
@@ -48,7 +48,7 @@ def main(words: list[str]) -> int:
         show_json({"runs": rows})
         return 0
     if not rows:
-        print(f"no runs under {visible(str(given.results_dir))}; start with: gpsuite run tour")
+        print(f"no runs under {visible(str(given.results_dir))}. Start with: gpsuite run tour")
         return 0
     counted = ("tasks", *STATUSES, "missing")
     empty = [column for column in counted[1:] if not any(row[column] for row in rows)]
@@ -87,7 +87,7 @@ def _counts(folder: Path, store: RecordStore) -> dict[str, Any]:
 
 
 def _read(read: Callable[[Path], T | None], path: Path) -> T | None:
-    """Return what `read` finds; a damaged file is named and counts as absent."""
+    """Return what `read` finds. A damaged file is named and counts as absent."""
     try:
         return read(path)
     except ResultsError as error:

@@ -1,4 +1,4 @@
-"""What commands print: tables that wrap at words on a terminal, tab separated and whole on a pipe; JSON where asked."""
+"""Output of commands: tables that wrap at words on a terminal, tab separated and whole on a pipe. JSON on request."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STYLES = {
 
 
 def show_table(title: str, rows: Sequence[Mapping[str, Any]], brief: Sequence[Mapping[str, Any]] | None = None) -> None:
-    """Print rows with the same columns; on a terminal `brief` instead, if given."""
+    """Print rows with the same columns. On a terminal `brief` instead, if given."""
     if not rows:
         print(f"{visible(title)}: none")
     elif sys.stdout.isatty():
@@ -38,7 +38,7 @@ def show_table(title: str, rows: Sequence[Mapping[str, Any]], brief: Sequence[Ma
 
 
 def show_lines(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Draw a table as wide as the terminal: wide columns wrap at words; rows that have no room are blocks."""
+    """Draw a table as wide as the terminal: wide columns wrap at words. Rows that have no room are blocks."""
     if not rows:
         return
     columns = list(rows[0])
@@ -51,7 +51,7 @@ def show_lines(rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _widths(table: Sequence[Sequence[str]], room: int) -> list[int] | None:
-    """Return the columns' widths within the room, none narrower than its longest word; None if that is impossible."""
+    """Return the columns' widths within the room, none narrower than its longest word. None if that is impossible."""
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     least = [
         min(max((len(word) for cell in column for word in cell.split()), default=0), width)
@@ -80,10 +80,10 @@ def _draw(columns: Sequence[str], cells: Sequence[Sequence[str]], widths: Sequen
 
 
 def console() -> Console:
-    """Return what draws on stdout: as wide as the terminal, also one that cannot move its cursor; NO_COLOR holds."""
+    """Return what draws on stdout: as wide as the terminal, also one that cannot move its cursor. NO_COLOR holds."""
     from rich.console import Console
 
-    # without a height a dumb terminal is taken for one of 80 columns
+    # without a height a dumb terminal is treated as one of 80 columns
     return Console(markup=False, highlight=False, width=line_width(sys.stdout), height=24)
 
 
@@ -102,7 +102,7 @@ def _blocks(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
 
 
 def say(text: str, stream: TextIO | None = None) -> None:
-    """Print a line of text to stdout or another stream; on a terminal it wraps at words."""
+    """Print a line of text to stdout or another stream. On a terminal it wraps at words."""
     stream = stream or sys.stdout
     print(fitted(text, stream), file=stream)
 
@@ -118,7 +118,7 @@ def _cell(value: Any) -> str:
 
 
 def show_json(value: Any) -> None:
-    """Print one JSON object; numbers are numbers, infinities and NaN, which JSON has not, are null."""
+    """Print one JSON object. Numbers are numbers, infinities and NaN, which JSON has not, are null."""
     print(json.dumps(plain(value), ensure_ascii=False))
 
 
@@ -136,7 +136,7 @@ def plain(value: Any) -> Any:
 
 
 def number(cell: str) -> str | float | None:
-    """Return a table's cell as the number that it is, None where it is empty, or its text."""
+    """Return a table's cell as the number that it is, None if it is empty, or its text."""
     try:
         return int(cell) if cell.lstrip("-").isdigit() else float(cell)
     except ValueError:

@@ -29,8 +29,8 @@ gpsuite verify CERTIFICATE [dataset=NAME] [minutes=10] [format=json]
 gpsuite verify RUN          every certificate of a run's folder, on the run's own table unless another is given
 gpsuite verify CERTIFICATE dataset=my.csv dataset.target=NAME [dataset.inputs=...] [dataset.KEY=... as in the run]
 
-Checks a certificate (CERTIFICATE.npz with CERTIFICATE.json beside it; either name will do) without the code that
-found it, prints what it is about and what it claims, and names what was checked:
+Checks a certificate (CERTIFICATE.npz with CERTIFICATE.json next to it, give either name) without the code that found
+it. Prints what it is about and what it claims, and names what was checked:
 
 (a) the bound holds for the stored posterior: boxes are rebuilt from the cuts, every bound is computed again in another
     and simpler way with its rounding added, and the witnesses are evaluated;
@@ -38,20 +38,20 @@ found it, prints what it is about and what it claims, and names what was checked
     Laplace with the softmax; regression: exact, or sparse at the optimum of its bound), within a residual of 1e-6 of
     its stationarity equations: the mean in prior standard deviations and the covariance relative to the
     prior's, at any input, and for EP the moments of every site. Hyperparameters, inducing inputs and jitter are taken
-    as stated, whatever training found them;
+    as stated, regardless of how they were trained;
 (c) those rows, labels and the point are the dataset's, to the last bit, if the dataset is given.
 
 What must be trusted besides this program: numpy, scipy and LAPACK, the C library's exp and erfc, and the processor's
-floats of 64 and 80 bits; where long floats are no longer than 64 bits nothing is checked (exit code 2). Bounds of
-rounding assume errors of a few units in the last place; no interval arithmetic, no proof checker. A certificate holds
-its training rows, at most 160 MB (4,400 rows): share it as you would share the data; `gpsuite publish` leaves it out.
+floats of 64 and 80 bits. Where long floats are no longer than 64 bits nothing is checked (exit code 2). Bounds of
+rounding assume errors of a few units in the last place. No interval arithmetic, no proof checker. A certificate holds
+its training rows, at most 160 MB (4,400 rows): share it as you would share the data. `gpsuite publish` leaves it out.
 
 A certificate of a risk (pac_bayes) holds the predictor; risk, KL and bound are computed again from it and the dataset,
 which must be given. Holding training rows, 160 MB, long floats and (a) to (c) concern the other kinds.
 
 A certificate whose check would take more than 10 minutes is refused with the command that allows more (minutes=).
 
-Exit code 0: nothing refuted, and (a) confirmed; 1: refuted, with the reason; 2: not a usable certificate, or not the
+Exit code 0: nothing refuted, and (a) confirmed, 1: refuted, with the reason, 2: not a usable certificate, or not the
 dataset that a certificate of a risk is checked on.
 """
 
@@ -64,7 +64,7 @@ to print."""
 
 @dataclass(frozen=True)
 class Kind:
-    """What is checked how.
+    """One kind of certificate and its check.
 
     Attributes:
         module: its `verify_certificate` is a `Checker`.
@@ -75,7 +75,7 @@ class Kind:
     task: Task
 
 
-CONFIG, LARGEST_CONFIG = "config.yaml", 1 << 20  # of a run's folder; bytes that are read of it
+CONFIG, LARGEST_CONFIG = "config.yaml", 1 << 20  # of a run's folder. Bytes that are read of it
 VERDICTS = {0: "confirmed", 1: "refuted"}
 RANGES = "gpsuite.certificates.verification"
 KINDS = {
@@ -103,7 +103,10 @@ def main(words: list[str]) -> int:
 
 
 def _verify(path: Path, given: Sequence[str], minutes: float, as_json: bool, run: Path | None = None) -> dict[str, Any]:
-    """Check one certificate, on the table that the words name or else that of its run; print what follows from it."""
+    """Check one certificate, on the table that the words name, otherwise on that of its run.
+
+    Print what follows from it.
+    """
     description = read_envelope(path)
     kind = _kind(description, path)
     dataset = _dataset(given, kind.task) if given or run is None else _table_of(run, kind.task)
@@ -178,7 +181,7 @@ def _existing(path: Path) -> Path:
         return path
     state = "is not a certificate" if path.exists() else "is not there"
     raise UserError(
-        f"{path} {state}; a certificate is two files, NAME.npz and NAME.json beside it\n"
+        f"{path} {state}. A certificate is two files, NAME.npz and NAME.json next to it\n"
         "runs of guarantee, robustness/safety, robustness/regression and pac_bayes/regression write certificates/"
     )
 
@@ -200,7 +203,7 @@ def _dataset(words: Sequence[str], task: Task) -> Dataset | None:
     for word in words:
         key, equals, value = word.partition("=")
         if not equals:
-            raise UserError(f"{word}: expected key=value; verify checks one certificate at a time")
+            raise UserError(f"{word}: expected key=value. Verify checks one certificate at a time")
         if key in given:
             raise UserError(f"{key}: given twice", key=key)
         if key not in ("dataset", "data_dir", *(f"dataset.{name}" for name in CSV_KEYS)):

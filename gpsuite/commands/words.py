@@ -1,4 +1,4 @@
-"""What the smaller commands share: names and the few `key=value` words they take."""
+"""Arguments of the smaller commands: names and the few `key=value` words they take."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def read_words(
             valid = [*(f"{place}=DIR" for place in PLACES), *own]
             near = nearest(key, [each.partition("=")[0] for each in valid])
             if near:
-                raise UserError(f"{word}: unknown setting; did you mean '{near}'?", better=(key, near))
+                raise UserError(f"{word}: unknown setting. Did you mean '{near}'?", better=(key, near))
             raise UserError(f"{word}: unknown setting\nvalid: {', '.join(valid)}")
         elif word.startswith("-"):
             raise UserError(f"{word}: unknown option")
@@ -91,14 +91,14 @@ def _whole_number(key: str, value: str) -> int:
 
 
 def experiment_names(names: Sequence[str]) -> list[str]:
-    """Return the experiments named, all if none is; a family's name means its experiments."""
+    """Return the experiments named, all if none is. A family's name means its experiments."""
     known = [name for name in group_choices()["experiment"] if name != "tour"]
     if not names:
         return known
     chosen: list[str] = []
     for name in names:
         if name == "tour":
-            raise UserError("tour: several runs; name their experiments", key="experiment")
+            raise UserError("tour: several runs. Name their experiments", key="experiment")
         members = [each for each in known if each == name or each.startswith(f"{name.rstrip('/')}/")]
         if not members:
             raise unknown(f"{name}: unknown experiment", name, [*{each.split("/")[0]: None for each in known}, *known])

@@ -33,11 +33,11 @@ METHOD_FIXED = ("builder", "title", "reference")  # what a method is, not how it
 
 @dataclass(frozen=True)
 class Sections:
-    """Files and the user's values merged, typed part by part; values may still be missing.
+    """Files and the user's values merged, typed part by part. Values may still be missing.
 
     Attributes:
         sections: settings, run, model, dataset if there is one, and `method/NAME` of each method.
-        datasets: of an experiment over several datasets, in the order asked for.
+        datasets: of an experiment over several datasets, in the order requested.
         meta: the experiment file's meta block.
     """
 
@@ -49,9 +49,9 @@ class Sections:
 
 @dataclass(frozen=True)
 class Composed:
-    """A composed and typed configuration; `datasets` and `meta` as in `Sections`.
+    """A composed and typed configuration. `datasets` and `meta` as in `Sections`.
 
-    `question` is what was decided about the own table's target, where it could be taken another way.
+    `question` says how the target of the user's table was understood if there is another way.
     """
 
     experiment: str
@@ -117,7 +117,7 @@ def _refuse_model(experiment: str, groups: Mapping[str, str], entry: Experiment[
     name = f"model={groups['model']}"
     if not entry.model_keys:
         own = [key for key in ("prior", "kernel", "models") if key in get_type_hints(entry.settings)]
-        has = f"; it has {own[0]}=" if own else ""
+        has = f". It has {own[0]}=" if own else ""
         raise UserError(f"{name}: {experiment} builds its own models{has}", key="model")
     if groups["model"] in fitting_models(experiment):
         return
@@ -147,7 +147,7 @@ def _method_names(
     """Return the methods to run: `method=` or `methods=` of the user, otherwise the file's."""
     listed = values.pop("methods", None)
     if listed is not None and "method" in groups:
-        raise UserError("method: given together with methods; give one of the two", key="method")
+        raise UserError("method: given together with methods. Give one of the two", key="method")
     given = listed if listed is not None else plain.get("methods") or []
     names = [groups["method"]] if "method" in groups else given
     names = [str(name) for name in (names if isinstance(names, list | tuple) else [names])]
@@ -161,7 +161,7 @@ def _method_names(
 
 
 def _refuse_foreign_methods(experiment: str, names: Sequence[str]) -> None:
-    """Raise if a method is of another family, or lacks a trait that the experiment asks for."""
+    """Raise if a method is of another family, or lacks a trait that the experiment requests."""
     valid = fitting_methods(experiment) if names else []
     for name in names:
         if name not in group_choices()["method"]:
@@ -228,7 +228,7 @@ def _refuse_foreign_option(option: str, chosen: Sequence[str], experiment: str) 
     if having:
         names = ", ".join(name.removeprefix("method/") for name in chosen)
         raise UserError(
-            f"method.{option}: not an option of {names}; name a method that has it\nvalid: {', '.join(having)}",
+            f"method.{option}: not an option of {names}. Name a method that has it\nvalid: {', '.join(having)}",
             key=f"method.{option}",
         )
 
@@ -262,7 +262,7 @@ def _refuse_missing(sections: Mapping[str, DictConfig]) -> None:
             key = missing[0] if name in ("run", "settings") else f"{name.split('/')[0]}.{missing[0]}"
             if key == "dataset.target":
                 raise ask_target(str(part.path))
-            raise UserError(f"{key}: missing; give it as {key}=VALUE", key=key)
+            raise UserError(f"{key}: missing. Give it as {key}=VALUE", key=key)
 
 
 def _typed(untyped: Sections) -> Composed:
@@ -279,7 +279,7 @@ def _typed(untyped: Sections) -> Composed:
     dataset: Any = built.get("dataset")
     question = ""
     if isinstance(dataset, CsvSpec) and dataset.task is None and entry.dataset_tasks:
-        # what the experiment is made for; if that is several tasks, what the target looks like
+        # what the experiment is made for. If that is several tasks, what the target looks like
         several = len(entry.dataset_tasks) > 1
         dataset.task = suggested_task(dataset) if several else entry.dataset_tasks[0]
         if dataset.task in OTHER_WAY:
@@ -305,7 +305,7 @@ def _typed(untyped: Sections) -> Composed:
 
 
 def _refuse_dataset(composed: Composed, key: str, dataset: DatasetSpec | CsvSpec) -> None:
-    """Raise if the experiment or a method cannot learn from the dataset; `key` is the user's word for it."""
+    """Raise if the experiment or a method cannot learn from the dataset. `key` is the user's word for it."""
     entry = composed.entry
     allowed = set(entry.dataset_tasks or [dataset.task])
     for options in composed.methods.values():
@@ -345,7 +345,7 @@ def _read_dataset(name: str, experiment: str) -> DatasetSpec:
 
 def _refuse_single(word: str, experiment: str) -> UserError:
     return UserError(
-        f"{word}: {experiment} has a list of datasets; write datasets=[A,B]\n"
+        f"{word}: {experiment} has a list of datasets. Write datasets=[A,B]\n"
         f"a table of your own: gpsuite run pac_bayes/regression dataset=FILE\nvalid: {few(_dataset_names())}",
         key="dataset",
     )
@@ -361,7 +361,7 @@ def prepare_datasets(
     """Find and verify every dataset, before any work.
 
     Raises:
-        DataError: if one is missing or changed; also says how to leave it out.
+        DataError: if one is missing or changed. Also says how to leave it out.
     """
     found: dict[str, PreparedDataset] = {}
     for name, spec in specs.items():
@@ -386,7 +386,7 @@ def _without(name: str, specs: Mapping[str, DatasetSpec], fault: str) -> str:
 
 
 def read_method(name: str) -> dict[str, Any]:
-    """Return the options in a method's file, typed as OmegaConf reads them; a method is one file, without defaults."""
+    """Return the options in a method's file, typed as OmegaConf reads them. A method is one file, without defaults."""
     return dict(_read_method(conf_file("method", f"{method_families()[name]}/{name}")))
 
 
@@ -444,7 +444,7 @@ def shipped_model(experiment: str) -> Mapping[str, Any]:
 
 
 def fitting_methods(experiment: str) -> list[str]:
-    """Return the methods of the experiment's method family with all traits it asks for; none if it takes none."""
+    """Return the methods of the experiment's method family with all traits it requests. None if it takes none."""
     wanted, family = set(EXPERIMENTS.get(experiment).method_traits), method_family(experiment)
     return [
         name
@@ -454,7 +454,7 @@ def fitting_methods(experiment: str) -> list[str]:
 
 
 def _traits(name: str) -> frozenset[str]:
-    """Return a method's traits; one of a broken plug-in has none, and fits nowhere."""
+    """Return a method's traits. One of a broken plug-in has none, and fits nowhere."""
     try:
         return method_of(name).traits
     except PluginError:

@@ -1,4 +1,4 @@
-"""What can be set of an experiment: keys, values, meanings and what is allowed, from the settings' own declarations."""
+"""Settings of an experiment: keys, values, meanings and rules, from the settings' declarations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gpsuite.experiments.base import EXPERIMENTS
 from gpsuite.experiments.settings import OneOf, Rule
 from gpsuite.models.config import ModelSpec
 
-ERRORS_MEANING = "how far these inputs may be off, each in its own units; without an amount by radius; empty: all"
+ERRORS_MEANING = "largest error of each of these inputs, in its units. Without an amount: radius. Empty: all inputs"
 
 
 @dataclass(frozen=True)
@@ -87,23 +87,23 @@ def _choices(experiment: str, overrides: Overrides, sections: Mapping[str, DictC
     if entry.method_traits:
         names = [name.removeprefix("method/") for name in sections if name.startswith("method/")]
         valid = f"of {', '.join(fitting_methods(experiment))}"
-        yield Setting("methods", f"[{','.join(names)}]", "methods to run; method=NAME runs one", valid)
+        yield Setting("methods", f"[{','.join(names)}]", "methods to run. method=NAME runs one", valid)
     if entry.several_datasets:
-        meaning = "datasets to run over; the experiment's own by default"
+        meaning = "datasets to run over. The experiment's own by default"
         yield Setting("datasets", "", meaning, _one(fitting_datasets(experiment)))
     elif entry.variants:
         meaning = "its files, prepared for one pair of outputs or another"
         yield Setting("dataset", str(sections["dataset"]["name"]), meaning, _one(list(entry.variants)))
     elif entry.dataset_tasks:
         name = str(sections["dataset"]["name"]) if "dataset" in sections else ""
-        kinds = f"a {' or '.join(entry.dataset_tasks)} dataset; csv: your own table"
+        kinds = f"a {' or '.join(entry.dataset_tasks)} dataset, or csv for your table"
         yield Setting("dataset", name, kinds, "see gpsuite list datasets")
     if entry.model_keys:
         shown = OmegaConf.to_container(sections["model"])
         model = next((name for name in groups["model"] if read_file("model", name) == shown), "")
         yield Setting("kernel", model, "or set its parts below", _one(fitting_models(experiment)))
     parallel = overrides.groups.get("parallel", "auto")
-    yield Setting("parallel", parallel, "where tasks run", _one(groups["parallel"]))
+    yield Setting("parallel", parallel, "place where tasks run", _one(groups["parallel"]))
 
 
 def _settings(

@@ -1,4 +1,4 @@
-"""The files under conf/: where they are and which names they offer; nothing is composed, no experiment imported."""
+"""The files under conf/: their places and the names they offer. Nothing is composed, no experiment imported."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def group_choices() -> dict[str, list[str]]:
 
 
 def method_families() -> dict[str, str]:
-    """Return method -> family of every conf/method/FAMILY/NAME.yaml; methods are known only by their name.
+    """Return method -> family of every conf/method/FAMILY/NAME.yaml. Methods are known only by their name.
 
     Raises:
         UserError: if two families have a method of one name.
@@ -33,7 +33,7 @@ def method_families() -> dict[str, str]:
 
 
 def method_family(experiment: str) -> str:
-    """Return the family of the methods that an experiment takes: that of those in its file, else its own."""
+    """Return the family of an experiment's methods: that of the methods in its file, otherwise the experiment's."""
     named = read_file("experiment", experiment).get("methods") or [""]
     return method_families().get(str(named[0]), experiment.split("/")[0])
 

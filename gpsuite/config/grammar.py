@@ -1,4 +1,4 @@
-"""How words are written: what stands for `key=value`. Nothing heavy is imported here."""
+"""Spellings of `key=value` on the command line. Nothing heavy is imported here."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from gpsuite.errors import UserError
 
 OPTIONS = ("-h", "--help", "-m", "--multirun", "--version")  # no settings
-FORMATS = ("text", "quiet", "json")  # of what a run prints; once `output=`
+FORMATS = ("text", "quiet", "json")  # of what a run prints. Once `output=`
 FLAGS = ("force", "wait", "debug", "strict", "dataset.strict")  # true if no value follows
 
 
 def without_dashes(words: Sequence[str]) -> list[str]:
-    """Return the words with `--key value` and `--key=value` as `key=value`; a flag without value is true."""
+    """Return the words with `--key value` and `--key=value` as `key=value`. A flag without value is true."""
     found: list[str] = []
     rest = list(words)
     while rest:
@@ -27,7 +27,7 @@ def without_dashes(words: Sequence[str]) -> list[str]:
             value = "true"
         elif not equals:
             if not rest or (rest[0].startswith("-") and not re.match(r"-[\d.]", rest[0])):
-                raise UserError(f"{word}: a value is missing; write {word} VALUE or {key}=VALUE", key=key)
+                raise UserError(f"{word}: a value is missing. Write {word} VALUE or {key}=VALUE", key=key)
             value = rest.pop(0)
         found.append(f"{key}={value}")
     return found

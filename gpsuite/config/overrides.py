@@ -37,7 +37,7 @@ class Overrides:
 
 
 def read_overrides(words: Sequence[str], choices: Mapping[str, Sequence[str]]) -> Overrides:
-    """Read `key=value` words that contain no sweep; `choices`: group -> names it offers.
+    """Read `key=value` words that contain no sweep. `choices`: group -> names it offers.
 
     Raises:
         UserError: for a word that is no `key=value`, a key given twice, several or unknown choices of a group.
@@ -47,7 +47,7 @@ def read_overrides(words: Sequence[str], choices: Mapping[str, Sequence[str]]) -
     for word in words:
         key, text = _split(word)
         if key in groups or key in values:
-            raise UserError(f"{key}: given twice; give it once, or use -m to run several values", key=key)
+            raise UserError(f"{key}: given twice. Give it once, or use -m to run several values", key=key)
         if key in GROUPS:
             # which methods there are depends on the experiment
             groups[key] = choose(key, _value(key, text), None if key == "method" else choices[key])
@@ -57,7 +57,7 @@ def read_overrides(words: Sequence[str], choices: Mapping[str, Sequence[str]]) -
 
 
 def is_literal(key: str) -> bool:
-    """Whether a setting's value is the text as typed."""
+    """Return whether a setting's value is the text as typed."""
     return key in LITERAL or key.startswith(LITERAL_GROUP)
 
 
@@ -66,7 +66,7 @@ def refuse_several(key: str, several: Several, *, is_list: bool) -> UserError:
     text, word = several.text, shlex.quote(f"{key}={several.text}")
     listed = f"\nor, for one run with all of them, write a list: {key}=[{text}]" if is_list else ""
     return UserError(
-        f"{key}={text}: several values; add -m to run them one after another: gpsuite run -m ... {word}{listed}",
+        f"{key}={text}: several values. Add -m to run them one after another: gpsuite run -m ... {word}{listed}",
         key=key,
     )
 
@@ -74,7 +74,7 @@ def refuse_several(key: str, several: Several, *, is_list: bool) -> UserError:
 def expand_sweeps(words: Sequence[str], choices: Mapping[str, Sequence[str]]) -> list[list[str]]:
     """Return one list of words per run of a multirun: the product of all sweeps, in the order typed.
 
-    Commas, `choice()` and `range()` follow Hydra's sweep syntax; `glob()` selects among a group's names,
+    Commas, `choice()` and `range()` follow Hydra's sweep syntax. `glob()` selects among a group's names,
     nested ones included.
 
     Raises:
@@ -94,7 +94,7 @@ def expand_sweeps(words: Sequence[str], choices: Mapping[str, Sequence[str]]) ->
         elif isinstance(override.value(), Glob):
             columns.append([f"{key}={name}" for name in _globbed(key, override.value(), choices)])
         elif not override.is_discrete_sweep():
-            raise UserError(f"{key}={text}: an interval has no values to run; use range() or a list", key=key)
+            raise UserError(f"{key}={text}: an interval has no values to run. Use range() or a list", key=key)
         else:
             _check_range(key, text, override.value())
             columns.append([f"{key}={value}" for value in override.sweep_string_iterator()])
@@ -120,7 +120,7 @@ def _check_range(key: str, text: str, value: Any) -> None:
 
 
 def _too_many(what: str, key: str) -> UserError:
-    return UserError(f"{what}: more than {MOST_RUNS} runs, the most that -m may start; sweep fewer values", key=key)
+    return UserError(f"{what}: more than {MOST_RUNS} runs, the most that -m may start. Sweep fewer values", key=key)
 
 
 def _globbed(key: str, glob: Any, choices: Mapping[str, Sequence[str]]) -> list[str]:
@@ -140,15 +140,15 @@ def _globbed(key: str, glob: Any, choices: Mapping[str, Sequence[str]]) -> list[
 def _split(word: str) -> tuple[str, str]:
     key, equals, text = word.partition("=")
     if word.startswith("-"):
-        raise UserError(f"{word}: unknown option; settings are written key=value or --key value, sweeps need -m")
+        raise UserError(f"{word}: unknown option. Settings are written key=value or --key value, sweeps need -m")
     bare = key.lstrip("+~")
     if word.startswith("~") and bare:
         raise UserError(
-            f"{word}: settings cannot be deleted; leave {bare} out for its default, or write {bare}=VALUE", key=bare
+            f"{word}: settings cannot be deleted. Leave {bare} out for its default, or write {bare}=VALUE", key=bare
         )
     if word.startswith("+") and bare:
         raise UserError(
-            f"{word}: settings cannot be added; an existing one is set without +: {bare}={text or 'VALUE'}\n"
+            f"{word}: settings cannot be added. An existing one is set without +: {bare}={text or 'VALUE'}\n"
             "all there are: gpsuite run NAME --help",
             key=bare,
         )
@@ -162,7 +162,7 @@ def _parse(key: str, text: str) -> Any:
     from hydra.errors import HydraException
 
     if len(text) > LONGEST_VALUE:
-        fault = f"{len(text)} letters; a value has at most {LONGEST_VALUE}"
+        fault = f"{len(text)} letters. A value has at most {LONGEST_VALUE}"
         raise UserError(f"{key}={text[:20]}...: {fault}", key=key)
     try:
         return OverridesParser.create().parse_override(f"{key}={text}")
@@ -194,7 +194,7 @@ def _quoted_names(key: str, text: str) -> Any:
 
 
 def choose(group: str, value: Any, names: Sequence[str] | None) -> str:
-    """Return the one name that a group's value is; `names`: all there are, None if the experiment decides.
+    """Return the one name that a group's value is. `names`: all there are, None if the experiment decides.
 
     Raises:
         UserError: for several values, another type, a family or an unknown name.
@@ -208,7 +208,7 @@ def choose(group: str, value: Any, names: Sequence[str] | None) -> str:
         members = [name for name in names if name.startswith(f"{value}/")]
         if members:
             raise UserError(
-                f"{group}={value}: a family; choose one of\n{few(members)}\ngpsuite list {value}", key=group
+                f"{group}={value}: a family. Choose one of\n{few(members)}\ngpsuite list {value}", key=group
             )
         raise unknown_name(group, value, names)
     return value

@@ -33,10 +33,10 @@ WORDS = {
 def read_request(words: Sequence[str], *, allow_absent: bool = False) -> tuple[Request[object], RunOptions]:
     """Turn `key=value` words into a validated request and its comfort options.
 
-    With `allow_absent` a dataset's files may be missing; see `require_data`.
+    With `allow_absent` a dataset's files may be missing. See `require_data`.
 
     Raises:
-        UserError: for anything wrong, before any work; the message names key, value and what is allowed.
+        UserError: for anything wrong, before any work. The message names key, value and what is allowed.
     """
     overrides = stored(read_overrides(words, group_choices()))
     experiment = experiment_name(overrides)
@@ -74,9 +74,9 @@ def read_request(words: Sequence[str], *, allow_absent: bool = False) -> tuple[R
 
 
 def experiment_name(overrides: Overrides) -> str:
-    """Return the experiment's name; a UserError if none was given."""
+    """Return the experiment's name. A UserError if none was given."""
     if "experiment" not in overrides.groups:
-        raise UserError("experiment: missing; name one, such as pac_bayes/regression\ngpsuite list", key="experiment")
+        raise UserError("experiment: missing. Name one, such as pac_bayes/regression\ngpsuite list", key="experiment")
     return overrides.groups["experiment"]
 
 
@@ -106,7 +106,7 @@ def _prepare(composed: Composed, where: Mapping[str, Any]) -> PreparedDataset | 
 def _fit_small(composed: Composed, prepared: PreparedDataset, overrides: Overrides) -> tuple[Composed, PreparedDataset]:
     """Return both with the shipped numbers of rows that do not fit a small table made smaller, and a note of each.
 
-    A quarter of the rows are test rows; half of the training rows are inducing inputs. What the user sets stays.
+    A quarter of the rows are test rows. Half of the training rows are inducing inputs. What the user sets stays.
     """
     settings, rows, smaller = composed.settings, prepared.rows, {}
     test = getattr(settings, "test_rows", None)

@@ -1,6 +1,6 @@
 """Words as users type them, in the form that the settings have inside: the only place that knows both.
 
-Task keys and published records hold the stored names, so these never change; users see and type the public ones.
+Task keys and published records hold the stored names, so these never change. Users see and type the public ones.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ RENAMED = {
     "tolerance_dimension": "gap_dimension",
     "check_tolerances": "check_gaps",
 }
-# where a name means something of its own; `rows` stays where so many are drawn, `points` where `test_rows` has them all
+# in which a name has another meaning. `rows` stays where so many are drawn, `points` where `test_rows` has them all
 OWN = {
     "guarantee": {"tolerances": "input_errors", "points": "test_rows"},
     "perturbation/region": {"rows": "max_train_rows", "points": "curve_points"},
@@ -70,7 +70,7 @@ def with_tables(words: Sequence[str]) -> list[str]:
 
 
 def is_table(value: str) -> bool:
-    """Whether a value of `dataset=` is a file of the user's, not the name of a dataset."""
+    """Return whether a value of `dataset=` is a file of the user's, not the name of a dataset."""
     if value in group_choices()["dataset"]:
         return False
     return value.lower().endswith(TABLES) or (bool(value) and typed_path(value).is_file())
@@ -96,13 +96,13 @@ def stored(overrides: Overrides) -> Overrides:
     for key, value in overrides.values.items():
         if key == "kernel" and "kernel" not in own:
             if "model" in groups:
-                raise UserError("kernel: given together with model; give one of the two", key="kernel")
+                raise UserError("kernel: given together with model. Give one of the two", key="kernel")
             groups["model"] = choose("kernel", value, group_choices()["model"])
             continue
         for name, content in _stored(key, value, own, names):
             if name in values and key not in names:
                 raise UserError(f"{key}: given twice, also by its earlier name", key=key)
-            if name not in overrides.values or name == key:  # an earlier name says which of several is meant
+            if name not in overrides.values or name == key:  # an earlier name decides between several
                 values[name] = content
     return Overrides(groups, values)
 
@@ -131,7 +131,7 @@ def hints(words: Sequence[str]) -> list[str]:
         names |= dict.fromkeys(PAIR, f"{ERRORS}={{NAME: AMOUNT}}")
     if "kernel" not in own:
         names["model"] = "kernel"
-    return [f"{key}= is now called {names[key]}; this version still takes both" for key in given if key in names]
+    return [f"{key}= is now called {names[key]}. This version still takes both" for key in given if key in names]
 
 
 def as_typed(text: str, words: Sequence[str]) -> str:

@@ -27,7 +27,7 @@ ONE, MANY = (
     {int: "whole numbers", float: "numbers", bool: "true or false", str: "texts"},
 )
 
-limit = Rule(lambda seconds: 0 < seconds < math.inf, "must be above 0 and finite; leave it out for no limit")
+limit = Rule(lambda seconds: 0 < seconds < math.inf, "must be above 0 and finite. Leave it out for no limit")
 place = Rule(bool, "must be a folder")
 plain_name = Rule(
     lambda name: 0 < len(name.encode()) <= 150 and not set(name) & set("/\\~\0") and not name.startswith("."),
@@ -37,10 +37,10 @@ plain_name = Rule(
 
 @dataclass
 class BudgetSettings:
-    """Limits of one task; None means no limit.
+    """Limits of one task. None means no limit.
 
     Attributes:
-        seconds: wall-clock limit of a task; the best valid answer is kept, and computed again when the limit grows.
+        seconds: wall-clock limit of a task. The best valid answer is kept, and computed again when the limit grows.
     """
 
     seconds: Annotated[float, limit] | None
@@ -48,12 +48,12 @@ class BudgetSettings:
 
 @dataclass
 class ParallelSettings:
-    """Where tasks run.
+    """Place where tasks run.
 
     Attributes:
-        mode: auto is serial below about a minute of work, otherwise processes; the numbers do not depend on it.
+        mode: auto is serial below about a minute of work, otherwise processes. The numbers do not depend on it.
         workers: worker processes, by default one per core, or all of a cluster's.
-        address: of a running Dask scheduler, `tcp://host:port`; with mode dask only.
+        address: address of a running Dask scheduler, `tcp://host:port`. With mode dask only.
     """
 
     mode: Annotated[str, one_of(MODES)]
@@ -68,7 +68,7 @@ class ParallelSettings:
             return
         if address is None:
             raise UserError(
-                "parallel.address: missing; say where the Dask scheduler listens: parallel.address=tcp://HOST:PORT",
+                "parallel.address: missing. Say where the Dask scheduler listens: parallel.address=tcp://HOST:PORT",
                 key="parallel.address",
             )
         valid = re.fullmatch(r"(tcp|tls|wss?)://.+:\d{1,5}", address) is not None
@@ -83,10 +83,10 @@ class RunSettings:
         seed: random seed.
         scale: the smallest run, the default, or the paper's own setting.
         budget: limits of one task.
-        parallel: where tasks run.
-        threads: of BLAS and TensorFlow, per process.
-        results_dir: where results go, taken literally except a leading `~`.
-        data_dir: where downloaded data are kept, taken literally except a leading `~`.
+        parallel: place where tasks run.
+        threads: threads of BLAS and TensorFlow per process.
+        results_dir: folder for results, taken literally except a leading `~`.
+        data_dir: folder for downloaded data, taken literally except a leading `~`.
         run_name: part of the folder's name instead of a hash of the changed settings, taken literally.
         force: compute again what is stored.
         on_error: continue with other tasks when one fails, or stop.
@@ -111,7 +111,7 @@ class RunSettings:
 
 
 def structured(schema: type, content: Mapping[str, Any], where: str) -> DictConfig:
-    """Return a section with the fields of a dataclass and the values of a file; errors as of `set_value`."""
+    """Return a section with the fields of a dataclass and the values of a file. Errors as of `set_value`."""
     typed: DictConfig = OmegaConf.structured(schema)
     OmegaConf.set_readonly(typed, False)
     for key, value in content.items():
@@ -120,7 +120,7 @@ def structured(schema: type, content: Mapping[str, Any], where: str) -> DictConf
 
 
 def has(part: DictConfig, key: str) -> bool:
-    """Whether a dotted key is a setting of a section, not a group of settings."""
+    """Return whether a dotted key is a setting of a section, not a group of settings."""
     node = _node(part, key)
     return node is not None and not isinstance(node, DictConfig)
 
@@ -148,7 +148,7 @@ def set_value(target: DictConfig, key: str, value: Any, name: str) -> None:
     except OmegaConfBaseException as error:
         reason = f"must be {kind}" if kind else str(error).splitlines()[0]
         if value == "":
-            fault = f"{name}=: no value: it {reason}; leave {name} out for its default"
+            fault = f"{name}=: no value: it {reason}. Leave {name} out for its default"
             raise UserError(fault, key=name) from error
         simple = value is None or isinstance(value, bool)
         shown = {None: "null", True: "true", False: "false"}[value] if simple else value
@@ -156,7 +156,7 @@ def set_value(target: DictConfig, key: str, value: Any, name: str) -> None:
 
 
 def _misshapen(value: Any, node: Any, kind: str) -> bool:
-    """Whether a value has parts instead of being plain, or is a text that would be an interpolation."""
+    """Return whether a value has parts instead of being plain, or is a text that would be an interpolation."""
     parts = value if isinstance(node, ListConfig) else [value]
     if kind in ("", "a list"):  # the fields of its entries say more
         return False
@@ -172,7 +172,7 @@ def literal(value: Any) -> Any:
 
 
 def in_words(hint: Any) -> str:
-    """Return what a field's type allows: `a whole number`, `a list of numbers`; empty if the type does not say."""
+    """Return what a field's type allows: `a whole number`, `a list of numbers`. Empty if the type does not say."""
     if get_origin(hint) is Annotated:
         return in_words(get_args(hint)[0])
     if get_origin(hint) in (Union, UnionType):
@@ -190,12 +190,12 @@ def _node(part: DictConfig, key: str) -> Any:
     for name in key.split("."):
         if not isinstance(node, DictConfig):
             return None
-        node = node._get_node(name, validate_access=False)  # also where it has no value yet
+        node = node._get_node(name, validate_access=False)  # also if it has no value yet
     return node
 
 
 def set_table_option(dataset: DictConfig | None, key: str, option: str, value: Any) -> None:
-    """Set an option of the user's own table; `key` is `dataset.` and the option.
+    """Set an option of the user's own table. `key` is `dataset.` and the option.
 
     Raises:
         UserError: if the dataset is not a table of the user, and for unknown options and values.
@@ -203,7 +203,7 @@ def set_table_option(dataset: DictConfig | None, key: str, option: str, value: A
     if dataset is None or dataset.get("loader") != "csv":
         name = dataset.get("name") if dataset is not None else "none"
         raise UserError(
-            f"{key}: dataset {name} has no settings; for a file of your own add dataset=csv\n"
+            f"{key}: dataset {name} has no settings. For a file of your own add dataset=csv\n"
             f"its settings: {few(CSV_OPTIONS)}",
             key=key,
         )
@@ -211,7 +211,7 @@ def set_table_option(dataset: DictConfig | None, key: str, option: str, value: A
         near = CSV_SYNONYMS.get(option.casefold()) or nearest(option, CSV_OPTIONS)
         if near:
             right = f"dataset.{near}"
-            raise UserError(f"{key}: unknown; did you mean '{right}'?", key=key, better=(key, right))
+            raise UserError(f"{key}: unknown. Did you mean '{right}'?", key=key, better=(key, right))
         raise UserError(f"{key}: unknown\nvalid: {few([f'dataset.{each}' for each in CSV_OPTIONS])}", key=key)
     if option == "task" and value not in TASKS:
         raise UserError(f"{key}={value}: valid: {', '.join(TASKS)}", key=key)

@@ -45,10 +45,10 @@ def dataset_names(conf_dir: Path) -> list[str]:
 
 
 def read_spec(conf_dir: Path, name: str) -> Spec:
-    """Read `dataset/NAME.yaml`; files shared with another dataset are filled in.
+    """Read `dataset/NAME.yaml`. Files shared with another dataset are filled in.
 
     Raises:
-        UserError: if there is no dataset of that name; the message lists the valid ones.
+        UserError: if there is no dataset of that name. The message lists the valid ones.
         DataError: if the file is not a valid dataset description.
     """
     names = conf_files(conf_dir, "dataset")
@@ -72,21 +72,21 @@ def with_shared_files(spec: DatasetSpec, conf_dir: Path) -> DatasetSpec:
     """Return the spec with the files and the folder of the dataset its `files_from` names.
 
     Raises:
-        DataError: if that dataset has no files, or the spec has files of its own.
+        DataError: if that dataset has no files, or the spec has files itself.
     """
     if spec.files_from is None:
         return spec
     source = read_spec(conf_dir, spec.files_from)
     if spec.files or isinstance(source, CsvSpec) or not source.files:
         raise DataError(
-            f"dataset={spec.name}: files_from={spec.files_from} needs a dataset with files, and none of its own",
+            f"dataset={spec.name}: files_from={spec.files_from} needs a dataset with files, and no files here",
             key="dataset",
         )
     return replace(spec, files=source.files, folder=spec.folder or source.folder_name, files_from=None)
 
 
 def describe(conf_dir: Path, cache_dir: Path) -> list[Description]:
-    """Return one row per dataset; looks for the files but does not read them.
+    """Return one row per dataset. Looks for the files but does not read them.
 
     Args:
         conf_dir: the folder that holds `dataset/`.

@@ -22,9 +22,9 @@ class SafetyColumn:
 
     Attributes:
         name: the column's name.
-        z: measured values [N]; NaN where it was not measured. Read-only.
+        z: measured values [N]. NaN if it was not measured. Read-only.
         limit: the limit, in the column's unit.
-        side: on which side of the limit a value is safe; the limit itself is safe.
+        side: on which side of the limit a value is safe. The limit itself is safe.
 
     Raises:
         ValueError: if the limit or a value is infinite.
@@ -38,43 +38,43 @@ class SafetyColumn:
     def __post_init__(self) -> None:
         z = np.array(self.z, dtype=np.float64)
         if z.ndim != 1 or np.isinf(z).any() or not np.isfinite(self.limit):
-            raise ValueError("safety: z must be a vector, z and limit finite; NaN in z where it was not measured")
+            raise ValueError("safety: z must be a vector, z and limit finite. NaN in z where it was not measured")
         z.setflags(write=False)
         object.__setattr__(self, "z", z)
 
     @property
     def safe(self) -> BoolArray:
-        """Which rows were measured to be safe [N]; an unmeasured one was not."""
+        """Whether each row was measured to be safe [N]. An unmeasured one was not."""
         return self.z >= self.limit if self.side == "above" else self.z <= self.limit
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Inputs and targets of one dataset, in their original units; the arrays cannot be written to.
+    """Inputs and targets of one dataset, in their original units. The arrays cannot be written to.
 
     Attributes:
         name: the dataset's name in the configuration.
         task: `regression`, `classification`, or `measurements`: outputs with gaps, a safety column and candidates.
         X: inputs, float64 [N, D].
         y: targets, float64 [N, P]; classification: P = 1 and the labels 0, ..., C-1 as floats;
-            measurements: NaN where an output was not measured.
+            measurements: NaN if an output was not measured.
         input_names: D column names.
         target_names: P column names.
-        content_hash: identifies the content; part of the key of every task that uses it.
+        content_hash: identifies the content. Part of the key of every task that uses it.
         stand_in: True for generated data in place of a missing file.
-        fixed_split: row indices (train, test) when the dataset comes with a split of its own.
+        fixed_split: row indices (train, test) if the dataset has a fixed split.
         label_names: the C labels as the source writes them, in the order of their numbers (classification).
         grid: further inputs without targets, float64 [G, D], when the source has them; measurements: the candidates.
         safety: the safety column (measurements).
         units: column name -> unit, where known.
         licence: licence of the data, as stated by the source.
-        citation: whom to cite.
+        citation: source to cite.
         note: anything a reader of results should know.
         notes: what was decided when a table of the user's own was read, each a sentence.
-        warnings: what may be wrong with how it was read, each a sentence or two, with what settles it.
+        warnings: what may be wrong with how it was read, each a sentence or two, with what decides it.
         groups: number of the first row that equals each row, [N], where rows are copies of others.
         lines: line of the user's file that each row begins in, [N].
-        categories: column of texts -> its levels in the rows; of two, the second has an input, of more each has one.
+        categories: column of texts -> its levels in the rows. Of two, the second has an input, of more each has one.
         reading: how the user's table is written, for other files that belong to it: `separator`, `decimal` and
             `thousands` marks, units, and what the cells of each input are (`gpsuite.data.table.roles`).
         order: what the user says of the order of the rows: `time`, `none`, or nothing.
@@ -83,7 +83,7 @@ class Dataset:
         cluster_name: the column of the groups.
         weights: likelihood ratio of new rows to these at each row, up to a factor, [N], where the user knows it.
         weight_name: the column of the likelihood ratios.
-        sorted_by: column of the file, neither input nor target, that its rows are sorted or blocked by.
+        sorted_by: column of the file besides inputs and targets that its rows are sorted or blocked by.
 
     Raises:
         ValueError: if shapes, names or labels do not fit together, a value is not finite, or measurements have no
@@ -145,12 +145,12 @@ class Dataset:
         return int(self.y.max()) + 1 if self.task == "classification" else 0
 
     def name_row(self, row: int) -> str:
-        """Return what the user calls a row: its line in their file, else its number from 1."""
+        """Return what the user calls a row: its line in their file, otherwise its number from 1."""
         return f"row {row + 1}" if self.lines is None else f"line {self.lines[row]}"
 
     def _check_shapes(self) -> None:
         if self.task not in TASKS:
-            raise ValueError(f"task is '{self.task}'; it must be one of {', '.join(TASKS)}")
+            raise ValueError(f"task is '{self.task}'. It must be one of {', '.join(TASKS)}")
         if self.X.shape[0] != self.y.shape[0]:
             raise ValueError(f"X has {self.X.shape[0]} rows, y has {self.y.shape[0]}")
         for names, columns, what in (
@@ -181,17 +181,17 @@ def _frozen_matrix(what: str, values: FloatArray, *, gaps: bool = False) -> Floa
     """Return a read-only float64 copy of a non-empty matrix, finite except for NaN where `gaps` are allowed."""
     matrix = np.array(values, dtype=np.float64, order="C")
     if matrix.ndim != 2 or 0 in matrix.shape:
-        raise ValueError(f"{what} must be a matrix with at least one row and column; its shape is {matrix.shape}")
+        raise ValueError(f"{what} must be a matrix with at least one row and column. Its shape is {matrix.shape}")
     wrong = np.isinf(matrix) if gaps else ~np.isfinite(matrix)
     if wrong.any():
         row, column = np.argwhere(wrong)[0]
-        raise ValueError(f"{what}[{row}, {column}] is {matrix[row, column]}; all values must be finite")
+        raise ValueError(f"{what}[{row}, {column}] is {matrix[row, column]}. All values must be finite")
     matrix.setflags(write=False)
     return matrix
 
 
 def _frozen_split(split: tuple[IntArray, IntArray], n_rows: int) -> tuple[IntArray, IntArray]:
-    """Return the read-only index sets; they must be disjoint row numbers."""
+    """Return the read-only index sets. They must be disjoint row numbers."""
     train, test = (np.array(part, dtype=np.int64) for part in split)
     both = np.concatenate([train, test])
     if train.ndim != 1 or both.size == 0 or both.min() < 0 or both.max() >= n_rows:

@@ -2,7 +2,7 @@
 
 A file is looked for in every folder of `$GPSUITE_DATA_PATH`, then in the cache folder, each time in a sub-folder named
 after the dataset and also with `.gz` or `.xz` appended. The first one found counts: a changed copy is an error, never
-passed over in silence. pooch downloads; its registry knows neither several folders and addresses for a file nor the
+passed over in silence. pooch downloads. Its registry does not know several folders and addresses for a file, or the
 hashes of compressed copies and of git.
 """
 
@@ -51,7 +51,7 @@ class FileState:
     Attributes:
         name: file name in the dataset's folder.
         state: `ok`, `missing` or `changed`.
-        path: where it was found, None if missing.
+        path: its path, None if missing.
         expected: the hash it should have, of the kind `hash_kind`.
         found: that hash of the stored bytes, None if missing.
         hash_kind: `sha256`, or `git blob sha1` when no SHA-256 is known.
@@ -74,7 +74,7 @@ def search_folders(name: str, cache_dir: Path) -> tuple[Path, ...]:
 
 
 def locate(spec: DatasetSpec, file: FileSpec, cache_dir: Path) -> Path | None:
-    """Return the first copy of a file, by presence only; None if there is none."""
+    """Return the first copy of a file, by presence only. None if there is none."""
     for folder in search_folders(spec.folder_name, cache_dir):
         for candidate in _stored_names(file.name):
             if os.path.isfile(folder / candidate):
@@ -105,7 +105,7 @@ def git_blob_sha1(data: bytes) -> str:
 
 
 def _uncompressed(data: bytes) -> bytes:
-    """Return the content of a gzip or xz stream; other or damaged bytes are returned as they are."""
+    """Return the content of a gzip or xz stream. Other or damaged bytes are returned as they are."""
     try:
         if data.startswith(_GZIP_MAGIC):
             return gzip.decompress(data)
@@ -128,7 +128,7 @@ def verify(spec: DatasetSpec, cache_dir: Path) -> list[FileState]:
 def check(spec: DatasetSpec, cache_dir: Path) -> list[FileState]:
     """Return the verdicts of `verify`, but believe the hashes of files that were not touched since they were read.
 
-    Within a process they are always remembered; between processes, in the cache folder, only for datasets with
+    Within a process they are always remembered. Between processes, in the cache folder, only for datasets with
     `cache: true`, whose files take long to read.
 
     Raises:
@@ -147,7 +147,7 @@ class HashMemory:
     saves time: a damaged or unwritable file is as good as none.
 
     Args:
-        store: where to remember them between processes; None: in this process only.
+        store: where to remember them between processes. None: in this process only.
     """
 
     def __init__(self, store: Path | None) -> None:
@@ -156,7 +156,7 @@ class HashMemory:
         self._asked: Known = {}
 
     def hashes(self, file: FileSpec, path: Path, read: Callable[[], bytes]) -> Hashes:
-        """Return the hashes of the file at `path`; `read` is called only when they are not known."""
+        """Return the hashes of the file at `path`. `read` is called only when they are not known."""
         status = path.stat()
         times = (status.st_mtime_ns, status.st_ctime_ns)
         stamp, name = (file.hash_kind, status.st_size, *times, status.st_ino), str(path.absolute())
@@ -170,7 +170,7 @@ class HashMemory:
         return hashes
 
     def save(self) -> None:
-        """Remember on disk what was asked for, if there is anything new."""
+        """Remember on disk what was requested, if there is anything new."""
         if self._store is None or self._asked.items() <= self._stored.items():
             return
         known = {**_read_known(self._store), **self._asked}  # another process may have written meanwhile
@@ -188,13 +188,13 @@ def _read_known(store: Path | None) -> Known:
 
 
 def require(spec: DatasetSpec, cache_dir: Path, *, timeout: float = TIMEOUT_SECONDS) -> dict[str, Path]:
-    """Return file name -> path of verified files; what is missing is downloaded.
+    """Return file name -> path of verified files. What is missing is downloaded.
 
     Where only optional files are missing nothing is downloaded: a run's data must not depend on the network.
 
     Raises:
-        DataError: if a file is changed; names both hashes and where to get it.
-        MissingDataError: if one is missing and not to be had; says the same.
+        DataError: if a file is changed. Names both hashes and where to get it.
+        MissingDataError: if one is missing and not to be had. Says the same.
     """
     states = _unchanged(spec, cache_dir)
     if any(state.state == "missing" and not state.optional for state in states):
@@ -203,7 +203,7 @@ def require(spec: DatasetSpec, cache_dir: Path, *, timeout: float = TIMEOUT_SECO
 
 
 def fetch(spec: DatasetSpec, cache_dir: Path, *, timeout: float = TIMEOUT_SECONDS) -> dict[str, Path]:
-    """Download the missing files of a dataset into `cache_dir/FOLDER`; return file name -> path of all its files.
+    """Download the missing files of a dataset into `cache_dir/FOLDER`. Return file name -> path of all its files.
 
     A download is moved into place only after its hash was found right. An optional file that is not to be had is
     left out.
@@ -287,7 +287,7 @@ def _read(spec: DatasetSpec, path: Path) -> bytes:
 
 
 def _download(spec: DatasetSpec, file: FileSpec, cache_dir: Path, timeout: float) -> Path:
-    """Download one file; tries the URLs in order."""
+    """Download one file. Tries the URLs in order."""
     folder = cache_dir / spec.folder_name
     if os.environ.get(OFFLINE_VARIABLE, "").strip().lower() not in ("", "0", "false", "no"):
         raise _missing_error(spec, file, cache_dir, f"not tried, {OFFLINE_VARIABLE} is set")
@@ -320,7 +320,7 @@ def _origin(spec: DatasetSpec, name: str) -> str:
 
 
 def _try_url(spec: DatasetSpec, file: FileSpec, url: str, folder: Path, timeout: float) -> str | None:
-    """Download one URL into place; return why it failed, or None."""
+    """Download one URL into place. Return why it failed, or None."""
     import tempfile
 
     import pooch
@@ -344,7 +344,7 @@ def _try_url(spec: DatasetSpec, file: FileSpec, url: str, folder: Path, timeout:
 
 
 def _network_reason(error: Exception, timeout: float) -> str:
-    """Return a network failure in a few words; the libraries' own texts run over many lines."""
+    """Return a network failure in a few words. The libraries' own texts run over many lines."""
     import requests
 
     if isinstance(error, requests.exceptions.HTTPError) and error.response is not None:

@@ -33,7 +33,7 @@ _VERSION = 2  # part of the hash: raise it when the generated numbers change
 
 
 def stand_in_hash(spec: DatasetSpec) -> str:
-    """Return the content hash of the stand-in; its prefix tells it from every real dataset's."""
+    """Return the content hash of the stand-in. Its prefix tells it from every real dataset's."""
     shape = [spec.rows, spec.n_inputs, spec.n_targets, spec.n_classes, spec.test_rows]
     return STAND_IN_PREFIX + json_hash([_VERSION, spec.name, spec.task, *shape])
 
@@ -42,7 +42,7 @@ def generate_stand_in(spec: DatasetSpec) -> Dataset:
     """Return generated data of the spec's task and shape, at most `MAX_ROWS` rows, the same in every call.
 
     Inputs are standard normal. With W[D, K] normal of variance 1/D, the scores are X W. Regression (K = P):
-    y = sin(2 X W) + 0.1 noise. Classification (K = C): the label is the largest score's; the first C rows get
+    y = sin(2 X W) + 0.1 noise. Classification (K = C): the label is the largest score's. The first C rows get
     the labels 0, ..., C-1, so that no class is empty. The last rows are the test part of a dataset that has one, in
     the same proportion.
 
@@ -88,7 +88,7 @@ def _labels(scores: FloatArray) -> FloatArray:
 
 _FORMAT = 1
 _ARRAYS = ("X", "y", "grid", "train", "test")
-_INDEX = "parsed.json"  # states the SHA-256 of each array's file and of itself; what does not fit is written again
+_INDEX = "parsed.json"  # states the SHA-256 of each array's file and of this file. What does not fit is written again
 
 
 def parsed_folder(cache_dir: Path, content: str) -> Path:
@@ -106,12 +106,12 @@ def read_parsed(spec: DatasetSpec, folder: Path) -> Dataset | None:
             return None
         arrays = {name: _read_array(folder, name, digest) for name, digest in index["arrays"].items()}
         return _dataset(spec, index, arrays)
-    except Exception:  # damage raises a dozen kinds, from AttributeError to MemoryError; the files are parsed again
+    except Exception:  # damage raises a dozen kinds, from AttributeError to MemoryError. The files are parsed again
         return None
 
 
 def write_parsed(dataset: Dataset, folder: Path) -> None:
-    """Keep the arrays of a dataset; the index is written last, so that a reader finds all of it or nothing."""
+    """Keep the arrays of a dataset. The index is written last, so that a reader finds all of it or nothing."""
     arrays: dict[str, NDArray[Any] | None] = {"X": dataset.X, "y": dataset.y, "grid": dataset.grid}
     arrays["train"], arrays["test"] = dataset.fixed_split or (None, None)
     with contextlib.suppress(OSError):  # a read-only or full disk: the next process parses again
@@ -130,7 +130,7 @@ def write_parsed(dataset: Dataset, folder: Path) -> None:
 
 
 def _dataset(spec: DatasetSpec, index: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Dataset:
-    """Build the dataset; its words come from the spec, which may have been edited since the arrays were kept."""
+    """Build the dataset. Its words come from the spec, which may have been edited since the arrays were kept."""
     labels = index["label_names"]
     return Dataset(
         name=spec.name,
@@ -177,7 +177,7 @@ def _compact(array: NDArray[Any]) -> NDArray[Any]:
     return small if np.array_equal(small, array) else array
 
 
-_KEPT_DATASETS = 4  # a process works on few datasets; each may take hundreds of megabytes
+_KEPT_DATASETS = 4  # a process works on few datasets. Each may take hundreds of megabytes
 
 
 @dataclass(frozen=True)
@@ -192,10 +192,10 @@ class PreparedDataset:
         stand_in: True when generated data take the place of a missing dataset.
         spec: the description as plain values.
         paths: file name -> absolute path.
-        parsed: folder of the parsed arrays of a dataset with `cache: true`, else None.
+        parsed: folder of the parsed arrays of a dataset with `cache: true`, otherwise None.
         notes: what was decided when the user's own table was read, each a sentence.
         warnings: what may be wrong with how it was read, each a sentence or two.
-        absent: why the dataset cannot be loaded, where its files are nowhere; empty where they are.
+        absent: why the dataset cannot be loaded, where its files are nowhere. Empty if they are.
     """
 
     name: str
@@ -212,7 +212,7 @@ class PreparedDataset:
 
     @property
     def shown_name(self) -> str:
-        """Name of an own table's file, else of the dataset: for people."""
+        """Name of the user's file, otherwise of the dataset, for people."""
         return Path(self.spec["path"]).name if "path" in self.spec else self.name
 
     def to_dict(self) -> dict[str, Any]:
@@ -236,7 +236,7 @@ def prepare(
 ) -> PreparedDataset:
     """Find and verify what a dataset needs.
 
-    Named datasets are not parsed, except that an optional file is read for its number of rows; a CSV is read
+    Named datasets are not parsed, except that an optional file is read for its number of rows. A CSV is read
     completely.
 
     Args:
@@ -268,7 +268,7 @@ def prepare(
 
 
 def load(prepared: PreparedDataset) -> Dataset:
-    """Return the dataset; the tasks of one process that use the same one share it.
+    """Return the dataset. The tasks of one process that use the same one share it.
 
     Raises:
         DataError: if the content is no longer the one that was prepared, or the dataset is absent.
@@ -279,7 +279,7 @@ def load(prepared: PreparedDataset) -> Dataset:
 
 
 def _prepare_csv(spec: CsvSpec, default_task: Task) -> PreparedDataset:
-    # Workers may run in another folder; the choices are stored as they were understood here.
+    # Workers may run in another folder. The choices are stored as they were understood here.
     dataset, resolved = read_resolved(replace(spec, task=spec.task or default_task))
     plain = {**to_plain(resolved), "path": str(typed_path(resolved.path).absolute())}
     if resolved.new is not None:
@@ -292,7 +292,7 @@ def _prepare_csv(spec: CsvSpec, default_task: Task) -> PreparedDataset:
 
 
 def _without_absent(spec: DatasetSpec, paths: Mapping[str, str]) -> DatasetSpec:
-    """Return the spec with the files that are used, its note naming the optional ones that are not."""
+    """Return the spec with the files that are used, its note naming the optional ones that are not used."""
     absent = [file.name for file in spec.files if file.name not in paths]
     if not absent:
         return spec
@@ -314,7 +314,7 @@ def _described(spec: DatasetSpec, paths: Mapping[str, str], parsed: str | None) 
 
 
 def _is_missing(spec: DatasetSpec, cache_dir: Path) -> bool:
-    """Whether a needed file is nowhere; a changed file is an error also where stand-ins are allowed."""
+    """Return whether a needed file is nowhere. A changed file is an error also where stand-ins are allowed."""
     states = check(spec, cache_dir)
     for state in states:
         if state.state == "changed":
@@ -334,7 +334,7 @@ def _load(text: str) -> Dataset:
         dataset = _load_files(spec, prepared)
     if dataset.content_hash != prepared.content_hash:
         raise DataError(
-            f"dataset={spec.name}: the data changed after the run was planned; start the run again\n"
+            f"dataset={spec.name}: the data changed after the run was planned. Start the run again\n"
             f"planned {prepared.content_hash}\nfound   {dataset.content_hash}",
             key="dataset",
         )

@@ -1,4 +1,4 @@
-"""Schemas of conf/dataset/*.yaml: what is known of a dataset before it is read, and the hash that stands for it."""
+"""Schemas of conf/dataset/*.yaml: what is known of a dataset before it is read, and the hash that represents it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import numpy as np
 from gpsuite.arrays import FloatArray
 from gpsuite.errors import DataError, unknown
 
-MISSING: Any = "???"  # OmegaConf's mark of a mandatory value; written out so that listing needs no OmegaConf
+MISSING: Any = "???"  # OmegaConf's mark of a mandatory value. Written out so that listing needs no OmegaConf
 
 CSV_OPTIONS = (
     "path", "target", "inputs", "ignore", "task", "separator", "decimal", "thousands", "missing", "skip_rows",
     "categories", "strict", "time", "order", "group", "weights", "safety", "limit", "candidates", "new", "titles", "na",
     "not_na", "codes", "numbers", "dates", "day_first",
 )  # fmt: skip
-"""What the user may set of their own table, as `dataset.KEY`."""
+"""Settings of the user's table, as `dataset.KEY`."""
 
 CSV_SYNONYMS = {
     "delimiter": "separator", "sep": "separator", "file": "path", "csv": "path", "label": "target", "output": "target",
@@ -28,7 +28,7 @@ CSV_SYNONYMS = {
     "nan": "na", "na_values": "na", "keep_default_na": "not_na", "skiprows": "skip_rows", "header": "titles",
     "dayfirst": "day_first", "dtype": "codes",
 }  # fmt: skip
-"""What others call these options, for messages."""
+"""Other names of these options, for messages."""
 
 
 @dataclass
@@ -38,9 +38,9 @@ class FileSpec:
     Attributes:
         name: file name inside the dataset's folder, as the canonical source calls it.
         sha256: SHA-256 of the file as the URLs serve it.
-        urls: where to get it, tried in this order.
+        urls: addresses to download it from, tried in this order.
         uncompressed_sha256: SHA-256 of the content when the canonical file is itself compressed.
-        git_blob_sha1: name of the file as a git object, i.e. SHA-1 of `blob SIZE\0` and the content; the file is
+        git_blob_sha1: name of the file as a git object, i.e. SHA-1 of `blob SIZE\0` and the content. The file is
             verified by it when no SHA-256 is known.
         optional: the dataset is usable without it. It is used when it is there, downloaded only together with
             others, and the content hash tells whether it was used.
@@ -60,13 +60,13 @@ class FileSpec:
 
     @property
     def hash_kind(self) -> str:
-        """What `expected` is: `sha256` or `git blob sha1`."""
+        """Kind of `expected`: `sha256` or `git blob sha1`."""
         return "sha256" if self.sha256 else "git blob sha1"
 
 
 @dataclass
 class DatasetSpec:
-    """A named dataset; nothing in it is the user's to change.
+    """A named dataset. Nothing in it is the user's to change.
 
     Attributes:
         name: name of the dataset.
@@ -77,18 +77,18 @@ class DatasetSpec:
         n_inputs: number of inputs D.
         n_targets: number of targets P.
         n_classes: number of classes C (classification).
-        files: the files it is read from; empty for embedded data.
+        files: the files it is read from. Empty for embedded data.
         files_from: another dataset whose files and folder it shares, in place of `files`.
-        folder: the sub-folder its files are looked for in; None: the dataset's name.
-        variant: which of its loader's preparations it is; the loader says which there are.
-        version: number of the preparation; raised when the loader's numbers change, and part of the content hash.
+        folder: the sub-folder its files are looked for in. None: the dataset's name.
+        variant: name of one of the loader's preparations. The loader lists them.
+        version: number of the preparation. Raised when the loader's numbers change, and part of the content hash.
         cache: keep the parsed arrays on disk, because parsing takes long.
-        test_rows: number of rows of the test part it comes with (its last rows); None: no split of its own.
-        target_names: names of the targets where the stand-in needs them, too; empty: the loader knows.
+        test_rows: number of rows of the test part it comes with (its last rows). None: it has no fixed split.
+        target_names: names of the targets, if the stand-in needs them, too. Empty: the loader knows them.
         content_sha256: SHA-256 of the float64 arrays of an embedded dataset.
-        embedded: needs neither network nor file.
+        embedded: needs no network and no file.
         licence: licence as stated by the source.
-        citation: whom to cite.
+        citation: source to cite.
         note: anything a reader of results should know.
     """
 
@@ -122,7 +122,7 @@ class DatasetSpec:
 
 @dataclass
 class CsvSpec:
-    r"""The user's own table; `CSV_OPTIONS` are theirs to set.
+    r"""The user's table. `CSV_OPTIONS` are theirs to set.
 
     Attributes:
         name: always `csv`.
@@ -130,36 +130,36 @@ class CsvSpec:
         loader: always `csv`.
         path: the file.
         target: a column name, `[a, b]`, `a, b`, or a list of names.
-        inputs: the same; None: all other columns.
-        task: `regression`, `classification` or `measurements`; None: what the experiment is made for.
-        ignore: columns that are neither target nor input; names as for `inputs`.
-        separator: one character; `\t` stands for a tab; None: found.
-        decimal: the decimal mark, `.` or `,`; None: found.
-        thousands: the mark between thousands; None: found.
-        missing: what becomes of cells without a value: `error`, `drop_rows`, `drop_columns`; None: their rows are left
-            out up to a fifth of all.
+        inputs: column names, written as for `target`. None: all other columns.
+        task: `regression`, `classification` or `measurements`. None: what the experiment is made for.
+        ignore: columns to leave out, which are no target and no input. Written as for `target`.
+        separator: one character between cells. `\t` is a tab. None: found.
+        decimal: the decimal mark, `.` or `,`. None: found.
+        thousands: the mark between thousands. None: found.
+        missing: treatment of cells without a value: `error`, `drop_rows`, `drop_columns`. None: their rows are left
+            out, up to a fifth of all rows.
         skip_rows: number of rows above the column names.
         categories: a text column of at most this many different texts is a category.
         strict: guess nothing: UTF-8, a comma, names in the first line, numbers, no gap.
-        time: the column that says when a row was measured: the last rows are test rows; experiment=guarantee only.
-        order: whether the rows of the file are in order of time: `time` or `none`; experiment=guarantee only.
-        group: the column of what rows belong together by, as patients: the guarantee is about new groups;
+        time: the column that says when a row was measured. The last rows are test rows. experiment=guarantee only.
+        order: whether the rows of the file are in order of time: `time` or `none`. experiment=guarantee only.
+        group: the column that tells which rows belong together, such as a patient. The guarantee is about new groups.
             experiment=guarantee only.
-        weights: the column of how much likelier new rows are than these, up to a factor, at each row's inputs;
-            the new rows need it too; regressions of experiment=guarantee only.
+        weights: the column of how much likelier new rows are than these, up to a factor, at each row's inputs.
+            The new rows need it too. Regressions of experiment=guarantee only.
         safety: measurements only: the column that must stay on one side of a limit.
         limit: measurements only: what is safe, `<=1.0` or `>=0.7`.
         candidates: measurements only: the file of inputs that may be measured next.
-        new: a file of rows to predict, with the columns of inputs; experiment=guarantee only.
-        titles: whether the first line holds the columns' names; None: found.
-        na: values that stand for a missing one, in every column (`-999`) or in one (`COLUMN=-999`).
-        not_na: texts that are values, though they usually mark a missing one, such as NA for North America.
+        new: a file of rows to predict, with the columns of inputs. experiment=guarantee only.
+        titles: whether the first line holds the columns' names. None: found.
+        na: values that mark a missing one, in every column (`-999`) or in one (`COLUMN=-999`).
+        not_na: texts that are values although they usually mark a missing one, such as NA for North America.
         codes: columns of numbers that are read as categories.
         numbers: columns that are read as numbers, though they look like codes, dates or times.
         dates: columns of numbers such as 20240301 that are read as dates.
-        day_first: whether 03/04/2020 is in April; None: found.
+        day_first: whether 03/04/2020 is in April. None: found.
         licence: licence of the data.
-        citation: whom to cite.
+        citation: source to cite.
         note: anything a reader of results should know.
     """
 
@@ -199,7 +199,7 @@ class CsvSpec:
 
 
 def csv_value(key: str, text: Any) -> Any:
-    """Return the value of `dataset.KEY=TEXT` as `CsvSpec` takes it; `null` is what the file says.
+    """Return the value of `dataset.KEY=TEXT` as `CsvSpec` takes it. `null` is what the file says.
 
     Raises:
         DataError: if it must be a number, or true or false, and is not.
@@ -241,7 +241,7 @@ def to_plain(spec: Spec) -> dict[str, Any]:
 
 
 def from_plain(values: Mapping[str, Any], where: str = "dataset") -> Spec:
-    """Build the spec from plain values; `loader: csv` makes a CsvSpec.
+    """Build the spec from plain values. `loader: csv` makes a CsvSpec.
 
     Args:
         values: the content of a conf/dataset file.
@@ -264,7 +264,7 @@ def _build(kind: Any, values: Mapping[str, Any], where: str) -> Any:
         if key not in allowed:
             raise DataError(str(unknown(f"{where}.{key}: unknown key", key, allowed)), key)
     spec = kind(**values)
-    if kind is not CsvSpec:  # the user's part of a CsvSpec may still be open; its loader asks for it
+    if kind is not CsvSpec:  # the user's part of a CsvSpec may still be open. Its loader requests it
         absent = [name for name in allowed if getattr(spec, name) == MISSING]
         if absent:
             raise DataError(f"{where}: missing {', '.join(absent)}", key=absent[0])
@@ -277,7 +277,7 @@ STAND_IN_PREFIX = "stand-in-"
 
 
 def content_hash(spec: DatasetSpec) -> str:
-    """Return the hash of a named dataset's content; the spec fixes it, since every file is verified.
+    """Return the hash of a named dataset's content. The spec fixes it, since every file is verified.
 
     Optional files count when the spec lists them: `prepare` leaves out those that are not there.
     """

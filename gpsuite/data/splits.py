@@ -41,7 +41,7 @@ def set_aside(data: Dataset, rows: IntArray, count: int, rng: np.random.Generato
     """Return the places of test and training rows among some rows of a table.
 
     At random. Of rows in order of time, the last are the test rows. Of rows that belong together by groups, one at
-    random of each of some groups, with as large a share of the groups; no training row is of these.
+    random of each of some groups, with as large a share of the groups. No training row belongs to them.
 
     Args:
         data: the table.
@@ -90,7 +90,7 @@ class DifferentRows:
 
     @classmethod
     def of(cls, rows: IntArray, others: IntArray, groups: IntArray | None) -> DifferentRows | None:
-        """Return them; None where every row is different and none is among the others.
+        """Return them. None if every row is different and none is among the others.
 
         Args:
             rows: row numbers.
@@ -115,7 +115,7 @@ class Standardiser:
 
     Attributes:
         mean: column means, [D].
-        scale: column standard deviations with divisor N (ddof 0), [D]; 1 for a constant column.
+        scale: column standard deviations with divisor N (ddof 0), [D], 1 for a constant column.
     """
 
     mean: FloatArray
@@ -129,9 +129,9 @@ class Standardiser:
             ValueError: if there are no rows, or they are not a matrix.
         """
         if rows.ndim != 2 or rows.shape[0] == 0:
-            raise ValueError(f"rows must be a matrix with at least one row; its shape is {rows.shape}")
+            raise ValueError(f"rows must be a matrix with at least one row. Its shape is {rows.shape}")
         scale = rows.std(axis=0)
-        # rounding may leave a constant column with a tiny deviation; dividing by it would make data of it
+        # rounding may leave a constant column with a tiny deviation. Dividing by it would make data of it
         constant = (rows.max(axis=0) == rows.min(axis=0)) | (scale == 0.0)
         return cls(mean=rows.mean(axis=0), scale=np.where(constant, 1.0, scale))
 
@@ -147,7 +147,7 @@ class Standardiser:
 def fit_standardiser(rows: FloatArray, train: IntArray, scaling: str) -> Standardiser:
     """Return the Standardiser fitted on all rows or on the training rows only.
 
-    Reeb et al. 2018 scale with all rows before the split (`all`); `train` lets nothing of the test rows leak.
+    Reeb et al. 2018 scale with all rows before the split (`all`). `train` lets nothing of the test rows leak.
 
     Args:
         rows: inputs or targets, [N, D].

@@ -1,4 +1,4 @@
-"""Where groups of tasks run: this process, or worker processes that may die and are replaced."""
+"""Backends that run groups of tasks: this process, or worker processes that may die and are replaced."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ from gpsuite.experiments.base import Record, Task
 
 Group = Sequence[Task[object]]
 
-IDLE_SECONDS = 600  # a worker without tasks for this long ends; importing TensorFlow again costs seconds
+IDLE_SECONDS = 600  # a worker without tasks for this long ends. Importing TensorFlow again costs seconds
 LOOK_SECONDS = 1.0  # a pool's workers may have become more
 DEATHS_ALLOWED = 2  # a group is queued again this often after its worker died
 
 
 class WorkerDiedError(BrokenExecutor):
-    """A worker died that ran one group; no other group is suspect."""
+    """A worker died that ran one group. No other group is suspect."""
 
 
 class WorkerPool(Protocol):
-    """Worker processes behind one `submit`; whoever offers this can run tasks (loky here, a cluster's client)."""
+    """Worker processes behind one `submit`. Whoever offers this can run tasks (loky here, a cluster's client)."""
 
     @property
     def workers(self) -> int:
-        """How many workers there are at present."""
+        """Current number of workers."""
         ...
 
     def submit(self, run: Callable[..., list[Record]], *arguments: Any) -> Future[list[Record]]:
-        """Start `run(*arguments)` in a worker; the future raises `BrokenExecutor` when that worker dies."""
+        """Start `run(*arguments)` in a worker. The future raises `BrokenExecutor` when that worker dies."""
         ...
 
     def close(self) -> None:
@@ -63,7 +63,7 @@ class LokyPool:
 
     def __init__(self, workers: int, threads: int, environment: Mapping[str, str] | None = None) -> None:
         self.workers = workers
-        # TensorFlow's import adds 0.6 GB after the first task, which loky would take for a leak
+        # TensorFlow's import adds 0.6 GB after the first task, which loky would treat as a leak
         leak = {"LOKY_MAX_MEMORY_LEAK_SIZE": "4e9"}
         side_by_side = {WORKERS: str(workers)}
         self._environment = {**thread_environment(threads), **leak, **side_by_side, **(environment or {})}
@@ -100,7 +100,7 @@ class _Attempt:
 
 @dataclass(frozen=True)
 class Local:
-    """What workers on this machine share with their parent: they store records themselves, as tasks end.
+    """State that workers on this machine share with their parent: they store records themselves, as tasks end.
 
     Attributes:
         began: when the command began, by `time.monotonic`, from which each worker's first task counts.
@@ -128,7 +128,7 @@ def run_serial(
     *,
     force: bool = False,
 ) -> Iterator[Record]:
-    """Run all groups in this process, yielding each record as its task ends; `send` gets its progress."""
+    """Run all groups in this process, yielding each record as its task ends. `send` gets its progress."""
     for number, tasks in enumerate(groups):
         yield from execute_group(tasks, threads, send, store, began if number == 0 else None, force=force)
 
@@ -136,7 +136,7 @@ def run_serial(
 def run_pool(groups: Sequence[Group], pool: WorkerPool, threads: int, local: Local | None = None) -> Iterator[Record]:
     """Run groups in a pool and yield their records, in any order.
 
-    Local workers store each record as its task ends; it is yielded then. Other workers return a group's together.
+    Local workers store each record as its task ends. It is yielded then. Other workers return a group's together.
 
     When a worker dies, every group in flight is suspect, unless the pool knows which one died with it. Suspects run
     again one at a time, without their stored tasks, so that only the task that kills its worker keeps failing. After

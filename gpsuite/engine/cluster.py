@@ -1,10 +1,10 @@
 """Groups of tasks on the workers of a Dask scheduler that is running already (`parallel=dask`).
 
 Workers read data files from the paths that planning found: the cluster needs the same files at the same paths. Records
-come back to this process; only it writes results.
+come back to this process. Only it writes results.
 
 A group is sent to one named worker, and a worker process gets one group at a time regardless of its number of threads:
-BLAS and TensorFlow settings belong to the process. So Dask neither moves nor repeats a group (unless a nanny restarts
+BLAS and TensorFlow settings belong to the process. So Dask does not move or repeat a group (unless a nanny restarts
 the worker under the same address). When a worker is gone, only its group failed, and `run_pool` decides what follows.
 """
 
@@ -27,9 +27,9 @@ from gpsuite.text import visible
 
 KEY = "parallel.address"
 CONNECT_SECONDS = 5.0  # for the scheduler, and again for its first worker
-FETCH_SECONDS = 30.0  # for one result; one that was lost with its worker never comes
+FETCH_SECONDS = 30.0  # for one result. One that was lost with its worker never comes
 LOOK_SECONDS = 1.0  # between looks at which workers there are
-WORKERLESS_SECONDS = 300.0  # until the run gives up; nannies and job queues replace dead workers in that time
+WORKERLESS_SECONDS = 300.0  # until the run gives up. Nannies and job queues replace dead workers in that time
 
 # what decides the numbers of a task
 DECISIVE = ("gpsuite", "numpy", "scipy", "scikit-learn", "gpflow", "tensorflow", "tensorflow-probability")
@@ -48,7 +48,7 @@ class _Job:
 class DaskPool:
     """The workers of an existing Dask scheduler, also those that join later.
 
-    One thread of this process talks to the scheduler; `submit` only hands over to it.
+    One thread of this process talks to the scheduler. `submit` only hands over to it.
 
     Args:
         address: the scheduler's, such as `tcp://host:8786`.
@@ -90,14 +90,14 @@ class DaskPool:
         return max(min(len(self._workers), self._most or len(self._workers)), 1)
 
     def submit(self, run: Run, *arguments: Any) -> Future[list[Any]]:
-        """Run on the next free worker; the future raises `WorkerDiedError` or, without scheduler, `UserError`."""
+        """Run on the next free worker. The future raises `WorkerDiedError` or, without scheduler, `UserError`."""
         job = _Job(run, arguments)
         self._waiting.append(job)
         self._wake.set()
         return job.future
 
     def close(self) -> None:
-        """Disconnect; the scheduler forgets waiting groups, running ones end unheard. The workers stay."""
+        """Disconnect. The scheduler forgets waiting groups, running ones end unheard. The workers stay."""
         self._closed = True
         self._wake.set()
         self._thread.join(FETCH_SECONDS)
@@ -123,7 +123,7 @@ class DaskPool:
                 more = f"\n{len(others)} other workers differ too" if others else ""
                 raise UserError(f"{KEY}={self._address}: {first}{more}", key=KEY)
             if time.monotonic() > end:
-                raise UserError(f"{KEY}={self._address}: the scheduler has no workers; start some first", key=KEY)
+                raise UserError(f"{KEY}={self._address}: the scheduler has no workers. Start some first", key=KEY)
             time.sleep(LOOK_SECONDS / 10)
 
     def _serve(self) -> None:
@@ -186,14 +186,14 @@ class DaskPool:
             remote.add_done_callback(lambda _: self._wake.set())
 
     def _present(self) -> dict[str, str]:
-        """Return address -> state of the scheduler's workers; an OSError if it does not answer."""
+        """Return address -> state of the scheduler's workers. An OSError if it does not answer."""
         if self._client.status != "running":
             raise ConnectionError(f"the client is {self._client.status}")
         workers = self._client.scheduler_info(n_workers=-1)["workers"]
         return {address: worker["status"] for address, worker in workers.items()}
 
     def _judged(self, workers: Iterable[str]) -> tuple[frozenset[str], dict[str, str]]:
-        """Return the workers that may be used, and how those that may not differ; without an answer, neither."""
+        """Return the workers that may be used, and how those that may not differ. Without an answer, neither."""
         chosen = list(workers)
         if not chosen:
             return frozenset(), {}
@@ -213,7 +213,7 @@ class DaskPool:
         return error
 
     def _ended(self, why: str) -> str:
-        return f"{KEY}={self._address}: {why}\nwhat was computed is stored; run the same command again to resume"
+        return f"{KEY}={self._address}: {why}\nwhat was computed is stored. Run the same command again to resume"
 
     def _fail_all(self, failure: BaseException) -> None:
         jobs = [job for job, _ in self._flying.values()]
@@ -225,12 +225,12 @@ class DaskPool:
 
 
 def connect(address: str) -> Any:
-    """Return a client of the scheduler; a UserError if distributed is not installed, or nobody answers in seconds."""
+    """Return a client of the scheduler. A UserError if distributed is not installed, or nobody answers in seconds."""
     try:
         from distributed import Client
     except ImportError as error:
         raise UserError("parallel=dask needs the extra: pip install 'gpsuite[cluster]'", key="parallel") from error
-    for name in ("distributed", "distributed.client"):  # long on lost connections; we say it in a line
+    for name in ("distributed", "distributed.client"):  # long on lost connections. We say it in a line
         logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
         return Client(address, timeout=CONNECT_SECONDS, set_as_default=False)

@@ -56,7 +56,7 @@ ENDINGS = {
 
 @dataclass(frozen=True)
 class Summary:
-    """What is said of a run besides its files.
+    """Statements about a run besides its files.
 
     Attributes:
         notes: what limits its tables and figures.
@@ -78,7 +78,7 @@ def run_folder(results_dir: Path, experiment: str, scale: str, tag: str | None) 
 
 @contextmanager
 def locked(folder: Path, *, wait: bool) -> Iterator[None]:
-    """Hold the folder's lock; the system frees it when this process ends, however it ends.
+    """Hold the folder's lock. The system frees it when this process ends, however it ends.
 
     Raises:
         ResultsError: if another run holds it and `wait` is false, the folder cannot be written, or a link in it leads
@@ -140,7 +140,7 @@ def write_records(folder: Path, records: Sequence[Record]) -> None:
 def copy_arrays(folder: Path, records: Sequence[Record], store: RecordStore) -> None:
     """Put a copy of every record's npz into artifacts/: what the user does to it there does not reach the record.
 
-    Published records have none. Copies of an earlier plan are removed; files that are not ours stay.
+    Published records have none. Copies of an earlier plan are removed. Files that are not ours stay.
 
     Raises:
         ResultsError: if a record cannot be read, or a copy not be written.
@@ -160,7 +160,7 @@ def copy_arrays(folder: Path, records: Sequence[Record], store: RecordStore) -> 
 
 
 def _is_copy(path: Path, source: Path, content: bytes) -> bool:
-    """Whether a file of its own, not a link to the source, has this content."""
+    """Return whether a file that is no link to the source has this content."""
     try:
         return not path.is_symlink() and not path.samefile(source) and read_bytes(path) == content
     except OSError:
@@ -175,12 +175,12 @@ def pack_run(experiment: str, plan: Path, results_dir: Path) -> bytes:
     """
     planned = read_plan(plan)
     if planned is None:
-        raise ResultsError(f"{plan}: missing; run the experiment again", key=str(plan))
+        raise ResultsError(f"{plan}: missing. Run the experiment again", key=str(plan))
     store = RecordStore(results_dir, experiment.split("/")[0])
     stored: dict[str, StoredRecord] = {}
     for task in planned.tasks:
         if (found := store.checksummed(task.key)) is None:
-            fault = f"{plan}: record {task.key} is missing or damaged; run the experiment again"
+            fault = f"{plan}: record {task.key} is missing or damaged. Run the experiment again"
             raise ResultsError(fault, key=str(plan))
         stored[task.key] = found
     import_family(experiment)
@@ -192,7 +192,7 @@ def pack_run(experiment: str, plan: Path, results_dir: Path) -> bytes:
 
 
 def write_config(folder: Path, request: Request[object], command: Sequence[str]) -> None:
-    """Write the composed configuration as config.yaml, with the command that asked for it as a comment."""
+    """Write the composed configuration as config.yaml, with the command that requested it as a comment."""
     text = yaml.safe_dump(dict(request.options), sort_keys=False, allow_unicode=True)
     write_text(folder / CONFIG, f"# {visible(' '.join(command))}\n{text}")
 

@@ -20,7 +20,7 @@ def short_hash(value: object, length: int = 20) -> str:
 
 
 def task_key(task: Task[object]) -> str:
-    """Return the task's key: science parameters, dataset content and method version; no comfort settings."""
+    """Return the task's key: science parameters, dataset content and method version. No comfort settings."""
     content = task.dataset.content_hash if task.dataset is not None else None
     science = {
         "family": task.experiment.split("/")[0],

@@ -1,4 +1,4 @@
-"""Options of a run, none of which changes a number, and its plan: how many tasks it may have, what plan.json says."""
+"""Options of a run, which change no number, and its plan: how many tasks it may have, and the content of plan.json."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_TASKS = 100_000  # a plan of this size takes about 250 MB
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How and where to run; none of it changes a number. What is not said here, `RunSettings` says.
+    """Options of how and where to run. They change no number. `RunSettings` describes the others.
 
     Attributes:
         tag: part of the run folder's name when the settings differ from the shipped ones.
@@ -28,7 +28,7 @@ class RunOptions:
         workers: None for one per core (dask: all there are).
         command: the words the user typed.
         meta: the experiment file's meta block.
-        began: when the command began, by `time.monotonic`; the first task's budget counts from there.
+        began: time at which the command began, by `time.monotonic`. The first task's budget counts from there.
     """
 
     results_dir: Path
@@ -53,7 +53,7 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class PlannedTask:
-    """What plan.json says of one task: the key of its record, and its wall-clock limit."""
+    """Entry of one task in plan.json: the key of its record, and its wall-clock limit."""
 
     key: str
     budget_seconds: float | None
@@ -61,7 +61,7 @@ class PlannedTask:
 
 @dataclass(frozen=True)
 class StoredPlan:
-    """What plan.json says: the hash of the science, and the tasks."""
+    """Content of plan.json: the hash of the science, and the tasks."""
 
     science: object
     tasks: tuple[PlannedTask, ...]
@@ -71,7 +71,7 @@ def plan_tasks(request: Request[object], changed: Sequence[str], most: int = MOS
     """Return the tasks of a request.
 
     Raises:
-        UserError: as soon as there are more than `most`, or the memory is full; it names the largest of the
+        UserError: as soon as there are more than `most`, or the memory is full. It names the largest of the
             settings that are `changed` from the shipped experiment.
     """
     try:
@@ -84,7 +84,7 @@ def plan_tasks(request: Request[object], changed: Sequence[str], most: int = MOS
         key = max(sizes, key=lambda name: sizes[name], default=request.experiment)
         raise UserError(
             f"{key}{_shown(request.options.get(key))}: {what}\n"
-            "ask for less; runs share their records, so a large study can be made of several",
+            "reduce it. Runs share their records, so a large study can be made of several",
             key=key,
         ) from error
 

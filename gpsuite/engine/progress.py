@@ -1,4 +1,4 @@
-"""How far running tasks are: budgets say it, at most once a second, and a display on stderr shows it.
+"""Progress of running tasks: budgets report it, at most once a second, and a display on stderr shows it.
 
 Each worker process leaves a small file in a folder that the parent looks into. It is no part of the results: with a
 full or read-only disk progress comes late or not at all, and nothing else changes.
@@ -36,7 +36,7 @@ ENDED = ".ended"  # of the files that say which records are stored
 
 @dataclass(frozen=True)
 class TaskProgress:
-    """How far a task is: its label, the share of its budget that is spent, and both in words."""
+    """Progress of a task: its label, the share of its budget that is spent, and both in words."""
 
     label: str
     share: float
@@ -47,7 +47,7 @@ Send = Callable[[TaskProgress | None], None]  # None: the task ended
 
 
 class Reporter:
-    """Follows the budgets of one task after the other; an OSError of `send` is ignored."""
+    """Follows the budgets of one task after the other. An OSError of `send` is ignored."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -98,7 +98,7 @@ def send_to_file(folder: Path) -> Send:
         folder.mkdir(exist_ok=True)
         fresh = path.with_suffix(".new")
         fresh.write_text(json.dumps(asdict(report)), encoding="utf-8")
-        os.replace(fresh, path)  # complete or not there; not worth the disk's confirmation
+        os.replace(fresh, path)  # complete or not there. Not worth the disk's confirmation
 
     return send
 
@@ -111,7 +111,7 @@ def tell_ended(folder: Path, key: str) -> None:
 
 
 class ProgressFolder:
-    """The parent's side of the workers' files; `show` takes the progress of all running tasks."""
+    """The parent's side of the workers' files. `show` takes the progress of all running tasks."""
 
     def __init__(self, path: Path, show: Callable[[Sequence[TaskProgress]], None]) -> None:
         self.path = path.absolute()
@@ -196,7 +196,7 @@ class Progress:
         """Show that a task ended."""
 
     def running(self, reports: Sequence[TaskProgress]) -> None:
-        """Show how far the running tasks are; those that are not named have not reported."""
+        """Show how far the running tasks are. Those that are not named have not reported."""
 
 
 class LineProgress(Progress):
@@ -234,7 +234,7 @@ class LineProgress(Progress):
 
 
 class BarProgress(Progress):
-    """A rich progress bar with elapsed and remaining time, a line per running task; failures scroll above it."""
+    """A rich progress bar with elapsed and remaining time, a line per running task. Failures scroll above it."""
 
     def __init__(self, title: str, total: int) -> None:
         from rich.console import Console
@@ -266,7 +266,7 @@ class BarProgress(Progress):
         self._live.stop()
 
     def advance(self, record: Record) -> None:
-        """Move the bar; a task that did not simply succeed keeps a line of its own."""
+        """Move the bar. A task that did not simply succeed keeps its line."""
         self._tally.end(record.label)
         self._running = [report for report in self._running if report.label != record.label]
         if record.status != DONE:
@@ -299,7 +299,7 @@ def progress(title: str, total: int, *, quiet: bool = False) -> Progress:
 
 
 def tell(text: str) -> None:
-    """Print a line on stderr; a closed stderr does not end the run."""
+    """Print a line on stderr. A closed stderr does not end the run."""
     done()
     with contextlib.suppress(OSError):
         print(fitted(text, sys.stderr), file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""Where a result comes from: datasets, versions, commit, machine."""
+"""Provenance of a result: datasets, versions, commit, machine."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def versions() -> dict[str, str]:
 
 @cache
 def git_state() -> Mapping[str, Any]:
-    """Return commit and dirty flag of the checkout the package runs from; nulls for an installed wheel.
+    """Return commit and dirty flag of the checkout the package runs from. Nulls for an installed wheel.
 
     Read once: what is committed while a process runs is not what it computes with.
     """
@@ -60,7 +60,7 @@ def git_state() -> Mapping[str, Any]:
     if not (root / ".git").exists():
         return {"commit": None, "dirty": None}
     commit = _git(root, "rev-parse", "HEAD")
-    # only of what computes; untracked files too, as a new one registers a method or is a setting
+    # only of what computes. Untracked files too, as a new one registers a method or is a setting
     changes = _git(root, "status", "--porcelain", "--untracked-files=all", "--", "gpsuite", "conf")
     return {"commit": commit, "dirty": bool(changes) if changes is not None else None}
 
@@ -85,7 +85,7 @@ def state_commit(commit: str) -> None:
 
 @cache
 def origin() -> dict[str, str]:
-    """Return what every record keeps of where it was computed: commit, versions, and `ARITHMETIC`."""
+    """Return what every record keeps of its computation: commit, versions, and `ARITHMETIC`."""
     git, found = git_state(), versions()
     commit = f"{str(git['commit'] or '')[:12]}{' with changes' if git['dirty'] else ''}"
     return {
@@ -106,7 +106,7 @@ def has_avx512() -> bool:
 
 
 def same_arithmetic(origin_of: Mapping[str, str]) -> bool:
-    """Return whether a record was computed where last bits are the same as here; False if it does not say."""
+    """Return whether a record was computed where last bits are the same as here. False if it does not say."""
     here = origin()
     return all(origin_of.get(key) == here[key] for key in ARITHMETIC)
 
@@ -130,7 +130,7 @@ def environment_of(origin_of: Mapping[str, str]) -> dict[str, str]:
 
 
 def _kernels(origin_of: Mapping[str, str]) -> str:
-    """Return OpenBLAS' kernels at an origin; empty if they were its own choice and that is not known."""
+    """Return OpenBLAS' kernels at an origin. Empty if they were its own choice and that is not known."""
     brand = "Zen" if "AMD" in origin_of.get("processor", "") else "Haswell"
     named = origin_of.get("openblas_coretype", "")
     # it becomes an environment variable: a stranger's record may say anything

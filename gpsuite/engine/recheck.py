@@ -32,8 +32,8 @@ NEGLIGIBLE = 1e-12  # absolute: what is left of numbers that are zero except for
 EFFORT = ("seconds", "evaluations")
 # Where searches end along flat directions: hyperparameters, by a word of their names, may differ by this much.
 FLAT, FLAT_TOLERANCE = ("lengthscale", "variance"), 0.1
-# What else such a search gives is compared relative to no less than this: a probability of 2e-4 is no measure of
-# itself, but a variance of 1e-6 is.
+# What else such a search gives is compared relative to no less than this: a probability of 2e-4 is no scale for its
+# difference, but a variance of 1e-6 is.
 LEAST = 0.01
 # Shares of test rows, and a bound on such a share from those rows, are whole rows apart: 3 of 4000 with the kernels of
 # another processor.
@@ -57,18 +57,18 @@ MOST_WORDS, LONGEST_WORD, LONGEST_REASON = 100, 1000, 200
 MOST_TASKS_PER_RECORD, MOST_TASKS_MORE = 10, 1000
 OUTDATED = "its method or its settings have changed since"
 
-# from a run's `key=value` words to what was asked for
+# from a run's `key=value` words to what was requested
 Reader = Callable[[Sequence[str]], tuple[Request[object], RunOptions]]
 RecheckVerdict = Literal["yes", "no", "another path", "not checked"]
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """How a record computed here agrees with the published one.
+    """Agreement of a record computed here with the published one.
 
     Attributes:
         counts: level of `LEVELS` -> how many numbers (metrics and array entries) agree at it and at no stricter one.
-        worst: the name that differs most, with both values where it is a single number; empty if all are equal.
+        worst: the name that differs most, with both values if it is a single number. Empty if all are equal.
         difference: its relative difference.
     """
 
@@ -83,12 +83,12 @@ class Agreement:
 
 
 def compare_records(published: Record, ours: Record, tolerance: float) -> Agreement:
-    """Compare a record computed here with the published one; `EFFORT` is left out.
+    """Compare a record computed here with the published one. `EFFORT` is left out.
 
     Args:
         published: with the arrays that were published.
         ours: computed here.
-        tolerance: largest relative difference that counts as agreement; above `ROUNDING` it is that of searches along
+        tolerance: largest relative difference that counts as agreement. Above `ROUNDING` it is that of searches along
             flat directions, and `FLAT_TOLERANCE`, `LEAST` and `LEAST_SHARE` hold too.
     """
     counts = dict.fromkeys(LEVELS, 0)
@@ -140,7 +140,7 @@ def _differences(published: Record, ours: Record, least: float) -> Iterator[tupl
 
 
 def _of_values(first: Any, second: Any, least: float) -> float:
-    """Return the relative difference of two metrics; infinite for different words, or where one is missing."""
+    """Return the relative difference of two metrics. Infinite for different words, or where one is missing."""
     # JSON has no NaN: what was not finite is stored as None
     second = None if isinstance(second, float) and not math.isfinite(second) else second
     numbers = [isinstance(each, int | float) and not isinstance(each, bool) for each in (first, second)]
@@ -171,7 +171,7 @@ def _of_arrays(first: NDArray[Any], second: NDArray[Any], least: float) -> float
 class PublishedRun:
     """A run with published records: `<experiment>/<scale>[~<tag>]`, and the command that its run.json states.
 
-    The command may be a stranger's; `settings_of` reads it.
+    The command may be a stranger's. `settings_of` reads it.
     """
 
     name: str
@@ -195,7 +195,7 @@ class Rechecked:
 
     Attributes:
         task: its label, or its key where it could not be read.
-        record: computed here; None, like the agreement, if it was not computed.
+        record: computed here. None, like the agreement, if it was not computed.
         reason: why not.
         damaged: the published one cannot be read.
         may_differ: the task is chaotic, and the published record comes from other arithmetic.
@@ -211,7 +211,7 @@ class Rechecked:
 
     @property
     def verdict(self) -> RecheckVerdict:
-        """What was found; `another path` is no disagreement."""
+        """Verdict of the recheck. `another path` is no disagreement."""
         if self.damaged:
             return "no"
         if self.agreement is None:
@@ -256,7 +256,7 @@ def _damaged(run: PublishedRun, what: str, error: Exception) -> Rechecked:
 
 
 def draw(runs: Sequence[PublishedRun], sample: int, seed: int) -> list[tuple[PublishedRun, str]]:
-    """Return up to `sample` different (run, key), at random; each run is drawn from once before any is twice."""
+    """Return up to `sample` different (run, key), at random. Each run is drawn from once before any is twice."""
     rng = stream(seed, "recheck")
     keys = {run.name: list(rng.permutation(run.archive.keys)) for run in runs}
     chosen: list[tuple[PublishedRun, str]] = []

@@ -1,4 +1,4 @@
-"""One run from a request to its results: plan, skip what is stored, compute and store the rest, summarise."""
+"""One run from a request to its results: plan, skip what is stored, compute and store the others, summarise."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ AUTO_SERIAL_SECONDS = 60.0  # below this much work, starting workers costs more 
 
 
 class RunLog:
-    """Lines with their time in run.log; a resumed run adds to it. None before something is computed."""
+    """Lines with their time in run.log. A resumed run adds to it. None before something is computed."""
 
     def __init__(self, path: Path, command: str) -> None:
         self.path, self.command = path, command
         self._begun = False
 
     def begin(self, stored: int, total: int) -> None:
-        """Write what was asked for, of which version, and how much of it is left to do."""
+        """Write the request, its versions, and how much is left to do."""
         self._begun = True
         commit = git_state()
         state = f", commit {str(commit['commit'])[:12]}{' (dirty)' if commit['dirty'] else ''}"
@@ -83,7 +83,7 @@ class RunLog:
 
 
 def groups_of(tasks: Sequence[Task[object]]) -> list[Group]:
-    """Return tasks by group, in order of first appearance; a task without group name is one of its own."""
+    """Return tasks by group, in order of first appearance. A task without group name is a group by itself."""
     gathered: dict[str, list[Task[object]]] = {}
     for number, task in enumerate(tasks):
         gathered.setdefault(task.group or f"#{number}", []).append(task)
@@ -91,7 +91,7 @@ def groups_of(tasks: Sequence[Task[object]]) -> list[Group]:
 
 
 def choose_mode(mode: str, groups: Sequence[Group], workers: int) -> str:
-    """Return the mode; `auto` becomes processes from about a minute of work on, if it can help, otherwise serial."""
+    """Return the mode. `auto` becomes processes from about a minute of work on, if it can help, otherwise serial."""
     if mode != "auto":
         return mode
     seconds = sum(task.cost for tasks in groups for task in tasks)
@@ -108,7 +108,7 @@ def compute(
     *,
     total: int,
 ) -> dict[str, Record]:
-    """Run what is missing and store each record as it ends; return the failures by key."""
+    """Run what is missing and store each record as it ends. Return the failures by key."""
     failed: dict[str, Record] = {}
     seconds, quiet = sum(task.cost for task in missing), options.format == "quiet"
     if len(missing) < total and not quiet:
@@ -122,8 +122,8 @@ def compute(
     if seconds > LONG_SECONDS and not quiet:
         lost = "groups" if options.mode == "dask" else "tasks"
         tell(
-            f"about {clock(seconds)} of one core's work, roughly estimated; "
-            f"an interruption loses the {lost} in flight only"
+            f"about {clock(seconds)} of one core's work, roughly estimated. "
+            f"An interruption loses the {lost} in flight only"
         )
     log.begin(total - len(missing), total)
     with progress(f"{request.experiment} {request.scale}", len(missing), quiet=quiet) as shown:
@@ -177,14 +177,14 @@ def _unstored_records(
 
 
 class TaskFailedError(Exception):
-    """A task failed and `on_error=raise` was asked for."""
+    """A task failed and `on_error=raise` was requested."""
 
     def __init__(self, record: Record, trace: Path) -> None:
         super().__init__(f"{record.label}: {record.reason}\ntraceback: {trace}")
 
 
 class _Begun(NamedTuple):
-    """When a run began: by the calendar, and by a clock that never jumps."""
+    """Time at which a run began: by the calendar, and by a clock that never jumps."""
 
     at: float
     clock: float
@@ -192,7 +192,7 @@ class _Begun(NamedTuple):
 
 @dataclass(frozen=True)
 class RunReport:
-    """How a run ended: its folder, how many tasks ended how, the failures, and what its summary tells the user."""
+    """Result of a run: its folder, tasks by status, the failures, and its summary for the user."""
 
     folder: Path
     counts: Mapping[str, int]
@@ -202,7 +202,7 @@ class RunReport:
 
     @property
     def exit_code(self) -> int:
-        """0; 1 when a task failed; 3 when what was asked for is not possible: all are infeasible or were skipped."""
+        """0, 1 when a task failed, 3 when what was requested is not possible: all are infeasible or were skipped."""
         if self.failures:
             return 1
         return 3 if set(self.counts) in ({INFEASIBLE}, {SKIPPED}, {INFEASIBLE, SKIPPED}) else 0
@@ -213,7 +213,7 @@ def run_experiment(request: Request[object], options: RunOptions) -> RunReport:
 
     Raises:
         UserError: before any work, when the plan or the folder is not usable.
-        ResultsError: when results cannot be written; what is stored stays.
+        ResultsError: when results cannot be written. What is stored stays.
     """
     folder = run_folder(options.results_dir, request.experiment, request.scale, options.tag)
     quiet = options.format == "quiet"
@@ -248,13 +248,13 @@ def run_experiment(request: Request[object], options: RunOptions) -> RunReport:
 
 
 def open_tasks(request: Request[object], options: RunOptions) -> list[Task[object]]:
-    """Return the tasks of a request that would be computed: those without a record, own or published."""
+    """Return the tasks of a request that would be computed: those without a record, new or published."""
     store, tasks = RecordStore(options.results_dir, request.family), plan_tasks(request, options.changed)
     return _missing(tasks, [task_key(task) for task in tasks], store, force=options.force)
 
 
 def require_data(request: Request[object], options: RunOptions) -> None:
-    """Refuse to compute on a dataset without its files; records are drawn again without them.
+    """Refuse to compute on a dataset without its files. Records are drawn again without them.
 
     Raises:
         DataError: naming the file and where to get it.
@@ -288,7 +288,7 @@ def _read_records(
         record = failed.get(key) or store.get(key)
         if record is None:
             raise ResultsError(
-                f"{store.path(key)}: the record of {task.label} was removed or damaged while this run went on\n"
+                f"{store.path(key)}: the record of {task.label} was removed or damaged during this run\n"
                 "run the same command again",
                 key=str(store.path(key)),
             )
@@ -313,7 +313,7 @@ def _plan(
 
 
 def _planned_before(folder: Path, options: RunOptions, keys: Sequence[str]) -> list[str]:
-    """Return the folder's tasks; raise if its run_name has other settings, unless this run only adds tasks."""
+    """Return the folder's tasks. Raise if its run_name has other settings, unless this run only adds tasks."""
     try:
         held = read_plan(folder / PLAN)
     except ResultsError:  # damaged; run.json names the folder's run

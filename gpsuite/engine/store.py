@@ -1,6 +1,6 @@
 """Records on disk: with checksums, one JSON (and one npz) per task key, and a run's records packed in one file for git.
 
-Every array has a digest of its own, which does not depend on how it is packed, and the checksum covers all fields and
+Every array has a digest, which does not depend on how it is packed, and the checksum covers all fields and
 digests: a copy that leaves some arrays behind can still be checked. Nothing is pickled, nothing believed unchecked.
 """
 
@@ -42,7 +42,7 @@ from gpsuite.untrusted import (
 FORMAT = 2
 _ARRAYS = "arrays.npz"
 CLAIMS = ".claims"  # a file without content: a place in it for each key, which who computes it locks
-# the arrays and the traceback have files of their own
+# the arrays and the traceback have separate files
 _FIELDS = tuple(field.name for field in fields(Record) if field.name not in ("arrays", "traceback"))
 LARGEST_FIELDS = 16 << 20  # bytes of a record without its arrays
 LARGEST_FAMILY = 512 << 20  # of all published records of a family, without their arrays
@@ -78,13 +78,13 @@ def pack(records: Iterable[StoredRecord]) -> bytes:
 
 
 class Archive:
-    """An archive on disk; what is wrong with it shows when it is first looked into."""
+    """An archive on disk. What is wrong with it shows when it is first looked into."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def get(self, key: str) -> StoredRecord | None:
-        """Return the record of a key, or None when it is not here; `check_record` tells whether it is damaged.
+        """Return the record of a key, or None when it is not here. `check_record` tells whether it is damaged.
 
         Raises:
             OSError, ValueError, ...: if the archive is damaged.
@@ -118,7 +118,7 @@ class Archive:
 
 
 class DamagedRecordError(ValueError):
-    """A stored record is not what was put there; the message says what is wrong with it."""
+    """A stored record is not what was put there. The message says what is wrong with it."""
 
 
 class OtherFormatError(DamagedRecordError):
@@ -154,7 +154,7 @@ def require_storable(outcome: Outcome) -> None:
 
 
 def check_record(key: str, found: StoredRecord, *, partly: bool = False) -> Record:
-    """Return the record of a key from what is stored of it; `partly`: arrays may be missing, the others are checked.
+    """Return the record of a key from what is stored of it. `partly`: arrays may be missing, the others are checked.
 
     Raises:
         OtherFormatError: if it is of another format.
@@ -212,7 +212,7 @@ def _is_number(value: Any) -> bool:
 
 
 class _Kept(dict[str, NDArray[Any]]):
-    """Arrays of a published record; of one that was left behind it says how to have it."""
+    """Arrays of a published record. Of one that was left behind it says how to have it."""
 
     def __missing__(self, name: str) -> NDArray[Any]:
         raise ResultsError(
@@ -241,7 +241,7 @@ def _checksum(content: Mapping[str, Any]) -> str:
 
 
 class PublishedRecords:
-    """The published records of a family; an archive that cannot be read is named once, on stderr, and left out."""
+    """The published records of a family. An archive that cannot be read is named once, on stderr, and left out."""
 
     def __init__(self, results_dir: Path, family: str) -> None:
         self.folder = results_dir / "published" / family
@@ -278,7 +278,7 @@ class PublishedRecords:
 class RecordStore:
     """The records of one family under `results/.records/<family>`, and after them the published ones.
 
-    A record that is damaged, or has another record's key, counts as missing; that is said once, on stderr. A
+    A record that is damaged, or has another record's key, counts as missing. That is said once, on stderr. A
     published record may lack arrays that no table and no figure needs.
     """
 
@@ -290,12 +290,12 @@ class RecordStore:
         self._told: set[str] = set()
 
     def put(self, record: Record) -> None:
-        """Store a record; the JSON, written last, marks it complete: it fits no arrays but these.
+        """Store a record. The JSON, written last, marks it complete: it fits no arrays but these.
 
         Of a failure only the traceback is kept if an answer is stored already: the answer is still valid.
 
         Raises:
-            ResultsError: when the disk is full or read-only; nothing half-written is left.
+            ResultsError: when the disk is full or read-only. Nothing half-written is left.
         """
         if record.status == ERROR and (here := self._own(record.key)) and _answers(here[1]):
             write_text(self.traceback_path(record.key), record.traceback)
@@ -312,9 +312,9 @@ class RecordStore:
 
     @contextmanager
     def claimed(self, key: str) -> Iterator[None]:
-        """Hold a task's key, so that no two processes compute it at once; the system frees it if this one is killed.
+        """Hold a task's key, so that no two processes compute it at once. The system frees it if this one is killed.
 
-        Two keys may share a place, one in 2^60: then one waits in vain.
+        Two keys may share a place, one in 2^60: then one waits without need.
         """
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -357,7 +357,7 @@ class RecordStore:
             found = read(key)
             return None if found is None else (found, check_record(key, found, partly=partly))
         except OtherFormatError as error:
-            self._tell("format", f"{path}: {error}; it and its like count as missing")
+            self._tell("format", f"{path}: {error}. It and its like count as missing")
         except DamagedRecordError as error:
             self._tell(key, f"{path}: damaged record, counts as missing: {error}")
         except Exception as error:  # damage raises a dozen kinds, from zlib.error to MemoryError
@@ -402,9 +402,10 @@ def _reason(error: Exception) -> object:
 
 
 def satisfies(record: Record | None, budget_seconds: float | None) -> bool:
-    """Whether a stored record answers a task: not an error, not limited by a budget that has grown.
+    """Return whether a stored record answers a task: not an error, not limited by a budget that has grown.
 
-    Nor skipped: what was missing then, a package say, may be there now, and skipping again costs nothing.
+    Skipped tasks are not stored either: what was missing then, a package say, may be there now, and skipping again
+    costs nothing.
     """
     if record is None or not _answers(record):
         return False

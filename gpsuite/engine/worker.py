@@ -35,7 +35,7 @@ _has_worked = threading.Event()  # whether this worker process has run a group
 def thread_environment(threads: int) -> dict[str, str]:
     """Return the environment that gives BLAS and TensorFlow `threads` threads each.
 
-    numpy and scipy each bring an OpenBLAS with threads of its own. Waiting ones sleep at once, not after 2^26 cycles
+    numpy and scipy each bring an OpenBLAS with its threads. Waiting ones sleep at once, not after 2^26 cycles
     in which they would block the other's cores.
     """
     threaded = dict.fromkeys(THREAD_VARIABLES, str(threads))
@@ -59,10 +59,10 @@ def execute_group(
     *,
     force: bool = False,
 ) -> Iterator[Record]:
-    """Run the tasks of one group in order, yielding each record as it ends; failures are records too.
+    """Run the tasks of one group in order, yielding each record as it ends. Failures are records too.
 
     `send` gets the progress of the running task. In the store each task has a folder for what an interruption must not
-    lose. A task that another run is computing is waited for; with `force` all are computed again. The first task's
+    lose. A task that another run is computing is waited for. With `force` all are computed again. The first task's
     budget counts from `began`, so that imports and set-up are in it.
     """
     os.environ.update(thread_environment(threads))
@@ -81,7 +81,7 @@ def execute_group(
             found = stored if satisfies(stored, task.budget_seconds) else None
             record = found or _limited(task, shared, reporter, threads)
             yield record
-        if record.status != BUDGET:  # a larger budget goes on from it
+        if record.status != BUDGET:  # a larger budget continues from it
             shutil.rmtree(shared.states, ignore_errors=True)
 
 
@@ -100,7 +100,7 @@ def execute_group_here(
     began: float | None = None,
     force: bool = False,
 ) -> list[Record]:
-    """Run a group in a worker process on the parent's machine and store each record as its task ends; return none.
+    """Run a group in a worker process on the parent's machine and store each record as its task ends. Return none.
 
     Nothing is lost if the parent is killed before the group ends. Files in the folder `progress` name what is stored.
     The worker's first task counts from `began`, when the command began: both processes read one clock.
@@ -133,7 +133,7 @@ def _followed(task: Task[object], shared: SharedWork, reporter: Reporter | None)
 
 
 def execute(task: Task[object], shared: SharedWork) -> Record:
-    """Run one task; an exception becomes a record with status error and its traceback."""
+    """Run one task. An exception becomes a record with status error and its traceback."""
     wall, cpu = time.perf_counter(), time.process_time()
     trace = ""
     try:
@@ -170,7 +170,7 @@ def failure(task: Task[object], reason: str) -> Record:
 
 
 def peak_memory_mb() -> float:
-    """Return this process's peak resident memory in MB; on Linux without that of the process that started it."""
+    """Return this process's peak resident memory in MB. On Linux without that of the process that started it."""
     status = Path("/proc/self/status")
     text = status.read_text(encoding="ascii", errors="replace") if status.exists() else ""
     if found := re.search(r"^VmHWM:\s*(\d+) kB", text, re.MULTILINE):

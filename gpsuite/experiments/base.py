@@ -1,4 +1,4 @@
-"""What an experiment is: a plan of tasks, a function that runs one, and a summary of their records."""
+"""Interface of an experiment: a plan of tasks, a function that runs one, and a summary of their records."""
 
 from __future__ import annotations
 
@@ -102,31 +102,31 @@ class Experiment(Generic[S]):
     """An entry of `EXPERIMENTS`.
 
     Attributes:
-        settings: dataclass of the experiment's settings, with defaults; may have `check()`.
+        settings: dataclass of the experiment's settings, with defaults. May have `check()`.
         plan: request -> tasks, without TensorFlow, in a second.
-        runs: one task -> outcome; with several kinds of tasks, the type of their params -> such a function.
-        summarise: writes tables and figures on the report; returns the statistics to compare.
-        method_traits: which methods it accepts: those that have all of these and are of the family of the methods in
-            its file; empty when it has none.
+        runs: one task -> outcome. With several kinds of tasks, the type of their params -> such a function.
+        summarise: writes tables and figures on the report. Returns the statistics to compare.
+        method_traits: traits that a method must have, besides being of the family of the methods in its file. Empty if
+            it takes no methods.
         methodless: kinds of dataset for which it needs no method.
-        model_keys: which keys of the chosen model it reads; another is refused, so that none is chosen in vain.
-        kernels: which kernels of a model it takes.
-        dataset_tasks: kinds of dataset the user may swap in; empty when the dataset is fixed.
+        model_keys: keys of the chosen model that it reads. Another key is refused, so that no choice is ignored.
+        kernels: kernels of a model that it takes.
+        dataset_tasks: kinds of dataset the user may swap in. Empty when the dataset is fixed.
         new_rows: whether it predicts the rows of `dataset.new`.
-        variants: of a fixed dataset: other preparations of the same files, which the user may swap in.
+        variants: other preparations of a fixed dataset's files, which the user may choose.
         several_datasets: whether it runs over a list, `datasets=[A,B]`. Its statistics then carry the dataset's name,
-            so that a run on other datasets is never held against numbers of these.
-        single_dataset: of several, whether it also runs on one that the user names, `dataset=NAME` or an own table.
-        only_datasets: the datasets that it has a protocol for; empty when it takes all of its kinds.
-        parts: settings (numbers, lists, or `methods`) of which a run may take a part, fewer or some of the shipped,
-            and still be held against the paper: it answers the same question from less evidence.
-        published: which arrays leave the machine with published records: what tables and figures need, and never rows
-            of a dataset; none unless it says so.
-        agreement: relative difference up to which a result computed again on another machine agrees; larger than
+            so that a run on other datasets is never compared with numbers of these.
+        single_dataset: whether an experiment on several datasets also runs on one that the user names, `dataset=NAME`
+            or a table.
+        only_datasets: the datasets that it has a protocol for. Empty when it takes all of its kinds.
+        parts: settings (numbers, lists, or `methods`) that a run may reduce, to fewer or some of the shipped values,
+            and still be compared with the paper: it answers the same question from less evidence.
+        published: arrays that leave the machine with published records. They are what tables and figures need, and
+            never rows of a dataset. Empty by default.
+        agreement: relative difference up to which a result computed again on another machine agrees. Larger than
             rounding where a search over an ill-conditioned objective magnifies it, or where seconds decide.
-        chaotic: of which tasks last bits decide what is found, as good as the other: the path of a sampler and the
-            choices after it, the training of a network. On a processor with other arithmetic their numbers need not
-            agree.
+        chaotic: tasks whose result depends on the last bits: the path of a sampler and the choices after it, or the
+            training of a network. On a processor with other arithmetic their numbers need not agree.
     """
 
     settings: type[S]
@@ -158,7 +158,7 @@ EXPERIMENTS: Registry[Experiment[Any]] = Registry("experiment", plugins.EXPERIME
 
 
 def import_family(experiment: str) -> None:
-    """Import our modules that register the experiment's family, if any: a plug-in's experiment comes by itself."""
+    """Import our modules that register the experiment's family, if any. A plug-in registers its experiment."""
     module = f"gpsuite.experiments.{experiment.split('/')[0]}"
     if experiment not in EXPERIMENTS and importlib.util.find_spec(module) is not None:
         importlib.import_module(module)

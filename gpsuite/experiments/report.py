@@ -1,4 +1,4 @@
-"""What a task leaves behind: its outcome, the stored record, and which of its arrays are published."""
+"""Results of tasks: the outcome, the stored record, and which of its arrays are published."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ USABLE = (DONE, BUDGET)  # records whose metrics enter tables and figures
 
 @dataclass(frozen=True)
 class Outcome:
-    """What running a task gives: numbers, arrays and how it ended.
+    """Outcome of a task: numbers, arrays and how it ended.
 
     Attributes:
-        metrics: named numbers or words; columns of records.csv.
+        metrics: named numbers or words. Columns of records.csv.
         status: one of `STATUSES` except error, which the engine sets.
         reason: why, when the status is not done.
         arrays: larger results, kept as npz.
@@ -52,7 +52,7 @@ class Outcome:
 class Record:
     """A stored outcome.
 
-    `timing` is measured (seconds, MB) and outside every promise of equality; `origin` says which commit, versions and
+    `timing` is measured (seconds, MB) and outside every promise of equality. `origin` says which commit, versions and
     machine computed it.
     """
 
@@ -76,16 +76,16 @@ class Record:
         return self.status in USABLE
 
     def matches(self, **axes: str | int | float) -> bool:
-        """Whether its axes have these values."""
+        """Return whether its axes have these values."""
         return all(name in self.axes and self.axes[name] == value for name, value in axes.items())
 
     @property
     def warnings(self) -> list[str]:
-        """What the task warns of, from its metric `warnings`."""
+        """Warnings of the task, from its metric `warnings`."""
         return [text for text in str(self.metrics.get("warnings", "")).split(WARNINGS_APART) if text]
 
     def number(self, name: str) -> float:
-        """Return a metric as float; NaN when it is missing."""
+        """Return a metric as float. NaN when it is missing."""
         value = self.metrics.get(name)
         return float(value) if isinstance(value, int | float) else math.nan
 
@@ -143,15 +143,15 @@ class Report(Generic[S_co]):
     """The sheet an experiment writes its tables and figures on, from the records that may enter them.
 
     Attributes:
-        request: what was asked for.
+        request: what was requested.
         planned: the plan's records, in its order.
         folder: the run's.
         note: what a reader must know of every table and figure (stand-in data, smoke scale), or None.
-        printed: name of a statistic -> the paper's printed number, to be marked in figures; empty for a run that must
-            not be held against the paper.
+        printed: name of a statistic -> the paper's printed number, to be marked in figures. Empty for a run that must
+            not be compared with the paper.
         comparable: whether it may be.
-        answer: what the user is told when the run ends, where that is more than where its results are.
-        warnings: told beside it.
+        answer: sentences for the user when the run ends, besides the place of its results.
+        warnings: told next to it.
         written: `figures/NAME` and `tables/NAME` of what was drawn and written.
     """
 
@@ -172,7 +172,7 @@ class Report(Generic[S_co]):
 
     @property
     def titles(self) -> dict[str, str]:
-        """Method name -> its title in tables and figures, in the order asked for."""
+        """Method name -> its title in tables and figures, in the order requested."""
         return {name: options.heading for name, options in self.request.methods.items()}
 
     def records(self, **axes: str | int | float) -> list[Record]:
@@ -180,7 +180,7 @@ class Report(Generic[S_co]):
         return [record for record in self.planned if record.usable and record.matches(**axes)]
 
     def table(self, frame: pd.DataFrame, name: str, caption: str, labels: Mapping[str, str] | None = None) -> None:
-        """Write a table, the note behind its caption; columns that are metrics get their headings from the registry.
+        """Write a table, the note behind its caption. Columns that are metrics get their headings from the registry.
 
         Args:
             frame: see `write_table`.
@@ -198,13 +198,13 @@ class Report(Generic[S_co]):
         write_table(frame, self.folder / "tables", name, text, {**known, **(labels or {})})
 
     def figure(self, name: str, *, remark: str = "", **options: Any) -> AbstractContextManager[Drawing]:
-        """Return a figure to draw on, saved as its block ends; see `reporting.figures.figure` for the options.
+        """Return a figure to draw on, saved as its block ends. See `reporting.figures.figure` for the options.
 
         The datasets and the number of values behind a mark are written below it.
 
         Args:
             name: file name without ending.
-            remark: of its own, written below the figure before the note.
+            remark: text of this figure, written below the figure before the note.
             **options: rows, columns, size and what `matplotlib.pyplot.subplots` takes.
 
         Raises:
@@ -217,7 +217,7 @@ class Report(Generic[S_co]):
         return figure(self.folder / "figures", name, below or None, source=source, **options)
 
     def _notes(self, name: str) -> str:
-        """Return what must be known of a table or figure; of seconds, that tasks ran side by side."""
+        """Return what must be known of a table or figure. Of seconds, that tasks ran side by side."""
         workers = [each.timing["workers"] for each in self.planned if "workers" in each.timing]
         shared = ""
         if workers and name.endswith("_timing"):

@@ -1,4 +1,4 @@
-"""Guarantees in plain words, the same from every experiment; numbers are rounded to the side that keeps them true."""
+"""Guarantees in plain words, the same from every experiment. Numbers are rounded to the side that keeps them true."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def certified(delta: float, bound: float, subject: str, change: str, rows: str =
         bound: on the share that is right and provably stays so.
         subject: whose predictions: `the kept model`.
         change: follows "if", as `every input is off by 2`.
-        rows: of which rows it is the share.
+        rows: the rows whose share it is.
     """
     if bound < 0.001:  # what is written as 0 %
         return (
@@ -81,14 +81,14 @@ def band_holds(confidence: float, model: str, width: float | None, target: str, 
     Args:
         confidence: of the band.
         model: key of `MODEL_WORDS`.
-        width: mean one; None where it is unbounded.
+        width: mean one. None if it is unbounded.
         target: its unit.
         group: key of `NOISE_WORDS`.
     """
     if width is None:
-        open_level = "permutations leave a constant open: take group=signs, or " if group == "permutations" else ""
+        open_level = "Permutations leave a constant open: take group=signs. " if group == "permutations" else ""
         return (
-            f"Band: unbounded for a function that is {MODEL_WORDS[model]}; {open_level}more rows are needed, or inputs "
+            f"Band: unbounded for a function that is {MODEL_WORDS[model]}. {open_level}More rows are needed, or inputs "
             "that are less alike and without values far from all others."
         )
     return (

@@ -1,7 +1,6 @@
 """Rules of settings, declared where a setting is: `rows: Annotated[int, at_least(2)]`.
 
-Default values stand in the experiment's YAML and nowhere else. A class has `check()` for what concerns several
-settings at once, and for that alone.
+Default values are only in the experiment's YAML. A class has `check()` only for rules on several settings at once.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from gpsuite.experiments.base import require
 
 
 def require_one_output(data: Dataset) -> None:
-    """Raise `UserError` if a dataset has several outputs; only of the user's own table they can choose one."""
+    """Raise `UserError` if a dataset has several outputs. Only of the user's own table they can choose one."""
     names = ", ".join(data.target_names)
     if data.y.shape[1] != 1 and data.name == "csv":
         raise UserError(f"dataset.target: one column is needed, not {names}", key="dataset.target")
@@ -32,7 +31,7 @@ class Rule:
     """A condition on one value.
 
     Attributes:
-        holds: whether a value meets it; NaN meets none.
+        holds: whether a value meets it. NaN meets none.
         allowed: what is allowed, in words that follow `key=value: `.
     """
 
@@ -92,7 +91,7 @@ Share = Annotated[float, between(0, 1)]
 def check_settings(settings: Any, prefix: str = "") -> None:
     """Check every field of a dataclass of settings by its rules, then call its own `check()` where it has one.
 
-    A rule on a list's element holds for each element; a field that may be None has no rules when it is. Numbers are
+    A rule on a list's element holds for each element. A field that may be None has no rules when it is. Numbers are
     finite.
 
     Args:

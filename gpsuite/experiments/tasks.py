@@ -1,6 +1,6 @@
 """Task params: frozen dataclasses, one for each kind of task, and the plain JSON that their keys are hashed from.
 
-A field may say in its metadata how it stands in the JSON::
+A field may say in its metadata how the JSON holds it::
 
     problem: Problem = field(metadata=INLINE)  # the problem's own fields, not an object of them
     limit: float | None = field(default=None, metadata=OPTIONAL)  # left out when it is None
@@ -60,10 +60,10 @@ def choice(value: str, valid: Iterable[Name]) -> Name:
 def take(kind: Callable[..., Kind], settings: object, **own: Any) -> Kind:
     """Return the params of a task: its fields are read from the settings of the same name, except those given.
 
-    A setting is so said once, in the settings; a list becomes a tuple, because params are frozen.
+    A setting is so said once, in the settings. A list becomes a tuple, because params are frozen.
 
     Raises:
-        TypeError: if a field without a default is neither given nor a setting, or a given name is no field.
+        TypeError: if a field without a default is not given and no setting, or a given name is no field.
     """
     named_fields = [each.name for each in fields(cast("type[Any]", kind)) if each.init]
     found = {name: getattr(settings, name) for name in named_fields if name not in own and hasattr(settings, name)}
@@ -112,7 +112,7 @@ class TooManyTasksError(Exception):
 
 @contextmanager
 def at_most(tasks: int) -> Iterator[None]:
-    """Allow so many tasks to be made inside: a plan that asks for more must not fill the memory first.
+    """Allow so many tasks to be made inside: a plan that requests more must not fill the memory first.
 
     Raises:
         TooManyTasksError: from the task that is one too many.
@@ -129,16 +129,16 @@ class Task(Generic[P_co]):
     """The smallest unit worth repeating: one split x one method x one parameter value.
 
     Attributes:
-        experiment: `family/name`; its `run` function executes the task.
+        experiment: `family/name`. Its `run` function executes the task.
         label: for people.
-        axes: what distinguishes the task within its plan; columns of records.csv.
+        axes: what distinguishes the task within its plan. Columns of records.csv.
         params: science parameters, hashed into the key: a frozen dataclass, one for each kind of task, see
             `experiments.params`.
         dataset: the prepared dataset, or None.
         version: the method's version number, hashed.
         group: tasks of one group run in order in one worker and may share costly work.
         cost: estimated CPU seconds, to choose a backend.
-        budget_seconds: wall-clock limit; not hashed, but a limited record is redone when it grows.
+        budget_seconds: wall-clock limit. Not hashed, but a limited record is redone when it grows.
     """
 
     experiment: str
@@ -172,9 +172,9 @@ class SharedWork:
         observer: for the tasks' budgets: who shows how far a running task is, or None.
 
     Attributes:
-        began: when the running task began, by `time.monotonic`; the first one begins with the command.
-        states: a folder of the running task's own, where it may leave from what to go on after an interruption, or
-            None where nothing is kept. It is removed when the task has ended,
+        began: when the running task began, by `time.monotonic`. The first one begins with the command.
+        states: a folder of only the running task, for the state from which to continue after an interruption, or
+            None if nothing is kept. It is removed when the task has ended,
             unless its budget ended it.
     """
 
@@ -216,7 +216,7 @@ S_co = TypeVar("S_co", covariant=True)
 
 @dataclass(frozen=True)
 class MethodOptions:
-    """What every method file says; each method adds its own options in a subclass.
+    """Options that every method file has. Each method adds its own options in a subclass.
 
     Attributes:
         builder: name of the `Method` in `METHODS` whose options these are.
@@ -240,7 +240,7 @@ class MethodOptions:
 
     @property
     def params(self) -> dict[str, Json]:
-        """What decides numbers: everything but how it is called and where it is from."""
+        """Parameters that decide numbers: everything but title and reference."""
         params: dict[str, Json] = plain(self)
         return params
 
@@ -250,13 +250,13 @@ Options = TypeVar("Options", bound=MethodOptions)
 
 @dataclass(frozen=True)
 class Method(Generic[Options]):
-    """An entry of `METHODS`, registered beside its options; a family adds in a subclass how its methods work.
+    """An entry of `METHODS`, registered next to its options. A family adds in a subclass how its methods work.
 
     Attributes:
         options: dataclass of the method's options, a subclass of `MethodOptions`.
         dataset_tasks: kinds of dataset it can learn from.
-        traits: what experiments ask for: what it offers and is made of, in words of its family.
-        version: raised when the method's numbers change, so that stored records are computed anew.
+        traits: properties that experiments require: what it offers and is made of, in words of its family.
+        version: raised when the method's numbers change, so that stored records are computed again.
     """
 
     options: type[Options]
@@ -277,11 +277,11 @@ class Request(Generic[S_co]):
         scale: smoke, quick or paper.
         seed: the experiment's seed.
         settings: the experiment's own settings (an instance of its settings dataclass).
-        methods: method name -> options, in the order asked for.
+        methods: method name -> options, in the order requested.
         model: kernel choice.
         dataset: verified dataset, or None for experiments without one, or with several.
-        datasets: name -> verified dataset of an experiment over several, in the order asked for; else empty.
-        further: datasets that its tasks work on beside these, known once they are planned.
+        datasets: name -> verified dataset of an experiment over several, in the order requested. Else empty.
+        further: datasets that its tasks work on next to these, known once they are planned.
         budget_seconds: wall-clock limit per task, or None.
         options: the composed configuration as plain values, as written to config.yaml.
     """
@@ -305,7 +305,7 @@ class Request(Generic[S_co]):
 
     @property
     def doubts(self) -> list[str]:
-        """What may be wrong with how the tables were read."""
+        """Doubts about how the tables were read."""
         return [f"Check the table: {doubt}" for data in self.prepared for doubt in data.warnings]
 
     @property
@@ -332,7 +332,7 @@ class Request(Generic[S_co]):
         group: str = "",
         dataset: PreparedDataset | None = None,
     ) -> Task[P]:
-        """Return a task of this request, on its dataset unless another is given; see `Task`."""
+        """Return a task of this request, on its dataset unless another is given. See `Task`."""
         return Task(
             experiment=self.experiment,
             label=label,

@@ -1,1 +1,1 @@
-"""Pure algorithms: arrays, models, a Generator and a Budget in; frozen dataclasses out."""
+"""Pure algorithms: arrays, models, a Generator and a Budget in. Frozen dataclasses out."""

@@ -1,8 +1,8 @@
 """Sums and products of stationary kernels in one form: a weighted sum of products of radial factors. No TensorFlow.
 
-Built from `radial`, `constant` and `white` by + and *; `KernelSum.latent` gives what a posterior and its bounds take: a
-plain kernel's name where the expression collapses to one, else a `CompositeKernel`. A product of squared exponentials
-is one squared exponential with 1 / l^2 the sum of theirs. White noise in a product leaves white noise.
+Built from `radial`, `constant` and `white` by + and *. `KernelSum.latent` gives what a posterior and its bounds take: a
+plain kernel's name where the expression collapses to one, otherwise a `CompositeKernel`. A product of squared
+exponentials is one squared exponential with 1 / l^2 the sum of theirs. White noise in a product leaves white noise.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class KernelSum:
 
     Attributes:
         n_inputs: D.
-        terms: (w_t > 0, factors); a constant has no factors.
+        terms: (w_t > 0, factors). A constant has no factors.
         white: variance of white noise.
     """
 
@@ -67,7 +67,7 @@ class KernelSum:
         return np.flatnonzero(np.any(np.isfinite(scales), axis=0)) if scales else np.arange(0)
 
     def over(self, columns: IntArray) -> KernelSum:
-        """Return the kernel as one of these inputs only, in this order; no factor may see another."""
+        """Return the kernel as one of these inputs only, in this order. No factor may see another."""
         terms = [
             (weight, tuple(Factor(each.name, tuple(each.lengthscales[j] for j in columns)) for each in factors))
             for weight, factors in self.terms
@@ -75,7 +75,7 @@ class KernelSum:
         return KernelSum(len(columns), tuple(terms), self.white)
 
     def __add__(self, other: KernelSum) -> KernelSum:
-        """Return the sum; terms with the same factors are one term."""
+        """Return the sum. Terms with the same factors are one term."""
         return _collected(self, other, [*self.terms, *other.terms], self.white + other.white)
 
     def __mul__(self, other: KernelSum) -> KernelSum:
@@ -123,7 +123,7 @@ def radial(
         name: squared_exponential, matern32 or matern52.
         lengthscales: one, or one for every active input.
         n_inputs: D.
-        active: the inputs that it sees; all by default.
+        active: the inputs that it sees. All by default.
         variance: that it is multiplied by.
 
     Raises:
@@ -193,7 +193,7 @@ class CompositeKernel:
     Those make -d^2 kappa / du_j^2 = 1 at 0.
 
     Attributes:
-        terms: (w_t, factors as (name, rates a [D])); the weights sum to 1.
+        terms: (w_t, factors as (name, rates a [D])). The weights sum to 1.
     """
 
     terms: tuple[tuple[float, tuple[tuple[str, tuple[float, ...]], ...]], ...]
@@ -209,7 +209,7 @@ class CompositeKernel:
 
     @property
     def stretch(self) -> float:
-        """How much faster kappa may change than a single kernel with the posterior's lengthscales."""
+        """Factor by which kappa may change faster than a single kernel with the posterior's lengthscales."""
         return sum(weight * math.sqrt(max(rates)) for weight, factors in self.terms for _, rates in factors)
 
     def term(self, number: int, A: FloatArray, B: FloatArray) -> tuple[FloatArray, list[tuple[FloatArray, FloatArray]]]:
@@ -239,7 +239,7 @@ class CompositeKernel:
 
 @dataclass(frozen=True)
 class LatentKernel:
-    """What a posterior takes of a kernel: `LatentPosterior(X, kernel, variance, lengthscales, ...)`.
+    """Form of a kernel that a posterior takes: `LatentPosterior(X, kernel, variance, lengthscales, ...)`.
 
     Attributes:
         kernel: a plain kernel's name, or a composite.

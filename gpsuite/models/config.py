@@ -1,4 +1,4 @@
-"""What a model is made of, as plain data; no TensorFlow."""
+"""Settings of a model, as plain data. No TensorFlow."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KERNEL_NAMES = ("squared_exponential", "matern32", "matern52")
 
 @dataclass
 class ModelSpec:
-    """Structure of a Gaussian process with zero mean and Gaussian noise; usable with `OmegaConf.structured`.
+    """Structure of a Gaussian process with zero mean and Gaussian noise. Usable with `OmegaConf.structured`.
 
     Attributes:
         kernel: squared_exponential, matern32 or matern52.
@@ -47,7 +47,7 @@ class Hyperparameters:
 
     Attributes:
         variance: kernel (signal) variance, in squared units of Y.
-        lengthscales: one for all inputs, or one per input; in units of X.
+        lengthscales: one for all inputs, or one per input. In units of X.
         noise_variance: variance of the Gaussian observation noise, in squared units of Y.
 
     Raises:

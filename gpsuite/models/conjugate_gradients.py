@@ -85,7 +85,7 @@ class _Line:
     best: tuple[FloatArray, float, FloatArray] = field(init=False)
 
     def evaluate(self, x: FloatArray) -> tuple[float, FloatArray]:
-        """Return loss and gradient, NaN where they are not defined."""
+        """Return loss and gradient, NaN if they are not defined."""
         self.used += 1
         try:
             with np.errstate(all="ignore"):

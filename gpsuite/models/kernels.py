@@ -20,7 +20,7 @@ def build_kernel(
 ) -> gpflow.kernels.IsotropicStationary:
     """Build the kernel of a model.
 
-    With `spec.ard` the lengthscales are one per input; a single given value is used for each.
+    With `spec.ard` the lengthscales are one per input. A single given value is used for each.
 
     Raises:
         UserError: if the kernel's name is unknown.
@@ -38,7 +38,7 @@ def build_kernel(
 
 
 def kernel_name(kernel: gpflow.kernels.Kernel) -> str:
-    """Return the registered name of a kernel; TypeError if its class is not in the table."""
+    """Return the registered name of a kernel. TypeError if its class is not in the table."""
     for name in KERNELS:
         if type(kernel) is KERNELS.get(name):
             return name

@@ -1,4 +1,4 @@
-"""What Gaussian latent posteriors have in common: kernel, inputs, weights of means and of covariances."""
+"""Common part of Gaussian latent posteriors: kernel, inputs, weights of means and of covariances."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class KernelPosterior(ABC):
     takes_composite: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        # the rounding that bounds count is that of float64; what is stored narrower is kept exactly
+        # the rounding that bounds count is that of float64. What is stored narrower is kept exactly
         for name in ("X", "lengthscales", "alpha", "root", "weights"):
             object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=np.float64))
         object.__setattr__(self, "variance", float(self.variance))
@@ -106,10 +106,10 @@ class LatentPosterior(KernelPosterior):
 
     Attributes:
         alpha: weights of the mean, shape [N].
-        root: F, shape [r, N]; for Laplace and EP (K + W^-1)^-1 = F'F, for exact regression (K + noise)^-1.
-        weights: c, shape [r]; -1 for Laplace, EP and exact regression, eigenvalues of the whitened covariance minus 1
+        root: F, shape [r, N]. For Laplace and EP (K + W^-1)^-1 = F'F, for exact regression (K + noise)^-1.
+        weights: c, shape [r], -1 for Laplace, EP and exact regression, eigenvalues of the whitened covariance minus 1
             for variational posteriors.
-        operator_bound: g with Sigma <= g s everywhere: 1 for Laplace and EP, else max(1, largest eigenvalue).
+        operator_bound: g with Sigma <= g s everywhere: 1 for Laplace and EP, otherwise max(1, largest eigenvalue).
 
     Raises:
         UserError, ValueError: as `KernelPosterior`.

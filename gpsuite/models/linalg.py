@@ -27,7 +27,7 @@ class NotPositiveDefiniteError(ArithmeticError):
     def of(
         cls, matrix: FloatArray, jitters: Sequence[float], hyperparameters: Hyperparameters | None = None
     ) -> NotPositiveDefiniteError:
-        """Return the error that describes a matrix without jitter; jitters are relative to its mean diagonal."""
+        """Return the error that describes a matrix without jitter. Jitters are relative to its mean diagonal."""
         tried = ", ".join(f"{jitter:g}" for jitter in jitters)
         whose = "" if hyperparameters is None else f"; {hyperparameters}"
         return cls(
@@ -42,7 +42,7 @@ class CholeskyFactor:
 
     Attributes:
         lower: L, shape [N, N], zeros above the diagonal.
-        jitter: what was added to the diagonal, in the matrix's own units; 0 if nothing was needed.
+        jitter: what was added to the diagonal, in the matrix's own units, 0 if nothing was needed.
     """
 
     lower: FloatArray
@@ -66,16 +66,16 @@ class CholeskyFactor:
 def stable_cholesky(matrix: FloatArray, *, jitters: Sequence[float] = JITTER_LADDER) -> CholeskyFactor:
     """Factorise a symmetric matrix, adding the smallest jitter of the ladder that makes it possible.
 
-    Only one triangle is read, as LAPACK does; the other is taken to be its mirror image.
+    Only one triangle is read, as LAPACK does. The other is taken to be its mirror image.
 
     Args:
-        matrix: symmetric, float64, shape [N, N], N >= 1; not changed.
+        matrix: symmetric, float64, shape [N, N], N >= 1. Not changed.
         jitters: tried in turn, relative to the mean of the diagonal.
 
     Raises:
         ValueError: if the matrix is not square or is empty.
         NonFiniteMatrixError: if it contains NaN or infinity.
-        NotPositiveDefiniteError: if every jitter fails; names N, condition and jitters.
+        NotPositiveDefiniteError: if every jitter fails. Names N, condition and jitters.
     """
     matrix = np.asarray(matrix, dtype=np.float64)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.size == 0:
@@ -95,7 +95,7 @@ def stable_cholesky(matrix: FloatArray, *, jitters: Sequence[float] = JITTER_LAD
 
 
 def condition_estimate(matrix: FloatArray) -> float:
-    """Return LAPACK's estimate of the 1-norm condition number of a square matrix; infinity if singular."""
+    """Return LAPACK's estimate of the 1-norm condition number of a square matrix. Infinity if singular."""
     factor, _, info = lapack.dgetrf(matrix)
     if info != 0:
         return float("inf")

@@ -1,4 +1,4 @@
-"""What a network is made of, as plain data; no TensorFlow."""
+"""Settings of a network, as plain data. No TensorFlow."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ KERNEL_SIZE, POOL = 3, 2
 
 @dataclass(frozen=True)
 class NetworkSpec:
-    """Hidden layers of a network whose outputs are linear in the last of them.
+    """Hidden layers of a network whose outputs are linear in the last layer.
 
     Attributes:
-        image: height, width, channels of inputs that are images, row by row; None for plain vectors. Each hidden
+        image: height, width, channels of inputs that are images, row by row. None for plain vectors. Each hidden
             layer is then a convolution of that many channels, followed by 2 x 2 pooling of the maximum.
         filter_size: height and width of the convolutions.
         dense: widths of dense layers after the convolutions.
@@ -40,12 +40,12 @@ class NetworkSpec:
         if min(self.filter_size, *self.dense, 1) < 1:
             raise UserError(f"filter_size={self.filter_size}, dense={list(self.dense)}: must be at least 1", "dense")
         if self.image is None and self.dense:
-            raise UserError(f"dense={list(self.dense)}: only after convolutions; use widths", "dense")
+            raise UserError(f"dense={list(self.dense)}: only after convolutions. Use widths", "dense")
         if self.image is not None and min(self.image[:2]) < POOL ** len(self.widths):
             height, width, _ = self.image
             raise UserError(
                 f"widths={list(self.widths)}: {len(self.widths)} poolings leave nothing of {height} x {width} "
-                "pixels; use fewer layers",
+                "pixels. Use fewer layers",
                 "widths",
             )
 
@@ -69,7 +69,7 @@ class NetworkSpec:
         return (*filters, *(shape for a, b in pairs for shape in ((a, b), (b,))))
 
     def multiplications(self, inputs: int, outputs: int) -> int:
-        """Return how many multiplications one input takes; raises as `shapes`."""
+        """Return how many multiplications one input takes. Raises as `shapes`."""
         total = 0
         for layer, shape in enumerate(self.shapes(inputs, outputs)[::2]):
             pixels = 1

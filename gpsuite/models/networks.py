@@ -17,7 +17,7 @@ _ACTIVATIONS = {"relu": tf.nn.relu, "tanh": tf.tanh}
 class Network:
     """The function from inputs and parameters to outputs.
 
-    Convolutions compute in float32, where they are several times faster and images hold no more digits; dense
+    Convolutions compute in float32: they are several times faster, and images hold no more digits. Dense
     networks in float64. Outputs are float64.
 
     Raises:
@@ -32,7 +32,7 @@ class Network:
     def initial(self, rng: np.random.Generator) -> list[FloatArray]:
         """Return parameters to start from: normal weights of variance 2 / fan-in (He et al. 2015), biases 0.
 
-        For tanh the variance is 1 / fan-in; the output layer's always is.
+        For tanh the variance is 1 / fan-in. The output layer's always is.
         """
         gain, last = (2.0 if self.spec.activation == "relu" else 1.0), len(self.shapes) - 2
         values = []
@@ -48,7 +48,7 @@ class Network:
         return [tf.Variable(value, dtype=self.dtype) for value in self.initial(rng)]
 
     def features(self, parameters: Sequence[Any], X: Any, dropout: float = 0.0, seed: Any = None) -> Any:
-        """Return the last hidden layer [N, F]; with dropout the units that stay are scaled up. seed: two integers."""
+        """Return the last hidden layer [N, F]. With dropout the units that stay are scaled up. seed: two integers."""
         hidden, activation = tf.cast(X, self.dtype), _ACTIVATIONS[self.spec.activation]
         if self.spec.image is not None:
             hidden = tf.reshape(hidden, [-1, *self.spec.image])

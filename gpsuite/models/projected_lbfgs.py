@@ -48,7 +48,7 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Grid:
-    """Where a search evaluates and how finely it sees slopes: far coarser than rounding, far finer than its steps.
+    """Grid on which a search evaluates and sees slopes: far coarser than rounding, far finer than its steps.
 
     Attributes:
         spacing: of the points in every variable, a power of two.
@@ -71,7 +71,7 @@ class Grid:
 
 
 def evaluated(objective: Objective, point: FloatArray, grid: Grid | None = None) -> Evaluation | None:
-    """Return loss and gradient at a point, of a grid if there is one, or None where they are not finite."""
+    """Return loss and gradient at a point, of a grid if there is one, or None if they are not finite."""
     loss, gradient = objective(point)
     if not (math.isfinite(loss) and bool(np.isfinite(gradient).all())):
         return None
@@ -81,7 +81,7 @@ def evaluated(objective: Objective, point: FloatArray, grid: Grid | None = None)
 class InverseHessian:
     """Pairs of steps s and gradient changes y, and the diagonal D [K] of the first guess gamma D.
 
-    D enters the first guess alone, so pairs stay valid when it changes.
+    D enters only the first guess, so pairs stay valid when it changes.
 
     Args:
         diagonal: D until enough pairs are known.
@@ -106,11 +106,11 @@ class InverseHessian:
     def learn(self, guess: FloatArray) -> None:
         """Set D from the pairs: `guess` times the clipped ratio of steps to gradient changes.
 
-        With weights 1/s'y, a = sum s^2/D0 and b = sum y^2 D0, each over its mean, and r = sqrt((a + .01)/(b + .01)):
+        With weights 1/s'y, a = sum s^2/D0 and b = sum y^2 D0, each over its mean, and r = sqrt((a + 0.01)/(b + 0.01)):
         D = D0 clip(r / its geometric mean, 1/100, 100).
 
         Args:
-            guess: D0 [K], positive; taken as it is while there are few pairs.
+            guess: D0 [K], positive. Taken as it is while there are few pairs.
         """
         self.diagonal = guess
         if len(self) < LEARN_FROM:
@@ -148,16 +148,16 @@ def descend(
     guess: Callable[[FloatArray], FloatArray],
     grid: Grid | None = None,
 ) -> Iterator[Evaluation]:
-    """Yield every accepted point, each lower than the one before; ends at a stationary point or without a decrease.
+    """Yield every accepted point, each lower than the one before. Ends at a stationary point or without a decrease.
 
-    Where no step decreases the loss the pairs are dropped, once. What the objective raises ends the search; the point
+    Where no step decreases the loss the pairs are dropped, once. What the objective raises ends the search. The point
     yielded last stands.
 
     Args:
-        objective: loss and gradient; not finite where the loss is not defined, which shortens the step.
-        inverse: from earlier searches, or new; this search adds to it.
+        objective: loss and gradient. Not finite where the loss is not defined, which shortens the step.
+        inverse: from earlier searches, or new. This search adds to it.
         guess: point -> D0 of `InverseHessian.learn`.
-        grid: where it evaluates; None: anywhere. The start and the box's limits are on it.
+        grid: where it evaluates. None: anywhere. The start and the box's limits are on it.
     """
     at, dropped, iteration = start, False, 0
     while True:
@@ -219,7 +219,7 @@ def _step(
 def _line_search(
     objective: Objective, at: Evaluation, box: Bounds, direction: FloatArray, first: float, grid: Grid | None
 ) -> Evaluation | None:
-    """Return a point of the clipped line that meets the weak Wolfe conditions, or the last one low enough; or None."""
+    """Return a point of the clipped line that meets the weak Wolfe conditions, or the last one low enough, or None."""
     low, high, length = 0.0, math.inf, first
     enough: Evaluation | None = None
     for _ in range(_TRIALS):

@@ -1,4 +1,4 @@
-"""Stationary kernels as numpy functions of the scaled squared distance: the fast path beside GPflow's kernels.
+"""Stationary kernels as numpy functions of the scaled squared distance: the fast path next to GPflow's kernels.
 
 k(x, x') = s kappa(r), r^2 = q = sum_j (x_j - x'_j)^2 / l_j^2, equal to the kernels of `gpsuite.models.kernels`.
 No TensorFlow.
@@ -73,7 +73,7 @@ def expanded(lengthscales: tuple[float, ...] | FloatArray, input_dim: int) -> Fl
     """Return one lengthscale per input, shape [D].
 
     Raises:
-        ValueError: if neither one nor D are given, or one is not positive and finite.
+        ValueError: if not one or D are given, or one is not positive and finite.
     """
     given = np.asarray(lengthscales, dtype=np.float64).ravel()
     if given.size not in (1, input_dim):

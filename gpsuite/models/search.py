@@ -18,10 +18,10 @@ from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.models.linalg import NotPositiveDefiniteError
 
-# Point [K] -> loss and gradient [K]; not finite, or NotPositiveDefiniteError, where the loss is not defined.
+# Point [K] -> loss and gradient [K]. Not finite, or NotPositiveDefiniteError, where the loss is not defined.
 Objective: TypeAlias = Callable[[FloatArray], tuple[float, FloatArray]]
 Status: TypeAlias = Literal["done", "budget", "diverged"]
-# L-BFGS-B's own limit, scipy's default; a run that meets it is reported as limited by budget.
+# L-BFGS-B's own limit, scipy's default. A run that meets it is reported as limited by budget.
 MAX_ITERATIONS = 15_000
 # A line search that finds no decrease has converged if the gradient is below this share of max(1, |loss|).
 # Rounding in the loss, about 1e-12 of it for usual condition numbers, hides slopes of its square root's
@@ -32,13 +32,13 @@ NO_ROOM = "the seconds left have no room for another evaluation"
 
 @dataclass(frozen=True)
 class StepRules:
-    """When L-BFGS-B has converged, and what it is shown where the loss is not defined.
+    """Convergence of L-BFGS-B, and the value it gets where the loss is not defined.
 
     Attributes:
         decrease: relative decrease of the loss in one step below which it has converged.
         slope: largest projected component of the gradient below which it has converged.
         undefined: `parabola` has the slope of the line's origin and its minimum at a quarter of the step, so that the
-            step is shortened by 4; `wall` lies above all seen so far, without slope. Neither is ever accepted as best.
+            step is shortened by 4. `wall` lies above all seen so far, without slope. Neither is ever accepted as best.
     """
 
     decrease: float = 2.220446049250313e-9
@@ -55,7 +55,7 @@ class Minimum:
     """The best point that a search met, and how it ended.
 
     Attributes:
-        loss: the loss there, such as a negative log marginal likelihood in nats; infinite if it is not defined at the
+        loss: the loss there, such as a negative log marginal likelihood in nats. Infinite if it is not defined at the
             start, where the search then ended.
         status: done (converged), budget (stopped early) or diverged (no usable optimum).
         message: what scipy said, or an empty string if it was interrupted.
@@ -145,7 +145,7 @@ class RecordedLoss:
         return self._origin.loss + fall, 3.0 * fall / float(step @ step) * step
 
     def count_iteration(self, xk: FloatArray) -> None:
-        """Count one accepted step; `xk`, where it ended in the search's units, is the point evaluated last."""
+        """Count one accepted step. `xk`, where it ended in the search's units, is the point evaluated last."""
         self.iterations += 1
         self._origin = self._last
 
@@ -160,7 +160,7 @@ class RecordedLoss:
 def minimise(
     objective: Objective, start: FloatArray, budget: Budget, box: Bounds | None = None, rules: StepRules = SCIPY_RULES
 ) -> Minimum:
-    """Run L-BFGS-B until it converges or the budget ends; the start is always evaluated."""
+    """Run L-BFGS-B until it converges or the budget ends. The start is always evaluated."""
     search = RecordedLoss(objective, budget, rules)
     try:
         first = search.evaluate(start)
@@ -194,7 +194,7 @@ def minimise(
 
 
 def _unit(gradient: FloatArray, box: Bounds | None) -> float:
-    """Return the variables' unit in which the first step is no longer than 1; a power of two, which rounds nothing.
+    """Return the variables' unit in which the first step is no longer than 1. A power of two, which rounds nothing.
 
     L-BFGS-B itself shortens the first step -gradient to length 1, but not where every variable has two limits: there a
     steep start sends it to the box's corner, whose loss may be all rounding (an evidence at variance 1e6), and what

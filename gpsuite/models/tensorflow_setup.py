@@ -1,4 +1,4 @@
-"""TensorFlow's border: threads, precision and logging are set here and nowhere else."""
+"""TensorFlow's border: threads, precision and logging are set only here."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _THREAD_VARIABLES = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
 def configure(threads: int | None = None) -> None:
     """Import TensorFlow quietly, with a fixed number of threads and float64 as GPflow's default.
 
-    Call it before anything else imports TensorFlow; calling it again with the same number is harmless.
-    Messages of TensorFlow's C++ side are hidden unless `TF_CPP_MIN_LOG_LEVEL` asks for them.
+    Call it before anything else imports TensorFlow. Calling it again with the same number is harmless.
+    Messages of TensorFlow's C++ side are hidden unless `TF_CPP_MIN_LOG_LEVEL` requests them.
 
     Args:
-        threads: for both the intra-op and the inter-op pool; None: what the environment (the engine) asks for, else 1,
-            but those of a TensorFlow that its user started before, as in a notebook.
+        threads: for both the intra-op and the inter-op pool. None: what the environment (the engine) requests,
+            otherwise 1, but those of a TensorFlow that its user started before, as in a notebook.
 
     Raises:
         ValueError: if `threads` is below 1.
-        RuntimeError: if TensorFlow already runs with another number of threads than is asked for.
+        RuntimeError: if TensorFlow already runs with another number of threads than is requested.
     """
     asked_before = os.environ.get(_THREAD_VARIABLES[0])
     asked = threads is not None or asked_before is not None
@@ -49,10 +49,10 @@ def configure(threads: int | None = None) -> None:
         # Started without us: its threads then came from the environment.
         if asked and asked_before != str(threads):
             raise RuntimeError(
-                f"TensorFlow runs already and cannot change to {threads} threads; configure it first"
+                f"TensorFlow runs already and cannot change to {threads} threads. Configure it first"
             ) from error
     gpflow.config.set_default_float(np.float64)
-    # every fit compiles a step of its own, which TensorFlow would warn of as retracing
+    # every fit compiles a new step, which TensorFlow would warn of as retracing
     tensorflow.get_logger().setLevel("ERROR")
 
 
@@ -72,7 +72,7 @@ def _import_both() -> tuple[ModuleType, ModuleType]:
 
 @contextmanager
 def _without_start_messages() -> Iterator[None]:
-    """Hold back what is written to file descriptor 2; show it again if the block fails.
+    """Hold back what is written to file descriptor 2. Show it again if the block fails.
 
     TensorFlow writes some lines before its log level takes effect, past Python's sys.stderr.
     """

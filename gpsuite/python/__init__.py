@@ -1,1 +1,1 @@
-"""What `import gpsuite` offers, for models and arrays of one's own; `gpsuite.api` says which name is where."""
+"""Functions of `import gpsuite`, for models and arrays of the user. `gpsuite.api` maps names to modules."""

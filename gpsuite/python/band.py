@@ -1,7 +1,7 @@
 """Confidence bands of regression functions, exact for any independent symmetric noise, in scikit-learn's conventions.
 
 Part of the rows, drawn at random, gives offset and unit of the targets. Scales of the inputs, lengthscale and centres
-come from inputs alone: given them, the confidence stays exact. Rows with equal inputs are averaged, copies count once.
+come only from inputs: given them, the confidence stays exact. Rows with equal inputs are averaged, copies count once.
 
 Equation: Csáji & Kis 2019, Main Theorem
 """
@@ -53,7 +53,7 @@ class FunctionBand:
     Attributes:
         X: the inputs [B, D].
         centre: the estimate there.
-        guaranteed: whether the function lies inside with at least this confidence; otherwise the band is the range over
+        guaranteed: whether the function lies inside with at least this confidence. Otherwise the band is the range over
             sampled functions of the region, which others of the region may leave.
         assumption: what the function must be.
     """
@@ -71,7 +71,7 @@ class FunctionBand:
         width = float(np.mean(self.upper - self.lower))
         told = f"holds the function at all {len(self.X)} inputs with probability {100 * self.confidence:.6g} %"
         if not self.guaranteed:
-            told = "range over sampled functions of the region; nothing is proved of it"
+            told = "range over sampled functions of the region. Nothing is proved of it"
         return f"band of mean width {width:.4g}: {told}, if it is {self.assumption}"
 
     def to_frame(self) -> pd.DataFrame:
@@ -81,7 +81,7 @@ class FunctionBand:
         return pd.DataFrame(self.X, columns=list(self.names)).assign(**ends)
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw it along the input; of several inputs, over their rows by rising centre."""
+        """Draw it along the input. Of several inputs, over their rows by rising centre."""
         ax = axes(ax)
         single = self.X.shape[1] == 1
         order = np.argsort(self.X[:, 0] if single else self.centre)
@@ -97,14 +97,14 @@ class FunctionBand:
 
 @dataclass(frozen=True, eq=False)
 class _Problem:
-    """What was decided before the region.
+    """Choices made before the region.
 
     Attributes:
         X: inputs of its rows in scaled units [n, D].
         y: its targets in scaled units [n].
         places: numbers of its rows among those given.
         kernel: None for linear functions.
-        centres: of few kernel functions, scaled; None: one per row.
+        centres: of few kernel functions, scaled. None: one per row.
         whitening: of kernel values at the centres, so that the norm of the coefficients is that of the function.
     """
 
@@ -128,19 +128,19 @@ class _Problem:
 class ConfidenceBand(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """A region that holds the regression function with a stated probability, and its band.
 
-    The noise must be independent and symmetric about 0; its size may differ from row to row and its distribution need
+    The noise must be independent and symmetric about 0. Its size may differ from row to row and its distribution need
     not be known.
 
     Args:
-        kernel: `rbf`, `linear` (with model="lssvm") or a function of inputs [A, D] and [B, D] that returns [A, B];
-            inputs are standardised first.
+        kernel: `rbf`, `linear` (with model="lssvm") or a function of inputs [A, D] and [B, D] that returns [A, B].
+            Inputs are standardised first.
         model: `ridge`, `svr`, `lasso`, `lssvm`, or a KernelRidge or SVR of scikit-learn, whose kernel and penalty are
             then taken for inputs in their own units. A KernelRidge has no offset and needs no rows that prepare.
         confidence: a multiple of 1/m.
         centres: of `ridge` and `lssvm`: the function is a combination of so many kernel functions. None: of one per
             row, whose band is infinite unless `norm_bound` closes it.
         norm_bound: instead of centres: the function less `offset_` has at most this norm in the kernel's space.
-        lengthscale: of `rbf`; None: the median distance of the inputs.
+        lengthscale: of `rbf`. None: the median distance of the inputs.
         penalty: of `ridge` and `lasso`, for standardised targets.
         C: of `svr` and `lssvm`.
         epsilon: of `svr`, in standard deviations of the targets.
@@ -204,7 +204,7 @@ class ConfidenceBand(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """Return the band at inputs [B, D].
 
         Raises:
-            ValueError: if it is infinite; says what to change.
+            ValueError: if it is infinite. Says what to change.
         """
         scaled = self._scaled(X)
         found = self._found(scaled)
@@ -237,8 +237,8 @@ class ConfidenceBand(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         off = float(np.abs(design @ alpha - wanted).max())
         if off > SAME * float(np.abs(wanted).max(initial=0.0)):
             raise ValueError(
-                f"the function is not {self._assumption()}: off by {off * self._problem.unit:.3g} at a row; "
-                "give more centres, or centres=None"
+                f"the function is not {self._assumption()}: off by {off * self._problem.unit:.3g} at a row. "
+                "Give more centres, or centres=None"
             )
         return bool(self.region_.contains(alpha[None])[0])
 
@@ -269,7 +269,7 @@ class ConfidenceBand(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return self._with_centres(found, scaled, rng)
 
     def _with_centres(self, found: _Problem, X: FloatArray, rng: np.random.Generator) -> _Problem:
-        """Return the problem with centres among the inputs, if the model has any: those that its rows tell apart."""
+        """Return the problem with centres among the inputs, if the model has any: those that its rows distinguish."""
         kernel = found.kernel
         if (
             self.centres is None
@@ -282,7 +282,7 @@ class ConfidenceBand(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"centres={self.centres}: one or more, or None")
         count = max(min(self.centres, len(found.X) // 2), 1)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # an empty cluster's centre is told apart, or left out
+            warnings.simplefilter("ignore", UserWarning)  # an empty cluster's centre is distinguished, or left out
             centres, _ = kmeans2(X, count, minit="++", seed=rng)
         centres = centres[different_functions(np.asarray(kernel(found.X, centres)))]
         whitening = None
@@ -307,7 +307,7 @@ class ConfidenceBand(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return str(self.model)
 
     def _kernel(self, X: FloatArray) -> Kernel | None:
-        """Return the covariances of scaled inputs; None for linear functions."""
+        """Return the covariances of scaled inputs. None for linear functions."""
         if not isinstance(self.model, str):
             return _scikit_kernel(self.model, X)
         if self.kernel == "linear" and self._kind == "lssvm":
@@ -320,7 +320,7 @@ class ConfidenceBand(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return partial(gaussian, lengthscale=lengthscale)
 
     def _model_class(self, found: _Problem) -> ModelClass:
-        """Return the functions in question; penalties of scikit-learn's estimators are of sums, not of means."""
+        """Return the functions in question. Penalties of scikit-learn's estimators are of sums, not of means."""
         n, few, kind = len(found.y), found.centres is not None, self._kind
         penalty, C, epsilon = self.penalty, self.C, self.epsilon
         if isinstance(self.model, ScikitRidge):
@@ -363,7 +363,7 @@ class ConfidenceBand(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             return norm_ball_band(region.quadratic, region.q, self._features(X), ball, variances)
         if not ball.contains(region.estimate[None])[0]:
             own = found.unit * float(ball.norms(region.estimate[None])[0])
-            raise ValueError(f"norm_bound={self.norm_bound}: the estimate's norm is {own:.4g}; take a larger bound")
+            raise ValueError(f"norm_bound={self.norm_bound}: the estimate's norm is {own:.4g}. Take a larger bound")
         rng = np.random.default_rng(self._rays_seed)
         rays = kernel_directions(self.rays, gram, "rkhs", rng, ball.free)
         members = sample_members(region.boundary(rays, ball), region.contains, "rkhs", rng)
@@ -397,7 +397,7 @@ class ConfidenceBand(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 def _distinct(X: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray, IntArray]:
     """Return different inputs, the mean of their targets, and the number of the first row of each.
 
-    The noise of a mean of independent symmetric noises is symmetric; a copy of a whole row is no further measurement.
+    The noise of a mean of independent symmetric noises is symmetric. A copy of a whole row is no further measurement.
     """
     _, own = np.unique(np.column_stack([X, y]), axis=0, return_index=True)
     own = np.sort(own)
@@ -415,7 +415,7 @@ def _scikit_kernel(model: Any, X: FloatArray) -> Kernel:
     """
     if model.kernel == "precomputed":
         raise ValueError(
-            "model: kernel='precomputed' has no values at other inputs; name the kernel, or give a function"
+            "model: kernel='precomputed' has no values at other inputs. Name the kernel, or give a function"
         )
     gamma = model.gamma
     if gamma == "scale":

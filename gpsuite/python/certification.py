@@ -29,7 +29,7 @@ from gpsuite.python.models import given_model, inputs_before
 from gpsuite.python.regions import Asked
 
 SECONDS = 10.0
-TOLERANCE = 1e-3  # of a probability; of a mean in prior standard deviations
+TOLERANCE = 1e-3  # of a probability. Of a mean in prior standard deviations
 AGREEMENT = 1e-6  # largest difference of latent moments from the model's own, in prior deviations and variances
 VERDICTS = {"safe": SAFE, "unsafe": UNSAFE, "unknown": OPEN}
 SLACK = {True: 1e-3, False: 1e-2}  # of a certificate, by whether it is of two classes
@@ -49,20 +49,20 @@ def certify(
 ) -> Any:
     """Prove how far a trained model's prediction can move when the inputs of x move.
 
-    Give one of `radius`, `within` and `box`; all are in the units of x, also where a Pipeline scales its columns.
+    Give one of `radius`, `within` and `box`. All are in the units of x, also where a Pipeline scales its columns.
     Columns that an encoder takes (one-hot) stay as they are.
 
     Args:
-        model: GPflow's GPR, SGPR, VGP or SVGP; scikit-learn's GaussianProcessClassifier or GaussianProcessRegressor,
-            alone or at the end of a Pipeline; or one of gpsuite's own.
+        model: GPflow's GPR, SGPR, VGP or SVGP. Scikit-learn's GaussianProcessClassifier or GaussianProcessRegressor,
+            single or at the end of a Pipeline, or one of gpsuite's.
         x: one row (an array [D], a Series, a table of one row), or many (an array [B, D], a table).
         radius: how far every number may be off.
-        within: column -> how far it may be off; the other columns stay.
+        within: column -> how far it may be off. The other columns stay.
         box: (lower, upper), each an end for every column, or column -> end.
         norm: "linf", "l2" or "l1": how the radius is measured.
-        seconds: for each row; the best bounds so far are returned when they end.
+        seconds: for each row. The best bounds so far are returned when they end.
         boxes: that a search may bound, for each row.
-        tolerance: the searches end where what is proved is this near to what is attained; of a regression in prior
+        tolerance: the searches end where what is proved is this near to what is attained. Of a regression in prior
             standard deviations.
 
     Returns:
@@ -90,7 +90,7 @@ def _positive(name: str, value: float) -> float:
 
 @dataclass(frozen=True)
 class Limits:
-    """Of the searches of one row; see `certify`."""
+    """Limits of the searches of one row. See `certify`."""
 
     seconds: float
     boxes: int | None
@@ -196,7 +196,7 @@ class _Run:
         return verdict, other, prediction
 
     def _predicted(self, row: Row) -> Any:
-        """Return the class that the model's own predict gives, or the likeliest one where it has none."""
+        """Return the class that the model's own predict gives, or the likeliest one if it has none."""
         if hasattr(self.model, "predict") and not hasattr(self.model, "predict_f"):
             found = self.model.predict(row.table)
             return np.asarray(getattr(found, "predicted", found)).ravel().tolist()[0]

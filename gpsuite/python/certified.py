@@ -1,4 +1,4 @@
-"""What `gpsuite.certify` found: a range that holds in a whole region, a verdict, and the points that show it."""
+"""Result of `gpsuite.certify`: a range that holds in a whole region, a verdict, and the points that show it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class SavedCertificate:
     content: Certificate
 
     def save(self, path: str | Path) -> Path:
-        """Write NAME.npz and NAME.json; return the path to verify.
+        """Write NAME.npz and NAME.json. Return the path to verify.
 
         Raises:
             OSError: if a file cannot be written.
@@ -50,17 +50,17 @@ class Certified:
 
     Attributes:
         verdict: of a classifier "safe" (the whole region has the point's class, proved), "unsafe" (a counterexample is
-            in it) or "not decided"; of a regression "range".
+            in it) or "not decided". Of a regression "range".
         prediction: the class at the point, or the predictive mean there.
-        value: probability of that class at the point; of a regression the mean.
+        value: probability of that class at the point. Of a regression the mean.
         range: no point of the region has a value below or above it.
-        attained: the smallest and the largest value that were found; NaN where none was.
+        attained: the smallest and the largest value that were found. NaN if none was.
         gap: the larger distance between the ends of both.
-        counterexample: a point of the region in another class, in the units and columns of x; None without one.
+        counterexample: a point of the region in another class, in the units and columns of x. None without one.
         counterexample_prediction: the model's own prediction there.
         reason: why the verdict is what it is.
         about: what is certified, in a sentence.
-        proved: whether all of it is proved; False would mean that an error was estimated and not bounded.
+        proved: whether all of it is proved. False would mean that an error was estimated and not bounded.
         agreement: largest difference between the latent moments that were certified and the model's own, at the points
             above, in prior standard deviations (of the mean) and prior variances.
         seconds: wall-clock time.
@@ -88,7 +88,7 @@ class Certified:
 
     @cached_property
     def certificate(self) -> SavedCertificate:
-        """The certificate, computed when it is first asked for; may take as long as the search.
+        """The certificate, computed when it is first requested. May take as long as the search.
 
         Raises:
             UserError: in a sentence, if there is no certificate format for such a model.

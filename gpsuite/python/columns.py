@@ -1,4 +1,4 @@
-"""What an estimator takes: numbers without gaps, and of a DataFrame the columns that it was fitted on."""
+"""Inputs of an estimator: numbers without gaps, and of a DataFrame the columns that it was fitted on."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpsuite.arrays import FloatArray, picked
 
 
 def rows_to_fit(estimator: Any, X: Any, y: Any) -> tuple[FloatArray, FloatArray]:
-    """Return inputs [N, D] and targets [N]; the estimator gets `n_features_in_`, and `feature_names_in_` of a table.
+    """Return inputs [N, D] and targets [N]. The estimator gets `n_features_in_`, and `feature_names_in_` of a table.
 
     Raises:
         TypeError, ValueError: if they are no finite numbers, or do not fit each other.
@@ -21,7 +21,7 @@ def rows_to_fit(estimator: Any, X: Any, y: Any) -> tuple[FloatArray, FloatArray]
 
 
 def rows_to_predict(estimator: Any, X: Any) -> FloatArray:
-    """Return inputs [B, D]: of a table the columns of those names, in any order; others are left out.
+    """Return inputs [B, D]: of a table the columns of those names, in any order. Others are left out.
 
     Raises:
         NotFittedError: before `fit`.
@@ -35,6 +35,6 @@ def rows_to_predict(estimator: Any, X: Any) -> FloatArray:
 
 
 def names_of(estimator: Any) -> list[str]:
-    """Return the names of the inputs, x0 and so on where there were none."""
+    """Return the names of the inputs, x0 and so on if there were none."""
     names = getattr(estimator, "feature_names_in_", None)
     return [f"x{number}" for number in range(estimator.n_features_in_)] if names is None else [*map(str, names)]

@@ -30,9 +30,9 @@ _CELL = re.compile(rf"({_NUMBER})(?: ± ({_NUMBER}))?")
 
 
 def results(results_dir: str | Path = "results", *, numbers: bool = False) -> pd.DataFrame:
-    """Return every number of every run as a table: own runs, and published ones where there is no own run of the name.
+    """Return every number of every run as a table: the user's runs, and published ones without a user's run.
 
-    A row is a number of a run, with the paper's value that it is compared with and the verdict, if there is one; a
+    A row is a number of a run, with the paper's value that it is compared with and the verdict, if there is one. A
     paper's value that no number of the run answers has a row without a value.
 
     Args:
@@ -47,7 +47,7 @@ def results(results_dir: str | Path = "results", *, numbers: bool = False) -> pd
     folder = typed_path(str(results_dir))
     runs = find_runs(folder)
     if not runs:
-        raise FileNotFoundError(f"{folder}: no runs; give the folder that runs write to, such as results('results')")
+        raise FileNotFoundError(f"{folder}: no runs. Give the folder that runs write to, such as results('results')")
     if numbers:
         return pd.DataFrame(_readable(runs, _cells), columns=list(CELLS))
     compared = rows_of_runs(folder, shipped_conf_dir())
@@ -57,7 +57,7 @@ def results(results_dir: str | Path = "results", *, numbers: bool = False) -> pd
 
 
 def _readable(runs: Sequence[RunFolder], rows: Callable[[RunFolder], Iterator[Row]]) -> list[Row]:
-    """Return the rows of all runs; one whose files cannot be read is named in a warning."""
+    """Return the rows of all runs. One whose files cannot be read is named in a warning."""
     found: list[Row] = []
     for run in runs:
         try:
@@ -86,7 +86,7 @@ def _rows(run: RunFolder, compared: list[ComparisonRow], answers: dict[str, str]
 
 
 def _row(run: RunFolder, about: str, statistic: Statistic, row: ComparisonRow | None) -> Row:
-    """Return a row: dataset and method as the number's name says, else as the paper's value, else as the run."""
+    """Return a row: dataset and method by the number's name, otherwise by the paper's value, otherwise by the run."""
     metric, axes = _parts(statistic.name)
     dataset = axes.pop("dataset", "") or (row.dataset if row else "") or about
     method = axes.pop("method", "") or (row.method if row else "")
@@ -112,7 +112,7 @@ def _dataset(run: RunFolder) -> str:
 
 
 def _cells(run: RunFolder) -> Iterator[Row]:
-    """Yield the cells with numbers of a run's tables: of the tidy form of a table where there is one."""
+    """Yield the cells with numbers of a run's tables: of the tidy form of a table if there is one."""
     tables = [path for path in list_folder(run.path / "tables") if path.suffix == ".csv" and path.stem != "statistics"]
     stems = {path.stem for path in tables}
     for path in tables:

@@ -1,6 +1,6 @@
 """From a user's rows to a model's inputs: the columns of a Pipeline, their units, and one row's values.
 
-Scalers change one column each, (value - offset) / scale; what they did is followed back to the user's columns. Columns
+Scalers change one column each, (value - offset) / scale. What they did is followed back to the user's columns. Columns
 that an encoder makes have no such origin: they stay as they are.
 """
 
@@ -48,8 +48,8 @@ class Row:
     """One row of a user's table.
 
     Attributes:
-        entries: in the user's columns, [D]; texts stay texts.
-        names: of the columns; None if the row has none.
+        entries: in the user's columns, [D]. Texts stay texts.
+        names: of the columns. None if the row has none.
         frame: the row as a table of pandas, if it was given as one.
     """
 
@@ -70,7 +70,7 @@ class Row:
 
     @property
     def own(self) -> Any:
-        """The row as it was given: a Series of a table, else an array."""
+        """The row as it was given: a Series of a table, otherwise an array."""
         return self.entries if self.frame is None else self.frame.iloc[0]
 
     @property
@@ -81,11 +81,11 @@ class Row:
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """What stands before a model.
+    """Preparation of the inputs before a model.
 
     Attributes:
         columns: of the model's inputs, in order.
-        names: of the user's columns that the model was trained with; None if it does not know them.
+        names: of the user's columns that the model was trained with. None if it does not know them.
         width: how many columns a user's row has.
         steps: transformers before the model, in order.
     """
@@ -120,7 +120,7 @@ class Inputs:
         return first
 
     def point(self, row: Row) -> FloatArray:
-        """Return the model's inputs in the user's units [D]; those that stay are the model's own.
+        """Return the model's inputs in the user's units [D]. Those that stay are the model's own.
 
         Raises:
             UserError: if a number is missing, or the steps make something else of the row than was followed.
@@ -136,12 +136,12 @@ class Inputs:
         if made is not None:
             followed = (point - self.offset) / self.scale
             if not np.allclose(followed, made, rtol=ROUNDING, atol=ROUNDING):
-                raise UserError("the steps before the model do not change every column on its own as they say they do")
+                raise UserError("the steps before the model do not change each column separately, as they claim to")
         return point
 
 
 def number(row: Row, place: int) -> float:
-    """Return a value of a row; UserError if it is no finite number."""
+    """Return a value of a row. UserError if it is no finite number."""
     value = row.entries[place]
     try:
         found = float(value)
@@ -157,7 +157,7 @@ def name_of(names: Sequence[str] | None, place: int) -> str:
 
 
 def place_of(column: Any, names: Sequence[str] | None, width: int) -> int:
-    """Return the number of a column by its name or number; UserError if there is none."""
+    """Return the number of a column by its name or number. UserError if there is none."""
     if names is not None and column in names:
         return list(names).index(column)
     if isinstance(column, int | np.integer) and not isinstance(column, bool) and 0 <= column < width:

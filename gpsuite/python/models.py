@@ -1,4 +1,4 @@
-"""Which models `gpsuite.certify` takes, who takes them apart, and what stands before them."""
+"""Models that `gpsuite.certify` takes, the readers of their parts, and the preparation before them."""
 
 from __future__ import annotations
 

@@ -51,17 +51,17 @@ if TYPE_CHECKING:
 
 LEAST_ROWS = 8  # Maurer's theorem, behind ln(2 sqrt(n)/delta), is stated for n >= 8
 USUAL_GOAL = 1.0  # standard deviations of the target
-LARGEST_FULL = 20_000  # rows of a full GP; its matrix takes 3.2 GB
+LARGEST_FULL = 20_000  # rows of a full GP. Its matrix takes 3.2 GB
 FITC = 1.0
 
 
 @dataclass(frozen=True, eq=False)
 class ShareBound:
-    """What is proved of new rows: all of it holds together with probability 1 - delta.
+    """Proved statements on new rows: all hold together with probability 1 - delta.
 
     Attributes:
         share: at most this share of predictions is off by more than `accuracy`.
-        drawn_share: the same of values drawn from the posterior; `share` is twice this.
+        drawn_share: the same of values drawn from the posterior. `share` is twice this.
         accuracy: in the target's units.
         learned_from: number of rows that the bound is of.
         target: name of the target.
@@ -83,7 +83,7 @@ class ShareBound:
         if self.share >= 1.0:
             return (
                 f"nothing is proved of how often predictions are off by more than {self.accuracy:.4g} (units of "
-                f"{self.target}): the bound is 100 %; a larger accuracy, fewer inputs or more rows may help"
+                f"{self.target}): the bound is 100 %. A larger accuracy, fewer inputs or more rows may help"
             )
         return (
             f"with probability at least {sureness(self.delta)}, at most {rounded(self.share, 4, 1)} of new predictions "
@@ -97,7 +97,7 @@ class ShareBound:
         return pd.DataFrame([{name: getattr(self, name) for name in columns}])
 
     def save(self, path: str | Path) -> str:
-        """Write PATH.npz, PATH.json and the rows, PATH.csv; return the command that checks them.
+        """Write PATH.npz, PATH.json and the rows, PATH.csv. Return the command that checks them.
 
         Raises:
             OSError: if a file cannot be written.
@@ -110,9 +110,9 @@ class ShareBound:
             data = read_csv(CsvSpec(path=str(table), target=[self.target], strict=True))
         except DataError as error:
             fault = str(error).splitlines()[0].partition(f"{table.name}: ")[2]
-            raise ValueError(f"{table}: {fault}; leave it out and fit again") from None
+            raise ValueError(f"{table}: {fault}. Leave it out and fit again") from None
         if not np.array_equal(np.column_stack([data.X, data.y]), self.rows):
-            raise ValueError(f"{table}: is read as other numbers; a certificate of these rows cannot be checked")
+            raise ValueError(f"{table}: is read as other numbers. A certificate of these rows cannot be checked")
         rows = replace(self.certificate.rows, dataset=data.name, content_hash=data.content_hash)
         write_packed(*pack(replace(self.certificate, rows=rows)), npz)
         words = [str(description), f"dataset.path={table}", f"dataset.target={self.target}", "dataset.strict=true"]
@@ -127,7 +127,7 @@ class ShareBound:
 
 
 class _PACRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """A regressor with a bound; how it is trained is left open."""
+    """A regressor with a bound. How it is trained is left open."""
 
     accuracy: float | None
     delta: float
@@ -174,7 +174,7 @@ class _PACRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def predict(self, X: Any, return_std: bool = False) -> FloatArray | tuple[FloatArray, FloatArray]:
         """Return predictions [B] in the target's units, and on request the standard deviation of a new target there.
 
-        `bound_` is about the predictions. The standard deviations are the model's own: nothing is proved of them.
+        `bound_` is about the predictions. The standard deviations are the model's own: they are not proved.
         """
         mean, variance = self._moments(rows_to_predict(self, X))
         own = self._target.inverse(mean[:, None])[:, 0]
@@ -226,7 +226,7 @@ class _PACRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             name for name, log in zip(["variance", *own], logs, strict=True) if abs(log) > PAPER_GRID.half_width - 0.005
         ]
         if at:
-            fix = "the bound holds; an input of the largest lengthscale hardly counts, and fewer inputs may do better"
+            fix = "the bound holds. An input of the largest lengthscale hardly counts, and fewer inputs may do better"
             warnings.warn(f"at the edge of the grid of hyperparameters: {', '.join(at)}; {fix}", stacklevel=3)
 
 
@@ -237,15 +237,15 @@ class PACGPRegressor(_PACRegressor):
         accuracy: in units of y, chosen before seeing the rows: a prediction that is farther off counts as wrong. None:
             one standard deviation of the rows that scale.
         delta: allowed probability that the bound fails.
-        ard: one lengthscale per input, each of which costs the bound ln(1201)/n, or a single one.
+        ard: one lengthscale per input, each at a cost of ln(1201)/n in the bound, or a single one.
         preparation: share of the rows that give means and standard deviations. They are used for nothing else.
-        max_evaluations: of the bound, in training; it takes O(N^3) time each.
+        max_evaluations: of the bound, in training. It takes O(N^3) time each.
         random_state: of the rows that prepare.
 
     Attributes:
         bound_: at most this share of new predictions is off by more than `accuracy_`, with probability 1 - delta.
         accuracy_: the accuracy goal in units of y.
-        certificate_: the bound in words; `save(path)` writes what `gpsuite verify` checks.
+        certificate_: the bound in words. `save(path)` writes what `gpsuite verify` checks.
         posterior_: of the scaled rows.
 
     Equation: Reeb et al. 2018, Sec. 3.1
@@ -266,7 +266,7 @@ class PACGPRegressor(_PACRegressor):
 
     def _train(self, problem: RiskProblem, seed: int) -> tuple[TrainedGP, Posterior]:
         if len(problem.y) > LARGEST_FULL:
-            raise ValueError(f"{len(problem.y)} rows: a full GP takes at most {LARGEST_FULL}; use PACSGPRegressor")
+            raise ValueError(f"{len(problem.y)} rows: a full GP takes at most {LARGEST_FULL}. Use PACSGPRegressor")
         found = train_full_gp(problem, Search(Budget(evaluations=self.max_evaluations)))
         return found, FullGPPosterior.fit(found.rounded, problem.X, problem.y)
 
@@ -275,8 +275,8 @@ class PACSGPRegressor(_PACRegressor):
     """A sparse GP in the FITC form that is trained by minimising its PAC-Bayesian bound (kl-PAC-SGP), for many rows.
 
     Args:
-        inducing: number of inducing inputs; the different rows, if these are fewer.
-        accuracy, delta, ard, preparation, max_evaluations, random_state: as of `PACGPRegressor`; an evaluation takes
+        inducing: number of inducing inputs. The different rows, if these are fewer.
+        accuracy, delta, ard, preparation, max_evaluations, random_state: as of `PACGPRegressor`. An evaluation takes
             O(N inducing^2) time.
 
     Attributes:
@@ -312,7 +312,7 @@ class PACSGPRegressor(_PACRegressor):
 
 
 def _copies(X: FloatArray, y: FloatArray, train: IntArray, aside: IntArray) -> Copies:
-    """Return which rows of the bound are copies of others; one that also scales counts as lost.
+    """Return which rows of the bound are copies of others. One that also scales counts as lost.
 
     Raises:
         ValueError: if none is left.
@@ -322,5 +322,5 @@ def _copies(X: FloatArray, y: FloatArray, train: IntArray, aside: IntArray) -> C
     groups = np.array([first.setdefault(row.tobytes(), number) for number, row in enumerate(rows)], dtype=np.int64)
     found = DifferentRows.of(train, aside, groups if len(first) < len(rows) else None)
     if found is not None and not len(found.places):
-        raise ValueError(f"{len(rows)} rows, of which {len(first)} are different: too few for a bound")
+        raise ValueError(f"{len(rows)} rows, but only {len(first)} are different: too few for a bound")
     return Copies(found)

@@ -19,7 +19,7 @@ NORMS = ("linf", *BALLS)
 
 @dataclass(frozen=True)
 class Asked:
-    """The region that a user asks for, in own units.
+    """The region that a user requests, in original units.
 
     Attributes:
         radius: of all numbers.
@@ -66,7 +66,7 @@ class Asked:
         return interval_box(point, lower, upper)
 
     def _ends(self, row: Row, inputs: Inputs) -> tuple[FloatArray, FloatArray]:
-        """Return lower and upper ends of the user's columns [D]; NaN for columns that are no numbers."""
+        """Return lower and upper ends of the user's columns [D]. NaN for columns that are no numbers."""
         low, high = np.full((2, inputs.width), np.nan)
         for place in inputs.numbers:
             low[place] = high[place] = number(row, place)

@@ -1,1 +1,1 @@
-"""Tables, figures, comparisons with published values, the report; from results only."""
+"""Tables, figures, comparisons with the papers' values, the report. From results only."""

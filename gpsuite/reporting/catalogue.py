@@ -1,4 +1,4 @@
-"""What conf/ says of experiments, methods and papers in words, for pages and tables; read without composing."""
+"""Texts of conf/ on experiments, methods and papers, for pages and tables. Read without composing."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 @dataclass(frozen=True)
 class FigureNote:
-    """What a figure is.
+    """Description of a figure.
 
     Args:
-        of: the figure, table or section of the paper that it reproduces; empty if there is none.
-        shows: what is drawn, in one or two sentences; `{n}` is how many values are behind a mark; may be empty.
-        values: ids of the paper's values that it answers; if none are named, those of the place `of`.
+        of: the figure, table or section of the paper that it reproduces. Empty if there is none.
+        shows: what is drawn, in one or two sentences. `{n}` is how many values are behind a mark. May be empty.
+        values: ids of the paper's values that it answers. If none are named, those of the place `of`.
     """
 
     of: str = ""
@@ -32,10 +32,10 @@ class FigureNote:
 
 @dataclass(frozen=True)
 class ExperimentNote:
-    """What an experiment's file says in its `meta` block.
+    """The `meta` block of an experiment's file.
 
     Args:
-        question: what it answers, for lists; the title where there is none.
+        question: what it answers, for lists. The title if there is none.
         paper: authors and year.
         figure: what of the paper it reproduces.
         cost: scale -> time, in words.
@@ -54,16 +54,16 @@ class ExperimentNote:
 
 @dataclass(frozen=True)
 class PaperNote:
-    """What a paper's file, such as `reeb2018`, says of the paper itself.
+    """The part of a paper's file, such as `reeb2018`, on the paper itself.
 
     Args:
         venue: where and when it appeared.
         sentence: what it is about.
         finding: which main findings hold, in one sentence.
-        account: what holds, what does not and why; `{ID}` is our value of a row, `{ID paper}` the paper's.
-        main: ids of the values that stand for it, with what they are in a few words.
+        account: what holds, what does not and why. `{ID}` is our value of a row, `{ID paper}` the paper's.
+        main: ids of the values that represent it, with what they are in a few words.
         holds: ids of the values that the account says are reproduced.
-        misses: ids of those that it says are not.
+        misses: ids of values that it says are not.
         figures: its figures, tables and theorems, each with the experiments that reproduce it.
     """
 

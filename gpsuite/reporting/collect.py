@@ -14,11 +14,11 @@ from gpsuite.reporting.statements import join_parts
 from gpsuite.untrusted import guard_links, is_inside
 
 SCALES = ("paper", "quick", "smoke")  # best first
-# in the order in which they are shown; others follow
+# in the order in which they are shown. Others follow
 FAMILIES = ("pac_bayes", "robustness", "perturbation", "active_learning", "wasserstein")
 # the folder of a results folder with copies of runs, at the same paths inside
 PUBLISHED = "published"
-CHANGED = "its test was changed after this run; run it again"
+CHANGED = "its test was changed after this run. Run it again"
 _MARKERS = ("run.json", "plan.json", "comparison.csv")
 
 
@@ -28,8 +28,8 @@ class RunFolder:
 
     Args:
         experiment: `<family>/<name>`, or one word for an experiment without a family.
-        tag: what follows `~` in the folder's name; empty for the shipped experiment.
-        published: whether it is a published copy; then there is no own run of the same name.
+        tag: what follows `~` in the folder's name. Empty for the shipped experiment.
+        published: whether it is a published copy. Then the user has no run of the same name.
     """
 
     path: Path
@@ -59,8 +59,8 @@ class RunFolder:
 def find_runs(results_dir: Path) -> list[RunFolder]:
     """Return all run folders, finished or not: by experiment, shipped before tagged, best scale first.
 
-    A published copy counts if there is no own run of its name. What a link that leads out of the folder stands for is
-    no run; `leaving_links` names it.
+    A published copy counts if the user has no run of its name. What a link that leads out of the folder represents is
+    no run. `leaving_links` names it.
     """
     guard_links(results_dir)
     own = _runs_in(results_dir, published=False)
@@ -77,7 +77,7 @@ def _runs_in(folder: Path, published: bool) -> list[RunFolder]:
 
 
 def _entries(folder: Path) -> list[Path]:
-    """Return what is in a folder and is not hidden; nothing of what is no folder, or one that we may not look into."""
+    """Return what is in a folder and is not hidden. Nothing of what is no folder, or one that we may not look into."""
     try:
         return [path for path in list_folder(folder) if not path.name.startswith(".") and is_inside(path)]
     except ResultsError:
@@ -114,8 +114,8 @@ class RunComparison:
 
     Args:
         rows: in the order of conf/paper.
-        problem: why the run's comparison cannot be read, naming the file; then there are no rows.
-        not_comparable: why the run was not compared with the paper, from its run.json; empty if it was.
+        problem: why the run's comparison cannot be read, naming the file. Then there are no rows.
+        not_comparable: why the run was not compared with the paper, from its run.json. Empty if it was.
         cpu_seconds: of the run's tasks.
         parts: statement that is judged in several runs -> id of the part in this run that decides it.
     """
@@ -219,14 +219,14 @@ def _collect_run(run: RunFolder, entries: Sequence[PaperValue]) -> RunComparison
     about = _about(run)
     why, spent = str(about.get("not_comparable") or ""), as_number(about.get("cpu_seconds")) or 0.0
     new: list[ComparisonRow] = []
-    if not (why and run.tag):  # otherwise a study of its own, which answers no value of the paper
-        note = f"{run.path.name}: {why}" if why else "added after this run; run it again"
+    if not (why and run.tag):  # otherwise a separate study, which answers no value of the paper
+        note = f"{run.path.name}: {why}" if why else "added after this run. Run it again"
         new = [not_run(entry, note) for entry in entries if entry.id not in known]
     return RunComparison(run.experiment, run, rows + new, not_comparable=why, cpu_seconds=spent)
 
 
 def _as_of_today(row: ComparisonRow, entry: PaperValue | None) -> ComparisonRow:
-    """Return the row with today's remark of conf/paper; not run if value, condition or test has changed."""
+    """Return the row with today's remark of conf/paper. Not run if value, condition or test has changed."""
     if entry is None:
         return row
     if (str(entry.test), entry.published, entry.condition) != (row.asked, row.published, row.condition):

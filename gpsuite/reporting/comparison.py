@@ -26,7 +26,7 @@ DECIDED: tuple[Verdict, ...] = ("reproduced", "differs")
 # what of a statistic a criterion judges: the number, or an end of its interval
 Judged = Literal["value", "low", "high"]
 # What a paper's value is: a printed result, a claim in words, a fact about a dataset, something that holds by
-# mathematics, or what another code measured. They say different things about a reproduction and are counted apart.
+# mathematics, or what another code measured. They say different things about a reproduction and are counted separately.
 Basis = Literal["result", "claim", "dataset", "identity", "measurement"]
 # why a paper's value is undecided
 Cause = Literal["too few data", "data lost", "protocol unclear", "other metric", "context"]
@@ -64,7 +64,7 @@ _STATISTIC = re.compile(r"[a-z]\w*(\[[a-z]\w*=[^\[\],=]+(,[a-z]\w*=[^\[\],=]+)*\
 _PRINTED = re.compile(r"(-?\d+(?:\.(\d+))?)(?: ± [\d.]+)?", re.ASCII)
 # libyaml's loader is the same safe loader, ten times faster
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-# relative; so that 5.2 lies within 0.1 of 5.1 although their difference is 0.10000000000000053
+# relative, so that 5.2 lies within 0.1 of 5.1 although their difference is 0.10000000000000053
 _ROUNDING = 1e-12
 OPEN_CELLS = "open cells missed or held"  # name of an interval
 NO_POWER = "too few draws to say that it differs"
@@ -74,14 +74,14 @@ _OPEN = 2.0
 
 @dataclass(frozen=True)
 class Statistic:
-    """One number that a run reports; the fields' order is that of the columns of statistics.csv.
+    """One number that a run reports. The fields' order is that of the columns of statistics.csv.
 
     Args:
-        name: `metric` or `metric[axis=value,...]`, see `statistic_name`; a paper's value points to it.
+        name: `metric` or `metric[axis=value,...]`, see `statistic_name`. A paper's value points to it.
         value: NaN if it could not be computed, infinite if larger than any number (a threshold never reached).
         standard_error: of the value, in its unit.
         n: repetitions behind a mean, or cells behind a share.
-        interval: the interval's name, such as `95 % t interval`; empty if there is none.
+        interval: the interval's name, such as `95 % t interval`. Empty if there is none.
         note: anything a reader must know.
         repetitions: the values behind a mean, in their order, if they are compared with another code's.
     """
@@ -99,31 +99,31 @@ class Statistic:
 
     @classmethod
     def of(cls, name: str, estimate: Estimate, unit: str = "", note: str = "") -> Statistic:
-        """Return an estimate under a name; an infinite error or end of its interval stays empty."""
+        """Return an estimate under a name. An infinite error or end of its interval stays empty."""
         error, low, high = (
             number if math.isfinite(number) else None for number in (estimate.error, estimate.low, estimate.high)
         )
         return cls(name, estimate.value, error, estimate.n, low, high, estimate.interval, unit, note)
 
     def judged(self, of: Judged) -> float:
-        """Return the value, or an end of the interval; NaN without one."""
+        """Return the value, or an end of the interval. NaN without one."""
         found = {"value": self.value, "low": self.interval_low, "high": self.interval_high}[of]
         return math.nan if found is None else found
 
 
 def statistic_name(metric: str, **axes: str | float) -> str:
-    """Return `metric`, or `metric[axis=value,...]` with the axes in the order given; 1.0 stays `1.0`."""
+    """Return `metric`, or `metric[axis=value,...]` with the axes in the order given, 1.0 stays `1.0`."""
     inside = ",".join(f"{axis}={value}" for axis, value in axes.items())
     return f"{metric}[{inside}]" if inside else metric
 
 
 def claim(name: str, cells: Iterable[object], note: str = "") -> Statistic:
-    """Return the share of cells in which a claim holds, with its interval; NaN without cells.
+    """Return the share of cells in which a claim holds, with its interval. NaN without cells.
 
-    A cell of None is open: it shows neither the claim nor its opposite. The interval then reaches from the share with
+    A cell of None is open: it does not show the claim or its opposite. The interval then reaches from the share with
     these cells missed to that with them held.
     """
-    from gpsuite.statistics.estimates import share  # scipy; the page does without
+    from gpsuite.statistics.estimates import share  # scipy. The page does without
 
     found = list(cells)
     held, undecided = sum(bool(cell) for cell in found), found.count(None)
@@ -139,13 +139,13 @@ def claim(name: str, cells: Iterable[object], note: str = "") -> Statistic:
 class Criterion:
     """The test that decides whether a statistic reproduces a paper's value.
 
-    The limits are exact: what lies outside them is not reproduced. It differs where the run has the power to say so,
-    see `_leaves_open`, and is undecided otherwise.
+    The limits are exact: what lies outside them is not reproduced. It differs if the run has the power to show it, see
+    `_leaves_open`, and is undecided otherwise.
 
     Args:
-        kind: `equality` |ours - value| <= tolerance; `at_least` and `at_most` a one-sided bound `value`;
-            `between` a range [low, high]; `all_of` asks that a claim holds in all cells, the statistic being
-            the share in which it does; `context` decides nothing: the value is printed for orientation.
+        kind: `equality` |ours - value| <= tolerance. `at_least` and `at_most` a one-sided bound `value`.
+            `between` a range [low, high]. `all_of` asks that a claim holds in all cells, the statistic being
+            the share in which it does. `context` decides nothing: the value is printed for orientation.
         tolerance: of equality, in the unit of the value.
         of: what is judged, the value itself or the low or high end of its interval.
         cause: of context, why nothing can be decided.
@@ -195,13 +195,13 @@ class PaperValue:
         method: its name, or several.
         quantity: what is measured, in words.
         published: the value or claim as printed.
-        condition: under which it was printed; may be empty.
+        condition: under which it was printed. May be empty.
         statistic: name in the experiment's statistics, `metric` or `metric[axis=value,...]`.
-        rules: commit in which its test was set down; empty before it is.
+        rules: commit in which its test was written. Empty before it is.
         standard_error: of the printed value, if given.
-        part_of: id of the statement that it is a part of, if several runs judge it; pages show one row of it.
-        remark: why ours differs, whose doing that is and, after `Needed:`, what would decide it; or what a verdict
-            does not say; may be empty.
+        part_of: id of the statement that it is a part of, if several runs judge it. Pages show one row of it.
+        remark: why ours differs, whose doing that is and, after `Needed:`, what would decide it, or what a verdict
+            does not say. May be empty.
     """
 
     id: str
@@ -224,7 +224,7 @@ class PaperValue:
 
     @property
     def number(self) -> float | None:
-        """The printed number that a figure can show next to ours; None of a claim in words or a range."""
+        """The printed number that a figure can show next to ours. None of a claim in words or a range."""
         return self.printed if self.basis == "result" else None
 
     @property
@@ -235,14 +235,14 @@ class PaperValue:
 
     @property
     def printed(self) -> float | None:
-        """The number as printed, without its standard error; None of words or a range."""
+        """The number as printed, without its standard error. None of words or a range."""
         found = _PRINTED.fullmatch(self.published)
         return float(found[1]) if found else None
 
 
 @dataclass(frozen=True)
 class ComparisonRow:
-    """One line of comparison.csv; the fields' order is the columns' order."""
+    """One line of comparison.csv. The fields' order is the columns' order."""
 
     id: str
     paper: str
@@ -269,7 +269,7 @@ class ComparisonRow:
 
     @property
     def why(self) -> str:
-        """What the run notes on its value, then the remark."""
+        """The run's note on its value, then the remark."""
         return ". ".join(filter(None, (self.note, self.remark)))
 
     @property
@@ -279,13 +279,13 @@ class ComparisonRow:
 
     @property
     def reason(self) -> str:
-        """Why it is not reproduced: the remark without what is needed, or the cause in words."""
+        """Reason why it is not reproduced: the remark without what is needed, or the cause in words."""
         told = self.remark.partition("Needed: ")[0].strip()
         return told or (CAUSES[self.cause] if self.cause else "")
 
     @property
     def needed(self) -> str:
-        """What is missing to decide the row; empty if the remark names nothing."""
+        """Evidence that is missing to decide the row. Empty if the remark names nothing."""
         return self.remark.partition("Needed: ")[2]
 
 
@@ -332,7 +332,7 @@ def _compare_one(entry: PaperValue, ours: Statistic) -> ComparisonRow:
 
 
 def _leaves_open(entry: PaperValue, ours: Statistic, difference: float) -> bool:
-    """Whether the run has too few draws to say that it differs.
+    """Return whether the run has too few draws to say that it differs.
 
     With a printed standard error: within two combined standard errors. Otherwise: the 95 % interval reaches what is
     asked. The interval of a share of cells is no ground unless the test judges its end, or it counts open cells: the
@@ -385,7 +385,7 @@ def judge(test: Criterion, ours: float) -> tuple[Verdict, float]:
 
     Args:
         test: of any kind except `context`.
-        ours: the statistic, or the end of its interval that is judged; for `all_of` a share in [0, 1].
+        ours: the statistic, or the end of its interval that is judged. For `all_of` a share in [0, 1].
 
     Returns:
         The verdict, and the signed difference to what is asked: the value or limit, 1 for all_of, the nearest end of
@@ -413,7 +413,7 @@ def _in_cells(entry: PaperValue, ours: Statistic) -> str:
 
 
 def _distance(entry: PaperValue, ours: Statistic, difference: float) -> str:
-    """Return how far ours is from a printed number: within its digits, or in standard errors; empty if neither."""
+    """Return how far ours is from a printed number: within its digits, or in standard errors. Empty if neither."""
     number = entry.printed if entry.basis in ("result", "measurement") else None
     if number is not None and abs(ours.value - number) <= entry.half_digit * (1.0 + _ROUNDING):
         return "within the printed digits"
@@ -425,7 +425,7 @@ def _distance(entry: PaperValue, ours: Statistic, difference: float) -> str:
 
 
 def _combined_error(entry: PaperValue, ours: Statistic) -> float | None:
-    """Return the standard error of the difference; the printed one if ours is not known; None without a printed one."""
+    """Return the standard error of the difference. The printed one if ours is not known. None without a printed one."""
     own = ours.standard_error if ours.standard_error is not None and math.isfinite(ours.standard_error) else 0.0
     return math.hypot(entry.standard_error, own) or None if entry.standard_error is not None else None
 
@@ -437,7 +437,7 @@ def _digits(value: float | None) -> str:
 
 
 def read_paper_values(conf_dir: Path, experiment: str | None = None) -> list[PaperValue]:
-    """Read the papers' files, ours first, in their order; with `experiment`, only its entries.
+    """Read the papers' files, ours first, in their order. With `experiment`, only its entries.
 
     A file is a mapping with `paper` (the file's name without .yaml), `rules` (the commit that set its tests down; an
     entry with a test of another commit names it itself) and `entries` (a list of mappings with the fields of
@@ -462,9 +462,9 @@ def read_paper_values(conf_dir: Path, experiment: str | None = None) -> list[Pap
     return [entry for entry in entries if experiment in (None, entry.experiment)]
 
 
-@lru_cache(maxsize=32)  # every run of a multirun reads them; parsing takes longer than many a task
+@lru_cache(maxsize=32)  # every run of a multirun reads them. Parsing takes longer than many a task
 def _read_file(path: Path, stamp: tuple[int, int]) -> tuple[PaperValue, ...]:
-    """Return the entries of a file; another `stamp` means that it has changed since."""
+    """Return the entries of a file. Another `stamp` means that it has changed since."""
     try:
         content = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
     except yaml.YAMLError as error:
@@ -556,17 +556,17 @@ def _number(mapping: Mapping[str, object], key: str) -> float:
 
 
 def write_comparison(folder: Path, rows: Sequence[ComparisonRow]) -> None:
-    """Write comparison.csv to a run's folder; a ResultsError if it cannot be written."""
+    """Write comparison.csv to a run's folder. A ResultsError if it cannot be written."""
     write_text(folder / "comparison.csv", csv_text(ComparisonRow, rows))
 
 
 def read_comparison(folder: Path) -> list[ComparisonRow]:
-    """Read comparison.csv of a run's folder; a ResultsError if it is missing or not as `write_comparison` writes it."""
+    """Read comparison.csv of a run's folder. A ResultsError if it is missing or not as `write_comparison` writes it."""
     return _read(folder / "comparison.csv", ComparisonRow)
 
 
 def write_statistics(folder: Path, statistics: Sequence[Statistic]) -> None:
-    """Write statistics.csv to a run's tables folder; a ValueError if two have the same name."""
+    """Write statistics.csv to a run's tables folder. A ValueError if two have the same name."""
     names = [statistic.name for statistic in statistics]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
@@ -575,7 +575,7 @@ def write_statistics(folder: Path, statistics: Sequence[Statistic]) -> None:
 
 
 def read_statistics(folder: Path) -> list[Statistic]:
-    """Read statistics.csv of a run's tables folder; a ResultsError as of `read_comparison`."""
+    """Read statistics.csv of a run's tables folder. A ResultsError as of `read_comparison`."""
     return _read(folder / "statistics.csv", Statistic)
 
 
@@ -597,10 +597,10 @@ def _read(path: Path, kind: type[Row]) -> list[Row]:
         text = read_bytes(path).decode("utf-8")
         reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
         if reader.fieldnames != list(parsers):
-            raise ValueError("its columns are not those of this version; run the experiment again")
+            raise ValueError("its columns are not those of this version. Run the experiment again")
         lines = list(reader)
         if not text.endswith("\n") or any(None in line or None in line.values() for line in lines):
-            raise ValueError("a line is cut short or has too many cells; run the experiment again")
+            raise ValueError("a line is cut short or has too many cells. Run the experiment again")
         return [kind(**{name: parse(line[name]) for name, parse in parsers.items()}) for line in lines]
     except (OSError, ValueError, csv.Error) as error:
         raise cannot("read", path, error) from error

@@ -1,7 +1,7 @@
 """The index of equations: which function or module implements which printed result, read from docstrings.
 
 A docstring has a line `Equation: REFERENCE, LOCATOR, ...` per reference, such as `Equation: Reeb et al. 2018, Eq. (4),
-Eq. (5)`. Results of our own are `derived, NAME`; what follows no equation is `none, WHY`.
+Eq. (5)`. Results of our own are `derived, NAME`. What follows no equation is `none, WHY`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Equation:
 
     Attributes:
         reference: authors and year, `derived` or `none`.
-        locator: such as `Eq. (4)`; the name of a derived result; empty for the whole work.
+        locator: such as `Eq. (4)`. The name of a derived result. Empty for the whole work.
         place: dotted name of the function, class or module.
         summary: the first line of its docstring.
     """

@@ -23,7 +23,7 @@ _HEAD = """# Errors found in the papers and their code
 
 Made by `gpsuite report` from `conf/errata.yaml`: what is printed or done, what holds instead, the test that shows it
 (tests of MNIST and SPAM need GPSUITE_DATA_PATH).
-What was measured against printed results and claims stands in [Published results](README.md).
+Comparisons with printed results and claims are in [Published results](README.md).
 """
 
 
@@ -49,7 +49,7 @@ class Erratum:
 
 
 def read_errata(conf_dir: Path) -> list[Erratum]:
-    """Return the entries of `conf_dir`/errata.yaml in their order; none if there is no such file.
+    """Return the entries of `conf_dir`/errata.yaml in their order. None if there is no such file.
 
     Raises:
         ValueError: if an entry has other fields than `Erratum`, or a kind that is not one of `KINDS`.
@@ -83,7 +83,7 @@ def errata_text(papers: Sequence[PaperNote], errata: Sequence[Erratum]) -> str:
 
 
 def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return a table's lines; cells are Markdown, of which bars and brackets are escaped."""
+    """Return a table's lines. Cells are Markdown with escaped bars and brackets."""
     lines = [head, ["---"] * len(head), *rows]
     return ["| " + " | ".join(_cell(cell) for cell in line) + " |" for line in lines]
 

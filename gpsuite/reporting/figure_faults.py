@@ -20,7 +20,7 @@ PAGE = 10.5  # inches: the width of the results page's text column on a screen o
 LEAST_TEXT = 7.0  # points, once the figure is as wide as the page
 OUTSIDE = 3.0  # points that a mark's centre may lie outside its axes
 LEAST_FILLED = 0.45  # share of an axis
-_STEPS = 25  # points of a line between two of its own, where a legend may lie
+_STEPS = 25  # points of a line between two data points, where a legend may lie
 
 
 def faults(fig: Figure) -> list[str]:
@@ -51,7 +51,7 @@ def _small_text(fig: Figure) -> Iterator[str]:
 
 
 def _marks_outside(ax: Axes) -> Iterator[str]:
-    """Find markers and ends of error bars that the axes cut off; lines and bands may leave the axes."""
+    """Find markers and ends of error bars that the axes cut off. Lines and bands may leave the axes."""
     frame, slack = ax.get_window_extent(), OUTSIDE * ax.figure.dpi / 72.0
     for label, points in _marks(ax):
         away = _finite(points)
@@ -117,7 +117,7 @@ def _places(frame: Bbox, box: Bbox) -> Iterator[Bbox]:
 
 
 def _empty_half(ax: Axes) -> Iterator[str]:
-    """Find axes whose drawing fills less than half of their width or height; an axis from 0 is filled from there.
+    """Find axes whose drawing fills less than half of their width or height. An axis from 0 is filled from there.
 
     Panels that share an axis fill it together.
     """
@@ -131,7 +131,7 @@ def _empty_half(ax: Axes) -> Iterator[str]:
 
 
 def _shares(ax: Axes, column: int) -> FloatArray:
-    """Return where along the axis something is drawn, as shares of its length; lines across count along the other."""
+    """Return where along the axis something is drawn, as shares of its length. Lines across count along the other."""
     frame = ax.get_window_extent()
     first, length = ((frame.x0, frame.width), (frame.y0, frame.height))[column]
     legend = ax.get_legend()

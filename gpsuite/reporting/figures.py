@@ -1,4 +1,4 @@
-"""Figures in one style, each saved with the numbers it shows; PNG files with a palette, a third of the bytes."""
+"""Figures in one style, each saved with the numbers it shows. PNG files with a palette, a third of the bytes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Drawing:
     Attributes:
         fig: the figure.
         grid: its axes, [rows, columns].
-        data: the numbers it shows, saved with it; to be set before the block ends.
+        data: the numbers it shows, saved with it. To be set before the block ends.
     """
 
     fig: Figure
@@ -68,7 +68,7 @@ class Drawing:
     def legend(
         self, where: Literal["above", "below"] = "above", columns: int = 3, title: str = "", rows: slice = slice(None)
     ) -> None:
-        """Draw one legend outside the axes, for all or some rows of them, each label once."""
+        """Draw one legend outside the axes, for all or some rows, each label once."""
         shown: dict[str, Any] = {}
         for ax in self.grid[rows].flat:
             handles, labels = ax.get_legend_handles_labels()
@@ -106,10 +106,10 @@ def figure(
         folder: the run's figures folder.
         name: file name without ending.
         note: written small below the figure, such as `stand-in data` or `smoke scale`.
-        source: the dataset of the numbers; written below the figure with how many values are behind a mark.
+        source: the dataset of the numbers. Written below the figure with how many values are behind a mark.
         rows: of axes.
         columns: of axes.
-        size: width and height in inches; by default the same for every panel.
+        size: width and height in inches. By default the same for every panel.
         **subplots: for `matplotlib.pyplot.subplots`, such as sharex.
 
     Raises:
@@ -139,7 +139,7 @@ def figure(
 
 
 def shrink(png: bytes, picture: bool = False) -> bytes:
-    """Return a PNG with a palette; what has one already, or shows images, stays as it is.
+    """Return a PNG with a palette. What has one already, or shows images, stays as it is.
 
     A `picture` shows images, which is noted in the file: a palette would tint their greys, and a page that inverts
     drawings must keep their colours.
@@ -180,7 +180,7 @@ def read_picture(path: Path) -> tuple[bytes, bytes]:
 
 
 def is_picture(png: bytes) -> bool:
-    """Whether `shrink` noted in the file that it shows images."""
+    """Return whether `shrink` noted in the file that it shows images."""
     return "\0".join(_PICTURE).encode("latin-1") in png[:2000]
 
 
@@ -254,7 +254,7 @@ def _show_texts_as_they_are(fig: Figure) -> None:
 
 
 def _draw_below(fig: Figure, source: str, note: str) -> float:
-    """Write source and note below the figure, under any legend; return the height in inches that they need."""
+    """Write source and note below the figure, under any legend. Return the height in inches that they need."""
     width, height = (float(size) for size in fig.get_size_inches())
     texts = [
         (textwrap.wrap(visible_lines(text), max(20, int(_NOTE_CHARACTERS * width))), color)

@@ -18,10 +18,10 @@ LARGEST_DESCRIPTION = 64 << 20  # a plan of as many tasks as a run may have take
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Write `data` to `path` in one step; missing parent folders are made.
+    """Write `data` to `path` in one step. Missing parent folders are made.
 
     Raises:
-        ResultsError: if the disk is full, the folder read-only, a link leads out of the results, ...; an older file at
+        ResultsError: if the disk is full, the folder read-only, a link leads out of the results, .... An older file at
             `path` stays.
     """
     inside(path)
@@ -32,7 +32,7 @@ def write_bytes(path: Path, data: bytes) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    r"""Write `text` as UTF-8; bytes of file names that are not UTF-8 become escapes such as `\udce9`, as in JSON."""
+    r"""Write `text` as UTF-8. Bytes of file names that are not UTF-8 become escapes such as `\udce9`, as in JSON."""
     write_bytes(path, text.encode("utf-8", "backslashreplace"))
 
 
@@ -43,7 +43,7 @@ def cannot(verb: str, path: Path, error: Exception) -> ResultsError:
 
 
 def present(path: Path) -> bool:
-    """Whether anything is at this path: also a broken link, or what we may not look at."""
+    """Return whether anything is at this path: also a broken link, or what we may not look at."""
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError):
@@ -54,7 +54,7 @@ def present(path: Path) -> bool:
 
 
 def list_folder(folder: Path) -> list[Path]:
-    """Return the paths in a folder, by name; none if there is no such folder, a ResultsError if it cannot be read."""
+    """Return the paths in a folder, by name. None if there is no such folder, a ResultsError if it cannot be read."""
     inside(folder)
     try:
         return sorted(folder / name for name in os.listdir(folder))
@@ -65,12 +65,12 @@ def list_folder(folder: Path) -> list[Path]:
 
 
 def read_bytes(path: Path, largest: int = LARGEST_FILE) -> bytes:
-    """Return the content of a regular file of at most so many bytes; errors as `read_file`."""
+    """Return the content of a regular file of at most so many bytes. Errors as `read_file`."""
     return read_file(path, largest)
 
 
 def read_mapping(path: Path) -> dict[str, Any] | None:
-    """Return a JSON object; None if there is no file, a ResultsError if it is anything else or cannot be read."""
+    """Return a JSON object. None if there is no file, a ResultsError if it is anything else or cannot be read."""
     try:
         value = parse_json(read_bytes(path, LARGEST_DESCRIPTION))
         if not isinstance(value, dict):
@@ -83,7 +83,7 @@ def read_mapping(path: Path) -> dict[str, Any] | None:
 
 
 def as_number(value: object) -> float | None:
-    """Return a number of a JSON file as a float; None for anything else, also for integers too large for one."""
+    """Return a number of a JSON file as a float. None for anything else, also for integers too large for one."""
     try:
         return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
     except OverflowError:
@@ -91,7 +91,7 @@ def as_number(value: object) -> float | None:
 
 
 def task_seconds(archive: Path) -> dict[str, float]:
-    """Return key -> CPU seconds of each record's task; nothing if the archive cannot be read."""
+    """Return key -> CPU seconds of each record's task. Nothing if the archive cannot be read."""
     try:
         records = map(parse_json, filter(None, record_lines(archive)))
         return {str(each["key"]): float(each["timing"]["cpu_seconds"]) for each in records}

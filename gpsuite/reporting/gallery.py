@@ -26,25 +26,25 @@ from gpsuite.untrusted import UnusableFileError, guard_links
 HEAD = ["figure or table", "state", "CPU hours", "records, MB", "missing", "a full run, two cores"]
 NAME = "README.md"
 NOTES = "NOTES.md"  # next to the runs of a family: what was measured on them, written by hand
-LONGEST = 190  # letters of a cell, before its marks are escaped; the whole text is in comparison.csv
+LONGEST = 190  # letters of a cell, before its marks are escaped. The whole text is in comparison.csv
 _HEAD = """# Published results
 
-Five papers, recomputed. For each: what holds, what does not and why; its figures with the printed values drawn in; what
-differs. Made by `gpsuite report` from the runs in this folder. In a fresh clone `gpsuite report` draws the whole page
-with every value, without computing; `gpsuite run experiment=NAME scale=paper` redraws a run from its records, and
-`gpsuite recheck` computes a random sample of them again.
+Five papers, recomputed. Each has its results that hold, those that do not and why, and its figures next to the printed
+values. Made by `gpsuite report` from the runs in this folder. In a fresh clone `gpsuite report` draws the whole page
+with every value, without computing. `gpsuite run experiment=NAME scale=paper` redraws a run from its records, and
+`gpsuite recheck` recomputes a random sample of the records and compares.
 
-A printed number is *reproduced* if it agrees within its digits or its error, a claim if the rule set down before the
-run holds. It *differs* if the run has the power to say so. It is *undecided* if the paper or the data leave it open.
+A printed number is *reproduced* if it agrees within its digits or its error, a claim if the rule written before the
+run holds. It *differs* if the run has the power to show it. It is *undecided* if the paper or the data leave it open.
 Facts about the data and identities are checked, not counted.
 """
-_REST = """## Everything else
+_REST = """## More
 
-* [comparison.csv](comparison.csv): every value with its verdict, test, interval and remark; what agrees, too
+* [comparison.csv](comparison.csv): every value with its verdict, test, interval and remark, also those that agree
 * [figures.csv](figures.csv): what is complete, partial or missing of each figure and table, and its cost
 * [runs.csv](runs.csv): the runs, what they leave out, their time
 * [data.csv](data.csv): the data behind the runs, with licences and citations
-* [notes](NOTES.md): what else was measured
+* [notes](NOTES.md): further measurements
 * [errata](ERRATA.md): what is wrong in the papers and in their authors' code, with the tests that show it
 """
 
@@ -64,7 +64,10 @@ class _Experiment:
 
     @property
     def missing(self) -> str:
-        """What the shipped run leaves out, otherwise what every partial run does; names of partial runs and studies."""
+        """Parts that the shipped run leaves out, otherwise those that every partial run leaves out.
+
+        Names of partial runs and studies.
+        """
         if not self.runs:
             return f"{self.name} was not run"
         parts = [run for run in self.runs if run.run.tag and run.left_out and not run.study]
@@ -77,7 +80,7 @@ class _Experiment:
 
 
 def write_gallery(results_dir: Path, conf_dir: Path) -> Path | None:
-    """Write README.md and the errata into `results_dir`/published; nothing if no run is published.
+    """Write README.md and the errata into `results_dir`/published. Nothing if no run is published.
 
     Raises:
         ResultsError: if it cannot be written.
@@ -104,7 +107,7 @@ def gallery_texts(root: Path, conf_dir: Path) -> dict[str, str]:
     cards = paper_cards(read_papers(conf_dir), best, sections, joint_figures(root), known)
     lines = [_HEAD]
     if present(root / f"{OVERVIEW}.png"):
-        lines += [f"![one panel a guarantee]({OVERVIEW}.png)", ""]
+        lines += [f"![one panel per guarantee]({OVERVIEW}.png)", ""]
     lines += [*paper_table(cards), ""]
     for card in cards:
         lines += _paper(card, present(root / card.family / NOTES))
@@ -123,7 +126,7 @@ def gallery_texts(root: Path, conf_dir: Path) -> dict[str, str]:
 
 
 def paper_table(cards: Sequence[PaperCard], page: str = "") -> list[str]:
-    """Return a line per paper: what holds, and the counts of verdicts; `page` is linked, empty on the page itself."""
+    """Return a line per paper: what holds, and the counts of verdicts. `page` is linked, empty on the page itself."""
     head = ["paper", "main findings that hold", *COUNTED.values(), "more"]
     rows = [
         [
@@ -174,7 +177,7 @@ def _differences(card: PaperCard) -> list[str]:
 
 
 def _statement(row: ComparisonRow) -> str:
-    """Return what is stated, of which data and where; of a number also its condition's first clause, if that fits."""
+    """Return what is stated, on which data and where. Of a number also its condition's first clause, if that fits."""
     told = f"{row.quantity.rstrip('.')}; {row.dataset}"
     whole = f"{told}; {row.clause} ({row.where})"
     return whole if row.clause and len(whole) <= LONGEST else f"{told} ({row.where})"
@@ -243,7 +246,7 @@ def _runs(cards: Sequence[PaperCard], sections: Sequence[Section], known: Mappin
     for section in sections:
         note = known.get(section.run.experiment, ExperimentNote())
         spent = dict(section.facts).get("CPU time of all tasks", "")
-        left_out = "; ".join([*(["a study: settings of its own"] if section.study else []), *section.left_out])
+        left_out = "; ".join([*(["a study: other settings"] if section.study else []), *section.left_out])
         rows.append([section.run.name, note.figure, spent, note.cost.get("paper", ""), left_out])
     for item in [item for card in cards for item in card.missing]:
         note = known.get(item.name, ExperimentNote())

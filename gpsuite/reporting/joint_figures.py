@@ -58,9 +58,9 @@ BOXES: Mapping[str, Any] = {
 
 @dataclass(frozen=True)
 class Part:
-    """What one run adds: its dataset and limits in words, its figure's numbers, whether it is a study.
+    """Part of one run: its dataset and limits in words, its figure's numbers, whether it is a study.
 
-    A study has settings of its own, which cannot be compared with anything printed.
+    A study has other settings, which cannot be compared with anything printed.
     """
 
     heading: str
@@ -75,7 +75,8 @@ class Joint:
     Attributes:
         title: the paper's figure, in words.
         experiments: in the order of rows or columns.
-        every: whether all runs of an experiment enter; otherwise the one with most numbers, a study only alone.
+        every: whether all runs of an experiment enter. Otherwise the one with most numbers. A study only if nothing
+            else is there.
         draw: draws it into a folder, from the parts and the printed values by statistic.
         shows: its caption: what is drawn, and what marks and bars are.
     """
@@ -88,7 +89,7 @@ class Joint:
 
 
 def draw_joint_figures(results_dir: Path, conf_dir: Path) -> list[Path]:
-    """Draw every joint figure that at least two runs of the paper's scale answer; return the images.
+    """Draw every joint figure that at least two runs of the paper's scale answer. Return the images.
 
     Writes `results_dir`/figures/<name>.png, .pdf and .csv.
 
@@ -163,7 +164,7 @@ def _draw_changes(folder: Path, name: str, title: str, parts: Sequence[Part], pr
     changes = changes.sort_values("n", ascending=False, kind="stable").drop_duplicates(cell).sort_values(cell)
     counts = changes[[*cell, "n"]].itertuples(index=False)
     cells = [f"{dataset}\nM={m:g}, n={n:g}" for dataset, m, n in counts]
-    note = "n: random splits; at which M the printed changes were measured is lost"
+    note = "n: random splits. At which M the printed changes were measured is lost"
     with figure(folder, name, note, size=(1.6 * len(cells) + 4.0, 4.4)) as drawing:
         ax = drawing.ax
         style: dict[str, Any] = {**method_style("kl_pac_sgp"), "linestyle": "", "capsize": 3}
@@ -209,7 +210,7 @@ def _draw_deltas(folder: Path, name: str, title: str, parts: Sequence[Part], pri
 
 
 def draw_overview(root: Path, titles: dict[str, str]) -> Path | None:
-    """Write `root`/overview.png, .pdf and .csv, a panel per guarantee; nothing unless all four runs are published."""
+    """Write `root`/overview.png, .pdf and .csv, a panel per guarantee. Nothing unless all four runs are published."""
     paths = [root / source for source in _SOURCES]
     if not all(is_inside(path) and present(path) for path in paths):
         return None

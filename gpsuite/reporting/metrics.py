@@ -20,7 +20,7 @@ class Metric:
 
     Attributes:
         label: what it is, in words that head a column.
-        unit: empty for counts, shares and other pure numbers; probabilities name theirs on axes only.
+        unit: empty for counts, shares and other pure numbers. Probabilities name theirs on axes only.
         better: lower, higher, or empty where neither is.
         short: a shorter label for axes and narrow columns; default: the label.
         possible: least and largest number it can be.
@@ -44,7 +44,7 @@ class Metric:
 
     @property
     def axis(self) -> str:
-        """Label of an axis or title of a panel: short, with unit and an arrow that points to where it is better."""
+        """Label of an axis or title of a panel: short, with unit and an arrow towards better values."""
         arrow = {"lower": " ↓", "higher": " ↑", "": ""}[self.better]
         return self._with_unit(self.short or self.label, self.unit) + arrow
 
@@ -174,7 +174,7 @@ METRICS = {
 
 
 def metric(name: str, family: str = "") -> Metric:
-    """Return a metric by its name in a family's records; one that is not registered has its name as label."""
+    """Return a metric by its name in a family's records. One that is not registered has its name as label."""
     known = METRICS.get(f"{family}/{name}") or METRICS.get(name)
     if known is None and name.endswith(UNTEMPERED):
         tempered = metric(name.removesuffix(UNTEMPERED), family)

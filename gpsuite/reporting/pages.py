@@ -35,7 +35,7 @@ from gpsuite.untrusted import UnusableFileError, is_inside, leaving_links, png_s
 if TYPE_CHECKING:
     import jinja2
 
-_PAGE_LIMIT = 8_900_000  # bytes; figures fill what the rest leaves
+_PAGE_LIMIT = 8_900_000  # bytes. Figures fill the remaining space
 _TITLES = {
     "pac_bayes": "PAC-Bayes bounds",
     "robustness": "Certified robustness",
@@ -48,8 +48,8 @@ _TITLES = {
 def write_report(results_dir: Path, conf_dir: Path) -> tuple[Path, list[str]]:
     """Write `results_dir`/report.html: answers, papers, and every run's figures, tables, comparison and provenance.
 
-    Published runs are shown if there is no own one of their name. The page needs neither network nor other files,
-    stays under 9 MB (what does not fit is linked), and is the same for the same results.
+    Published runs are shown if the user has none of their name. The page needs no network and no other files, stays
+    under 9 MB (what does not fit is linked), and is the same for the same results.
 
     Returns:
         the page, and what is wrong with the files that it had to leave out.
@@ -117,7 +117,7 @@ def row_targets(best: Sequence[RunComparison], anchors: Mapping[Path, str]) -> d
 
 @cache
 def _template() -> jinja2.Template:
-    """Return the page's template with its style and script; compiling it takes longer than rendering a page."""
+    """Return the page's template with its style and script. Compiling it takes longer than rendering a page."""
     import jinja2
     from markupsafe import Markup
 
@@ -138,7 +138,7 @@ def _template() -> jinja2.Template:
 
 
 def _read_figures(sections: Sequence[Section], joint: list[Figure], faults: list[str]) -> dict[str, bytes]:
-    """Return anchor -> content, made small; what is no usable PNG is removed, equal ones point to the first of them."""
+    """Return anchor -> content, made small. What is no usable PNG is removed, equal ones point to the first."""
     first: dict[bytes, str] = {}
     images: dict[str, bytes] = {}
     places: list[tuple[list[Figure], list[str]]] = [(joint, faults)]

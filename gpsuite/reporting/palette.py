@@ -129,18 +129,18 @@ def panel(
     apart: float = 0.0,
     styles: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> None:
-    """Draw mean and error of each series against x; missing errors (one repetition) are not drawn.
+    """Draw mean and error of each series against x. Missing errors (one repetition) are not drawn.
 
     Args:
         ax: the axes.
         frame: one row per series and x, with the columns x, `by`, mean and standard_error, or interval_low and
             interval_high, as `summarise_groups` returns them for one metric.
         x: the column along the horizontal axis.
-        titles: name of a series in the column `by` -> its label, in the order drawn; others are left out.
+        titles: name of a series in the column `by` -> its label, in the order drawn. Others are left out.
         by: the column that names a series.
-        kind: lines through markers, markers alone, bars, or lines with a shaded band.
+        kind: lines through markers, only markers, bars, or lines with a shaded band.
         error: what bars and bands reach to: one standard error to either side, or the ends of the interval.
-        ticks: value of x -> its label, evenly spaced in this order; None for a numeric axis.
+        ticks: value of x -> its label, evenly spaced in this order. None for a numeric axis.
         apart: distance between neighbouring series at one x, so that their errors do not overlap.
         styles: name of a series -> properties that replace those of its method.
     """
@@ -171,7 +171,7 @@ def paper_marks(ax: Axes, marks: Sequence[tuple[str, float, float]]) -> None:
 
 
 def _ends(rows: pd.DataFrame, mean: FloatArray, error: ErrorKind) -> FloatArray:
-    """Return how far the error reaches below and above the mean, [2, k]; NaN, which is not drawn, if it is missing."""
+    """Return how far the error reaches below and above the mean, [2, k]. NaN, which is not drawn, if it is missing."""
     if error == "standard_error":
         low = high = rows["standard_error"].to_numpy(dtype=float)
     else:

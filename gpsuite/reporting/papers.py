@@ -1,4 +1,4 @@
-"""What the pages show of one paper: what holds, the counts, its main numbers, its figures and ours, what differs."""
+"""Part of the pages on one paper: what holds, the counts, its main numbers, its figures and ours, what differs."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class PaperCard:
 
     Args:
         rows: all its values.
-        main: those that stand for it on the first screen, each after a few words on it.
+        main: those that represent it on the first screen, each after a few words on it.
         account: what holds, what does not and why, with our numbers filled in.
         missing: experiments without a run.
         parts: runs that leave out something of the paper's setting, with what they leave out.
@@ -88,7 +88,7 @@ class PaperCard:
 
     @property
     def open_rows(self) -> list[ComparisonRow]:
-        """What differs, then what our run leaves undecided."""
+        """Rows that differ, then those that our run leaves undecided."""
         return [row for row in self.rows if row.verdict == "differs"] + [
             row for row in self.rows if row.verdict == "undecided" and row.cause == "too few data"
         ]
@@ -100,7 +100,7 @@ class PaperCard:
 
 
 def tally(rows: Iterable[ComparisonRow]) -> str:
-    """Return `58 reproduced, 13 differ, 3 undecided`; `none` without rows."""
+    """Return `58 reproduced, 13 differ, 3 undecided`. `none` without rows."""
     counts = Counter(row.verdict for row in rows)
     words = {"differs": "differ"}
     told = [f"{counts[name]} {words.get(name, name)}" for name in VERDICTS if counts[name]]
@@ -113,7 +113,7 @@ def counts(rows: Sequence[ComparisonRow]) -> dict[str, str]:
 
 
 def checks(rows: Sequence[ComparisonRow]) -> str:
-    """Return `11 of 11 facts about the data hold, 14 of 14 identities hold`; empty if nothing of the kind was run."""
+    """Return `11 of 11 facts about the data hold, 14 of 14 identities hold`. Empty if nothing of the kind was run."""
     told = []
     for basis, words in CHECKED.items():
         decided = [row for row in rows if row.basis == basis and row.verdict in DECIDED]
@@ -135,7 +135,7 @@ def find_row(rows: Iterable[ComparisonRow], name: str) -> ComparisonRow | None:
 
 
 def fill(text: str, rows: Sequence[ComparisonRow]) -> str:
-    """Return a text with `{ID}` replaced by our value and `{ID paper}` by the paper's; a dash where there is none."""
+    """Return a text with `{ID}` replaced by our value and `{ID paper}` by the paper's. A dash if there is none."""
 
     def value(match: re.Match[str]) -> str:
         row = find_row(rows, match[1])
@@ -192,7 +192,7 @@ def _missing(name: str, count: int, known: Mapping[str, ExperimentNote]) -> Miss
 
 
 def _paper_figures(note: PaperNote, sections: Sequence[Section], joint: Sequence[Figure]) -> list[PaperFigure]:
-    """Return the paper's figures with ours: each picture once, at the first place that it stands for."""
+    """Return the paper's figures with ours: each picture once, at the first place that it represents."""
     shown: set[str] = set()
     answered: set[str] = set()  # experiments with a picture
     found = []
@@ -209,7 +209,7 @@ def _paper_figures(note: PaperNote, sections: Sequence[Section], joint: Sequence
 
 
 def _best_figures(experiments: Sequence[str], sections: Sequence[Section]) -> dict[str, list[Figure]]:
-    """Return the figures of each experiment's first run; shipped runs of the largest scale come first."""
+    """Return the figures of each experiment's first run. Shipped runs of the largest scale come first."""
     found: dict[str, list[Figure]] = {}
     for section in sections:
         if section.run.experiment in experiments and section.figures and not section.study:

@@ -18,7 +18,7 @@ _FOLDERS = ("tables", "figures")
 
 
 def publish(run_folder: Path, results_dir: Path, packed: Callable[[], Mapping[str, bytes]]) -> Path:
-    """Copy a finished run to `results_dir`/published, under the same path; an earlier copy is replaced whole.
+    """Copy a finished run to `results_dir`/published, under the same path. An earlier copy is replaced whole.
 
     records.csv and artifacts are not copied. What others put into the earlier copy is kept.
 
@@ -32,7 +32,7 @@ def publish(run_folder: Path, results_dir: Path, packed: Callable[[], Mapping[st
 
     Raises:
         ResultsError: if the run is not in `results_dir`, has not finished, its run.json is damaged, or the copy
-            fails; an earlier copy then stays.
+            fails. An earlier copy then stays.
     """
     guard_links(results_dir)
     refuse_links(run_folder)
@@ -61,7 +61,7 @@ def publish(run_folder: Path, results_dir: Path, packed: Callable[[], Mapping[st
 
 
 def _sources(run_folder: Path) -> list[Path]:
-    """Return the files to copy; OSError for a folder that we may not look into."""
+    """Return the files to copy. OSError for a folder that we may not look into."""
     listed = [run_folder / name for name in _FILES]
     for folder in filter(present, (run_folder / name for name in _FOLDERS)):
         for place, _, names in os.walk(folder, onerror=_raise):
@@ -74,7 +74,7 @@ def _raise(error: OSError) -> None:
 
 
 def _recover(target: Path, fresh: Path, old: Path) -> None:
-    """Clear what a killed publish left; its old copy counts if the new one was not yet in place."""
+    """Clear what a killed publish left. Its old copy counts if the new one was not yet in place."""
     shutil.rmtree(fresh, ignore_errors=True)
     if old.exists() and not target.exists():
         old.rename(target)

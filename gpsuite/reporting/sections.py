@@ -1,4 +1,4 @@
-"""What the pages show of one run: figures with captions, tables, comparison, facts, failures, provenance."""
+"""Part of the pages on one run: figures with captions, tables, comparison, facts, failures, provenance."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from gpsuite.reporting.joint_figures import FOLDER, JOINT
 from gpsuite.untrusted import UnusableFileError
 
 T = TypeVar("T")
-MAX_ROWS = 40  # of a table, shown on the page; all are in its CSV
+MAX_ROWS = 40  # of a table, shown on the page. All are in its CSV
 UNFINISHED = "not finished: run the same command again to resume"
 _ERRORS = {"standard_error", "interval_low", "low"}
 _PLACE = re.compile(r"(Fig|Table|Sec|App|Theorem|Lemma|Eq|Prop)s?\.? ")
@@ -45,7 +45,7 @@ class Figure:
         anchor: its place on the page.
         source: empty if the page has no room for it, or shows the same elsewhere.
         same: anchor of the figure that is the same, byte by byte.
-        size: width and height in pixels; zeros if it is not embedded.
+        size: width and height in pixels. Zeros if it is not embedded.
         picture: whether it shows images, whose colours must stay.
     """
 
@@ -62,7 +62,7 @@ class Figure:
 
     @property
     def alt(self) -> str:
-        """What a screen reader reads out."""
+        """Text for a screen reader."""
         return self.caption or self.name.replace("_", " ")
 
 
@@ -80,11 +80,11 @@ class PageTable:
 
 @dataclass
 class Section:
-    """What the page shows of one run.
+    """Part of the page on one run.
 
     Args:
         left_out: what it leaves out of the paper's setting, such as `3 of 10 repetitions`.
-        study: whether it has settings of its own, which cannot be compared with anything printed.
+        study: whether it has other settings, which cannot be compared with anything printed.
         finished: whether all tasks ended without a failure.
         cpu_seconds: of all its tasks.
     """
@@ -124,9 +124,9 @@ def read_sections(results_dir: Path, conf_dir: Path, known: Mapping[str, Experim
 
 
 def read_section(run: RunFolder, results_dir: Path, known: ExperimentNote) -> Section:
-    """Read a run's folder, complete or not; what cannot be read is named in the section's problems.
+    """Read a run's folder, complete or not. What cannot be read is named in the section's problems.
 
-    Links are relative to `results_dir`; `known` is what conf/ says of the experiment.
+    Links are relative to `results_dir`. `known` is what conf/ says of the experiment.
     """
     problems: list[str] = []
     about = tried(problems, read_mapping, run.path / "run.json")
@@ -191,7 +191,7 @@ def caption(note: FigureNote, csv_path: Path, rows: Iterable[ComparisonRow], stu
         note: what is drawn, and which place of the paper it corresponds to.
         csv_path: the numbers that it shows.
         rows: its run's comparison with the paper's values.
-        study: whether the run has settings of its own, so that it decides nothing of the paper.
+        study: whether the run has other settings, so that it decides nothing of the paper.
     """
     found = f"A study in addition to {note.of} of the paper." if study and note.of else _found(note, rows)
     count = _behind(csv_path)
@@ -202,7 +202,7 @@ def caption(note: FigureNote, csv_path: Path, rows: Iterable[ComparisonRow], stu
 
 
 def _behind(path: Path) -> str:
-    """Return how many values are behind a mark; empty if the numbers do not say."""
+    """Return how many values are behind a mark. Empty if the numbers do not say."""
     try:
         table = list(csv.DictReader(io.StringIO(read_bytes(path).decode("utf-8"), newline="")))
     except (OSError, ValueError, csv.Error, UnusableFileError):
@@ -226,16 +226,16 @@ def _found(note: FigureNote, rows: Iterable[ComparisonRow]) -> str:
         return f"{place}."
     if decided == 1:
         return f"{place}: its one value or claim {'is reproduced' if verdicts['reproduced'] else 'differs'}."
-    return f"{place}: {verdicts['reproduced']} of {decided} values and claims are reproduced."
+    return f"{place}: {verdicts['reproduced']} of {decided} reproduced."
 
 
 def stated_at(of: str, row: ComparisonRow) -> bool:
-    """Whether the paper states a value at one of these places; facts about the data are not the figure's."""
+    """Return whether the paper states a value at one of these places. Facts about the data are not the figure's."""
     return row.basis not in ("measurement", "dataset") and bool(places(of) & places(row.where))
 
 
 def tried(problems: list[str], read: Callable[[Path], T], path: Path) -> T | None:
-    """Return what `read` finds; None for a damaged file, which is added to the problems."""
+    """Return what `read` finds. None for a damaged file, which is added to the problems."""
     try:
         return read(path)
     except ResultsError as error:
@@ -257,7 +257,7 @@ def _figure(path: Path, run: RunFolder, results_dir: Path, known: ExperimentNote
 
 
 def joint_figures(results_dir: Path) -> list[Figure]:
-    """Return the figures that several runs answer together; own ones replace published ones."""
+    """Return the figures that several runs answer together. The user's runs replace published ones."""
     found = {}
     for root in (results_dir / PUBLISHED, results_dir):
         for path in tried([], list_folder, root / FOLDER) or []:
@@ -283,7 +283,7 @@ def _badges(run: RunFolder, about: Mapping[str, Any]) -> list[str]:
         ("infeasible tasks: cannot be computed as set", bool(tasks.get("infeasible"))),
         ("part of the paper's setting", bool(_list(about.get("left_out")))),
         ("below the paper's setting", bool(about.get("below_paper"))),
-        ("own settings: not the shipped experiment", bool(run.tag)),
+        ("changed settings: not the shipped experiment", bool(run.tag)),
         ("changed code: it ran with uncommitted changes", bool(_dict(about.get("git")).get("dirty"))),
     ]
     rechecked = _rechecked(run, about.get("finished"))
@@ -291,7 +291,7 @@ def _badges(run: RunFolder, about: Mapping[str, Any]) -> list[str]:
 
 
 def _rechecked(run: RunFolder, finished: object) -> str:
-    """Return whether and when records were computed again and agreed; empty if that was before this run ended."""
+    """Return whether and when records were computed again and agreed. Empty if that was before this run ended."""
     found = tried([], read_mapping, run.path / RECHECKED) or {}
     for ended in ("passed", "failed"):
         day = str(found.get(ended) or "")
@@ -345,7 +345,7 @@ def _provenance(about: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _failure(item: Mapping[str, Any], records: Path) -> dict[str, str]:
-    """Return a failed task's texts; its traceback is a file in the folder of records."""
+    """Return a failed task's texts. Its traceback is a file in the folder of records."""
     name = Path(str(item.get("traceback") or "")).name
     try:
         text = read_bytes(records / name).decode("utf-8", "replace")
@@ -383,7 +383,7 @@ def _link(path: Path, results_dir: Path) -> str:
 
 
 def fill_tables(sections: Sequence[Section], results_dir: Path, titles: Mapping[str, str]) -> None:
-    """Read the sections' tables while there is room, shipped runs' first; methods appear by their titles."""
+    """Read the sections' tables while there is room, shipped runs' first. Methods appear by their titles."""
     room, read = _TABLES_LIMIT, partial(read_table, results_dir, titles)
     for section in sorted(sections, key=lambda section: bool(section.run.tag)):
         folder, problems = section.run.path / "tables", section.problems
@@ -401,7 +401,7 @@ def fill_tables(sections: Sequence[Section], results_dir: Path, titles: Mapping[
 
 
 def read_table(results_dir: Path, titles: Mapping[str, str], path: Path) -> PageTable:
-    """Return the beginning of a CSV file; a ResultsError if it cannot be read."""
+    """Return the beginning of a CSV file. A ResultsError if it cannot be read."""
     try:
         lines = csv.reader(io.StringIO(read_bytes(path).decode("utf-8"), newline=""))
         header = next(lines, [])
@@ -418,7 +418,7 @@ def read_table(results_dir: Path, titles: Mapping[str, str], path: Path) -> Page
 
 
 def _caption(path: Path) -> str:
-    """Return the first line of a table in Markdown, without its escapes; empty if there is no such file."""
+    """Return the first line of a table in Markdown, without its escapes. Empty if there is no such file."""
     try:
         text = read_bytes(path).decode("utf-8")
     except (OSError, ValueError):
@@ -427,7 +427,7 @@ def _caption(path: Path) -> str:
 
 
 def _shorten(cell: str) -> str:
-    # decimal numbers only; the CSV keeps all digits
+    # decimal numbers only. The CSV keeps all digits
     if not any(mark in cell for mark in ".eE"):
         return cell
     try:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from gpsuite.reporting.comparison import ComparisonRow, Verdict
 
-# the verdict on a statement is the first of these on a part; a part without a run does not count beside others
+# the verdict on a statement is the first of these on a part. A part without a run does not count next to others
 _WEIGHT: tuple[Verdict, ...] = ("differs", "undecided", "reproduced", "not run")
 TOGETHER = "cells of all parts"  # stands where a share has its interval
 

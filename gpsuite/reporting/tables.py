@@ -50,13 +50,13 @@ _TEX = {
 def mean_and_error(mean: float, se: float | None) -> str:
     """Return `0.3326 ± 0.0035`: the error with two digits, the mean with as many decimals.
 
-    Without a standard error (one repetition) only the mean; without a finite mean a dash.
+    Without a standard error (one repetition) only the mean. Without a finite mean a dash.
     """
     if not math.isfinite(mean):
         return _MISSING
     if se is None or not math.isfinite(se):
         return _rounded(mean)
-    if se <= 1e-12 * abs(mean):  # equal values; their mean may be an ulp off
+    if se <= 1e-12 * abs(mean):  # equal values. Their mean may be an ulp off
         return f"{_rounded(mean)} ± 0"
     exponent = math.floor(math.log10(abs(se)))
     if exponent < -6:
@@ -92,12 +92,12 @@ def summarise_groups(
 ) -> pd.DataFrame:
     """Summarise `metrics` over the rows of each group, one line per group and metric.
 
-    Missing values (NaN) do not count; a mean that is not finite is left out. Intervals end where the metric does: for
+    Missing values (NaN) do not count. A mean that is not finite is left out. Intervals end where the metric does: for
     a share at 0 and 1. Differences of a metric need another name.
 
     Args:
         frame: one row per repetition.
-        by: the columns that name a group; at least one. Groups are sorted.
+        by: the columns that name a group. At least one. Groups are sorted.
         metrics: numeric columns.
         estimate: of a group's mean; default: for independent rows.
 
@@ -148,10 +148,10 @@ def metric_statistics(
 def write_table(
     frame: pd.DataFrame, folder: Path, name: str, caption: str, column_labels: Mapping[str, str] | None = None
 ) -> None:
-    """Write `folder`/`name`.csv, .md and .tex (needs booktabs); the index is not written.
+    """Write `folder`/`name`.csv, .md and .tex (needs booktabs). The index is not written.
 
     Args:
-        frame: the table; its column names head the CSV.
+        frame: the table. Its column names head the CSV.
         folder: the run's tables folder.
         name: file name without ending, also the LaTeX label `tab:<name>`.
         caption: one sentence, plain text.

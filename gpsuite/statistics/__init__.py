@@ -1,1 +1,1 @@
-"""Where numbers are judged: estimates with named intervals, tests, paired views; numpy and scipy only."""
+"""Judgement of numbers: estimates with named intervals, tests, paired views. Numpy and scipy only."""

@@ -23,15 +23,15 @@ OF_POINTS = "95 % Clopper-Pearson interval over points, given the classifier"
 class Estimate:
     """A number that was computed from data, and how sure it is.
 
-    Where there is no interval its ends are NaN: `above`, `below` and `contains` are then False, never an accident.
+    If there is no interval its ends are NaN: `above`, `below` and `contains` are then False, never an accident.
 
     Attributes:
         value: NaN if it could not be computed, infinite if larger than any.
-        error: standard error of the value, in its unit; NaN if unknown.
+        error: standard error of the value, in its unit. NaN if unknown.
         n: repetitions behind a mean, trials behind a share.
-        low: lower end of the interval; may be infinite.
+        low: lower end of the interval. May be infinite.
         high: upper end.
-        interval: its name, such as `95 % t interval`; empty if there is none.
+        interval: its name, such as `95 % t interval`. Empty if there is none.
     """
 
     value: float
@@ -52,7 +52,7 @@ class Estimate:
         return self.high < limit
 
     def shows_above(self, limit: float) -> bool | None:
-        """Return whether the interval shows a value above the limit; None if it holds the limit or there is none."""
+        """Return whether the interval shows a value above the limit. None if it holds the limit or there is none."""
         return True if self.above(limit) else False if self.below(limit) else None
 
     def contains(self, number: float) -> bool:
@@ -76,7 +76,7 @@ def mean(values: npt.ArrayLike) -> Estimate:
     """Return the mean of independent values with its standard error and 95 % t interval.
 
     Sums are correctly rounded, so that the order of the values does not matter. NaN for no values, or with a NaN among
-    them; infinite with an infinite one; the error and the interval need two finite values.
+    them. Infinite with an infinite one. The error and the interval need two finite values.
     """
     found = np.asarray(values, dtype=np.float64).ravel().tolist()
     n = len(found)
@@ -96,7 +96,7 @@ def mean(values: npt.ArrayLike) -> Estimate:
 
 
 def _unit(values: list[float]) -> float:
-    """Return a power of two by which values can be divided so that squares and sums stay in range; 1 if they do."""
+    """Return a power of two by which values can be divided so that squares and sums stay in range, 1 if they do."""
     largest = max(map(abs, values))
     return 1.0 if largest == 0.0 or 1e-140 < largest < 1e140 else 2.0 ** (math.frexp(largest)[1] - 1)
 
@@ -125,14 +125,14 @@ def corrected_mean(values: npt.ArrayLike, test_over_training: float, correct_err
 
 
 def clopper_pearson(held: int, count: int, error: float = 0.05) -> tuple[float, float]:
-    """Return the exact binomial interval of a share observed as `held` of `count`; each end is missed with error/2."""
+    """Return the exact binomial interval of a share observed as `held` of `count`. Each end is missed with error/2."""
     low = 0.0 if held == 0 else float(betaincinv(held, count - held + 1, error / 2.0))
     high = 1.0 if held == count else float(betaincinv(held + 1, count - held, 1.0 - error / 2.0))
     return low, high
 
 
 def proportion(held: int, count: int, interval: str = CLOPPER_PEARSON) -> Estimate:
-    """Return the share of independent trials that held, with its exact 95 % interval; NaN without trials."""
+    """Return the share of independent trials that held, with its exact 95 % interval. NaN without trials."""
     if count == 0:
         return Estimate(math.nan)
     return Estimate(held / count, math.nan, count, *clopper_pearson(held, count), interval)
@@ -150,7 +150,7 @@ def finite(values: npt.ArrayLike) -> FloatArray:
 
 
 def medians(values: FloatArray) -> FloatArray:
-    """Return the median of every row's finite values [rows, n] -> [rows]; NaN for a row without any."""
+    """Return the median of every row's finite values [rows, n] -> [rows]. NaN for a row without any."""
     known = np.isfinite(values).any(axis=1)
     found = np.full(len(values), np.nan)
     found[known] = np.nanmedian(np.where(np.isfinite(values), values, np.nan)[known], axis=1)

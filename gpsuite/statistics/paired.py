@@ -17,7 +17,7 @@ class Columns(Protocol):
 
 
 class Paired:
-    """Metrics by setting over shared repetitions; NaN where a repetition of a setting has no number.
+    """Metrics by setting over shared repetitions. NaN if a repetition of a setting has no number.
 
     `paired(metric, "a", 3)` are the values of the setting a, 3, one per repetition. As many axes follow the repetitions
     as the setting leaves columns of `by` open: `paired(metric, "a")` is [R, levels of the second column].
@@ -47,7 +47,7 @@ class Paired:
         return list(self._levels[column])
 
     def __call__(self, metric: str, *setting: Hashable) -> FloatArray:
-        """Return the metric of one setting, or of all that begin so; all NaN for a setting without a row."""
+        """Return the metric of one setting, or of all that begin so. All NaN for a setting without a row."""
         values, over = self._array(metric), len(self._over)
         levels = [self._levels[name] for name in self._by[: len(setting)]]
         if any(wanted not in known for wanted, known in zip(setting, levels, strict=True)):
@@ -62,7 +62,7 @@ class Paired:
         return a[both], b[both]
 
     def mean(self, metric: str, *setting: Hashable) -> FloatArray:
-        """Return the mean over the repetitions that have a number; NaN where none has."""
+        """Return the mean over the repetitions that have a number. NaN if none has."""
         values = self(metric, *setting)
         values = values.reshape(-1, *values.shape[len(self._over) :])
         there = np.isfinite(values)

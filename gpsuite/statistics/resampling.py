@@ -15,11 +15,11 @@ def resampled_means(lines: FloatArray, samples: int, rng: np.random.Generator) -
     """Return means over repetitions drawn with replacement.
 
     Args:
-        lines: one row per repetition, [R, T]; NaN where a repetition ended before.
+        lines: one row per repetition, [R, T]. NaN if a repetition ended before.
         rng: of equal state for equal R, paired lines stay paired.
 
     Returns:
-        [samples, T]; each mean is over the drawn repetitions that have a value, NaN where none has.
+        [samples, T]. Each mean is over the drawn repetitions that have a value, NaN if none has.
     """
     runs = len(lines)
     drawn = rng.integers(runs, size=(samples, runs))
@@ -31,7 +31,7 @@ def resampled_means(lines: FloatArray, samples: int, rng: np.random.Generator) -
 
 
 def percentile_interval(values: npt.ArrayLike) -> tuple[float, float]:
-    """Return the ends that leave 2.5 % of the bootstrap's values outside on each side; they may be infinite."""
+    """Return the ends that leave 2.5 % of the bootstrap's values outside on each side. They may be infinite."""
     ordered = np.sort(np.asarray(values, dtype=np.float64))
     tail = int(np.floor(0.025 * len(ordered)))
     return float(ordered[tail]), float(ordered[-1 - tail])

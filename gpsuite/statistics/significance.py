@@ -14,18 +14,18 @@ from gpsuite.arrays import BoolArray, FloatArray, IntArray
 from gpsuite.statistics.estimates import corrected_mean
 
 LEVEL = 0.05  # of the tests behind a claim
-MOST_EXACT = 400  # differences; so many take half a second
+MOST_EXACT = 400  # differences, so many take half a second
 _EQUAL = 1e-12  # relative error of a mean of values that are the same up to rounding
 
 
 def corrected_t_p(values: npt.ArrayLike, test_over_training: float = 0.0) -> float:
     """Return the one-sided p-value of the t-test that a mean over splits is above 0, corrected for shared rows.
 
-    Nadeau and Bengio 2003; of differences it is the paired test. 1 for fewer than two splits, which prove nothing;
-    of values that are all the same, without a deviation to go by, that of their signs: 1/2^n or 1.
+    Nadeau and Bengio 2003. Of differences it is the paired test. 1 for fewer than two splits, which prove nothing.
+    Of values that are all the same, without a deviation to go by, that of their signs: 1/2^n or 1.
 
     Args:
-        test_over_training: test rows over training rows of a split; 0 for independent values.
+        test_over_training: test rows over training rows of a split, 0 for independent values.
     """
     found = corrected_mean(values, test_over_training)
     if not math.isfinite(found.error):
@@ -57,8 +57,8 @@ def all_shown(cells: Iterable[bool | None]) -> bool | None:
 def wilcoxon_p(smaller: FloatArray, larger: FloatArray) -> float:
     """Return the one-sided p-value of Wilcoxon's signed-rank test for `smaller` < `larger`, paired.
 
-    Exact given the sizes of the differences, of which ties share their mean rank; up to `MOST_EXACT` of them, beyond
-    by the normal approximation. Pairs with NaN, and equal ones, do not count; an infinite difference is the largest.
+    Exact given the sizes of the differences, whose ties share their mean rank. Up to `MOST_EXACT` of them, beyond
+    by the normal approximation. Pairs with NaN, and equal ones, do not count. An infinite difference is the largest.
     1 without differences.
     """
     from scipy.stats import rankdata, wilcoxon
@@ -106,7 +106,7 @@ def chi_square_p(pairs: Iterable[tuple[npt.ArrayLike, npt.ArrayLike]]) -> tuple[
     """Return the p-value and degrees of freedom of one chi^2 test of several independent sets of counts.
 
     Args:
-        pairs: counts and their expected values, of equal sums; a set of k bins has k - 1 degrees of freedom.
+        pairs: counts and their expected values, of equal sums. A set of k bins has k - 1 degrees of freedom.
     """
     total, freedom = 0.0, 0
     for counts, expected in pairs:
@@ -139,7 +139,7 @@ def shown_together(p_values: Sequence[float], opposites: Sequence[float], level:
 
 
 def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
-    """Return Spearman's correlation; NaN for fewer than three pairs, or where one of the two does not vary."""
+    """Return Spearman's correlation. NaN for fewer than three pairs, or where one of the two does not vary."""
     from scipy.stats import spearmanr
 
     if len(first) < 3 or len(set(first)) < 2 or len(set(second)) < 2:

@@ -145,7 +145,7 @@ def test_a_malformed_origin_is_refused(words: str, changes: dict[str, Any]) -> N
         check_form(dataclasses.replace(whole, origin=dataclasses.replace(whole.origin, **changes)))
 
 
-@pytest.mark.parametrize(("kind", "values"), [("svgp", f"{INDUCING} inducing inputs"), ("vgp", "one value a row")])
+@pytest.mark.parametrize(("kind", "values"), [("svgp", f"{INDUCING} inducing inputs"), ("vgp", "one value per row")])
 def test_the_statement_names_the_values_and_their_jitter(kind: str, values: str) -> None:
     statement = check_levels(certificate(kind), None)[1].statement
     assert statement.endswith(f"variational posterior of the stored rows and labels, {values}, jitter 1e-06")

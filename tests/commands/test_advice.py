@@ -110,7 +110,7 @@ def test_the_linear_model_is_no_advice_against_copies_of_whole_rows(gpsuite: Gps
 
 def test_a_familys_name_is_offered(gpsuite: Gpsuite) -> None:
     ended = gpsuite("status", "pac_bays")
-    assert ended.code == 2 and "did you mean 'pac_bayes'?" in ended.err
+    assert ended.code == 2 and "Did you mean 'pac_bayes'?" in ended.err
 
 
 def test_a_training_that_ended_at_a_constant_says_how_to_start_elsewhere(gpsuite: Gpsuite) -> None:

@@ -28,7 +28,7 @@ def test_a_category_is_explained_by_its_levels(gpsuite: Gpsuite, workplace: Path
     ended = gpsuite("run", "experiment=robustness/explain", "methods=[laplace]", *CSV, "run_name=r")
     assert ended.code == 0, ended.err
     lines = ended.out.splitlines()
-    moves = next(line for line in lines if line.startswith("What moves"))
+    moves = next(line for line in lines if line.startswith("The inputs that move"))
     assert "dose" in moves and "color" not in moves and "sex" not in moves
     levels = next(line for line in lines if line.startswith("Categories"))
     assert levels.index("color (") < levels.index("sex (")  # the stronger first

@@ -200,7 +200,7 @@ def test_doctor_finds_a_data_path_that_is_no_folder(gpsuite: Gpsuite, monkeypatc
 def test_the_tour_is_no_experiment_with_results(gpsuite: Gpsuite) -> None:
     for command in ("status", "compare", "publish", "recheck"):
         ended = gpsuite(command, "tour")
-        assert (ended.code, ended.err) == (2, "gpsuite: tour: several runs; name their experiments\n")
+        assert (ended.code, ended.err) == (2, "gpsuite: tour: several runs. Name their experiments\n")
     assert gpsuite("status", "nothing").err.count("guarantee") == 1
 
 
@@ -337,9 +337,9 @@ def test_a_command_that_would_be_refused_is_not_recommended(
 @pytest.mark.parametrize(
     ("word", "said"),
     [
-        ("dataset.target=bb", "no column 'bb'; did you mean 'b'?"),
+        ("dataset.target=bb", "no column 'bb'. Did you mean 'b'?"),
         ("dataset.ignore=[a, c]", "no column 'c'"),
-        ("target=b", "target: unknown setting; did you mean 'dataset.target'?"),
+        ("target=b", "target: unknown setting. Did you mean 'dataset.target'?"),
         ("output=json", "output: unknown setting"),
     ],
 )

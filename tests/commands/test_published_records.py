@@ -212,7 +212,7 @@ def test_an_interrupted_run_says_that_it_goes_on(gpsuite: Gpsuite, monkeypatch: 
 
     monkeypatch.setattr("gpsuite.commands.run.main", interrupted)
     ended = gpsuite(*RUN, f"experiment={LINES}")
-    assert (ended.code, ended.err) == (130, "gpsuite: interrupted; run the same command again to resume\n")
+    assert (ended.code, ended.err) == (130, "gpsuite: interrupted. Run the same command again to resume\n")
 
 
 def test_nothing_published_is_a_mistake_said_in_one_line(gpsuite: Gpsuite) -> None:

@@ -62,10 +62,10 @@ def test_what_copies_count_for_is_said(gpsuite: Gpsuite) -> None:
     assert "trained on the 96 rows of split 0" in ended.out
     shown = float(ended.out.split("off by more than ")[1].split(" (")[0])
     assert 5.1234549 <= shown < 5.1235
-    assert "which a test row that training has seen counts as lost" in Path(FOLDER, "tables/regression.md").read_text()
+    assert "A test row that training has seen counts as an error" in Path(FOLDER, "tables/regression.md").read_text()
     write_copies(120, 1)
     assert gpsuite(*PAC[:-1], "run_name=s", "repetitions=1", *CSV).code == 0
-    assert "counts as lost" not in Path(FOLDER[:-1] + "s", "tables/regression.md").read_text()
+    assert "counts as an error" not in Path(FOLDER[:-1] + "s", "tables/regression.md").read_text()
 
 
 def test_a_caption_names_the_file(gpsuite: Gpsuite) -> None:

@@ -20,17 +20,17 @@ def test_show_runs_and_writes_nothing(gpsuite: Gpsuite, workplace: Path) -> None
     assert "scale: smoke" in lines and "- lssvm_linear" in lines
     assert lines[-4:-2] == ["task\tstored\tseconds", "LS-SVM, linear signs, m=20\t\t2"]
     assert re.fullmatch(
-        r"# 1 task, 0 stored; about 0:02 of .*; results: results/perturbation/region/smoke~\w{8}", lines[-1]
+        r"# 1 task, 0 stored. About 0:02 of .*; results: results/perturbation/region/smoke~\w{8}", lines[-1]
     )
     gpsuite("run", *REGION)
-    assert "# 1 task, 1 stored; about 0:00" in gpsuite("show", *REGION).out
+    assert "# 1 task, 1 stored. About 0:00" in gpsuite("show", *REGION).out
     assert gpsuite("show", "-m", *REGION, "seed=0,1").out.count("# gpsuite run") == 2
 
 
 def test_wrong_words_are_told_as_by_run(gpsuite: Gpsuite) -> None:
     ended = gpsuite("show", *REGION, "rayss=3")
     assert (ended.code, ended.out) == (2, "")
-    assert "did you mean 'rays'" in ended.err
+    assert "Did you mean 'rays'" in ended.err
 
 
 def test_settings_of_an_experiment_are_explained(gpsuite: Gpsuite) -> None:
@@ -40,11 +40,11 @@ def test_settings_of_an_experiment_are_explained(gpsuite: Gpsuite) -> None:
         assert "  m=20  " in ended.out and "number of compared values (a whole number, 2 or more)" in ended.out
         assert all(len(line) <= 120 for line in ended.out.splitlines()[:-1])
     tour = gpsuite("run", "experiment=tour", "--help").out
-    assert "gpsuite run experiment=robustness/safety method=laplace" in tour and "stops=N: the first N" in tour
+    assert "gpsuite run experiment=robustness/safety method=laplace" in tour and "stops=N runs the first N" in tour
     longest = gpsuite("run", "experiment=perturbation/krr_region", "--help").out.splitlines()
     assert max(map(len, longest)) <= 120
     assert longest[2].startswith("source: Csáji and Kis 2019")
-    assert "did you mean" in gpsuite("run", "experiment=perturbation/regio", "--help").err
+    assert "Did you mean" in gpsuite("run", "experiment=perturbation/regio", "--help").err
     assert gpsuite("run", "seed=1", "--help").out == gpsuite("run", "--help").out
 
 

@@ -156,7 +156,7 @@ def refused(gpsuite: Gpsuite) -> None:
         (["point", "other"], "one certificate at a time"),
         (["point", "colour=red"], "unknown setting"),
         (["point", "dataset=digits", "dataset=digits"], "given twice"),
-        (["point", "dataset=digitz"], "did you mean 'digits'"),
+        (["point", "dataset=digitz"], "Did you mean 'digits'"),
         (["point", "dataset=digits", "dataset.path=a.csv"], "only dataset=csv has settings"),
         (["point", "dataset.path=nowhere.csv", "dataset.target=y"], "nowhere.csv"),
     ],

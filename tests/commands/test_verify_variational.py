@@ -39,7 +39,7 @@ def test_a_variational_certificate_is_verified_on_the_command_line(
     assert (told.code, told.err) == (0, "")
     said = [line.split("\t") for line in told.out.splitlines()]
     assert [words[1].split(":")[0] for words in said[1:4]] == 3 * [CONFIRMED]
-    values = f"{INDUCING} inducing inputs" if kind == "svgp" else "one value a row"
+    values = f"{INDUCING} inducing inputs" if kind == "svgp" else "one value per row"
     assert f"variational posterior of the stored rows and labels, {values}, jitter 1e-06" in said[2][0]
     assert said[7][1].startswith("variational, kernel squared_exponential")
 

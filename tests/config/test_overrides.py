@@ -48,10 +48,10 @@ def test_file_and_column_names_are_taken_literally(key: str, value: str) -> None
         ("method=kl_pac_gp,full_gp", "add -m"),
         ("uncertain=[area (m^2)]", "quote values with special characters: uncertain=.\\['...','...'\\]"),
         ("along=area (m^2)", "quote values with special characters: along=\"'...'\""),
-        ("+foo", "settings cannot be added; an existing one is set without .: foo=VALUE"),
-        ("~delta", "cannot be deleted; leave delta out"),
+        ("+foo", "settings cannot be added. An existing one is set without .: foo=VALUE"),
+        ("~delta", "cannot be deleted. Leave delta out"),
         ("epsilon=[1", "cannot be read"),
-        ("experiment=a/on", "did you mean 'a/one'"),
+        ("experiment=a/on", "Did you mean 'a/one'"),
         ("experiment=[a]", "expected one name"),
     ],
 )

@@ -55,12 +55,12 @@ def test_any_text_comes_back_as_it_is(text: str) -> None:
         ("count", 2.5, "count=2.5: must be a whole number"),
         ("count", [1, 2], r"count=\[1, 2\]: must be a whole number"),
         ("count", None, "count=null: must be a whole number"),
-        ("share", "", "share=: no value: it must be a number; leave share out"),
+        ("share", "", "share=: no value: it must be a number. Leave share out"),
         ("sure", 3, "sure=3: must be true or false"),
         ("sure", "maybe", "sure=maybe: must be true or false"),
         ("part.many", "x", "part.many=x: must be a whole number"),
         ("part.limit", "x", "part.limit=x: must be a number or null"),
-        ("nmae", "x", "nmae: unknown key; did you mean 'name'"),
+        ("nmae", "x", "nmae: unknown key. Did you mean 'name'"),
     ],
 )
 def test_a_wrong_type_is_told_in_plain_words(key: str, value: Any, told: str) -> None:

@@ -94,7 +94,7 @@ def test_structures_are_those_of_the_table() -> None:
 
 def test_an_unknown_variant_is_named() -> None:
     spec = replace(described(), variant="HC_02")
-    with pytest.raises(UserError, match="did you mean 'HC_O2'"):
+    with pytest.raises(UserError, match="Did you mean 'HC_O2'"):
         get_loader(spec.loader)(spec, lambda name: b"")
 
 

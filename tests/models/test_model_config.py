@@ -50,7 +50,7 @@ def test_structured_config_rejects_wrong_keys_and_types() -> None:
 
 
 def test_unknown_kernel_names_the_nearest() -> None:
-    with pytest.raises(UserError, match="did you mean 'matern52'"):
+    with pytest.raises(UserError, match="Did you mean 'matern52'"):
         ModelSpec(kernel="matern5")
 
 

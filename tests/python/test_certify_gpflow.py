@@ -137,7 +137,7 @@ REFUSED: list[tuple[Any, str]] = [
     (lambda: gpflow.models.GPR((X, X), SE()), "2 outputs: certify takes a regression with one"),
     (
         lambda: svgp(gpflow.likelihoods.Softmax(2), classes=2, mean_function=gpflow.functions.Constant([0.0, 1.0])),
-        "several classes with constant means of their own",
+        "several classes with different constant means",
     ),
 ]
 

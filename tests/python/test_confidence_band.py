@@ -128,7 +128,7 @@ def test_a_band_of_sampled_functions_says_that_it_proves_nothing(model: Any) -> 
             "the band is infinite: one coefficient per row leaves some directions without an end; give norm",
         ),
         ({"model": "lasso"}, "give norm_bound="),
-        ({"model": "lasso", "norm_bound": 1e-3}, "norm_bound=0.001: the estimate's norm is .*; take a larger bound"),
+        ({"model": "lasso", "norm_bound": 1e-3}, "norm_bound=0.001: the estimate's norm is .*. Take a larger bound"),
     ],
 )
 def test_an_infinite_band_says_what_to_change(settings: dict[str, Any], message: str) -> None:

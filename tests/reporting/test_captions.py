@@ -36,7 +36,7 @@ def test_a_caption_says_what_how_many_and_what_was_found(tmp_path: Path) -> None
         *(replace(ROW, where="Fig. 2", verdict="undecided"), replace(ROW, where="Fig. 3")),
     ]
     assert caption(FigureNote("Fig. 2", "Risk by method."), path, rows) == (
-        "Risk by method. n = 3 to 10. Corresponds to Fig. 2 of the paper: 1 of 2 values and claims are reproduced."
+        "Risk by method. n = 3 to 10. Corresponds to Fig. 2 of the paper: 1 of 2 reproduced."
     )
     alone = caption(FigureNote("Fig. 2", "", values=("X3",)), path, [*rows, replace(ROW, id="X3", where="Sec. 1")])
     assert alone.endswith("Corresponds to Fig. 2 of the paper: its one value or claim is reproduced.")

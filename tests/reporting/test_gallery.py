@@ -46,7 +46,7 @@ def test_the_page_of_published_runs(tmp_path: Path) -> None:
     )
     assert "[Notes](pac_bayes/NOTES.md)" in text and "why \\| not" in text
     assert "Undecided, by cause: the paper's data or draws are not published: X2." in text
-    assert text.count("![") == 1 and "What rounding the hyperparameters" in text
+    assert text.count("![") == 1 and "Costs and gains of rounding the hyperparameters" in text
     for target in re.findall(r"\]\(([^)#]+)", text.replace("(NOTES.md)", "")):
         assert (path.parent / target).exists(), target
     told = {name: (path.parent / name).read_text(encoding="utf-8") for name in ("data.csv", "runs.csv", "figures.csv")}

@@ -283,7 +283,7 @@ def test_own_settings_and_budgets_are_marked(tmp_path: Path) -> None:
     text = report(tmp_path / "results", tmp_path)
     for expected in (
         "part of the paper&#x27;s setting",
-        *("own settings", "ended by its budget", "infeasible tasks", "dataset.path, methods"),
+        *("changed settings", "ended by its budget", "infeasible tasks", "dataset.path, methods"),
         *("Some et al. 2018, Fig. 2", "csv (CC BY 4.0)"),
     ):
         assert expected in text, expected

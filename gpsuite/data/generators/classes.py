@@ -15,7 +15,7 @@ SYNTHETIC2D_SHIFT = 5.0
 
 @dataclass(frozen=True, eq=False)
 class Classes:
-    """Points of two classes, those of label 1 first; arrays have the same leading axes for repetitions.
+    """Points of two classes, those of label 1 first. Arrays have the same leading axes for repetitions.
 
     Attributes:
         X: inputs [..., N, D].
@@ -29,7 +29,7 @@ class Classes:
 def synthetic2d(rng: np.random.Generator, size: Size = 1200, *, standardise: bool = True) -> Classes:
     """Return the Synthetic2D data: two standard normals in the plane, shifted by 5 along one axis each.
 
-    Class 1 (label 1): N((5, 0), I); class 2 (label -1): N((0, 5), I); half of the points each. Then every column
+    Class 1 (label 1): N((5, 0), I). Class 2 (label -1): N((0, 5), I). Half of the points each. Then every column
     has its mean subtracted and is divided by its sample standard deviation (divisor N - 1), over all points of a
     repetition. Blaas et al. 2020, section 6 and appendix F.1.
 
@@ -68,7 +68,7 @@ def lssvm_classes(
     Args:
         rng: source of randomness.
         size: n or (..., n).
-        location: centre of the class of label 1, D numbers; the other class has its negative.
+        location: centre of the class of label 1, D numbers. The other class has its negative.
         scale: Laplace scale of each coordinate.
 
     Raises:

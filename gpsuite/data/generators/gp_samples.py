@@ -62,7 +62,7 @@ def convolution_covariance(
 
     K[n, p, m, q] = sum_l W_pl W_ql c_l N(x_n - x_m | 0, A_p^-1 + A_q^-1 + Lambda_l^-1): output p is
     sum_l W_pl * (smoothing by N(. | 0, A_p^-1) of a latent process of covariance c_l N(x - x' | 0, Lambda_l^-1)).
-    Li et al. 2022, App. H, Eq. (25); the exponential they print lacks the factor -1/2.
+    Li et al. 2022, App. H, Eq. (25). The exponential they print lacks the factor -1/2.
 
     Args:
         X: inputs [N, D].
@@ -167,13 +167,13 @@ class ConvolutionParameters:
 
 @dataclass(frozen=True, eq=False)
 class GpSamples:
-    """Draws of the same process at the same inputs; rows before `n_train` are for training, the others for testing.
+    """Draws of the same process at the same inputs. Rows before `n_train` are for training, the others for testing.
 
     Attributes:
-        data: X [N, D]; F, Y [draws, N, P]; h, z [draws, N]; the threshold is common to all draws.
+        data: X [N, D]. F, Y [draws, N, P]; h, z [draws, N]. The threshold is common to all draws.
         n_train: number of training rows.
         parameters: of the process of the outputs.
-        safety_variance: variance of the safety process; its lengthscale is 1.
+        safety_variance: variance of the safety process. Its lengthscale is 1.
     """
 
     data: SafeSample
@@ -184,7 +184,7 @@ class GpSamples:
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much is drawn; the paper's numbers by default.
+    """Numbers of draws and points. The paper's numbers by default.
 
     Attributes:
         draws: number of draws (E in the paper).
@@ -217,8 +217,8 @@ def gp_samples(
 
     1. X: N = n_train + n_test inputs, uniform on [-2, 2)^D, the same in all draws (equal rows, which the paper
        replaces, do not happen in double precision).
-    2. Latent kernels of variance 1 and lengthscale U[0.01, 1); safety kernel of variance U[0.01, 1) and lengthscale 1.
-    3. Latent functions g_l and safety function h, drawn anew in each draw; nothing else is.
+    2. Latent kernels of variance 1 and lengthscale U[0.01, 1). Safety kernel of variance U[0.01, 1) and lengthscale 1.
+    3. Latent functions g_l and safety function h, drawn again in each draw. Nothing else is.
     4. W: rows standard normal, divided by their norm. 5. F = G W'.
     6. Y = F + 0.4 noise, z = h + 0.05 noise. The threshold is the 20 % quantile of the noisy z of all draws.
 
@@ -226,13 +226,13 @@ def gp_samples(
     A_p = I / s_p^2 with s_p ~ U[0.1, 0.5), and c_l such that every latent process adds, on average over the outputs,
     the variance it adds in the linear model. It factorises an (N P)^2 matrix: choose N P below about 10^4.
 
-    The parts have random streams of their own: with fewer draws, the functions and noises are the first ones of
-    more draws, up to rounding; the threshold is not.
+    Each part has its random stream: with fewer draws, the functions and noises are the first ones of
+    more draws, up to rounding. The threshold is not.
 
     Args:
-        rng: source of randomness; its spawned children are used, so that a second call gives another sample.
+        rng: source of randomness. Its spawned children are used, so that a second call gives another sample.
         sizes: how much is drawn.
-        kernel: a key of `KERNELS`, for all processes; `squared_exponential` is the form of the authors' code,
+        kernel: a key of `KERNELS`, for all processes. `squared_exponential` is the form of the authors' code,
             `squared_exponential_paper` the printed one. The outputs of a convolution process have no other kernel
             than the Gaussian; there, `kernel` is that of the safety process.
         process: `lmc` or `convolution`.
@@ -280,7 +280,7 @@ def _smoothed(rng: np.random.Generator, lmc: LmcParameters, n_inputs: int) -> Co
 def _outputs(
     rng: np.random.Generator, X: FloatArray, parameters: LmcParameters | ConvolutionParameters, kernel: str, draws: int
 ) -> FloatArray:
-    """Return draws of the noise-free outputs, [draws, N, P]; every latent process has its own stream."""
+    """Return draws of the noise-free outputs, [draws, N, P]. Every latent process has its own stream."""
     W = parameters.W
     if isinstance(parameters, LmcParameters):
         latent = [

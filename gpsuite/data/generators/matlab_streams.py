@@ -1,6 +1,6 @@
 """MATLAB's random numbers from a seed, for datasets that were drawn with it.
 
-`rng(seed)` is the Mersenne Twister as numpy has it; `rand`, `randperm` and `randn` are functions of its words. The
+`rng(seed)` is the Mersenne Twister as numpy has it. `rand`, `randperm` and `randn` are functions of its words. The
 constants of `randn` are those of Marsaglia and Tsang's ziggurat with 256 layers (2000, J. Statistical Software 5(8)).
 """
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from gpsuite.arrays import FloatArray, IntArray
 
-START_SEED = 5489  # what `rng(0)`, the state at start-up, stands for
+START_SEED = 5489  # what `rng(0)`, the state at start-up, represents
 LAYERS = 256
 R, V = 3.6541528853610088, 0.00492867323399  # start of the tail, area of a layer
 
@@ -32,10 +32,10 @@ HEIGHTS = [math.exp(-0.5 * x * x) for x in EDGES]
 
 
 class MatlabStream:
-    """The stream after `rng(seed)`; each call continues where the last ended.
+    """The stream after `rng(seed)`. Each call continues where the last ended.
 
     Args:
-        seed: 0 to 2**32 - 1; 0 is the state at start-up.
+        seed: 0 to 2**32 - 1, 0 is the state at start-up.
     """
 
     def __init__(self, seed: int) -> None:

@@ -2,7 +2,7 @@
 
 Confidence regions by gradient perturbation (Csaji and Kis 2019, assumption A3) need noise whose distribution does not
 change under the group they perturb with, given the inputs: sign changes (independent symmetric noises of any scales) or
-permutations (exchangeable noises). Every noise says which of the two hold; some break both.
+permutations (exchangeable noises). Every noise says which of the two hold. Some break both.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Noise:
     """A distribution of noise vectors.
 
     Attributes:
-        draw: (Generator, shape) -> values; the last axis counts the points.
+        draw: (Generator, shape) -> values. The last axis counts the points.
         signs: invariant under sign changes.
         permutations: invariant under permutations.
         input_scale: factor of the noise at a scalar input, where it depends on the input.
@@ -65,8 +65,8 @@ def draw_noise(
         rng: source of randomness.
         name: a key of `NOISES`.
         size: n or (..., n).
-        inputs: scalar inputs, of a shape that broadcasts to `size`; used by input-dependent noise only.
-        scale: factor, in the unit of the targets; not the standard deviation for noises that have none.
+        inputs: scalar inputs, of a shape that broadcasts to `size`. Used by input-dependent noise only.
+        scale: factor, in the unit of the targets. Not the standard deviation for noises that have none.
 
     Raises:
         KeyError: if there is no noise of that name.
@@ -110,8 +110,8 @@ NOISES: dict[str, Noise] = {
     "gaussian": Noise(lambda rng, shape: rng.standard_normal(shape), True, True, "N(0, 1)"),
     "laplace": Noise(lambda rng, shape: rng.laplace(size=shape), True, True, "density exp(-|e|)/2, variance 2"),
     "bimodal": Noise(_bimodal, True, True, "s + 0.2 N(0, 1), s = -1 or 1 with equal probability"),
-    "cauchy": Noise(lambda rng, shape: rng.standard_cauchy(shape), True, True, "standard Cauchy; it has no mean"),
-    # independent, not identically distributed; permutations are right only if the inputs come in random order
+    "cauchy": Noise(lambda rng, shape: rng.standard_cauchy(shape), True, True, "standard Cauchy. It has no mean"),
+    # independent, not identically distributed. Permutations are right only if the inputs come in random order
     "scaled_t2": Noise(
         _scaled_t2, True, False, "s_i t_2 (no variance), s_i from 0.5 for the first to 1.5 for the last point"
     ),
@@ -145,7 +145,7 @@ FUNCTIONS: dict[str, Callable[[FloatArray], FloatArray]] = {
 
 @dataclass(frozen=True, eq=False)
 class RegressionSample:
-    """Data of one function; all arrays have the same leading axes for repetitions.
+    """Data of one function. All arrays have the same leading axes for repetitions.
 
     Attributes:
         X: inputs [..., N, 1].
@@ -167,7 +167,7 @@ def kernel_regression(
     noise_scale: float = 0.3,
     domain: tuple[float, float] = DOMAIN,
 ) -> RegressionSample:
-    """Return y = f(x) + noise_scale * e at inputs drawn uniformly from `domain`, anew in each repetition.
+    """Return y = f(x) + noise_scale * e at inputs drawn uniformly from `domain`, again in each repetition.
 
     Args:
         rng: source of randomness.

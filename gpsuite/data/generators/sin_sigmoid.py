@@ -15,7 +15,7 @@ from gpsuite.data.generators.regression import Size, as_shape
 class SafeSample:
     """Outputs to learn and a safety value that must stay above a threshold, with and without noise.
 
-    Leading axes, if any, count independent draws; inputs may be common to all of them.
+    Leading axes, if any, count independent draws. Inputs may be common to all of them.
 
     Attributes:
         X: inputs [N, D] or [..., N, D].
@@ -57,7 +57,7 @@ def true_outputs(x: FloatArray, form: Form = "paper") -> FloatArray:
 
 
 def true_safety(x: FloatArray) -> FloatArray:
-    """Return h(x) = exp(-(x - 0.1)^2 / 2); above 0.7 for x between 0.1 -+ sqrt(-2 log 0.7), about (-0.74, 0.94)."""
+    """Return h(x) = exp(-(x - 0.1)^2 / 2). Above 0.7 for x between 0.1 -+ sqrt(-2 log 0.7), about (-0.74, 0.94)."""
     values: FloatArray = np.exp(-0.5 * (x - 0.1) ** 2)
     return values
 
@@ -83,14 +83,14 @@ def sin_sigmoid(
         rng: source of randomness.
         X: inputs [..., N, 1].
         form: `paper` or `code`, the steepness of the sigmoid.
-        repetitions: shape of independent draws of the noise for the same inputs; it becomes the leading axes of Y
+        repetitions: shape of independent draws of the noise for the same inputs. It becomes the leading axes of Y
             and z only.
 
     Raises:
         ValueError: if X has not one column.
     """
     if X.ndim < 2 or X.shape[-1] != 1:
-        raise ValueError(f"X has shape {X.shape}; it must be [..., N, 1]")
+        raise ValueError(f"X has shape {X.shape}. It must be [..., N, 1]")
     x = X[..., 0]
     outputs, safety = true_outputs(x, form), true_safety(x)
     noisy = outputs + OUTPUT_NOISE * rng.standard_normal((*repetitions, *outputs.shape))

@@ -1,7 +1,7 @@
-"""One module per source of data; each registers its loaders in `LOADERS`.
+"""One module per source of data. Each registers its loaders in `LOADERS`.
 
 A loader gets the dataset's description and a function that returns the verified, uncompressed content of one of
-its files by name; it returns the Dataset.
+its files by name. It returns the Dataset.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ LOADERS: Registry[Loader] = Registry("loader", plugins.DATASETS, cast(type, Call
 
 
 def get_loader(name: str) -> Loader:
-    """Return the loader of that name; a module added to this folder is found without further registration.
+    """Return the loader of that name. A module added to this folder is found without further registration.
 
     Raises:
-        UserError: if no module registers it; the message lists the valid names.
+        UserError: if no module registers it. The message lists the valid names.
     """
     if name not in LOADERS:
         import_members(__name__, __path__)
@@ -48,11 +48,11 @@ def make_dataset(
     safety: SafetyColumn | None = None,
     units: Mapping[str, str] | None = None,
 ) -> Dataset:
-    """Return the Dataset of a loader's arrays; everything that is said about it comes from the spec.
+    """Return the Dataset of a loader's arrays. Everything that is said about it comes from the spec.
 
     Args:
         spec: the dataset's description.
-        inputs: [N, D], any number type; stored as float64.
+        inputs: [N, D], any number type. Stored as float64.
         targets: [N, P] or [N].
         input_names: D names.
         target_names: P names.

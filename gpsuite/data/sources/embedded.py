@@ -30,7 +30,7 @@ def load_diabetes(spec: DatasetSpec, read: Reader) -> Dataset:
 
 @LOADERS.register("breast_cancer")
 def load_breast_cancer(spec: DatasetSpec, read: Reader) -> Dataset:
-    """Return 569 x 30 inputs; labels 0 malignant, 1 benign."""
+    """Return 569 x 30 inputs. Labels 0 malignant, 1 benign."""
     from sklearn import datasets
 
     bunch = datasets.load_breast_cancer()
@@ -39,7 +39,7 @@ def load_breast_cancer(spec: DatasetSpec, read: Reader) -> Dataset:
 
 @LOADERS.register("digits")
 def load_digits(spec: DatasetSpec, read: Reader) -> Dataset:
-    """Return 1797 x 64 inputs, the pixels of 8 x 8 images row by row, 0 to 16; labels are the digits."""
+    """Return 1797 x 64 inputs, the pixels of 8 x 8 images row by row, 0 to 16. Labels are the digits."""
     from sklearn import datasets
 
     bunch = datasets.load_digits()
@@ -91,7 +91,7 @@ GP_KERNELS = {"code": "squared_exponential", "paper": "squared_exponential_paper
 
 @LOADERS.register("synthetic2d")
 def load_synthetic2d(spec: DatasetSpec, read: Reader) -> Dataset:
-    """Return the standardised Synthetic2D points; class 1 of the paper is label 1, class 2 is label -1.
+    """Return the standardised Synthetic2D points. Class 1 of the paper is label 1, class 2 is label -1.
 
     The variant `authors` are the draws of the paper's code, MATLAB's stream 1, with its training and test rows.
     """
@@ -144,7 +144,7 @@ def load_sin_sigmoid_measured(spec: DatasetSpec, read: Reader) -> Dataset:
 
 @LOADERS.register("gp_samples")
 def load_gp_samples(spec: DatasetSpec, read: Reader) -> Dataset:
-    """Return one small draw of a multi-output process, and last the safety value z; test rows come last.
+    """Return one small draw of a multi-output process, and last the safety value z. Test rows come last.
 
     Safe is above the 20 % quantile of z over all rows.
 

@@ -1,7 +1,7 @@
 """Bosch gasoline engine on a test bench: filtered inputs with a history, eight measured outputs.
 
 The preparation of Li, Rakitsch and Zimmer 2022 (engine example), rebuilt from its description. All columns are
-standardised by the source with the mean and standard deviation of the training files; no units are published.
+standardised by the source with the mean and standard deviation of the training files. No units are published.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from gpsuite.errors import unknown_name
 
 CHANNELS = ("Speed", "Load", "Lambda", "Ign_Ang", "Fuel_Cutoff")
 OUTPUTS = ("PAR", "CO", "CO2", "HC", "NOx", "O2", "T_EXM", "T_CAT1")
-TRAINING_FILES = frozenset({*range(10, 20), *range(30, 40)})  # by file number; all others are test files
+TRAINING_FILES = frozenset({*range(10, 20), *range(30, 40)})  # by file number. All others are test files
 
 
 @dataclass(frozen=True)
 class History:
-    """How the inputs are made of the channels.
+    """Construction of the inputs from the channels.
 
     Attributes:
         time_constants: p of the low-pass filter, in steps of 0.1 s, one per channel.
-        lags: lags in steps, ascending, for each channel; a channel without lags is not used.
+        lags: lags in steps, ascending, for each channel. A channel without lags is not used.
     """
 
     time_constants: tuple[float, ...]
@@ -42,7 +42,7 @@ class History:
         return max(lag for lags in self.lags for lag in lags)
 
 
-# Named after the outputs that are modelled; the safety value is T_EXM, safe up to 1.0, in both.
+# Named after the outputs that are modelled. The safety value is T_EXM, safe up to 1.0, in both.
 VARIANTS: Mapping[str, History] = {
     "HC_O2": History((298, 38, 18, 32, 28), ((0, 1, 4), (1, 2, 3, 7), (1, 4, 8), (1, 3, 4), ())),
     "CO2_HC": History((103, 32, 49, 126, 20), ((0, 4), (1, 2, 7), (1, 2, 7, 12), (1, 2, 3), (3, 4))),
@@ -53,7 +53,7 @@ VARIANTS: Mapping[str, History] = {
 def load_gengine1(spec: DatasetSpec, read: Reader) -> Dataset:
     """Return the training files' rows, then the test files', each in ascending order of file numbers.
 
-    Neither filter nor lags cross the border of two files; the targets are the eight outputs at the row's time.
+    Filter and lags do not cross the border of two files. The targets are the eight outputs at the row's time.
 
     Raises:
         UserError: if the spec's variant is not one of `VARIANTS`.
@@ -98,6 +98,6 @@ def _read_table(text: bytes) -> FloatArray:
 
 
 def _is_training(name: str) -> bool:
-    """Whether a file `raw_NUMBER_...` belongs to the training part."""
+    """Return whether a file `raw_NUMBER_...` belongs to the training part."""
     number = re.match(r"raw_(\d+)_", name)
     return number is not None and int(number[1]) in TRAINING_FILES

@@ -29,19 +29,19 @@ _UNSIGNED_BYTES = 0x08  # the only type of numbers in these IDX files
 
 @LOADERS.register("mnist")
 def load_mnist(spec: DatasetSpec, read: Reader) -> Dataset:
-    """Return 60000 training and 10000 test images as grey levels 0 to 255, row by row; labels are the digits."""
+    """Return 60000 training and 10000 test images as grey levels 0 to 255, row by row. Labels are the digits."""
     return _train_and_test(spec, read, "digit", DIGITS)
 
 
 @LOADERS.register("fashion_mnist")
 def load_fashion_mnist(spec: DatasetSpec, read: Reader) -> Dataset:
-    """Return 60000 training and 10000 test images as grey levels 0 to 255, row by row; labels are garments."""
+    """Return 60000 training and 10000 test images as grey levels 0 to 255, row by row. Labels are garments."""
     return _train_and_test(spec, read, "garment", GARMENTS)
 
 
 @LOADERS.register("kmnist")
 def load_kmnist(spec: DatasetSpec, read: Reader) -> Dataset:
-    """Return the 10000 test images as grey levels 0 to 255, row by row; labels are syllables of hiragana."""
+    """Return the 10000 test images as grey levels 0 to 255, row by row. Labels are syllables of hiragana."""
 
     def array(name: str) -> ByteArray:
         with np.load(io.BytesIO(read(name)), allow_pickle=False) as archive:
@@ -62,8 +62,8 @@ def load_kmnist(spec: DatasetSpec, read: Reader) -> Dataset:
 def load_mnist_pooled(spec: DatasetSpec, read: Reader) -> Dataset:
     """Return the images of some digits of MNIST as in Blaas et al. 2020: 14 x 14 grey levels from 0 to 1.
 
-    Each value is the mean of a square of 2 x 2 pixels divided by 255; an image is read column by column. The spec's
-    variant lists the digits, e.g. `38`; classes are numbered in ascending order of the digits. Of either part the
+    Each value is the mean of a square of 2 x 2 pixels divided by 255. An image is read column by column. The spec's
+    variant lists the digits, e.g. `38`. Classes are numbered in ascending order of the digits. Of either part the
     first images of these digits are taken, as many as the spec has rows.
     """
     images, labels, n_train = _read_mnist(read)

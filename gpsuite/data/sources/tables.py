@@ -14,7 +14,7 @@ from gpsuite.data.sources import LOADERS, Reader, make_dataset
 from gpsuite.data.spec import DatasetSpec
 
 BOSTON_INPUTS = (*("CRIM", "ZN", "INDUS", "CHAS", "NOX", "RM", "AGE"), *("DIS", "RAD", "TAX", "PTRATIO", "B", "LSTAT"))
-# Harrison and Rubinfeld 1978, table IV; columns without a unit are left out
+# Harrison and Rubinfeld 1978, table IV. Columns without a unit are left out
 BOSTON_UNITS = {
     "CRIM": "crimes per person and year",
     "ZN": "%",
@@ -63,7 +63,7 @@ SARCOS_INPUTS = tuple(
 
 @LOADERS.register("sarcos")
 def load_sarcos(spec: DatasetSpec, read: Reader) -> Dataset:
-    """Return the rows of the spec's files in their order; each holds a table named like the file, [n, 28]."""
+    """Return the rows of the spec's files in their order. Each holds a table named like the file, [n, 28]."""
     from scipy.io import loadmat
 
     def table(name: str) -> FloatArray:
@@ -78,7 +78,7 @@ def load_sarcos(spec: DatasetSpec, read: Reader) -> Dataset:
 
 @LOADERS.register("snelson")
 def load_snelson(spec: DatasetSpec, read: Reader) -> Dataset:
-    """Return the 200 training points; the 301 test inputs, which have no outputs, are the `grid`."""
+    """Return the 200 training points. The 301 test inputs, which have no outputs, are the `grid`."""
 
     def column(name: str) -> FloatArray:
         return np.array(read(name).split(), dtype=np.float64)[:, None]
@@ -107,7 +107,7 @@ SPAMBASE_UNITS = {name: "%" for name in SPAMBASE_INPUTS if "_freq_" in name}
 
 @LOADERS.register("spambase")
 def load_spambase(spec: DatasetSpec, read: Reader) -> Dataset:
-    """Return the inputs as published, all 57 or the 11 of Blaas et al. 2020 (variant `11`); not standardised.
+    """Return the inputs as published, all 57 or the 11 of Blaas et al. 2020 (variant `11`). Not standardised.
 
     The variants `11_authors` and `authors` have the rows that the paper's code draws from MATLAB's stream 1, 1000 and
     200.

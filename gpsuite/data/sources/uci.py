@@ -80,7 +80,7 @@ TABLES = {
 
 @LOADERS.register("uci")
 def load_uci(spec: DatasetSpec, read: Reader) -> Dataset:
-    """Return one table, named as in `TABLES`; inputs are the columns before the target."""
+    """Return one table, named as in `TABLES`. Inputs are the columns before the target."""
     columns = TABLES[spec.name]
     [file] = spec.files
     comma = file.name.endswith(".csv")

@@ -33,7 +33,7 @@ def date_days(texts: Sequence[str], day_first: bool | None = None) -> FloatArray
 
     Args:
         texts: of the cells.
-        day_first: which of two forms is meant, where day and month can be told apart in no text; None: neither.
+        day_first: which of two forms it is if no text shows which part is the day. None: neither.
     """
     found = _ways(texts)
     if len(found) > 1 and day_first is not None:
@@ -42,7 +42,7 @@ def date_days(texts: Sequence[str], day_first: bool | None = None) -> FloatArray
 
 
 def may_begin_with_day_or_month(texts: Sequence[str]) -> bool:
-    """Whether all texts are dates, and in none day and month can be told apart."""
+    """Return whether all texts are dates, and in none day and month can be distinguished."""
     return len(_ways(texts)) > 1 and date_days(texts) is None
 
 
@@ -63,7 +63,7 @@ def _ways(texts: Sequence[str]) -> list[tuple[str, FloatArray]]:
 
 
 def number_days(texts: Sequence[str]) -> FloatArray | None:
-    """Return the days since 1970-01-01 of numbers such as 20240301 or 202403 [K]; None if they are no dates."""
+    """Return the days since 1970-01-01 of numbers such as 20240301 or 202403 [K]. None if they are no dates."""
     length = len(texts[0]) if texts else 0
     if length not in _NUMBER_FORMS or any(len(text) != length or not text.isdecimal() for text in texts):
         return None
@@ -96,7 +96,7 @@ def _fits(text: str, form: str) -> bool:
 
 
 def _days(texts: Sequence[str], form: str) -> FloatArray | None:
-    """Return the days since 1970-01-01 of dates of one form [K]; None if a text is none."""
+    """Return the days since 1970-01-01 of dates of one form [K]. None if a text is none."""
     import pandas as pd
 
     parsed = pd.to_datetime(list(texts), format=form, errors="coerce", utc=True)

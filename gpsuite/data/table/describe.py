@@ -1,4 +1,4 @@
-"""How a table would be read, before anything is asked of it: each column, copies, ids, order in time."""
+"""Description of how a table is read, before a run: each column, copies, ids, order in time."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _EPOCH = np.datetime64("1970-01-01")
 
 @dataclass(frozen=True)
 class TableDescription:
-    """What is known of a table.
+    """Description of a table.
 
     Attributes:
         rows: number of rows N.
         columns: of each column how it is read, its range or levels, its gaps, and remarks.
         notes: what was decided and what is suspicious, each a sentence.
-        warnings: what may be wrong with how it is read, each a sentence or two, with what settles it.
+        warnings: what may be wrong with how it is read, each a sentence or two, with what decides it.
         meanings: of each column `name`, `role`, whether it is `used` and the `reason`: what it holds, or why not.
         unsure: columns that hold classes or a number, which their values do not tell.
         regression: the target and the settings of a run that learns a number, or None.
@@ -47,7 +47,7 @@ class TableDescription:
 
 
 def describe_table(spec: CsvSpec) -> TableDescription:
-    """Read every column of the table and say what was found; which column is the target is not asked.
+    """Read every column of the table and say what was found, which column is the target is not asked.
 
     Raises:
         DataError: if the file is no table.
@@ -185,7 +185,7 @@ def _last(columns: Sequence[Column], others: Sequence[Column]) -> Column | None:
 
 
 def _settings(spec: CsvSpec, columns: Sequence[Column], target: Column | None) -> dict[str, str] | None:
-    """Return the settings of a run with this target, or None if there is none or no input beside it."""
+    """Return the settings of a run with this target, or None if there is none or no input next to it."""
     others = [column for column in columns if column is not target]
     if target is None or all(column.useless for column in others):
         return None

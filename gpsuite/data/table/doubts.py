@@ -1,4 +1,4 @@
-"""What may be wrong with how a table is read: each doubt says what was seen, what it means, and what settles it.
+"""Doubts about how a table is read. Each says what was seen, what it means, and which setting decides it.
 
 A doubt changes nothing that is read. `describe` and a run's answer say the same ones.
 """
@@ -51,7 +51,7 @@ def doubts(spec: CsvSpec, grid: Grid, columns: Sequence[Column], targets: Sequen
     """Return what may be wrong with the columns that are used, each a sentence or two.
 
     Args:
-        spec: what the user states, which settles some.
+        spec: what the user states, which decides some.
         grid: the cells.
         columns: inputs and targets that are used.
         targets: names of targets: what they count is no input.
@@ -192,7 +192,7 @@ def _width(grid: Grid, column: Column) -> int:
 
 
 def _even(values: FloatArray) -> bool:
-    """Whether numbers look like settings of a quantity: multiples of 5, or steps of one size."""
+    """Return whether numbers look like settings of a quantity: multiples of 5, or steps of one size."""
     levels = np.unique(values)
     steps = np.diff(levels)
     return bool((levels % 5 == 0).all() or (steps.min() == steps.max() > 1.0))
@@ -224,7 +224,7 @@ def _dates(spec: CsvSpec, grid: Grid, columns: Sequence[Column]) -> Iterator[str
     twofold = [column.name for column in columns if column.kind == "category" and column.role == "date"]
     if twofold:
         what = "dates that may begin with the day or the month, now read as categories"
-        yield f"{_shown(twofold)}: {what}. dataset.day_first=true or dataset.day_first=false settles it"
+        yield f"{_shown(twofold)}: {what}. dataset.day_first=true or dataset.day_first=false decides it"
 
 
 def _marks(spec: CsvSpec, columns: Sequence[Column]) -> Iterator[str]:
@@ -282,22 +282,22 @@ def _far_values(values: FloatArray, counts: IntArray) -> list[float]:
 
 
 def _count_down(far: FloatArray) -> bool:
-    """Whether values are 99, 98, 97 or 999, 998, as answers that are none are often numbered."""
+    """Return whether values are 99, 98, 97 or 999, 998, as answers that are none are often numbered."""
     return bool(_is_usual(far[0]) and far[0] > 10.0 and len(far) > 1 and (np.diff(far) == -1.0).all())
 
 
 def _is_frequent(rest: FloatArray, times: IntArray) -> bool:
-    """Whether -1, below counts, is no neighbour of theirs: far more frequent than the least of them."""
+    """Return whether -1, below counts, is no neighbour of theirs: far more frequent than the rarest count."""
     return len(rest) >= 10 and bool((rest == np.floor(rest)).all()) and times[0] >= max(5, 3 * times[1])
 
 
 def _is_usual(mark: float) -> bool:
-    """Whether a value is what programs and people often write for a missing one, such as -999."""
+    """Return whether a value is what programs and people often write for a missing one, such as -999."""
     return bool(_NINES.fullmatch(f"{mark:.12g}"))
 
 
 def _apart(mark: float, *, below: bool) -> float:
-    """Return how many times the others' range a value must lie away, if it is no usual mark; a round one less."""
+    """Return how many times the others' range a value must lie away, if it is no usual mark. A round one less."""
     if below:
         return 1.0
     return 3.0 if len(f"{abs(mark):.12g}".rstrip("0").strip("0.")) <= 1 else 10.0
@@ -333,7 +333,7 @@ def _elsewhere(mark: float, levels: dict[str, tuple[FloatArray, IntArray]]) -> d
 
 
 def _north_america(spec: CsvSpec, grid: Grid, columns: Sequence[Column]) -> Iterator[str]:
-    """NA read as missing among two-letter codes, where it may be North America or Namibia."""
+    """NA read as missing among two-letter codes, though it may be North America or Namibia."""
     for column in columns:
         if column.kind not in ("category", "text") or not column.gaps.any():
             continue
@@ -359,7 +359,7 @@ def _untitled(grid: Grid) -> Iterator[str]:
         return
     cells = ",".join(grid.cells[0, split[0] - 1 : split[0] + 1])
     fix = "Write such numbers with a point, or cells apart by ';'"
-    yield f"{said}, and whole numbers stand there. Is {cells} one number, split at its decimal comma? {fix}"
+    yield f"{said}, and it holds whole numbers. Is {cells} one number, split at its decimal comma? {fix}"
 
 
 def _all_digits(grid: Grid, place: int) -> bool:

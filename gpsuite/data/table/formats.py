@@ -1,4 +1,4 @@
-"""How cells are written: numbers with their marks and symbols, gaps; the distinct texts of a column."""
+"""Formats of cells: numbers with their marks and symbols, gaps. The distinct texts of a column."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpsuite.data.table.names import csv_error, shorten
 from gpsuite.errors import DataError
 
 MISSING_WORDS = frozenset({"", "na", "n/a", "#n/a", "nan", "null", "?"})
-# further marks, taken as gaps where they are the only text in a column of numbers
+# further marks, taken as gaps if they are the only text in a column of numbers
 MISSING_MARKS = frozenset({"-", "--", "---", ".", "..", "*", "none", "nil", "unknown", "missing", "n.a.", "nd", "n/d"})
 
 TRUE_WORDS = frozenset({"true", "t", "yes", "y", "1", "on"})
@@ -44,9 +44,9 @@ class Cells:
         name: the column's name.
         texts: the stripped texts, in the order in which they first occur.
         codes: [N] position of each cell's text.
-        numbers: [K] the number of a text as programs write it; NaN where it is none.
+        numbers: [K] the number of a text as programs write it. NaN if it is none.
         plain: [K] whether it is one.
-        missing: [K] whether it stands for a gap.
+        missing: [K] whether it represents a gap.
     """
 
     name: str
@@ -76,7 +76,7 @@ class Cells:
 
     @cached_property
     def signed(self) -> dict[int, tuple[str, str]]:
-        """Position of each text that is neither a plain number nor a gap -> it without its sign, and the sign."""
+        """Position of each text that is no plain number and no gap -> the text without its sign, and the sign."""
         others = np.flatnonzero(~self.plain & ~self.missing).tolist()
         return {position: without_symbol(self.texts[position]) for position in others}
 
@@ -88,18 +88,18 @@ class Cells:
 
 @dataclass(frozen=True)
 class NumberFormat:
-    """How a file writes numbers.
+    """Number format of a file.
 
     Attributes:
         decimal: the decimal mark, `.` or `,`.
-        thousands: the mark between groups of three digits, or an empty string; blanks and apostrophes are always read.
+        thousands: the mark between groups of three digits, or an empty string. Blanks and apostrophes are always read.
     """
 
     decimal: str = "."
     thousands: str = ""
 
     def number(self, text: str) -> float | None:
-        """Return the number, None if the text is none; infinite for `inf` and for what leaves float64."""
+        """Return the number, None if the text is none. Infinite for `inf` and for what leaves float64."""
         text = _plain_minus(text)
         if _SPACED.fullmatch(text):
             text = re.sub(f"[{_GROUP_SPACES}]", "", text)
@@ -112,7 +112,7 @@ class NumberFormat:
         return plain_number(text)
 
     def numbers(self, cells: Cells, *, without_signs: bool = False) -> tuple[FloatArray, BoolArray]:
-        """Return the number of each text, NaN where it is none; and whether it is one [K]."""
+        """Return the number of each text, NaN if it is none, and whether it is one [K]."""
         values, known = cells.numbers.copy(), cells.plain.copy()
         if self.decimal == ",":
             for position in np.flatnonzero(known & ~cells.missing):
@@ -128,7 +128,7 @@ class NumberFormat:
 
 
 def format_of(reading: Mapping[str, str]) -> NumberFormat | None:
-    """Return how the table writes numbers; None where it is not known."""
+    """Return how the table writes numbers. None if it is not known."""
     if "decimal" not in reading and "thousands" not in reading:
         return None
     return NumberFormat(reading.get("decimal", "."), reading.get("thousands", ""))
@@ -143,7 +143,10 @@ def _plain_minus(text: str) -> str:
 
 
 def yes_and_no(texts: Iterable[str]) -> bool:
-    """Whether texts are words for yes and no; single letters only in pairs, as T and F: T and Y are two levels."""
+    """Return whether texts are words for yes and no.
+
+    Single letters only in pairs, as T and F: T and Y are two levels.
+    """
     words = set()
     for text in texts:
         words.add(text.casefold())
@@ -162,7 +165,7 @@ def same_word(text: str) -> str:
 
 
 def like_number(text: str) -> bool:
-    """Whether a text is a number in any of the ways that are read, whichever the file's is."""
+    """Return whether a text is a number in any of the ways that are read, whichever the file's is."""
     if plain_number(text) is not None:
         return True
     bare = _plain_minus(without_symbol(text)[0])
@@ -181,7 +184,7 @@ def plain_number(text: str) -> float | None:
 
 
 def plain_numbers(texts: Sequence[str]) -> tuple[FloatArray, BoolArray]:
-    """Return `plain_number` of each text, NaN where it is none; and whether it is one [K]."""
+    """Return `plain_number` of each text, NaN if it is none, and whether it is one [K]."""
     try:
         values = np.array(list(map(float, texts)), dtype=np.float64)
         if "_" not in "\n".join(texts):
@@ -194,7 +197,7 @@ def plain_numbers(texts: Sequence[str]) -> tuple[FloatArray, BoolArray]:
 
 
 def is_missing(text: str) -> bool:
-    """Whether a stripped cell stands for a gap: empty, NA, N/A, NaN, null or a question mark."""
+    """Return whether a stripped cell represents a gap: empty, NA, N/A, NaN, null or a question mark."""
     return text.casefold() in MISSING_WORDS
 
 
@@ -224,9 +227,9 @@ def find_format(
         key: of the file, for messages.
         path: the file, for messages.
         columns: the file's columns.
-        decimal: the mark the user says, None where they say nothing.
+        decimal: the mark the user says, None if they say nothing.
         thousands: the same between thousands.
-        separator: between cells; where it is no comma, 1.032 beside 948 may have a point between thousands.
+        separator: between cells. If it is no comma, 1.032 next to 948 may have a point between thousands.
 
     Raises:
         DataError: if the marks are no marks, the columns contradict each other, or cannot say.
@@ -245,13 +248,13 @@ def find_format(
 
 
 def _decided(seen: _Seen, separator: str, fault: Callable[..., DataError]) -> tuple[NumberFormat, str]:
-    """Return the format that the numbers seen have, and a sentence on what was decided; `fault` says what cannot be."""
+    """Return the format that the numbers seen have, and a sentence on what was decided. `fault` says what cannot be."""
     comma, points = seen.decimal or seen.proved, seen.groups or seen.point
     if comma and points:
         text = f"{comma} needs a decimal comma, {points} a decimal point"
         raise fault(text, "write all numbers in one way, as 1234.5")
     if comma and seen.dotted and not seen.proved:
-        text = f"{comma} needs a decimal comma; is the point in {seen.dotted} between thousands?"
+        text = f"{comma} needs a decimal comma. Is the point in {seen.dotted} between thousands?"
         raise fault(text, "if it is:", fix={"decimal": ",", "thousands": "."})
     if comma:
         mark = "a decimal comma" if seen.decimal else "a point between thousands"
@@ -261,24 +264,24 @@ def _decided(seen: _Seen, separator: str, fault: Callable[..., DataError]) -> tu
         return NumberFormat(".", ","), f"numbers are read with {mark} ({seen.groups or seen.either})"
     if seen.either:
         text = f"{seen.either}: a decimal comma, or a comma between thousands?"
-        raise fault(text, "dataset.decimal=, if it is decimal; if not:", fix={"thousands": ","})
-    doubt = f"{seen.mixed}, beside numbers without a point" if seen.mixed else seen.round
+        raise fault(text, "dataset.decimal=, if it is decimal. If not:", fix={"thousands": ","})
+    doubt = f"{seen.mixed}, next to numbers without a point" if seen.mixed else seen.round
     if doubt and not seen.point and separator != ",":
         text = f"{doubt}: a decimal point, or one between thousands?"
-        raise fault(text, "dataset.decimal=. if it is decimal; if not:", fix={"thousands": "."})
+        raise fault(text, "dataset.decimal=. if it is decimal. If not:", fix={"thousands": "."})
     if seen.dotted and not seen.point and separator != ",":
-        told = f"{seen.dotted} is read with a decimal point; dataset.thousands=. if it is between thousands"
+        told = f"{seen.dotted} is read with a decimal point. Set dataset.thousands=. if it is between thousands"
         return NumberFormat(), told
     return NumberFormat(), ""
 
 
 def as_the_table(table: NumberFormat | None, columns: Sequence[Cells], alike: bool) -> tuple[NumberFormat, str] | None:
-    """Return the table's format for a file that belongs to it, and a sentence; None where it has no marks or others.
+    """Return the table's format for a file that belongs to it, and a sentence. None if it has no marks or others.
 
     Args:
-        table: how the table writes numbers; None for the table itself.
+        table: how the table writes numbers. None for the table itself.
         columns: the file's columns.
-        alike: whether the cells are separated as in the table; if not, 1.234 alone does not say that it is 1234.
+        alike: whether the cells are separated as in the table. If not, 1.234 does not show by itself that it is 1234.
     """
     if table is None or table == NumberFormat():
         return None
@@ -357,7 +360,7 @@ class _Seen:
         self.round = ""
 
     def add(self, cells: Cells) -> None:
-        """Look at a column; one that does not hold numbers says nothing."""
+        """Look at a column. One that does not hold numbers says nothing."""
         others = {position: _plain_minus(bare) for position, (bare, _) in cells.signed.items()}
         kinds = {bare: _mark_kind(bare) for bare in others.values()}
         if others:

@@ -34,7 +34,7 @@ _BINARY = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 
 
 def parse_separator(text: str) -> str:
-    r"""Return the separating character; the two characters `\t` mean a tab.
+    r"""Return the separating character. The two characters `\t` mean a tab.
 
     Raises:
         DataError: if it is not one character, or one that CSV uses itself.
@@ -73,7 +73,7 @@ def read_bytes(text: str, key: str = "path") -> bytes:
 
 
 def decode(path: str, data: bytes, key: str = "path", *, strict: bool = False) -> tuple[str, list[str]]:
-    """Return the text of a file and what was decided: UTF-8 or UTF-16 with a mark, else Windows-1252 (not if strict).
+    """Return the text of a file and what was decided: UTF-8 or UTF-16 with a mark, or Windows-1252 (not if strict).
 
     Raises:
         DataError: if it is binary, or not UTF-8 and `strict`.
@@ -107,7 +107,7 @@ def _no_such_file(text: str, path: Path, key: str) -> DataError:
         names = []
     near = nearest(path.name, names)
     if near:
-        return csv_error(key, text, f"no such file; did you mean '{near}'?", fix={key: str(folder / near)})
+        return csv_error(key, text, f"no such file. Did you mean '{near}'?", fix={key: str(folder / near)})
     return csv_error(key, text, "no such file", f"looked in {folder.absolute()}")
 
 
@@ -116,7 +116,7 @@ _LINE = re.compile(r"[^\r\n]*+(?:\r\n|\r|\n)|[^\r\n]+")
 
 Row: TypeAlias = tuple[int, list[str]]  # the line of the file it begins in, counted from 1, and its cells
 
-SEPARATORS = (",", ";", "\t", "|")  # and blanks, where none of these fits
+SEPARATORS = (",", ";", "\t", "|")  # and blanks, if no other fits
 _SEPARATOR_NAMES = {"\t": "tabs", " ": "blanks"}
 _FITS = 0.8  # least share of rows of the same width
 _MOST_TITLES = 20  # rows above the names
@@ -129,9 +129,9 @@ TARGETS = "targets"  # and its targets
 
 @dataclass(frozen=True)
 class _Way:
-    """What of a spec says how the file is read.
+    """Settings of a spec that say how the file is read.
 
-    `units` are those of the table to which it belongs, `titles` whether the first line holds them; None: found.
+    `units` are those of the table to which it belongs, `titles` whether the first line holds them. None: found.
     """
 
     path: str
@@ -157,7 +157,7 @@ class Grid:
         lines: line of the file each of the N rows begins in.
         cells: the stripped cells [N, K].
         units: column name -> unit, from a line of units.
-        repeated: names that several columns have; the second is called NAME_2.
+        repeated: names that several columns have. The second is called NAME_2.
         notes: what was decided, each a sentence.
         faults: rows that are not as long as the header, each a sentence with its line.
         numbered: the first line where it holds values and the columns were therefore given names.
@@ -180,7 +180,7 @@ class Grid:
     _columns: dict[int, Cells] = field(default_factory=dict, init=False, repr=False)
 
     def column(self, position: int) -> Cells:
-        """Return the N cells of a column; they are looked through once."""
+        """Return the N cells of a column. They are looked through once."""
         if position not in self._columns:
             self._columns[position] = Cells.of(self.header[position], self.cells[:, position])
         return self._columns[position]
@@ -205,7 +205,7 @@ def read_grid(spec: CsvSpec, key: str = "path", least: int = 2, table_units: Map
         spec: the file and what the user states.
         key: of the file.
         least: columns that it must have.
-        table_units: column name -> unit, of the table to which the file belongs; None for a table.
+        table_units: column name -> unit, of the table to which the file belongs. None for a table.
 
     Raises:
         DataError: if there is no such file, or it is no table of `least` columns or more.
@@ -279,7 +279,7 @@ def split_rows(path: str, text: str, separator: str, key: str = "path") -> Itera
     lines: Iterator[str] = (found[0] for found in _LINE.finditer(text))
     if separator == " ":
         lines = map(_single_blanks, lines)
-    # csv and not pandas: it alone says where a row begins, which quote is wrong, and how long each row is
+    # csv and not pandas: only it knows where a row begins, which quote is wrong, and how long each row is
     reader = csv.reader(lines, delimiter=separator, skipinitialspace=True, strict=True)
     while True:
         start = reader.line_num + 1
@@ -301,7 +301,7 @@ def _single_blanks(line: str) -> str:
 
 
 def refuse_repeated(grid: Grid, names: Iterable[str], key: str = "path") -> None:
-    """Refuse names given by the user that several columns have: nobody can tell which is meant.
+    """Refuse names given by the user that several columns have.
 
     Raises:
         DataError: naming them.
@@ -349,7 +349,7 @@ def _separator(way: _Way, text: str, stated: str | None, notes: list[str]) -> st
 
 
 def _fit(text: str, separator: str) -> tuple[float, float, int]:
-    """How well a separator fits: the share of rows of the most frequent width above 1, that of numbers, the width."""
+    """Return how well a separator fits: shares of rows of the most frequent width above 1 and of numbers, the width."""
     try:
         rows = [cells for _, cells in itertools.islice(split_rows("", text, separator), _LOOKED_AT)]
     except DataError:  # a separator that breaks the quoting does not fit
@@ -381,7 +381,7 @@ def _first_of_table(raw: Sequence[Row]) -> int:
 
 
 def _names(cells: Sequence[str], width: int) -> bool:
-    """Whether a row can hold column names: texts, all different."""
+    """Return whether a row can hold column names: texts, all different."""
     return (
         len(cells) == width
         and all(cells)
@@ -393,7 +393,7 @@ def _names(cells: Sequence[str], width: int) -> bool:
 def _header(
     way: _Way, raw: list[Row], separator: str, notes: list[str]
 ) -> tuple[list[str], list[Row], tuple[str, ...]]:
-    """Return the names, the rows below them, and the first line where it is a row of numbers and no names."""
+    """Return the names, the rows below them, and the first line if it is a row of numbers and no names."""
     names = [visible(cell) for cell in raw[0][1]]
     if len(_without_tail(names)) < way.least:
         shown = "\\t" if separator == "\t" else separator
@@ -432,12 +432,12 @@ def _refuse_decimal_comma(path: str, header: Sequence[str], raw: Sequence[Row], 
         return
     if all(len(cells) == 2 and all(map(str.isdigit, cells)) for _, cells in raw):
         text = f"line {raw[0][0]}: {','.join(raw[0][1])!r}, one number, or the row's name and a number?"
-        fix = "give the first column a name if there are two; if it is one number:"
+        fix = "give the first column a name if there are two. If it is one number:"
         raise csv_error(key, path, text, fix, fix={"separator": ";"})
 
 
 def _named_by_user(spec: CsvSpec, names: Sequence[str]) -> bool:
-    """Whether a first line of values holds names: the user's target is one of them."""
+    """Return whether a first line of values holds names: the user's target is one of them."""
     given = spec.target if isinstance(spec.target, list | tuple) else str(spec.target).strip("[]").split(",")
     return all(str(each).strip() in names for each in given)
 
@@ -460,7 +460,7 @@ def _distinct(names: Sequence[str], notes: list[str]) -> list[str]:
 
 
 def _even(header: list[str], raw: Sequence[Row], notes: list[str], *, strict: bool) -> tuple[list[Row], list[str]]:
-    """Return the rows of the header's length, and a sentence for each other; empty cells at the end do not count.
+    """Return the rows of the header's length, and a sentence for each other. Empty cells at the end do not count.
 
     A table with row names has one name less than cells: such a column is called `row`. Lines that repeat the names
     (of files put together) are left out.
@@ -486,7 +486,7 @@ def _even(header: list[str], raw: Sequence[Row], notes: list[str], *, strict: bo
         else:
             faults.append(f"line {line} has {len(wide)} cells, the header has {len(header)}")
     if padded:
-        notes.append(f"{counted(padded, 'row')} with fewer cells, the last of them empty: the others are empty, too")
+        notes.append(f"{counted(padded, 'row')} with fewer cells, the last one empty: the others are empty, too")
     return rows, faults
 
 
@@ -514,7 +514,7 @@ def _without_tail(cells: Sequence[str]) -> list[str]:
 
 
 def _units_line(way: _Way, header: Sequence[str], rows: Sequence[Sequence[str]]) -> dict[str, str]:
-    """Return column name -> unit if the first row holds units; in a file that belongs to a table, the table's.
+    """Return column name -> unit if the first row holds units. In a file that belongs to a table, the table's.
 
     Raises:
         DataError: if file and table have a unit for a column, and not the same.
@@ -556,7 +556,7 @@ def _units_in(header: Sequence[str], rows: Sequence[Sequence[str]]) -> dict[str,
 
 
 def read_second(spec: CsvSpec, key: str, reading: Mapping[str, str], wanted: Callable[[Sequence[str]], bool]) -> Grid:
-    """Read the file `dataset.KEY`: with the separator that is stated, else the table's, else the one that is found.
+    """Read the file `dataset.KEY`: with the separator that is stated, otherwise the table's or the one that is found.
 
     Lines above the names are the file's own: those of the table, `dataset.skip_rows`, are skipped only where the names
     are not found otherwise.
@@ -564,11 +564,11 @@ def read_second(spec: CsvSpec, key: str, reading: Mapping[str, str], wanted: Cal
     Args:
         spec: the file and what the user states.
         key: of the file.
-        reading: `Dataset.reading` of the table; empty where it is not known.
+        reading: `Dataset.reading` of the table. Empty if it is not known.
         wanted: whether a header has the columns that are needed.
 
     Returns:
-        the cells; where no way of reading gives the columns, those of the last way.
+        the cells. Where no way of reading gives the columns, those of the last way.
 
     Raises:
         DataError: if there is no such file, or it is no table.
@@ -607,12 +607,12 @@ def _named_as_the_table(grid: Grid, names: Sequence[str], targets: Sequence[str]
     if len(grid.header) == len(names):
         return grid
     count = counted(len(grid.header), "column")
-    fault = f"{count} without titles; the table has {len(names)}, without its target {len(rest)}"
+    fault = f"{count} without titles. The table has {len(names)}, without its target {len(rest)}"
     raise csv_error(grid.key, grid.path, fault, "write the columns of the table")
 
 
 def units_of(reading: Mapping[str, str]) -> dict[str, str] | None:
-    """Return column -> unit of the table; None where nothing is known of the table."""
+    """Return column -> unit of the table. None if nothing is known of the table."""
     if format_of(reading) is None:
         return None
     return {key[len(UNIT) :]: unit for key, unit in reading.items() if key.startswith(UNIT)}

@@ -1,4 +1,4 @@
-"""Inputs that tell the target nearly exactly: alone, or by a sum of two or three of them."""
+"""Inputs that tell the target nearly exactly: one, or a weighted sum of two or three."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from gpsuite.data.table.doubts import TIME_NAME, setting
 from gpsuite.data.table.names import shorten
 from gpsuite.data.table.roles import Column, Kind, rises
 
-ALONE = 0.99  # least R2 of an input that alone tells the target
+ALONE = 0.99  # least R2 of a single input that tells the target
 TOGETHER = 0.999  # and of a sum of inputs
 _ROWS = 12  # fewest rows from which anything is said
 _MOST_ROWS = 2000  # rows that are looked at
-_PAIRS, _TRIPLES = 200, 30  # most inputs of which all pairs and all triples are tried; of more, the best ones
+_PAIRS, _TRIPLES = 200, 30  # most inputs for which all pairs and all triples are tried. Of more, the best ones
 _PER_LEVEL = 3  # rows of a level, on average, where levels tell the target
 _BLOCK = 500  # columns that are put in order at once
 _TOLD = 0.8  # least share of rows that have such a neighbour
@@ -28,7 +28,7 @@ def leaks(spec: CsvSpec, inputs: Sequence[Column], target: Column, *, classes: b
     """Return a sentence for inputs that tell the target nearly exactly, which may be `classes`.
 
     R2 of one input is that of predicting each row from its two neighbours in the order of the input, or from the other
-    rows of the same value: no form of the relation is assumed. R2 of several is that of a linear function of them.
+    rows of the same value: no form of the relation is assumed. R2 of several inputs is that of a linear function.
     Dates, times and numbers that rise in every row are left out: a trend is no leak.
     """
     rows = np.flatnonzero(~np.isnan(target.values))
@@ -57,7 +57,7 @@ def leaks(spec: CsvSpec, inputs: Sequence[Column], target: Column, *, classes: b
     if chosen is None:
         return []
     names = [columns[rest[place]].name for place in chosen[0]]
-    told = [(" and ".join(shorten(name, 40) for name in names), f"by a sum of them, with R2 = {_rounded(chosen[1])}")]
+    told = [(" and ".join(shorten(name, 40) for name in names), f"by a weighted sum, with R2 = {_rounded(chosen[1])}")]
     return _sentences(spec, told, target.name, "give", names)
 
 
@@ -75,7 +75,7 @@ def _sentences(
 
 
 def _is_time(column: Column) -> bool:
-    """Whether a column is a time, or has too little to say."""
+    """Return whether a column is a time, or has too little to say."""
     if column.kind in ("date", "time"):
         return True
     return column.kind == "number" and bool(TIME_NAME.fullmatch(column.name) or rises(column.values))
@@ -97,7 +97,7 @@ def _smooth(X: FloatArray, y: FloatArray) -> BoolArray:
 def alone_r2(x: FloatArray, y: FloatArray, *, levels: bool = False) -> float:
     """Return R2 of predicting y [N] from one input x [N], each row from its neighbours.
 
-    NaN in x does not count, nor rows without such neighbours.
+    NaN in x does not count. Rows without such neighbours do not count.
 
     Args:
         x: values.
@@ -122,7 +122,7 @@ def alone_r2(x: FloatArray, y: FloatArray, *, levels: bool = False) -> float:
 
 
 def _between(values: FloatArray, means: FloatArray) -> FloatArray:
-    """Return what the line between the neighbours' means is at each value [K]; NaN at both ends."""
+    """Return what the line between the neighbours' means is at each value [K]. NaN at both ends."""
     told = np.full(len(values), np.nan)
     share = (values[1:-1] - values[:-2]) / (values[2:] - values[:-2])
     told[1:-1] = (1.0 - share) * means[:-2] + share * means[2:]
@@ -130,7 +130,7 @@ def _between(values: FloatArray, means: FloatArray) -> FloatArray:
 
 
 def best_sum(X: FloatArray, y: FloatArray) -> tuple[list[int], float] | None:
-    """Return two or three columns of X [N, D] of which y [N] is a linear function, and its R2, or None."""
+    """Return two or three columns of X [N, D] that give y [N] by a linear function, and its R2, or None."""
     Z = X - X.mean(axis=0)
     scale = np.sqrt(np.square(Z).sum(axis=0))
     kept = np.flatnonzero(scale > 0.0)
@@ -166,7 +166,7 @@ def _promising(Z: FloatArray, t: FloatArray, most: int) -> IntArray:
 
 
 def _r2_of(Z: FloatArray, t: FloatArray, sets: IntArray) -> FloatArray:
-    """Return R2 of the linear function of each set of columns [S, K]; nearly equal columns tell nothing together."""
+    """Return R2 of the linear function of each set of columns [S, K]. Nearly equal columns tell nothing together."""
     products, told = Z.T @ Z, Z.T @ t
     gram = products[sets[:, :, None], sets[:, None, :]]
     right = told[sets]
@@ -177,7 +177,7 @@ def _r2_of(Z: FloatArray, t: FloatArray, sets: IntArray) -> FloatArray:
 
 
 def _tells_class(x: FloatArray, y: FloatArray, kind: Kind) -> bool:
-    """Whether each of few values has one class, or numbers part all classes [N] into ranges."""
+    """Return whether each of few values has one class, or numbers part all classes [N] into ranges."""
     given = ~np.isnan(x)
     x, y = x[given], y[given]
     labels, counts = np.unique(y, return_counts=True)

@@ -34,9 +34,9 @@ _LIMIT = re.compile(r"(<=?|≤|>=?|≥)?\s*(\S+)")
 def read_measurements(spec: CsvSpec) -> Dataset:
     """Read measured rows and candidates.
 
-    An output or safety cell may be empty (or `nan`, `NA`) where nothing was measured; input cells may not, unless
+    An output or safety cell may be empty (or `nan`, `NA`) where nothing was measured. Input cells may not, unless
     `dataset.missing=drop_rows`. Rows with the same inputs are repeated measurements.
-    Candidates are read from a second file by the names of the inputs; its other columns are not looked at.
+    Candidates are read from a second file by the names of the inputs. Its other columns are not looked at.
 
     Args:
         spec: path, target (the outputs), inputs (None: all other columns), safety, limit, candidates, and how to read.
@@ -83,14 +83,14 @@ def read_measurements(spec: CsvSpec) -> Dataset:
 
 
 def _content_hash(spec: CsvSpec, grid: Grid, candidates: Grid, choices: list[Any], notes: Sequence[str]) -> str:
-    """Return the hash of both files and how they were read; settings of reading count where they decided something."""
+    """Return the hash of both files and how they were read. Settings of reading count where they decided something."""
     others = [candidates.separator] if candidates.separator != grid.separator else []
     more = [*others, *reading_of(spec, [*notes, *candidates.notes])]
     return json_hash(["csv measurements", grid.sha256, candidates.sha256, *choices, *more])
 
 
 def parse_limit(value: object) -> tuple[float, Side]:
-    """Return limit and safe side of `<=1.0`, `<1`, `>=0.7` or `>0.7`; the limit itself counts as safe.
+    """Return limit and safe side of `<=1.0`, `<1`, `>=0.7` or `>0.7`. The limit itself counts as safe.
 
     Raises:
         DataError: for anything else, a number without its side included.
@@ -180,7 +180,7 @@ def _read_candidates(
 def _refuse_unsafe(spec: CsvSpec, column: SafetyColumn) -> None:
     if not column.safe.any():
         best = np.nanmin(column.z) if column.side == "below" else np.nanmax(column.z)
-        text = f"no measured row is safe; the best has {shorten(column.name)}={best:g}"
+        text = f"no measured row is safe. The best has {shorten(column.name)}={best:g}"
         raise csv_error("limit", spec.limit, text, "measure a safe point first, or check limit and its side")
 
 

@@ -1,4 +1,4 @@
-"""Which columns of a table the user means: names may hold commas, brackets, quotes or spaces."""
+"""Columns of a table that the user names. Names may hold commas, brackets, quotes or spaces."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def csv_error(key: str, value: object, text: str, *more: str, fix: Mapping[str, 
         value: what was given.
         text: what is wrong.
         more: further lines.
-        fix: values of keys, without `dataset.`, that mend it.
+        fix: values of keys, without `dataset.`, that fix it.
     """
     first = f"dataset.{key}={shorten(str(value), _SHOWN_VALUE)}: {text}"
     mended = {f"dataset.{name}": given for name, given in (fix or {}).items()}
@@ -58,7 +58,7 @@ def first_repeated(names: Iterable[str]) -> str | None:
 def choose_columns(key: str, value: Any, header: Sequence[str]) -> list[int]:
     """Return the column numbers meant by `dataset.KEY=VALUE`.
 
-    A text is first taken as one column name as it stands, then as `[a, b]` or `a, b`; a name that holds a comma
+    A text is first taken as one column name as it stands, then as `[a, b]` or `a, b`. A name that holds a comma
     is recognised, and may be put in quotes.
 
     Args:
@@ -98,7 +98,7 @@ def split_values(value: Any) -> list[str]:
 
 
 def values_by_column(value: Any, header: Sequence[str]) -> dict[str, list[str]]:
-    """Return the values of `dataset.na` and its like by column; those for all columns have the empty name."""
+    """Return the values of `dataset.na` and its like by column. Those for all columns have the empty name."""
     found: dict[str, list[str]] = {}
     for item in split_values(value):
         places = [place for place, letter in enumerate(item) if letter == "="]
@@ -143,7 +143,7 @@ def _split_names(text: str, columns: Iterable[str]) -> list[str]:
 
 
 def _next_name(pieces: list[str], start: int, longest: int, known: set[str]) -> tuple[str, int]:
-    """Return the longest known name made of the next pieces, or the next piece, and where to go on."""
+    """Return the longest known name made of the next pieces, or the next piece, and where to continue."""
     for stop in range(min(start + longest, len(pieces)), start, -1):
         candidate = ",".join(pieces[start:stop]).strip()
         for name in (candidate, _unquoted(candidate)):
@@ -157,10 +157,10 @@ def _unquoted(text: str) -> str:
 
 
 def _no_such_columns(key: str, value: Any, names: Sequence[str], header: Sequence[str]) -> DataError:
-    """Build the error that names all columns which are not there, mended where each has a near name."""
+    """Build the error that names all columns which are not there, with the fix if each has a near name."""
     near = {name: name if name in header else _nearest(name, header) for name in names}
     text = "; ".join(
-        f"no column {shorten(name)!r}" + (f"; did you mean '{near[name]}'?" if near[name] else "")
+        f"no column {shorten(name)!r}" + (f". Did you mean '{near[name]}'?" if near[name] else "")
         for name in dict.fromkeys(names)
         if name not in header
     )

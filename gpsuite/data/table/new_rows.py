@@ -29,7 +29,7 @@ _SHOWN = 3  # reasons in a sentence
 _WHOLE = 1e15  # from here on whole floats are written as floats
 _LINE = re.compile(r"line (\d+)\b")
 _DATE = re.compile(r"\d{1,2}[./-]\d{1,2}[./-]\d{2,4}(?: .*)?")
-_DAY_FIRST = ", nor a date of which day and month can be told apart: write 2020-03-31"
+_DAY_FIRST = ", or a date whose day and month are clear: write 2020-03-31"
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +37,7 @@ class NewRows:
     """Inputs without targets.
 
     Attributes:
-        X: in the order of the names asked for, [B, D]; NaN in rows that cannot be predicted.
+        X: in the order of the names requested, [B, D]. NaN in rows that cannot be predicted.
         content_hash: of what was read.
         notes: what was decided when the file was read, each a sentence.
         unread: number of a row, from 1 -> why it cannot be predicted.
@@ -57,9 +57,9 @@ class NewRows:
 
 
 def unread_rows(unread: Mapping[int, str], rows: int) -> str:
-    """Return how many rows are not predicted, and why the first of them are not."""
+    """Return how many rows are not predicted, and the reasons of the first."""
     reasons = list(unread.values())
-    more = f"; and {len(reasons) - _SHOWN} more" if len(reasons) > _SHOWN else ""
+    more = f", and {len(reasons) - _SHOWN} more" if len(reasons) > _SHOWN else ""
     return f"{len(unread)} of {counted(rows, 'row')} not predicted: {'; '.join(reasons[:_SHOWN])}{more}"
 
 
@@ -70,7 +70,7 @@ def read_inputs(
     reading: Mapping[str, str] | None = None,
     strict: bool | None = None,
 ) -> NewRows:
-    """Read the inputs of these names from the file `dataset.new`; its other columns are not looked at.
+    """Read the inputs of these names from the file `dataset.new`. Its other columns are not looked at.
 
     A name `COLUMN=LEVEL` that is no column is the input of one level of a category, as `columns.encode` makes it. Every
     row is one to predict: only empty ones at the end are left out, and those that cannot be read are marked.
@@ -78,10 +78,10 @@ def read_inputs(
     Args:
         spec: the file, and how it is written.
         names: of the inputs, D.
-        learned: `Dataset.categories`: the levels that a category may have; without it those with an input, and of two
-            levels whatever else stands there, as long as it is always the same.
+        learned: `Dataset.categories`: the levels that a category may have. Without it those with an input, and of two
+            levels any other text, as long as it is always the same.
         reading: `Dataset.reading` of the table that was learned from.
-        strict: refuse a file with a row that cannot be read; None: if the table was read so.
+        strict: refuse a file with a row that cannot be read. None: if the table was read so.
 
     Raises:
         DataError: if the file or a column is not usable, no row is, or one is not and `strict`.
@@ -121,7 +121,7 @@ def _lines(grid: Grid) -> IntArray:
 
 
 def _line(fault: str) -> int:
-    """Return the line of the row that a sentence is about; it begins with it, and that of a column does not."""
+    """Return the line of the row that a sentence is about. It begins with it, and that of a column does not."""
     found = _LINE.match(fault)
     return int(found[1]) if found else 0
 
@@ -150,7 +150,7 @@ def _all_rows(grid: Grid, values: FloatArray) -> FloatArray:
 
 
 def _trimmed(grid: Grid) -> Grid:
-    """Return the table without empty rows at its end; one between others counts, as the predictions' numbers do."""
+    """Return the table without empty rows at its end. One between others counts, as the predictions' numbers do."""
     filled = np.flatnonzero((grid.cells != "").any(axis=1))
     count = int(filled[-1]) + 1 if len(filled) else 0
     return replace(grid, lines=grid.lines[:count], cells=grid.cells[:count])
@@ -264,7 +264,7 @@ def inputs_of_frame(
     It is written as that table was and read as a file of new rows is, so that both are encoded alike.
 
     Raises:
-        ValueError: if a column is missing, or a row cannot be read; names it by its index.
+        ValueError: if a column is missing, or a row cannot be read. Names it by its index.
     """
     separator = reading.get("separator") or ","
     with TemporaryDirectory() as folder:

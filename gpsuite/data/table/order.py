@@ -1,4 +1,4 @@
-"""What the order of a table's rows says: sorted or blocked rows say nothing about time."""
+"""The order of a table's rows: sorted or blocked rows say nothing about time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpsuite.data.table.names import choose_columns, csv_error, shorten
 from gpsuite.data.table.roles import read_columns
 from gpsuite.errors import unknown_name
 
-LEAST_CHANGES = 10.0  # of successive values that a random order would have on average; of fewer nothing is concluded
+LEAST_CHANGES = 10.0  # of successive values that a random order would have on average. Of fewer nothing is concluded
 AGAINST = 0.02  # share of the steps of a sorted column that may go the other way
 MOST_RUNS = 2  # per value, in a blocked column
 ORDERS = ("time", "none")
@@ -26,16 +26,16 @@ ORDERING = ("time", "group", "weights")
 
 @dataclass(frozen=True, eq=False)
 class Arrangement:
-    """What the user says of the order of the rows and of rows that belong together.
+    """The user's statements on the order of the rows and on rows that belong together.
 
     Attributes:
         order: `time`, `none`, or nothing.
         time: name of the column of time, or an empty string.
-        when: time of each row of the file [N], NaN where it is missing; None without such a column.
+        when: time of each row of the file [N], NaN if it is missing. None without such a column.
         cluster_name: name of the column of groups, or an empty string.
-        which: group of each row of the file [N], -1 where it is missing; None without such a column.
+        which: group of each row of the file [N], -1 where it is missing. None without such a column.
         weight_name: name of the column of likelihood ratios, or an empty string.
-        weights: likelihood ratio of each row of the file [N], NaN where it is missing; None without such a column.
+        weights: likelihood ratio of each row of the file [N], NaN if it is missing. None without such a column.
     """
 
     order: str = ""
@@ -48,7 +48,7 @@ class Arrangement:
 
     @property
     def known(self) -> BoolArray | bool:
-        """Which rows of the file have a time, a group and a likelihood ratio."""
+        """Whether each row of the file has a time, a group and a likelihood ratio."""
         timed = True if self.when is None else ~np.isnan(self.when)
         timed = timed & (True if self.weights is None else ~np.isnan(self.weights))
         return timed & (True if self.which is None else self.which >= 0)
@@ -68,7 +68,7 @@ class Arrangement:
             return None
         kinds, numbers = np.unique(self.which[rows], return_inverse=True)
         if len(kinds) < LEAST_GROUPS:
-            fault = f"{len(kinds)} groups; a guarantee for new groups counts groups and needs {LEAST_GROUPS}"
+            fault = f"{len(kinds)} groups. A guarantee for new groups counts groups and needs {LEAST_GROUPS}"
             raise csv_error(
                 "group", self.cluster_name, fault, "leave it out: the guarantee is about rows of these groups"
             )
@@ -82,7 +82,7 @@ class Arrangement:
 
     @property
     def choices(self) -> list[list[str]]:
-        """What the content of the table depends on: nothing where the user says nothing."""
+        """Settings that change the table's content. Empty if the user gives none."""
         said = [self.order, self.time, self.cluster_name]
         weighted = [["weights", self.weight_name]] if self.weight_name else []
         return [*([["order", *said]] if any(said) else []), *weighted]
@@ -92,7 +92,7 @@ def arrangement(spec: CsvSpec, grid: Grid) -> Arrangement:
     """Return what the user says of the rows' order and groups.
 
     Raises:
-        DataError: if there is no such column, or that of time holds neither numbers nor dates.
+        DataError: if there is no such column, or that of time holds no numbers or dates.
         UserError: if `dataset.order` is unknown.
     """
     if spec.order not in (None, *ORDERS):
@@ -138,7 +138,7 @@ def _only(key: str, value: Any, grid: Grid) -> int | None:
 def _times(spec: CsvSpec, grid: Grid, position: int) -> FloatArray:
     column = read_columns(spec, grid, [position], [])[0][position]
     if column.kind not in ("number", "date"):
-        fault = f"column {shorten(column.name)!r} holds neither numbers nor dates"
+        fault = f"column {shorten(column.name)!r} holds no numbers or dates"
         raise csv_error("time", spec.time, fault, "write dates as 2024-03-01, or name another column")
     return np.where(column.unread, np.nan, column.values)
 
@@ -175,7 +175,7 @@ def sorted_by(columns: FloatArray, names: Sequence[str], dates: Collection[str] 
 
 
 def as_numbers(cells: Cells) -> FloatArray:
-    """Return the cells [N] of a column as numbers: what they hold, or else their places in alphabetical order."""
+    """Return the cells [N] of a column as numbers: what they hold, otherwise their places in alphabetical order."""
     if (cells.plain | cells.missing).all():
         return np.nan_to_num(cells.numbers)[cells.codes]
     places = np.unique([text.casefold() for text in cells.texts], return_inverse=True)[1]
@@ -195,6 +195,6 @@ def _is_sorted(column: FloatArray) -> bool:
 
 
 def _is_blocked(column: FloatArray) -> bool:
-    """Return whether equal values stand together, so that there are hardly more runs than values."""
+    """Return whether equal values are together, so that there are hardly more runs than values."""
     runs, levels = 1 + np.count_nonzero(np.diff(column)), len(np.unique(column))
     return bool(runs <= MOST_RUNS * levels and _expected_changes(column) >= max(LEAST_CHANGES, 2 * MOST_RUNS * levels))

@@ -40,23 +40,23 @@ COPIES = "copies on both sides of splits"  # part of the content of a table that
 
 @dataclass(frozen=True)
 class Choice:
-    """Which columns are used, by number."""
+    """Columns that are used, by number."""
 
     targets: list[int]
     inputs: list[int]
 
 
 def read_csv(spec: CsvSpec) -> Dataset:
-    """Read the table, decide what loses nothing, and refuse whatever a run would trip over later.
+    """Read the table, decide what loses nothing, and refuse everything that a run would fail on later.
 
-    Labels of a classification are numbered 0, ..., C-1 in sorted order (integers by value, texts alphabetically);
-    `label_names` keeps what the file says. Columns that are neither target nor input are not looked at.
+    Labels of a classification are numbered 0, ..., C-1 in sorted order (integers by value, texts alphabetically).
+    `label_names` keeps what the file says. Only columns that are targets or inputs are looked at.
 
     Args:
-        spec: the file and the user's choices; for measurements as `read_measurements`. Without a task: regression.
+        spec: the file and the user's choices. For measurements as `read_measurements`. Without a task: regression.
 
     Returns:
-        the dataset; `notes` says every decision, `groups` which rows are copies of each other.
+        the dataset. `notes` says every decision, `groups` which rows are copies of each other.
 
     Raises:
         DataError: if the file or the choice of columns is not usable: all that is wrong, each cell with line and
@@ -103,7 +103,7 @@ def _refuse_unused(spec: CsvSpec, task: Task) -> None:
     for key in ("safety", "limit", "candidates"):
         value = getattr(spec, key)
         if value is not None:
-            raise csv_error(key, value, f"a {task} table has none", "it belongs to active_learning/plan; leave it out")
+            raise csv_error(key, value, f"a {task} table has none", "it belongs to active_learning/plan. Leave it out")
 
 
 def choose(spec: CsvSpec, task: Task, header: Sequence[str]) -> Choice:
@@ -213,13 +213,13 @@ def _sorted_by(grid: Grid, choice: Choice, kept: BoolArray) -> str:
 
 
 def _content_hash(spec: CsvSpec, grid: Grid, choices: list[Any], notes: Sequence[str]) -> str:
-    """Return the hash of the file and how it was read; settings of reading count where they decided something."""
+    """Return the hash of the file and how it was read. Settings of reading count where they decided something."""
     return json_hash(["csv", grid.sha256, *choices, *reading_of(spec, notes)])
 
 
 def _refuse_too_few(spec: CsvSpec, rows: int) -> None:
     if rows < MIN_ROWS:
-        raise csv_error("path", spec.path, f"{counted(rows, 'row')}; at least {MIN_ROWS} are needed", "add rows")
+        raise csv_error("path", spec.path, f"{counted(rows, 'row')}. At least {MIN_ROWS} are needed", "add rows")
 
 
 def _present_labels(spec: CsvSpec, y: FloatArray, levels: Sequence[str]) -> tuple[FloatArray, tuple[str, ...]]:
@@ -264,7 +264,7 @@ def _useful(spec: CsvSpec, grid: Grid, columns: list[Column], notes: list[str]) 
     kept = [column for column in columns if column not in useless]
     why = "; ".join(f"input column {shorten(column.name)!r}: {column.useless}" for column in useless)
     if not kept:
-        raise csv_error("path", spec.path, f"{why}; no other input is left", "add a column that varies")
+        raise csv_error("path", spec.path, f"{why}. No other input is left", "add a column that varies")
     if useless and not others:
         names = [column.name for column in useless]
         fix = leaving_out(spec, grid.header, columns, names)
@@ -274,7 +274,7 @@ def _useful(spec: CsvSpec, grid: Grid, columns: list[Column], notes: list[str]) 
 
 
 def _usable(column: Column) -> bool:
-    """Whether a column can be an input all the same, where the user names it: an id."""
+    """Return whether a column can be an input all the same, where the user names it: an id."""
     given = column.values[~np.isnan(column.values)]
     return column.kind == "number" and len(given) > 0 and bool(np.ptp(given) > 0.0)
 
@@ -305,7 +305,7 @@ def _check_target_varies(spec: CsvSpec, y: FloatArray, targets: Sequence[Column]
 
 
 def _copies(X: FloatArray, y: FloatArray, notes: list[str]) -> IntArray | None:
-    """Return for each row the number of the first row that equals it, [N]; None if all differ."""
+    """Return for each row the number of the first row that equals it, [N]. None if all differ."""
     first: dict[bytes, int] = {}
     rows = np.column_stack([X, y]) + 0.0  # -0 is 0
     groups = np.array([first.setdefault(row.tobytes(), number) for number, row in enumerate(rows)], dtype=np.int64)
@@ -319,9 +319,9 @@ def _copies(X: FloatArray, y: FloatArray, notes: list[str]) -> IntArray | None:
 
 
 def suggested_task(spec: CsvSpec) -> Task:
-    """Return classification for a target of texts, or of two whole numbers; else regression.
+    """Return classification for a target of texts, or of two whole numbers. Else regression.
 
-    A target that is missing or not a column, or of numbers of which some cannot be read, is left to the reader, which
+    A target that is missing or not a column, or of numbers some of which cannot be read, is left to the reader, which
     says what is wrong.
 
     Raises:
@@ -371,7 +371,7 @@ def _typed(value: Any) -> str:
 
 
 def _target_column(spec: CsvSpec) -> Column | None:
-    """Return the first target, None where none is named."""
+    """Return the first target, None if none is named."""
     if spec.target in (None, MISSING, ""):
         return None
     grid = read_grid(spec).filled

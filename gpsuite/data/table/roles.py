@@ -1,4 +1,4 @@
-"""What each column of a table is: number, yes or no, date, time, code, category or text; and which tell nothing.
+"""Roles of a table's columns: number, yes or no, date, time, code, category or text, and columns without information.
 
 A role is one function of a column's evidence: it returns the column as it understands it, or None. `ROLES` are asked in
 order. Why a column of numbers tells nothing is said by the functions of `TELLS_NOTHING`, in order as well.
@@ -38,9 +38,9 @@ from gpsuite.text import visible
 Kind: TypeAlias = Literal["number", "yes/no", "date", "time", "category", "text", "empty"]
 Role: TypeAlias = Literal["number", "category", "code", "date", "time", "yes_no", "counter", "constant", "text"]
 
-_VERSION = 2  # of the decisions; part of the content hash where something was decided
+_VERSION = 2  # of the decisions. Part of the content hash where something was decided
 _MOSTLY = 0.8  # share of cells that are numbers in a column of numbers with mistakes
-_RECURS = 3  # rows that a text among such numbers stands in where it is a level, not a mistake
+_RECURS = 3  # rows that hold a text among such numbers if it is a level, not a mistake
 _MOST_CLASSES = 10  # different whole numbers of a target that may be classes
 _LARGEST_WHOLE = 2.0**53  # float64 does not tell larger whole numbers apart
 _LONGEST_DIGITS = 400  # a number of more digits leaves float64
@@ -68,12 +68,12 @@ _TABLE_ROLES = {"number": "no code", "date": "date"}  # of a second file's colum
 
 @dataclass(frozen=True)
 class Stated:
-    """What is known of a column besides its cells.
+    """Statements about a column besides its cells.
 
     Attributes:
-        role: `number`, `code` or `date` as the user set it; `no code` if the table of new rows reads numbers there.
-        na: texts that stand for a missing value; a number in any way it is written.
-        not_na: texts that are values, whatever they usually mark.
+        role: `number`, `code` or `date` as the user set it. `no code` if the table of new rows reads numbers there.
+        na: texts that represent a missing value. A number in any way it is written.
+        not_na: texts that are values even if they usually mark a missing one.
         day_first: whether 03/04/2020 is in April.
         unnamed: whether the file has no name for it, or one that a program gives to row names.
     """
@@ -85,7 +85,7 @@ class Stated:
     unnamed: bool = False
 
     def given(self, cells: Cells) -> BoolArray:
-        """Return which texts [K] stand for a value."""
+        """Return which texts [K] represent a value."""
         given = ~cells.missing
         if self.not_na:
             given |= np.array([text in self.not_na for text in cells.texts])
@@ -102,10 +102,10 @@ class Column:
     Attributes:
         name: its name.
         kind: what it holds.
-        values: [N] numbers, days since 1970 of dates, 0 and 1 of yes/no, the level's number of a category; NaN for gaps
+        values: [N] numbers, days since 1970 of dates, 0 and 1 of yes/no, the level's number of a category. NaN for gaps
             and for cells that cannot be read.
         levels: the texts of categories and of no and yes, as most often written.
-        gaps: [N] cells that stand for a missing value.
+        gaps: [N] cells that represent a missing value.
         bad: row -> the text of a cell that is not what the column holds.
         notes: what was decided about it, each a sentence.
         useless: why it tells nothing, or an empty string.
@@ -126,12 +126,12 @@ class Column:
 
     @property
     def role(self) -> Role:
-        """What the column is, in a word."""
+        """Role of the column, in a word."""
         return self.shown or _KIND_ROLES[self.kind]
 
     @property
     def written(self) -> str:
-        """How the cells of numbers are written: the symbol they carry, else what the column holds."""
+        """Form of the cells of numbers: the symbol they carry, otherwise what the column holds."""
         return self.symbol or self.kind
 
     @property
@@ -144,17 +144,17 @@ class Column:
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What the roles look at.
+    """Evidence for the roles.
 
     Attributes:
         cells: the column's K texts and where they stand.
-        given: [K] texts that stand for a value.
+        given: [K] texts that represent a value.
         numbers: [K] the number of each text, as this file writes numbers.
         known: [K] given texts that are a number.
         symbol: percent or currency sign that most numbers carry, or an empty string.
         notes: what was decided so far.
         categories: the largest number of levels of a category.
-        strict: numbers are the only kind; whatever else stands there is a bad cell.
+        strict: numbers are the only kind. Any other cell is a bad one.
         stated: what is known besides the cells.
     """
 
@@ -175,12 +175,12 @@ class Evidence:
 
     @property
     def gaps(self) -> BoolArray:
-        """Cells [N] that stand for a missing value."""
+        """Cells [N] that represent a missing value."""
         return ~self.given[self.cells.codes]
 
     @property
     def texts(self) -> list[str]:
-        """The different texts that stand for a value."""
+        """The different texts that represent a value."""
         return _chosen(self.cells.texts, self.given)
 
     def column(self, kind: Kind, per_text: FloatArray, useless: str = "", **more: Any) -> Column:
@@ -199,7 +199,7 @@ def read_column(
         cells: its cells.
         written: how the file writes numbers.
         categories: the largest number of levels of a category.
-        strict: numbers are the only kind; whatever else stands there is a bad cell.
+        strict: numbers are the only kind. Any other cell is a bad one.
         stated: what is known besides the cells.
     """
     evidence = _evidence(cells, written, categories, strict or stated.role == "number", stated)
@@ -230,7 +230,7 @@ def _chosen(texts: Sequence[str], which: BoolArray) -> list[str]:
 
 
 def _shared_symbol(cells: Cells, written: NumberFormat) -> str:
-    """Return the percent or currency sign that most numbers carry, or an empty string; a plain zero may carry any."""
+    """Return the percent or currency sign that most numbers carry, or an empty string. A plain zero may carry any."""
     if not any(sign for _, sign in cells.signed.values()):
         return ""
     numbers, known = written.numbers(cells, without_signs=True)
@@ -257,7 +257,7 @@ def yes_no(evidence: Evidence) -> Column | None:
 
 
 def number(evidence: Evidence) -> Column | None:
-    """A column of numbers: nothing else stands there, or so little that it is a mistake."""
+    """A column of numbers: there is nothing else, or so little that it is a mistake."""
     if evidence.stated.role == "code":
         return None
     counts, other = evidence.cells.counts, evidence.given & ~evidence.known
@@ -275,7 +275,7 @@ def number(evidence: Evidence) -> Column | None:
 
 
 def _recur(evidence: Evidence, other: BoolArray) -> bool:
-    """Whether few numbers and the texts among them are levels, as 1, 2, ..., 10 and X: a mistake hardly recurs."""
+    """Return whether few numbers and the texts among them are levels, as 1, 2, ..., 10 and X: mistakes rarely recur."""
     counts, levels = evidence.cells.counts, int(evidence.given.sum())
     most = min(evidence.categories, int(counts[evidence.given].sum()) // _RECURS)
     return int(counts[other].min()) >= _RECURS and levels <= most
@@ -310,7 +310,7 @@ def code(evidence: Evidence) -> Column | None:
 
 
 def _all_digits(evidence: Evidence, zero: str) -> bool:
-    """Whether all texts are digits only, one of them `zero`."""
+    """Return whether all texts are digits only, one of them `zero`."""
     return bool(zero) and all(text.isdecimal() for text in evidence.texts)
 
 
@@ -354,7 +354,7 @@ def _moments(evidence: Evidence, kind: Kind, values: FloatArray, note: str) -> C
 
 
 def category(evidence: Evidence) -> Column | None:
-    """A column of few texts, some of which recur."""
+    """A column of few texts, some more than once."""
     most = min(evidence.categories, int(evidence.cells.counts[evidence.given].sum()) - 1)
     levels = sorted(set(_level_names(evidence).values()))
     if len(levels) > max(most, 1):
@@ -418,7 +418,7 @@ def _levels_column(
 
 
 def _yes_no_column(evidence: Evidence) -> Column:
-    """Return words for no and yes as 0 and 1; each is called as it is most often written."""
+    """Return words for no and yes as 0 and 1. Each is called as it is most often written."""
     texts, counts = evidence.cells.texts, evidence.cells.counts
     yes = np.array([text.casefold() in TRUE_WORDS for text in texts])
     sides = [np.flatnonzero(evidence.given & side) for side in (~yes, yes)]
@@ -432,7 +432,7 @@ def _yes_no_column(evidence: Evidence) -> Column:
 
 
 def merged(evidence: Evidence, values: FloatArray) -> str:
-    """Whole numbers that float64 does not tell apart."""
+    """Whole numbers that float64 does not distinguish."""
     numbers = evidence.numbers[evidence.given]
     if not (np.abs(numbers) > _LARGEST_WHOLE).any() or len(np.unique(numbers)) == len(numbers):
         return ""
@@ -459,7 +459,7 @@ def counter(evidence: Evidence, values: FloatArray) -> str:
 
 
 def rises(values: FloatArray) -> bool:
-    """Whether whole numbers go up in every row, or down."""
+    """Return whether whole numbers go up in every row, or down."""
     steps = np.diff(values)
     return bool(len(steps) and ((steps > 0.0).all() or (steps < 0.0).all()) and (values == np.floor(values)).all())
 
@@ -476,7 +476,7 @@ def shuffled(evidence: Evidence, values: FloatArray) -> str:
 
 
 def _tells(values: FloatArray) -> bool:
-    """Whether every row has another whole number."""
+    """Return whether every row has another whole number."""
     return bool((values == np.floor(values)).all()) and len(np.unique(values)) == len(values)
 
 
@@ -505,9 +505,9 @@ def class_or_number(column: Column) -> Literal["classes", "number", "either"]:
 
 
 def label_column(cells: Cells, *, strict: bool = False, stated: Stated = Stated()) -> Column:
-    """Return the labels as 0, ..., C-1; `levels` are what the file calls them.
+    """Return the labels as 0, ..., C-1. `levels` are what the file calls them.
 
-    Integers are ordered by value; if any label is a text, all are texts and ordered alphabetically. Several words for
+    Integers are ordered by value. If any label is a text, all are texts and ordered alphabetically. Several words for
     yes and no (`yes`, `No`, `TRUE`, `0`) are two classes, no first. In a column of integers a number that is none is a
     bad cell.
 
@@ -539,7 +539,7 @@ def label_column(cells: Cells, *, strict: bool = False, stated: Stated = Stated(
 
 
 def _whole_labels(evidence: Evidence) -> Column:
-    """Return classes of integers, by value; any other number is a bad cell."""
+    """Return classes of integers, by value. Any other number is a bad cell."""
     texts, codes = evidence.cells.texts, evidence.cells.codes
     whole = {
         position: _whole(texts[position], float(evidence.numbers[position]))
@@ -561,7 +561,7 @@ def _whole(text: str, value: float) -> int:
 
 
 def _plain_pair(evidence: Evidence) -> bool:
-    """Whether the labels are numbers, or one word for no and one for yes: nothing to bring together."""
+    """Return whether the labels are numbers, or one word for no and one for yes: nothing to bring together."""
     if evidence.known[evidence.given].all():
         return True
     folded = [text.casefold() for text in evidence.texts]
@@ -594,7 +594,7 @@ def read_columns(
         positions: of the columns.
         notes: what was decided, extended.
         table: `Dataset.reading` of the table to which this file belongs.
-        numbers_only: a cell that is no number is a bad one, whatever the others are.
+        numbers_only: a cell that is no number is a bad one, whether or not the others are.
 
     Raises:
         DataError: if the columns write numbers in different ways, or in one that can be read twofold.
@@ -658,7 +658,7 @@ def stated_columns(spec: CsvSpec, grid: Grid, table: Mapping[str, str]) -> dict[
 
 
 def _named(value: object, key: str, grid: Grid) -> list[str]:
-    """Return the columns that a setting names; a second file may lack some."""
+    """Return the columns that a setting names. A second file may lack some."""
     if value is None:
         return []
     if grid.key != "path":
@@ -706,7 +706,7 @@ def reading_of_table(
 def otherwise_written(grid: Grid, columns: Sequence[Column], reading: Mapping[str, str]) -> list[str]:
     """Return a sentence for each column whose cells are written as something else than the table's.
 
-    Where the table has yes and no, the numbers 0 and 1 will do; a plain 0 for any percents or currency.
+    Where the table has yes and no, the numbers 0 and 1 will do. A plain 0 for any percents or currency.
     """
     faults = []
     for column in columns:
@@ -719,6 +719,6 @@ def otherwise_written(grid: Grid, columns: Sequence[Column], reading: Mapping[st
         cell = grid.cells[0, grid.header.index(column.name)]
         what = f"holds {_NAMES.get(column.written, f'numbers with {column.written}')}, as {shorten(cell)!r}"
         faults.append(
-            f"column {shorten(column.name)!r} {what}; in the table {_NAMES.get(theirs, f'numbers with {theirs}')}"
+            f"column {shorten(column.name)!r} {what}. In the table {_NAMES.get(theirs, f'numbers with {theirs}')}"
         )
     return faults

@@ -1,4 +1,4 @@
-"""Which rows of a table are used, and everything that is wrong with them at once."""
+"""Rows of a table that are used, and all their faults at once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def complete_rows(
 ) -> tuple[BoolArray, list[Column]]:
     """Return which rows [N] are used, and which inputs.
 
-    Rows with a gap are left out up to a fifth of all; `dataset.missing` says otherwise. Cells that cannot be read and
+    Rows with a gap are left out up to a fifth of all. `dataset.missing` says otherwise. Cells that cannot be read and
     rows of another length are left out only where `dataset.missing` says so.
 
     Raises:
@@ -60,7 +60,7 @@ def complete_rows(
 
 
 def _as_what(grid: Grid, column: Column) -> str:
-    """Return the texts that were read as missing, as ` ('NA')`; nothing where the cells are empty."""
+    """Return the texts that were read as missing, as ` ('NA')`. Nothing where the cells are empty."""
     texts = dict.fromkeys(grid.cells[column.gaps, grid.header.index(column.name)].tolist())
     shown = ", ".join(repr(shorten(text, 20)) for text in list(texts)[:3] if text)
     return f" ({shown})" if shown else ""
@@ -69,26 +69,26 @@ def _as_what(grid: Grid, column: Column) -> str:
 def faulty(
     spec: CsvSpec, grid: Grid, targets: Sequence[Column], inputs: Sequence[Column], faults: Sequence[str]
 ) -> DataError:
-    """Build the error that names every fault, with the settings under which the rest can be used."""
+    """Build the error that names every fault, with the settings under which the other cells can be used."""
     columns = [*targets, *inputs]
     lost = int(np.any([column.unread for column in columns], axis=0).sum())
     worst = [column.name for column in inputs if column.unread.sum() > LARGEST_LOSS * len(grid.cells)]
     text = shown_faults(faults)
     if worst and len(worst) < len(inputs) and not grid.faults:
-        advice = f"mend {_them(faults)}, or leave out what does not hold numbers:"
+        advice = f"fix {_them(faults)}, or leave out what does not hold numbers:"
         return csv_error("path", spec.path, text, advice, fix=leaving_out(spec, grid.header, inputs, worst))
     if lost < len(grid.cells) // 2:
         ragged = len(grid.faults)
-        advice = f"mend {_them(faults)}, or leave out {lost + ragged} of {len(grid.cells) + ragged} rows:"
+        advice = f"fix {_them(faults)}, or leave out {lost + ragged} of {len(grid.cells) + ragged} rows:"
         return csv_error("path", spec.path, text, advice, fix={"missing": "drop_rows"})
-    return csv_error("path", spec.path, text, f"mend {_them(faults)}")
+    return csv_error("path", spec.path, text, f"fix {_them(faults)}")
 
 
 def shown_faults(faults: Sequence[str]) -> str:
     """Return the faults on one line, the first twenty of many."""
     if len(faults) == 1:
         return faults[0]
-    more = f"; and {len(faults) - _SHOWN_FAULTS} more" if len(faults) > _SHOWN_FAULTS else ""
+    more = f", and {len(faults) - _SHOWN_FAULTS} more" if len(faults) > _SHOWN_FAULTS else ""
     return f"{len(faults)} faults: {'; '.join(faults[:_SHOWN_FAULTS])}{more}"
 
 
@@ -115,7 +115,7 @@ def gap_cells(grid: Grid, columns: Sequence[Column]) -> list[str]:
 
 def _why(column: Column, text: str) -> str:
     if column.kind == "category":
-        return f"{shorten(text)!r} is not a label; labels are integers or texts"
+        return f"{shorten(text)!r} is not a label. Labels are integers or texts"
     try:
         float(text)
     except ValueError:
@@ -125,7 +125,7 @@ def _why(column: Column, text: str) -> str:
 
 def _gap(grid: Grid, column: Column, row: int) -> str:
     text = grid.cells[row, grid.header.index(column.name)]
-    return f"{shorten(text)!r} stands for a missing value" if text else "the cell is empty"
+    return f"{shorten(text)!r} marks a missing value" if text else "the cell is empty"
 
 
 def _them(faults: Sequence[str]) -> str:
@@ -133,7 +133,7 @@ def _them(faults: Sequence[str]) -> str:
 
 
 def leaving_out(spec: CsvSpec, header: Sequence[str], inputs: Sequence[Column], names: Sequence[str]) -> dict[str, str]:
-    """Return the setting that leaves out inputs: fewer `inputs` where they were named, else more to `ignore`."""
+    """Return the setting that leaves out inputs: fewer `inputs` if they were named, otherwise more to `ignore`."""
     if not all_others(spec, header):
         return {"inputs": name_list([column.name for column in inputs if column.name not in names])}
     before = [] if spec.ignore is None else choose_columns("ignore", spec.ignore, header)
@@ -141,7 +141,7 @@ def leaving_out(spec: CsvSpec, header: Sequence[str], inputs: Sequence[Column], 
 
 
 def all_others(spec: CsvSpec, header: Sequence[str]) -> bool:
-    """Whether the inputs are all columns that have no other use; `dataset.inputs=null` arrives as a text."""
+    """Return whether the inputs are all columns that have no other use. `dataset.inputs=null` arrives as a text."""
     return spec.inputs is None or (spec.inputs == "null" and "null" not in header)
 
 
@@ -175,7 +175,7 @@ def _too_many(
         left = int((~np.any([column.gaps for column in others], axis=0)).sum())
         if rows - left <= LARGEST_LOSS * rows:
             names = [column.name for column in worst[:count]]
-            less = f"{all_rows}; without {', '.join(map(shorten, names))} {left} rows are left:"
+            less = f"{all_rows}. Without {', '.join(map(shorten, names))} {left} rows are left:"
             return csv_error("path", spec.path, text, less, fix=leaving_out(spec, grid.header, inputs, names))
     if rows - lost >= 10:
         return csv_error("path", spec.path, text, all_rows, fix={"missing": "drop_rows"})
@@ -187,7 +187,7 @@ def _too_many(
 
 
 def check_spread(path: str, numbers: FloatArray, names: Sequence[str], key: str = "path") -> None:
-    """Refuse columns [N, K] that vary, but whose variance leaves float64; NaN does not count.
+    """Refuse columns [N, K] that vary, but whose variance leaves float64. NaN does not count.
 
     Raises:
         DataError: naming every such column.

@@ -46,7 +46,7 @@ def holds_values(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
 
 
 def _in_steps(numbers: Sequence[float]) -> bool:
-    """Whether numbers go up in equal steps; two by 1, or by the years of a decade."""
+    """Return whether numbers go up in equal steps. Two by 1, or by the years of a decade."""
     steps = {b - a for a, b in itertools.pairwise(numbers)}
     if len(steps) > 1:
         return False

@@ -77,13 +77,13 @@ Range = Annotated[
 
 @dataclass
 class ConvergenceSettings:
-    """Settings of the convergence study; the paper gives the theory only, these numbers are ours.
+    """Settings of the convergence study. The paper gives the theory only, these numbers are ours.
 
     Attributes:
         kernels: se and matern52 (linear model of coregionalisation), convolution (Gaussian convolution process).
         dimensions: numbers D of inputs.
         regions: unconstrained (Theorem 2), safe (Theorem 3: the safe set of a Gaussian process, new at each query).
-        outputs: partial (one output a query), full (all outputs of an input).
+        outputs: partial (one output per query), full (all outputs of an input).
         runs: drawn processes and pools.
         queries: observed values of each run.
         fit_from: slopes are fitted from this number of observed values on, equally spaced in log n.
@@ -122,7 +122,7 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class ConvergenceTask:
-    """Greedy queries of one drawn process over its pool; further settings as `ConvergenceSettings`.
+    """Greedy queries of one drawn process over its pool. Further settings as `ConvergenceSettings`.
 
     Attributes:
         kernel: se, matern52 or convolution.
@@ -351,7 +351,7 @@ def group_runs(records: Sequence[Record]) -> list[ProcessRuns]:
 
 
 def statistics(cells: Sequence[ProcessRuns]) -> list[Statistic]:
-    """Return the statistics that conf/paper names; rates by single outputs, the lemma for the LMC."""
+    """Return the statistics that conf/paper names. Rates by single outputs, the lemma for the LMC."""
     partial = [cell for cell in cells if cell.outputs == PARTIAL]
     free = [cell for cell in partial if cell.region == UNCONSTRAINED]
     found = []
@@ -483,7 +483,7 @@ def _draw_one(report: Report[object], cells: Sequence[ProcessRuns], outputs: str
     told = f"medians of {runs} runs; shaded: quartiles" if runs > 1 else "one run"
     with report.figure(
         f"convergence_{outputs}",
-        remark=f"{told}; the rate starts where slopes are fitted",
+        remark=f"{told}. The rate starts where slopes are fitted",
         rows=len(dimensions),
         columns=len(kernels),
         size=(3.2 * len(kernels) + 0.6, 2.8 * len(dimensions) + 1.0),
@@ -503,7 +503,7 @@ def _draw_one(report: Report[object], cells: Sequence[ProcessRuns], outputs: str
 
 
 def _panel(ax: Axes, cells: Sequence[ProcessRuns], kernel: Kernel, what: str) -> pd.DataFrame:
-    """Draw one kernel and D, with the rate from where slopes are fitted; return the plotted numbers."""
+    """Draw one kernel and D, with the rate from where slopes are fitted. Return the plotted numbers."""
     import pandas as pd
 
     shown = pd.concat(_frames(cells, kernel), ignore_index=True)
@@ -554,13 +554,13 @@ def _scaled_rate(
 
 
 def summarise(report: Report[ConvergenceSettings]) -> list[Statistic]:
-    """Write the checks of Lemma 1 and the slopes beside the rates, draw both; return what conf/paper names."""
+    """Write the checks of Lemma 1 and the slopes next to the rates, draw both. Return what conf/paper names."""
     settings, cells = report.settings, group_runs(report.records())
     drawn = f"{settings.runs} drawn processes of {settings.n_outputs} outputs, pool of {settings.pool} inputs"
     caption = f"Lemma 1: mean maximal variance (full: determinant) against (2 C / n) I; {drawn}"
     report.table(lemma_table(cells), "lemma_1", caption, LABELS)
     caption = (
-        f"Log-log slopes against n, mean ± standard error over {drawn}; from {settings.fit_from} to "
+        f"Log-log slopes against n, mean ± standard error over {drawn}. From {settings.fit_from} to "
         f"{settings.queries} observed values; excess: slope of the mean over the rate"
     )
     report.table(rate_table(cells), "rates", caption, LABELS)

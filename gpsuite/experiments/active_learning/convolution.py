@@ -37,7 +37,7 @@ class ConvolutionSettings(GpSamplesSettings):
     """Settings of the convolution process.
 
     Attributes:
-        process: what the data are drawn from: convolution, or lmc, the linear model of coregionalisation.
+        process: process that the data are drawn from: convolution, or lmc, the linear model of coregionalisation.
     """
 
     process: Annotated[str, one_of(PROCESSES)]
@@ -58,7 +58,7 @@ def plan(request: Request[ConvolutionSettings]) -> list[Task[RepetitionTask]]:
 
 
 def summarise(report: Report[ConvolutionSettings]) -> list[Statistic]:
-    """Write curves and safety of the convolution process beside the other models."""
+    """Write curves and safety of the convolution process next to the other models."""
     settings = report.settings
     curves = Curves.from_records(report.records(), tuple(report.titles))
     drawn = {"lmc": "an LMC", "convolution": "a convolution process"}[settings.process]

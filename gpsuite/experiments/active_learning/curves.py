@@ -39,7 +39,7 @@ class Curve:
 
     Attributes:
         n_sum: number N_sum of measured output values at each model [T].
-        lines: [R, T], one row per repetition; NaN where a repetition has no value.
+        lines: [R, T], one row per repetition. NaN if a repetition has no value.
         repetitions: their numbers [R].
     """
 
@@ -61,14 +61,14 @@ class Curve:
 
     @property
     def mean(self) -> FloatArray:
-        """Mean over the repetitions [T]; NaN where none has a value."""
+        """Mean over the repetitions [T]. NaN if none has a value."""
         counts = np.isfinite(self.lines).sum(axis=0)
         total = np.where(np.isfinite(self.lines), self.lines, 0.0).sum(axis=0)
         return np.where(counts > 0, total / np.maximum(counts, 1), np.nan)
 
     @property
     def standard_error(self) -> FloatArray:
-        """Standard error of the mean [T]; NaN where fewer than two repetitions have a value."""
+        """Standard error of the mean [T]. NaN if fewer than two repetitions have a value."""
         return np.array([mean(finite(column)).error for column in self.lines.T])
 
     @property
@@ -87,7 +87,7 @@ class Curve:
 
 
 def paired_curves(first: Curve, second: Curve) -> tuple[Curve, Curve]:
-    """Return both curves at the N_sum and in the repetitions that they share, NaN where either has no value."""
+    """Return both curves at the N_sum and in the repetitions that they share, NaN if either has no value."""
     n_sum, left, right = np.intersect1d(first.n_sum, second.n_sum, return_indices=True)
     shared = tuple(repetition for repetition in first.repetitions if repetition in second.repetitions)
     a = first.lines[[first.repetitions.index(r) for r in shared]][:, left]
@@ -101,14 +101,14 @@ class Curves:
     """The repetitions of several methods.
 
     Attributes:
-        runs: method -> repetition -> its record, methods in the order asked for.
+        runs: method -> repetition -> its record, methods in the order requested.
     """
 
     runs: Mapping[str, Mapping[int, Record]] = field(default_factory=dict)
 
     @classmethod
     def from_records(cls, records: Sequence[Record], methods: Sequence[str]) -> Curves:
-        """Sort usable records by method and repetition; methods without any are left out."""
+        """Sort usable records by method and repetition. Methods without any are left out."""
         runs: dict[str, dict[int, Record]] = {}
         for method in methods:
             found = {
@@ -157,7 +157,7 @@ class Curves:
         return max(self.final(method) for method in self.methods)
 
     def paired(self, values: Mapping[str, FloatArray]) -> Paired:
-        """Return numbers of some methods, one per repetition [R], over all repetitions; the metric is `VALUE`."""
+        """Return numbers of some methods, one per repetition [R], over all repetitions. The metric is `VALUE`."""
         rows = [
             (method, repetition, float(value))
             for method, found in values.items()
@@ -195,7 +195,7 @@ def report_curves(report: Report[ActiveSettings], curves: Curves, name: str, wha
     precision = precision_table(curves, titles, report.settings.points(curves.last))
     if len(precision):
         report.table(precision, f"{name}_precision", f"{what}: the safety model on the pool, {runs}")
-    shares = f"{what}: queries that were safe, in percent; starting points do not count; 95 % t intervals"
+    shares = f"{what}: queries that were safe, in percent. Starting points do not count, 95 % t intervals"
     report.table(safe_table(curves, titles), f"{name}_safe_queries", shares)
     samplers = f"{what}: how the hyperparameters were inferred, means over iterations and repetitions"
     report.table(sampler_table(curves, titles), f"{name}_inference", samplers)
@@ -223,7 +223,7 @@ def error_table(curves: Curves, titles: Mapping[str, str]) -> pd.DataFrame:
 
 
 def queries_by_output(curves: Curves, method: str) -> str:
-    """Return the percentage of queries that went to each output, such as `98 / 2`; `all` for full queries."""
+    """Return the percentage of queries that went to each output, such as `98 / 2`. `all` for full queries."""
     p = np.concatenate([run.arrays["p"] for run in curves.runs[method].values()]).astype(np.int64)
     outputs = sum(name.startswith("rmse_output_") for name in next(iter(curves.runs[method].values())).arrays)
     if (p < 0).any():
@@ -279,7 +279,7 @@ def precision_table(curves: Curves, titles: Mapping[str, str], points: Sequence[
 
 
 def safe_table(curves: Curves, titles: Mapping[str, str]) -> pd.DataFrame:
-    """Return the share of safe queries by measured z and, where it is known, by the true h."""
+    """Return the share of safe queries by measured z and, if it is known, by the true h."""
     import pandas as pd
 
     rows = []
@@ -338,7 +338,7 @@ def timing_table(curves: Curves, titles: Mapping[str, str]) -> pd.DataFrame:
     return pd.DataFrame(rows).round(4)
 
 
-FEWEST = 0.05  # percent of unsafe queries; fewer lie on the edge
+FEWEST = 0.05  # percent of unsafe queries. Fewer lie on the edge
 N_LABEL = math_label("measured output values $N_{sum}$")
 
 
@@ -418,7 +418,7 @@ def _of(curves: Curves, marks: Sequence[Mark]) -> list[Mark]:
 
 
 def with_marks(frame: pd.DataFrame, metric: str, marks: Sequence[Mark]) -> pd.DataFrame:
-    """Return the drawn numbers with the paper's among them, in a column of their own."""
+    """Return the drawn numbers with the paper's in an extra column."""
     import pandas as pd
 
     rows = [{"method": name, "n_sum": n_sum, "metric": metric, "printed": value} for name, n_sum, value in marks]
@@ -456,8 +456,8 @@ def draw_safety(report: Report[object], curves: Curves, name: str, heading: str)
     """Draw the share of unsafe queries by both countings, and the precision of the safety model against N_sum."""
     frame, precisions = safety_frame(curves), _of(curves, printed_precisions(report.printed))
     remark = (
-        f"{_repetitions(curves)}; left: 95 % t intervals, below {FEWEST:g} % drawn there; right: ± standard error; "
-        f"dotted: {100.0 * DEMANDED:g} % safe, as asked for"
+        f"{_repetitions(curves)}. Left: 95 % t intervals, below {FEWEST:g} % drawn there. Right: ± standard error. "
+        f"Dotted: {100.0 * DEMANDED:g} % safe, as requested"
     )
     with report.figure(name, remark=remark, columns=2, size=(10.8, 4.4)) as drawing:
         left, right = drawing.axes
@@ -556,7 +556,7 @@ NOT_REACHED = "not reached"
 
 
 def first_below(n_sum: IntArray, mean: FloatArray, threshold: float) -> float:
-    """Return the first N_sum at which a mean curve is at most the threshold; infinite if it never is."""
+    """Return the first N_sum at which a mean curve is at most the threshold. Infinite if it never is."""
     reached = np.flatnonzero(mean <= threshold)
     return float(n_sum[reached[0]]) if len(reached) else float("inf")
 
@@ -585,7 +585,7 @@ def wilcoxon_claim(
 
 
 def safety_statistics(curves: Curves) -> list[Statistic]:
-    """Return the mean share of safe queries in percent, by measured z, and by the true h where it is known."""
+    """Return the mean share of safe queries in percent, by measured z, and by the true h if it is known."""
     found = []
     for method in curves.methods:
         by_z = 100.0 * curves.per_run(method, "safe_noisy")
@@ -614,9 +614,9 @@ def extreme(name: str, cells: Sequence[Estimate], pick: Callable[..., Estimate],
 
     Args:
         name: of the statistic.
-        cells: the means; those that could not be computed do not count, unless none could.
+        cells: the means. Those that could not be computed do not count, unless none could.
         pick: min or max.
-        note: what a reader should know beside how many there were.
+        note: what a reader should know next to how many there were.
     """
     known = [cell for cell in cells if not math.isnan(cell.value)] or [Estimate(math.nan)]
     chosen = pick(known, key=lambda cell: cell.value)
@@ -640,9 +640,9 @@ def threshold_statistics(curves: Curves, threshold: float) -> list[Statistic]:
 
 
 def threshold_interval(curve: Curve, threshold: float) -> tuple[float, float]:
-    """Return the bootstrap interval of the points to a threshold; infinite where runs do not reach it.
+    """Return the bootstrap interval of the points to a threshold. Infinite if runs do not reach it.
 
-    NaN for fewer than `FEWEST_RUNS`, of which it holds the mean too seldom: of five normal values in 84 % of cases.
+    NaN for fewer than `FEWEST_RUNS`, since it holds their mean too seldom: of five normal values in 84 % of cases.
     """
     if len(curve.lines) < FEWEST_RUNS:
         return math.nan, math.nan

@@ -97,12 +97,12 @@ class EngineSettings(ActiveSettings):
     Attributes:
         pool_rows: rows of each repetition's pool, sampled from all training rows, unsafe ones included.
         test_rows: rows sampled from the test files to evaluate predictions on.
-        pool_members: hyperparameter vectors used for predictions; 0 uses all.
+        pool_members: hyperparameter vectors used for predictions, 0 uses all.
         saturation_rows: numbers of random training rows the sparse multi-output GP is given.
         saturation_repetitions: random sets of rows of each size.
         fit_rows: rows its hyperparameters are fitted to.
         inducing: inducing (input, output) pairs.
-        starts: of the search for its hyperparameters.
+        starts: starting points of the search for its hyperparameters.
     """
 
     pool_rows: Annotated[int, at_least(2)]
@@ -146,7 +146,7 @@ class DataTask:
 
 @dataclass(frozen=True)
 class SaturationTask:
-    """The error of a sparse multi-output GP from many random training rows; further settings as `EngineSettings`.
+    """The error of a sparse multi-output GP from many random training rows. Further settings as `EngineSettings`.
 
     Attributes:
         rows: number of training rows.
@@ -199,7 +199,7 @@ def run_and_standardise(task: Task[RepetitionTask], shared: SharedWork) -> Outco
 def standardised_errors(task: Task[RepetitionTask], outcome: Outcome) -> dict[str, float]:
     """Return the last models' RMSE on the safe test rows over the standard deviation there: of each output and of z.
 
-    The safety model is inferred anew from all its measurements, to predict at the test rows. Nothing without one.
+    The safety model is inferred again from all its measurements, to predict at the test rows. Nothing without one.
     """
     repetition, pipeline = read_repetition(task), task.params.read_pipeline()
     if not pipeline.safe or "row" not in outcome.arrays:
@@ -285,7 +285,7 @@ def _with_ones(X: FloatArray) -> FloatArray:
 def run_saturation(task: Task[SaturationTask], shared: SharedWork) -> Outcome:
     """Return the error of a sparse multi-output GP on random training rows, safe or not, every output measured.
 
-    Hyperparameters maximise the posterior of a few rows; the sparse posterior then takes all of them.
+    Hyperparameters maximise the posterior of a few rows. The sparse posterior then takes all of them.
     """
     params, data = task.params, load(task.require_dataset())
     train, test = training_and_test(data)
@@ -407,7 +407,7 @@ def report_data(report: Report[EngineSettings]) -> None:
         report.table(pd.DataFrame(facts), "engine_data", "The engine data")
     sparse = saturation_table(report.records(part=SATURATION))
     if len(sparse):
-        caption = "Sparse multi-output GP on random training rows, safe or not; mean ± standard error"
+        caption = "Sparse multi-output GP on random training rows, safe or not. Mean ± standard error"
         shown = sparse.assign(
             **{
                 label: [mean_and_error(m, e) for m, e in zip(sparse[name], sparse[f"{name}_error"], strict=True)]
@@ -457,7 +457,7 @@ WHAT = "Engine, HC and O2"
 
 
 def summarise(report: Report[EngineSettings]) -> list[Statistic]:
-    """Write curves, safety, and what is known of the data; return what the paper states."""
+    """Write curves, safety, and what is known of the data. Return what the paper states."""
     settings, others = report.settings, report.records(method="")
     curves = Curves.from_records(report.records(), tuple(report.titles))
     report_data(report)

@@ -60,13 +60,13 @@ class RepetitionSettings:
 
     Attributes:
         repetitions: independent repetitions, the same data for every pipeline.
-        iterations: models per repetition; the first has the starting data only, each further one a query more.
+        iterations: models per repetition. The first has the starting data only, each further one a query more.
         initial: values measured at the beginning, all outputs together.
         delta: a query must be safe with a probability above 1 - delta.
-        inference: of the hyperparameters: smc, hmc, map or ml.
-        particles: of sequential Monte Carlo.
-        offers: what a pool row can be asked for: all its outputs, one after the other (`pairs`, the paper), or one
-            output, after which it leaves the pool (`one_output`, the authors' code).
+        inference: inference of the hyperparameters: smc, hmc, map or ml.
+        particles: number of particles of sequential Monte Carlo.
+        offers: outputs that a pool row gives: all, one after the other (`pairs`, the paper), or one, after which it
+            leaves the pool (`one_output`, the authors' code).
         when_nothing_is_safe: `stop` with status infeasible, or query the `safest` point.
     """
 
@@ -86,7 +86,7 @@ class ActiveSettings(RepetitionSettings):
 
     Attributes:
         precision_step: precision of the safety model is tabulated at every so many values from the start.
-        thresholds: errors whose first number of values is asked for.
+        thresholds: errors whose first number of values is requested.
     """
 
     precision_step: Count
@@ -99,12 +99,12 @@ class ActiveSettings(RepetitionSettings):
 
 @dataclass(frozen=True)
 class InferenceParams:
-    """What decides an inference's numbers, and no setting of another kind of inference.
+    """Settings that decide an inference's numbers, without those of other kinds of inference.
 
     Attributes:
         kind: smc, hmc, map or ml.
         particles: of smc.
-        pool_members: hyperparameter vectors used for predictions at the pool; None: all.
+        pool_members: hyperparameter vectors used for predictions at the pool. None: all.
     """
 
     kind: Kind
@@ -113,7 +113,7 @@ class InferenceParams:
 
     @property
     def settings(self) -> InferenceSettings:
-        """How hyperparameters are inferred."""
+        """Settings of the inference of hyperparameters."""
         if self.particles is None:
             return InferenceSettings(self.kind, pool_members=self.pool_members)
         return InferenceSettings(self.kind, smc=SMCSettings(particles=self.particles), pool_members=self.pool_members)
@@ -133,7 +133,7 @@ class RepetitionTask:
         sampler_seed: of inference and of random queries.
         delta: a query must be safe with a probability above 1 - delta.
         iterations: number of models.
-        state_iteration: of which model predictions on the whole pool are kept, counted from 1; 0 keeps none.
+        state_iteration: number of the model whose predictions on the whole pool are kept, from 1. 0 keeps none.
         when_nothing_is_safe: stop, or query the safest point.
         kind: of task.
         joint: true if the entropy of all outputs together is kept with these predictions.
@@ -173,7 +173,7 @@ Axes = dict[str, str | int | float]
 
 @dataclass(frozen=True)
 class Source:
-    """Where the data of the repetitions come from.
+    """Source of the data of the repetitions.
 
     Attributes:
         name: of the source.
@@ -181,7 +181,7 @@ class Source:
         n_outputs: P.
         seconds: rough CPU seconds of one iteration.
         pool_members: hyperparameter vectors used for predictions at the pool, or None for all.
-        state_iteration: of which model predictions on the whole pool are kept, counted from 1; 0 keeps none.
+        state_iteration: number of the model whose predictions on the whole pool are kept, from 1. 0 keeps none.
     """
 
     name: str
@@ -199,10 +199,10 @@ def repetition_seed(seed: int, source: str, repetition: int) -> int:
 
 @dataclass(frozen=True)
 class RepetitionSet:
-    """What distinguishes one set of repetitions from the others of a plan.
+    """One set of repetitions of a plan, with what distinguishes it from the others.
 
     Attributes:
-        axes: columns of records.csv beside method and repetition.
+        axes: columns of records.csv next to method and repetition.
         inference: how hyperparameters are inferred, in place of the settings'.
         iterations: in place of the settings'.
         repetitions: in place of the settings'.
@@ -236,7 +236,7 @@ def repetition_tasks(
     variation: RepetitionSet | None = None,
     methods: tuple[str, ...] = (),
 ) -> list[Task[RepetitionTask]]:
-    """Return one task per repetition and method; all methods of a repetition work on the same data.
+    """Return one task per repetition and method. All methods of a repetition work on the same data.
 
     Args:
         request: the validated request.
@@ -296,7 +296,7 @@ def _iterations(iterations: int, options: MethodOptions, n_outputs: int) -> int:
 
 
 SECONDS = 0.4  # of one iteration at the published sizes
-PUBLISHED_SEED = 123  # of the draws; another generator than the authors' makes other draws of it
+PUBLISHED_SEED = 123  # of the draws. Another generator than the authors' makes other draws of it
 
 
 @dataclass
@@ -304,12 +304,12 @@ class GpRepetitions(RepetitionSettings):
     """Settings of repetitions on draws from one random process: repetition k works on draw k.
 
     Attributes:
-        form: of the generator's kernel: exp(-r^2 / 2 l^2) (`code`, the authors') or exp(-r^2 / l) (`paper`).
-        draws: number of draws; the threshold of the safety value is a quantile of all of them together.
+        form: form of the generator's kernel: exp(-r^2 / 2 l^2) (`code`, the authors') or exp(-r^2 / l) (`paper`).
+        draws: number of draws. The threshold of the safety value is a quantile of all of them together.
         pool_rows: pool rows of each draw.
         test_rows: test rows of each draw.
         outputs: P.
-        pool_members: hyperparameter vectors used for predictions; 0 uses all.
+        pool_members: hyperparameter vectors used for predictions, 0 uses all.
     """
 
     form: Annotated[str, one_of(FORMS)]
@@ -365,7 +365,7 @@ Arrays = dict[str, npt.NDArray[Any]]
 
 
 def run_repetition(task: Task[RepetitionTask], shared: SharedWork) -> Outcome:
-    """Explore with one pipeline; return one value per model of every measure, and the last ones as metrics."""
+    """Explore with one pipeline. Return one value per model of every measure, and the last ones as metrics."""
     params = task.params
     repetition, pipeline = read_repetition(task), params.read_pipeline()
     explorer = explore(
@@ -401,13 +401,13 @@ def run_repetition(task: Task[RepetitionTask], shared: SharedWork) -> Outcome:
 
 
 def read_repetition(task: Task[RepetitionTask]) -> Repetition:
-    """Return the repetition's data; the same for every pipeline with the same kind of queries."""
+    """Return the repetition's data. The same for every pipeline with the same kind of queries."""
     params = task.params
     return params.data.read(params.pipeline.queries, lambda: load(task.require_dataset()))
 
 
 def problem_of(repetition: Repetition, delta: float) -> ExplorationProblem:
-    """Return what the pipeline may see: pool, starting values, limit, and where it is judged."""
+    """Return what the pipeline may see: pool, starting values, limit, and test points."""
     row, p = np.nonzero(repetition.start_outputs)
     start = repetition.start
     targets = published_targets(repetition)
@@ -432,7 +432,7 @@ def published_targets(repetition: Repetition) -> FloatArray:
 
 
 def oracle_of(repetition: Repetition) -> Oracle:
-    """Return the measuring function: a row's values as they stand in the pool."""
+    """Return the measuring function: a row's values in the pool."""
     pool = repetition.pool
 
     def measured(row: int, p: int | None) -> tuple[float | FloatArray, float]:
@@ -509,7 +509,7 @@ def _log_density(monitors: Mapping[str, Judgement], name: str) -> float:
 
 
 def state_of(step: Step, steps: list[Step], repetition: Repetition, pipeline: Pipeline, delta: float) -> Arrays:
-    """Return the models at the test grid, the data they know, and the query they ask for."""
+    """Return the models at the test grid, the data they know, and the query they request."""
     variance = on_all_rows(step.monitors, repetition.test_safe, "variance")
     row, p = np.nonzero(repetition.start_outputs)
     before = steps[:-1]

@@ -73,7 +73,7 @@ def describe(task: Task[DrawsTask], shared: SharedWork) -> Outcome:
 
 
 def summarise(report: Report[GpSamplesSettings]) -> list[Statistic]:
-    """Write curves and safety; return what the paper states."""
+    """Write curves and safety. Return what the paper states."""
     settings, data = report.settings, report.records(method="")
     curves = Curves.from_records(report.records(), tuple(report.titles))
     found = [Statistic("safe_row_percent", record.number("safe_row_percent"), n=1) for record in data]

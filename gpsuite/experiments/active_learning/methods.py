@@ -23,7 +23,7 @@ class PipelineOptions(MethodOptions):
     """A pipeline: a multi-output model, and how it chooses what to measure next.
 
     Attributes:
-        mixing: of the latent processes: free (linear model of coregionalisation), identity (independent GPs), or
+        mixing: mixing of the latent processes: free (linear model of coregionalisation), identity (independent GPs), or
             convolution (convolution process with Gaussian smoothing).
         acquisition: entropy of the predicted outputs, or random.
         safe: only points whose probability of being safe is above 1 - delta are queried.
@@ -38,7 +38,7 @@ class PipelineOptions(MethodOptions):
 
 @dataclass(frozen=True)
 class PipelineParams:
-    """What a pipeline is, without its name: part of the key of every task."""
+    """Parameters of a pipeline, without its name: part of the key of every task."""
 
     mixing: Mixing
     acquisition: Acquisition
@@ -48,7 +48,7 @@ class PipelineParams:
 
 @dataclass(frozen=True, kw_only=True)
 class PipelineMethod(Method[Options]):
-    """A method of the family; `pipeline` says what its options are as a model and a rule."""
+    """A method of the family. `pipeline` says what its options are as a model and a rule."""
 
     pipeline: Callable[[Options], PipelineParams]
 

@@ -38,7 +38,7 @@ INEQUALITIES = (UNEQUAL_NOISE, UNEQUAL_VARIANCE)
 
 @dataclass
 class ToySizes:
-    """Sizes of the runs on sine and sigmoid; see `ToyRepetitions`.
+    """Sizes of the runs on sine and sigmoid. See `ToyRepetitions`.
 
     Attributes:
         form: of the sigmoid: paper or code.
@@ -57,7 +57,7 @@ class ToySizes:
 
 @dataclass
 class GpSizes:
-    """Sizes of the runs on draws from a multi-output GP; see `GpRepetitions`.
+    """Sizes of the runs on draws from a multi-output GP. See `GpRepetitions`.
 
     Attributes:
         form: of the generator's kernel: paper or code.
@@ -85,15 +85,15 @@ class AblationSettings:
     """Settings of the ablation: what both datasets share, and the sizes of each.
 
     Attributes:
-        sources: which of toy and gp_samples to run on.
-        repetitions: per dataset, the same data for every pipeline.
+        sources: datasets to run on, of toy and gp_samples.
+        repetitions: repetitions per dataset, the same data for every pipeline.
         delta: a query must be safe with a probability above 1 - delta.
-        inference: of the hyperparameters.
-        particles: of sequential Monte Carlo.
+        inference: inference of the hyperparameters.
+        particles: number of particles of sequential Monte Carlo.
         when_nothing_is_safe: `stop`, or query the `safest` point.
         unequal: also toy runs whose first output has 10 times the `noise` or the `variance`.
-        toy: its sizes.
-        gp_samples: its sizes.
+        toy: sizes of the toy runs.
+        gp_samples: sizes of the gp_samples runs.
     """
 
     sources: Annotated[list[Annotated[str, one_of((TOY, GP_SAMPLES))]], filled]
@@ -238,7 +238,7 @@ HEADINGS = {TOY: "sine and sigmoid", GP_SAMPLES: "draws from a multi-output GP"}
 
 
 def summarise(report: Report[AblationSettings]) -> list[Statistic]:
-    """Write errors and areas under the curves per dataset, and which output is queried where they are unequal."""
+    """Write errors and areas under the curves per dataset, and which output is queried if they are unequal."""
     settings, names = report.settings, report.titles
     sets = {source: _curves(report, source, EQUAL) for source in settings.sources}
     sets = {source: curves for source, curves in sets.items() if curves.methods}

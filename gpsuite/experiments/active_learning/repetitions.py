@@ -1,4 +1,4 @@
-"""What one repetition works on: a pool to query from, starting data, and test data it never sees."""
+"""Data of one repetition: a pool to query from, starting data, and test data it never sees."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OFFERS = (PAIRS, ONE_OUTPUT)
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Measured rows, with the truth behind them where it is known.
+    """Measured rows, with the truth behind them if it is known.
 
     Attributes:
         X: inputs [n, D].
@@ -59,12 +59,12 @@ class Repetition:
 
     Attributes:
         pool: what can be queried.
-        available: which output of which pool row may be queried at the beginning [n, P].
+        available: whether each output of each pool row may be queried at the beginning [n, P].
         start: the starting inputs, every output measured.
         start_outputs: which outputs of the starting inputs are given at the beginning [M, P].
         test: rows to evaluate predictions on.
         test_safe: which test rows count as safe [n_test].
-        targets: what predictions are held against in the published curves: `true` (noise-free) or `noisy`.
+        targets: what predictions are compared with in the published curves: `true` (noise-free) or `noisy`.
         limit: which safety values are safe.
     """
 
@@ -111,7 +111,7 @@ def without_started(available: BoolArray, pool_rows: IntArray, started: BoolArra
 
     Args:
         available: what the pool offers [n, P].
-        pool_rows: pool row of each starting input, -1 where it is not in the pool [M].
+        pool_rows: pool row of each starting input, -1 if it is not in the pool [M].
         started: which outputs of the starting inputs are given [M, P].
         offers: `pairs`, or `one_output`, where the whole row leaves.
     """
@@ -123,7 +123,7 @@ def without_started(available: BoolArray, pool_rows: IntArray, started: BoolArra
 
 
 def positions(wanted: IntArray, pool: IntArray) -> IntArray:
-    """Return where each of the wanted numbers stands in `pool` (distinct numbers), -1 where it does not."""
+    """Return the position of each of the wanted numbers in `pool` (distinct numbers), -1 if it is not there."""
     order = np.argsort(pool)
     place = np.searchsorted(pool, wanted, sorter=order)
     candidate = order[np.minimum(place, len(pool) - 1)]
@@ -132,12 +132,12 @@ def positions(wanted: IntArray, pool: IntArray) -> IntArray:
 
 @dataclass(frozen=True, kw_only=True)
 class RepetitionData(ABC):
-    """What the data of one repetition depend on, wherever they come from.
+    """Parameters that the data of one repetition depend on, for every source.
 
     Attributes:
         seed: of all that is drawn.
         initial: values measured at the beginning, all outputs together.
-        offers: what a pool row can be asked for, of `OFFERS`.
+        offers: what a pool row can be requested, of `OFFERS`.
     """
 
     seed: int
@@ -154,14 +154,14 @@ class RepetitionData(ABC):
 
     @abstractmethod
     def read(self, queries: str, rows: Callable[[], Dataset]) -> Repetition:
-        """Return the data for a kind of queries, `partial` or `full`; `rows` reads the dataset, if there is one."""
+        """Return the data for a kind of queries, `partial` or `full`. `rows` reads the dataset, if there is one."""
 
 
 # Repetitions on simulated data: sine and sigmoid, and draws from multi-output GPs (Li et al. 2022, I.3).
 
 
 TOY_OUTPUTS = 2
-UNEQUAL = 10.0  # variance ratio of the outputs, or of their noises, where they are made unequal
+UNEQUAL = 10.0  # variance ratio of the outputs, or of their noises, if they are made unequal
 EQUAL, UNEQUAL_NOISE, UNEQUAL_VARIANCE = "equal", "noise", "variance"
 GP_KERNELS = {"code": "squared_exponential", "paper": "squared_exponential_paper"}
 
@@ -191,7 +191,7 @@ class Samples:
 
     Attributes:
         seed: of the generator.
-        draws: number of draws; the threshold is theirs together.
+        draws: number of draws. The threshold is theirs together.
         n_train: pool rows of each draw.
         n_test: test rows of each draw.
         n_outputs: P.
@@ -210,7 +210,7 @@ class Samples:
 
 @dataclass(frozen=True, kw_only=True)
 class GpData(RepetitionData):
-    """A repetition on one draw of the samples; the seed is that of the starting rows."""
+    """A repetition on one draw of the samples. The seed is that of the starting rows."""
 
     draw: int
     samples: Samples
@@ -221,7 +221,7 @@ class GpData(RepetitionData):
 
 
 def toy_repetition(data: ToyData, queries: str) -> Repetition:
-    """Return a repetition of sine and sigmoid: the grid is pool and test set, starting inputs lie in [-.6, .6].
+    """Return a repetition of sine and sigmoid: the grid is pool and test set, starting inputs lie in [-0.6, 0.6].
 
     Args:
         data: what it depends on.
@@ -229,7 +229,7 @@ def toy_repetition(data: ToyData, queries: str) -> Repetition:
     """
     inputs, start_noise, pool_noise, test_noise = data.generators(4)
     given = started_outputs(data.initial, TOY_OUTPUTS, queries)
-    # as many starting inputs are drawn as partial queries need, so that full ones start from the first of them
+    # as many starting inputs are drawn as partial queries need, so that full ones start from the first
     start_X = initial_inputs(inputs, data.initial)
     grid = exploration_grid(data.pool_rows)
 
@@ -249,7 +249,7 @@ def toy_repetition(data: ToyData, queries: str) -> Repetition:
 
 
 def gp_repetition(data: GpData, queries: str) -> Repetition:
-    """Return a draw of the multi-output process; starting inputs are random safe rows of the pool.
+    """Return a draw of the multi-output process. Starting inputs are random safe rows of the pool.
 
     Args:
         data: what it depends on.
@@ -281,7 +281,7 @@ def gp_repetition(data: GpData, queries: str) -> Repetition:
 
 @lru_cache(maxsize=1)
 def drawn_samples(samples: Samples) -> GpSamples:
-    """Return all draws; the tasks of one worker share them."""
+    """Return all draws. The tasks of one worker share them."""
     n_latent = max(1, samples.n_outputs - 1)
     sizes = Sizes(samples.draws, samples.n_train, samples.n_test, n_outputs=samples.n_outputs, n_latent=n_latent)
     rng = np.random.default_rng(samples.seed)
@@ -312,7 +312,7 @@ PUBLISHED_STARTS = 123  # the seed of the starting rows
 
 @dataclass(frozen=True, kw_only=True)
 class EngineData(RepetitionData):
-    """A repetition on the engine data; the seed is that of pool and test rows.
+    """A repetition on the engine data. The seed is that of pool and test rows.
 
     Attributes:
         pool_rows: rows of the pool.
@@ -334,7 +334,7 @@ class EngineData(RepetitionData):
 def engine_repetition(measured: Dataset, data: EngineData, queries: str) -> Repetition:
     """Return a repetition: a pool sampled from all training rows, safe starting rows, and a sample of test rows.
 
-    The pool keeps its unsafe rows, as the whole training part has them; only the starting rows are chosen safe.
+    The pool keeps its unsafe rows, as the whole training part has them. Only the starting rows are chosen safe.
 
     Args:
         measured: the engine data, with its split of training and test files.
@@ -369,7 +369,7 @@ def starting_rows(safe: IntArray, initial: int, seed: int, repetition: int) -> I
     With seed 123 and all safe training rows in ascending order these are the authors' starting sets.
 
     Raises:
-        ValueError: if there are fewer safe rows than asked for.
+        ValueError: if there are fewer safe rows than requested.
     """
     legacy = np.random.RandomState(seed)
     drawn = [legacy.choice(safe, initial, replace=False) for _ in range(repetition + 1)]
@@ -381,7 +381,7 @@ def training_and_test(data: Dataset) -> tuple[IntArray, IntArray]:
     """Return the row numbers of training and test files.
 
     Raises:
-        ValueError: if the dataset has no split of its own.
+        ValueError: if the dataset has no fixed split.
     """
     if data.fixed_split is None:
         raise ValueError(f"{data.name} has no split into training and test files")

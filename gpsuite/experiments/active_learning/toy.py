@@ -1,4 +1,4 @@
-"""active_learning/toy: sine and sigmoid; learning curves, safety, and what inference and priors do (Li et al. 2022)."""
+"""active_learning/toy: sine and sigmoid. Learning curves, safety, and what inference and priors do (Li et al. 2022)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-# How many queries were truly unsafe, repetition by repetition; there is no guarantee for a function that is given.
+# How many queries were truly unsafe, repetition by repetition. There is no guarantee for a function that is given.
 #
 # That the share is at most delta on average holds only where the safety value is drawn from the model's own prior:
 # with
@@ -44,7 +44,7 @@ LABELS = {
 
 
 def report_unsafe(report: Report[ToySettings], sets: Mapping[str, Curves], name: str) -> None:
-    """Write `name`, one row per inference and pipeline, and `name`_by_seed, one row per repetition; none without h.
+    """Write `name`, one row per inference and pipeline, and `name`_by_seed, one row per repetition. None without h.
 
     Args:
         report: what is written on.
@@ -56,14 +56,13 @@ def report_unsafe(report: Report[ToySettings], sets: Mapping[str, Curves], name:
         return
     by_seed["method"] = [report.titles[method] for method in by_seed["method"]]
     each = (
-        "Truly unsafe queries of each repetition, in percent; exact binomial 95 % intervals, as if a repetition's "
+        "Truly unsafe queries of each repetition, in percent. Exact binomial 95 % intervals, as if a repetition's "
         "queries were independent"
     )
     report.table(by_seed, f"{name}_by_seed", each, LABELS)
     overall = (
-        "Truly unsafe queries, in percent: mean over the repetitions with its 95 % t interval; repetitions with at "
-        "least one, and the exact binomial 95 % interval of their share; those whose own binomial interval lies "
-        "above δ"
+        "Truly unsafe queries, in percent: mean over the repetitions with its 95 % t interval. Repetitions with at "
+        "least one, and the exact binomial 95 % interval of their share. Those whose binomial interval lies above δ"
     )
     report.table(unsafe_table(by_seed, report.settings.delta), name, overall, LABELS)
 
@@ -117,7 +116,7 @@ def _repetitions(curves: Curves, method: str, counted: int, inference: str) -> I
 def unsafe_table(by_seed: pd.DataFrame, delta: float) -> pd.DataFrame:
     """Return one row per number of queries counted, inference and method of `unsafe_by_seed`'s rows.
 
-    The interval of the mean is over repetitions, which are independent; queries of one repetition are not, so that no
+    The interval of the mean is over repetitions, which are independent. Queries of one repetition are not, so that no
     binomial interval is given for all queries together. A t interval says nothing where no query was unsafe: the
     binomial interval of the share of repetitions with one does.
     """
@@ -222,7 +221,7 @@ def _draw_entropy(ax: Axes, state: Mapping[str, Any]) -> None:
 
 
 def _draw_safety(ax: Axes, state: Mapping[str, Any], delta: float) -> None:
-    """Draw the true safety value, its prediction and the probability of being safe, where there is a model."""
+    """Draw the true safety value, its prediction and the probability of being safe, if there is a model."""
     x = state["x"][:, 0]
     ax.plot(x, true_safety(x), "k:", lw=1.2, label="true safety value")
     ax.axhline(THRESHOLD, color=LIMIT, lw=0.9, ls="--", label="limit")
@@ -263,7 +262,7 @@ def state_frame(records: Mapping[str, Record]) -> pd.DataFrame:
 
 
 def summarise(report: Report[ToySettings]) -> list[Statistic]:
-    """Write curves, safety, the state at one iteration, and the comparisons; return what the paper states."""
+    """Write curves, safety, the state at one iteration, and the comparisons. Return what the paper states."""
     settings = report.settings
     parts = Parts.from_records(report.records(), tuple(report.titles), settings.inference)
     if settings.prior_factors:  # a run that is about priors

@@ -50,7 +50,7 @@ NAME = "toy_samplers"
 
 
 def report_samplers(report: Report[object], ours: Curves, hmc: Curves) -> None:
-    """Write table and figure of the paired differences HMC - SMC; nothing without shared repetitions."""
+    """Write table and figure of the paired differences HMC - SMC. Nothing without shared repetitions."""
     frame = sampler_differences(ours, hmc)
     if frame.empty:
         return
@@ -119,7 +119,7 @@ def _pairs(ours: Curves, hmc: Curves) -> list[tuple[str, str, Curve, Curve]]:
 
 
 def _contains_zero(gaps: FloatArray) -> bool | None:
-    """Return whether the 95 % t interval of the mean of finite gaps contains 0; None if there is no interval."""
+    """Return whether the 95 % t interval of the mean of finite gaps contains 0. None if there is no interval."""
     found = mean(finite(gaps))
     return found.contains(0.0) if found.interval else None
 
@@ -151,7 +151,7 @@ def _draw_differences(report: Report[object], frame: pd.DataFrame) -> None:
 
 
 STRICT = 0.01  # level of the claim about areas
-LITTLE_DATA = 22  # values; up to here full Bayes is held against point estimates
+LITTLE_DATA = 22  # values. Up to here full Bayes is compared with point estimates
 POINT_ESTIMATES = ("map", "ml")
 
 
@@ -286,13 +286,13 @@ def report_parts(report: Report[ToySettings], parts: Parts) -> None:
     title = report.titles.get(AL, AL)
     if len(kinds) > 1:
         frame = compared_table({KINDS[kind]: curves for kind, curves in kinds.items()}, "inference")
-        caption = f"{title} by kind of inference; mean ± standard error"
+        caption = f"{title} by kind of inference. Mean ± standard error"
         report.table(frame, "toy_kinds_of_inference", caption)
         _draw_kinds(report, kinds, title)
     report_samplers(report, parts.main, parts.hmc)
     priors = {f"{factor:g}": curves for factor, curves in parts.priors.items() if AL in curves.methods}
     if len(priors) > 1:
-        caption = f"{title} with priors of the hyperparameters times a factor; mean ± standard error"
+        caption = f"{title} with priors of the hyperparameters times a factor. Mean ± standard error"
         report.table(compared_table(priors, "prior factor"), "toy_prior_sensitivity", caption)
     if COST in parts.checks:
         caption = "Milliseconds of one log likelihood with gradient, and log-log slopes"

@@ -47,9 +47,9 @@ class ToyRepetitions(RepetitionSettings):
     """Settings of repetitions on sine and sigmoid.
 
     Attributes:
-        form: of the sigmoid, 1 / (1 + exp(-s x)): s = 2 (`paper`), or s = 1 (`code`, the authors').
+        form: form of the sigmoid, 1 / (1 + exp(-s x)): s = 2 (`paper`), or s = 1 (`code`, the authors').
         pool_rows: points of the grid that is pool and test set.
-        state_iteration: of which model the state is drawn, counted from 1.
+        state_iteration: iteration whose state is drawn, counted from 1.
     """
 
     form: Annotated[str, one_of(STEEPNESS)]
@@ -78,10 +78,11 @@ class ToySettings(ToyRepetitions, ActiveSettings):
 
     Attributes:
         compared: other kinds of inference, run with AL_MOGP for `compared_iterations`.
-        compared_iterations: models per repetition of these.
+        compared_iterations: models per repetition that are compared.
         hmc_repetitions: repetitions of every pipeline with the paper's HMC.
-        hmc_iterations: models per repetition of these: each takes 23,800 gradients for the outputs and for safety.
-        prior_factors: multiples of all hyperparameters whose priors AL_MOGP is run with beside the published ones.
+        hmc_iterations: models per repetition that HMC infers, too. Each takes 23,800 gradients for the outputs and for
+            safety.
+        prior_factors: multiples of all hyperparameters whose priors AL_MOGP is run with next to the published ones.
         cost_sizes: numbers of values at which the likelihood is timed.
     """
 
@@ -115,7 +116,7 @@ class Parts:
         main: every pipeline with the run's inference and the published priors.
         inferences: AL_MOGP by kind of inference, the run's first.
         hmc: every pipeline with the paper's HMC.
-        priors: AL_MOGP by multiple of the hyperparameters in the prior; 1 is published.
+        priors: AL_MOGP by multiple of the hyperparameters in the prior, 1 is published.
         checks: check -> its record.
     """
 
@@ -127,7 +128,7 @@ class Parts:
 
     @classmethod
     def from_records(cls, records: Sequence[Record], methods: Sequence[str], inference: str) -> Parts:
-        """Sort the records of the plan; `inference` is the run's kind."""
+        """Sort the records of the plan. `inference` is the run's kind."""
 
         def curves(part: str, **axes: str | float) -> Curves:
             chosen = [record for record in records if record.matches(part=part, **axes)]
@@ -227,7 +228,7 @@ def run_cost(task: Task[CostTask], shared: SharedWork) -> Outcome:
 def identity_error(rng: np.random.Generator, n_outputs: int) -> float:
     """Return the largest relative difference of predictions by an LMC with W = I and by one GP per output.
 
-    Means and variances at random inputs, hyperparameters drawn from the prior; relative to the largest of each.
+    Means and variances at random inputs, hyperparameters drawn from the prior. Relative to the largest of each.
     """
     joint = LinearCoregionalization(n_outputs)
     observations = _observations(rng, ROWS, n_outputs)

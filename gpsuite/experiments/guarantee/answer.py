@@ -32,10 +32,10 @@ class Guarantee:
     Attributes:
         name: as in `Check.needed_by`.
         probability: with which it holds: `99 %`, or `Proved`.
-        assumes: follows "if" in about five words; empty if nothing is assumed of the data.
+        assumes: follows "if" in about five words. Empty if nothing is assumed of the data.
         says: what holds.
         use: what it is for.
-        needs: what would make it say something; not empty where it says nothing.
+        needs: what would make it say something. Not empty where it says nothing.
         picture: the figure that shows it.
         own_rows: whether it is about the run's predicted rows only.
     """
@@ -51,7 +51,7 @@ class Guarantee:
 
     @property
     def line(self) -> str:
-        """The sentence; `promised` finds the name in it again."""
+        """The sentence. `promised` finds the name in it again."""
         condition = f" if {self.assumes}" if self.assumes else ""
         name = "" if self.own_rows else f"{self.name}, "
         return f"{self.probability}{condition}: {self.says} ({name}for {self.use})."
@@ -92,16 +92,16 @@ class Rows:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a run says of a table.
+    """Answer of a run about a table.
 
     Attributes:
         title: of file and page.
         headline: what the model predicts and how well, two or three sentences.
         light: see there.
-        guarantees: the strongest first; those with `needs` share a line at the end.
+        guarantees: the strongest first. Those with `needs` share a line at the end.
         rows: predictions.
         details: sentences.
-        pictures: figure -> what it shows, of those that belong to no guarantee; `headline` belongs to the headline.
+        pictures: figure -> what it shows, for figures that belong to no guarantee. `headline` belongs to the headline.
     """
 
     title: str
@@ -119,18 +119,18 @@ class Answer:
 
     @property
     def silent(self) -> list[str]:
-        """The one line of those that say nothing, if there are some."""
+        """The one line on guarantees that say nothing, if there are some."""
         names = ", ".join(f"{each.name} (needs {each.needs})" for each in self.guarantees if each.needs)
         return [f"Says nothing here: {names}."] if names else []
 
     @property
     def kept(self) -> list[str]:
-        """What is kept with the model: headline, light, and what holds of any rows, not only of those of the run."""
+        """Part that is kept with the model: headline, light, and what holds of any rows, not only the run's."""
         lines = [each.line for each in self.promises if not each.own_rows]
         return [self.headline, self.light.line, *lines, *self.silent]
 
     def lines(self, folder: Path) -> list[str]:
-        """Return the lines of a terminal; those that begin with two blanks are not to be wrapped."""
+        """Return the lines of a terminal. Those that begin with two blanks are not to be wrapped."""
         rows = self.rows
         table = ["", rows.title, *rows.lines()] if rows.table else []
         commands = [f"  {each}" for each in rows.commands]
@@ -176,7 +176,7 @@ def _cells(cells: Sequence[str]) -> str:
 
 
 def _page(folder: Path, answer: Answer, faults: list[str]) -> Iterator[str]:
-    """Yield the lines of the page; `faults` gets what is wrong with the pictures and tables that it leaves out."""
+    """Yield the lines of the page. `faults` gets what is wrong with the pictures and tables that it leaves out."""
     figures, title = _figures(folder, faults), html(answer.title)
     yield "<!doctype html>"
     yield '<html lang="en"><head><meta charset="utf-8">'

@@ -42,7 +42,7 @@ Arrays = dict[str, npt.NDArray[Any]]
 def risk_certificate(
     dataset: PreparedDataset, learning: Learning, fitted: Fitted, found: Certificate, width: float, delta: float
 ) -> Arrays:
-    """Return the record's arrays of the certificate of the bound at one error; none where a copy chose the scale.
+    """Return the record's arrays of the certificate of the bound at one error. None if a copy chose the scale.
 
     Args:
         dataset: the table.
@@ -50,7 +50,7 @@ def risk_certificate(
         fitted: that model.
         found: its bound.
         width: the error, in standard deviations of the target.
-        delta: allowed probability that this bound alone fails.
+        delta: allowed probability that this single bound fails.
     """
     data, (scaled_by, rows) = load(dataset), kept_rows(dataset, learning)
     different = kept_copies(dataset, learning).train
@@ -152,7 +152,7 @@ def _of_record(record: Record) -> Iterator[tuple[str, dict[str, Any], Arrays]]:
 
 
 def write_certificates(records: Sequence[Record], folder: Path) -> list[Path]:
-    """Write the records' certificates into a folder, and remove those of earlier runs; return the .npz files."""
+    """Write the records' certificates into a folder, and remove those of earlier runs. Return the .npz files."""
     found = [each for record in records for each in _of_record(record)]
     files = [f"{name}{ending}" for name, *_ in found for ending in (".npz", ".json")]
     remove_stale(folder, files)

@@ -1,7 +1,7 @@
-"""What the guarantees assume, each compared with the data where that is possible.
+"""Assumptions of the guarantees, each compared with the data if possible.
 
-A check that finds nothing proves nothing. What it finds is *contradicted* only where it is significant among all checks
-of the table and the statement truly needs the assumption; other signs are *doubtful*.
+A check that finds nothing proves nothing. A finding is *contradicted* only if it is significant among all checks
+of the table and the statement truly needs the assumption. Other signs are *doubtful*.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Check:
         assumption: in words.
         needed_by: the statements that need it.
         finding: what was looked at and found.
-        p: of the finding; None where there is none.
+        p: of the finding. None if there is none.
         needed: whether the statements are false without it.
         advice: further words of the command to run next.
         verdict: `NOTHING`, `DOUBTFUL`, `CONTRADICTED` or `UNCHECKED`.
@@ -65,7 +65,7 @@ class Check:
 
 
 def with_verdicts(checks: Sequence[Check]) -> list[Check]:
-    """Return the checks of one table with the verdicts of those that have a p-value."""
+    """Return the checks of one table with verdicts for checks that have a p-value."""
     tested = [check for check in checks if check.p is not None]
     rejected = iter(holm([float(check.p or 0.0) for check in tested], LEVEL))
     return [check if check.p is None else replace(check, verdict=_verdict(check, next(rejected))) for check in checks]
@@ -78,7 +78,7 @@ def _verdict(check: Check, rejected: bool) -> str:
 
 
 def few_different(name: str, groups: IntArray) -> UserError:
-    """Return the refusal of a table of which no test rows can be set aside with all their copies.
+    """Return the refusal of a table from which no test rows can be set aside with all their copies.
 
     Args:
         name: of the dataset.
@@ -86,9 +86,9 @@ def few_different(name: str, groups: IntArray) -> UserError:
     """
     different = len(np.unique(groups))
     return UserError(
-        f"dataset={name}: {len(groups)} rows are only {different} different ones: no test rows can be set aside of "
-        "which a model sees no copy\n"
-        "give a file with the columns that tell its rows apart; so few different rows need no model: count them",
+        f"dataset={name}: {len(groups)} rows are only {different} different ones. No test rows can be set aside "
+        "without a copy in training\n"
+        "give a file with the columns that distinguish its rows. So few different rows need no model: count them",
         key="dataset",
     )
 
@@ -140,12 +140,12 @@ def _permutation_p(values: FloatArray, statistic: Callable[[FloatArray], float],
 class Searches:
     """The searches of one task: each has its boxes, all together have the seconds.
 
-    The models are trained whole, whatever the seconds: the answers of several tasks are about the same ones.
+    The models are trained whole, regardless of the seconds: the answers of several tasks are about the same ones.
 
     Attributes:
         clock: of the task.
         boxes: limit for each search.
-        observer: told after every step; see `SharedWork`.
+        observer: told after every step. See `SharedWork`.
         cut: how many the seconds ended, or did not let begin: what these did not reach is not proved.
     """
 
@@ -160,7 +160,7 @@ class Searches:
         return cls(shared.budget(task.budget_seconds), task.params.boxes, shared.observer)
 
     def may_begin(self) -> bool:
-        """Return whether there are seconds left for another search; one that may not begin is counted."""
+        """Return whether there are seconds left for another search. One that may not begin is counted."""
         ended = self.clock.exhausted
         self.cut += ended
         return not ended
@@ -172,7 +172,7 @@ class Searches:
         return rest
 
     def ended(self, *reasons: str) -> bool:
-        """Return whether the seconds ended a search, by the reasons of its parts; it is counted then."""
+        """Return whether the seconds ended a search, by the reasons of its parts. It is counted then."""
         cut = any(reason.endswith("seconds used up") for reason in reasons)
         self.cut += cut
         return cut
@@ -186,7 +186,7 @@ class Searches:
 
 
 def nested(ranges: FloatArray, tolerances: Sequence[float]) -> FloatArray:
-    """Return proved ranges [B, K, 2], each with what is proved of the larger tolerances [K]; NaN where nothing is."""
+    """Return proved ranges [B, K, 2], each with what is proved of the larger tolerances [K]. NaN if nothing is."""
     order = np.argsort(tolerances)[::-1]
     found = ranges.copy()
     found[:, order, 0] = np.fmax.accumulate(ranges[:, order, 0], axis=1)
@@ -211,7 +211,7 @@ def row_checks(data: Dataset, record: Record, samples: str = OF_CLASSES, order: 
 
 
 def _copies(data: Dataset) -> Check:
-    """Return what is told of copies: each bound holds with them."""
+    """Return the sentences on copies: each bound holds with them."""
     count = 0 if data.groups is None else int(np.count_nonzero(data.groups != np.arange(len(data.X))))
     both = "each bound is the worse of counting them as draws and of counting them once"
     finding = f"{count} of {len(data.X)} rows are copies of others, target included; {both}" if count else "none"
@@ -219,7 +219,7 @@ def _copies(data: Dataset) -> Check:
 
 
 def _order_checks(data: Dataset, record: Record, samples: str, order: str) -> list[Check]:
-    """Return the checks of the order of the rows, where it may be one in time."""
+    """Return the checks of the order of the rows, which may be one in time."""
     drifting, following = "rows come from one distribution: no drift", "rows are independent: no order in time"
     if why := order_says_nothing(data):
         return [Check(name, needed, why) for name, needed in ((drifting, samples), (following, order))]
@@ -281,7 +281,7 @@ def regression_checks(
     Args:
         data: the table.
         record: of the judged model.
-        held: how many targets the kept model's own intervals held, and of how many rows; None where it did not train.
+        held: how many targets the kept model's own intervals held, and of how many rows. None if it did not train.
         bands: of the function.
         settings: of the run.
     """

@@ -1,4 +1,4 @@
-"""The two classifiers of a table, and what is proved of them."""
+"""The two classifiers of a table, and what is proved about both."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from gpsuite.methods.robustness.search.regions import Region, box
 KERNEL = "squared_exponential"  # the only choice
 LEAST_TEST_ROWS = 5
 MOST_RANGES = 3  # of more classes ranges of probabilities take long: only the class is proved, and effects are searched
-STEP = 1.0  # standard deviations that an input moves alone, to see how it decides
+STEP = 1.0  # standard deviations that one input moves, to see how it decides
 
 
 def kept_classifier(dataset: PreparedDataset, learning: Learning, shared: SharedWork) -> Classifier:
@@ -112,7 +112,7 @@ def _kept_params(judged: ClassifierParams) -> ClassifierParams:
 def class_bounds(wrong: BoolArray, truth: IntArray, different: IntArray, count: int, delta: float) -> FloatArray:
     """Return upper bounds on the share of each class' rows that are predicted as another, [C], together 1 - delta.
 
-    They hold whether rows that repeat others are draws or copies; 1 where no test row is of the class.
+    They hold whether rows that repeat others are draws or copies, 1 where no test row is of the class.
     """
     found = []
     for number in range(count):
@@ -171,7 +171,7 @@ def probability_ranges(
     Args:
         model: the classifier.
         scaled: the points.
-        tolerances: how far every number may be off, in standard deviations, K; levels of categories stay.
+        tolerances: how far every number may be off, in standard deviations, K. Levels of categories stay.
         searches: one for each point and tolerance.
         tolerance: largest gap between attained and proved probability.
     """
@@ -194,9 +194,9 @@ def probability_ranges(
 
 
 def input_effects(model: Classifier, scaled: FloatArray, searches: Searches, tolerance: float) -> FloatArray:
-    """Return what raising each input alone does to the predicted class' probability at scaled points, [B, D].
+    """Return what raising one input at a time does to the predicted class' probability at scaled points, [B, D].
 
-    The one-sided effect of robustness/explain over one standard deviation, halved: a change of probability; 0 of levels
+    The one-sided effect of robustness/explain over one standard deviation, halved: a change of probability, 0 of levels
     of a category (`level_effects`). NaN at points whose search the seconds ended.
     """
     posterior, inputs = classes_of(model), model.problem.numbers
@@ -223,7 +223,7 @@ def level_effects(model: Classifier, data: Dataset, scaled: FloatArray) -> Float
 
     Args:
         model: the classifier.
-        data: names categories and levels; of two levels one has an input: what it takes away, at a row that has it.
+        data: names categories and levels. Of two levels one has an input: what it takes away, at a row that has it.
         scaled: points [B, D].
     """
     effects, places = np.zeros(scaled.shape), {name: place for place, name in enumerate(data.input_names)}
@@ -234,6 +234,6 @@ def level_effects(model: Classifier, data: Dataset, scaled: FloatArray) -> Float
             own = places.get(f"{name}={level}")
             if own is not None:
                 effects[row, own] += change
-            else:  # the first of two levels; one of both changes is 0
+            else:  # the first of two levels. One of both changes is 0
                 effects[row, places[f"{name}={data.categories[name][1]}"]] -= change
     return effects

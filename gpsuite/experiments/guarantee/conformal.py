@@ -64,8 +64,8 @@ class SpreadIntervals:
         weight_name: the column of likelihood ratios, which new rows need, or an empty string.
         inputs: names of the inputs, D.
         target: its name.
-        arrays: by the names in `shapes`; `split_` of the model that saw no row set aside, `left_` of those without one.
-            Twice scores and weights of the calibration: of all rows, and of those that are no copies.
+        arrays: by the names in `shapes`. `split_` of the model that saw no row set aside, `left_` of those without one.
+            Twice scores and weights of the calibration: of all rows, and of rows that are no copies.
     """
 
     kind: ClassVar[str] = "saved_intervals"
@@ -150,11 +150,11 @@ class SpreadIntervals:
         return np.maximum(*found)
 
     def columns(self, X: FloatArray, own: FloatArray | None = None) -> dict[str, npt.NDArray[Any]]:
-        """Return the ends at inputs [B, D] in own units, by the names of their columns.
+        """Return the ends at inputs [B, D] in original units, by the names of their columns.
 
         Args:
             X: the inputs.
-            own: likelihood ratios of the new rows, [B]; without them, of a table that has some, nothing is promised.
+            own: likelihood ratios of the new rows, [B]. Without them, of a table that has some, nothing is promised.
         """
         a, scaled = self.arrays, (X - self.arrays["input_mean"]) / self.arrays["input_scale"]
         split, left = self._models("split"), self._models("left")
@@ -225,14 +225,14 @@ def _parts(spread: LeaveOneOutSpread) -> dict[str, FloatArray]:
 
 
 def calibration_rows(data: Dataset, judged: Judged) -> IntArray:
-    """Return the rows that scale the intervals: those set aside; of groups every row of the groups set aside."""
+    """Return the rows that scale the intervals: those set aside. Of groups every row of the groups set aside."""
     if data.clusters is None:
         return judged.aside
     return np.flatnonzero(np.isin(data.clusters, data.clusters[judged.aside]))
 
 
 def _calibration(data: Dataset, judged: Judged, rows: IntArray, scores: FloatArray) -> dict[str, FloatArray]:
-    """Return scores and weights of all rows, and of the different ones; those that training saw are lost.
+    """Return scores and weights of all rows, and of the different ones. Those that training saw are lost.
 
     A row of a group weighs one over the group's rows: then a row of a new group is like these.
     """
@@ -283,13 +283,16 @@ class ClassSets:
         return cls(judged=saved, coverage=coverage, calibration=found)
 
     def sets(self, X: FloatArray) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-        """Return the adaptive sets, and those of each class' own threshold, [B, C] each, at inputs in own units."""
+        """Return the adaptive sets, and those of a threshold per class, [B, C] each, at inputs in original units."""
         p = self.judged.predict(X).probabilities
         adaptive = class_sets(adaptive_scores(p, shares(X)), self.calibration.marginal, p)
         return adaptive, class_sets(label_scores(p), self.calibration.each, p)
 
     def columns(self, X: FloatArray, own: FloatArray | None = None) -> dict[str, npt.NDArray[Any]]:
-        """Return both sets at inputs [B, D] in own units, classes with `|` between; `own` is for intervals only."""
+        """Return both sets at inputs [B, D] in original units, classes with `|` between.
+
+        `own` is for intervals only.
+        """
         adaptive, each = self.sets(X)
         return {"class_set": self._named(adaptive), "class_set_each": self._named(each)}
 
@@ -348,12 +351,12 @@ def of_record(arrays: Mapping[str, npt.NDArray[Any]]) -> Calibrated:
 
 
 def write(calibrated: Calibrated, folder: Path) -> None:
-    """Write conformal.json and conformal.npz; OSError if a file cannot be written."""
+    """Write conformal.json and conformal.npz. OSError if a file cannot be written."""
     write_packed(*calibrated.packed(), folder / NAME)
 
 
 def read(folder: Path, inputs: Sequence[str], target: str) -> Calibrated | None:
-    """Return what is kept with a saved model of these names; None if there are no such files, as of older runs.
+    """Return what is kept with a saved model of these names. None if there are no such files, as of older runs.
 
     Raises:
         UnusableFileError: if it is damaged, of another version or of another table.
@@ -365,7 +368,7 @@ def read(folder: Path, inputs: Sequence[str], target: str) -> Calibrated | None:
     found = read_envelope(path, "model", AGAIN)
     kind = KINDS.get(parse_fields(other, lambda: words(found["kind"])))
     if kind is None:
-        raise UnusableFileError(f"{other}: neither intervals nor sets of classes of a run of experiment=guarantee")
+        raise UnusableFileError(f"{other}: no intervals or sets of classes of a run of experiment=guarantee")
     arrays = read_content(path, found, kind.expected(), LARGEST)
     calibrated: Calibrated = parse_fields(other, lambda: kind.parsed(found, arrays))
     if isinstance(calibrated, ClassSets):

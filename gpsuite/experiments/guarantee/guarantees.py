@@ -35,14 +35,14 @@ SHAPES = {
 
 @dataclass(frozen=True)
 class Found:
-    """What a run found.
+    """Results of a run.
 
     Attributes:
         report: its sheet.
         data: the table.
-        parts: part of the run -> its record, of those that ended well.
+        parts: part of the run -> its record, for parts that ended well.
         bands: of a regression's function.
-        held: how many targets the kept model's own intervals held, and of how many rows; None where it did not train.
+        held: how many targets the kept model's own intervals held, and of how many rows. None if it did not train.
         checks: of the assumptions.
     """
 
@@ -63,7 +63,7 @@ class Found:
 
     @property
     def like(self) -> str:
-        """What the guarantees from test rows assume of the rows that they are about."""
+        """Assumption of guarantees from test rows about the rows that they cover."""
         if self.data.clusters is not None:
             return "new groups are like these"
         return "later rows follow these" if self.data.order == "time" else "new rows are like these"
@@ -74,12 +74,12 @@ class Found:
 
     @property
     def shown(self) -> int | None:
-        """The place of the tolerance that lines tell of, the middle one; None where no input is a number."""
+        """The place of the tolerance that lines tell of, the middle one. None if no input is a number."""
         return len(self.tolerances) // 2 if self.tolerances else None
 
     @property
     def threshold(self) -> float:
-        """The error that all lines tell of, in own units: the larger of both models' goals."""
+        """The error that all lines tell of, in original units: the larger of both models' goals."""
         parts = [self.parts[name] for name in ("bounded", "judged") if name in self.parts]
         return max(float(each.arrays["errors"][int(each.number("goal"))]) for each in parts)
 
@@ -147,7 +147,7 @@ def pac_bayes(found: Found) -> Guarantee | None:
 
 
 def spread(found: Found) -> Guarantee | None:
-    """Return the conformal interval that follows the model's own spread, where it was chosen."""
+    """Return the conformal interval that follows the model's own spread, if it was chosen."""
     if not takes_spread(found.parts):
         return None
     record, data = found.parts[CONFORMAL], found.data
@@ -209,7 +209,7 @@ def proved_classes(found: Found) -> Guarantee | None:
         return None
     record = found.parts["rows"]
     lows = record.arrays["ranges"][:, found.shown, 0]
-    kept = int(np.count_nonzero(lows > 0.5))  # above one half no other class is as probable; false for NaN
+    kept = int(np.count_nonzero(lows > 0.5))  # above one half no other class is as probable. False for NaN
     if not kept:
         return Guarantee("proved", needs="surer predictions, more boxes= or budget.seconds=")
     change = off(found.tolerances[found.shown], found)
@@ -239,7 +239,7 @@ def class_sets(found: Found) -> Guarantee | None:
 
 
 def per_class(found: Found) -> Guarantee | None:
-    """Return which classes are missed by their own sets as seldom as is asked for."""
+    """Return which classes are missed by their own sets as seldom as is requested."""
     if CONFORMAL not in found.parts:
         return None
     record = found.parts[CONFORMAL]

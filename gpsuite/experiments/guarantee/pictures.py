@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MOST_DRAWN = 40  # rows: intervals of more would touch
 MOST_TESTED = 200  # test rows in a picture
 LEAST_IN_BIN, MOST_BINS = 5, 8
-# of which model, column of the table, how it is drawn and named
+# model, column of the table, how it is drawn and named
 CURVES = (
     ("kept", "PAC-Bayes bound, kept model", "o-", BLUE, "PAC-Bayes, kept model"),
     ("judged", "test bound, judged model", "s-", VERMILION, "test rows, test model"),
@@ -93,7 +93,7 @@ def draw_bands(report: Report[GuaranteeSettings], bands: Sequence[Record]) -> No
             x, label = record.arrays["x"], f"band, {100 * (1 - q / report.settings.m):g} %"
             ax.fill_between(x, low, high, where=seen, color=BLUE, alpha=0.3, linewidth=0, label=label)
             ax.plot(x, record.arrays["estimate"], color=VERMILION, label="estimate")
-            ax.set_title(f"{MODELS[str(record.axes['model'])].title}; other inputs at their median")
+            ax.set_title(f"{MODELS[str(record.axes['model'])].title}. Other inputs at their median")
             frames.append(pd.DataFrame({"model": record.axes["model"], "x": x, "lower": low, "upper": high}))
         drawing.name_axes(data.input_names[column], data.target_names[0])
         drawing.legend("below", columns=2)

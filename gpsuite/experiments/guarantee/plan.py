@@ -93,7 +93,7 @@ def _range_seconds(settings: GuaranteeSettings, inputs: int, classes: int) -> fl
 
 
 def plan(request: Request[GuaranteeSettings]) -> list[Task[object]]:
-    """Return the tasks; the data and the new rows are read here, so that bad ones are refused before any work.
+    """Return the tasks. The data and the new rows are read here, so that bad ones are refused before any work.
 
     Raises:
         UserError: with several targets, too few rows, too few different ones, or new rows that do not fit.
@@ -144,7 +144,7 @@ def _class_parts(request: Request[GuaranteeSettings]) -> list[tuple[str, object,
     """Return part, params and label of a classification's tasks.
 
     Raises:
-        UserError: if an accuracy is asked for: classes have none; if the method is not for so many classes.
+        UserError: if an accuracy is requested: classes have none. If the method is not for so many classes.
     """
     settings, learning = request.settings, learning_of(request)
     unused = "a classification has no accuracy: leave it out, or say dataset.task=regression"
@@ -152,7 +152,7 @@ def _class_parts(request: Request[GuaranteeSettings]) -> list[tuple[str, object,
     data = load(request.require_dataset())
     tolerances, count = tolerances_of(data, settings), class_count(data, [])
     for name, options in request.methods.items():
-        fault = f"{options.title} is for two classes, {data.target_names[0]} has {count}; use method=laplace"
+        fault = f"{options.title} is for two classes, {data.target_names[0]} has {count}. Use method=laplace"
         require(count <= classifier_method(options).most_classes(options), "method", name, fault)
     judged = take(JudgedClassesTask, settings, learning=learning, tolerances=tolerances)
     return [
@@ -182,7 +182,7 @@ def learning_of(request: Request[GuaranteeSettings]) -> Learning:
         UserError: if several methods are chosen.
     """
     settings, names = request.settings, list(request.methods)
-    require(len(names) == 1, "methods", names, "one classifier is kept and judged; name one")
+    require(len(names) == 1, "methods", names, "one classifier is kept and judged. Name one")
     options = request.methods[names[0]]
     method = classifier_method(options).decides(options)
     usual = plain(method) == plain(METHOD)
@@ -207,7 +207,7 @@ def _preparation(settings: GuaranteeSettings, rows: int) -> float:
 
 
 def new_rows(dataset: PreparedDataset) -> NewRows | None:
-    """Return the rows to predict of `dataset.new`; None where there are none.
+    """Return the rows to predict of `dataset.new`. None if there are none.
 
     Raises:
         DataError: if the file does not fit.
@@ -236,7 +236,7 @@ def _weighted_rows(spec: CsvSpec, data: Dataset) -> NewRows:
 
 
 def _bands(request: Request[GuaranteeSettings]) -> Iterator[Task[object]]:
-    """Yield the tasks of perturbation/region, for as many rows as a band takes; none for very few rows."""
+    """Yield the tasks of perturbation/region, for as many rows as a band takes. None for very few rows."""
     settings, dataset = request.settings, request.require_dataset()
     data = load(dataset)
     if data.clusters is not None:  # the noise of a group's rows is not independent

@@ -1,4 +1,4 @@
-"""Tables of predicted rows: whole in predictions.csv, and the first of them as they are shown."""
+"""Tables of predicted rows: whole in predictions.csv, and the first rows as they are shown."""
 
 from __future__ import annotations
 
@@ -95,12 +95,12 @@ def _add_ranges(frame: pd.DataFrame, ranges: FloatArray, tolerances: Sequence[fl
 def shown_rows(frame: pd.DataFrame, promised: Collection[str]) -> list[list[str]]:
     """Return a table of predictions as texts, its first line the heading: prediction, interval, and what is unusual.
 
-    An interval stands next to the prediction of the judged model, which it is about.
-    Numbers have the places that give the interval's width three significant digits; its ends are rounded outwards.
+    An interval is next to the prediction of the judged model that it is about.
+    Numbers have the places that give the interval's width three significant digits. Its ends are rounded outwards.
 
     Args:
         frame: one row per prediction.
-        promised: names of guarantees that hold; the first of `INTERVALS` among them that is bounded is shown.
+        promised: names of guarantees that hold. The first of `INTERVALS` among them that is bounded is shown.
     """
     if "prediction" in frame:
         heading, rows = _number_cells(frame, [name for each, name in INTERVALS.items() if each in promised])
@@ -149,7 +149,7 @@ def _unusual(row: Mapping[Any, Any]) -> str:
 
 
 def left_out(model: SavedRegression) -> tuple[FloatArray, FloatArray]:
-    """Return errors and half widths of the kept model's own intervals, each row left out in turn, in own units.
+    """Return errors and half widths of the kept model's own intervals, each row left out in turn, in original units.
 
     With the same hyperparameters, by Rasmussen and Williams 2006, equations 5.10 to 5.12. Copies do not count: a
     row left out would be predicted from its copy.

@@ -1,4 +1,4 @@
-"""The two regressions of a table, and what is proved of them."""
+"""The two regressions of a table, and what is proved about both."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ MOST_INFORMING = 500  # rows that choose lengthscales, for time
 
 @dataclass(frozen=True, eq=False)
 class Scales:
-    """What brings a table into the units of a regression that has one lengthscale.
+    """Scales of a table in the units of a regression that has one lengthscale.
 
     Attributes:
         inputs: what standardises inputs, and divides each by its lengthscale.
@@ -75,7 +75,7 @@ class Fitted:
         rows: its training rows' numbers in the dataset, [N].
         inputs: what standardises inputs, and divides each by its lengthscale.
         target: what standardises the target.
-        fault: why the training did not end well; empty if it did.
+        fault: why the training did not end well. Empty if it did.
     """
 
     posterior: FullGPPosterior
@@ -90,7 +90,7 @@ class Fitted:
         return float(self.target.scale[0])
 
     def predict(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return prediction [B] and standard deviation [B] of a new target, in own units, at inputs [B, D]."""
+        """Return prediction [B] and standard deviation [B] of a new target, in original units, at inputs [B, D]."""
         mean, variance = self.posterior.predict(self.inputs.transform(X))
         noise = self.posterior.hyperparameters.noise_variance
         return self.target.inverse(mean[:, None])[:, 0], self.scale * np.sqrt(variance + noise)
@@ -103,11 +103,11 @@ class Judged:
     Attributes:
         fitted: trained without the test rows.
         aside: numbers of the rows that were set aside, [H'].
-        all_errors: absolute errors there, in own units, [H'].
-        different: of the rows that were set aside; None if all are.
+        all_errors: absolute errors there, in original units, [H'].
+        different: of the rows that were set aside. None if all are.
         leave_one_out: models with its hyperparameters on its rows and the `held` rows but one.
         held: numbers of these rows, the first that were set aside.
-        held_different: of these, `seen` also where one of them repeats it; None if all are.
+        held_different: of these, `seen` also if another row repeats it. None if all are.
     """
 
     fitted: Fitted
@@ -125,14 +125,14 @@ class Judged:
 
     @property
     def errors(self) -> FloatArray:
-        """Absolute errors on the test rows, in own units, [H]."""
+        """Absolute errors on the test rows, in original units, [H]."""
         return self.all_errors[unseen(self.aside, self.different)]
 
 
 def order_of(rows: int, learning: Learning, clusters: IntArray | None = None) -> IntArray:
     """Return the random order of the rows, those of a group together.
 
-    The last `test_share` of it are test rows, unless time or groups choose them; its first prepare.
+    The last `test_share` of it are test rows, unless time or groups choose them. Its first prepare.
     """
     rng = stream(learning.seed, "rows")
     order = rng.permutation(rows)
@@ -142,7 +142,7 @@ def order_of(rows: int, learning: Learning, clusters: IntArray | None = None) ->
 
 
 def kept_model(dataset: PreparedDataset, learning: Learning, shared: SharedWork) -> Fitted:
-    """Return the regression that is kept, of all rows but those that chose its scale; trained once per group."""
+    """Return the regression that is kept, of all rows but those that chose its scale. Trained once per group."""
 
     def attempt() -> Fitted:
         scaled_by, rows = kept_rows(dataset, learning)
@@ -170,7 +170,7 @@ def kept_rows(dataset: PreparedDataset, learning: Learning) -> tuple[IntArray, I
 
 
 def _first_to_vary(columns: FloatArray) -> IntArray:
-    """Return how many of the first rows of each column [N, D] hold two different values, [D]; N if none do."""
+    """Return how many of the first rows of each column [N, D] hold two different values, [D]. N if none do."""
     changed = columns != columns[0]
     return np.where(changed.any(axis=0), np.argmax(changed, axis=0) + 1, len(columns))
 
@@ -247,12 +247,12 @@ def _draws(data: Dataset, rows: IntArray) -> int:
 
 
 def unseen(rows: IntArray, different: DifferentRows | None) -> IntArray:
-    """Return the positions in `rows` of the different ones of which nothing else holds a copy."""
+    """Return the positions in `rows` of the different ones without a copy elsewhere."""
     return np.arange(len(rows)) if different is None else different.places[~different.seen]
 
 
 def judged_model(dataset: PreparedDataset, learning: Learning, shared: SharedWork) -> Judged:
-    """Return the regression that test rows judge, trained in the same way without them; once per group."""
+    """Return the regression that test rows judge, trained in the same way without them. Once per group."""
 
     def attempt() -> Judged:
         data, (train, aside) = load(dataset), judged_rows(dataset, learning)
@@ -288,9 +288,9 @@ def _once(held: IntArray, train: IntArray, groups: IntArray | None) -> Different
 def rounding(models: LeaveOneOut, target: Standardiser) -> float:
     """Return how far two evaluations of one prediction may be apart: a row of equal error must stay inside.
 
-    In standardised units; to own ones the target's mean is added, which rounds, too.
+    In standardised units. To original units the target's mean is added, which rounds, too.
 
-    A sum of N products has an error below N u times the sum of their sizes, to first order; taken twice, for errors
+    A sum of N products has an error below N u times the sum of their sizes, to first order. Taken twice, for errors
     and ends, and twice as large.
     """
     sizes = np.abs(models.alpha).sum() + np.abs(models.changes).sum(axis=0).max(initial=0.0)
@@ -309,7 +309,7 @@ def _fit(dataset: PreparedDataset, learning: Learning, scales: Scales, rows: Int
 
 
 def _trained(problem: RiskProblem, max_evaluations: int, standard: float, shared: SharedWork) -> TrainedGP:
-    """Minimise the bound from two starts, and return the smaller one; it holds for both ends.
+    """Minimise the bound from two starts, and return the smaller one. It holds for both ends.
 
     At the first all hyperparameters are 1: lengthscales as other rows chose them. These may have been few, so that the
     second is the published one, of a lengthscale of one standard deviation.
@@ -325,7 +325,8 @@ def _trained(problem: RiskProblem, max_evaluations: int, standard: float, shared
 def errors_of(fitted: Fitted, learning: Learning, widths: Sequence[float]) -> tuple[FloatArray, int]:
     """Return the errors t in standard deviations, increasing, the goal among them, and the goal's number.
 
-    Their number is the same for every model: a goal in own units may equal a width for one model and not for another.
+    Their number is the same for every model: a goal in original units may equal a width for one model and not for
+    another.
     """
     goal = learning.goal / fitted.scale if learning.own else learning.goal
     values = np.sort([*widths, goal]) if learning.own else np.unique([*widths, goal])
@@ -333,9 +334,9 @@ def errors_of(fitted: Fitted, learning: Learning, widths: Sequence[float]) -> tu
 
 
 def mean_bounds(fitted: Fitted, learning: Learning, widths: FloatArray, copies: Copies) -> list[Certificate]:
-    """Return PAC-Bayes certificates at each error; together they hold with probability 1 - delta.
+    """Return PAC-Bayes certificates at each error. Together they hold with probability 1 - delta.
 
-    The union bound over the errors is paid as `n_settings`; `bound_bayes` bounds the posterior mean's share.
+    The union bound over the errors is paid as `n_settings`. `bound_bayes` bounds the posterior mean's share.
     """
     return [
         certify_posterior(fitted.posterior, BandLoss(float(width)), learning.delta, PAPER_GRID, len(widths), copies)
@@ -354,7 +355,7 @@ def held_out_bounds(judged: Judged, own: FloatArray, delta: float) -> tuple[Floa
 
 
 def conformal_radius(judged: Judged, coverage: float) -> float:
-    """Return the half width of split conformal intervals, in the target's own units; copies as in the bounds."""
+    """Return the half width of split conformal intervals, in the target's own units. Copies as in the bounds."""
     errors = judged.all_errors + judged.fitted.scale * rounding(judged.leave_one_out, judged.fitted.target)
     radius = split_radius(errors, coverage)
     if judged.different is None:
@@ -373,7 +374,7 @@ def latent_posterior(posterior: FullGPPosterior) -> LatentPosterior:
 
 
 def regions(fitted: Fitted, X: FloatArray, deviations: FloatArray, radius: float) -> list[Region]:
-    """Return what scaled inputs may be if own ones [B, D] are off by at most so many deviations [D]."""
+    """Return what scaled inputs may be if original ones [B, D] are off by at most so many deviations [D]."""
     return [box(x, radius * deviations / fitted.inputs.scale) for x in fitted.inputs.transform(X)]
 
 
@@ -386,15 +387,15 @@ def proved_ranges(
     searches: Searches,
     tolerance: float,
 ) -> FloatArray:
-    """Return lowest and highest prediction [B, K, 2], own units, if every input is off by at most each tolerance.
+    """Return lowest and highest prediction [B, K, 2], in original units, if inputs are off by at most each tolerance.
 
-    NaN where the seconds did not let a search begin.
+    NaN if the seconds did not let a search begin.
 
     Args:
         fitted: the regression.
         latent: its posterior.
-        X: inputs in own units [B, D].
-        deviations: standard deviation of every input in the table [D], 0 of those that stay; the few rows that scale
+        X: inputs in original units [B, D].
+        deviations: standard deviation of every input in the table [D], 0 of those that stay. The few rows that scale
             the regression may say another.
         tolerances: in these deviations, K.
         searches: one for each row and tolerance.

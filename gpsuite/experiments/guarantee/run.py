@@ -71,7 +71,7 @@ from gpsuite.seeds import stream
 def run_bounded(task: Task[BoundedTask], shared: SharedWork) -> Outcome:
     """Train the kept regression and bound the share of its predictions that are off by more than each error.
 
-    Arrays: errors [K] in own units and bounds [K], of the posterior mean; gibbs_bounds [K], of a random draw.
+    Arrays: errors [K] in original units and bounds [K], of the posterior mean; gibbs_bounds [K], of a random draw.
     """
     params = task.params
     fitted = kept_model(task.require_dataset(), params.learning, shared)
@@ -94,15 +94,15 @@ def run_bounded(task: Task[BoundedTask], shared: SharedWork) -> Outcome:
         "bounds": bounds,
         "gibbs_bounds": np.array([each.bound_kl for each in found]),
     }
-    own = params.learning.delta / len(found)  # of each bound alone
+    own = params.learning.delta / len(found)  # of each single bound
     arrays |= risk_certificate(task.require_dataset(), params.learning, fitted, found[goal], widths[goal], own)
     return Outcome(metrics, arrays=arrays, headline=f"bound {bounds[goal]:.3f}")
 
 
 def run_judged(task: Task[JudgedTask], shared: SharedWork) -> Outcome:
-    """Train without the test rows; bound errors by them, size the intervals, and check what the bounds assume.
+    """Train without the test rows. Bound errors by them, size the intervals, and check what the bounds assume.
 
-    Arrays: errors [K] in own units, shares [K] of test errors above, bounds [K].
+    Arrays: errors [K] in original units, shares [K] of test errors above, bounds [K].
     """
     params, dataset = task.params, task.require_dataset()
     data, judged = load(dataset), judged_model(dataset, params.learning, shared)
@@ -132,7 +132,7 @@ def run_judged(task: Task[JudgedTask], shared: SharedWork) -> Outcome:
 
 
 def run_rows(task: Task[RowsTask], shared: SharedWork) -> Outcome:
-    """Predict new rows with their intervals, and prove the ranges of the first of them.
+    """Predict new rows with their intervals, and prove the ranges of the first rows.
 
     Arrays: columns of the table of predictions, `ranges` [B', K, 2], and the model as `SavedRegression` packs it.
     """
@@ -170,7 +170,7 @@ def run_rows(task: Task[RowsTask], shared: SharedWork) -> Outcome:
 
 
 def run_conformal(task: Task[ConformalTask], shared: SharedWork) -> Outcome:
-    """Size the intervals that follow the judged model's spread; widths are those of the test rows.
+    """Size the intervals that follow the judged model's spread. Widths are those of the test rows.
 
     Arrays: the intervals as `SpreadIntervals` packs them.
     """
@@ -203,7 +203,7 @@ def _of_file(rows: NewRows | None) -> Metrics:
 
 @unconverged_is_diverged
 def run_judged_classes(task: Task[JudgedClassesTask], shared: SharedWork) -> Outcome:
-    """Train without the test rows; bound the error rate and certify test rows, and check what the bounds assume.
+    """Train without the test rows. Bound the error rate and certify test rows, and check what the bounds assume.
 
     Arrays: certified [K], of the test points the share that is right and provably stays; certified_bounds [K],
     lower bounds that hold together with probability 1 - delta; test_probabilities [H, C] and test_classes [H].
@@ -242,7 +242,7 @@ def _certified(
 ) -> tuple[Metrics, dict[str, FloatArray]]:
     """Return what was searched, and the arrays of the share that provably stays right.
 
-    Metrics: points, different test rows; searched, those of them that are right; stated, those of these whose
+    Metrics: points, different test rows; searched, those that are right; stated, those of these whose
     probabilities have an error that is only stated; cut, how many searches the seconds ended: their rows count as not
     certified.
     """
@@ -267,7 +267,7 @@ def _certified(
 
 @unconverged_is_diverged
 def run_class_sets(task: Task[ClassSetsTask], shared: SharedWork) -> Outcome:
-    """Choose the thresholds of the sets of classes; sizes are those of the test rows, which chose them.
+    """Choose the thresholds of the sets of classes. Sizes are those of the test rows, which chose them.
 
     Arrays, of each class [C]: class_rows, test rows of it; class_wrong, those predicted as another, and class_bounds on
     that share of new rows; class_thresholds; class_missed, the bound on the share of new rows that the thresholds miss;

@@ -56,21 +56,21 @@ DTYPES: Mapping[str, type[np.generic]] = {"judged_places": np.int64, "judged_los
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class SavedModel:
-    """A kept model with all that its predictions need; `saved.load` reads one.
+    """A kept model with all that its predictions need. `saved.load` reads one.
 
     Attributes:
         model: its posterior of N rows, of scaled inputs, as certificates store one.
         inputs: names of the inputs, D.
         target: its name.
-        arrays: what it has besides the posterior, by the names in `shapes`; the training range is `lowest`, `highest`.
+        arrays: what it has besides the posterior, by the names in `shapes`. The training range is `lowest`, `highest`.
         guarantee: what a run proved, in sentences.
         categories: column of texts -> the levels that were learned from.
         reading: `Dataset.reading` of the table.
-        calibrated: intervals or sets of classes of the judged model, which are kept in files of their own.
+        calibrated: intervals or sets of classes of the judged model, which are kept in separate files.
     """
 
     task: ClassVar[str]
-    # name -> its axes in letters: N and D as above, 1, and letters that stand for any length
+    # name -> its axes in letters: N and D as above, 1, and letters that represent any length
     shapes: ClassVar[dict[str, str]] = {
         "y": "N", "input_mean": "D", "input_scale": "D", "lowest": "D", "highest": "D",
     }  # fmt: skip
@@ -102,11 +102,11 @@ class SavedModel:
             raise ValueError("the names are not those of the inputs")
 
     def scaled(self, X: FloatArray, which: str = "input") -> FloatArray:
-        """Return inputs [B, D] in own units as the kept model, or another one that is stored with it, takes them."""
+        """Return inputs [B, D] in original units as the kept model, or another one stored with it, takes them."""
         return np.asarray((X - self.arrays[f"{which}_mean"]) / self.arrays[f"{which}_scale"])
 
     def checked(self, X: Any) -> FloatArray:
-        """Return inputs [B, D] in own units as numbers: of a DataFrame by the columns of the run's table.
+        """Return inputs [B, D] in original units as numbers: of a DataFrame by the columns of the run's table.
 
         Raises:
             ValueError: if they are not finite, not D columns, or a DataFrame has no such column or a row with a value
@@ -218,12 +218,12 @@ class Predictions:
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class SavedRegression(SavedModel):
-    """A kept regression, and the judged one whose intervals it gives; targets are standardised.
+    """A kept regression, and the judged one whose intervals it gives. Targets are standardised.
 
     Attributes:
         coverage: of the intervals.
         judged_variance: of the judged model's kernel.
-        radius: of split conformal intervals, in the target's own units; None where they are unbounded.
+        radius: of split conformal intervals, in the target's own units. None if they are unbounded.
     """
 
     task: ClassVar[str] = "regression"
@@ -283,7 +283,7 @@ class SavedRegression(SavedModel):
         return LatentPosterior(**_posterior(self.model), operator_bound=1.0)
 
     def predict(self, X: Any, own: FloatArray | None = None) -> Predictions:
-        """Return predictions and intervals at inputs [B, D] in own units, or of the rows of a DataFrame (`checked`).
+        """Return predictions and intervals at inputs [B, D] in original units, or for a DataFrame's rows (`checked`).
 
         `own` are likelihood ratios [B], where the run had `dataset.weights`.
 
@@ -449,7 +449,7 @@ class SavedClassifier(SavedModel):
         return GPCPosterior(**parts, link=squeezed if self.model.squeeze else LINKS.get(self.model.likelihood))
 
     def predict(self, X: Any, own: FloatArray | None = None) -> ClassPredictions:
-        """Return class probabilities at inputs [B, D] in own units, or of the rows of a DataFrame (`checked`).
+        """Return class probabilities at inputs [B, D] in original units, or of the rows of a DataFrame (`checked`).
 
         `own` is of regressions only.
 

@@ -58,7 +58,7 @@ def set_sentences(record: Record, settings: GuaranteeSettings) -> Iterator[str]:
 
 
 def class_table(record: Record) -> pd.DataFrame:
-    """Return one row per class; see `run.run_class_sets`."""
+    """Return one row per class. See `run.run_class_sets`."""
     import pandas as pd
 
     arrays = record.arrays

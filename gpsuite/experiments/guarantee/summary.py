@@ -1,4 +1,4 @@
-"""What a run of guarantee leaves: tables, pictures, predictions, the model, and the answer."""
+"""Output of a run of guarantee: tables, pictures, predictions, the model, and the answer."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 def summarise(report: Report[GuaranteeSettings]) -> list[Statistic]:
-    """Tell, write and draw the answer; keep the model."""
+    """Tell, write and draw the answer. Keep the model."""
     parts = {str(record.axes["part"]): record for record in report.records() if record.axes["part"] != BAND}
     data = load(report.request.require_dataset())
     classes = data.task == "classification"
@@ -101,7 +101,7 @@ def _of_classes(report: Report[GuaranteeSettings], parts: dict[str, Record]) -> 
 
 
 def curve_table(bounded: Record, judged: Record) -> pd.DataFrame:
-    """Return both curves over the errors; the standard deviations differ a little, so do the errors."""
+    """Return both curves over the errors. The standard deviations differ a little, so do the errors."""
     import pandas as pd
 
     columns = {
@@ -164,10 +164,10 @@ def _keep(
 
 
 def _tell(report: Report[GuaranteeSettings], answer: Answer, checks: Sequence[Check]) -> list[Statistic]:
-    """Tell and write the answer and the assumptions; return how many are contradicted."""
+    """Tell and write the answer and the assumptions. Return how many are contradicted."""
     report.answer.extend(answer.lines(report.folder))
     if checks:
-        report.table(assumption_table(checks), "assumptions", "What the guarantees assume, and what the data say")
+        report.table(assumption_table(checks), "assumptions", "Assumptions of the guarantees, and what the data say")
     report.warnings.extend(write_answer(report.folder, answer))
     contradicted = sum(check.verdict == CONTRADICTED for check in checks)
     return [Statistic("contradicted", contradicted, n=len(checks) or None)]

@@ -25,27 +25,28 @@ class GuaranteeSettings:
     """Settings of every guarantee that applies to a table.
 
     Attributes:
-        accuracy: an error that matters, in the target's own units; null: `epsilon` standard deviations.
-        epsilon: the same in standard deviations of the target.
+        accuracy: an error that matters, in the target's units. Null: `epsilon` standard deviations.
+        epsilon: an error that matters, in standard deviations of the target.
         widths: further errors at which the share of worse predictions is bounded, in standard deviations.
-        delta: allowed probability that a bound fails; each bound is paid for all errors together.
-        coverage: of the intervals.
+        delta: allowed probability that a bound fails. Each bound is accounted for all errors together.
+        coverage: coverage of the intervals.
         test_share: share of rows that test bounds, intervals and checks are taken on.
-        preparation: share of rows that choose scale, centre and each input's lengthscale of a certified regression, and
-            nothing else; at least 30, up to a third of a small table; more until they hold two targets, up to twice as
-            many until all numbers vary.
-        most_rows: that a model is trained on, shared out among the classes where there are three or more; of more, the
-            others are test rows.
-        max_evaluations: of a training's objective.
-        tolerances: how far each number may be off, in standard deviations: proved ranges and certified accuracies.
-        count: test rows whose predictions are bounded where there are no new rows, and rows of which is searched which
-            inputs decide their class.
-        proved_rows: of new rows: the first ones, whose predictions are bounded.
+        preparation: share of rows that only choose scale, centre and each input's lengthscale of a certified
+            regression. At least 30 rows, up to a third of a small table. More until they hold two targets, up to twice
+            as many until all numbers vary.
+        most_rows: largest number of training rows, shared among the classes if there are three or more. Further rows
+            are test rows.
+        max_evaluations: largest number of evaluations of a training's objective.
+        tolerances: errors of each input that is a number, in standard deviations, for proved ranges and certified
+            accuracies.
+        count: number of test rows whose predictions are bounded if there are no new rows, and of rows whose deciding
+            inputs are searched.
+        proved_rows: number of new rows, from the first, whose predictions are bounded.
         points: test rows on which a classifier's certified accuracies are taken.
         boxes: limit for the searches of one row.
         tolerance: largest gap between attained and proved value: standard deviations of a target, or probability.
         m: compared values behind the band of the function.
-        excluded: q of the band; its confidence is 1 - q/m.
+        excluded: q of the band. Its confidence is 1 - q/m.
         centres: basis functions of the band's kernel model.
         band_rows: most rows behind a band, at random.
     """
@@ -76,24 +77,24 @@ class GuaranteeSettings:
 
 
 def tolerances_of(data: Dataset, settings: GuaranteeSettings) -> Sequence[float]:
-    """Return how far numbers may be off, in standard deviations; none where no input is a number."""
+    """Return how far numbers may be off, in standard deviations. None if no input is a number."""
     return settings.tolerances if len(numbers_of(data.input_names, data.level_inputs)) else ()
 
 
 def middle(tolerances: Sequence[float]) -> float:
-    """Return the tolerance that answers tell of and certificates are about; 0 where no input is a number."""
+    """Return the tolerance that answers tell of and certificates are about, 0 where no input is a number."""
     return float(tolerances[len(tolerances) // 2]) if tolerances else 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Learning:
-    """What decides the two models of a table: the one that is kept, and the one that test rows judge.
+    """Parameters that decide the two models of a table: the one that is kept, and the one that test rows judge.
 
     Attributes:
         seed: of the order of the rows.
-        goal: the error that matters: own units if `own`, else standard deviations.
+        goal: the error that matters: original units if `own`, otherwise standard deviations.
         own: see `goal`. Further fields as in `GuaranteeSettings`.
-        method: what decides a classifier besides; None for `METHOD`, which keys older than the choice do not name.
+        method: what decides a classifier besides. None for `METHOD`, which keys older than the choice do not name.
         method_version: of it.
     """
 
@@ -137,7 +138,7 @@ class RowsTask:
     boxes: int
     tolerance: float
     kind: str = "guarantee_rows"
-    effects: int | None = field(default=None, metadata=OPTIONAL)  # rows of which is searched what decides; None: count
+    effects: int | None = field(default=None, metadata=OPTIONAL)  # rows whose deciding inputs are searched. None: count
 
 
 @dataclass(frozen=True, kw_only=True)

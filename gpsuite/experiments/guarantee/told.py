@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 HARDLY = 0.95  # of the constant's error: a model above that is hardly better
 SETTINGS = ("accuracy", "delta", "coverage", "test_share", "most_rows", "tolerances")
 MOST_NAMED = 3  # decisive inputs in a sentence
-APART = "Each guarantee holds on its own with the probability it names, not all of them together."
+APART = "Each guarantee holds with the probability it names. They do not all hold together with it."
 SOURCE = {"": "the same source", "time": "the same source, later", "groups": "groups like these"}
 OF_ONE_ROW = ("spread", "conformal", "jackknife+", "sets")  # guarantees, in the order of the headline
 # what needs the same as a guarantee that an assumption names
@@ -49,7 +49,7 @@ PICTURES = {"widths": "The model's own intervals: a row above the line lies outs
 
 
 def answer_of(found: Found, frame: pd.DataFrame | None) -> Answer:
-    """Return the answer; `frame` is the table of predictions."""
+    """Return the answer. `frame` is the table of predictions."""
     contradicted = [check.needed_by for check in found.checks if check.verdict == CONTRADICTED]
     doubted = {name for names in contradicted for name in names.split(", ")}
     doubted |= {also for name in doubted for also in ALSO.get(name, ())}
@@ -67,7 +67,7 @@ def answer_of(found: Found, frame: pd.DataFrame | None) -> Answer:
 
 def headline(found: Found, lines: Sequence[Guarantee]) -> str:
     """Return what the model predicts and how well, and what holds of new rows."""
-    said = [_quality(found) if "judged" in found.parts else f"The table asks for {found.target}."]
+    said = [_quality(found) if "judged" in found.parts else f"The rows to measure next are for {found.target}."]
     promises = {each.name: each for each in lines if not each.needs}
     interval = next((promises[name] for name in OF_ONE_ROW if name in promises), None)
     chosen = [each for each in (interval, promises.get("test rows")) if each is not None]
@@ -90,7 +90,7 @@ def _quality(found: Found) -> str:
 def errors_of_judged(found: Found) -> tuple[float, float, str]:
     """Return the model's error on test rows, that of always saying the same, and what that is.
 
-    The root mean squared error in own units, of classes the share that is wrong.
+    The root mean squared error in original units, of classes the share that is wrong.
     """
     record = found.parts["judged"]
     if found.data.task == "classification":

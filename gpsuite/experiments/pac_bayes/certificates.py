@@ -51,7 +51,7 @@ def _rows(data: PreparedDataset, params: FitTask) -> Rows:
 
 
 def write_certificates(records: Sequence[Record], folder: Path) -> list[Path]:
-    """Write each record's certificate as `folder`/<method>_split_<k>.npz and .json; return the .npz files."""
+    """Write each record's certificate as `folder`/<method>_split_<k>.npz and .json. Return the .npz files."""
     paths = []
     for record in records:
         if DESCRIPTION in record.arrays:

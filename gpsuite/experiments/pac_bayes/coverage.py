@@ -56,7 +56,7 @@ class CoverageSettings:
         rows: training rows of each data set.
         epsilon: half-width of the 0-1 band, in units of y.
         noise_scale: standard deviation of the noise.
-        deltas: allowed probabilities of failure; the first is the one trained with.
+        deltas: allowed probabilities of failure. The first is the one trained with.
         max_evaluations: limit on objective evaluations per training.
         power_simulations: data sets of noise per number of rows, in the settings where a wrong bound fails.
     """
@@ -82,7 +82,7 @@ class CoverageTask:
         rows: training rows of each.
         epsilon: half-width of the 0-1 band, in units of y.
         noise_scale: standard deviation of the noise.
-        deltas: allowed probabilities of failure; the first is the one trained with.
+        deltas: allowed probabilities of failure. The first is the one trained with.
         max_evaluations: limit on objective evaluations per training.
     """
 
@@ -128,9 +128,8 @@ def _tasks(request: Request[CoverageSettings]) -> Iterator[Task[CoverageTask]]:
 # Two settings. (1) Prior = posterior, a predictor that is right or wrong: the errors on n rows are binomial and the
 # largest probability of failure over all true risks is a finite sum. A kl inverse, a delta or a confidence term that
 # is
-# off makes it exceed delta. (2) Targets that are noise, and a GP that fits them: what keeps the bound above the true
-# risk
-# is the KL alone.
+# off makes it exceed delta. (2) Targets that are noise, and a GP that fits them: only the KL keeps the bound above the
+# true risk.
 
 
 ROWS = (8, 12, 20, 30)
@@ -208,7 +207,7 @@ def run_power(task: Task[PowerTask], shared: SharedWork) -> Outcome:
 def largest_failure(n: int, delta: float) -> float:
     """Return the largest probability, over all true risks, that a predictor's risk is outside its certified range.
 
-    The number of errors k is Binomial(n, risk); as a function of the risk the probability is largest just beyond one of
+    The number of errors k is Binomial(n, risk). As a function of the risk the probability is largest just beyond one of
     the n + 1 bounds.
     """
     terms = Terms(n, 0, delta)
@@ -221,7 +220,7 @@ def largest_failure(n: int, delta: float) -> float:
     chances = np.exp(choices + xlogy(k, ends[:, None]) + xlog1py(n - k, -ends[:, None]))
     above = np.concatenate([np.ones(n + 1, dtype=bool), np.zeros(n + 1, dtype=bool)])[:, None]
     ends = ends[:, None]
-    # just above an upper bound that bound fails, just below a lower one that one does; 0 and 1 are no way out
+    # just above an upper bound that bound fails, just below a lower one that one does, 0 and 1 are no way out
     failed = np.where(above, (upper <= ends) | (lower > ends), (lower >= ends) | (upper < ends))
     inside = np.where(above, ends < 1.0, ends > 0.0)
     return float((chances * (failed & inside)).sum(axis=1).max())
@@ -295,10 +294,10 @@ def write_power(report: Report[CoverageSettings], table: pd.DataFrame) -> None:
         "count": "data sets",
     }
     caption = (
-        "Where a wrong bound fails. Prior = posterior: the least probability over all true risks, a finite sum, held "
-        "against the exact binomial limits; the penalty is the confidence term. GP that fits noise: simulated; the "
-        f"penalty is the KL; contradicted: a right bound holds so rarely with probability below {LEVEL:g}. "
-        "What makes a bound larger than it need be shows in neither"
+        "Where a wrong bound fails. Prior = posterior: the least probability over all risks, a finite sum, against "
+        "the exact binomial limits. The penalty is the confidence term. GP that fits noise: simulated. The "
+        f"penalty is the KL. Contradicted: a right bound holds so rarely with probability below {LEVEL:g}. "
+        "An unnecessarily large bound shows in no column"
     )
     report.table(table, "coverage_power", caption, columns)
 
@@ -311,11 +310,11 @@ def power_statistic(table: pd.DataFrame) -> Statistic:
     return Statistic(VIOLATIONS, float(wrong), n=len(table), note=note)
 
 
-NODES = 200  # Gauss-Legendre nodes over the domain; the integrand is smooth
+NODES = 200  # Gauss-Legendre nodes over the domain. The integrand is smooth
 
 
 def run(task: Task[CoverageTask], shared: SharedWork) -> Outcome:
-    """Train on every data set of the batch; compare its bounds with its true risk."""
+    """Train on every data set of the batch. Compare its bounds with its true risk."""
     params = task.params
     sample = kernel_regression(
         np.random.default_rng(params.seed),
@@ -365,7 +364,7 @@ def true_gibbs_risk(posterior: Posterior, epsilon: float, noise_scale: float) ->
 
 
 def draw(report: Report[CoverageSettings], points: pd.DataFrame) -> None:
-    """Draw each data set's bound against its true risk, one panel per method; the bound holds above the diagonal."""
+    """Draw each data set's bound against its true risk, one panel per method. The bound holds above the diagonal."""
     delta, edge = report.settings.deltas[0], 1.05 * float(max(points["bound"].max(), points["risk"].max()))
     size = (4.2 * len(report.titles), 4.8)
     with report.figure("coverage", columns=len(report.titles), size=size, sharey=True, sharex=True) as drawing:

@@ -118,7 +118,7 @@ def _against_full_gp(goals: list[Paired]) -> list[Statistic]:
 
 
 def _overfits_less(goal: Paired) -> bool | None:
-    """Whether the gap between test and training risk is larger for the full GP, and its training risk the lower one."""
+    """Return whether the full GP has the larger gap between test and training risk, and the lower training risk."""
     gap_full = goal("gibbs_risk_test", FULL_GP) - goal("gibbs_risk_train", FULL_GP)
     gap_kl = goal("gibbs_risk_test", KL) - goal("gibbs_risk_train", KL)
     both = np.isfinite(gap_full) & np.isfinite(gap_kl)
@@ -126,14 +126,14 @@ def _overfits_less(goal: Paired) -> bool | None:
 
 
 def _underfits(goal: Paired) -> bool:
-    """Whether kl-PAC-GP has higher risks, MSE and noise, and a lower KL, than the full GP on average."""
+    """Return whether kl-PAC-GP has higher risks, MSE and noise, and a lower KL, than the full GP on average."""
     higher = ("gibbs_risk_train", "gibbs_risk_test", "mse_test", "noise_variance")
     means = {name: [one.mean() for one in goal.pair(name, KL, FULL_GP)] for name in (*higher, "kl_over_n")}
     return all(means[name][0] > means[name][1] for name in higher) and means["kl_over_n"][0] < means["kl_over_n"][1]
 
 
 def _kl_preferable(goal: Paired) -> bool | None:
-    """Whether the kl objective learns a larger KL with better test risk and bound than sqrt, each significantly."""
+    """Return whether kl learns a larger KL with better test risk and bound than sqrt, each significantly."""
     complexity = goal.pair("kl_over_n", SQRT, KL)
     risk = goal.pair("gibbs_risk_test", KL, SQRT)
     bound = goal.pair("bound_kl", KL, SQRT)
@@ -171,7 +171,7 @@ def _weak_dependence_on_delta(part: pd.DataFrame, delta: float) -> Statistic:
 def other_bounds(frame: pd.DataFrame, delta: float, titles: Mapping[str, str]) -> pd.DataFrame:
     """Return what each bound says of the same trained posteriors, means over the splits.
 
-    One row per method and epsilon. The quadratic bound is the lambda bound at its best lambda; Catoni's constant is
+    One row per method and epsilon. The quadratic bound is the lambda bound at its best lambda. Catoni's constant is
     fixed at 1 before the data are seen, so it pays ln(1/delta) only.
     """
     import pandas as pd
@@ -204,7 +204,7 @@ def draw(report: Report[EpsilonSettings], tidy: pd.DataFrame, heading: str) -> N
 
 
 def summarise(report: Report[EpsilonSettings]) -> list[Statistic]:
-    """Write the table and the five-panel figure; return means and the paper's claims as statistics."""
+    """Write the table and the five-panel figure. Return means and the paper's claims as statistics."""
     frame = records_frame(report.records())
     tidy = summarise_fits(frame, ["method", "epsilon"], METRICS)
     counts = frame.groupby(["method", "epsilon"]).size()
@@ -231,7 +231,7 @@ EXPERIMENTS.register("pac_bayes/epsilon_boston")(
         method_traits=(RISK_BOUND, FULL),
         model_keys=("ard",),
         parts=("repetitions",),
-        published=only_arrays("lengthscales"),  # all that is drawn; the other arrays are the model, for a certificate
+        published=only_arrays("lengthscales"),  # all that is drawn. The other arrays are the model, for a certificate
         agreement=AGREEMENT,
     )
 )

@@ -44,7 +44,7 @@ TEST_OVER_TRAINING = 0.25
 
 
 def split_mean(values: FloatArray) -> Estimate:
-    """Return the mean over splits with its corrected interval; none for fewer than two values."""
+    """Return the mean over splits with its corrected interval. None for fewer than two values."""
     return corrected_mean(values, TEST_OVER_TRAINING)
 
 
@@ -61,17 +61,17 @@ def positive_p(values: FloatArray) -> float:
 
 
 def paired_p(smaller: FloatArray, larger: FloatArray) -> float:
-    """Return the one-sided p-value of the corrected paired t-test for `smaller` < `larger`; 1 for fewer than two."""
+    """Return the one-sided p-value of the corrected paired t-test for `smaller` < `larger`, 1 for fewer than two."""
     return positive_p(larger - smaller)
 
 
 def positive_shown(values: FloatArray) -> bool | None:
-    """Return what the corrected t-test shows of a mean over splits being above 0; None if neither that nor below."""
+    """Return what the corrected t-test shows of a mean over splits being above 0. None if the data show no side."""
     return shown_by_t(values, TEST_OVER_TRAINING)
 
 
 def paired_shown(smaller: FloatArray, larger: FloatArray) -> bool | None:
-    """Return what the corrected paired t-test shows of `smaller` < `larger`; None if neither that nor the opposite."""
+    """Return what the corrected paired t-test shows of `smaller` < `larger`. None if the data show no side."""
     return positive_shown(larger - smaller)
 
 
@@ -99,7 +99,7 @@ class Fit:
         options: its options.
         dataset: what it is fitted to.
         ard: one lengthscale per input, or a single one.
-        goal: the loss that is bounded, and its width; PAC-GPs are trained on its bound.
+        goal: the loss that is bounded, and its width. PAC-GPs are trained on its bound.
         axes: columns of records.csv, the method and the split excepted.
         also: further losses, of the same goal, under which the trained posterior is certified too.
     """
@@ -184,7 +184,7 @@ def _search(options: MethodOptions) -> dict[str, str]:
 
 
 def _group(fit: Fit, split: int) -> str:
-    """Return which tasks share one training: a marginal likelihood knows neither goal nor posterior."""
+    """Return which tasks share one training: a marginal likelihood does not depend on goal and posterior."""
     training = risk_method(fit.options).shares_training(fit.options)
     return f"{fit.dataset.name}/{training}/{fit.ard}/{split}" if training else ""
 
@@ -220,7 +220,7 @@ def _check_sizes(fit: Fit, settings: SplitSettings) -> None:
     rows, sparse = fit.dataset.rows, sparse_options(fit.options)
     training = rows - math.ceil(rows * settings.test_share)
     enough = training >= LEAST_TRAINING_ROWS
-    fault = f"leaves {training} training rows of {rows}; the bounds need {LEAST_TRAINING_ROWS} or more"
+    fault = f"leaves {training} training rows of {rows}. The bounds need {LEAST_TRAINING_ROWS} or more"
     require(enough, "test_share", settings.test_share, fault)
     if sparse is not None:
         fits = sparse.inducing <= training
@@ -236,7 +236,7 @@ def _check_sizes(fit: Fit, settings: SplitSettings) -> None:
 
 VACUOUS = 0.99  # an upper bound on a risk this close to 1 says nothing
 OVERRUN = 1.2  # of the seconds, or one second more: what a fit may take before it is not begun
-NO_DEVIATION = "the training targets are all equal: epsilon has no unit; use scaling=all, or accuracy="
+NO_DEVIATION = "the training targets are all equal: epsilon has no unit. Use scaling=all, or accuracy="
 
 
 @dataclass(frozen=True)
@@ -384,7 +384,7 @@ def _evaluate(data: PreparedDataset, split: Split, params: FitTask, epsilon: flo
 
 
 def _held_out(found: Evaluation, loss: str, delta: float) -> dict[str, float]:
-    """Return bounds from the test rows alone, each valid on its own with probability 1 - delta."""
+    """Return bounds from only the test rows, each valid separately with probability 1 - delta."""
     bounds = {"test_bound_gibbs": mean_loss_upper_bound(min(found.gibbs_risk_test, 1.0), found.n_test, delta)}
     if loss == "band01":
         errors = math.ceil(found.bayes_risk_test * found.n_test - 1e-6)
@@ -393,7 +393,7 @@ def _held_out(found: Evaluation, loss: str, delta: float) -> dict[str, float]:
 
 
 def _spread(trained: Trained) -> dict[str, float]:
-    """Return by how much the worst start's objective exceeds the best's, where there were several."""
+    """Return by how much the worst start's objective exceeds the best's, if there were several."""
     ends = [value for value in trained.objectives if math.isfinite(value)]
     return {"start_spread": max(ends) - min(ends)} if len(trained.objectives) > 1 else {}
 

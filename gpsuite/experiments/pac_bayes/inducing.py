@@ -84,7 +84,7 @@ def plan(request: Request[InducingSettings]) -> list[Task[FitTask]]:
     return tasks
 
 
-# What Reeb et al. (2018) say in words about one dataset of Fig. 3 and Table 2, as statistics that decide it; what they
+# What Reeb et al. (2018) say in words about one dataset of Fig. 3 and Table 2, as statistics that decide it. What they
 # say of all three is decided by pac_bayes/loss_exp, which holds the same fits.
 
 
@@ -98,7 +98,7 @@ def inducing_claims(frame: pd.DataFrame, kernel: str) -> list[Statistic]:
 
     Args:
         frame: one row per method, kernel, M and split.
-        kernel: the experiment's kernel; the other one enters the comparison of the two only.
+        kernel: the experiment's kernel. The other one enters the comparison of the two only.
     """
     grid = against_m(frame[frame["kernel"] == kernel])
     methods = set(grid.levels("method"))
@@ -137,7 +137,7 @@ def _kernels(frame: pd.DataFrame) -> Iterator[Statistic]:
 
 
 def _bound_factors(grid: Paired) -> Iterator[Statistic]:
-    """Yield the better baseline's bound over kl-PAC-SGP's where it is least, and how often it is in a range."""
+    """Yield the better baseline's bound over kl-PAC-SGP's at its least, and how often it is in a range."""
     better = np.minimum(grid("bound_kl", VFE), grid("bound_kl", FITC))
     per_split = better / grid("bound_kl", KL)
     ratios = np.minimum(grid.mean("bound_kl", VFE), grid.mean("bound_kl", FITC)) / grid.mean("bound_kl", KL)
@@ -168,9 +168,9 @@ PRINTED_FACTORS = {"pol": (2.0, 2.0), "kin40k": (1.3, 2.0), "sarcos": (3.0, 3.0)
 
 
 def draw(report: Report[InducingSettings], tidy: pd.DataFrame, name: str, heading: str) -> None:
-    """Draw the paper's five panels against the number of inducing inputs, and the bounds' factor beside its own.
+    """Draw the paper's five panels against the number of inducing inputs, and the bounds' factor next to its own.
 
-    Means and their standard errors; the factor is that of the means.
+    Means and their standard errors. The factor is that of the means.
     """
     import pandas as pd
 
@@ -192,7 +192,7 @@ def draw(report: Report[InducingSettings], tidy: pd.DataFrame, name: str, headin
 
 
 def factor_frame(tidy: pd.DataFrame) -> pd.DataFrame:
-    """Return by M the smaller of VFE's and FITC's mean bounds over kl-PAC-SGP's; empty without all three."""
+    """Return by M the smaller of VFE's and FITC's mean bounds over kl-PAC-SGP's. Empty without all three."""
     import pandas as pd
 
     bounds = tidy[tidy["metric"] == "bound_kl"].pivot_table(index="inducing", columns="method", values="mean")
@@ -215,21 +215,21 @@ def _draw_factors(ax: Axes, factors: pd.DataFrame, printed: tuple[float, float] 
     ax.set_title("B_kl: min(VFE, FITC) / kl-PAC-SGP")
 
 
-COST = "CPU seconds and evaluations per training, mean over the splits; trainings shared by two rows are in the first"
-CHOICE = "M chosen per split by the smallest bound; ln(number of M tried) is paid for the choice"
+COST = "CPU seconds and evaluations per training, mean over the splits. Trainings shared by two rows are in the first"
+CHOICE = "M chosen per split by the smallest bound. The bound includes ln(number of M tried) for the choice"
 SELECTED = ("bound_of_choice", "bound_kl", "chosen_m", "gibbs_risk_test", "mse_test")
 
 
 def summarise(report: Report[InducingSettings]) -> list[Statistic]:
-    """Write the tables and the five panels against M; return means and the paper's claims as statistics."""
+    """Write the tables and the five panels against M. Return means and the paper's claims as statistics."""
     request, settings, titles, records = report.request, report.settings, report.titles, report.records()
     frame, name = records_frame(records), request.experiment.split("/")[1]
     metrics = [*METRICS, *CERTIFICATES]
     tidy = summarise_splits(frame, ["inducing", "kernel", "method"], metrics)
     shown = shown_over(frame.groupby(["inducing", "kernel", "method"]).size())
     caption = (
-        f"{request.require_dataset().name}, ε = {settings.epsilon:g}: {shown}; "
-        f"bounds hold with probability {1 - settings.delta:g}"
+        f"{request.require_dataset().name}, ε = {settings.epsilon:g}: {shown}. "
+        f"Bounds hold with probability {1 - settings.delta:g}"
     )
     by, further = ["inducing", "kernel", "method"], tidy["metric"].isin(CERTIFICATES)
     report.table(wide_table(tidy[~further], by, titles), name, caption)
@@ -247,7 +247,7 @@ def summarise(report: Report[InducingSettings]) -> list[Statistic]:
 
 
 def selected(frame: pd.DataFrame, delta: float) -> pd.DataFrame:
-    """Return, per method and split, the M whose bound is smallest, with the bound that pays for choosing it.
+    """Return, per method and split, the M whose bound is smallest, with the bound that accounts for choosing it.
 
     A union bound over the numbers tried: ln(how many) enters the penalty, so that the bound of the M chosen on the
     training data holds with probability 1 - delta.
@@ -275,7 +275,7 @@ for _name in ("inducing_pol", "inducing_kin40k", "inducing_sarcos"):
             parts=("repetitions", "inducing", "methods", "other_kernel_inducing"),
             published=only_arrays(
                 "lengthscales"
-            ),  # all that is drawn; the other arrays are the model, for a certificate
+            ),  # all that is drawn. The other arrays are the model, for a certificate
             agreement=AGREEMENT,
         )
     )

@@ -72,8 +72,8 @@ def run(task: Task[CurveTask], shared: SharedWork) -> Outcome:
 def derivative_error(q: FloatArray, c: float) -> float | None:
     """Return the largest relative error of (12) and (13) against fourth-order differences of logit p.
 
-    The logit keeps its digits where p is near 1; where 1 - p underflows there is nothing to check, and None is
-    returned where it does at every q.
+    The logit keeps its digits where p is near 1. Where 1 - p underflows there is nothing to check, and None is
+    returned if it does at every q.
 
     Args:
         q: empirical risks strictly inside (0, 1).

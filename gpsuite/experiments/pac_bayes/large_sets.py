@@ -1,4 +1,4 @@
-"""What Reeb et al. (2018, Sec. 4(c)) say of pol, kin40k and sarcos together, as statistics that decide it."""
+"""Statements of Reeb et al. (2018, Sec. 4(c)) on pol, kin40k and sarcos together, as statistics that decide them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Cells = tuple[Sequence[bool | None], str]  # whether the claim holds in each, No
 
 
 def against_m(frame: pd.DataFrame) -> Paired:
-    """Return the metrics by method and M over the splits; `frame` has one row of each, all with the same kernel."""
+    """Return the metrics by method and M over the splits. `frame` has one row of each, all with the same kernel."""
     return Paired(frame, ["split"], ["method", "inducing"])
 
 
@@ -38,7 +38,7 @@ def slopes_in_m(grid: Paired, metric: str, method: str) -> FloatArray:
 
 
 def over_sets(name: str, datasets: list[str]) -> str:
-    """Return the name alone for the paper's sets, with sarcos or without it, else with the datasets."""
+    """Return only the name for the paper's sets, with or without sarcos, otherwise name and datasets."""
     return name if NEEDED <= set(datasets) <= set(SETS) else statistic_name(name, datasets="+".join(datasets))
 
 
@@ -46,7 +46,7 @@ def claims_over_sets(frame: pd.DataFrame) -> Iterator[Statistic]:
     """Yield a statistic per claim, over the datasets that hold kl-PAC-SGP, VFE and FITC.
 
     Args:
-        frame: one row per dataset, M, method and split; kl-PAC-SGP trained on the 0-1 band.
+        frame: one row per dataset, M, method and split. Kl-PAC-SGP trained on the 0-1 band.
     """
     parts = {str(name): part for name, part in frame.groupby("dataset", sort=True)}
     grids = {name: against_m(part) for name, part in parts.items() if {KL, *BASELINES} <= set(part["method"])}

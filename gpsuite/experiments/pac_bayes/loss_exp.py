@@ -40,7 +40,7 @@ class ExponentialSettings(SplitSettings):
 
     Attributes:
         epsilon: width of both losses, in standard deviations of the target.
-        inducing: numbers M of inducing inputs; the paper's claims are decided at the largest.
+        inducing: numbers M of inducing inputs. The paper's claims are decided at the largest.
         single_lengthscale: datasets whose inputs share a lengthscale although `model` has one per input.
     """
 
@@ -50,7 +50,7 @@ class ExponentialSettings(SplitSettings):
 
 
 def plan(request: Request[ExponentialSettings]) -> list[Task[FitTask]]:
-    """Return one task per dataset, M, split, method and loss to train on; likelihoods have no loss to choose."""
+    """Return one task per dataset, M, split, method and loss to train on. Likelihoods have no loss to choose."""
     settings = request.settings
     tasks = []
     for name, data in request.datasets.items():
@@ -112,7 +112,7 @@ def exponential_claims(frame: pd.DataFrame) -> list[Statistic]:
 def _changes(last: pd.DataFrame, largest: int) -> Iterator[Statistic]:
     """Yield the change on every dataset.
 
-    The printed changes are of one M, which the text lost: those of pol and kin40k are told only together.
+    The printed changes are of one M, which the text lost: those of pol and kin40k are reported only together.
     """
     found = {dataset: change for (dataset, _), change in mse_changes(last).items()}
     for dataset, change in found.items():
@@ -265,14 +265,14 @@ CHANGE = "test MSE of kl-PAC-SGP, exponential against 0-1 band loss: mean over n
 
 
 def summarise(report: Report[ExponentialSettings]) -> list[Statistic]:
-    """Write the tables, draw changes, bounds and the losses; return means, changes and the paper's claims."""
+    """Write the tables, draw changes, bounds and the losses. Return means, changes and the paper's claims."""
     records, titles, settings = report.records(), report.titles, report.settings
     frame = records_frame(records)
     tidy, changes = summarise_splits(frame, BY, METRICS), mse_changes(frame)
     caption = (
         f"ε = {settings.epsilon:g}, mean ± standard error over at least {frame.groupby(BY).size().min()} random "
-        "splits; bound and Gibbs risks under the loss trained on (the 0-1 band for VFE and FITC), then under the "
-        f"exponential loss; each bound holds with probability {1 - settings.delta:g}"
+        "splits. Bound and Gibbs risks under the loss trained on (the 0-1 band for VFE and FITC), then under the "
+        f"exponential loss. Each bound holds with probability {1 - settings.delta:g}"
     )
     wide, timing = wide_table(tidy, BY, titles), timing_table(records, BY, titles)
     for table in (wide, timing):
@@ -326,7 +326,7 @@ EXPERIMENTS.register("pac_bayes/loss_exp")(
         dataset_tasks=("regression",),
         several_datasets=True,
         parts=("repetitions", "inducing", "methods"),
-        published=only_arrays("lengthscales"),  # all that is drawn; the other arrays are the model, for a certificate
+        published=only_arrays("lengthscales"),  # all that is drawn. The other arrays are the model, for a certificate
         agreement=AGREEMENT,
     )
 )

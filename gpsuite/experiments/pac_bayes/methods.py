@@ -1,4 +1,4 @@
-"""What a method of the family is: a GP regressor whose risk a PAC-Bayes bound certifies, however it is trained."""
+"""Methods of the family: a GP regressor whose risk a PAC-Bayes bound certifies, however it is trained."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from gpsuite.models.config import Hyperparameters
 REGRESSION = ("regression",)
 RISK_BOUND = "risk_bound"  # the trait of every one
 FULL, SPARSE = "full", "sparse"  # an exact GP, or one with inducing inputs: its options are `SparseOptions`
-# what training does; a likelihood knows no goal
+# what training does. A likelihood knows no goal
 BOUND, LIKELIHOOD = "minimises_bound", "maximises_likelihood"
 PARAMETRISATIONS = ("softplus", "log")
 PUBLISHED, STAGED = "published", "staged"  # searches of the sparse methods
@@ -49,7 +49,7 @@ class BoundOptions(MethodOptions):
 
     Attributes:
         objective: the bound to minimise: kl (inverse kl), sqrt (the looser R + sqrt(c/2)), quadratic, lambda, catoni.
-        parametrisation: of the search; softplus is the published runs', log collapses less often.
+        parametrisation: variables of the search. The published runs use softplus. Log collapses less often.
     """
 
     objective: Annotated[str, one_of(OBJECTIVES)]
@@ -57,7 +57,7 @@ class BoundOptions(MethodOptions):
 
     @property
     def heading(self) -> str:
-        """The title; with the bound that is minimised where it does not begin with that."""
+        """The title. With the bound that is minimised if it does not begin with it."""
         own = super().heading
         return own if own.startswith(f"{self.objective}-") else f"{own}, {self.objective} objective"
 
@@ -72,9 +72,9 @@ class SparseOptions(MethodOptions):
     """A GP with inducing inputs.
 
     Attributes:
-        inducing: number of inducing inputs M, started from k-means centres; at most the training rows.
-        search: published (L-BFGS-B on all rows) or staged (first on subsets of the rows; ends lower and sooner, its
-            variables are logarithms, and an evaluation on some of the rows counts as that share of one).
+        inducing: number of inducing inputs M, started from k-means centres. At most the training rows.
+        search: published (L-BFGS-B on all rows) or staged (first on subsets of the rows). Staged ends lower and
+            sooner. Its variables are logarithms, and an evaluation on some of the rows counts as that share of one.
     """
 
     inducing: Count = 100
@@ -82,14 +82,14 @@ class SparseOptions(MethodOptions):
 
     @property
     def heading(self) -> str:
-        """The title, with the search where it is not the published one."""
+        """The title, with the search if it is not the published one."""
         own = super().heading
         return own if self.search == PUBLISHED else f"{own}, {self.search} search"
 
     def search_within(
         self, budget: Budget, start: Hyperparameters | None = None, parametrisation: str = "softplus"
     ) -> Search:
-        """Return the search that is asked for, from a start (None: the published one) and within a budget."""
+        """Return the search that is requested, from a start (None: the published one) and within a budget."""
         if self.search == STAGED:
             return StagedSearch(budget, start)
         return Search(budget, start, parametrisation)
@@ -97,7 +97,7 @@ class SparseOptions(MethodOptions):
 
 @dataclass(frozen=True)
 class FitSize:
-    """What decides how long a fit takes.
+    """Sizes that decide how long a fit takes.
 
     Attributes:
         rows: training rows.
@@ -118,7 +118,7 @@ def single_start(options: MethodOptions) -> int:
 
 
 def no_training_shared(options: MethodOptions) -> str:
-    """Say that every task trains anew: the training knows the task's goal."""
+    """Say that every task trains again: the training knows the task's goal."""
     return ""
 
 
@@ -128,12 +128,12 @@ class RiskMethod(Method[Options]):
 
     Attributes:
         train: the rows, options and limits, and the loss that is bounded -> the trained model.
-        train_from: the same, once, from given inducing inputs [M, D]; None for a full GP.
+        train_from: train once from given inducing inputs [M, D]. None for a full GP.
         certify: options, rounded hyperparameters, training inputs [N, D] and targets [N], trained model -> the
             posterior whose risk and KL enter the bound.
-        cost: of an evaluation and of the certificate, here and now.
+        cost: seconds of an evaluation and of the certificate on this machine.
         starts: options -> how many starts it trains from.
-        shares_training: options -> the name of a training that serves every goal and posterior; empty for none.
+        shares_training: options -> the name of a training that serves every goal and posterior. Empty for none.
     """
 
     train: Callable[[Training[Options], Loss], Trained]
@@ -150,23 +150,23 @@ def risk_method(options: MethodOptions) -> RiskMethod[Any]:
 
 
 def sparse_options(options: MethodOptions) -> SparseOptions | None:
-    """Return the options of a method with inducing inputs; None for a full GP's."""
+    """Return the options of a method with inducing inputs. None for a full GP's."""
     return cast(SparseOptions, options) if SPARSE in options.method.traits else None
 
 
 def with_inducing(options: MethodOptions, inducing: int) -> MethodOptions:
-    """Return the options with another number of inducing inputs M; a full GP's as they are."""
+    """Return the options with another number of inducing inputs M. A full GP's as they are."""
     sparse = sparse_options(options)
     return options if sparse is None else replace(sparse, inducing=inducing)
 
 
 def full_cost(options: MethodOptions, size: FitSize) -> Cost:
-    """Return the cost of a full GP, whatever its options."""
+    """Return the cost of a full GP, regardless of its options."""
     return full_gp_cost(size.rows, size.test_rows, size.losses)
 
 
 def sparse_cost(options: SparseOptions, size: FitSize, minimised: str = "bound") -> Cost:
-    """Return the cost of a sparse GP; `minimised` says what: a bound, or the likelihood fitc or vfe."""
+    """Return the cost of a sparse GP. `minimised` says what: a bound, or the likelihood fitc or vfe."""
     return sparse_gp_cost(size.rows, size.test_rows, options.inducing, size.inputs, minimised, size.losses)
 
 
@@ -178,14 +178,14 @@ class PacGPOptions(BoundOptions):
     """A full GP trained by minimising a PAC-Bayesian bound.
 
     Attributes:
-        starts: trainings from different starts, the best bound kept; 1 is the published single start.
+        starts: trainings from different starts, the best bound kept, 1 is the published single start.
     """
 
     starts: Count = 1
 
     @property
     def heading(self) -> str:
-        """The title, with the starts where there are more than one."""
+        """The title, with the starts if there are more than one."""
         own = super().heading
         return own if self.starts == 1 else f"{own}, {self.starts} starts"
 
@@ -262,8 +262,8 @@ class SparseGPOptions(SparseOptions):
 
     Attributes:
         likelihood: the objective: vfe (Titsias' lower bound) or fitc (FITC's marginal likelihood).
-        posterior: whose risk and KL are certified; vfe training can also be certified with FITC's posterior.
-        parametrisation: of the search, softplus (GPflow's) or log.
+        posterior: posterior whose risk and KL are certified. VFE training can also be certified with FITC's posterior.
+        parametrisation: variables of the search, softplus (GPflow's) or log.
     """
 
     likelihood: Annotated[str, one_of(ALPHAS)]
@@ -272,7 +272,7 @@ class SparseGPOptions(SparseOptions):
 
 
 def maximise_sparse_likelihood(work: Training[SparseGPOptions], loss: Loss) -> Trained:
-    """Train a sparse GP by VFE's lower bound or FITC's marginal likelihood, neither of which knows the loss."""
+    """Train a sparse GP by VFE's lower bound or FITC's marginal likelihood. Both ignore the loss."""
     clock = work.clock
     Z, cut = first_inducing(work, work.options.inducing, 0, clock)
     return cut_short(_search(work, Z, work.budget(clock.left)), cut)
@@ -293,7 +293,7 @@ def _search(work: Training[SparseGPOptions], Z: FloatArray, budget: Budget) -> T
 def own_posterior(
     options: SparseGPOptions, found: Hyperparameters, X: FloatArray, y: FloatArray, fit: Trained
 ) -> SparseGPPosterior:
-    """Return the posterior that the options ask for, at the rounded hyperparameters."""
+    """Return the posterior that the options request, at the rounded hyperparameters."""
     return sparse_posterior(found, X, y, fit, ALPHAS[options.posterior])
 
 
@@ -350,7 +350,7 @@ def minimise_from(work: Training[PacSGPOptions], loss: Loss, Z: FloatArray) -> T
 def search_sparse_bound(
     work: Training[SparseBoundOptions], loss: Loss, Z: FloatArray, start: Hyperparameters | None, budget: Budget
 ) -> Trained:
-    """Minimise the bound of the FITC form from a start (None: the published one) within a budget of its own."""
+    """Minimise the bound of the FITC form from a start (None: the published one) within a separate budget."""
     search = work.options.search_within(budget, start, work.options.parametrisation)
     return trained_sparse(train_sparse_gp(bound_problem(work, loss), Z, FITC_ALPHA, search))
 
@@ -437,7 +437,7 @@ def _fitc_form(work: Training[FreeFormOptions], loss: Loss, Z: FloatArray | None
 def free_posterior(
     options: FreeFormOptions, found: Hyperparameters, X: FloatArray, y: FloatArray, fit: Trained
 ) -> Posterior:
-    """Return the free posterior, carried to the rounded hyperparameters; the FITC form where none was freed."""
+    """Return the free posterior, carried to the rounded hyperparameters. The FITC form if none was freed."""
     if fit.Z is None or fit.gaussian is None:
         return fitc_posterior(options, found, X, y, fit)
     return FreeFormPosterior.carry(found, X, y, fit.Z, fit.gaussian, fit.jitter)
@@ -448,7 +448,7 @@ METHODS.register("free_form")(
         options=FreeFormOptions,
         dataset_tasks=REGRESSION,
         traits=frozenset({RISK_BOUND, SPARSE, BOUND}),
-        version=3,  # the jitter stored is that of the best value; certificates are rounded outwards
+        version=3,  # the jitter stored is that of the best value. Certificates are rounded outwards
         train=minimise_free_form,
         train_from=minimise_free_form,
         certify=free_posterior,

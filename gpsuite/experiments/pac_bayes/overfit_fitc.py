@@ -61,11 +61,11 @@ class OverfitSettings:
     Attributes:
         repetitions: number of data sets.
         rows: training rows of each.
-        test_rows: further rows of each; of a dataset all the rest is used.
+        test_rows: further rows of each. Of a dataset all other rows are used.
         inducing: number M of inducing inputs of every method.
         epsilon: accuracy goal, in standard deviations of the target.
         signal_std: standard deviation of the drawn functions.
-        lengthscale: of the drawn functions.
+        lengthscale: lengthscale of the drawn functions.
         noise_std: standard deviation of the noise.
         input_range: inputs are uniform on [0, input_range].
         delta: allowed probability that a bound fails.
@@ -92,7 +92,7 @@ class OverfitSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class OverfitTask(TrainingTask):
-    """A fit to one data set: rows of a dataset, or a draw of a GP with noise; see `OverfitSettings`."""
+    """A fit to one data set: rows of a dataset, or a draw of a GP with noise. See `OverfitSettings`."""
 
     rows: int
     test_rows: int
@@ -105,7 +105,7 @@ class OverfitTask(TrainingTask):
 
 
 def plan(request: Request[OverfitSettings]) -> list[Task[OverfitTask]]:
-    """Return one task per data set and method; all methods see the same data and start."""
+    """Return one task per data set and method. All methods see the same data and start."""
     settings = request.settings
     if request.dataset is not None:
         rows = request.dataset.rows
@@ -176,8 +176,8 @@ def draw_split(params: OverfitTask, dataset: PreparedDataset | None) -> Split:
 def run(task: Task[OverfitTask], shared: SharedWork) -> Outcome:
     """Train one method on one data set, certify it and measure it on the test rows.
 
-    The noise is returned in units of y, all else in units of the standardised target; the arrays hold the curve of
-    one-dimensional data and the inducing inputs.
+    The noise is returned in units of y, the other numbers in units of the standardised target. The arrays hold the
+    curve of one-dimensional data and the inducing inputs.
     """
     params = task.params
     split = draw_split(params, task.dataset)
@@ -220,7 +220,7 @@ def claims(frame: pd.DataFrame) -> list[Statistic]:
     """Return the shares of data sets in which FITC learns less noise, has the larger gap, both, and predicts worse.
 
     Args:
-        frame: one row per method and repetition with noise_std, gap and gibbs_risk_test; nothing without both methods.
+        frame: one row per method and repetition with noise_std, gap and gibbs_risk_test. Nothing without both methods.
     """
     if not {PAC, OVERFITTER} <= set(frame["method"]):
         return []
@@ -246,7 +246,7 @@ _BELOW = ("noise_std", "gap", "gibbs_risk_test")  # the learned noise, and what 
 
 
 def draw(report: Report[OverfitSettings], frame: pd.DataFrame, split: Split) -> None:
-    """Draw the first data set's fits, where there is one input, and each metric over all data sets.
+    """Draw the first data set's fits, if there is one input, and each metric over all data sets.
 
     Args:
         report: the sheet.
@@ -310,7 +310,7 @@ HEADINGS = headings(METRICS, "pac_bayes")
 
 
 def summarise(report: Report[OverfitSettings]) -> list[Statistic]:
-    """Write the table of fits and the figure; return the means and the share in which only FITC overfits."""
+    """Write the table of fits and the figure. Return the means and the share in which only FITC overfits."""
     request, settings, records = report.request, report.settings, report.records()
     import pandas as pd
 
@@ -319,7 +319,7 @@ def summarise(report: Report[OverfitSettings]) -> list[Statistic]:
     count = frame.groupby("method").size().min()
     caption = (
         f"{_data_title(request)}: {settings.rows} training rows, M = {settings.inducing}, ε = {settings.epsilon:g} "
-        f"standard deviations of the target; mean ± standard error over {count} data sets"
+        f"standard deviations of the target. Mean ± standard error over {count} data sets"
     )
     report.table(_wide(tidy, report.titles), "overfit_fitc", caption)
     report.table(tidy, "overfit_fitc_tidy", caption)

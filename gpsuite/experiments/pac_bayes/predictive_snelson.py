@@ -71,14 +71,15 @@ class Goals:
 
 @dataclass
 class PredictiveSettings:
-    """Settings of the predictive distributions; nothing is standardised, so all widths are in units of y.
+    """Settings of the predictive distributions. Nothing is standardised, so all widths are in units of y.
 
     Attributes:
         epsilons: accuracy goals of the three plots.
         inducing: number M of inducing inputs of every sparse method.
-        starts: k-means clusterings to start from; the first of those whose objective ends lowest is kept.
-        published_kl_over_n: what the paper prints for the three plots; the scan is held against it.
-        scan_epsilons: accuracy goals at which kl-PAC-SGP is trained besides, to look for the lost settings.
+        starts: k-means clusterings to start from. The first of those whose objective ends lowest is kept.
+        published_kl_over_n: values that the paper prints for the three plots. The scan is compared with them.
+        scan_epsilons: further accuracy goals at which kl-PAC-SGP is trained, to find the settings that the paper does
+            not give.
         scan_inducing: numbers M of the same scan.
         delta: allowed probability that a bound fails.
         max_evaluations: limit on objective evaluations per start.
@@ -143,7 +144,7 @@ def _tasks(request: Request[PredictiveSettings]) -> Iterator[Task[PredictiveTask
 
 
 def _task(request: Request[PredictiveSettings], name: str, inducing: int, epsilon: float) -> Task[PredictiveTask]:
-    """Return one fit; `inducing` is 0 for a full GP."""
+    """Return one fit. `inducing` is 0 for a full GP."""
     settings, options = request.settings, request.methods[name]
     shown = f"  M {inducing}" if inducing else ""
     return request.task(
@@ -171,7 +172,7 @@ AS_GOOD = 1e-4  # a start counts as good as the best when its objective is this 
 
 @dataclass(frozen=True)
 class _Fitted:
-    """A trained model before rounding; the inducing inputs at the start and at the end [M, 1], none of a full GP."""
+    """A trained model before rounding. The inducing inputs at the start and at the end [M, 1], none of a full GP."""
 
     trained: Trained
     start: FloatArray
@@ -244,14 +245,14 @@ def _curve_inputs(X: FloatArray) -> FloatArray:
 
 
 def _displacement(fitted: _Fitted) -> float:
-    """Return the mean distance of the inducing inputs from their start; NaN without any."""
+    """Return the mean distance of the inducing inputs from their start. NaN without any."""
     if not len(fitted.end):
         return float("nan")
     return float(np.mean(np.linalg.norm(fitted.end - fitted.start, axis=1)))
 
 
 def _fit(work: Training[MethodOptions], loss: BandLoss, starts: int) -> _Fitted:
-    """Train a full GP; a sparse one from several k-means clusterings: the first that ends as low as the best."""
+    """Train a full GP. A sparse one from several k-means clusterings: the first that ends as low as the best."""
     method, sparse = risk_method(work.options), sparse_options(work.options)
     if method.train_from is None or sparse is None:
         none = np.empty((0, work.X.shape[1]))
@@ -277,7 +278,7 @@ def _fit(work: Training[MethodOptions], loss: BandLoss, starts: int) -> _Fitted:
 
 
 CHOSEN = "ε and M were chosen to match the printed KL/n, so agreement is no independent check"
-MOVES_LEAST = "Z moves least at the largest of them"
+MOVES_LEAST = "Z moves least at the largest ε"
 
 
 def claims(pac: Mapping[str, Record], elsewhere: str = "") -> list[Statistic]:
@@ -516,12 +517,12 @@ def _curves(plots: Mapping[tuple[str, str], Record]) -> pd.DataFrame:
 
 
 def summarise(report: Report[PredictiveSettings]) -> list[Statistic]:
-    """Write the table of the plots, the scan's table and the figure; return what the paper prints and says."""
+    """Write the table of the plots, the scan's table and the figure. Return what the paper prints and says."""
     records, settings, titles = report.records(), report.settings, report.titles
     plots = plotted_records(records, settings)
     why = (
         "ε and M of the printed figure are lost in the text: these were chosen by a scan, as those whose KL/n come "
-        "closest to the three printed values. ε is in units of y; nothing is standardised, all rows train. Bounds "
+        "closest to the three printed values. ε is in units of y. Nothing is standardised, all rows train. Bounds "
         f"hold with probability {1 - settings.delta:g} for an ε and M fixed in advance."
     )
     table = plots_table(plots, settings)

@@ -37,7 +37,7 @@ class RegressionSettings(SplitSettings):
 
     Attributes:
         epsilon: accuracy goal in standard deviations of the target.
-        accuracy: the same in the target's own units; replaces epsilon when given.
+        accuracy: accuracy goal in the target's units. Replaces epsilon when given.
     """
 
     epsilon: Positive
@@ -55,26 +55,26 @@ def plan(request: Request[RegressionSettings]) -> list[Task[FitTask]]:
 
 
 def summarise(report: Report[RegressionSettings]) -> list[Statistic]:
-    """Write certificates, bounds and errors, and what the bounds pay for, by method; draw bound and risks."""
+    """Write certificates, bounds and errors, and what the bounds account for, by method. Draw bound and risks."""
     request, titles, records = report.request, report.titles, report.records()
     write_certificates(records, report.folder / "certificates")
     frame = records_frame(records)
     tidy = summarise_fits(frame, ["method"], [*METRICS, *OWN_UNITS, *PENALTY_ONLY])
     shown = shown_over(frame.groupby("method").size())
     caption = (
-        f"{request.require_dataset().shown_name}: share of predictions off by more than {_goal(request)}, {shown}; "
-        f"bounds hold with probability {1 - report.settings.delta:g}"
+        f"{request.require_dataset().shown_name}: share of predictions off by more than {_goal(request)}, {shown}. "
+        f"Bounds hold with probability {1 - report.settings.delta:g}"
     )
     if any(record.number("n_train") < _training_rows(request) for record in records):
         caption += (
-            "; bounds and risks are the larger ones of all rows and of the different ones, of which a test row that "
-            "training has seen counts as lost"
+            ". Bounds and risks are the larger ones of all rows and of the different ones. A test row that "
+            "training has seen counts as an error"
         )
     report.answer.extend(_sentences(report))
     paid = tidy["metric"].isin(PENALTY)
     report.table(wide_table(tidy[~paid], ["method"], titles), "regression", caption)
     report.table(tidy, "regression_tidy", caption)
-    pays = f"{request.require_dataset().shown_name}: what the bounds pay for, nats per training point"
+    pays = f"{request.require_dataset().shown_name}: parts of the bounds' penalty, nats per training point"
     report.table(wide_table(tidy[paid], ["method"], titles), "regression_penalty", pays)
     _draw(report, tidy, f"{request.require_dataset().shown_name}, accuracy goal {_goal(request)}")
     return metric_statistics(tidy, ["method"])
@@ -137,7 +137,7 @@ EXPERIMENTS.register("pac_bayes/regression")(
         method_traits=(RISK_BOUND,),
         model_keys=("ard",),
         dataset_tasks=("regression",),
-        published=only_arrays("lengthscales"),  # all that is drawn; the other arrays are the model, for a certificate
+        published=only_arrays("lengthscales"),  # all that is drawn. The other arrays are the model, for a certificate
         agreement=AGREEMENT,
     )
 )

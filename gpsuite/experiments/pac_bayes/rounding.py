@@ -75,7 +75,7 @@ class RoundingTask(FitTask):
 
 
 def plan(request: Request[RoundingSettings]) -> list[Task[RoundingTask]]:
-    """Return one task per split, method, epsilon and grid; the grids of a training share it."""
+    """Return one task per split, method, epsilon and grid. The grids of a training share it."""
     settings = request.settings
     dataset, ard = request.require_dataset(), request.model.ard
     fits = [
@@ -192,16 +192,16 @@ def _coarser(frame: pd.DataFrame) -> Iterator[Statistic]:
 
 # the figure's panels: metric -> label of the vertical axis and title
 PANELS = {
-    "bound_kl": ("upper bound B_kl (probability)", "the bound, its grid paid for"),
+    "bound_kl": ("upper bound B_kl (probability)", "the bound, with the grid's penalty"),
     AGAINST_PAPER: ("difference of B_kl, paired by split", "the bound against 2 decimals"),
-    "bound_change": ("|B_kl after − before rounding|", "rounding alone, same penalty:\nmedian and range over splits"),
+    "bound_change": ("|B_kl after − before rounding|", "only rounding, same penalty:\nmedian and range over splits"),
 }
 
 
 def draw(report: Report[RoundingSettings], frame: pd.DataFrame) -> None:
-    """Draw bound, its difference to two decimals and the effect of rounding alone.
+    """Draw bound, its difference to two decimals and the effect of only rounding.
 
-    The first two with 95 % t intervals; of the last, positive and spread over decades, median and range.
+    The first two with 95 % t intervals. Of the last, positive and spread over decades, median and range.
     """
     sizes = frame.assign(bound_change=frame["bound_change"].abs())
     by = ["method", "epsilon", "decimals"]
@@ -245,14 +245,14 @@ HEADINGS = headings(METRICS) | {"bound_kl": "upper bound B_kl"}
 
 
 def summarise(report: Report[RoundingSettings]) -> list[Statistic]:
-    """Write the tables and the figure of the bound against the decimals; return what decides App. F's claims."""
+    """Write the tables and the figure of the bound against the decimals. Return what decides App. F's claims."""
     frame = records_frame(report.records())
     by = ["method", "epsilon", "decimals"]
     tidy = summarise_splits(frame, by, list(METRICS))
     shown = shown_over(frame.groupby(by).size())
     caption = (
         f"{report.request.require_dataset().name}: ln of variance and lengthscales rounded to d decimals in [-6, 6] "
-        f"after training, {shown}; bounds hold with probability {1 - report.settings.delta:g}"
+        f"after training, {shown}. Bounds hold with probability {1 - report.settings.delta:g}"
     )
     report.table(_wide(tidy, report.titles), "rounding", caption)
     report.table(tidy, "rounding_tidy", caption)

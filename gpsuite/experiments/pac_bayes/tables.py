@@ -1,4 +1,4 @@
-"""Records of fits as data frames: the metrics, how they are called, and tables of them."""
+"""Records of fits as data frames: the metrics, their names, and their tables."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ PANELS = ("bound_kl", "gibbs_risk_train", "gibbs_risk_test", "mse_test", "kl_ove
 
 
 def records_frame(records: Sequence[Record]) -> pd.DataFrame:
-    """Return one row per record: axes and metrics, numbers as floats (NaN where a number is missing)."""
+    """Return one row per record: axes and metrics, numbers as floats (NaN if a number is missing)."""
     frame = frame_of(records)
     numbers = [*METRICS, *OWN_UNITS, *CERTIFICATES, *STARTS, "log_theta", "confidence", "n_train"]
     for name in frame.columns.intersection(numbers):
@@ -135,6 +135,6 @@ def dataset_statistics(request: Request[object]) -> list[Statistic]:
     data = request.dataset
     if data is None:
         return []
-    # a table of the user's own does not say it; a shipped one does where its files are not
+    # a table of the user's own does not say it. A shipped one does where its files are not
     inputs = data.spec["n_inputs"] if "n_inputs" in data.spec else load(data).X.shape[1]
     return [Statistic("dataset_rows", data.rows), Statistic("dataset_inputs", inputs)]

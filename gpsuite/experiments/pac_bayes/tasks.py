@@ -39,8 +39,8 @@ class Goal:
 
     Attributes:
         name: of the loss, in `LOSSES`.
-        epsilon: in standard deviations; None where it is given in own units.
-        accuracy: in the target's own units; None where it is given in standard deviations.
+        epsilon: in standard deviations. None if it is given in original units.
+        accuracy: in the target's own units. None if it is given in standard deviations.
     """
 
     name: str = "band01"
@@ -61,7 +61,7 @@ class Goal:
         return value
 
     def width(self, scale: float) -> float:
-        """Return the goal in standard deviations; `scale` is one of them in the target's own units."""
+        """Return the goal in standard deviations. `scale` is one of them in the target's own units."""
         return self.given if self.epsilon is not None else self.given / scale
 
 
@@ -72,7 +72,7 @@ def loss_of(name: str, width: float) -> Loss:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingTask:
-    """What every training needs to know.
+    """Parameters of every training.
 
     Attributes:
         method: options of the method.
@@ -94,7 +94,7 @@ class FitTask(TrainingTask):
     """A training with its certificate on one split of a dataset.
 
     Attributes:
-        loss: that is bounded, and its width; PAC-GPs are trained on its bound.
+        loss: that is bounded, and its width. PAC-GPs are trained on its bound.
         also: further losses, of the same width, under which the trained posterior is certified too.
         test_share: share of rows kept for testing.
         scaling: mean and standard deviation taken over all rows or the training rows.

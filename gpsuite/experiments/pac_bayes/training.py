@@ -1,4 +1,4 @@
-"""What the trainings of the family share: rows, options and limits in, hyperparameters out, several starts."""
+"""Common part of the family's trainings: rows, options and limits in, hyperparameters out, several starts."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class Trained:
 
     Attributes:
         objective: the smallest value of what was minimised.
-        Z: inducing inputs [M, D]; None for a full GP.
-        jitter: multiple of sigma_f^2 that K_ZZ needed; 0 if none.
+        Z: inducing inputs [M, D]. None for a full GP.
+        jitter: multiple of sigma_f^2 that K_ZZ needed, 0 if none.
         objectives: the smallest values from every start.
-        gaussian: a free-form posterior of the whitened inducing variables; None for the others.
+        gaussian: a free-form posterior of the whitened inducing variables. None for the others.
     """
 
     hyperparameters: Hyperparameters
@@ -57,7 +57,7 @@ class Trained:
 
 @dataclass(frozen=True)
 class Training(Generic[Options_co]):
-    """What to train on, how, and within which limits.
+    """Rows, options and limits of a training.
 
     Attributes:
         X: training inputs [N, D].
@@ -67,7 +67,7 @@ class Training(Generic[Options_co]):
         delta: allowed probability that the bound fails.
         max_evaluations: limit on objective evaluations per start.
         seed: of the inducing inputs and of further starts.
-        seconds: wall-clock limit of the whole training, all starts together, and of the certificate; None for none.
+        seconds: wall-clock limit of the whole training, all starts together, and of the certificate. None for none.
         began: when its clock began, by `time.monotonic`.
         observer: told about every evaluation.
         cost: of one evaluation, and of the certificate that follows.
@@ -87,7 +87,7 @@ class Training(Generic[Options_co]):
 
     @property
     def n_lengthscales(self) -> int:
-        """How many lengthscales are trained."""
+        """Number of lengthscales that are trained."""
         return self.X.shape[1] if self.ard else 1
 
     def budget(self, left: float | None, number: int = 0, starts: int = 1) -> Budget:
@@ -119,7 +119,7 @@ def first_inducing(work: Training[MethodOptions], inducing: int, number: int, cl
     Args:
         work: the training.
         inducing: M.
-        number: of the start; each has its own clustering.
+        number: of the start. Each has its own clustering.
         clock: of the whole training.
     """
     names = ("inducing",) if number == 0 else ("inducing", number)
@@ -132,7 +132,7 @@ def first_inducing(work: Training[MethodOptions], inducing: int, number: int, cl
 def best_start(
     train: Callable[[Hyperparameters | None, int, Budget], Trained], work: Training[MethodOptions], starts: int
 ) -> Trained:
-    """Train from the published start, then from drawn ones; return the best with every start's objective.
+    """Train from the published start, then from drawn ones. Return the best with every start's objective.
 
     All starts share the seconds of the training.
 
@@ -180,7 +180,7 @@ def trained_sparse(fit: TrainedSparseGP) -> Trained:
 
 
 def cut_short(found: Trained, cut: bool) -> Trained:
-    """Return the outcome; `cut` says that the budget changed the inducing inputs that it started from."""
+    """Return the outcome. `cut` says that the budget changed the inducing inputs that it started from."""
     if cut and found.status == DONE:
         return replace(found, status=BUDGET, reason="the seconds cut k-means short")
     return found

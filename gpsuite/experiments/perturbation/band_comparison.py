@@ -50,16 +50,16 @@ class BandSettings:
     """Settings of the comparison: truths are combinations of 8 kernels with standard normal coefficients.
 
     Attributes:
-        bands: to compare.
-        noises: what is added to the true function.
+        bands: bands to compare.
+        noises: noise that is added to the true function.
         noise_scale: factor of the noise.
         data_sets: number of simulated data sets per cell, the same for every band.
         rows: data in each.
         q: the level is 1 - q/m.
         m: number of compared values.
-        points: of the grid on which bands are judged.
-        draws: rays of the members' band; samples of the bootstrap.
-        evaluations: of the likelihood in training a Gaussian process.
+        points: number of grid points at which bands are judged.
+        draws: rays of the members' band. Samples of the bootstrap.
+        evaluations: largest number of evaluations of the likelihood in training a Gaussian process.
     """
 
     bands: Annotated[list[Annotated[str, one_of(PEERS)]], filled, unique]
@@ -83,7 +83,7 @@ VERSION = 2  # CV+ with the parts of its own rows
 
 @dataclass(frozen=True)
 class BandTask:
-    """One band on every simulated data set under one noise; further settings as `BandSettings`.
+    """One band on every simulated data set under one noise. Further settings as `BandSettings`.
 
     Attributes:
         band: key of `PEERS`.
@@ -133,7 +133,7 @@ def _task(request: Request[BandSettings], noise: str, band: str) -> Task[BandTas
 
 
 def run(task: Task[BandTask], shared: SharedWork) -> Outcome:
-    """Compute a band on every data set; record its mean width and where it holds its target."""
+    """Compute a band on every data set. Record its mean width and where it holds its target."""
     params = task.params
     peer = PEERS[params.band]
     widths, held = [], []
@@ -168,7 +168,7 @@ SPLITS = 5  # of CV+
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """A simulated data set and what a band is asked for.
+    """A simulated data set and what a band is requested.
 
     Attributes:
         X: inputs [n, 1].
@@ -232,7 +232,7 @@ def region_ellipsoid(sample: Sample, rng: np.random.Generator) -> Ends:
 
 
 def region_pointwise(sample: Sample, rng: np.random.Generator) -> Ends:
-    """Return the outer band of the inequalities' extremes at each input; it holds at all inputs at once."""
+    """Return the outer band of the inequalities' extremes at each input. It holds at all inputs at once."""
     band = pointwise_band(_region(sample, rng).quadratic, sample.q, features(sample.grid))
     return band.lower, band.upper
 
@@ -251,7 +251,7 @@ def region_members(sample: Sample, rng: np.random.Generator) -> Ends:
 
 
 def wild_bootstrap(sample: Sample, rng: np.random.Generator, simultaneous: bool) -> Ends:
-    """Return f_hat +- a quantile of |f* - f_hat| from residuals with random signs; of their studentised maximum."""
+    """Return f_hat +- a quantile of |f* - f_hat| from residuals with random signs. Of their studentised maximum."""
     model, rows = sample.ridge, features(sample.grid)
     smoother = np.linalg.solve(model.hessian, model.T)
     alpha = smoother @ sample.y
@@ -315,7 +315,7 @@ def conformal(sample: Sample, rng: np.random.Generator, cross: bool) -> Ends:
     order = rng.permutation(len(sample.y))
     X, y = sample.X[order], sample.y[order]
     if cross:
-        # the rows are in random order already; of a number of parts MAPIE draws them again, each time others
+        # the rows are in random order already. Of a number of parts MAPIE draws them again, each time others
         options = {"confidence_level": sample.level, "method": "plus", "cv": KFold(SPLITS)}
         model = CrossConformalRegressor(_Ridge(), **options).fit_conformalize(X, y)
     else:
@@ -360,7 +360,7 @@ def draw(report: Report[BandSettings], frame: pd.DataFrame) -> None:
 
 
 def _point(ax: Axes, row: Mapping[Hashable, Any]) -> None:
-    """Draw one band's coverage over its width, filled where it is simultaneous."""
+    """Draw one band's coverage over its width, filled if it is simultaneous."""
     simultaneous = row["kind"] == SIMULTANEOUS
     place = list(PEERS).index(str(row["band"]))
     ax.errorbar(
@@ -385,11 +385,11 @@ LABELS = {
 
 
 def summarise(report: Report[BandSettings]) -> list[Statistic]:
-    """Write one table for the function and one for responses; draw width against coverage of the function."""
+    """Write one table for the function and one for responses. Draw width against coverage of the function."""
     settings, records = report.settings, report.records()
     frame = band_table(records)
     absent = [PEERS[band].title for band in settings.bands if not report.records(band=band)]
-    left_out = "".join(f"; without {title}" for title in absent)
+    left_out = "".join(f". Without {title}" for title in absent)
     about = f"{settings.rows} data, level {1.0 - settings.q / settings.m:g}, x uniform on [-2, 2]"
     for target in (FUNCTION, RESPONSE):
         part = frame[frame["target"] == target].drop(columns=["target", "band"])

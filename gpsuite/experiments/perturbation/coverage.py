@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 pair_of_level = Rule(
     lambda level: len(level) == 2 and 0 < level[0] < level[1],
-    "must be pairs [q, m] with 0 < q < m; the confidence is 1 - q/m",
+    "must be pairs [q, m] with 0 < q < m. The confidence is 1 - q/m",
 )
 distinct_levels = Rule(lambda levels: len(set(map(tuple, levels))) == len(levels), "has a pair twice")
 
@@ -53,9 +53,9 @@ class CoverageSettings:
     """Settings of the coverage study.
 
     Attributes:
-        models: to test.
-        noises: a cell exists for every group that leaves the noise's distribution alone.
-        groups: what the noise is perturbed by.
+        models: models to test.
+        noises: noises to test. A cell exists for every group that does not change the noise's distribution.
+        groups: groups that perturb the noise.
         breaks: assumptions to violate, to show what follows.
         rows: data in each simulated data set.
         noise_scale: factor of the noise.
@@ -90,7 +90,7 @@ class CoverageSettings:
 
 
 def suits(noise: str, group: str) -> bool:
-    """Return whether a group leaves the distribution of a noise alone (assumption A3)."""
+    """Return whether a group does not change the distribution of a noise (assumption A3)."""
     law = NOISES[noise]
     needs = {
         "signs": law.signs,
@@ -102,7 +102,7 @@ def suits(noise: str, group: str) -> bool:
 
 VERSION = 1
 EXACT, BROKEN, REFUSALS = "exact", "broken", "refusals"
-FIXED_DESIGNS = ("fixed", "repeated")  # noise and perturbations alone are drawn anew
+FIXED_DESIGNS = ("fixed", "repeated")  # only noise and perturbations are drawn again
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class CoverageTask:
         repetitions: simulated data sets.
         compared: every m.
         seed: of all that is drawn.
-        broken: key of `BREAKS`, or None where coverage must be exact.
+        broken: key of `BREAKS`, or None if coverage must be exact.
         design: how the inputs arise, see `Break`.
         break_ties: whether the tie-breaking permutation is used.
         kind: of task.
@@ -149,14 +149,14 @@ class CoverageTask:
 
 @dataclass(frozen=True)
 class RefusalsTask:
-    """Regions of every m are asked for at inadmissible q."""
+    """Regions of every m are requested at inadmissible q."""
 
     compared: Sequence[int]
     kind: str = "perturbation_refusals"
 
 
 def plan(request: Request[CoverageSettings]) -> list[Task[object]]:
-    """Return one task per cell, exact or broken, and one that asks for inadmissible q."""
+    """Return one task per cell, exact or broken, and one that requests inadmissible q."""
     settings = request.settings
     refusals = request.task(
         RefusalsTask(list(settings.compared)),
@@ -242,7 +242,7 @@ def run_coverage(task: Task[CoverageTask], shared: SharedWork) -> Outcome:
 
 
 def _fixed_ranks(cell: CoverageTask, m: int, rng: np.random.Generator) -> IntArray:
-    """Return the ranks over designs that are fixed while noise and perturbations are drawn anew."""
+    """Return the ranks over designs that are fixed while noise and perturbations are drawn again."""
     found = []
     for share in np.array_split(np.arange(cell.repetitions), cell.designs):
         X = draw_inputs(rng, cell.rows, cell.design == "repeated")
@@ -271,7 +271,7 @@ def labelled(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return X [R, n, 2] of two Laplace classes, residuals of their labels y = +-1, and the best coefficients.
 
-    The coefficients are E[xx']^-1 E[xy] of the whole distribution; the clouds have twice the scale.
+    The coefficients are E[xx']^-1 E[xy] of the whole distribution. The clouds have twice the scale.
     """
     drawn, centre, spread = (lssvm_classes(rng, (repetitions, rows), scale=2.0 * scale), CLASS_CENTRE, 2.0 * scale)
     best = np.linalg.solve(np.outer(centre, centre) + 2.0 * spread**2 * np.eye(2), centre)
@@ -302,7 +302,7 @@ DESIGNS = {"labels": labelled, "endogenous": endogenous, "autoregression": autor
 
 
 def accepted_levels(compared: Sequence[int]) -> int:
-    """Return how many of q = -1, 0, m and m + 1 a region of each m accepts; none should be."""
+    """Return how many of q = -1, 0, m and m + 1 a region of each m accepts. None should be."""
     accepted = 0
     for m in compared:
         rng = np.random.default_rng(0)
@@ -329,7 +329,7 @@ class RankCounts:
         model: key of `MODELS`.
         noise: key of `NOISES`.
         group: key of `GROUPS`.
-        broken: key of `BREAKS`; empty where coverage must be exact.
+        broken: key of `BREAKS`. Empty if coverage must be exact.
         counts: [m], how often the rank was 1..m.
         excluded: q of each level, ascending.
     """
@@ -367,7 +367,7 @@ class RankCounts:
 
 
 def pooled_p_value(cells: Sequence[RankCounts]) -> tuple[float, int]:
-    """Return the p value and degrees of freedom of one chi^2 test of all counts between levels; cells independent."""
+    """Return the p value and degrees of freedom of one chi^2 test of all counts between levels. Cells independent."""
     return chi_square_p(cell.bins() for cell in cells)
 
 
@@ -387,7 +387,7 @@ def departs(cells: Sequence[RankCounts]) -> bool:
 
 
 def _without_departure(cells: Sequence[RankCounts]) -> bool | None:
-    """Return False if the repetitions would show a departure of 0.02, else None: an open cell."""
+    """Return False if the repetitions would show a departure of 0.02, otherwise None: an open cell."""
     return False if min(cell.total for cell in cells) >= SEEN else None
 
 
@@ -511,7 +511,7 @@ def _rows(ax: Axes, frame: pd.DataFrame) -> None:
     ax.set_ylim(len(kinds) - 0.5, -0.5)
     ax.grid(axis="y", visible=False)
     ax.set_xlabel("measured coverage - (1 - q/m)")
-    ax.set_title("an assumption broken, by which; 95 % intervals")
+    ax.set_title("an assumption broken, by which, 95 % intervals")
 
 
 LABELS = {
@@ -524,7 +524,7 @@ LABELS = {
 
 
 def summarise(report: Report[CoverageSettings]) -> list[Statistic]:
-    """Write coverage of every exact and every broken cell, with intervals; draw both against 1 - q/m."""
+    """Write coverage of every exact and every broken cell, with intervals. Draw both against 1 - q/m."""
     compared = report.settings.compared
     refusals = report.records(part=REFUSALS)
     tested = [*report.records(part=EXACT), *report.records(part=BROKEN)]

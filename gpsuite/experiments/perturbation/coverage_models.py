@@ -67,7 +67,7 @@ class Break:
     """A way to violate what exactness rests on.
 
     Attributes:
-        assumption: of the paper, or what else is missing.
+        assumption: of the paper, or another missing condition.
         group: key of `GROUPS`.
         noise: key of `NOISES`.
         models: those it is shown for; none: every one.
@@ -98,7 +98,7 @@ BREAKS: dict[str, Break] = {
 
 
 def draw_inputs(rng: np.random.Generator, n: int, repeated: bool = False) -> FloatArray:
-    """Return scalar inputs [n, 1]; `repeated`: in pairs 1e-6 apart, as the models refuse equal ones."""
+    """Return scalar inputs [n, 1]. `repeated`: in pairs 1e-6 apart, as the models refuse equal ones."""
     if not repeated:
         return rng.uniform(-DOMAIN, DOMAIN, (n, 1))
     X = np.repeat(rng.uniform(-DOMAIN, DOMAIN, ((n + 1) // 2, 1)), 2, axis=0)[:n]

@@ -51,14 +51,15 @@ class KernelSettings:
     """Settings of the figures of kernel models, a coefficient for each datum, under sign changes.
 
     Attributes:
-        lengthscale: of the kernel, in the unit of the input.
+        lengthscale: lengthscale of the kernel, in the unit of the input.
         m: number of compared values.
-        q_values: the regions' q, each 0 < q < m; the confidence is 1 - q/m.
+        q_values: the regions' q, each 0 < q < m. The confidence is 1 - q/m.
         rays: directions from the estimate, for each metric.
-        metrics: in which the directions are isotropic: the coefficients, the RKHS norm, or the values at the data.
+        metrics: metrics in which the directions are isotropic: the coefficients, the RKHS norm, or the values at the
+            data.
         norm_bound: B of the norm ball |f|_H <= B the sampled members are also limited to.
         grid_points: inputs at which bands are drawn.
-        repetitions: of the noise, for the coverage.
+        repetitions: repetitions of the noise, for the coverage.
     """
 
     lengthscale: Positive
@@ -116,7 +117,7 @@ class KernelProblem:
     Attributes:
         model: the model.
         kernel: name of the kernel, of unit variance.
-        lengthscale: of the kernel, in the unit of the input.
+        lengthscale: lengthscale of the kernel, in the unit of the input.
         m: number of compared values.
         seed: of perturbations, rays and noise.
     """
@@ -132,7 +133,7 @@ class KernelProblem:
         return kappa(self.kernel, squared_distances(A / self.lengthscale, B / self.lengthscale))
 
     def region(self, X: FloatArray, y: FloatArray, q: int) -> ConfidenceRegion:
-        """Return the region of data X [n, 1], y [n] at q; the same perturbations for all q."""
+        """Return the region of data X [n, 1], y [n] at q. The same perturbations for all q."""
         return confidence_region(
             X,
             y,
@@ -146,7 +147,7 @@ class KernelProblem:
 
 @dataclass(frozen=True)
 class CoverageTask:
-    """How often the regions of a kernel model hold the ideal coefficients, at every q."""
+    """Parameters of a coverage task: how often a kernel model's regions hold the ideal coefficients, at every q."""
 
     problem: KernelProblem = field(metadata=INLINE)
     q_values: Sequence[int]
@@ -213,7 +214,7 @@ def run_coverage(task: Task[CoverageTask], shared: SharedWork) -> Outcome:
 
 
 def coverage_not_rejected(record: Record, q_values: Sequence[int], m: int) -> bool:
-    """Return whether no q of a model is rejected at 99.9 %, shared out over the q (Bonferroni)."""
+    """Return whether no q of a model is rejected at 99.9 %, divided among the q (Bonferroni)."""
     count = int(record.number("repetitions"))
     values = [binomial_p(int(record.number(f"held_{q}")), count, 1.0 - q / m) for q in q_values]
     return bonferroni_p(values) >= REJECTED
@@ -241,7 +242,7 @@ def coverage_table(records: Sequence[Record], q_values: Sequence[int], m: int) -
 
 
 def report_coverage(report: Report[KernelSettings], about: str) -> None:
-    """Write the table of the models' coverage; `about` says of which data and regions it is."""
+    """Write the table of the models' coverage. `about` says which data and regions it shows."""
     settings = report.settings
     table = coverage_table(report.records(part="coverage"), settings.q_values, settings.m)
     report.table(table, "coverage", f"Coverage of the ideal coefficients: {about}")

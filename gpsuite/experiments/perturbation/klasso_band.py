@@ -38,7 +38,7 @@ def plan(request: Request[KlassoSettings]) -> list[Task[object]]:
 
 
 def summarise(report: Report[KlassoSettings]) -> list[Statistic]:
-    """Write the tables of bands and coverage and the figure; return whether the coverage is as stated."""
+    """Write the tables of bands and coverage and the figure. Return whether the coverage is as stated."""
     settings = report.settings
     about = f"kernelised LASSO, Laplace noise, sign changes, m = {settings.m}"
     report_bands(report, "klasso_band", about)
@@ -48,7 +48,7 @@ def summarise(report: Report[KlassoSettings]) -> list[Statistic]:
 
 
 def statements(covered: Sequence[Record], bands: Sequence[Record], q_values: Sequence[int], m: int) -> list[Statistic]:
-    """Return 1 if the binomial tests do not reject the stated coverage, else 0; the unbounded rays in the note."""
+    """Return 1 if the binomial tests do not reject the stated coverage, otherwise 0. The unbounded rays in the note."""
     shares = [record.number("unbounded_share") for record in bands if not record.axes["norm_bound"]]
     text = f"unbounded rays {min(shares):.1%} to {max(shares):.1%} by sampler and q" if shares else ""
     return [

@@ -108,11 +108,11 @@ def run_rays(task: Task[RaysTask], shared: SharedWork) -> Outcome:
 
 
 def summarise(report: Report[KrrSettings]) -> list[Statistic]:
-    """Write the tables of bands, rays and coverage and both figures; return the share of rays that leave."""
+    """Write the tables of bands, rays and coverage and both figures. Return the share of rays that leave."""
     rays = report.records(part="rays")
     about = f"kernel ridge, a coefficient for each datum, sign changes, m = {report.settings.m}"
     report_bands(report, "krr_region", about, endless_text(rays))
-    far = f"Z_i not below Z_0 at distance {STEPS[-1]:g} in the values at the data; rays that leave every region"
+    far = f"Z_i not below Z_0 at distance {STEPS[-1]:g} in the values at the data. Rays that leave every region"
     report.table(ray_table(rays), "rays", f"{far}: {about}")
     report_coverage(report, about)
     if rays:
@@ -121,7 +121,7 @@ def summarise(report: Report[KrrSettings]) -> list[Statistic]:
 
 
 def endless_text(records: Sequence[Record]) -> str:
-    """Return how many of the single-point rays never end; empty without their record."""
+    """Return how many of the single-point rays never end. Empty without their record."""
     counts = [(r.number("rays") - r.number("leave"), r.number("rays")) for r in records if _is_single(r)]
     return "".join(f"{endless:.0f} of {rays:.0f} rays along K⁻¹e_j have no end" for endless, rays in counts)
 
@@ -151,7 +151,7 @@ def _title(record: Record) -> str:
 
 
 def statements(records: Sequence[Record]) -> list[Statistic]:
-    """Return the share of kinds of rays of which each leaves: Z_0 exceeds every Z_i far away; counts in the note.
+    """Return the share of kinds of rays that all leave: Z_0 exceeds every Z_i far away. Counts in the note.
 
     How many rays of a kind there are is a setting, which must not decide.
     """
@@ -164,7 +164,7 @@ def _draw_ranks(report: Report[KrrSettings], records: Sequence[Record]) -> None:
     """Draw the share of the Z_i that are not below Z_0 against the distance from the estimate."""
     import pandas as pd
 
-    text = "mean over the rays; a region at q ends where the share falls below q/(m-1)"
+    text = "mean over the rays. A region at q ends where the share falls below q/(m-1)"
     with report.figure("ranks_far_away", remark=text, size=(6.4, 4.2)) as drawing:
         ax = drawing.ax
         for record, style in zip(records, ("-", "--", "-.", ":")[-len(records) :], strict=True):

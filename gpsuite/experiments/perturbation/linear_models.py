@@ -35,9 +35,9 @@ class LinearSettings:
     Attributes:
         C: weight of the residuals.
         m: number of compared values.
-        q_values: the regions' q, each 0 < q < m; the confidence is 1 - q/m.
+        q_values: the regions' q, each 0 < q < m. The confidence is 1 - q/m.
         rays: directions from the estimate, equally spaced in angle.
-        draws: sets of perturbations; figures show the first.
+        draws: sets of perturbations. Figures show the first.
     """
 
     C: Positive
@@ -54,7 +54,7 @@ class LinearSettings:
 def check_levels(m: int, q_values: Sequence[int], key: str = "q_values") -> None:
     """Refuse a q that is not below m."""
     for q in q_values:
-        require(0 < q < m, key, q, f"must lie in 0 < q < m={m}; the confidence is 1 - q/m")
+        require(0 < q < m, key, q, f"must lie in 0 < q < m={m}. The confidence is 1 - q/m")
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class LinearProblem:
 
 
 def linear_tasks(request: Request[LinearSettings], params: Callable[[LinearProblem], P]) -> Iterator[Task[P]]:
-    """Yield one task per set of perturbations and q; all q of a draw see the same perturbations."""
+    """Yield one task per set of perturbations and q. All q of a draw see the same perturbations."""
     settings = request.settings
     for draw in range(settings.draws):
         seed = derived_seed(request.seed, "perturbations", draw)
@@ -125,7 +125,7 @@ def confidence_text(q: int, m: int) -> str:
 def confidence_panels(
     report: Report[LinearSettings], name: str, records: Sequence[Record], panel: tuple[float, float]
 ) -> Iterator[Drawing]:
-    """Draw one panel a confidence, two a row, on common axes; rays and unbounded ones are said below.
+    """Draw one panel per confidence, two per row, on common axes. Rays and unbounded ones are said below.
 
     Args:
         report: of the run.

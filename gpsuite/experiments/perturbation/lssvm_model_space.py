@@ -95,7 +95,7 @@ def spread_of_normals(members: FloatArray, estimate: FloatArray) -> float:
 
 
 def summarise(report: Report[LinearSettings]) -> list[Statistic]:
-    """Write the table of bundles and the figure; return nestedness and the classification of the data."""
+    """Write the table of bundles and the figure. Return nestedness and the classification of the data."""
     settings, records = report.settings, report.records()
     caption = (
         f"Boundary members of the linear LS-SVM's regions, mean over {settings.draws} sets of perturbations; sampler: "
@@ -131,7 +131,7 @@ def statements(request: Request[LinearSettings], records: Sequence[Record]) -> l
         Statistic.of(
             "share_classified_as_estimate",
             proportion(strict, sum(members), AS_IF_INDEPENDENT),
-            note=f"all data as the estimate does; single data: {points:.4f}",
+            note=f"all data as the estimate does. Single data: {points:.4f}",
         ),
     ]
 
@@ -151,7 +151,7 @@ def nested(request: Request[LinearSettings], records: Sequence[Record]) -> list[
 
 
 def _draw(report: Report[LinearSettings], records: Sequence[Record]) -> None:
-    """Draw the data and the decision lines of boundary members, one panel a q."""
+    """Draw the data and the decision lines of boundary members, one panel per q."""
     import pandas as pd
 
     with confidence_panels(report, "model_space", records, (3.3, 3.1)) as drawing:
@@ -162,7 +162,7 @@ def _draw(report: Report[LinearSettings], records: Sequence[Record]) -> None:
 
 
 def _panel(ax: Axes, record: Record, m: int) -> pd.DataFrame:
-    """Draw one q; return the weights of the lines shown."""
+    """Draw one q. Return the weights of the lines shown."""
     import pandas as pd
 
     X, y, estimate = record.arrays["X"], record.arrays["y"], record.arrays["estimate"]

@@ -57,8 +57,8 @@ class ParameterSpaceSettings(LinearSettings):
     """Settings of the parameter space.
 
     Attributes:
-        segments: from sampled members to the estimate, tested for star-convexity: half of them of the linear model,
-            half of kernel ridge; shared out over draws and q.
+        segments: segments from sampled members to the estimate that are tested for star-convexity. Half are of the
+            linear model, half of kernel ridge. They are divided among draws and q.
     """
 
     segments: Count
@@ -66,7 +66,7 @@ class ParameterSpaceSettings(LinearSettings):
 
 @dataclass(frozen=True)
 class RegionTask:
-    """One region of the linear model with its ellipsoids; `segments` are tested for star-convexity."""
+    """One region of the linear model with its ellipsoids. `segments` are tested for star-convexity."""
 
     problem: LinearProblem = field(metadata=INLINE)
     segments: int
@@ -146,7 +146,7 @@ def run_region(task: Task[RegionTask], shared: SharedWork) -> Outcome:
 
 
 def run_ridge(task: Task[RidgeTask], shared: SharedWork) -> Outcome:
-    """Test segments of kernel ridge with a coefficient for each datum; a norm ball ends its rays."""
+    """Test segments of kernel ridge with a coefficient for each datum. A norm ball ends its rays."""
     seed, q, segments = task.params.seed, task.params.q, task.params.segments
     rng = np.random.default_rng(seed)
     sample = kernel_regression(rng, RIDGE_ROWS, function=FUNCTIONS["sin_2x"])
@@ -207,7 +207,7 @@ def order_of_ranks(region: ConfidenceRegion, far: FloatArray) -> dict[str, bool]
 
 
 def polygon_area(points: FloatArray) -> float:
-    """Return the area within a closed polygon of vertices [J, 2] in counter-clockwise order; inf if one is infinite."""
+    """Return the area within a closed polygon of vertices [J, 2] in counter-clockwise order. Inf if one is infinite."""
     if not np.all(np.isfinite(points)):
         return float("inf")
     after = np.roll(points, -1, axis=0)
@@ -261,7 +261,7 @@ def statements(records: Sequence[Record]) -> list[Statistic]:
 
 
 def nested(records: Sequence[Record]) -> list[bool]:
-    """Return, for each draw and step to the next smaller q, whether the radius is not smaller; None is infinite."""
+    """Return, for each draw and step to the next smaller q, whether the radius is not smaller. None is infinite."""
     found = []
     for index in dict.fromkeys(record.axes["draw"] for record in records):
         own = [record for record in records if record.axes["draw"] == index]
@@ -321,7 +321,7 @@ CURVES = {
 
 
 def draw(report: Report[LinearSettings], records: Sequence[Record]) -> None:
-    """Draw one panel a q on common axes, smallest confidence first."""
+    """Draw one panel per q on common axes, smallest confidence first."""
     with confidence_panels(report, "parameter_space", records, (3.0, 3.2)) as drawing:
         for ax, record in zip(drawing.axes, records, strict=False):
             _panel(ax, record, report.settings.m)

@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 MARGIN = 0.1  # of the grid beyond the data, in the data's range
 UNBOUNDED = (
-    "A ray is unbounded if the region has no end along it: where there are as many coefficients as data, far along "
+    "A ray is unbounded if the region has no end along it. With as many coefficients as data, far along "
     "some directions the perturbed gradients stay as large as the unperturbed one, so that nothing excludes the "
     "point. A bound on the norm, or fewer coefficients, closes the region."
 )
 
 
-"""What the tables of sampled members say of their unbounded rays."""
+"""Remark of the tables of sampled members on their unbounded rays."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class BandTask:
         problem: model, data and perturbations.
         q: the region's.
         metric: in which the rays are isotropic, of `METRICS`.
-        norm_bound: B of the norm ball |f|_H <= B; 0: none.
+        norm_bound: B of the norm ball |f|_H <= B, 0: none.
         rays: directions from the estimate.
         grid_points: inputs at which the band is computed.
         kind: of task.
@@ -82,7 +82,7 @@ def band_tasks(request: Request[KernelSettings], model: KernelModel) -> Iterator
 
 
 def run_band(task: Task[BandTask], shared: SharedWork) -> Outcome:
-    """Sample members along rays; return the range of their functions on a grid and at the data."""
+    """Sample members along rays. Return the range of their functions on a grid and at the data."""
     params, problem = task.params, task.params.problem
     X, y = regression_data(task.require_dataset())
     region = problem.region(X, y, params.q)
@@ -122,7 +122,7 @@ WORDS = {"coefficients": "coefficients", "rkhs": "norm", "values": "values"}  # 
 
 
 def report_bands(report: Report[KernelSettings], name: str, about: str, remark: str = "") -> None:
-    """Write the table of the bands and draw them as figure `name`; `about` says of which model they are."""
+    """Write the table of the bands and draw them as figure `name`. `about` names their model."""
     bands, settings = report.records(part="band"), report.settings
     caption = f"Bands of sampled members (inner bands, {settings.rays} rays, unbounded rays left out): {about}"
     report.table(band_table(bands, settings.m), "bands", f"{caption}. {UNBOUNDED}")
@@ -162,12 +162,12 @@ def ball_text(record: Record) -> str:
 
 
 def _draw(report: Report[KernelSettings], records: Sequence[Record], name: str, remark: str) -> None:
-    """Draw one row a q, without and with the norm ball, a band for each metric of the directions."""
+    """Draw one row per q, without and with the norm ball, a band for each metric of the directions."""
     import pandas as pd
 
     levels = list(dict.fromkeys(int(record.axes["q"]) for record in records))
     bounds = sorted({float(record.axes["norm_bound"]) for record in records})
-    below = [f"range of the members found along {report.settings.rays} rays, where it is in view"]
+    below = [f"range of the members found along {report.settings.rays} rays, if in view"]
     below += [remark] if remark else []
     size = (4.0 * len(bounds) + 0.6, 2.8 * len(levels) + 1.4)
     with report.figure(
@@ -185,7 +185,7 @@ def _draw(report: Report[KernelSettings], records: Sequence[Record], name: str, 
 def _panel(ax: Axes, records: Sequence[Record], m: int) -> None:
     """Draw the range of all members found, each sampler's ends, the data, the truth and the estimate.
 
-    The view is that of the data; the range and a sampler's ends are drawn where they are in view. The range is of
+    The view is that of the data. The range and a sampler's ends are drawn inside the view. The range is of
     sampled members and an inner band of the region: a sampler that finds few of them does not show the region's width.
     """
     styles = {"coefficients": ("-", VERMILION), "rkhs": ("--", GREEN), "values": ("-.", PURPLE)}
@@ -200,7 +200,7 @@ def _panel(ax: Axes, records: Sequence[Record], m: int) -> None:
     for record in records:
         style, colour = styles[str(record.axes["metric"])]
         for end in ("lower", "upper"):
-            label = f"of those along rays in {WORDS[str(record.axes['metric'])]}" if end == "lower" else None
+            label = f"range along rays in {WORDS[str(record.axes['metric'])]}" if end == "lower" else None
             seen = np.where((record.arrays[end] > bottom) & (record.arrays[end] < top), record.arrays[end], np.nan)
             ax.plot(arrays["x"], seen, style, color=colour, linewidth=1.0, alpha=0.8, label=label)
     ax.plot(arrays["x"], FUNCTIONS[TRUTH](arrays["x"]), color="black", linewidth=1.1, label="true f*")

@@ -57,18 +57,18 @@ class RegionSettings:
     """Settings of confidence regions on any dataset.
 
     Attributes:
-        models: what the function may be: kernel ridge with few centres, linear.
-        group: what the noise is assumed invariant under.
+        models: kinds of the function: kernel ridge with few centres, linear.
+        group: group under which the noise is assumed invariant.
         m: number of compared values.
-        excluded: q of each region; the confidence is 1 - q/m.
+        excluded: q of each region. The confidence is 1 - q/m.
         centres: number of basis functions of the sparse kernel model.
-        lengthscale: of its Gaussian kernel, in standard deviations of the inputs; null: median distance.
-        penalty: of kernel ridge.
+        lengthscale: lengthscale of the Gaussian kernel, in standard deviations of the inputs. Null: median distance.
+        penalty: penalty of kernel ridge.
         C: weight of the residuals of the LS-SVM.
-        preparation: share of rows that choose scales, offset, lengthscale and centres, and are used for nothing else.
-        rows: most rows taken, at random; 0: all.
-        along: input along which bands are drawn; empty: the one that follows the target most closely.
-        points: of the drawn curve.
+        preparation: share of rows that only choose scales, offset, lengthscale and centres.
+        rows: most rows taken, at random, 0: all.
+        along: input along which bands are drawn. Empty: the one that follows the target most closely.
+        points: number of points of the drawn curve.
         rays: directions from the estimate along which members are looked for.
     """
 
@@ -96,7 +96,7 @@ MERGED_VERSION = 4  # of data with rows that are copies of others: they count on
 
 
 def plan(request: Request[RegionSettings]) -> list[Task[RegionTask]]:
-    """Return one task per model; the data are read, so that bad ones are refused before any work.
+    """Return one task per model. The data are read, so that bad ones are refused before any work.
 
     Raises:
         UserError: as `read_problem` and `input_number`.
@@ -141,8 +141,8 @@ CANDIDATES = {"estimate": 1.0, "half of it": 0.5, "zero function": 0.0, "twice t
 def run(task: Task[RegionTask], shared: SharedWork) -> Outcome:
     """Compute bands on a curve and at the data, members along rays, and ranks of some candidates, at every level.
 
-    When the seconds end, pointwise bands that are left are the ellipsoid's, outer ones too, and rays are left out. The
-    rest is whole.
+    When the seconds end, pointwise bands that are left are the ellipsoid's, outer ones too, and rays are left out.
+    Other columns are whole.
     """
     params, clock, cut = task.params, shared.budget(task.budget_seconds), []
     problem = read_problem(task.require_dataset(), params)
@@ -187,7 +187,7 @@ class _Part:
     Attributes:
         found: numbers.
         bands: on the curve, in units of the target.
-        cut: what the seconds left out; empty for nothing.
+        cut: what the seconds left out. Empty for nothing.
     """
 
     found: dict[str, float | int | None]
@@ -287,7 +287,7 @@ def _held(report: Report[RegionSettings], column: int) -> str:
 
 
 def _draw_bands(ax: Axes, record: Record, settings: RegionSettings) -> None:
-    """Draw a panel; what is unbounded is written in it, as the legend is of all panels."""
+    """Draw a panel. What is unbounded is written in it, as the legend is of all panels."""
     arrays, unbounded = record.arrays, []
     levels = sorted(settings.excluded)
     for depth, q in enumerate(levels):
@@ -327,12 +327,12 @@ LABELS = {
 
 
 def summarise(report: Report[RegionSettings]) -> list[Statistic]:
-    """Write sizes of regions and bands and the ranks of candidates; draw the bands along one input."""
+    """Write sizes of regions and bands and the ranks of candidates. Draw the bands along one input."""
     records, caption = report.records(), _caption(report.request)
     sizes = size_table(records, report.settings)
     report.table(sizes, "region", caption, LABELS)
     candidates = candidate_table(records, report.settings)
-    report.table(candidates, "region_candidates", f"{caption}; which functions are members")
+    report.table(candidates, "region_candidates", f"{caption}, which functions are members")
     report.answer.extend(_sentences(report))
     draw(report)
     outside = int(sizes["members_outside_ellipsoid"].sum())
@@ -364,13 +364,13 @@ def _sentences(report: Report[RegionSettings]) -> Iterator[str]:
 
 
 def mean_width(record: Record, q: int) -> float | None:
-    """Return the mean width of the pointwise band of confidence 1 - q/m; None where it is unbounded."""
+    """Return the mean width of the pointwise band of confidence 1 - q/m. None if it is unbounded."""
     name = f"pointwise_width_{q}"
     return None if record.metrics[name] is None else record.number(name)
 
 
 def size_table(records: Sequence[Record], settings: RegionSettings) -> pd.DataFrame:
-    """Return one row per model and level; infinite sizes where the region is unbounded."""
+    """Return one row per model and level. Infinite sizes where the region is unbounded."""
     import pandas as pd
 
     rows = []
@@ -389,7 +389,7 @@ def size_table(records: Sequence[Record], settings: RegionSettings) -> pd.DataFr
 
 
 def candidate_table(records: Sequence[Record], settings: RegionSettings) -> pd.DataFrame:
-    """Return rank and membership of each candidate function; a candidate is a member where rank <= m - q."""
+    """Return rank and membership of each candidate function. A candidate is a member where rank <= m - q."""
     import pandas as pd
 
     rows = []
@@ -410,7 +410,7 @@ def _caption(request: Request[RegionSettings]) -> str:
     name = data.shown_name
     target = load(data).target_names[0]
     return (
-        f"{name}: regions for the noise's {request.settings.group}, widths in units of {target}; exact if the function "
+        f"{name}: regions for the noise's {request.settings.group}, widths in units of {target}. Exact if the function "
         "is in the model's span"
     )
 

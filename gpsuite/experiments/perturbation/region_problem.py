@@ -1,7 +1,7 @@
 """Regions of a dataset's rows: what the data choose is chosen on other rows.
 
 Inputs of a kernel model must be distinct (assumption A1). Where rows repeat an input, the mean of their outputs is
-used: its noise is the mean of independent symmetric noises and so symmetric, which sign changes leave alone.
+used: its noise is the mean of independent symmetric noises and so symmetric, which sign changes preserve.
 Permutations would also need all means to be of equally many rows. Copies of whole rows are no further measurements and
 count once, for linear models, too.
 """
@@ -37,7 +37,7 @@ MOST_LEFT_OUT = 12  # inputs that a message names
 
 @dataclass(frozen=True)
 class RegionTask:
-    """One model's regions at every level; further settings as `RegionSettings`.
+    """One model's regions at every level. Further settings as `RegionSettings`.
 
     Attributes:
         model: key of `MODELS`.
@@ -71,7 +71,7 @@ class Rows:
         y: outputs in their own units [n].
         first: numbers of the rows that prepare.
         rest: numbers of the rows of the region.
-        merged: how many of the dataset's rows are no row of their own.
+        merged: how many of the dataset's rows are merged into others.
     """
 
     X: FloatArray
@@ -86,7 +86,7 @@ class RegionProblem:
     """A region of a dataset's rows, in scaled units, and the way back.
 
     Attributes:
-        region: of the rows that are not used for preparation; its q is the first of the settings.
+        region: of the rows that are not used for preparation. Its q is the first of the settings.
         X: scaled inputs of these rows [n, D].
         columns: inputs that the model takes [D'].
         mean: of the inputs over the preparation rows, [D].
@@ -126,7 +126,9 @@ def read_problem(prepared: PreparedDataset, params: RegionTask) -> RegionProblem
         key, value = ("centres", params.centres) if LEAST_ROWS <= count < least else _row_setting(params)
         equal = f" ({rows.merged} more {model.repeats})" if rows.merged else ""
         fault = f"{count + kept} rows{equal} leave {count} for preparation (at least {least}) and {kept} for the region"
-        advice = f"preparation={params.preparation:g} of them prepare: more rows, another share or fewer centres"
+        advice = (
+            f"preparation={params.preparation:g} is the share that prepares: more rows, another share or fewer centres"
+        )
         told = f"{key}={value}: {fault} (at least {LEAST_ROWS})\n{advice}"
         if rows.merged and params.group == "signs" and _enough_for_linear(data, params):
             fix = {"models": f"[{LINEAR}]"}
@@ -194,11 +196,11 @@ def _enough_for_linear(data: Dataset, params: RegionTask) -> bool:
 
 
 def split_rows(data: Dataset, params: RegionTask) -> Rows:
-    """Return the rows that a model is made of, those that prepare and those of the region told apart.
+    """Return the rows that a model is made of, those that prepare and those of the region distinguished.
 
     Raises:
-        UserError: with more than one target, or repeated inputs where the noise of means, or of rows of which copies
-            were left out, is not what the group allows.
+        UserError: with more than one target, or repeated inputs if the noise of means, or of rows whose copies were
+            left out, is not what the group allows.
     """
     require_one_output(data)
     X = data.X
@@ -236,7 +238,7 @@ def _refuse_copies(data: Dataset, params: RegionTask) -> None:
     copy = int(np.argmax(data.groups != np.arange(len(data.X))))
     named = " and ".join(data.name_row(row) for row in (int(data.groups[copy]), copy))
     raise UserError(
-        f"group={params.group}: {named} are equal; rows without their copies cannot be exchanged, as equal draws are "
+        f"group={params.group}: {named} are equal. Rows without their copies cannot be exchanged, as equal draws are "
         "among the rows that noise could have given\ntake group=signs, under which leaving copies out only widens the "
         "region:",
         key="group",
@@ -249,7 +251,7 @@ def _refuse_means(data: Dataset, params: RegionTask, twins: IntArray) -> None:
         return
     named = " and ".join(data.name_row(int(row)) for row in twins[:2])
     raise UserError(
-        f"group={params.group}: {named} have equal inputs; their mean has another noise than single rows\n"
+        f"group={params.group}: {named} have equal inputs. Their mean has another noise than single rows\n"
         "take group=signs, which allows means:",
         key="group",
         fix={"group": "signs"},
@@ -287,10 +289,10 @@ def _sparse_class(params: RegionTask, Z: FloatArray, X: FloatArray) -> ModelClas
 
 
 def told_apart(centres: FloatArray, X: FloatArray, lengthscale: float) -> FloatArray:
-    """Return those of the centres [M, D] whose functions the inputs [N, D] of the region tell apart, in their order.
+    """Return those of the centres [M, D] whose functions the inputs [N, D] of the region distinguish, in their order.
 
-    By inputs alone: given them, the confidence stays exact. With an input of a long tail some centres lie where there
-    are no rows, and others so close that their functions are one.
+    Only by inputs: given them, the confidence stays exact. With an input of a long tail some centres lie far from all
+    rows, and others so close that their functions are one.
 
     Raises:
         ValueError: if they tell none apart.
@@ -302,7 +304,7 @@ def told_apart(centres: FloatArray, X: FloatArray, lengthscale: float) -> FloatA
 
 
 def different_functions(values: FloatArray) -> IntArray:
-    """Return which of M functions their values [N, M] tell apart, rising."""
+    """Return which of M functions their values [N, M] distinguish, rising."""
     _, R, order = qr(values, mode="economic", pivoting=True)
     sizes = np.abs(np.diagonal(R))
     return np.sort(order[: np.count_nonzero(sizes > LEAST_APART * sizes[0])])
@@ -330,11 +332,11 @@ def input_number(data: Dataset, along: str) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class RegionModel:
-    """What the function may be.
+    """Model of the function.
 
     Attributes:
         title: in tables and figures.
-        merged: what rows are that are no rows of their own, in a sentence.
+        merged: what merged rows are, in a sentence.
         repeats: what they do, in a message.
         distinct: data, params, rows without copies -> rows of the model, and outputs [N] of all rows.
         columns: dataset, rows, input of the bands -> inputs that the model takes.

@@ -51,7 +51,7 @@ def plan(request: Request[SvrSettings]) -> list[Task[object]]:
 
 
 def summarise(report: Report[SvrSettings]) -> list[Statistic]:
-    """Write the tables of bands and coverage and the figure; return the share of families with exact coverage."""
+    """Write the tables of bands and coverage and the figure. Return the share of families with exact coverage."""
     settings = report.settings
     about = f"Laplace noise, sign changes, m = {settings.m}"
     report_bands(report, "svr_region", f"SVR, {about}")
@@ -60,7 +60,7 @@ def summarise(report: Report[SvrSettings]) -> list[Statistic]:
 
 
 def statements(records: Sequence[Record], q_values: Sequence[int], m: int) -> list[Statistic]:
-    """Return the share of families whose coverage the binomial tests do not reject; the rejected in the note."""
+    """Return the share of families whose coverage the binomial tests do not reject. The rejected in the note."""
     passed = [coverage_not_rejected(record, q_values, m) for record in records]
     failed = [FAMILIES[str(record.axes["model"])].title for record, ok in zip(records, passed, strict=True) if not ok]
     text = f"rejected: {', '.join(failed)}" if failed else "none rejected"

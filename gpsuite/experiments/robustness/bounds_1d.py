@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 BOUNDS = {"rkhs_taylor": "RKHS–Taylor bound", "paper": "paper's bound"}
 DOMAIN = (-3.0, 3.0)
-SEARCH = 2  # added to the method's version; raised when the bounds' numbers change
+SEARCH = 2  # added to the method's version. Raised when the bounds' numbers change
 PARTS = {"whole": "whole region T", "halves": "after one split"}
 ROUNDING = 1e-12  # of the class probability where the bound is tight
 FREQUENCY, NOISE = 1.5, 0.3  # the label is the sign of sin(1.5 x) + 0.3 N(0, 1)
@@ -61,12 +61,12 @@ class Bounds1DSettings:
 
     Attributes:
         rows: training points.
-        evaluations: of the marginal likelihood in training.
+        evaluations: largest number of evaluations of the marginal likelihood in training.
         low: lower end of the region T.
         high: upper end.
         bounds: names of bounds.
-        grid_points: at which the bounding functions are checked and drawn.
-        levels: how often all boxes are halved after the whole region.
+        grid_points: number of points at which the bounding functions are checked and drawn.
+        levels: number of times all boxes are halved after the whole region.
     """
 
     rows: Annotated[int, at_least(4)]
@@ -90,7 +90,7 @@ class BoundsTask:
 
     Attributes:
         method: its inference and link.
-        seed: of the made-up rows; further fields as in `Bounds1DSettings`.
+        seed: of the made-up rows. Further fields as in `Bounds1DSettings`.
     """
 
     method: Any
@@ -110,7 +110,7 @@ def plan(request: Request[Bounds1DSettings]) -> list[Task[object]]:
     """Return one task per method and bound.
 
     Raises:
-        UserError: if the paper's bound is asked for with another kernel than its own.
+        UserError: if the paper's bound is requested with another kernel than its own.
     """
     settings, kernel = request.settings, request.model.kernel
     if "paper" in settings.bounds and kernel != "squared_exponential":
@@ -138,7 +138,7 @@ def plan(request: Request[Bounds1DSettings]) -> list[Task[object]]:
 
 
 def made_up_rows(seed: int, rows: int) -> tuple[FloatArray, FloatArray]:
-    """Return inputs [N, 1] and labels [N]; redrawn until both classes are there."""
+    """Return inputs [N, 1] and labels [N]. Redrawn until both classes are there."""
     rng = stream(seed, "rows")
     while True:
         X = rng.uniform(*DOMAIN, (rows, 1))
@@ -149,7 +149,7 @@ def made_up_rows(seed: int, rows: int) -> tuple[FloatArray, FloatArray]:
 
 @unconverged_is_diverged
 def run(task: Task[BoundsTask], shared: SharedWork) -> Outcome:
-    """Bound the class probability over the region and over halves of it; check the curves on a grid.
+    """Bound the class probability over the region and over halves of it. Check the curves on a grid.
 
     The gap is that of the minimum: attained at a box's middle, minus proved. Arrays: the grid, the probability, the
     curves of the whole region and of its halves, and per level of halving the attained and the proved minimum.
@@ -189,7 +189,7 @@ def _posterior(params: BoundsTask, budget: Budget) -> GPCPosterior:
 def _curves(
     bounding: BoundingFunction, posterior: GPCPosterior, x: FloatArray, ends: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the lower and upper bounding function at the grid; each box's own on its part of it."""
+    """Return the lower and upper bounding function at the grid. Each box's own on its part of it."""
     low, high = np.empty_like(x), np.empty_like(x)
     for lo, hi in pairwise(ends):
         part = (x >= lo) & (x <= hi)
@@ -199,7 +199,7 @@ def _curves(
 
 
 def _levels(bounding: BoundingFunction, low: float, high: float, levels: int) -> FloatArray:
-    """Return boxes, attained and proved minimum after each halving of all boxes, [levels + 1, 3]; never worse."""
+    """Return boxes, attained and proved minimum after each halving of all boxes, [levels + 1, 3]. Never worse."""
     rows, attained, proved = [], 1.0, 0.0
     for level in range(levels + 1):
         ends = np.linspace(low, high, 2**level + 1)[:, None]
@@ -249,11 +249,11 @@ def _frame(record: Record) -> pd.DataFrame:
 
 
 def summarise(report: Report[Bounds1DSettings]) -> list[Statistic]:
-    """Write the gaps by number of boxes and the picture; return whether the two statements of Fig. 1 hold."""
+    """Write the gaps by number of boxes and the picture. Return whether the two statements of Fig. 1 hold."""
     records, settings = report.records(), report.settings
     caption = (
         f"Minimum of the class probability over [{settings.low:g}, {settings.high:g}], all boxes halved at each "
-        f"level; made-up data of {settings.rows} rows"
+        f"level. Made-up data of {settings.rows} rows"
     )
     report.table(gap_table(records, report.titles), "bounds_1d", caption)
     draw(report, records)
@@ -280,7 +280,7 @@ def gap_table(records: Sequence[Record], titles: Mapping[str, str]) -> pd.DataFr
 
 
 def statements(records: Sequence[Record]) -> Statistic:
-    """Return which of the two hold in every record: the lower function is below the output; a split shrinks the gap."""
+    """Return which of the two hold in every record: the lower function is below the output. A split shrinks the gap."""
     if not records:
         return claim("share_bounds_hold_and_shrink", [])
     below = all(bool(record.metrics["lower_function_holds"]) for record in records)

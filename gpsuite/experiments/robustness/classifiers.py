@@ -1,7 +1,7 @@
 """Training rows, test rows and trained classifiers, the same for every experiment of the family.
 
-What a method of the family is: `ClassifierMethod`. Experiments call its functions and the trained `Classifier`, and
-know neither how it was trained nor how many classes it has.
+What a method of the family is: `ClassifierMethod`. Experiments call its functions and the trained `Classifier`, and do
+not depend on its training or its number of classes.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ class Problem:
 
     Attributes:
         X: training inputs, scaled, [N, D].
-        y: training labels, -1 or +1; for several classes their numbers, [N].
+        y: training labels, -1 or +1. For several classes their numbers, [N].
         X_test: test inputs, scaled, [T, D].
         y_test: test labels, [T].
         train_rows: row numbers of the training rows in the dataset, [N].
         test_rows: those of the test rows, [T].
-        lower: lower ends of the perturbations' domain, [D]; minus infinity where there is none.
+        lower: lower ends of the perturbations' domain, [D]. Minus infinity if there is none.
         upper: upper ends, [D].
         input_names: D names.
         label_names: of the negative and the positive class, or of the numbered ones.
@@ -100,7 +100,7 @@ class Problem:
 
 
 def read_rows(dataset: PreparedDataset, model: ClassifierParams) -> Problem:
-    """Return the rows that a model's parameters choose, of two classes or of up to ten; see `read_problem`."""
+    """Return the rows that a model's parameters choose, of two classes or of up to ten. See `read_problem`."""
     data = load(dataset)
     several = data.task == "classification" and class_count(data, model.classes) > 2
     return (read_classes if several else read_problem)(dataset, model)
@@ -109,7 +109,7 @@ def read_rows(dataset: PreparedDataset, model: ClassifierParams) -> Problem:
 def read_problem(dataset: PreparedDataset, model: ClassifierParams) -> Problem:
     """Return the rows of two classes that a model's parameters choose, scaled.
 
-    A permutation of the rows of the two classes, drawn from the model's seed; the first are the test rows, the next
+    A permutation of the rows of the two classes, drawn from the model's seed. The first are the test rows, the next
     the training rows, so that the test rows do not depend on the number of training rows.
 
     Args:
@@ -126,7 +126,7 @@ def read_problem(dataset: PreparedDataset, model: ClassifierParams) -> Problem:
 def too_few_of_a_class(fault: str, used: int, model: ClassifierParams) -> UserError:
     """Return the refusal of training rows that lack a class, with what helps: more of them, if there are more."""
     if used >= model.train_rows:
-        return UserError(f"train_rows={model.train_rows}: {fault}; take more", key="train_rows")
+        return UserError(f"train_rows={model.train_rows}: {fault}. Take more", key="train_rows")
     return UserError(
         f"test_rows={model.test_rows}: {fault}, which are all that are left\ntake fewer test rows, or add rows of "
         "the other classes",
@@ -137,14 +137,14 @@ def too_few_of_a_class(fault: str, used: int, model: ClassifierParams) -> UserEr
 def drawn_rows(
     data: Dataset, model: ClassifierParams, rows: IntArray, y: FloatArray, names: tuple[str, ...]
 ) -> Problem:
-    """Return a random choice of rows [R] with labels y [R] as a problem, scaled; see `read_problem`.
+    """Return a random choice of rows [R] with labels y [R] as a problem, scaled. See `read_problem`.
 
     Raises:
         UserError: if there are too few rows, or the training rows hold one class only.
     """
     n_test, n_train = model.test_rows, model.train_rows
     if len(rows) < n_test + 2:
-        fault = f"{data.name} has {len(rows)} rows of these classes; two or more must be left for training"
+        fault = f"{data.name} has {len(rows)} rows of these classes. Two or more must be left for training"
         raise UserError(f"test_rows={n_test}: {fault}", key="test_rows")
     if model.protocol == AUTHORS:
         train, test = _authors_rows(data, rows, model)
@@ -182,7 +182,7 @@ def drawn_rows(
 def _authors_rows(data: Dataset, rows: IntArray, model: ClassifierParams) -> tuple[IntArray, IntArray]:
     """Return the places among the rows of the first training and test rows of the dataset's own split."""
     if data.fixed_split is None:
-        raise UserError(f"protocol=authors: dataset={data.name} has no rows of its own to train on", key="protocol")
+        raise UserError(f"protocol=authors: dataset={data.name} has no fixed training rows", key="protocol")
     train, test = (np.searchsorted(rows, part[np.isin(part, rows)]) for part in data.fixed_split)
     return train[: model.train_rows], test[: model.test_rows]
 
@@ -200,7 +200,7 @@ def _two_classes(data: Dataset, classes: Sequence[str]) -> tuple[IntArray, Float
     shown = shown_names(present)
     check_names(data, classes, present)
     if not classes and len(present) != 2:
-        advice = "only one" if len(present) == 1 else f"name two of them: {list_word('classes', present[:2])}"
+        advice = "only one" if len(present) == 1 else f"name two: {list_word('classes', present[:2])}"
         fault = f"{data.name} has {len(present)} classes ({shown}), a binary classifier needs two"
         raise UserError(f"classes: {fault}; {advice}", key="classes")
     negative, positive = classes or present
@@ -234,7 +234,7 @@ def check_names(data: Dataset, classes: Sequence[str], present: Sequence[str]) -
 
 
 def _affine_map(X: FloatArray, train: IntArray, scaling: str) -> tuple[FloatArray, FloatArray]:
-    """Return centre and scale [D] of the inputs; the deviation's divisor is N - 1, as in the paper's data."""
+    """Return centre and scale [D] of the inputs. The deviation's divisor is N - 1, as in the paper's data."""
     if scaling == "none":
         return np.zeros(X.shape[1]), np.ones(X.shape[1])
     if scaling == "pixels":
@@ -246,7 +246,7 @@ def _affine_map(X: FloatArray, train: IntArray, scaling: str) -> tuple[FloatArra
 
 
 def median_distance(X: FloatArray) -> float:
-    """Return the median Euclidean distance of pairs of different rows of X [N, D]; 1 if it is 0."""
+    """Return the median Euclidean distance of pairs of different rows of X [N, D], 1 if it is 0."""
     from scipy.spatial.distance import pdist
 
     distance = float(np.median(pdist(X)))
@@ -254,16 +254,16 @@ def median_distance(X: FloatArray) -> float:
 
 
 def class_count(data: Dataset, classes: Sequence[str]) -> int:
-    """Return how many classes are asked for: those named, else those that the dataset's rows have."""
+    """Return how many classes are requested: those named, otherwise those that the dataset's rows have."""
     return len(classes) or len(present_classes(data)[2])
 
 
 def read_classes(dataset: PreparedDataset, model: ClassifierParams) -> Problem:
-    """Return the rows that a model's parameters choose, scaled; labels are numbers in the order of the names.
+    """Return the rows that a model's parameters choose, scaled. Labels are numbers in the order of the names.
 
     Args:
         dataset: a classification dataset.
-        model: what decides the classifier; `classes` names three to ten labels, or none for all.
+        model: what decides the classifier. `classes` names three to ten labels, or none for all.
 
     Raises:
         UserError: if the dataset has not the classes, too many of them, too few rows of one, or the training rows
@@ -275,7 +275,7 @@ def read_classes(dataset: PreparedDataset, model: ClassifierParams) -> Problem:
     names = tuple(model.classes or present)
     if len(names) > MOST_CLASSES:
         fault = f"{data.name} has {len(names)} classes ({shown_names(names)}), at most {MOST_CLASSES} are compared"
-        text = f"classes: {fault}; name some: {list_word('classes', names[:3])}"
+        text = f"classes: {fault}. Name some: {list_word('classes', names[:3])}"
         if all(name.removeprefix("-").isdecimal() for name in names):
             raise UserError(
                 f"{text}\nif these are amounts:", key="classes", fix={"experiment": "robustness/regression"}
@@ -287,7 +287,7 @@ def read_classes(dataset: PreparedDataset, model: ClassifierParams) -> Problem:
         rare = names[int(np.argmin(counts))]
         left = [name for name, count in zip(names, counts, strict=True) if count >= LEAST_ROWS]
         fault = f"{data.name} has one row of class {rare}, a class needs {LEAST_ROWS}"
-        raise UserError(f"classes: {fault}; leave it out: {list_word('classes', left)}", key="classes")
+        raise UserError(f"classes: {fault}. Leave it out: {list_word('classes', left)}", key="classes")
     rows = np.flatnonzero(np.isin(labels, numbers))
     y = np.array([numbers.index(label) for label in labels[rows]], dtype=np.float64)
     problem = drawn_rows(data, model, rows, y, names)
@@ -305,15 +305,15 @@ def missing_class(problem: Problem, y: FloatArray | IntArray) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """What a method's training returns.
+    """Result of a method's training.
 
     Attributes:
-        posterior: of the second of two classes, a `GPCPosterior`; of several a `MultiClassPosterior`.
-        hyperparameters: that it was approximated at; None where training gives nothing but the posterior.
-        evidence: log marginal likelihood, or the bound of it; None where there is none.
+        posterior: of the second of two classes, a `GPCPosterior`. Of several a `MultiClassPosterior`.
+        hyperparameters: that it was approximated at. None if training gives nothing but the posterior.
+        evidence: log marginal likelihood, or the bound of it. None if there is none.
         evaluations: of it.
-        cut_short: why seconds ended the training before the asked number of evaluations; empty otherwise.
-        inference: how a certificate names it. A checker derives "laplace" and "ep" again from the stored rows; of
+        cut_short: why seconds ended the training before the asked number of evaluations. Empty otherwise.
+        inference: how a certificate names it. A checker derives "laplace" and "ep" again from the stored rows. Of
             "minibatch" it knows that training may have ended before an optimum.
         sites: of EP, [2, N]; [2, 0] of the others.
         uncertified: why `gpsuite verify` has no bound for it, empty if it has.
@@ -349,16 +349,16 @@ class Classifier:
 
     @property
     def stored_inputs(self) -> FloatArray:
-        """What a certificate stores with the posterior: training inputs [N, D] if it cannot derive it, else [0, D]."""
+        """Training inputs [N, D] that a certificate stores if it cannot derive the posterior, otherwise [0, D]."""
         X = self.problem.X
         return X if self.trained.inference == "minibatch" else np.empty((0, X.shape[1]))
 
     def scaled(self, X: FloatArray) -> FloatArray:
-        """Return inputs [B, D] in own units as the classifier takes them."""
+        """Return inputs [B, D] in original units as the classifier takes them."""
         return np.asarray((X - self.problem.offset) / self.problem.scale)
 
     def at(self, hyperparameters: Hyperparameters, rows: int) -> GPCFit:
-        """Return the approximation of the first rows at other hyperparameters; see `ClassifierMethod.refit`."""
+        """Return the approximation of the first rows at other hyperparameters. See `ClassifierMethod.refit`."""
         refit = classifier_method(self.model.method).refit
         assert refit is not None, f"{self.model.method.builder} has no approximation at given hyperparameters"
         return refit(self.problem, self.model, hyperparameters, rows)
@@ -366,11 +366,11 @@ class Classifier:
 
 @dataclass(frozen=True)
 class TrainingCost:
-    """What a classifier costs.
+    """Cost of a classifier.
 
     Attributes:
         seconds: of its training.
-        held: rows that its posterior holds; a prediction or a box costs the square of it.
+        held: rows that its posterior holds. A prediction or a box costs the square of it.
     """
 
     seconds: float
@@ -401,12 +401,12 @@ class ClassifierMethod(Method[Options]):
     """A method of this family: a classifier with a Gaussian latent posterior, however it is trained.
 
     Attributes:
-        train: the rows, what decides the classifier, and a budget -> the trained classifier; raises NotConvergedError.
+        train: the rows, what decides the classifier, and a budget -> the trained classifier. Raises NotConvergedError.
         decides: options -> what decides numbers, hashed into the keys of the tasks.
         check: refuses rows that it cannot be trained on, before any work.
         most_classes: options -> how many classes it takes.
-        cost: what decides it, rows and classes -> the cost, roughly.
-        refit: the approximation of the first rows at given hyperparameters, of two classes; None where there is none.
+        cost: function from inputs of the cost, rows and classes to the rough cost.
+        refit: the approximation of the first rows at given hyperparameters, of two classes. None if there is none.
             The paper's statements about the hyperparameters are checked with it.
     """
 
@@ -462,14 +462,14 @@ def trained_classifier(
     seconds: float | None = None,
     read: Callable[[PreparedDataset, ClassifierParams], Problem] = read_rows,
 ) -> Classifier:
-    """Return a trained classifier; the tasks of one group that name the same one train it once.
+    """Return a trained classifier. The tasks of one group that name the same one train it once.
 
     Args:
         dataset: a classification dataset.
         model: what decides the classifier.
         shared: of the group.
         seconds: wall-clock limit of the training.
-        read: the rows; `read_problem` where there must be two classes.
+        read: the rows. `read_problem` where there must be two classes.
 
     Raises:
         NotConvergedError: if there is no converged approximation at the start.

@@ -45,7 +45,7 @@ MODEL = [
 WIDTH = 0.34  # of a box in the plot
 FLOOR = 1e-4  # smaller ones lie on the edge
 FLOORED = (
-    f"boxes: median, quartiles, 1.5 of their distance, and points beyond; lines: median and quartiles; smaller δ are "
+    f"boxes: median, quartiles, 1.5 of their distance, and points beyond; lines: median and quartiles. Smaller δ are "
     f"drawn at {FLOOR:g}"
 )
 SHOWN = ["method", "evaluations", "radius", "draw", "point", "delta", "delta_proved", "deviation"]
@@ -56,8 +56,8 @@ class DistributionSettings(SearchSettings):
     """Settings of the distribution of delta.
 
     Attributes:
-        radii: of the boxes (L-infinity), in units of the scaled inputs. Sizes are compared with the paper at the
-            first, and at all of them which method is the more robust one.
+        radii: radii of the boxes (L-infinity), in units of the scaled inputs. Sizes are compared with the paper at the
+            first radius. Which method is more robust is compared at all.
     """
 
     radii: Annotated[list[Radius], filled, unique]
@@ -209,7 +209,7 @@ def _draw_panel(ax: Axes, part: pd.DataFrame, titles: Mapping[str, str]) -> None
 
 
 def summarise(report: Report[DistributionSettings]) -> list[Statistic]:
-    """Write tables of delta, ratios and trainings and the box plots; return means and the paper's claims."""
+    """Write tables of delta, ratios and trainings and the box plots. Return means and the paper's claims."""
     request, records, settings = report.request, report.records(), report.settings
     name = request.experiment.split("/")[1]
     titles = report.titles
@@ -231,7 +231,7 @@ def summarise(report: Report[DistributionSettings]) -> list[Statistic]:
         owed = f"Start and search box changed, first draw, γ = {settings.radii[0]:g}; {caption}"
         report.table(training_table(first, titles), f"{name}_trainings", owed)
     timing = timing_table(records, ["training", *BY], titles)
-    report.table(timing, f"{name}_timing", "CPU seconds per point; the first of a model trains it")
+    report.table(timing, f"{name}_timing", "CPU seconds per point. The first of a model trains it")
     draw(report, frame, heading, name)
     by_radius = [frame[frame["radius"] == radius] for radius in settings.radii]
     data = dataset_statistics(request.require_dataset())
@@ -251,7 +251,7 @@ def _heading(request: Request[DistributionSettings], frame: pd.DataFrame) -> str
 def _caption(heading: str, settings: DistributionSettings) -> str:
     return (
         f"{heading}, {settings.train_rows} training rows at most; δ = π_max − π_min over the box of half-width γ, "
-        f"attained values, proved within {settings.tolerance:g} at each end; Definition 1 is "
+        f"attained values, proved within {settings.tolerance:g} at each end. Definition 1 is "
         f"max |π(x) − π(x*)|"
     )
 

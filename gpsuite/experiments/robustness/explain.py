@@ -77,7 +77,7 @@ if TYPE_CHECKING:
 
     from gpsuite.reporting.figures import Drawing
 
-# raised when the numbers of a task change; the classifier of two classes has its own in the model
+# raised when the numbers of a task change. The classifier of two classes has its own in the model
 VERSION, CLASSES_VERSION = 1, 3
 SOFTMAX_LINE = 0.4  # seconds of an input for each of several classes, measured with 5 inputs and 3 classes
 EXACT = 1e-10  # tolerance of the effects that are compared with the gradient
@@ -103,13 +103,13 @@ class ExplainSettings(AnyDataSettings):
     """Settings of explanations on any dataset.
 
     Attributes:
-        classes: two to ten labels, of two the negative class first; empty: the dataset's own.
-        evaluations: of the marginal likelihood in training.
-        radius: how far each input moves alone, up and down, in scaled inputs.
-        domain: lowest and highest value of every input, in the dataset's own units; empty: each input's own range.
+        classes: two to ten labels, of two the negative class first. Empty: the dataset's classes.
+        evaluations: largest number of evaluations of the marginal likelihood in training.
+        radius: distance that each input moves, one at a time, up and down, in scaled inputs.
+        domain: lowest and highest value of every input, in the dataset's units. Empty: each input's range in the data.
         tolerance: largest gap between attained and proved probability.
-        boxes: limit for both ends of all intervals of a point; 0 gives the trivial range.
-        check_points: points at which the effect is held against the gradient.
+        boxes: limit for both ends of all intervals of a point, 0 gives the trivial range.
+        check_points: points at which the effect is compared with the gradient.
         check_radii: falling radii of that check, in scaled inputs.
     """
 
@@ -123,14 +123,17 @@ class ExplainSettings(AnyDataSettings):
     check_radii: Annotated[list[Positive], falling]
 
     def check(self) -> None:
-        """Refuse test rows that there are not."""
+        """Raise if there are fewer test rows than requested."""
         super().check()
         self.refuse_absent_points(self.test_rows)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PointTask:
-    """What every input does alone at a test point, as in `ExplainSettings`; of several classes its kind is another."""
+    """Effect of every single input at a test point, as in `ExplainSettings`.
+
+    With several classes its kind is another.
+    """
 
     model: ClassifierParams
     point: int
@@ -248,7 +251,7 @@ def run_point(task: Task[PointTask], shared: SharedWork) -> Outcome:
 
     Arrays: moved, how far each of the K inputs that are numbers moves down and up in its own units [K, 2]; ranges, of
     the class probability on the way: lowest proved, lowest attained, highest attained, highest proved [K, 2, 4];
-    delta, delta_low, delta_high; LIME's slopes per scaled unit, [K] each; where there are categories, switches: the
+    delta, delta_low, delta_high. LIME's slopes per scaled unit, [K] each; if there are categories, switches: the
     change of the probability from the point's level to each, [S].
     """
     clock, params = shared.budget(task.budget_seconds), task.params
@@ -332,7 +335,7 @@ def run_gradient(task: Task[GradientTask], shared: SharedWork) -> Outcome:
 
 
 def unproved(records: Sequence[Record]) -> str:
-    """Return for how many points the ends called proved rest on a cubature whose error is estimated; empty for none."""
+    """Return for how many points the ends called proved rest on a cubature whose error is estimated. Empty for none."""
     count = sum(not record.metrics.get("probabilities_proved", True) for record in records)
     return STATED.format(count=count) if count else ""
 
@@ -413,7 +416,7 @@ def strongest_sentences(means: pd.DataFrame, shown: str) -> list[str]:
         named = ", ".join(f"{name} ({effect:+.3g})" for name, effect in strongest)
         points = counted(int(own["n"].iloc[0]), "test point")
         said.append(
-            f"What moves {method}'s probability of {shown} most, by the mean effect Δ over {points} "
+            f"The inputs that move {method}'s probability of {shown} most, by the mean effect Δ over {points} "
             f"(positive: it rises with the input): {named}."
         )
     return said
@@ -442,13 +445,13 @@ def draw_bars(
     second: str | None,
     table: pd.DataFrame,
 ) -> None:
-    """Draw, for the first points, the proved and attained range of the class probability as each input moves alone.
+    """Draw, for the first points, the proved and attained range of the class probability as one input at a time moves.
 
     Args:
         report: writes the figure.
         records: of one method.
-        inputs: names of those that move, and units by name.
-        second: the second of two classes, whose probability is followed; None of several: the predicted one's.
+        inputs: names of the inputs that move, and units by name.
+        second: the second of two classes, whose probability is followed. None of several: the predicted one's.
         table: the figure's numbers.
     """
     shown = records[:MOST_POINTS]
@@ -467,7 +470,7 @@ def draw_bars(
             ax.set_title(title, fontsize=10)
         drawing.name_axes(f"probability of {second or PREDICTED}", "")
         thin = "stated" if unproved(records) else "proved"
-        drawing.legend("below", 4, f"thin: {thin}, wide: attained range as one input moves alone")
+        drawing.legend("below", 4, f"thin: {thin}, wide: attained range as only one input moves")
         drawing.data = table
 
 
@@ -494,7 +497,7 @@ def _draw_point(ax: PlotAxes, record: Record, inputs: Sequence[str], units: Mapp
 def draw_maps(
     report: Report[Any], records: Sequence[Record], data: Dataset, constant: Collection[str], credit: str
 ) -> None:
-    """Draw, for the first points, the image, the effects of its pixels and LIME's slopes; constant pixels are grey."""
+    """Draw, for the first points, the image, the effects of its pixels and LIME's slopes. Constant pixels are grey."""
     shown = records[:MOST_POINTS]
     order = image_order(data.input_names)
     varies = ~np.isin(data.input_names, list(constant))
@@ -519,7 +522,7 @@ def draw_images(drawing: Drawing, images: Sequence[FloatArray], data: Dataset) -
 
 
 def heat_maps(drawing: Drawing, row: int, maps: Sequence[FloatArray], title: str) -> None:
-    """Draw a row of maps [h, w] on one scale: red where a lighter pixel raises the probability; NaN is grey."""
+    """Draw a row of maps [h, w] on one scale: red where a lighter pixel raises the probability. NaN is grey."""
     largest = max(float(np.abs(np.nan_to_num(each)).max()) for each in maps) or 1.0
     for ax, each in zip(drawing.grid[row], maps, strict=True):
         shown = ax.imshow(each, cmap="RdBu_r", vmin=-largest, vmax=largest)
@@ -578,11 +581,11 @@ def draw_means(report: Report[Any], table: pd.DataFrame, constant: Collection[st
 
 
 def summarise(report: Report[ExplainSettings]) -> list[Statistic]:
-    """Write the effects of every input, at each point and on average; draw both; return the check of the gradient."""
+    """Write the effects of every input, at each point and on average. Draw both. Return the check of the gradient."""
     settings, dataset = report.settings, report.request.require_dataset()
     points, checks = report.records(part="point"), report.records(part="gradient")
     slopes = [record.number("smallest_slope") for record in checks if record.metrics["smallest_slope"] is not None]
-    note = f"points with a difference above rounding; radii {settings.check_radii}"
+    note = f"points with a difference above rounding. Radii {settings.check_radii}"
     value = min(slopes, default=float("nan"))
     statistics = [Statistic("min_gradient_error_slope", value, n=len(slopes), note=note)]
     if not points:
@@ -594,12 +597,12 @@ def summarise(report: Report[ExplainSettings]) -> list[Statistic]:
     unit = SCALED.get(settings.scaling, " standard deviations")
     radius = rounded(settings.radius, 6, -1)
     caption = (
-        f"{name}: probability of {second or PREDICTED} as each input alone moves by up to {radius}{unit} "
-        f"within its domain; tolerance {settings.tolerance:g}"
+        f"{name}: probability of {second or PREDICTED} as one input at a time moves by up to {radius}{unit} "
+        f"within its domain. Tolerance {settings.tolerance:g}"
     )
     stated = unproved(points)
     caption += f"; {stated}" if stated else ""
-    own = f"{caption}; how far each input moves is in its own units"
+    own = f"{caption}. How far each input moves is in its units"
     names = [each for each in data.input_names if each not in data.level_inputs]
     table, means = point_table(points, report.titles, names), mean_table(points, report.titles, names)
     report.answer.extend(strongest_sentences(means, second or PREDICTED))
@@ -607,7 +610,7 @@ def summarise(report: Report[ExplainSettings]) -> list[Statistic]:
         _tell_categories(report, points, second or PREDICTED)
     report.table(table, "explain_points", own)
     effect = "effect Δ: change of highest plus change of lowest probability between raising and lowering"
-    report.table(means, "explain", f"{caption}; mean over the points of the {effect}")
+    report.table(means, "explain", f"{caption}. Mean over the points of the {effect}")
     report.table(timing_table(points, ["method"], report.titles), "explain_timing", "CPU seconds per point")
     first = [record for record in points if record.axes["method"] == points[0].axes["method"]]
     constant = constant_inputs(data, named)

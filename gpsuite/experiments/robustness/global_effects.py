@@ -56,8 +56,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-VERSION = 1  # raised when the numbers of a task change; the classifier has its own in the model
-DRAWS = "means over the points; one value per training draw"
+VERSION = 1  # raised when the numbers of a task change. The classifier has its own in the model
+DRAWS = "means over the points. One value per training draw"
 COLOURS = {"LIME": ORANGE, "class direction": GREY}
 GAMMAS = (SKY, BLUE, VERMILION, GREEN, PURPLE, BLACK)
 
@@ -67,10 +67,10 @@ class GlobalEffectsSettings(ClassifierSettings):
     """Settings of Fig. 6 of Blaas et al. 2020.
 
     Attributes:
-        evaluations: of the marginal likelihood in training.
+        evaluations: largest number of evaluations of the marginal likelihood in training.
         gammas: lengths of the one-sided intervals, in scaled inputs, increasing.
         points: test points that are averaged over.
-        draws: random choices of training and test rows; 1 with protocol=authors, which has one.
+        draws: random choices of training and test rows, 1 with protocol=authors, which has one.
         tolerance: largest gap between attained and proved probability.
         boxes: limit for both ends of all intervals of one length.
     """
@@ -200,7 +200,7 @@ def global_claims(records: Sequence[Record], gammas: Sequence[float], test_over_
     lime = [record.arrays["lime"].mean(axis=0) for record in records]
     truth = [record.arrays["direction"] for record in records]
     wrong = [bool((np.sign(own) == -np.sign(true)).all()) for own, true in zip(lime, truth, strict=True)]
-    found = [claim("share_lime_signs_wrong", wrong, "training draws; all inputs' signs are wrong")]
+    found = [claim("share_lime_signs_wrong", wrong, "training draws. All inputs' signs are wrong")]
     found.append(_over_draws("cosine_lime_with_truth", cosine, lime, truth, test_over_training))
     agree: list[bool] = []
     decided: list[bool] = []
@@ -234,7 +234,7 @@ def decided_signs(effects: Sequence[FloatArray], test_over_training: float) -> I
 
 
 def cosine(first: FloatArray, second: FloatArray) -> float:
-    """Return the cosine of the angle between two vectors; NaN if one is zero."""
+    """Return the cosine of the angle between two vectors. NaN if one is zero."""
     norms = float(np.linalg.norm(first) * np.linalg.norm(second))
     return float(first @ second) / norms if norms > 0.0 else float("nan")
 
@@ -256,7 +256,7 @@ def _over_draws(
 
 
 def summarise(report: Report[GlobalEffectsSettings]) -> list[Statistic]:
-    """Write the mean effect of every input, draw it beside LIME's slopes; return whether the two agree."""
+    """Write the mean effect of every input, draw it next to LIME's slopes. Return whether the two agree."""
     request, settings, records = report.request, report.settings, report.records()
     name = request.experiment.split("/")[1]
     data = load(request.require_dataset())

@@ -72,7 +72,7 @@ class Chosen:
 
 def refuse_categories_alone(numbers: int) -> None:
     """Raise `UserError` if no input is a number: levels of a category do not move by fractions."""
-    told = "every input is a level of a category, which does not move by fractions; name numbers among the inputs"
+    told = "every input is a level of a category, which does not move by fractions. Name numbers among the inputs"
     require(numbers > 0, "dataset.inputs", "[]", told)
 
 
@@ -82,7 +82,7 @@ def version_with(data: Dataset, version: int) -> int:
 
 
 def split_word(word: str) -> tuple[str, int]:
-    """Return rule and number of a word; 0 for `all`.
+    """Return rule and number of a word, 0 for `all`.
 
     Raises:
         UserError: if it is not such a word.
@@ -98,7 +98,7 @@ def describe(word: str, most: int | None = None) -> str:
 
     Args:
         word: one of `WORD`.
-        most: how many inputs there were to choose, where that may be fewer than the word asks for.
+        most: how many inputs there were to choose, where that may be fewer than the word requests.
     """
     rule, count = split_word(word)
     shown = count if most is None else min(count, most)
@@ -107,12 +107,12 @@ def describe(word: str, most: int | None = None) -> str:
 
 
 def check_words(words: Sequence[str], inputs: int, model: ModelSpec | None = None) -> None:
-    """Refuse unknown words, more inputs than there are, and the shortest of lengthscales of which there is one.
+    """Refuse unknown words, more inputs than there are, and the shortest of lengthscales if there is only one.
 
     Args:
         words: choices of inputs.
         inputs: how many there are.
-        model: whose lengthscales choose, where it is known.
+        model: the model whose lengthscales choose, if it is known.
 
     Raises:
         UserError: naming the word.
@@ -134,7 +134,7 @@ def check_images(words: Sequence[str], scaling: str, input_names: Sequence[str] 
     Args:
         words: choices of inputs.
         scaling: of the inputs.
-        input_names: of the dataset, where they are known.
+        input_names: of the dataset, if they are known.
 
     Raises:
         UserError: naming the word.
@@ -146,7 +146,7 @@ def check_images(words: Sequence[str], scaling: str, input_names: Sequence[str] 
             if missing is not None:
                 raise missing
         if rule in ("sift", "vlfeat", "gradient"):
-            told = f"is for images, and needs scaling=pixels, not {scaling}; for tables: all, first<N>, shortest<N>"
+            told = f"is for images, and needs scaling=pixels, not {scaling}. For tables: all, first<N>, shortest<N>"
             require(scaling == "pixels", "features", word, told)
             if input_names is not None:
                 image_order(input_names)
@@ -159,10 +159,10 @@ def choose(word: str, problem: Problem, lengthscales: FloatArray, x: FloatArray)
         word: one of `WORD`.
         problem: gives the pixels' places and the training inputs.
         lengthscales: of the classifier, [D].
-        x: the point, scaled; pixels from 0 to 1, [D].
+        x: the point, scaled. Pixels from 0 to 1, [D].
 
     Raises:
-        UserError: if the word asks for pixels and the inputs are no image.
+        UserError: if the word requests pixels and the inputs are no image.
     """
     rule, count = split_word(word)
     numbers = problem.numbers
@@ -189,7 +189,7 @@ def _patch(rule: str, image: FloatArray, count: int) -> tuple[IntArray, str]:
 def image_order(input_names: Sequence[str]) -> IntArray:
     """Return which input is the pixel (row, column), [h, w].
 
-    Names `pixel_ROW_COLUMN` say it; other inputs are read as a square image row by row.
+    Names `pixel_ROW_COLUMN` say it. Other inputs are read as a square image row by row.
 
     Raises:
         UserError: if they can be neither.
@@ -210,4 +210,4 @@ def image_order(input_names: Sequence[str]) -> IntArray:
 
 
 def _no_image(inputs: str) -> UserError:
-    return UserError(f"features: {inputs} are no image; use all, first<N> or shortest<N>", key="features")
+    return UserError(f"features: {inputs} are no image. Use all, first<N> or shortest<N>", key="features")

@@ -1,4 +1,4 @@
-"""What is searched and certified around a point, the same for classifiers of two and of several classes.
+"""Search and certification around a point, the same for classifiers of two and of several classes.
 
 All calls of the experiments into the searches and certificates of class probabilities are here. A point follows the
 probability of one class: of two the second one's, of several the predicted one's.
@@ -31,7 +31,7 @@ from gpsuite.models.classification.multiclass_posterior import MultiClassPosteri
 from gpsuite.seeds import stream
 
 BOUND = "rkhs_taylor"
-LATENT_ONLY = 3  # rivals from which on a quick verdict asks the latent functions alone
+LATENT_ONLY = 3  # rivals from which on a quick verdict asks only the latent functions
 # a class' number in the reasons of `PointSearch`
 _NUMBER = re.compile(r"(?<=class )\d+(?= is ahead)|(?<=between classes )\d+(?= and \d)|(?<= and )\d+(?= at the point)")
 
@@ -53,7 +53,7 @@ class Limits:
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """What was found around a point.
+    """Findings around a point.
 
     Attributes:
         verdict: on the point's class.
@@ -62,8 +62,8 @@ class Judged:
         searches: all of them, those of margins included.
         attack: what the attack reached, and whether it succeeds.
         known: further metrics.
-        margins: what was found of the margin over each rival that was searched; of two classes none.
-        led: what proved the class of many by the latent functions alone, if anything did.
+        margins: what was found of the margin over each rival that was searched. Of two classes none.
+        led: the proof of the class of many by only the latent functions, if there is one.
         detail: what `certify` needs of the search itself.
     """
 
@@ -79,7 +79,7 @@ class Judged:
 
     @property
     def limits(self) -> list[str]:
-        """Why searches ended before their goal."""
+        """Reasons why searches ended before their goal."""
         return list(dict.fromkeys(each.reason for each in self.searches if each.status == "budget"))
 
 
@@ -92,7 +92,7 @@ class Proof:
         arrays: of the same.
         lowest: claimed of the followed class' probability.
         highest: claimed of the same.
-        decides: whether it proves the verdict on its own.
+        decides: whether it proves the verdict by itself.
         out_of_time: whether seconds ended it.
     """
 
@@ -105,7 +105,7 @@ class Proof:
 
 
 class Point(Protocol):
-    """The searches around one scaled point of which some inputs may move."""
+    """The searches around one scaled point, some of whose inputs may move."""
 
     own: int
     probability: float
@@ -115,7 +115,7 @@ class Point(Protocol):
         """Return what is known of the class over a region by proofs, whether it is proved, and why searches ended."""
 
     def bounds(self, own: int, region: Region, tolerance: float, budget: Budget) -> tuple[float, float, list[str]]:
-        """Return the proved range of a class' probability, NaN where it is only stated, and why searches ended."""
+        """Return the proved range of a class' probability, NaN if it is only stated, and why searches ended."""
 
     def judge(self, region: Region, limits: Limits, budget: Budget) -> Judged:
         """Search verdict and range, and set an attack against them."""
@@ -146,7 +146,7 @@ class View(Protocol):
         """Return what a record says of how sure the probabilities along searched lines are."""
 
     def around(self, x: FloatArray, free: IntArray, bound: str = BOUND) -> Point:
-        """Return the searches around a scaled point [D] of which inputs [d] may move."""
+        """Return the searches around a scaled point [D] whose inputs [d] may move."""
 
 
 def view(posterior: Any, classes: int) -> View:
@@ -206,7 +206,7 @@ class _TwoClasses:
 
 
 class _Searched:
-    """What points of two and of several classes have in common."""
+    """Common part of points of two and of several classes."""
 
     def __init__(self, search: PointSearch) -> None:
         self.search, centre = search, search.centre
@@ -267,7 +267,7 @@ def decided(search: PointSearch, region: Region, found: ClassRange, budget: Budg
     Args:
         search: of the point.
         region: where.
-        found: the range; returned as it is if its verdict is not unknown, or if the point itself is tied.
+        found: the range. Returned as it is if its verdict is not unknown, or if the point itself is tied.
         budget: that of the range.
     """
     if found.verdict.status != "unknown" or found.centre.undecided or budget.exhausted:
@@ -284,7 +284,7 @@ def decided(search: PointSearch, region: Region, found: ClassRange, budget: Budg
 def attacked(
     search: PointSearch, region: Region, found: ClassRange, number: int, starts: int
 ) -> tuple[ClassRange, dict[str, Any]]:
-    """Set the multi-start attack against the range; its success decides where the search left the class open.
+    """Set the multi-start attack against the range. Its success decides where the search left the class open.
 
     Args:
         search: of the point.
@@ -310,7 +310,7 @@ def attacked(
 
 
 def certificate_decides(found: ClassRange, minimum: Claim, maximum: Claim) -> bool:
-    """Tell whether the certificate alone proves the verdict: its bound that it is safe, its witness that it is not."""
+    """Return whether the certificate proves the verdict: its bound that it is safe, its witness that it is not."""
     claim = minimum if found.centre.comparisons[0].sign < 0 else maximum
     if found.verdict.status == "unsafe":
         return claim.inner is not None and bool(binary_comparison(claim.sign).crossed(claim.inner))
@@ -367,7 +367,7 @@ class _SeveralPoint(_Searched):
         return replace(judged, margins=margins, known={**judged.known, "margin_proved": margin})
 
     def _attacked(self, region: Region, verdict: Verdict, limits: Limits) -> tuple[Verdict, dict[str, Any], bool]:
-        """Set an attack against the verdict; `attacked` is the least margin that it surely reached.
+        """Set an attack against the verdict. `attacked` is the least margin that it surely reached.
 
         Its success decides where the search left the class open. The last says whether that margin is proved.
         """
@@ -432,7 +432,7 @@ class _SeveralPoint(_Searched):
         return self._with_margins(replace(judged, minimum=minimum, maximum=maximum, verdict=verdict), margins)
 
     def _decides(self, verdict: Verdict, certificate: Certificate) -> bool:
-        """Tell whether the certificate alone proves the verdict: margins that it is safe, a witness that it is not."""
+        """Return whether the certificate proves the verdict: margins that it is safe, a witness that it is not."""
         claims = {claim.quantity: claim for claim in certificate.claims}
         centre = self.search.centre
         margins = [(each, claims.get(ClassQuantity(centre.own, each.rival))) for each in centre.comparisons]

@@ -60,7 +60,7 @@ class GPCOptions(MethodOptions):
     """A Gaussian process classifier, trained by its approximate marginal likelihood.
 
     Attributes:
-        inference: of the latent posterior: laplace or ep.
+        inference: inference of the latent posterior: laplace or ep.
         link: class probability from the latent value: probit or logistic.
     """
 
@@ -74,7 +74,7 @@ def gpc(inference: str, link: str) -> GPCOptions:
 
 
 def train_by_likelihood(problem: Problem, model: ClassifierParams, budget: Budget) -> Trained:
-    """Maximise the approximate marginal likelihood; of several classes Laplace's, with the softmax.
+    """Maximise the approximate marginal likelihood. Of several classes Laplace's, with the softmax.
 
     Raises:
         NotConvergedError: if there is no converged approximation at the start.
@@ -170,7 +170,7 @@ def _scaling_named() -> Iterator[None]:
 
 
 def refit_gpc(problem: Problem, model: ClassifierParams, at: Hyperparameters, rows: int) -> GPCFit:
-    """Approximate the posterior of the first rows at given hyperparameters; it may not have converged."""
+    """Approximate the posterior of the first rows at given hyperparameters. It may not have converged."""
     return INFERENCES.get(_gpc(model).inference)(_binary(problem, model, rows), at, None)
 
 
@@ -192,14 +192,15 @@ class MinibatchGPCOptions(MethodOptions):
     """A sparse Gaussian process classifier trained by minibatches, with the squared exponential.
 
     Attributes:
-        inference: gwi (a mean in the kernel's basis; probit link, or robust max for several classes) or svgp (softmax).
+        inference: gwi (a mean in the kernel's basis, probit link, or robust max for several classes) or svgp (softmax).
         inducing: M as a multiple of sqrt(N).
-        prior_evaluations: of the marginal likelihood that chooses the first kernel parameters.
+        prior_evaluations: largest number of evaluations of the marginal likelihood that chooses the first kernel
+            parameters.
         validation_share: share of the training rows that choose the epoch.
-        epochs: at most.
+        epochs: largest number of epochs.
         patience: epochs without a better validation score after which training ends.
         batch: rows of a step.
-        learning_rate: of Adam.
+        learning_rate: learning rate of Adam.
     """
 
     inference: Annotated[str, one_of(MINIBATCH)]
@@ -214,7 +215,7 @@ class MinibatchGPCOptions(MethodOptions):
 
 @dataclass(frozen=True)
 class MinibatchTraining:
-    """How a sparse classifier is trained, as `MinibatchGPCOptions` says it."""
+    """Training of a sparse classifier, by `MinibatchGPCOptions`."""
 
     inducing: float
     prior_evaluations: int
@@ -227,7 +228,7 @@ class MinibatchTraining:
 
 @dataclass(frozen=True)
 class MinibatchParams:
-    """What decides a sparse classifier; its link is that of two classes."""
+    """Parameters that decide a sparse classifier. Its link is that of two classes."""
 
     builder: str
     inference: str
@@ -250,7 +251,7 @@ def minibatch_rows(problem: Problem, model: ClassifierParams) -> TrainingRows:
     """
     method = _minibatch(model)
     if model.kernel != "squared_exponential":
-        fault = f"model: {method.inference} has the squared exponential only; use model=se or model=se_ard"
+        fault = f"model: {method.inference} has the squared exponential only. Use model=se or model=se_ard"
         raise UserError(fault, key="model")
     share, rng = method.training.validation_share, stream(model.draw_seed, "validation")
     rows = split_rows(problem.X, problem.classes, share, rng)
@@ -273,7 +274,7 @@ def check_minibatch(problem: Problem, model: ClassifierParams) -> None:
 
 
 def train_by_minibatches(problem: Problem, model: ClassifierParams, budget: Budget) -> Trained:
-    """Train a sparse classifier; the budget's evaluations are those of dense classifiers and do not count.
+    """Train a sparse classifier. The budget's evaluations are those of dense classifiers and do not count.
 
     Raises:
         NotConvergedError: if the training diverged.
@@ -311,7 +312,7 @@ def train_by_minibatches(problem: Problem, model: ClassifierParams, budget: Budg
 
 
 def minibatch_cost(model: ClassifierParams, rows: int, classes: int) -> TrainingCost:
-    """Return what the epochs take, which grow with the rows; the posterior holds the inducing inputs."""
+    """Return what the epochs take, which grow with the rows. The posterior holds the inducing inputs."""
     return TrainingCost(2.0 * rows / 300, _minibatch(model).training.inducing * math.sqrt(rows))
 
 
@@ -334,7 +335,7 @@ class GPRegressionOptions(MethodOptions):
     """Gaussian process regression, trained by its marginal likelihood or the bound of it.
 
     Attributes:
-        inducing: inducing inputs of the sparse variational model; 0 for the exact one.
+        inducing: inducing inputs of the sparse variational model, 0 for the exact one.
     """
 
     inducing: Annotated[int, at_least(0)] = 0

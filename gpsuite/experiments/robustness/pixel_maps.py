@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-VERSION, INTEGRALS = 5, 4  # raised when the numbers of a task change; the classifier has its own in the model
+VERSION, INTEGRALS = 5, 4  # raised when the numbers of a task change. The classifier has its own in the model
 PIXELS = (0.0, 1.0)
 RECTANGLES = 200  # for every image
 BRIGHTEST, RADIUS = 3, 1e-3  # of the box of inputs: the image's brightest pixels
@@ -90,17 +90,17 @@ class PixelMapSettings(ClassifierSettings):
     """Settings of Fig. 5 of Blaas et al. 2020.
 
     Attributes:
-        evaluations: of the marginal likelihood in training.
-        digits: labels of which one test image each is shown.
-        shown: numbers in the test part, from 1, of the images that are drawn; a digit without one shows its first.
-        images: test images of each label, in their order, those first that are classified correctly; the tables count
+        evaluations: largest number of evaluations of the marginal likelihood in training.
+        digits: labels, each shown by one test image.
+        shown: numbers in the test part, from 1, of the images that are drawn. A digit without one shows its first.
+        images: test images of each label, in their order, those first that are classified correctly. The tables count
             over these.
         gamma: length of the one-sided intervals, in pixel values from 0 to 1.
-        core: pixels whose mean over the training images is above this count for patches; the others are white in
+        core: pixels whose mean over the training images is above this count for patches. The others are white in
             hardly any image, so that raising one leaves the data.
         negative: share of the core's largest |effect| below which, with a minus sign, a pixel of the core belongs to a
             negative patch.
-        random_patches: of equal size, against which the whitened patch is held.
+        random_patches: number of random patches of equal size that the whitened patch is compared with.
         lime_samples: masks of LIME, per pixel above 0.
         tolerance: largest gap between attained and proved probability.
         boxes: limit for both ends of all intervals of an image.
@@ -214,7 +214,7 @@ def negative_pixels(effect: FloatArray, core: BoolArray, share: float) -> BoolAr
 def strongest_patch(effect: FloatArray, chosen: BoolArray) -> BoolArray:
     """Return the 4-connected part of the chosen pixels [h, w] whose effects have the largest sum in absolute value.
 
-    The first of equals; empty if no pixel is chosen.
+    The first of equals. Empty if no pixel is chosen.
     """
     numbers, count = label(chosen)
     if not count:
@@ -245,7 +245,7 @@ def random_patch(core: BoolArray, size: int, rng: np.random.Generator) -> BoolAr
 
 
 def middle(patch: BoolArray) -> FloatArray:
-    """Return mean row and column of a patch, as shares of the image's from 0 to 1; NaN if it is empty."""
+    """Return mean row and column of a patch, as shares of the image's from 0 to 1. NaN if it is empty."""
     places = np.argwhere(patch)
     if not len(places):
         return np.full(2, np.nan)
@@ -293,7 +293,7 @@ def run(task: Task[PixelMapTask], shared: SharedWork) -> Outcome:
 
 
 def explained_image(found: Classifier, digit: str, rank: int = 0) -> tuple[int, int]:
-    """Return the digit's test row of this rank in their order, and its class; those classified wrongly come last."""
+    """Return the digit's test row of this rank in their order, and its class. Those classified wrongly come last."""
     problem = found.problem
     own = problem.label_names.index(digit)
     rows = np.flatnonzero(problem.y_test == own)
@@ -334,7 +334,7 @@ def _whitened(x: FloatArray, order: IntArray, patch: BoolArray) -> FloatArray:
 
 # Prop. 4 at the first images: masses of latent rectangles against its bounds, corrected and as printed.
 #
-# The bounds hold for a small box of inputs around the image; the true masses are those at its centre and corners, by
+# The bounds hold for a small box of inputs around the image. The true masses are those at its centre and corners, by
 # Gauss-Legendre quadrature.
 
 
@@ -389,7 +389,7 @@ def _bounds(latent: LatentBoxes, lower: FloatArray, upper: FloatArray, sign: flo
 
 
 def summarise(report: Report[PixelMapSettings]) -> list[Statistic]:
-    """Write what whitening does, draw image and maps; return the paper's statements on the three digits."""
+    """Write what whitening does, draw image and maps. Return the paper's statements on the three digits."""
     dataset, settings = report.request.require_dataset(), report.settings
     maps = [record for record in report.records() if "part" not in record.axes]
     integrals = report.records(part="integrals")
@@ -426,7 +426,7 @@ def summarise(report: Report[PixelMapSettings]) -> list[Statistic]:
 
 
 def shown_images(maps: Sequence[Record], settings: PixelMapSettings) -> list[Record]:
-    """Return the record of each digit's shown image; of the digit's first, where that image is not among them."""
+    """Return the record of each digit's shown image. Of the digit's first, where that image is not among them."""
     own = [[record for record in maps if record.axes["digit"] == digit] for digit in _digits(maps)]
     shown = [[record for record in each if record.metrics["test_image"] in settings.shown] for each in own]
     return [(found or each)[0] for found, each in zip(shown, own, strict=True)]
@@ -462,7 +462,7 @@ def images_row(records: Sequence[Record]) -> dict[str, float | int | str]:
         "images": len(records),
         "patch left of the centre": sum(_left(record) for record in records),
         "in the top left quadrant": sum(_top_left(record) for record in records),
-        "p value at most .05": sum(record.number("p_value") <= 0.05 for record in records),
+        "p value at most 0.05": sum(record.number("p_value") <= 0.05 for record in records),
         "gains most": ", ".join(f"{name}: {count}" for name, count in gains.most_common()),
         "drop, median": drops[0],
         "drop, from": drops[1],
@@ -500,7 +500,7 @@ def integral_statistics(records: Sequence[Record]) -> list[Statistic]:
     )
     width = np.median([record.number("median_relative_width") for record in records])
     correlation = max(record.number("largest_correlation") for record in records)
-    note = f"latent correlations up to {correlation:.2g}; bounds {width:.2g} times as wide as the mass in the median"
+    note = f"latent correlations up to {correlation:.2g}. Bounds {width:.2g} times as wide as the mass in the median"
     return [
         Statistic("violations_corrected_formula", outside, n=n, note=note),
         Statistic("printed_formula_fails", float(printed > 0.0), n=n, note=f"{printed:.0f} masses outside"),

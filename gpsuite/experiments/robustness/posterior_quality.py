@@ -100,9 +100,9 @@ class PosteriorQualitySettings(DeltaSettings):
     """Settings of the study over datasets; scaling, features, radii and tolerance are each dataset's (`Study`).
 
     Attributes:
-        gammas: how many of each dataset's radii are run for the comparison of delta between datasets.
+        gammas: number of each dataset's radii that are run to compare delta between datasets.
         hmc_evaluations: evaluations in training of the classifiers that HMC is run for, one of `evaluations`.
-        hmc_trained_by: methods at whose hyperparameters HMC is run; the distances are those of the first, and
+        hmc_trained_by: methods at whose hyperparameters HMC is run. The distances are those of the first, and
             which method is closer is asked at all.
         chains: HMC chains.
         burn_in: draws thrown away per chain.
@@ -132,7 +132,7 @@ class HMCTask:
     """HMC at a trained classifier's hyperparameters, and the approximations' distances to it.
 
     Attributes:
-        model: the classifier; further fields as in `PosteriorQualitySettings`.
+        model: the classifier. Further fields as in `PosteriorQualitySettings`.
         inferences: name of a method -> its inference.
     """
 
@@ -322,7 +322,7 @@ def quality_claims(
 
     Args:
         by_training: distances to HMC, of converged chains, by the method that learned the hyperparameters.
-        deltas: dataset's title -> records of delta; per dataset the radii in their order of importance.
+        deltas: dataset's title -> records of delta. Per dataset the radii in their order of importance.
         at: evaluations in training of the classifiers that HMC was run for.
         test_over_training: test rows over training rows of a draw.
     """
@@ -366,7 +366,7 @@ def ep_closer(
 ) -> Statistic:
     """Return the share of trainings, datasets and metrics in which EP is surely closer to HMC, draw by draw.
 
-    One draw proves nothing: its test points share the classifiers and the chains. NaN where a dataset has no two.
+    One draw proves nothing: its test points share the classifiers and the chains. NaN if a dataset has no two.
     """
     cells, name = [], "share_ep_closer_to_hmc"
     for found, dataset, distance in product(by_training, datasets, PAIRED):
@@ -386,7 +386,7 @@ def smallest_difference(deltas: Mapping[str, Paired], dataset: str, test_over_tr
     """Return with which confidence Laplace's and EP's median deltas differ least on a dataset, by their ratio.
 
     At the largest number of evaluations: 1 less the largest p-value of the one-sided tests of the ratio's mean absolute
-    logarithm over training draws against each other dataset's; NaN unless each has two draws.
+    logarithm over training draws against each other dataset's. NaN unless each has two draws.
     """
     name = statistic_name("smallest_difference_confidence", dataset=dataset)
     if dataset not in deltas or len(deltas) < 2:
@@ -446,7 +446,7 @@ def quality_pairs(found: Sequence[Quality], deltas: Mapping[str, Paired], at: in
 
 
 def rank_correlation(found: Sequence[Quality], deltas: Mapping[str, Paired], at: int) -> Statistic:
-    """Return Spearman's correlation of the two ratios over datasets and draws; NaN with fewer than three pairs."""
+    """Return Spearman's correlation of the two ratios over datasets and draws. NaN with fewer than three pairs."""
     pairs = quality_pairs(found, deltas, at)
     name = "quality_robustness_spearman"
     quality, robustness = [pair[1] for pair in pairs], [pair[2] for pair in pairs]
@@ -610,28 +610,28 @@ def _draw_ratios(ax: PlotAxes, rows: Sequence[Mapping[str, object]], radii: Mapp
 
 
 def summarise(report: Report[PosteriorQualitySettings]) -> list[Statistic]:
-    """Write distances and chains, and the ratios; draw both; return means and the paper's claims over datasets."""
+    """Write distances and chains, and the ratios. Draw both. Return means and the paper's claims over datasets."""
     settings, titles = report.settings, report.titles
     deltas, sampled = delta_frames(report), report.records(part=HMC)
     by_training = [converged(sampled, name) for name in settings.hmc_trained_by]
     found, ratio = by_training[0], settings.test_rows / settings.train_rows
     caption = (
         f"Distance to HMC, mean ± standard error over random splits, corrected for shared rows, at the hyperparameters "
-        f"that the named method learned in {settings.hmc_evaluations} evaluations; draws whose chains did not converge "
+        f"that the named method learned in {settings.hmc_evaluations} evaluations. Draws whose chains did not converge "
         "are left out"
     )
     if sampled:
         report.table(distance_table(sampled, titles, ratio), "posterior_quality", caption)
         report.table(chain_table(sampled, titles), "posterior_quality_chains", "HMC chains")
     timing = timing_table(report.records(), ["part", "dataset", "method", "evaluations"], titles)
-    report.table(timing, "posterior_quality_timing", "CPU seconds per task; the first of a model trains it")
+    report.table(timing, "posterior_quality_timing", "CPU seconds per task. The first of a model trains it")
     statistics = quality_claims(by_training, deltas, settings.hmc_evaluations, ratio)
     draw(report, statistics, found, deltas)
     return statistics
 
 
 def delta_frames(report: Report[PosteriorQualitySettings]) -> dict[str, pd.DataFrame]:
-    """Return the records of delta per dataset's title; the column rank is a radius's place in its study."""
+    """Return the records of delta per dataset's title. The column rank is a radius's place in its study."""
     frames = {}
     for name in report.request.datasets:
         study = STUDIES[name]

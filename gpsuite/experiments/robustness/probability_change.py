@@ -1,4 +1,4 @@
-"""How Blaas et al. 2020 look at each dataset: what the experiments over all three must share with the single ones."""
+"""Protocol of Blaas et al. 2020 for each dataset, shared by the experiments over one and over all three."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Study:
         title: the paper's name for it, in lower case, as statistics carry it.
         scaling: of the inputs.
         features: which inputs move in Fig. 4.
-        radii: half, a quarter and the whole of the largest radius in Fig. 2-3; the first is compared with the paper.
+        radii: half, a quarter and the whole of the largest radius in Fig. 2-3. The first is compared with the paper.
         tolerance: of each end of the probability's range.
     """
 
@@ -67,7 +67,7 @@ STUDIES = {
 }
 
 STATED = "stated"
-# Changes of how a classifier is trained, to show what the conclusions owe to it: the start and the search's box.
+# Changes of how a classifier is trained, to show how the conclusions depend on it: the start and the search's box.
 TRAININGS: dict[str, dict[str, float]] = {
     STATED: {},
     "high_start": {"start_variance": 100.0},
@@ -75,7 +75,7 @@ TRAININGS: dict[str, dict[str, float]] = {
     "small_box": {"largest_variance": 100.0},
 }
 
-VERSION = 3  # raised when the numbers of a point change; the classifier has its own in the model
+VERSION = 3  # raised when the numbers of a point change. The classifier has its own in the model
 ROUNDING = 1e-9  # relative, of a variance at the end of the search's box
 
 LAPLACE, EP = "laplace", "ep"
@@ -89,10 +89,10 @@ class DeltaSettings(TrainingSettings):
 
     Attributes:
         points: number of test points, the first test rows.
-        draws: random choices of training and test rows; 1 with protocol=authors, which has one.
+        draws: random choices of training and test rows, 1 with protocol=authors, which has one.
         evaluations: numbers of evaluations of the marginal likelihood in training (the paper's epochs).
         boxes: limit on boxes per point.
-        trainings: starts and limits of the training; the first is held against the paper, the others are run on
+        trainings: starts and limits of the training. The first is compared with the paper, the others are run on
             the first draw and radius. One with protocol=authors, which starts and ends as their code.
     """
 
@@ -114,10 +114,10 @@ class DeltaSettings(TrainingSettings):
 
 @dataclass
 class SearchSettings(DeltaSettings, ClassifierSettings):
-    """How delta is searched on one dataset.
+    """Search for delta on one dataset.
 
     Attributes:
-        features: which inputs may move.
+        features: inputs that may move.
         tolerance: largest gap between the attained and the proved probability at each end of the range.
     """
 
@@ -152,7 +152,7 @@ def delta_tasks(
         request: the validated request.
         settings: what is trained and searched.
         dataset: a classification dataset.
-        radii: of the boxes; changed trainings are run with the first only.
+        radii: of the boxes. Changed trainings are run with the first only.
         axes: further columns of records.csv.
     """
     names = load(dataset).input_names
@@ -241,7 +241,7 @@ def range_metrics(found: ClassRange) -> Metrics:
 
 
 def by_classifier(frame: pd.DataFrame) -> Paired:
-    """Return the metrics by method and evaluations over draws and points; NaN where a record is missing.
+    """Return the metrics by method and evaluations over draws and points. NaN if a record is missing.
 
     Args:
         frame: one row per record of one radius.
@@ -265,9 +265,9 @@ def log_ratios(deltas: Paired, evaluations: int) -> FloatArray:
 
 
 def ratio_of_medians(deltas: Paired, evaluations: int, test_over_training: float) -> Estimate:
-    """Return the ratio of median deltas Laplace / EP; NaN without pairs.
+    """Return the ratio of median deltas Laplace / EP. NaN without pairs.
 
-    Its interval is as wide, in logarithms, as that of the mean logarithm over training draws, which share rows; the
+    Its interval is as wide, in logarithms, as that of the mean logarithm over training draws, which share rows. The
     test points of one draw share a classifier, so that one draw gives none.
     """
     laplace, ep = deltas.pair("delta", (LAPLACE, evaluations), (EP, evaluations))
@@ -284,7 +284,7 @@ def delta_claims(frames: Sequence[pd.DataFrame], test_over_training: float) -> l
     """Return the statistics of conf/paper/blaas2020.yaml on one dataset.
 
     Args:
-        frames: records of the shipped training, radius by radius; the sizes of ratios are judged at the first.
+        frames: records of the shipped training, radius by radius. The sizes of ratios are judged at the first.
         test_over_training: test rows over training rows of a draw.
     """
     frame, tables = frames[0], [by_classifier(each) for each in frames]
@@ -300,10 +300,10 @@ def delta_claims(frames: Sequence[pd.DataFrame], test_over_training: float) -> l
 
 
 def claims_over_draws(tables: Sequence[Paired], test_over_training: float) -> list[Statistic]:
-    """Return the paper's claims on one dataset as tests over training draws; NaN for one draw.
+    """Return the paper's claims on one dataset as tests over training draws. NaN for one draw.
 
     Args:
-        tables: `by_classifier` of each radius; the sizes of ratios and the trend are judged at the first.
+        tables: `by_classifier` of each radius. The sizes of ratios and the trend are judged at the first.
         test_over_training: test rows over training rows of a draw.
     """
     deltas, found = tables[0], []
@@ -350,7 +350,7 @@ def ep_more_robust(tables: Sequence[Paired], test_over_training: float) -> Stati
 
 
 def about_five(ratios: Sequence[Estimate]) -> list[bool | None]:
-    """Return which ratios are "about 5": the whole interval lies in the range; None if a part, none without one."""
+    """Return which ratios are "about 5": the whole interval lies in the range. None if a part, none without one."""
     low, high = ABOUT_FIVE
     known = [each for each in ratios if np.isfinite([each.low, each.high]).all()]
     return [

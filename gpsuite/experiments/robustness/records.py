@@ -27,7 +27,7 @@ FOR_TREES = 16 << 20  # bytes of the largest certificate that are left for its t
 
 
 def records_frame(records: Sequence[Record]) -> pd.DataFrame:
-    """Return one row per record: axes and metrics, numbers as floats (NaN where a number is missing)."""
+    """Return one row per record: axes and metrics, numbers as floats (NaN if a number is missing)."""
     frame = frame_of(records)
     axes = {name for record in records for name in record.axes}
     numeric = {
@@ -57,7 +57,7 @@ def dataset_statistics(dataset: PreparedDataset) -> list[Statistic]:
 
 
 def timing_table(records: Sequence[Record], by: Sequence[str], titles: Mapping[str, str]) -> pd.DataFrame:
-    """Return mean CPU seconds and the largest memory of each group; the first task of a model trains it."""
+    """Return mean CPU seconds and the largest memory of each group. The first task of a model trains it."""
     import pandas as pd
 
     rows = [
@@ -84,14 +84,14 @@ def told_few_learnt(rows: int, test_rows: int) -> list[str]:
     if left >= test_rows:
         return []
     return [
-        f"the model learns from {left} of {rows} rows at most: test_rows={test_rows} are held out; "
-        f"a smaller test_rows, as {max(rows // 4, 1)}, leaves it more"
+        f"the model learns from {left} of {rows} rows at most: test_rows={test_rows} are held out. "
+        f"A smaller test_rows, such as {max(rows // 4, 1)}, leaves it more"
     ]
 
 
 @dataclass(frozen=True)
 class Certified:
-    """What a record holds of a certificate.
+    """Part of a certificate that a record holds.
 
     Attributes:
         metrics: what it claims, or `uncertified`, why there is none.
@@ -125,7 +125,7 @@ def too_large(arrays: Sequence[npt.NDArray[Any]], n_classes: int) -> str:
     several = f"{n_classes} classes and " if n_classes > 1 else ""
     return (
         f"the posterior of {several}{len(arrays[-1])} rows takes {size >> 20} MB, certificates at most "
-        f"{LARGEST_ARRAYS >> 20}; take train_rows={rows}, or certificates=false"
+        f"{LARGEST_ARRAYS >> 20}. Take train_rows={rows}, or certificates=false"
     )
 
 

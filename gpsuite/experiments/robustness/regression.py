@@ -87,17 +87,17 @@ class RegressionSettings(ChosenPoints):
     """Settings of proved prediction ranges on any dataset with one target.
 
     Attributes:
-        train_rows: training rows; fewer where the test rows leave no more.
+        train_rows: training rows. Fewer where the test rows leave no more.
         test_rows: test rows.
-        evaluations: of the marginal likelihood in training.
-        uncertain: names of the inputs that are known within so much only; empty: all.
-        within: how much, one amount per name of `uncertain` in the input's own units; empty: `radius` for each.
-        radius: how much, in standard deviations of the input over the training rows.
-        quantiles: levels of the predictive quantiles, beside the mean.
+        evaluations: largest number of evaluations of the marginal likelihood in training.
+        uncertain: names of the inputs that are known only within `within`. Empty: all.
+        within: amount per name of `uncertain`, in the input's units. Empty: `radius` for each.
+        radius: amount in standard deviations of the input over the training rows.
+        quantiles: levels of the predictive quantiles, next to the mean.
         tolerance: largest gap between attained and proved value, in standard deviations of the target.
-        boxes: limit for all searches of a point; 0 gives no bound.
+        boxes: limit for all searches of a point, 0 gives no bound.
         certificates: whether to write a certificate for every point.
-        certificate_boxes: limit per claim when a certificate is made; it then claims as much as it can prove.
+        certificate_boxes: limit per claim when a certificate is made. It then claims as much as it can prove.
         samples: points of each region at which the model itself is asked, to check the ranges.
     """
 
@@ -115,7 +115,7 @@ class RegressionSettings(ChosenPoints):
     samples: Count
 
     def check(self) -> None:
-        """Refuse amounts that belong to no input and test rows that there are not."""
+        """Refuse amounts that belong to no input, and more test rows than there are."""
         fits = len(self.within) in (0, len(self.uncertain))
         require(fits, "within", self.within, f"one amount per input of uncertain={self.uncertain} is needed")
         self.refuse_absent_points(self.test_rows)
@@ -126,12 +126,12 @@ class RegressionParams:
     """All that decides a trained regression except the dataset.
 
     Attributes:
-        inducing: inducing inputs of the sparse model; 0 for the exact one.
+        inducing: inducing inputs of the sparse model, 0 for the exact one.
         version: of the method.
         kernel: its name.
         ard: one lengthscale per input.
         noise_floor: exclusive lower bound of the noise variance.
-        draw_seed: of the random choice of training and test rows; the same for every method. Further fields as in
+        draw_seed: of the random choice of training and test rows. The same for every method. Further fields as in
             `RegressionSettings`.
     """
 
@@ -158,7 +158,7 @@ class RegressionParams:
 
 @dataclass(frozen=True, eq=False)
 class RegressionProblem:
-    """Random rows of a dataset; inputs and target standardised over the training rows.
+    """Random rows of a dataset. Inputs and target standardised over the training rows.
 
     Attributes:
         X: training inputs, [N, D].
@@ -166,7 +166,7 @@ class RegressionProblem:
         X_test: test inputs, [T, D].
         y_test: test target, in its own units, [T].
         train_rows: row numbers in the dataset, [N].
-        test_rows: likewise, [T].
+        test_rows: as `train_rows`, [T].
         inputs: names, D.
         input_offset: what zero of each input is in its own units, [D].
         input_scale: what one unit of each input is in its own, [D].
@@ -193,7 +193,7 @@ class RegressionProblem:
     def own_units(self, values: FloatArray, outward: FloatArray | float = 0.0) -> FloatArray:
         """Return values of the standardised target in its own units.
 
-        Those with `outward` -1 are not above, those with 1 not below the exact ones, whatever is rounded.
+        Those with `outward` -1 are not above, those with 1 not below the exact ones, in spite of rounding.
         """
         own = self.target_offset + self.target_scale * values
         slack = UNITS * (abs(self.target_offset) + np.abs(np.where(np.isfinite(own), own, 0.0)))
@@ -276,7 +276,7 @@ def _above_floor(found: Hyperparameters, floor: float) -> Hyperparameters:
 
 
 def build(problem: RegressionProblem, spec: ModelSpec, hyperparameters: Hyperparameters, Z: FloatArray) -> GPR | SGPR:
-    """Return GPflow's model: sparse with inducing inputs, else exact."""
+    """Return GPflow's model: sparse with inducing inputs, otherwise exact."""
     from gpsuite.models.regression.gpflow_models import build_gpr, build_sgpr
 
     if len(Z):
@@ -290,7 +290,7 @@ class RangeTask:
 
     Attributes:
         model: the regression.
-        point: number of the test row; further fields as in `RegressionSettings`.
+        point: number of the test row. Further fields as in `RegressionSettings`.
     """
 
     model: RegressionParams
@@ -364,7 +364,7 @@ def certify_ranges(
 ) -> Certified:
     """Certify the ranges of all quantiles over a point's box.
 
-    Arrays: the certificate, and certified [K, 2], the claimed lowest and highest values in the target's own units; NaN
+    Arrays: the certificate, and certified [K, 2], the claimed lowest and highest values in the target's own units. NaN
     where nothing is claimed.
     """
     params = task.params
@@ -474,7 +474,7 @@ def _metrics(problem: RegressionProblem, point: int, mean: FloatArray) -> dict[s
 
 
 def uncertain_box(problem: RegressionProblem, params: RangeTask) -> Region:
-    """Return the box of what the inputs may be, standardised; levels of a category stay unless they are named."""
+    """Return the box of what the inputs may be, standardised. Levels of a category stay unless they are named."""
     named = np.array([problem.inputs.index(name) for name in params.uncertain], dtype=np.int64)
     places = named if len(named) else numbers_of(problem.inputs, problem.level_inputs)
     radii = np.zeros(len(problem.inputs))
@@ -483,8 +483,8 @@ def uncertain_box(problem: RegressionProblem, params: RangeTask) -> Region:
 
 
 def own_units(problem: RegressionProblem, found: QuantileRange) -> FloatArray:
-    """Return centre, lowest proved and attained, highest attained and proved [5], in own units, outwards."""
-    # the point's own value is attained, too; both are known up to rounding
+    """Return centre, lowest proved and attained, highest attained and proved [5], in original units, outwards."""
+    # the point's own value is attained, too. Both are known up to rounding
     lowest, highest = min(found.lowest, found.centre), max(found.highest, found.centre)
     values = [found.centre, found.lowest_proved, lowest, highest, found.highest_proved]
     return problem.own_units(np.array(values), outward=np.array([0.0, -1.0, 1.0, -1.0, 1.0]))
@@ -529,7 +529,7 @@ def _outside(
 
 
 def summarise(report: Report[RegressionSettings]) -> list[Statistic]:
-    """Write and draw the ranges; return the mean relative change per method and the count of values outside."""
+    """Write and draw the ranges. Return the mean relative change per method and the count of values outside."""
     settings, dataset, records = report.settings, report.request.require_dataset(), report.records()
     if not records:
         return []
@@ -555,7 +555,7 @@ def summarise(report: Report[RegressionSettings]) -> list[Statistic]:
     for method in report.titles:
         own = [record for record in records if record.axes["method"] == method]
         changes = mean([record.number("relative_change") for record in own])
-        note = "largest proved change of the mean, in deviations of the target; given the model"
+        note = "largest proved change of the mean, in deviations of the target. Given the model"
         found.append(Statistic.of(statistic_name("relative_change", method=method), changes, note=note))
     outside = float(sum(record.number("outside") for record in records))
     asked = settings.samples * len(records) * (1 + len(settings.quantiles))
@@ -571,7 +571,7 @@ def moved_sentences(records: Sequence[Record], titles: Mapping[str, str], target
         inputs = "inputs that are off by as much as stated"
         if len(proved):
             moved = float(np.max(np.abs(proved[:, [1, 4]] - proved[:, [0]])))
-            rest = "" if len(proved) == len(ranges) else f"; not proved for {len(ranges) - len(proved)} more"
+            rest = "" if len(proved) == len(ranges) else f". Not proved for {len(ranges) - len(proved)} more"
             most = f"{counted(len(proved), 'row')} by at most {at_most(moved)} ({target})"
             yield f"Proved: {inputs} move {of} {most}{rest}."
         elif len(ranges):

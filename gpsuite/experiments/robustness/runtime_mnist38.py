@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 OURS = "rkhs_taylor"
 VERSION = 5  # raised when the numbers of a point change, its seconds among them
 MEASURED = (
-    "seconds of one processor, which other work leaves alone, with the bound's set-up and the incumbent search and "
+    "seconds of one processor without other work, with the bound's set-up and the incumbent search and "
     "without the classifier's training"
 )
 CELL = ["bound", "gamma", "d", "eps"]
@@ -78,14 +78,14 @@ class RuntimeSettings(ClassifierSettings):
 
     Attributes:
         features: rule that chooses the free pixels: sift, gradient or shortest.
-        evaluations: of the marginal likelihood in training.
+        evaluations: largest number of evaluations of the marginal likelihood in training.
         dimensions: numbers of free pixels, at the last of `tolerances`.
         gammas: radii of the L-infinity balls, pixel values from 0 to 1.
-        tolerances: epsilon, increasing; all of them with `tolerance_dimension` free pixels.
+        tolerances: epsilon, increasing, all with `tolerance_dimension` free pixels.
         tolerance_dimension: one of `dimensions`.
         points: test points with our bound.
         boxes: limit per search with our bound.
-        reference: bound set beside ours.
+        reference: bound set next to ours.
         reference_points: test points with it.
         reference_seconds: limit per search with it, of the processor's seconds, or null.
         reference_boxes: limit per search with it.
@@ -126,7 +126,7 @@ class RuntimeSettings(ClassifierSettings):
 
 @dataclass(frozen=True)
 class RuntimeTask:
-    """One timed search for the largest class probability, as in `RuntimeSettings`; without a limit seconds are None."""
+    """One timed search for the largest class probability, as in `RuntimeSettings`. Without a limit seconds are None."""
 
     model: ClassifierParams
     point: int
@@ -231,7 +231,7 @@ def runtime_statistics(frame: pd.DataFrame, epsilon: float, ours: str, reference
 
 def _clipped(frame: pd.DataFrame, gamma: float) -> str:
     share_left = 100 * float(frame.loc[frame["gamma"] == gamma, "box_share"].mean())
-    return f"2 gamma; clipped to the pixel range, {share_left:.1f} % on average"
+    return f"2 gamma. Clipped to the pixel range, {share_left:.1f} % on average"
 
 
 def _by_dimension(frame: pd.DataFrame, bound: str) -> list[Statistic]:
@@ -267,7 +267,7 @@ def _unclosed(frame: pd.DataFrame) -> str:
 
 
 def _mean_seconds(name: str, frame: pd.DataFrame, limit: float) -> Statistic:
-    """Return the largest mean over the dimensions; NaN if it is a lower bound that does not exceed the limit."""
+    """Return the largest mean over the dimensions. NaN if it is a lower bound that does not exceed the limit."""
     means = frame.groupby("d")["search_seconds"].mean()
     largest = float(means.max()) if len(means) else float("nan")
     decided = _closed(frame) or largest > limit
@@ -458,7 +458,7 @@ def summarise(report: Report[RuntimeSettings]) -> list[Statistic]:
     report.table(boxes_table(frame[frame["bound"] == OURS]), "runtime_mnist38", caption)
     report.table(seconds_table(frame), "runtime_mnist38_timing", caption)
     ratios = (
-        f"{caption}; seconds of bound {settings.reference} over ours, paired points; ≥: a lower bound, since "
+        f"{caption}. Seconds of bound {settings.reference} over ours, paired points; ≥: a lower bound, since "
         "not all of its searches closed"
     )
     report.table(ratio_table(frame, OURS, settings.reference), "runtime_mnist38_ratio_timing", ratios)

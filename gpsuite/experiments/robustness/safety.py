@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 VERDICTS = ("safe", "unsafe", "unknown", "timeout")
 UNBUDGETED = "runs that ended with their budget are not counted"
 GAP = re.compile(r"gap\[(eps=(.+))\]")
-SMALLEST_GAP = 1e-4  # drawn; smaller ones lie on the edge
+SMALLEST_GAP = 1e-4  # drawn. Smaller ones lie on the edge
 # share of the searches -> line and label
 QUANTILES = {0.5: ("-", "half of the searches at most"), 0.9: ("--", "nine in ten at most"), 1.0: (":", "all at most")}
 COLOURS = {"safe": GREEN, "unsafe": VERMILION, "unknown": GREY, "timeout": GREY}
@@ -70,7 +70,7 @@ COLUMNS = (
 
 
 def point_table(records: Sequence[Record], titles: Mapping[str, str]) -> pd.DataFrame:
-    """Return one row per method and point; columns that no record has are left out."""
+    """Return one row per method and point. Columns that no record has are left out."""
     import pandas as pd
 
     present = [name for name in COLUMNS if any(name in record.metrics for record in records)]
@@ -213,7 +213,7 @@ def check_statistics(checks: Sequence[Record], tolerances: Sequence[float]) -> l
 
 
 def candidates_lower_boxes(checks: Sequence[Record]) -> Statistic:
-    """Return 1 if the candidates of App. D lower the boxes until eps, paired by search; NaN without searches that end.
+    """Return 1 if the candidates of App. D lower the boxes until eps, paired by search. NaN without searches that end.
 
     A search that ends only with them, or only without them, counts the other time as `CANDIDATE_BOXES`: it took more.
     """
@@ -225,8 +225,8 @@ def candidates_lower_boxes(checks: Sequence[Record]) -> Statistic:
         ]
     )
     closed = np.nan_to_num(pairs[np.isfinite(pairs).any(axis=1)], nan=CANDIDATE_BOXES)
-    what = f"paper's bound on {CANDIDATE_ROWS} training rows, eps {CANDIDATE_EPS:g}; candidates are no boxes"
-    note = f"{what}; closed at least once: {len(closed)} of {len(pairs)} searches"
+    what = f"paper's bound on {CANDIDATE_ROWS} training rows, eps {CANDIDATE_EPS:g}. Candidates are no boxes"
+    note = f"{what}. Closed at least once: {len(closed)} of {len(pairs)} searches"
     if not len(closed):
         return Statistic("candidates_lower_boxes", float("nan"), n=0, note=note)
     ratio, p = float(np.mean(closed[:, 0] / closed[:, 1])), wilcoxon_p(closed[:, 0], closed[:, 1])
@@ -249,7 +249,7 @@ def margin_statistics(records: Sequence[Record]) -> list[Statistic]:
     known = [(margin, attacked) for margin, attacked in proved if isinstance(margin, float)]
     positive = sum(margin > 0.0 for margin, _ in known)
     against = float(sum(attacked < margin for margin, attacked in known)) if positive else float("nan")
-    note = f"{len(known)} regions with a proved margin, positive in n of them; attacks from several starts"
+    note = f"{len(known)} regions with a proved margin, positive in n of them. Attacks from several starts"
     return [Statistic("contradictions_multi_class", against, n=positive, note=note)] if records else []
 
 
@@ -336,7 +336,7 @@ def _last(own: pd.DataFrame) -> pd.Series[float]:
 
 
 def gap_quantiles(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return quantiles over the searches of their gap by boxes bounded; one that ended keeps its last gap.
+    """Return quantiles over the searches of their gap by boxes bounded. One that ended keeps its last gap.
 
     Args:
         frame: columns method, point, side, boxes and gap, one row per step of a search.
@@ -354,7 +354,7 @@ def gap_quantiles(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def summarise(report: Report[SafetySettings]) -> list[Statistic]:
-    """Write the certificates, one row per point, verdicts and changes; draw ranges and traces."""
+    """Write the certificates, one row per point, verdicts and changes. Draw ranges and traces."""
     request, settings = report.request, report.settings
     points, checks = report.records(part="point"), report.records(part="check")
     certificates = write_certificates(points, report.folder / "certificates")
@@ -375,12 +375,12 @@ def summarise(report: Report[SafetySettings]) -> list[Statistic]:
         report.answer.extend(certified_sentences(report, points, titles, free))
     rows = point_table(points, titles)
     report.table(summary_table(points, titles), "safety", caption)
-    where = "; the range is the predicted class'" if several else ""
+    where = ". The range is the predicted class'" if several else ""
     if certificates:
         where += "; certificates: certificates/METHOD_point_I.npz"
     report.table(rows, "safety_points", f"{caption}{where}")
     names = load(request.require_dataset()).input_names
-    changes = f"{caption}; what turns the point into its counterexample, in units of the dataset"
+    changes = f"{caption}. Change that turns the point into its counterexample, in units of the dataset"
     report.table(change_table(points, titles, names), "safety_changes", changes)
     report.table(timing_table(points, titles), "safety_timing", caption)
     fitting = safety_tasks.methods_of_several(request.methods) if several else request.methods
@@ -397,7 +397,7 @@ def summarise(report: Report[SafetySettings]) -> list[Statistic]:
 def certified_sentences(
     report: Report[SafetySettings], points: Sequence[Record], titles: Mapping[str, str], free: str
 ) -> Iterator[str]:
-    """Yield what the certified test rows of each method say of new rows, whatever copies among them are."""
+    """Yield what the certified test rows of each method say of new rows, with or without copies."""
     change = f"{free} move within the {_shape(report.settings)} and stay within {_within(report.settings)}"
     groups = load(report.request.require_dataset()).groups
     learnt = np.empty(0, dtype=np.int64)  # no copy of a test row
@@ -419,9 +419,9 @@ def certified_sentences(
         yield f"{title}: {certified(DELTA, bound, 'this model', change, rows)}"
         counted = f"{held.sum()} of {len(own)} test rows"
         if different is not None:
-            counted += f"; of the {len(different.places)} that repeat no other {held[different.places].sum()}"
+            counted += f". Of the {len(different.places)} that repeat no other {held[different.places].sum()}"
         if held.sum() < safe:
-            counted += f"; {safe - held.sum()} more by a cubature whose error is stated, not proved"
+            counted += f", {safe - held.sum()} more by a cubature whose error is stated, not proved"
         yield f"  ({counted}.)"
 
 
@@ -459,13 +459,13 @@ def _caption(request: Request[SafetySettings], chosen_by: str, free: str) -> str
     fallback = "" if asked else f", chosen by {chosen_by}"
     return (
         f"{name}: class probability over the {_shape(settings)} around test points, within {_within(settings)}; "
-        f"free: {free}{fallback}; tolerance {settings.tolerance:g}, bound {settings.bound}"
+        f"free: {free}{fallback}. Tolerance {settings.tolerance:g}, bound {settings.bound}"
     )
 
 
 def _shape(settings: SafetySettings) -> str:
     if settings.within:
-        return f"box of {', '.join(f'± {rounded(amount, 6, -1)}' for amount in settings.within)} (own units)"
+        return f"box of {', '.join(f'± {rounded(amount, 6, -1)}' for amount in settings.within)} (each in its units)"
     scaled = {"none": "", "pixels": " (pixels from 0 to 1)"}.get(settings.scaling, " standard deviations")
     return f"{NORMS[settings.norm]} ball of radius {rounded(settings.radius, 6, -1)}{scaled}"
 

@@ -58,22 +58,23 @@ class LocalSafetySettings(ClassifierSettings):
     """Settings of Fig. 2 and 3 of Blaas et al. 2020.
 
     Attributes:
-        features: which inputs may move; each is a panel of its own.
-        evaluations: of the marginal likelihood in training, one number per entry of `features`, or one for all.
+        features: inputs that may move. Each entry is a panel.
+        evaluations: largest number of evaluations of the marginal likelihood in training, one number per entry of
+            `features`, or one for all.
         gammas: radii of the L-infinity balls, in scaled inputs, increasing.
-        attack_gammas: radii beyond `gammas` to which GPFGS alone is followed; empty: none.
+        attack_gammas: radii beyond `gammas` at which only GPFGS is run. Empty: none.
         tolerance: largest gap between attained and proved probability.
-        points: how many test points.
-        boxes: limit per search; 0 gives the trivial bound.
-        starts: of the strong attack.
+        points: number of test points.
+        boxes: limit per search, 0 gives the trivial bound.
+        starts: starting points of the strong attack.
         bound: name of the bound.
         shown: rule for the displayed point, one per entry of `features`, or one for all. attack_fails: GPFGS fails
-            although an adversarial example exists; locally_linear: the latent mean is most nearly linear; point<N>:
+            although an adversarial example exists. locally_linear: the latent mean is most nearly linear. point<N>:
             this test row, from 0.
-        shown_labels: label of the displayed point, one per entry of `features`; empty: any.
-        shown_range: of the class probability in the displayed curves; empty: 0 to 1.
-        map_points: points per axis of the contour plot; 0 for images.
-        accuracy_splits: splits on which the accuracy is compared with that of all inputs of the file (SPAM only); at
+        shown_labels: label of the displayed point, one per entry of `features`. Empty: any.
+        shown_range: range of the class probability in the displayed curves. Empty: 0 to 1.
+        map_points: points per axis of the contour plot, 0 for images.
+        accuracy_splits: splits on which the accuracy is compared with that of all inputs of the file (SPAM only). At
             most 1 with protocol=authors, which has one.
     """
 
@@ -212,7 +213,7 @@ def whole_file(request: Request[object], ours: PreparedDataset) -> PreparedDatas
 
 
 def _point_tasks(request: Request[LocalSafetySettings]) -> Iterator[Task[object]]:
-    """Yield one task per panel, method and test point, those of the attack alone, and one for every contour plot.
+    """Yield one task per panel, method and test point, those of only the attack, and one for every contour plot.
 
     Raises:
         UserError: if the features do not fit the dataset.
@@ -270,7 +271,7 @@ def _cost(settings: LocalSafetySettings, word: str) -> float:
 
 @dataclass(frozen=True)
 class Step:
-    """What is known at one radius; probabilities of the positive class.
+    """Results at one radius. Probabilities of the positive class.
 
     Attributes:
         extremum: the certified extremum towards the other class.
@@ -357,7 +358,7 @@ def curve_metrics(
         gammas: the radii, increasing.
         sign: 1 if the search is for the maximum.
         steps: one per radius.
-        tolerance: of the searches; the curve counts as monotone up to it.
+        tolerance: of the searches. The curve counts as monotone up to it.
     """
     inner = np.array([step.extremum.inner for step in steps])
     outer = np.array([step.extremum.outer for step in steps])
@@ -470,7 +471,7 @@ def contour_map(problem: Problem, posterior: GPCPosterior, points: int) -> Outco
 
 
 def shown_inputs(problem: Problem) -> tuple[int, int]:
-    """Return the two inputs that an L1-penalised logistic regression keeps longest; the two of a plane."""
+    """Return the two inputs that an L1-penalised logistic regression keeps longest. The two of a plane."""
     inputs = problem.X.shape[1]
     if inputs <= 2:
         return 0, inputs - 1

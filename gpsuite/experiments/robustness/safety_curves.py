@@ -66,9 +66,9 @@ STYLES: dict[str, dict[str, Any]] = {
 CLASSES = (SKY, VERMILION)
 SECONDS = "seconds and boxes of one search, means over the test points"
 RULES = {
-    "attack_fails": "correctly classified, an adversarial example exists, GPFGS fails at every radius; of those the "
+    "attack_fails": "correctly classified, an adversarial example exists, GPFGS fails at every radius. Of those the "
     "one with the smallest unsafe radius",
-    "locally_linear": "correctly classified and an adversarial example exists; of those the one whose latent mean is "
+    "locally_linear": "correctly classified and an adversarial example exists. Of those the one whose latent mean is "
     "most nearly linear in the largest box (R² of a linear fit)",
 }
 
@@ -80,7 +80,7 @@ class DisplayedPoint:
     Attributes:
         record: its curve.
         rule: the rule that chose it, in words.
-        as_asked: whether it has the property asked for.
+        as_asked: whether it has the property requested.
     """
 
     record: Record
@@ -100,7 +100,7 @@ def curves(records: Sequence[Record], features: str | None = None, method: str |
 
 
 def attacked(curve: Record, records: Sequence[Record]) -> FloatArray:
-    """Return what GPFGS reaches at the radii of a curve, then at the larger ones to which it alone was followed."""
+    """Return what GPFGS reaches at the radii of a curve, then at the larger ones at which only it was run."""
     axes = {**curve.axes, "part": "attack"}
     further = [record.arrays["gpfgs"] for record in records if record.axes == axes]
     return np.concatenate([curve.arrays["gpfgs"], *further])
@@ -113,13 +113,13 @@ def maps(records: Sequence[Record], method: str) -> Record | None:
 
 
 def choose_shown(records: Sequence[Record], rule: str, label: str) -> DisplayedPoint | None:
-    """Return the displayed point among the curves of one panel and method; None if there are none.
+    """Return the displayed point among the curves of one panel and method. None if there are none.
 
     Args:
         records: the curves.
-        rule: a word of `LocalSafetySettings.shown`; a named point that is not among the curves is chosen as by
+        rule: a word of `LocalSafetySettings.shown`. A named point that is not among the curves is chosen as by
             attack_fails.
-        label: its label, or an empty string; without effect where no curve has it, as in stand-in data.
+        label: its label, or an empty string. Without effect where no curve has it, as in stand-in data.
     """
     named = NAMED_POINT.fullmatch(rule)
     if named is not None:
@@ -241,7 +241,7 @@ def timing_table(records: Sequence[Record], titles: Mapping[str, str]) -> pd.Dat
 
 
 def of_points(name: str, hits: Iterable[object], note: str = "") -> Statistic:
-    """Return the share of points, which share one classifier and one training draw; NaN without points."""
+    """Return the share of points, which share one classifier and one training draw. NaN without points."""
     return Statistic.of(name, share(hits, OF_POINTS), note=note)
 
 
@@ -285,7 +285,7 @@ def gpfgs_statistics(shown: Sequence[DisplayedPoint], records: Sequence[Record] 
 
     Args:
         shown: the displayed points.
-        records: the run's, some of which follow GPFGS to larger radii.
+        records: the run's. Some follow GPFGS to larger radii.
     """
     if not shown:
         return []
@@ -318,7 +318,7 @@ def never_attacked(points: Sequence[Record], records: Sequence[Record]) -> list[
 
     Args:
         points: the curves of one panel.
-        records: the run's; nothing is returned unless some follow GPFGS to larger radii.
+        records: the run's. Nothing is returned unless some follow GPFGS to larger radii.
     """
     if not any(record.axes.get("part") == "attack" for record in records):
         return []
@@ -362,7 +362,7 @@ def _fails_at_the_end(record: Record) -> bool:
 
 
 def _last_failure(record: Record) -> float:
-    """Return the largest radius at which the attack stays in the original class; NaN if there is none."""
+    """Return the largest radius at which the attack stays in the original class. NaN if there is none."""
     failing = record.arrays["gamma"][~_attack_crosses(record)]
     return float(failing.max()) if len(failing) else float("nan")
 
@@ -382,7 +382,7 @@ def dataset_statistics(data: Dataset) -> list[Statistic]:
 
 
 def accuracy_gain(records: Sequence[Record], ours: str, other: str, test_over_training: float) -> list[Statistic]:
-    """Return the paired difference of test accuracy over splits, which share rows; no interval for one.
+    """Return the paired difference of test accuracy over splits, which share rows. No interval for one.
 
     Args:
         records: of the accuracy tasks.
@@ -416,8 +416,8 @@ def draw_safety(
         report: the run's.
         shown: the displayed points.
         contour: the contour plot's record, or None for images.
-        data: the dataset, of which an image is drawn.
-        curves: the numbers of the curves, saved beside the figure.
+        data: the dataset with the image that is drawn.
+        curves: the numbers of the curves, saved next to the figure.
         credit: of an image, drawn at the bottom.
     """
     name = report.request.experiment.split("/")[1]
@@ -548,7 +548,7 @@ def _whose(shown: DisplayedPoint) -> str:
 
 
 def summarise(report: Report[LocalSafetySettings]) -> list[Statistic]:
-    """Write curves, accuracies, points and timings; draw the displayed points; return the statistics."""
+    """Write curves, accuracies, points and timings. Draw the displayed points. Return the statistics."""
     request, records = report.request, report.records()
     settings = report.settings
     dataset, name = request.require_dataset(), request.experiment.split("/")[1]
@@ -580,7 +580,7 @@ def summarise(report: Report[LocalSafetySettings]) -> list[Statistic]:
 
 
 def judged_panels(shown: list[DisplayedPoint], one_point: bool) -> list[DisplayedPoint]:
-    """Return the panels that the paper's statements are about: the first of one point's; else those of named points.
+    """Return the panels that the paper's statements are about: the first of one point's. Else those of named points.
 
     A point that a rule of ours chose by what it shows decides nothing next to one that the authors' script names.
     """
@@ -588,7 +588,7 @@ def judged_panels(shown: list[DisplayedPoint], one_point: bool) -> list[Displaye
 
 
 def contour_run(records: Sequence[Record]) -> bool:
-    """Tell whether the panels are the same point with other inputs free; the first is the paper's."""
+    """Tell whether the panels are the same point with other inputs free. The first is the paper's."""
     return any(record.axes.get("part") == "map" for record in records)
 
 
@@ -624,7 +624,7 @@ def _caption(settings: LocalSafetySettings, dataset: str, words: Sequence[str]) 
     moving = "; ".join(f"{word}: {describe(word)}" for word in words)
     return (
         f"{dataset}: class probability over L-infinity balls of radius γ (scaled inputs), tolerance "
-        f"{settings.tolerance:g}, bound {settings.bound}; free inputs: {moving}"
+        f"{settings.tolerance:g}, bound {settings.bound}. Free inputs: {moving}"
     )
 
 
@@ -647,7 +647,7 @@ EXPERIMENT = Experiment(
     summarise,
     method_traits=(CLASSIFIER,),
     parts=("points",),
-    published=only_arrays("[!xw]*"),  # neither x, a row of the dataset, nor the witnesses near it
+    published=only_arrays("[!xw]*"),  # not x, a row of the dataset, or the witnesses near it
     agreement=AGREEMENT,
 )
 

@@ -115,7 +115,7 @@ def _verdict(judged: Judged) -> str:
 
 
 def _limit(judged: Judged, seconds: float | None) -> str:
-    """Return which limit ended a search: the task's seconds, of which the training may have taken a part."""
+    """Return which limit ended a search: the task's seconds, part of which the training may have used."""
     if seconds is not None and any("seconds" in reason for reason in judged.limits):
         return f"{seconds:g} seconds used up"
     return "; ".join(judged.limits)
@@ -196,7 +196,7 @@ def points_outside(
 
 
 def prop1_gap(posterior: GPCPosterior, region: Region, cells: int) -> float | None:
-    """Return the gap of Prop. 1 at the point alone, with cells uniform in the link's value; None without inverse."""
+    """Return the gap of Prop. 1 at only the point, with cells uniform in the link's value. None without inverse."""
     inverse = INVERSES.get(posterior.link.name)
     if inverse is None:
         return None
@@ -261,7 +261,7 @@ def _mixture(classifier: Classifier, params: CheckTask, region: Region, points: 
 
 
 def mixture(classifier: Classifier) -> list[GPCPosterior]:
-    """Return posteriors at hyperparameters around the trained ones; those that do not converge are left out."""
+    """Return posteriors at hyperparameters around the trained ones. Those that do not converge are left out."""
     trained, found = classifier.trained.hyperparameters, []
     assert trained is not None
     for by_variance, by_length in PERTURBATIONS:
@@ -281,7 +281,7 @@ def candidate_boxes(classifier: Classifier, region: Region) -> dict[str, int | N
     box costs the square of the rows.
 
     Returns:
-        by side, empty for other kernels than the bound's; None where the limit ended the search.
+        by side, empty for other kernels than the bound's. None if the limit ended the search.
     """
     trained = classifier.trained.hyperparameters
     if classifier.posterior.kernel != "squared_exponential" or trained is None:

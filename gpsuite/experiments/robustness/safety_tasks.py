@@ -56,22 +56,22 @@ class SafetySettings(AnyDataSettings):
     """Settings of certified safety on any dataset.
 
     Attributes:
-        classes: two to ten labels, of two the negative class first; empty: the dataset's own.
-        features: which inputs may move.
-        uncertain: names of the inputs that may move; empty: `features` chooses.
-        within: how far, one amount per name of `uncertain` in the input's own units; empty: `radius` for all.
-        evaluations: of the marginal likelihood in training.
-        train_for_radius: of equally accurate lengthscales take those with which most training rows are proved in a box
-            of this radius, by cross-validation; 0: those of the marginal likelihood.
-        norm: of the region: linf, l2 or l1.
-        radius: of the region, in scaled inputs.
-        domain: lowest and highest value of every input, in the dataset's own units; empty: each input's own range.
+        classes: two to ten labels, of two the negative class first. Empty: the dataset's classes.
+        features: inputs that may move.
+        uncertain: names of the inputs that may move. Empty: `features` chooses.
+        within: distance per name of `uncertain`, in the input's units. Empty: `radius` for all.
+        evaluations: largest number of evaluations of the marginal likelihood in training.
+        train_for_radius: radius of a box. Among equally accurate lengthscales, training takes those with which most
+            training rows are proved in this box, by cross-validation. 0: those of the marginal likelihood.
+        norm: norm of the region: linf, l2 or l1.
+        radius: radius of the region, in scaled inputs.
+        domain: lowest and highest value of every input, in the dataset's units. Empty: each input's range in the data.
         tolerance: largest gap between attained and proved probability.
-        boxes: limit for both searches of a point; 0 gives the trivial bound.
+        boxes: limit for both searches of a point, 0 gives the trivial bound.
         bound: name of the bound.
-        starts: of the attack that is set against the bounds.
+        starts: starting points of the attack that the bounds are compared with.
         certificates: whether to write a certificate for every point.
-        certificate_boxes: limit per claim when a certificate is made; it then claims as much as it can prove.
+        certificate_boxes: limit per claim when a certificate is made. It then claims as much as it can prove.
         check_points: points at which the paper's statements are checked.
         check_tolerances: tolerances of these checks.
         margin_radii: radii at which these points are judged among three classes.
@@ -101,7 +101,7 @@ class SafetySettings(AnyDataSettings):
     samples: Count
 
     def check(self) -> None:
-        """Refuse features that the inputs do not have, and test rows that there are not."""
+        """Refuse features that the inputs do not have, and more test rows than there are."""
         super().check()
         if not self.uncertain:
             check_images([self.features], self.scaling)
@@ -113,13 +113,13 @@ class SafetySettings(AnyDataSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class RegionTask:
-    """The region around a test point; further fields as in `SafetySettings`.
+    """The region around a test point. Further fields as in `SafetySettings`.
 
     Attributes:
         model: the classifier.
         point: number of the test row.
-        features: which inputs may move.
-        uncertain: names of those that may, instead; of no name the features choose.
+        features: inputs that may move.
+        uncertain: names of inputs that may move, instead. Of no name the features choose.
         within: how far each of them, in its own units; without, by the radius.
     """
 
@@ -139,7 +139,7 @@ class RegionTask:
 
 @dataclass(frozen=True, kw_only=True)
 class PointTask(RegionTask):
-    """A certified range, a verdict and an attack; no certificate at 0 of its boxes."""
+    """A certified range, a verdict and an attack. No certificate at 0 of its boxes."""
 
     tolerance: float
     certificate_boxes: int
@@ -195,7 +195,7 @@ def _three_classes(request: Request[SafetySettings], chosen: SafetySettings) -> 
 
     The classes are the two that are compared and the first other one.
 
-    There are none if the data have two classes, Laplace's method is not asked for, or the bound is not for several.
+    There are none if the data have two classes, Laplace's method is not requested, or the bound is not for several.
     """
     dataset, settings = request.require_dataset(), request.settings
     present = present_classes(load(dataset))[2]
@@ -209,7 +209,7 @@ def _three_classes(request: Request[SafetySettings], chosen: SafetySettings) -> 
     try:
         problem = read_classes(dataset, model)
     except UserError:
-        # too few rows of the third class: nobody asked for it
+        # too few rows of the third class: nobody requested it
         return []
     found: list[Task[RegionTask]] = []
     points = settings.chosen_points[: settings.check_points]
@@ -230,7 +230,7 @@ def _judged(settings: SafetySettings, model: ClassifierParams, point: int, sever
 
 
 def classes_of(dataset: str, settings: ClassifierSettings) -> list[str]:
-    """Return the labels asked for: the user's, 3 and 8 of digits, else none, the dataset's own."""
+    """Return the labels requested: the user's, 3 and 8 of digits, otherwise none, the dataset's own."""
     return settings.classes or DEFAULT_CLASSES.get(dataset, [])
 
 
@@ -255,7 +255,7 @@ def _for_several(methods: Mapping[str, MethodOptions]) -> dict[str, MethodOption
 
 
 def methods_of_several(methods: Mapping[str, MethodOptions]) -> dict[str, MethodOptions]:
-    """Return the methods that there are for several classes; Laplace's has the softmax for its link then.
+    """Return the methods that there are for several classes. Laplace's has the softmax for its link then.
 
     Raises:
         UserError: if there is none.
@@ -263,7 +263,7 @@ def methods_of_several(methods: Mapping[str, MethodOptions]) -> dict[str, Method
     found = _for_several(methods)
     if not found:
         fault = f"{', '.join(each.title for each in methods.values())} is for two classes"
-        raise UserError(f"methods={list(methods)}: {fault}; use method=laplace, or name two classes", key="methods")
+        raise UserError(f"methods={list(methods)}: {fault}. Use method=laplace, or name two classes", key="methods")
     return found
 
 
@@ -302,7 +302,7 @@ def own_domain(data_rows: FloatArray, domain: Sequence[float]) -> tuple[FloatArr
 
 
 def _check_free(problem: Problem, request: Request[SafetySettings]) -> None:
-    """Refuse inputs that there are not, and rules that choose none of these."""
+    """Refuse unknown inputs, and rules that choose none of these."""
     settings = request.settings
     for name in settings.uncertain:
         if name not in problem.input_names:
@@ -340,9 +340,9 @@ def _task(
 
 
 def _priced(tasks: Sequence[Task[RegionTask]], problem: Problem) -> list[Task[object]]:
-    """Return the tasks on one classifier with their seconds; each bears its part of the training.
+    """Return the tasks on one classifier with their seconds. Each bears its part of the training.
 
-    Seconds are one core's with 300 rows of digits; they grow with the square of the rows that the posterior holds.
+    Seconds are one core's with 300 rows of digits. They grow with the square of the rows that the posterior holds.
     """
     found: list[Task[object]] = []
     for task in tasks:

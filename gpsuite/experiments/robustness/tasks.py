@@ -74,13 +74,13 @@ class TrainingSettings:
     """Settings of classifiers trained on random rows of a dataset.
 
     Attributes:
-        train_rows: training rows; fewer where the test rows leave no more.
+        train_rows: training rows. Fewer where the test rows leave no more.
         test_rows: test rows.
-        classes: two labels of a dataset with more, the negative class first; empty: the dataset's own two.
+        classes: two labels of a dataset with more, the negative class first. Empty: the dataset has two.
         start_variance: kernel variance that training starts from.
         start_lengthscale: lengthscale that training starts from, in median distances of the training inputs.
-        largest_variance: end of the search for the variance; the evidence of separable data may rise without end.
-        protocol: own; authors: rows of the dataset's own split and training as in the code of Blaas et al. 2020, from
+        largest_variance: end of the search for the variance. The evidence of separable data may rise without end.
+        protocol: own, or authors: rows of the dataset's split and training as in the code of Blaas et al. 2020, from
             variance and lengthscales of 1 (`models.classification.authors_training`).
     """
 
@@ -106,8 +106,9 @@ class ClassifierSettings(TrainingSettings):
     """Settings of experiments that train classifiers.
 
     Attributes:
-        scaling: of the inputs. none; all, train: each input to mean 0 and deviation 1 over all or the training rows;
-            pixels: one map of all inputs from their smallest and largest value to [0, 1], the perturbations' domain.
+        scaling: scaling of the inputs. none: as they are. all, train: each input to mean 0 and deviation 1 over all or
+            the training rows. pixels: one map of all inputs from their smallest and largest value to [0, 1], the
+            perturbations' domain.
     """
 
     scaling: Annotated[str, one_of(SCALINGS)]
@@ -122,8 +123,8 @@ class AnyDataSettings(ClassifierSettings, ChosenPoints):
     """Settings of experiments on test points of any dataset.
 
     Attributes:
-        prior: of variance and lengthscales in training by the marginal likelihood: none, half_normal, or own_table,
-            which is half_normal for a table of your own and none for the papers' data.
+        prior: prior of variance and lengthscales in training by the marginal likelihood: none, half_normal, or
+            own_table, which is half_normal for your table and none for the papers' data.
     """
 
     prior: Annotated[str, one_of(["own_table", *PRIORS])]
@@ -136,7 +137,7 @@ class AnyDataSettings(ClassifierSettings, ChosenPoints):
 
 
 class MethodParams(Protocol):
-    """What decides a method's numbers: often its options."""
+    """Parameters that decide a method's numbers, often its options."""
 
     @property
     def builder(self) -> str:
@@ -145,18 +146,18 @@ class MethodParams(Protocol):
 
 @dataclass(frozen=True)
 class ClassifierParams:
-    """All that decides a trained classifier except the dataset; further fields as in `ClassifierSettings`.
+    """All that decides a trained classifier except the dataset. Further fields as in `ClassifierSettings`.
 
     Attributes:
         method: what its method makes of its options (`ClassifierMethod.decides`).
         version: of the method.
         kernel: its name.
         ard: one lengthscale per input.
-        draw_seed: of the random choice of training and test rows; the same for every method.
+        draw_seed: of the random choice of training and test rows. The same for every method.
         evaluations: of the marginal likelihood in training, at most.
         prior: of its hyperparameters, a name in `PRIORS`.
         train_for_radius: of equally accurate lengthscales take those with which most training rows are proved in a box
-            of this radius, by cross-validation; 0: those of the marginal likelihood.
+            of this radius, by cross-validation, 0: those of the marginal likelihood.
         protocol: as in `TrainingSettings`.
     """
 
@@ -197,4 +198,4 @@ class ClassifierTask(Protocol):
 
     @property
     def model(self) -> ClassifierParams:
-        """What decides the classifier."""
+        """Parameters that decide the classifier."""

@@ -31,20 +31,20 @@ ACTIVATIONS = ("relu", "tanh")
 
 @dataclass
 class CommonSettings:
-    """How every method of a run is trained, but for the number of inducing inputs.
+    """Training of every method of a run, without the number of inducing inputs.
 
     Attributes:
         validation_share: share of the training rows that choose epoch, temperature and precision.
-        epochs: at most.
+        epochs: largest number of epochs.
         patience: epochs without a better validation score after which training ends.
         batches: rows of a step, tried on the validation rows.
-        learning_rates: of Adam, tried likewise; every pair of both is tried by every training.
-        trial_epochs: after which the pair with the best validation score goes on.
-        widths: of the network's hidden layers; channels of its convolutions.
-        activation: of the network.
+        learning_rates: learning rates of Adam to try. Every training tries every pair of batch and rate.
+        trial_epochs: number of epochs after which only the pair with the best validation score continues.
+        widths: widths of the network's hidden layers.
+        activation: activation of the network.
         prior: kernel of the Gaussian processes' prior.
-        prior_mean: of their latent functions.
-        prior_evaluations: of the marginal likelihood that chooses the prior's parameters.
+        prior_mean: prior mean of the latent functions.
+        prior_evaluations: largest number of evaluations of the marginal likelihood that chooses the prior's parameters.
         chosen: rows on which the Wasserstein distance's covariance terms are computed.
     """
 
@@ -69,7 +69,7 @@ class CommonSettings:
         """
         learned = rows - round(self.validation_share * rows)
         most = math.sqrt(max(learned, 1))
-        allowed = f"M = inducing * sqrt(N) exceeds the N = {learned} training rows; at most {most:.4g}"
+        allowed = f"M = inducing * sqrt(N) exceeds the N = {learned} training rows. At most {most:.4g}"
         require(multiple <= most, key, multiple, allowed)
 
     def params(self, inducing: float) -> TrainingParams:
@@ -93,7 +93,7 @@ class CommonSettings:
 
 @dataclass
 class TrainingSettings(CommonSettings):
-    """How every method of a run is trained.
+    """Training of every method of a run.
 
     Attributes:
         inducing: M as a multiple of sqrt(N).
@@ -113,7 +113,7 @@ class TrainingSettings(CommonSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingParams:
-    """Params of a training; attributes as `TrainingSettings`."""
+    """Params of a training. Attributes as `TrainingSettings`."""
 
     validation_share: float
     epochs: int
@@ -179,7 +179,7 @@ def fit_regression(
 ) -> OwnUnits:
     """Train on rows [N, D], [N]: both standardised by the training rows, validation rows among them split off.
 
-    Rows of equal `groups` [N] are copies of each other; none is on both sides.
+    Rows of equal `groups` [N] are copies of each other. None is on both sides.
     In the folder `states` a training leaves what an interruption must not lose.
     """
     from gpsuite.models.tensorflow_setup import configure

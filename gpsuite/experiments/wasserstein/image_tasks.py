@@ -48,27 +48,27 @@ below_one = Rule(lambda share: 0.0 <= share < 1.0, "must be 0 or more and below 
 
 @dataclass
 class ImageSettings(TrainingSettings):
-    """Settings of classification of images; the first dataset is learned, the others are out of distribution.
+    """Settings of classification of images. The first dataset is learned, the others are out of distribution.
 
     Attributes:
         repetitions: random splits, or random choices of training rows and seeds where the dataset has its split.
-        test_share: share of rows kept for testing where the dataset has no split of its own.
-        train_rows: training rows, validation rows among them; 0 takes all.
+        test_share: share of rows kept for testing if the dataset has no fixed split.
+        train_rows: training rows, validation rows among them, 0 takes all.
         test_rows: test rows at most.
         outside_rows: rows of each other dataset at most.
         convolution: whether the network's hidden layers are convolutions.
         filter_size: height and width of the convolutions.
         dense: widths of dense layers after the convolutions.
-        inducing_tried: multiples of sqrt(N) that GWI tries instead of `inducing`; each is trained, and the one with
+        inducing_tried: multiples of sqrt(N) that GWI tries instead of `inducing`. Each is trained, and the one with
             the best validation score is kept.
         tempered: whether GWI fits a temperature per class on the validation rows.
-        epsilon: of robust max.
+        epsilon: epsilon of robust max.
         dropout: probability of leaving a unit out.
         members: networks of the ensemble.
-        draws: of weights or of dropout in a prediction.
-        bins: of the calibration error.
+        draws: number of draws of weights or dropout in a prediction.
+        bins: number of bins of the calibration error.
         shifts: standard deviations of noise added to the test images, in units of the largest grey level.
-        label_noise: shares of training labels replaced by another class; 0 first.
+        label_noise: shares of training labels replaced by another class, 0 first.
         noise_methods: methods that learn from noisy labels too.
     """
 
@@ -95,7 +95,7 @@ class ImageSettings(TrainingSettings):
         """Refuse noise levels that leave out clean labels, and dropout of everything."""
         require(self.label_noise[0] == 0.0, "label_noise", self.label_noise, "the first level must be 0")
         require(self.dropout < 1.0, "dropout", self.dropout, "must be below 1")
-        require(self.convolution or not self.dense, "dense", self.dense, "only after convolutions; use widths")
+        require(self.convolution or not self.dense, "dense", self.dense, "only after convolutions. Use widths")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +105,7 @@ class Outside:
     Attributes:
         name: of the dataset.
         content: hash of what it holds.
-        prepared: where it is found.
+        prepared: folder of the prepared data.
     """
 
     name: str
@@ -115,7 +115,7 @@ class Outside:
 
 @dataclass(frozen=True, kw_only=True)
 class ImageTask:
-    """A classifier trained and tested once; settings as `ImageSettings`.
+    """A classifier trained and tested once. Settings as `ImageSettings`.
 
     Attributes:
         method: which classifier.
@@ -148,7 +148,7 @@ class ImageTask:
     tempered: bool = field(default=False, metadata=left_out_as(False))
 
 
-_KEPT_IMAGES = 1  # added to the method's version where images are kept; raised when others are
+_KEPT_IMAGES = 1  # added to the method's version where images are kept. Raised when others are
 _WITHOUT_COPIES = 2  # added where rows have copies: none is trained on and validates
 _CONVOLUTION = 3.5  # times the seconds of a dense network, forward and back
 # Convolutions with more multiplications than that cost so many seconds more for each million, 10,000 rows times epochs.
@@ -216,7 +216,7 @@ def _seconds(settings: ImageSettings, options: MethodOptions, data: PreparedData
 
 
 def _added_version(data: PreparedDataset) -> int:
-    """Return what is added to a method's version: of datasets of which more is kept, or other rows are trained on."""
+    """Return what is added to a method's version: for datasets that keep more, or train on other rows."""
     copies = data.spec["loader"] == "csv" and load(data).groups is not None
     return (_KEPT_IMAGES if keeps_images(data) else 0) + (_WITHOUT_COPIES if copies else 0)
 
@@ -273,7 +273,7 @@ def read_images(data: Dataset, params: ImageTask) -> Images:
 
 
 def with_noise(y: IntArray, n_classes: int, share: float, rng: np.random.Generator) -> IntArray:
-    """Return labels of which a share, rounded, are replaced by another class, uniformly."""
+    """Return labels, a share of which, rounded, is replaced by another class, uniformly."""
     changed = rng.permutation(len(y))[: round(share * len(y))]
     noisy = y.copy()
     noisy[changed] = (y[changed] + rng.integers(1, n_classes, len(changed))) % n_classes
@@ -298,7 +298,7 @@ def check_images(data: PreparedDataset, others: Iterable[PreparedDataset], tasks
 
     Args:
         data: what is learned.
-        others: what is shown beside it.
+        others: what is shown next to it.
         tasks: one for each repetition and share of noisy labels.
 
     Raises:
@@ -306,7 +306,7 @@ def check_images(data: PreparedDataset, others: Iterable[PreparedDataset], tasks
     """
     pixels = _pixels(data)
     if math.isqrt(pixels) ** 2 != pixels:
-        columns = "choose images of k x k pixels, one column a pixel, by dataset.inputs"
+        columns = "choose images of k x k pixels, one column per pixel, by dataset.inputs"
         advice = columns if data.name == "csv" else "choose a dataset of images: gpsuite list datasets"
         raise DataError(f"{data.name}: {pixels} inputs are no square image\n{advice}", key="dataset")
     for other in others:
@@ -349,7 +349,7 @@ SHOWN = 6  # most and least certain images that are kept
 ENTROPY_BINS = 30
 COVERAGES = np.linspace(0.02, 1.0, 50)
 TRAINED = 0.6  # share of a budget's seconds in which the training ends
-LEAST_SCORED = 100  # test rows that are scored whatever it takes
+LEAST_SCORED = 100  # test rows that are scored regardless of time
 _STATUS = {"done": DONE, "budget": BUDGET, "diverged": DIVERGED}
 
 
@@ -410,7 +410,7 @@ def affordable(images: Images, params: ImageTask, found: FittedClassifier, budge
 
 
 def fit(task: Task[ImageTask], images: Images, shared: SharedWork, whole: Budget) -> FittedClassifier:
-    """Train the task's classifier on the repetition's rows; of a budget's seconds a share is left for its scores."""
+    """Train the task's classifier on the repetition's rows. Of a budget's seconds a share is left for its scores."""
     from gpsuite.models.tensorflow_setup import configure
 
     configure()  # before anything else imports TensorFlow
@@ -466,7 +466,7 @@ def test_scores(prediction: ClassPrediction, y: IntArray, bins: int) -> dict[str
 def detection_scores(name: str, inside: ClassPrediction, outside: ClassPrediction) -> dict[str, float]:
     """Return how well entropy and mutual information tell outside images from test images."""
     total = inside.total_uncertainty, outside.total_uncertainty
-    # a constant of every point apart, the two rank alike; rounding must not order what is equal
+    # a constant of every point apart, the two rank alike. Rounding must not order what is equal
     knowledge = tuple(np.round(one.knowledge_uncertainty, 12) for one in (inside, outside))
     return {
         f"auroc {name}": auroc(*(np.round(one, 12) for one in total)),
@@ -490,7 +490,7 @@ def most_and_least_certain(uncertainty: FloatArray) -> IntArray:
 
 
 def member_scores(found: FittedClassifier, images: Images) -> dict[str, float]:
-    """Return the mean accuracy and NLL of an ensemble's members; nothing for others."""
+    """Return the mean accuracy and NLL of an ensemble's members. Nothing for others."""
     members = [model.predict(images.X_test).probabilities for model in found.members]
     if not members:
         return {}

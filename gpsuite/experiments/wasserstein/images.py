@@ -37,7 +37,7 @@ OURS = "gwi"
 def scored_frame(records: Sequence[Record]) -> pd.DataFrame:
     """Return one row per record of a classifier: its axes and metrics.
 
-    A record has no place for infinity: an NLL that is missing beside its accuracy is that of a label that was given
+    A record has no place for infinity: an NLL that is missing next to its accuracy is that of a label that was given
     probability 0, and a mean over it is infinite.
     """
     frame = frame_of(records)
@@ -48,7 +48,7 @@ def scored_frame(records: Sequence[Record]) -> pd.DataFrame:
 
 
 def outside_names(frame: pd.DataFrame) -> list[str]:
-    """Return the names of what was shown beside the test images."""
+    """Return the names of what was shown next to the test images."""
     return [name.split(" ", 1)[1] for name in frame.columns if name.startswith("auroc ")]
 
 
@@ -104,7 +104,7 @@ def differences(frame: pd.DataFrame, titles: dict[str, str], test_over_training:
     Args:
         frame: records of clean labels.
         titles: of the methods.
-        test_over_training: test rows over training rows of a split; 0 where repetitions do not split the same rows.
+        test_over_training: test rows over training rows of a split, 0 where repetitions do not split the same rows.
     """
     import pandas as pd
 
@@ -219,7 +219,7 @@ def draw_risk_coverage(report: Report[ImageSettings], records: Sequence[Record])
                 risk = np.mean(own, axis=0)
                 drawing.ax.plot(COVERAGES, risk, label=title, markevery=10, **styles[name])
                 lines += [{"method": name, "coverage": c, "risk": r} for c, r in zip(COVERAGES, risk, strict=True)]
-        # rates of a thousandth are told apart; a method without an error has none to take the logarithm of
+        # rates of a thousandth are distinguished. A method without an error has none to take the logarithm of
         drawing.ax.set_yscale("symlog", linthresh=RARE)
         drawing.ax.set_ylim(bottom=0.0)
         drawing.name_axes("share of images predicted, most certain first", "error rate among them")
@@ -240,13 +240,13 @@ def draw_curves(report: Report[ImageSettings], tidy: pd.DataFrame, x: str, label
             ax.set_ylabel(find_metric(one, FAMILY).axis)
             ax.set_xlabel(label)
         drawing.legend(
-            "below", columns=4, title="mean ± standard error, cut at 0; no mean where a repetition's is infinite"
+            "below", columns=4, title="mean ± standard error, cut at 0. No mean where a repetition's is infinite"
         )
         drawing.data = tidy
 
 
 def draw_images(report: Report[ImageSettings], records: Sequence[Record]) -> None:
-    """Draw the images of which the first method is most and least certain; only where the data are embedded."""
+    """Draw the images on which the first method is most and least certain. Only where the data are embedded."""
     import pandas as pd
 
     shown = [record for record in records if "certain images" in record.arrays]
@@ -285,7 +285,7 @@ def claims(clean: pd.DataFrame, every: pd.DataFrame, test_over_training: float) 
     Args:
         clean: records of clean labels.
         every: those of noisy ones too.
-        test_over_training: test rows over training rows of a split; 0 where repetitions do not split the same rows.
+        test_over_training: test rows over training rows of a split, 0 where repetitions do not split the same rows.
     """
     estimate = partial(corrected_mean, test_over_training=test_over_training)
     found = [*_formulas(clean), *_ensemble(clean, estimate), *_knowledge(clean, estimate), _all_measures(clean)]
@@ -304,7 +304,7 @@ def _formulas(frame: pd.DataFrame) -> list[Statistic]:
 
 
 def _ensemble(frame: pd.DataFrame, estimate: Estimator) -> list[Statistic]:
-    """Return whether an ensemble is better than a network trained alone: than its own members its NLL always is."""
+    """Return whether an ensemble is better than a separate network. Its NLL is always better than its members'."""
     own = frame.set_index("repetition")
     ensemble, single = (own[own["method"] == name] for name in ("ensemble", "map"))
     shared = ensemble.index.intersection(single.index)
@@ -368,11 +368,11 @@ def _label_noise(frame: pd.DataFrame, test_over_training: float) -> Statistic:
     return claim("share_robust_max_loses_less", cells, note="; ".join(notes))
 
 
-CHOICES = "learning rate, batch, epoch, temperature and precision chosen on validation rows alone"
+CHOICES = "learning rate, batch, epoch, temperature and precision chosen only on validation rows"
 
 
 def summarise(report: Report[ImageSettings]) -> list[Statistic]:
-    """Write scores, detection, shifts and label noise by method; draw them; return statistics and claims."""
+    """Write scores, detection, shifts and label noise by method. Draw them. Return statistics and claims."""
     clean = report.records(label_noise=0.0)
     if not clean:
         return []
@@ -415,7 +415,7 @@ def summarise(report: Report[ImageSettings]) -> list[Statistic]:
 
 
 def split_ratio(report: Report[ImageSettings]) -> float:
-    """Return test rows over training rows of a random split; 0 where the dataset has a split of its own."""
+    """Return test rows over training rows of a random split, 0 if the dataset has a fixed split."""
     data, settings = report.request.prepared[0], report.settings
     if data.spec.get("test_rows"):
         return 0.0
@@ -429,7 +429,7 @@ def _estimate(test_over_training: float) -> Callable[[Sequence[float]], Estimate
 
 
 def _named_labels(data: PreparedDataset) -> list[str]:
-    """Return a line on the numbers that stand for the labels of a file of the user's own."""
+    """Return a line on the numbers that represent the labels of a file of the user's own."""
     if data.spec.get("n_classes") is not None:
         return []
     names = load(data).label_names or ()

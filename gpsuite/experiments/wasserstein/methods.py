@@ -1,4 +1,4 @@
-"""What a method of the family is: a classifier or a regression trained by minibatches, and the ones that ship."""
+"""Methods of the family: a classifier or a regression trained by minibatches, and the ones that ship."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ClassifierMethod(Method[Options]):
 
 @dataclass(frozen=True, kw_only=True)
 class RegressorMethod(Method[Options]):
-    """A regression of the family; `train` takes the options and a fit's rows, settings and limits."""
+    """A regression of the family. `train` takes the options and a fit's rows, settings and limits."""
 
     train: Callable[[Options, RegressionFit], FittedRegressor]
 
@@ -60,7 +60,7 @@ class NetworkOptions(MethodOptions):
     """A network, or several.
 
     Attributes:
-        classifier: which one.
+        classifier: name of the classifier.
     """
 
     classifier: Annotated[str, one_of(NETWORK_CLASSIFIER_NAMES)]
@@ -71,7 +71,7 @@ class GPClassifierOptions(MethodOptions):
     """A classifier around a Gaussian process prior whose kernel is chosen first.
 
     Attributes:
-        classifier: which one.
+        classifier: name of the classifier.
     """
 
     classifier: Annotated[str, one_of(GP_CLASSIFIER_NAMES)]
@@ -82,7 +82,7 @@ class RegressorOptions(MethodOptions):
     """A regression with Gaussian predictions.
 
     Attributes:
-        regressor: which one.
+        regressor: name of the regressor.
     """
 
     regressor: Annotated[str, one_of(REGRESSOR_NAMES)]

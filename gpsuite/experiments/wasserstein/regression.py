@@ -57,7 +57,7 @@ CHOSEN = "inducing_multiple"  # M / sqrt(N) where validation rows choose it
 BEFORE = tuple(f"{name}{UNTEMPERED}" for name in SHOWN[1:-1])
 _WITHOUT_COPIES = 1  # added to the method's version where rows have copies: none is trained on and validates
 AGREEMENT = 1e-3  # as the images
-# Wild et al. 2022, Table 1: the method with the lower NLL, the other, and the datasets where it is printed so
+# Wild et al. 2022, Table 1: the method with the lower NLL, the other, and the datasets for which it is printed
 BETTER = ("gwi_regression", "gwi_kernel_regression")
 CLAIMED = ("boston", "concrete", "energy_cooling", "kin8nm", "power", "wine_red", "yacht")
 
@@ -67,13 +67,13 @@ class RegressionSettings(CommonSettings):
     """Settings of regression.
 
     Attributes:
-        folds: of the rows; each is the test part once.
-        used_folds: how many of them are run.
-        inducing: M as multiples of sqrt(N); of several the NLL of the validation rows chooses, fold by fold.
-        kernel_inducing: the same where the mean is a kernel's: GWI with a kernel mean, and the sparse GP.
+        folds: number of folds of the rows. Each is the test part once.
+        used_folds: number of folds that are run.
+        inducing: M as multiples of sqrt(N). Of several the NLL of the validation rows chooses, fold by fold.
+        kernel_inducing: values to try if the mean is a kernel's: GWI with a kernel mean, and the sparse GP.
         exact_rows: among several datasets the exact GP runs on those with fewer rows.
-        lucky_trials: trainings of which the least test NLL counts, once per fold, each on a random split with a random
-            M: what the authors' script reports, and what it gains; 0: none.
+        lucky_trials: number of trainings per fold, each on a random split with a random M, whose least test NLL
+            counts. This is what the authors' script reports, and shows what it gains. 0: none.
     """
 
     folds: Annotated[int, within(2, 50)]
@@ -252,7 +252,7 @@ def _scored(
             work = (task.params.method, with_multiple, X[train], y[train], seed, budget, states, groups)
             found.append((fit_regression(*work), multiple))
     except ExactPredictionsError as error:
-        return Outcome({}, INFEASIBLE, f"{error}; the target is a function of the inputs, without noise")
+        return Outcome({}, INFEASIBLE, f"{error}. The target is a function of the inputs, without noise")
     except FewDifferentRowsError as error:
         return Outcome({}, INFEASIBLE, str(error))
     model, multiple = min(found, key=lambda each: each[0].validation_nll)
@@ -314,8 +314,8 @@ def _tables(report: Report[RegressionSettings], tidy: pd.DataFrame) -> None:
     single, settings = not report.request.datasets, report.settings
     caption = (
         f"{f'{report.request.require_dataset().shown_name}: ' if single else ''}mean ± standard error over "
-        f"{settings.used_folds} of {settings.folds} folds, corrected for shared training rows; "
-        f"intervals of {100 * LEVEL:g} %; variances tempered on validation rows"
+        f"{settings.used_folds} of {settings.folds} folds, corrected for shared training rows. "
+        f"Intervals of {100 * LEVEL:g} %. Variances tempered on validation rows"
     )
     if len(settings.inducing) > 1 or len(settings.kernel_inducing) > 1:
         caption += ", which choose M too"
@@ -367,7 +367,7 @@ def _figure(report: Report[RegressionSettings], tidy: pd.DataFrame) -> None:
 
 
 def network_claim(frame: pd.DataFrame) -> list[Statistic]:
-    """Return the share of the paper's datasets where a network's mean has the lower NLL; nothing if one is missing.
+    """Return the share of the paper's datasets where a network's mean has the lower NLL. Nothing if one is missing.
 
     Args:
         frame: one row per dataset, method and fold.

@@ -44,12 +44,12 @@ class ToySettings(TrainingSettings):
 
     Attributes:
         repetitions: data sets.
-        rows: of each; their inputs leave a gap in the middle.
+        rows: rows of each data set. Their inputs leave a gap in the middle.
         noise_scale: standard deviation of the noise, in units of y.
         distance_rows: points on which the distance's estimates are compared.
         distance_draws: random pairs of kernels, and random choices of X_S for each size.
         chosen_sizes: sizes of X_S.
-        network_widths: of random networks whose covariance is compared with its limit.
+        network_widths: widths of random networks whose covariance is compared with its limit.
         networks: random networks of each width.
     """
 
@@ -181,7 +181,7 @@ def toy_data(rng: np.random.Generator, rows: int, noise_scale: float) -> tuple[F
 
 
 def run_band(task: Task[BandTask], shared: SharedWork) -> Outcome:
-    """Train one regression and return its band; test rows lie where data are, and in the gap."""
+    """Train one regression and return its band. Test rows lie where data are, and in the gap."""
     params = task.params
     X, y = toy_data(stream(params.seed, "data"), params.rows, params.noise_scale)
     budget = shared.budget(task.budget_seconds)
@@ -289,8 +289,8 @@ def summarise(report: Report[ToySettings]) -> list[Statistic]:
     if bands:
         tidy = summarise_groups(frame_of(bands), ["method"], SHOWN)
         caption = (
-            f"mean ± standard error over {report.settings.repetitions} data sets of {report.settings.rows} rows; "
-            "band in the gap without data over that at the data"
+            f"mean ± standard error over {report.settings.repetitions} data sets of {report.settings.rows} rows. "
+            "Band in the gap without data over that at the data"
         )
         report.table(wide(tidy, report.titles, SHOWN), "bands", caption)
         _draw_bands(report, bands)

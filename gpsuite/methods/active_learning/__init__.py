@@ -1,4 +1,4 @@
-"""What to measure next, and where it is safe to: active learning with multi-output GPs.
+"""Choice of the next safe measurement: active learning with multi-output GPs.
 
 Equation: Li et al. 2022, Algorithm 1
 """

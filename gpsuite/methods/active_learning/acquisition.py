@@ -1,4 +1,4 @@
-"""Which measurement tells most: predictive entropies, and the choice among what is allowed.
+"""Choice of the most informative measurement: predictive entropies, and the choice among what is allowed.
 
 Equation: Li et al. 2022, Eq. (7), Eq. (9)
 Equation: Li et al. 2022, Sec. 5
@@ -29,7 +29,7 @@ Convention = Literal["mixture", "moment_matched", "last_noise"]
 
 
 def entropy(variance: FloatArray) -> FloatArray:
-    """Return the entropy ½ log(2πe σ²) of each single output, in nats; -inf where rounding has left no variance.
+    """Return the entropy ½ log(2πe σ²) of each single output, in nats, -inf where rounding has left no variance.
 
     Equation: Li et al. 2022, Eq. (7)
     """
@@ -38,7 +38,7 @@ def entropy(variance: FloatArray) -> FloatArray:
 
 
 def joint_entropy(covariance: FloatArray) -> FloatArray:
-    """Return the entropy ½ log((2πe)^P det Σ) of Σ [..., P, P], in nats; -inf where rounding has left none definite.
+    """Return the entropy ½ log((2πe)^P det Σ) of Σ [..., P, P], in nats, -inf where rounding has left none definite.
 
     Equation: Li et al. 2022, Eq. (7)
     """
@@ -72,7 +72,7 @@ def choose(score: FloatArray, allowed: BoolArray) -> tuple[int, ...] | None:
 
 
 def draw(allowed: BoolArray, rng: np.random.Generator) -> tuple[int, ...] | None:
-    """Return the index of one of the allowed candidates [n, P] or [n], each as likely; None if none is allowed."""
+    """Return the index of one of the allowed candidates [n, P] or [n], each as likely. None if none is allowed."""
     candidates = np.flatnonzero(allowed)
     return _index(rng.choice(candidates), allowed.shape) if candidates.size else None
 
@@ -88,10 +88,10 @@ class Pipeline:
     Attributes:
         mixing: `free` is the linear model of coregionalization with L = P, `identity` independent processes,
             `convolution` the convolution process of the paper's section G.
-        acquisition: `entropy` takes the largest predictive entropy, Eq. (7); `random` any allowed query.
-        safe: whether only queries that are probably safe are allowed; if not, no safety model is trained.
+        acquisition: `entropy` takes the largest predictive entropy, Eq. (7). `random` any allowed query.
+        safe: whether only queries that are probably safe are allowed. If not, no safety model is trained.
         queries: `partial` measures one output per query, `full` all P.
-        kernel: of the latent processes and of the safety model; the convolution process has its own.
+        kernel: of the latent processes and of the safety model. The convolution process has its own.
 
     Raises:
         ValueError: if one of the names is unknown, or `safe` is neither true nor false.
@@ -173,10 +173,10 @@ def log_densities(
 
 
 def safety_precision(marked: BoolArray, safe: BoolArray) -> float:
-    """Return the share of truly safe inputs among those the model marks safe; NaN if it marks none."""
+    """Return the share of truly safe inputs among those the model marks safe. NaN if it marks none."""
     return float(safe[marked].mean()) if marked.any() else float("nan")
 
 
 def safe_query_percent(safe: BoolArray) -> float:
-    """Return the percentage of safe queries, given which were, [K]; NaN without queries."""
+    """Return the percentage of safe queries, given which were, [K]. NaN without queries."""
     return 100.0 * float(safe.mean()) if safe.size else float("nan")

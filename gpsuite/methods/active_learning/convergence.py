@@ -1,7 +1,7 @@
 """Convergence of entropy-driven queries at fixed hyperparameters: Lemma 1 and Theorems 2, 3, 9 of Li et al. 2022.
 
 A pool of n inputs with P outputs is a Gaussian vector of n P entries, in the order x * P + p. Queries condition it on
-noisy entries; an input may be queried again, since every query has its own noise.
+noisy entries. An input may be queried again, since every query has its own noise.
 
 Equation: Li et al. 2022, Lemma 1, Theorem 2, Theorem 3, Theorem 9
 """
@@ -22,7 +22,7 @@ MATERN_SMOOTHNESS = 2.5
 # Greedy choice reaches at least this share of the maximum information gain (submodularity; Srinivas et al.
 # 2012).
 GREEDY_SHARE = 1.0 - np.exp(-1.0)
-_ROUNDING = 1e-12  # relative; Lemma 1 is an equality in the limit of large noise
+_ROUNDING = 1e-12  # relative. Lemma 1 is an equality in the limit of large noise
 
 
 class NothingAllowedError(ValueError):
@@ -30,7 +30,7 @@ class NothingAllowedError(ValueError):
 
 
 class AllowedRegion(Protocol):
-    """Which inputs may be queried; it may change with every query."""
+    """Inputs that may be queried. They may change with every query."""
 
     def allowed(self) -> BoolArray:
         """Return the mask of inputs that may be queried now, [n]."""
@@ -55,12 +55,12 @@ class ConditionedVector:
         """Condition on one entry seen with a noise variance above 0.
 
         Returns:
-            r [m]: the posterior covariance falls by r r^T; `variance` [m] is the new one.
+            r [m]: the posterior covariance falls by r r^T. `variance` [m] is the new one.
         """
         earlier = self._rows[: self._observed]
         row: FloatArray = self._rows[self._observed]
         np.subtract(self._covariance[entry], earlier[:, entry] @ earlier, out=row)
-        # one more row of a Cholesky factorisation; the earlier rows stay as they are
+        # one more row of a Cholesky factorisation. The earlier rows stay as they are
         row /= np.sqrt(self.variance[entry] + noise)
         self.variance -= row**2
         self._observed += 1
@@ -70,7 +70,7 @@ class ConditionedVector:
 class SafeRegion:
     """Inputs that a Gaussian process of the safety value h, at fixed hyperparameters, holds safe.
 
-    S = {x: P(h(x) > limit | data) > 1 - delta} (Eq. 9); every query also measures z = h + noise.
+    S = {x: P(h(x) > limit | data) > 1 - delta} (Eq. 9). Every query also measures z = h + noise.
 
     Args:
         noise: noise variance of z, above 0.
@@ -108,7 +108,7 @@ class SafeRegion:
 
 @dataclass(frozen=True, eq=False)
 class QueryRun:
-    """What n queries learned.
+    """Result of n queries.
 
     Attributes:
         entries: queried entries x * P + p in their order; [n], or [n * P] with all outputs of an input at a time.
@@ -158,7 +158,7 @@ def query_single_outputs(
     Args:
         covariance: prior covariance of the noise-free outputs over the pool, [n_x * P, n_x * P].
         noise: noise variances [P], above 0.
-        region: which inputs are allowed; None: all.
+        region: which inputs are allowed. None: all.
 
     Raises:
         NothingAllowedError: if the region is empty at some query.
@@ -271,7 +271,7 @@ def summed_information_gain(covariance: FloatArray, noise: FloatArray, run: Quer
 def lemma_constant(variance: float, noise: float, outputs: int = 1) -> float:
     """Return C_1 of Lemma 1, or C_2 for all `outputs` P observed at a time.
 
-    C_2 = b^P / log(1 + (b / psi)^P) with b = L w^2 v; C_1 is the case P = 1.
+    C_2 = b^P / log(1 + (b / psi)^P) with b = L w^2 v. C_1 is the case P = 1.
 
     Args:
         variance: b, an upper bound of every output's prior variance, above 0: `variance_bound`.
@@ -293,7 +293,7 @@ def variance_bound(W: FloatArray, variances: FloatArray) -> float:
 def rate(kernel: Kernel, inputs: int, n: FloatArray) -> FloatArray:
     """Return the rate that bounds the mean predictive variance after n queries, without its constant, for n > 1.
 
-    Matern: n^(-2 nu / (2 nu + D (D + 1))) log n, nu = 5/2; squared exponential and Gaussian convolution process:
+    Matern: n^(-2 nu / (2 nu + D (D + 1))) log n, nu = 5/2. Squared exponential and Gaussian convolution process:
     (log n)^(D + 1) / n (Theorems 2, 3, 9).
 
     Equation: Li et al. 2022, Theorem 2, Theorem 3, Theorem 9

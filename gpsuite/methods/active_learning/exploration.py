@@ -1,4 +1,4 @@
-"""Which measurement comes next: the models of outputs and safety, the rule, and what the rule leaves open.
+"""The loop that chooses measurements: the models of outputs and safety, the rule, and the choices that it leaves open.
 
 Equation: Li et al. 2022, Algorithm 1
 """
@@ -34,12 +34,12 @@ SavedState = dict[str, npt.NDArray[Any]]
 
 @dataclass(frozen=True, eq=False)
 class Proposal:
-    """A model and the query it asks for.
+    """A model and the query it requests.
 
     Attributes:
         index: number of this model, from 0.
-        probability_safe: of x, by moment matching; NaN without a safety model.
-        probabilities: of being safe at every pool input, [n]; None without a safety model.
+        probability_safe: of x, by moment matching. NaN without a safety model.
+        probabilities: of being safe at every pool input, [n]. None without a safety model.
         n_safe: number of pool inputs that are probably safe (all, without a safety model).
         n_available: number of queries that were left, safe or not.
         seconds: wall time of inference for `main` and `safety` and of `predict`.
@@ -62,11 +62,11 @@ class Proposal:
 
 @dataclass(frozen=True, eq=False)
 class Step(Proposal):
-    """A model, the query it asked for, and what was measured.
+    """A model, the query it requested, and what was measured.
 
     Attributes:
         y: measured value of output p, or of all outputs [P].
-        z: measured safety value; NaN if there is none.
+        z: measured safety value. NaN if there is none.
     """
 
     y: float | FloatArray
@@ -79,7 +79,7 @@ class Planner:
     Args:
         settings: how hyperparameters are inferred; default: sequential Monte Carlo.
         when_nothing_is_safe: stop as infeasible, or propose the most probably safe input.
-        queries: largest number of queries; buffers are made for it.
+        queries: largest number of queries. Buffers are made for it.
 
     Attributes:
         status: `running`, or `infeasible` once no query is left.
@@ -98,7 +98,7 @@ class Planner:
         queries: int,
     ) -> None:
         if pipeline.safe and problem.limit is None:
-            raise ValueError(f"{pipeline.name} asks for safe queries only: the problem needs a safety limit")
+            raise ValueError(f"{pipeline.name} makes only safe queries: the problem needs a safety limit")
         self.index, self.status, self.reason = 0, "running", ""
         self._problem, self._pipeline, self._rng = problem, pipeline, rng
         self._when_nothing_is_safe = checked_choice(when_nothing_is_safe)
@@ -122,7 +122,7 @@ class Planner:
             self._safety = Learner(model, problem.safety, problem.pool.X, settings, capacity=capacity)
 
     def propose(self) -> Proposal | None:
-        """Learn what was measured last and return the next query, the same until it is answered; None if none is left.
+        """Learn what was measured last and return the next query, the same until it is answered. None if none is left.
 
         Raises:
             FloatingPointError: if no allowed query has an entropy.
@@ -161,11 +161,11 @@ class Planner:
         return self._proposal
 
     def observe(self, y: float | FloatArray, z: float) -> Step:
-        """Take in what the proposed query gave; it is learnt from when the next query is asked for.
+        """Take in what the proposed query gave. It is learnt from when the next query is requested.
 
         Args:
             y: value of the proposed output, or of all outputs [P].
-            z: safety value; not looked at without a safety model.
+            z: safety value. Not looked at without a safety model.
 
         Raises:
             ValueError: without a proposal, or if y has not the right number of values.
@@ -174,7 +174,7 @@ class Planner:
         if proposal is None:
             raise ValueError("nothing was proposed since the last observation")
         if values.shape != (self._problem.n_outputs if self._full else 1,):
-            raise ValueError(f"y has shape {values.shape}; one value per measured output is expected")
+            raise ValueError(f"y has shape {values.shape}. One value per measured output is expected")
         # a pool that repeats an input offers it once
         rows = self._problem.pool.rows_at(proposal.x)
         self._available[rows, slice(None) if proposal.p is None else proposal.p] = False
@@ -290,14 +290,14 @@ class Planner:
         return joint_entropy(mixture_covariance(found.mean, found.covariance, self._outputs.weights)[1])
 
     def safety_moments(self) -> tuple[FloatArray, FloatArray] | None:
-        """Return mean and variance of the safety value at the pool by the last model, [n] each; None without one."""
+        """Return mean and variance of the safety value at the pool by the last model, [n] each. None without one."""
         if self._safety is None:
             return None
         found = self._safety.predictions
         return mixture_moments(found.mean[..., 0], found.variance[..., 0], self._safety.weights)
 
     def _probabilities(self) -> FloatArray | None:
-        """Return the probability of being safe at each pool input, [n]; None without a safety model."""
+        """Return the probability of being safe at each pool input, [n]. None without a safety model."""
         if self._safety is None or self._problem.limit is None:
             return None
         found = self._safety.predictions
@@ -320,7 +320,7 @@ class Planner:
         if self._when_nothing_is_safe == "safest":
             return _at_rows(candidates, chances == chances.max())
         demanded = 1.0 - self._problem.delta
-        self._stop(f"no query left is safe with probability above {demanded:g}; the safest has {chances.max():.3g}")
+        self._stop(f"no query left is safe with probability above {demanded:g}. The safest has {chances.max():.3g}")
         return allowed
 
     def _stop(self, reason: str) -> None:
@@ -363,7 +363,7 @@ def _at_rows(candidates: BoolArray, rows: BoolArray) -> BoolArray:
 
 
 class Explorer(Iterator[Step]):
-    """The iterator that `explore` returns; the planner's `status` and `reason` say how it ended."""
+    """The iterator that `explore` returns. The planner's `status` and `reason` say how it ended."""
 
     def __init__(self, planner: Planner, oracle: Oracle, iterations: int) -> None:
         self.planner = planner
@@ -412,7 +412,7 @@ def explore(
     settings: InferenceSettings | None = None,
     when_nothing_is_safe: WhenNothingIsSafe = "stop",
 ) -> Explorer:
-    """Iterate over models and queries: step k describes the model of the k-th data set, then what it asked for.
+    """Iterate over models and queries: step k describes the model of the k-th data set, then what it requested.
 
     Memory does not grow with the iterations. All work is done while the next step is awaited.
 

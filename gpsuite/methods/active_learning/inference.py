@@ -26,12 +26,12 @@ Kind = Literal["smc", "hmc", "map", "ml"]
 
 @dataclass(frozen=True)
 class InferenceSettings:
-    """How hyperparameters are inferred.
+    """Settings of the inference of hyperparameters.
 
     Attributes:
-        kind: `smc` follows the posterior from one measurement to the next; `hmc` (the paper's), `map` and `ml`
+        kind: `smc` follows the posterior from one measurement to the next. `hmc` (the paper's), `map` and `ml`
             (maximum likelihood) start again with each.
-        optimum: of `map` and `ml`, whose kind comes from here.
+        optimum: settings of `map` and `ml`. The kind is that of these settings.
         pool_members: predict with this many hyperparameter vectors, equally spaced in their order, in place of all:
             what is kept grows with their number times that of the inputs. Default: all.
 
@@ -80,7 +80,7 @@ class Learner:
         self._capacity, self._covariances = capacity, covariances
         self._cloud: SMCState | None = None
         self._predictions: PoolPredictions | None = None
-        self._counts: list[int] = []  # measurements when last predicted anew, then after each extension
+        self._counts: list[int] = []  # measurements when last predicted again, then after each extension
 
     def start(self, rng: np.random.Generator) -> None:
         if self._settings.kind == "smc":
@@ -105,7 +105,7 @@ class Learner:
             self._counts = []
 
     def predict(self) -> None:
-        """Recompute the predictions if the hyperparameters changed; otherwise they are up to date."""
+        """Recompute the predictions if the hyperparameters changed. Otherwise they are up to date."""
         if self._counts:
             return
         self._counts = [len(self.observations)]
@@ -124,7 +124,7 @@ class Learner:
 
     @property
     def predictions(self) -> PoolPredictions:
-        """Of every hyperparameter vector that predicts; ValueError before the first `predict`."""
+        """Predictions of every hyperparameter vector that predicts. ValueError before the first `predict`."""
         if self._predictions is None or not self._counts:
             raise ValueError("predict first")
         return self._predictions
@@ -140,7 +140,7 @@ class Learner:
         return self.model.noise(self.posterior.u[self._members])
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Return everything that `restore` needs; predictions are computed again there."""
+        """Return everything that `restore` needs. Predictions are computed again there."""
         own = {
             "X": self.observations.X,
             "p": self.observations.p,
@@ -180,7 +180,7 @@ class Learner:
         return np.arange(wanted) * total // wanted
 
     def _extend(self, cloud: SMCState, X: FloatArray, p: IntArray, y: FloatArray) -> FloatArray:
-        """Take new measurements into the predictions; return their log density before, at every particle."""
+        """Take new measurements into the predictions. Return their log density before, at every particle."""
         try:
             log_predictive = self.predictions.extend(X, p, y)
             self._counts.append(len(self.observations))

@@ -1,4 +1,4 @@
-"""Which inputs are probably safe: a limit on the safety value h(x), and its predictive probability.
+"""Safety of inputs: a limit on the safety value h(x), and its predictive probability.
 
 Equation: Li et al. 2022, Eq. (8), Eq. (9)
 Equation: Li et al. 2022, Sec. 3.3
@@ -30,7 +30,7 @@ SAME = 1e-14
 
 
 def checked_choice(word: WhenNothingIsSafe) -> WhenNothingIsSafe:
-    """Return the choice; ValueError if the word is unknown."""
+    """Return the choice. ValueError if the word is unknown."""
     if word not in get_args(WhenNothingIsSafe):
         raise ValueError(f"when_nothing_is_safe={word!r}: must be one of {', '.join(get_args(WhenNothingIsSafe))}")
     return word
@@ -38,13 +38,13 @@ def checked_choice(word: WhenNothingIsSafe) -> WhenNothingIsSafe:
 
 @dataclass(frozen=True, init=False)
 class SafetyLimit:
-    """A limit of the safety value; the value itself is still safe.
+    """A limit of the safety value. The value itself is still safe.
 
     `SafetyLimit("<= 1.0")` and `SafetyLimit(1.0, "below")` are the same.
 
     Args:
         value: the limit, or what is safe in words: `<= 1.0`, `>= 0.7`.
-        side: `above`: safe from the limit upwards; `below`: up to the limit; or a sign of `SIGNS`.
+        side: `above`: safe from the limit upwards. `below`: up to the limit, or a sign of `SIGNS`.
 
     Raises:
         ValueError: if the value is not finite or the side unknown.
@@ -72,7 +72,7 @@ class SafetyLimit:
             raise ValueError(f"side={side!r}: must be one of {', '.join([*SIDES, *SIGNS])}, which say what is safe")
 
     def holds(self, z: npt.ArrayLike) -> BoolArray:
-        """Return which safety values are safe, of the shape of z; NaN is not."""
+        """Return which safety values are safe, of the shape of z. NaN is not."""
         return np.asarray(np.asarray(z) >= self.value if self.side == "above" else np.asarray(z) <= self.value)
 
     def probability(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
@@ -96,12 +96,12 @@ def moment_matched_probability(
 
 
 def mixture_probability(limit: SafetyLimit, mean: FloatArray, variance: FloatArray, weights: FloatArray) -> FloatArray:
-    """Return the probability of being safe by the mixture itself, [...]; arguments of `moment_matched_probability`."""
+    """Return the probability of being safe by the mixture itself, [...]. Arguments of `moment_matched_probability`."""
     return np.tensordot(weights, limit.probability(mean, variance), axes=1)
 
 
 def safe_set(probability: FloatArray, delta: float) -> BoolArray:
-    """Return which inputs are safe with probability above 1 − δ, Eq. (9); where it is NaN, none is.
+    """Return which inputs are safe with probability above 1 − δ, Eq. (9). If it is NaN, none is.
 
     Raises:
         ValueError: if δ is not in (0, 1].
@@ -128,7 +128,7 @@ class Pool:
     row is that of its authors' code (each input offers one output and is then gone).
 
     Attributes:
-        available: [n, P]; a query takes its pair, or the whole row if all outputs are measured at once.
+        available: [n, P]. A query takes its pair, or the whole row if all outputs are measured at once.
 
     Raises:
         ValueError: if the shapes do not fit, X is empty or not finite.
@@ -139,9 +139,9 @@ class Pool:
 
     def __post_init__(self) -> None:
         if self.X.ndim != 2 or not len(self.X) or not np.isfinite(self.X).all():
-            raise ValueError(f"X has shape {self.X.shape}; it must be [n, D] with n >= 1, all finite")
+            raise ValueError(f"X has shape {self.X.shape}. It must be [n, D] with n >= 1, all finite")
         if self.available.ndim != 2 or len(self.available) != len(self.X) or not self.available.shape[1]:
-            raise ValueError(f"available has shape {self.available.shape}; it must be [{len(self.X)}, P]")
+            raise ValueError(f"available has shape {self.available.shape}. It must be [{len(self.X)}, P]")
 
     def rows_at(self, x: FloatArray) -> IntArray:
         """Return the rows whose input equals x [D]: more than one where the pool repeats an input."""
@@ -157,16 +157,16 @@ class Pool:
 
 @dataclass(frozen=True, eq=False)
 class Monitor:
-    """Inputs at which every model of the sequence is judged; ValueError if the shapes do not fit."""
+    """Inputs at which every model of the sequence is judged. ValueError if the shapes do not fit."""
 
     X: FloatArray
     Y: FloatArray | None = None
 
     def __post_init__(self) -> None:
         if self.X.ndim != 2 or not len(self.X):
-            raise ValueError(f"X has shape {self.X.shape}; it must be [m, D] with m >= 1")
+            raise ValueError(f"X has shape {self.X.shape}. It must be [m, D] with m >= 1")
         if self.Y is not None and (self.Y.ndim != 2 or len(self.Y) != len(self.X)):
-            raise ValueError(f"Y has shape {self.Y.shape}; it must be [{len(self.X)}, P]")
+            raise ValueError(f"Y has shape {self.Y.shape}. It must be [{len(self.X)}, P]")
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,7 +174,7 @@ class Judgement:
     """A model at the inputs of a monitor.
 
     Attributes:
-        log_density: mean over the inputs of the log density of each output's targets, noise included, [P]; None
+        log_density: mean over the inputs of the log density of each output's targets, noise included, [P]. None
             without targets.
     """
 
@@ -189,8 +189,8 @@ class ExplorationProblem:
 
     Attributes:
         outputs: the first measurements of the P outputs.
-        safety: the first measurements of the safety value, as output 0; None if there is no safety value.
-        limit: when a safety value is safe; None if there is no safety value.
+        safety: the first measurements of the safety value, as output 0. None if there is no safety value.
+        limit: when a safety value is safe. None if there is no safety value.
         delta: a query must be safe with probability above 1 - delta, Eq. (9) of Li et al. 2022.
 
     Raises:
@@ -234,7 +234,7 @@ class ExplorationProblem:
     def joined_inputs(self) -> tuple[FloatArray, dict[str, IntArray]]:
         """Return the inputs of pool and monitors, those of the pool first, and which of them each monitor's are.
 
-        An input of several monitors, or of a monitor and the pool, stands there once.
+        An input of several monitors, or of a monitor and the pool, appears once.
         """
         n = len(self.pool.X)
         place = {x.tobytes(): row for row, x in enumerate(self.pool.X)}

@@ -16,10 +16,10 @@ from gpsuite.methods.conformal.intervals import quantile_rank, split_radii, spli
 
 
 def adaptive_scores(probabilities: FloatArray, u: FloatArray) -> FloatArray:
-    """Return the probability of the classes before each class, plus the share u of its own, [B, C].
+    """Return the probability of the classes before each class, plus the share u of the class' own probability, [B, C].
 
-    Classes are put in order of their probability; of equal ones the first comes first. With u uniform in (0, 1) and
-    drawn for each row, sets of the smallest scores hold the coverage and not much more; with u = 1 they are larger.
+    Classes are put in order of their probability. Of equal ones the first comes first. With u uniform in (0, 1) and
+    drawn for each row, sets of the smallest scores hold the coverage and not much more. With u = 1 they are larger.
 
     Args:
         probabilities: [B, C].
@@ -39,7 +39,7 @@ def adaptive_scores(probabilities: FloatArray, u: FloatArray) -> FloatArray:
 
 
 def label_scores(probabilities: FloatArray) -> FloatArray:
-    """Return 1 minus the probability of each class, [B, C]; ValueError as for `adaptive_scores`."""
+    """Return 1 minus the probability of each class, [B, C]. ValueError as for `adaptive_scores`."""
     return np.asarray(1.0 - _checked(probabilities))
 
 
@@ -72,8 +72,8 @@ class ClassCalibration:
     """Thresholds of sets of classes.
 
     Attributes:
-        marginal: of adaptive scores, for all rows together; infinite if the rows are too few.
-        each: one per class, of label scores, [C]; infinite if the class has too few rows.
+        marginal: of adaptive scores, for all rows together. Infinite if the rows are too few.
+        each: one per class, of label scores, [C]. Infinite if the class has too few rows.
     """
 
     marginal: float
@@ -90,7 +90,7 @@ class ClassCalibration:
             truth: their classes, 0 to C - 1, [n].
             u: of the adaptive scores, [n].
             coverage: in (0, 1): of the sets, and of the rows of each class that its threshold does not miss.
-            lost: rows whose set counts as wrong whatever is in it, [n].
+            lost: rows whose set counts as wrong in any case, [n].
         """
         rows = np.arange(len(truth))
         worst = np.zeros(len(truth)) if lost is None else np.where(lost, np.inf, 0.0)

@@ -21,7 +21,7 @@ ROUNDING = 1e-12  # of a sum of weights, relative: a rank that is reached exactl
 def split_radius(errors: FloatArray, coverage: float) -> float:
     """Return r such that a new target is within r of its prediction with this probability or more.
 
-    The ceil((n + 1) coverage)-th smallest error; infinite where n rows are too few for the coverage.
+    The ceil((n + 1) coverage)-th smallest error. Infinite if n rows are too few for the coverage.
 
     Args:
         errors: absolute errors [n] on rows that the model was not trained on, or any other scores of 0 or more.
@@ -105,10 +105,10 @@ def jackknife_plus(
     """Return lower and upper ends [B] of intervals that hold a new target with this probability or more.
 
     With a = (1 - coverage) / 2: the floor(a (n + 1))-th smallest of mu_-i(x) - R_i and the
-    ceil((1 - a)(n + 1))-th smallest of mu_-i(x) + R_i; in practice they hold 1 - a of the targets.
+    ceil((1 - a)(n + 1))-th smallest of mu_-i(x) + R_i. In practice they hold 1 - a of the targets.
 
     Args:
-        errors: R_i, absolute leave-one-out errors [n]; infinite of a row that is to count as lost.
+        errors: R_i, absolute leave-one-out errors [n]. Infinite of a row that is to count as lost.
         predictions: mu_-i(x), of the models without row i at the new inputs, [n, B].
         coverage: in (0, 1).
         deviations: sd_-i(x) > 0, of these models there, [n, B], if the errors are in such deviations.

@@ -48,7 +48,7 @@ class LeaveOneOut:
         return _solved(X, y, rows, kernel, found)[0]
 
     def mean(self, Xnew: FloatArray) -> FloatArray:
-        """Return the prediction [B] of the model with all rows; ValueError on another shape than [B, D]."""
+        """Return the prediction [B] of the model with all rows. ValueError on another shape than [B, D]."""
         return np.asarray(self._covariance(Xnew) @ self.alpha)
 
     def predictions(self, Xnew: FloatArray) -> FloatArray:
@@ -86,7 +86,7 @@ class LeaveOneOutSpread:
     def fit(
         cls, X: FloatArray, y: FloatArray, rows: IntArray, kernel: str, found: Hyperparameters
     ) -> LeaveOneOutSpread:
-        """Compute the models without each of some rows; errors as of `LeaveOneOut.fit`.
+        """Compute the models without each of some rows. Errors as of `LeaveOneOut.fit`.
 
         sd_-i(x)^2 = k(x, x) + noise - k(x)'C k(x) + (k(x)'C e_i)^2 / C_ii, and 1 / C_ii at row i.
         """

@@ -1,4 +1,4 @@
-"""The grid of kernel hyperparameters that the union bound pays for.
+"""The grid of kernel hyperparameters that the union bound accounts for.
 
 Equation: Reeb et al. 2018, Sec. 3.1
 Equation: Reeb et al. 2018, Eq. (4)
@@ -82,7 +82,7 @@ class HyperparameterGrid:
         return bool(np.all(np.abs(np.log(array) - np.log(self.round(array))) <= _ON_GRID))
 
     def rounded(self, hyperparameters: Hyperparameters) -> Hyperparameters:
-        """Return these with variance and lengthscales rounded to the grid; the noise variance stays."""
+        """Return these with variance and lengthscales rounded to the grid. The noise variance stays."""
         kernel = [float(value) for value in self.round([hyperparameters.variance, *hyperparameters.lengthscales])]
         return Hyperparameters(kernel[0], tuple(kernel[1:]), hyperparameters.noise_variance)
 
@@ -97,7 +97,7 @@ PAPER_GRID = HyperparameterGrid()
 # point.
 #
 # All of them follow from kl(risk || true risk) <= c (Eq. 4 of Reeb et al. 2018), so at equal c none is below
-# the kl bound; all but the kl bound may exceed 1.
+# the kl bound. All but the kl bound may exceed 1.
 @OBJECTIVES.register("kl")
 def kl_bound(risk: float, c: float) -> tuple[float, float, float]:
     """Return kl^-1(risk, c) and its derivatives.
@@ -111,7 +111,7 @@ def kl_bound(risk: float, c: float) -> tuple[float, float, float]:
 
 @OBJECTIVES.register("sqrt")
 def sqrt_bound(risk: float, c: float) -> tuple[float, float, float]:
-    """Return risk + sqrt(c/2) and its derivatives; the one in c is infinite at c = 0.
+    """Return risk + sqrt(c/2) and its derivatives. The one in c is infinite at c = 0.
 
     Raises:
         ValueError: if the risk is outside [0, 1] or c is negative or NaN.
@@ -169,7 +169,7 @@ def lambda_bound_at(risk: float, c: float, weight: float) -> tuple[float, float,
 def lambda_bound(risk: float, c: float) -> tuple[float, float, float]:
     """Return the lambda bound (flamb) at its best lambda and its derivatives.
 
-    `lambda_bound_at` holds for all lambda at once, so its minimum over lambda holds too; the minimum equals the
+    `lambda_bound_at` holds for all lambda at once, so its minimum over lambda holds too. The minimum equals the
     quadratic bound. By the envelope theorem its derivatives are those at the fixed best lambda.
 
     Raises:
@@ -210,7 +210,7 @@ def bayes_risk_bound(gibbs_bound: float) -> float:
     """Return min(1, 2 B): a bound on the risk of the posterior mean from a bound B on the Gibbs risk.
 
     Langford and Shawe-Taylor 2002. The latent value is Gaussian, so with probability 1/2 or more it lies at least
-    as far from the target as its mean does; a loss that grows with the distance, as each in `LOSSES`, is then at
+    as far from the target as its mean does. A loss that grows with the distance, as each in `LOSSES`, is then at
     least the loss of the mean.
 
     Raises:
@@ -256,7 +256,7 @@ def binomial_upper_bound(errors: int, n: int, delta: float) -> float:
 def mean_loss_upper_bound(mean_loss: float, n: int, delta: float) -> float:
     """Return kl^-1(mean_loss, ln(1/delta)/n): Chernoff's bound in Hoeffding's form (Hoeffding 1963, Theorem 1).
 
-    For independent losses anywhere in [0, 1], such as the expected losses of a Gibbs predictor; never below the
+    For independent losses anywhere in [0, 1], such as the expected losses of a Gibbs predictor. Never below the
     binomial bound when the losses are 0 or 1.
 
     Raises:
@@ -275,13 +275,13 @@ def _check_delta(delta: float) -> None:
 
 @dataclass(frozen=True)
 class Terms:
-    """What decides a bound's penalty besides the KL.
+    """Terms of a bound's penalty besides the KL.
 
     Attributes:
-        n_hyperparameters: T, the rounded hyperparameters that ln|Theta| counts; 0 if all were fixed before seeing the
+        n_hyperparameters: T, the rounded hyperparameters that ln|Theta| counts, 0 if all were fixed before seeing the
             data.
         grid: the hyperparameter grid, fixed before the data were seen.
-        n_settings: number of settings (widths epsilon, numbers M of inducing points) among which the data chose; 1 if
+        n_settings: number of settings (widths epsilon, numbers M of inducing points) among which the data chose, 1 if
             the setting was fixed before.
 
     Raises:
@@ -304,7 +304,7 @@ class Terms:
 
 @dataclass(frozen=True)
 class Penalty:
-    """What the bound pays for complexity and confidence, in nats.
+    """The bound's penalty for complexity and confidence, in nats.
 
     Attributes:
         kl: KL(Q||P) of posterior and prior.
@@ -337,12 +337,12 @@ class Certificate:
     """Bounds on the expected loss on new data, all valid together with probability at least 1 - delta.
 
     Attributes:
-        gibbs_risk: risk on the training points; 1 if it could not be computed.
-        penalty: the parts of the penalty; its kl is infinite if it could not be computed.
+        gibbs_risk: risk on the training points, 1 if it could not be computed.
+        penalty: the parts of the penalty. Its kl is infinite if it could not be computed.
         bound_kl: inverse-kl bound (Eq. 5), in [0, 1].
-        bound_sqrt: Pinsker-relaxed bound (below Eq. 5), at least bound_kl; may exceed 1.
+        bound_sqrt: Pinsker-relaxed bound (below Eq. 5), at least bound_kl. May exceed 1.
         reason: why the bounds are the trivial 1, or an empty string.
-        lower_kl: lower inverse-kl bound, in [0, gibbs_risk]; 0 if it is trivial. Eq. 4 bounds kl(risk || true risk)
+        lower_kl: lower inverse-kl bound, in [0, gibbs_risk], 0 if it is trivial. Eq. 4 bounds kl(risk || true risk)
             itself, so it costs no part of delta.
         risk_rounding: by how much rounding can have moved the Gibbs risk.
     """
@@ -368,7 +368,7 @@ class BoundObjective:
     """A bound as a function of the two numbers that every posterior gives: Gibbs risk and KL.
 
     Attributes:
-        catoni_constant: C of the objective `catoni`, fixed before the data are seen; the others ignore it.
+        catoni_constant: C of the objective `catoni`, fixed before the data are seen. The others ignore it.
 
     Raises:
         UserError: if the objective is unknown.
@@ -384,7 +384,7 @@ class BoundObjective:
         check_catoni_constant(self.catoni_constant)
 
     def penalty(self, kl: float) -> Penalty:
-        """Return the parts of the penalty at this KL; Catoni's bound pays ln(1/delta) for confidence."""
+        """Return the parts of the penalty at this KL. Catoni's bound pays ln(1/delta) for confidence."""
         parts = penalty(kl, self.terms)
         if self.objective == "catoni":
             return replace(parts, confidence=-math.log(self.terms.delta))
@@ -411,7 +411,7 @@ def penalty(kl: float, terms: Terms) -> Penalty:
 
 
 def certify(found: RiskAndKL, terms: Terms, rounding: RiskAndKL = EXACT) -> Certificate:
-    """Return the bounds at the worst of the rounding; 1, with the reason, if risk or KL is not usable.
+    """Return the bounds at the worst of the rounding, 1, with the reason, if risk or KL is not usable.
 
     Equation: Reeb et al. 2018, Eq. (4), Eq. (5)
     """

@@ -1,4 +1,4 @@
-"""What an evaluation and a certificate will cost, before the first one begins: arithmetic over this machine's speed.
+"""Cost of an evaluation and a certificate, before the first one begins: arithmetic over this machine's speed.
 
 Equation: none, counts of floating point operations
 """

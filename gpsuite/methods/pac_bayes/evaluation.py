@@ -1,9 +1,9 @@
 """Copies among the rows: bounds that hold whether all are repeated draws or all are one draw stored again.
 
 If equal rows are independent draws that happen to agree, the mean loss over all n rows bounds the risk, with n rows or
-with fewer. If each is one draw stored several times, the mean over the m different rows does, with m; one that also
+with fewer. If each is one draw stored several times, the mean over the m different rows does, with m. One that also
 decided something else, such as the prior, counts as lost. The larger of the two means with m rows is sound in both
-cases; not in a mixture of them, where some rows were drawn again and others stored again.
+cases. Not in a mixture, in which some rows were drawn again and others stored again.
 
 Equation: derived, copies among the rows
 Equation: Reeb et al. 2018, Sec. 4
@@ -37,11 +37,11 @@ class FewDifferentError(UserError):
 
 @dataclass(frozen=True)
 class Copies:
-    """Which points are copies of others.
+    """Points that are copies of others.
 
     Attributes:
-        train: the different training points; None if all are.
-        test: the same of the test points, of which training may have seen some.
+        train: the different training points. None if all are.
+        test: the same of the test points, some of which training may have seen.
     """
 
     train: DifferentRows | None = None
@@ -49,7 +49,7 @@ class Copies:
 
     @classmethod
     def of_split(cls, train: IntArray, test: IntArray, groups: IntArray | None) -> Copies:
-        """Return which rows of a split are copies; `groups` [N] numbers the first row equal to each, or None.
+        """Return which rows of a split are copies. `groups` [N] numbers the first row equal to each, or None.
 
         Raises:
             FewDifferentError: if every test row repeats a training row.
@@ -95,12 +95,12 @@ def cautious_risk(posterior: Posterior, loss: Loss, copies: Copies) -> tuple[flo
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What one trained GP is worth: bounds from the training data, risks and errors on both parts.
+    """Evaluation of one trained GP: bounds from the training data, risks and errors on both parts.
 
     Attributes:
         certificate: bounds B_kl and B_sqrt with the split of the penalty.
         gibbs_risk_train: risk of a random draw of the latent value, mean over the training points.
-        gibbs_risk_test: the same over the test points; where some are copies, no less than over the different ones.
+        gibbs_risk_test: the same over the test points. Where some are copies, no less than over the different ones.
         mse_train: mean squared error of the posterior mean, in squared units of y.
         nll_test: mean negative log density of the test targets in nats, noise variance included.
     """
@@ -145,9 +145,9 @@ def certify_posterior(
     """Return the bounds of the true risk of a posterior whose hyperparameters are on the grid.
 
     Args:
-        n_settings: number of settings (widths, numbers M) among which the data chose this one; 1 if it was fixed
+        n_settings: number of settings (widths, numbers M) among which the data chose this one, 1 if it was fixed
             before.
-        copies: which training points are copies of others; the bound holds whether they are draws or not.
+        copies: which training points are copies of others. The bound holds whether they are draws or not.
 
     Raises:
         ValueError: if the hyperparameters are not on the grid (ln|Theta| would not cover them), no training point is
@@ -174,7 +174,7 @@ def evaluate(
     n_settings: int = 1,
     copies: Copies = ALL_DIFFERENT,
 ) -> Evaluation:
-    """Return certificate and metrics of any posterior whose hyperparameters are on the grid; see `certify_posterior`.
+    """Return certificate and metrics of any posterior whose hyperparameters are on the grid. See `certify_posterior`.
 
     Raises:
         ValueError: as `certify_posterior`, or if shapes disagree or values are not finite.

@@ -1,4 +1,4 @@
-"""What `gpsuite.methods.pac_bayes` exports.
+"""Exports of `gpsuite.methods.pac_bayes`.
 
 Equation: none, a list of names
 """

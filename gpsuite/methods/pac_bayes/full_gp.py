@@ -51,7 +51,7 @@ MAX_EVALUATIONS = 100
 
 @dataclass(frozen=True)
 class _Inverse:
-    """What one factorisation of K + s I gives; A itself is in the objective's buffer."""
+    """Results of one factorisation of K + s I. A itself is in the objective's buffer."""
 
     alpha: FloatArray  # A y [N]
     diagonal: FloatArray  # diag A [N]
@@ -70,8 +70,8 @@ class _Algebra:
         n = len(X)
         self._X = X - X.mean(axis=0)  # centred: the kernel's squares cancel less
         self._y, self.n_lengthscales = y, n_lengthscales
-        self._kernel = np.zeros((n, n))  # K; only rows i:e, columns :e of every panel are filled
-        # rows :n become A, symmetric; rows n and n + 1 hold alpha and w, the rank-two part of the gradient
+        self._kernel = np.zeros((n, n))  # K. Only rows i:e, columns :e of every panel are filled
+        # rows :n become A, symmetric. Rows n and n + 1 hold alpha and w, the rank-two part of the gradient
         self._inverse = np.zeros((n + 2, n))
         self._left = np.zeros((_PANEL, n + 2))
         self._product = np.zeros(_PANEL * n)
@@ -81,7 +81,7 @@ class _Algebra:
         return len(self._y)
 
     def _fill_kernel(self, theta: FloatArray) -> FloatArray:
-        """Fill the lower panels of K and of K + s I; return the inputs divided by the lengthscales [N, D]."""
+        """Fill the lower panels of K and of K + s I. Return the inputs divided by the lengthscales [N, D]."""
         check_logarithms(theta, self.n_lengthscales + 2)
         scaled: FloatArray = self._X * np.exp(-theta[1:-1])
         far, (left, right) = is_far(scaled), log_kernel_factors(scaled, float(theta[0]))
@@ -124,7 +124,7 @@ class _Algebra:
         """Return the derivatives in ln variance and ln lengthscales, and the trace of G.
 
         G = -A diag(d_h) A - (w alpha' + alpha w')/2 + d_kl A / 2, w = A d_alpha, is formed in row panels up to the
-        diagonal; entries left of the diagonal block count twice. Without d_h the product with A falls away.
+        diagonal. Entries left of the diagonal block count twice. Without d_h the product with A falls away.
         """
         n, D = self.n, scaled.shape[1]
         A = self._inverse
@@ -164,7 +164,7 @@ class _Algebra:
 
 
 class FullGPObjective(_Algebra):
-    """The bound of a full GP and its gradient in the logarithms of the hyperparameters; see `_Algebra`."""
+    """The bound of a full GP and its gradient in the logarithms of the hyperparameters. See `_Algebra`."""
 
     def __init__(self, problem: RiskProblem) -> None:
         super().__init__(problem.X, problem.y, problem.n_lengthscales)
@@ -285,7 +285,7 @@ def maximise_full_likelihood(
 # Lengthscales that scale the inputs before a bound is trained, learned on rows that the bound does not see.
 #
 # On the grid of a PAC-Bayes bound each lengthscale costs some nats. What other rows decide costs none: a
-# prior may depend on them. Inputs are divided by the lengthscales found there, so that a bound pays for a
+# prior may depend on them. Inputs are divided by the lengthscales found there, so that a bound accounts for a
 # single one. Source: Ambroladze, Parrado-Hernandez & Shawe-Taylor 2007 (a prior learned on a part of the
 # rows)
 def relevance_lengthscales(X: FloatArray, y: FloatArray) -> FloatArray:

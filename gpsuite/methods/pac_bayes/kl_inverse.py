@@ -16,16 +16,16 @@ from gpsuite.arrays import FloatArray
 
 # Below this logit distance kl(d) is summed as a series: the closed form loses about 2 eps / d of its digits.
 _SERIES_BELOW = 1e-2
-# Above this logit distance exp(d) nears overflow; the form in exp(-d) holds for every q.
+# Above this logit distance exp(d) nears overflow. The form in exp(-d) holds for every q.
 _EXP_LIMIT = 700.0
 # c is moved into this range: below it kl underflows and p does not feel c, above it 1 - p is zero in float64.
 _LEVEL_RANGE = (1e-300, 1e5)
-# Beyond this logit distance every result is the one at infinity; below this 1 - q the slope of kl would underflow.
+# Beyond this logit distance every result is the one at infinity. Below this 1 - q the slope of kl would underflow.
 _MAX_DISTANCE = 1e4
 _MIN_COMPLEMENT = 1e-300
 # Smaller risks count as this one, whose inverse is not the smaller: exp(-d) would be subnormal, of few digits.
 _LEAST_RISK = 1e-300
-# Newton is monotone and quadratic; the tightest starting points need about 10 steps.
+# Newton is monotone and quadratic. The tightest starting points need about 10 steps.
 _MAX_STEPS = 100
 
 
@@ -36,8 +36,8 @@ class KLInverse:
     Attributes:
         p: the inverse: the largest (upper) or smallest (lower) p with kl(q||p) <= c.
         one_minus_p: 1 - p without cancellation.
-        dp_dq: derivative in q; infinite at q = 0 (lower: q = 1) for 0 < c < inf.
-        dp_dc: derivative in c; infinite (lower: minus infinity) at c = 0 for 0 < q < 1.
+        dp_dq: derivative in q. Infinite at q = 0 (lower: q = 1) for 0 < c < inf.
+        dp_dc: derivative in c. Infinite (lower: minus infinity) at c = 0 for 0 < q < 1.
     """
 
     p: FloatArray
@@ -49,7 +49,7 @@ class KLInverse:
 def binary_kl(q: npt.ArrayLike, p: npt.ArrayLike) -> FloatArray:
     """Return kl(q||p) = q ln(q/p) + (1-q) ln((1-q)/(1-p)) in nats, elementwise with broadcasting.
 
-    Infinite where p excludes an outcome that q allows. Absolute error about 1e-16.
+    Infinite if p excludes an outcome that q allows. Absolute error about 1e-16.
 
     Raises:
         ValueError: if q or p is NaN or outside [0, 1].
@@ -76,7 +76,7 @@ def kl_inverse(q: npt.ArrayLike, c: npt.ArrayLike) -> KLInverse:
 def kl_inverse_lower(q: npt.ArrayLike, c: npt.ArrayLike) -> KLInverse:
     """Return the lower inverse min{p in [0, q] : kl(q||p) <= c}, which is 1 - kl_inverse(1 - q, c).
 
-    The symmetry is used with 1 - q and q kept apart, so that a small q keeps its digits. Edges are exact: p = q at
+    The symmetry is used with 1 - q and q kept separate, so that a small q keeps its digits. Edges are exact: p = q at
     c = 0, p = 0 at q = 0 or c = inf, p = exp(-c) at q = 1.
 
     Raises:
@@ -114,7 +114,7 @@ def _probability(name: str, value: npt.ArrayLike) -> FloatArray:
 
 
 def _edges(q: FloatArray, one_minus_q: FloatArray, c: FloatArray) -> KLInverse:
-    """Return the exact values where q is 0 or 1 or c is 0 or infinite; elsewhere placeholders."""
+    """Return the exact values where q is 0 or 1 or c is 0 or infinite. Elsewhere placeholders."""
     cases = [(one_minus_q == 0.0) | np.isinf(c), q == 0.0]
     decay = np.exp(-c)
     return KLInverse(
@@ -141,7 +141,7 @@ def _upper_bound(q: FloatArray, r: FloatArray, c: FloatArray) -> FloatArray:
     """Return an upper bound of the root d, tight for small c and for large c.
 
     kl >= ln q + (1-q) d gives the bound for large c. For p - q: kl is at least 2(p-q)^2, (p-q)^2/(2p) and
-    (p-q)^2/(2(1-q)); the smallest of the three bounds on p - q is turned into a logit distance.
+    (p-q)^2/(2(1-q)). The smallest of the three bounds on p - q is turned into a logit distance.
     """
     large = np.minimum((c - np.log(q)) / r, _MAX_DISTANCE)
     product = 2.0 * r * c

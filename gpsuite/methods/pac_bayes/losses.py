@@ -57,7 +57,7 @@ class Loss(Protocol):
 
 @dataclass(frozen=True)
 class _WidthLoss:
-    """A loss with a width epsilon > 0, in units of y; ValueError if it is not positive and finite."""
+    """A loss with a width epsilon > 0, in units of y. ValueError if it is not positive and finite."""
 
     epsilon: float
 

@@ -55,7 +55,7 @@ def se_kernel(X: FloatArray, other: FloatArray, hyperparameters: Hyperparameters
 def se_kernel_by_differences(X: FloatArray, hyperparameters: Hyperparameters) -> tuple[FloatArray, float]:
     """Return k(X, X) [N, N] and the error of its entries in ulps of sigma_f^2: slower than `se_kernel`, and closer.
 
-    A scaled difference carries the ulps of the scaled inputs, where a difference of squares carries theirs; to first
+    A scaled difference carries the ulps of the scaled inputs, where a difference of squares carries theirs. To first
     order it moves exp(-r^2/2) by 0.61 of its own error at most, and its relative rounding by less than an ulp.
     """
     scaled = (X - X.mean(axis=0)) / np.asarray(hyperparameters.lengthscales)
@@ -105,7 +105,7 @@ class Posterior(Protocol):
 
     @property
     def predictor(self) -> Predictor:
-        """What a certificate says of it."""
+        """Description of the posterior in a certificate."""
 
     def predict(self, Xnew: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return mean and latent variance at new inputs [N', D]."""
@@ -117,14 +117,14 @@ class Posterior(Protocol):
 def predictor_of(
     kind: str, prior: Hyperparameters, alpha: float = 0.0, jitter: float = 0.0, **arrays: FloatArray
 ) -> Predictor:
-    """Return what a certificate says of a posterior; `kind` and `arrays` as `certificates.risk.ARRAYS`."""
+    """Return what a certificate says of a posterior. `kind` and `arrays` as `certificates.risk.ARRAYS`."""
     arrays = {"lengthscales": np.array(prior.lengthscales), **arrays}
     return Predictor(kind, prior.variance, prior.noise_variance, alpha, jitter, arrays)
 
 
 @dataclass(frozen=True)
 class FullGPPosterior:
-    """The exact GP posterior at fixed hyperparameters; build it with `fit`.
+    """The exact GP posterior at fixed hyperparameters. Build it with `fit`.
 
     Attributes:
         kl: KL(Q||P) in nats, at the training inputs and hence on functions.
@@ -169,17 +169,17 @@ class FullGPPosterior:
         mean = y - s * alpha
         log_ratio = 2.0 * float(np.log(np.diagonal(factor)).sum()) - n * math.log(s)
         kl = 0.5 * (log_ratio - n + s * float(h.sum()) + float(alpha @ mean))
-        # a KL is not negative; rounding can leave it an ulp below 0
+        # a KL is not negative. Rounding can leave it an ulp below 0
         variance = np.maximum(s - s * s * h, 0.0)
         return cls(hyperparameters, X, y, max(kl, 0.0), mean, variance, factor, alpha, ulps)
 
     @property
     def predictor(self) -> Predictor:
-        """What a certificate says of it."""
+        """Description of the posterior in a certificate."""
         return predictor_of(FULL, self.hyperparameters)
 
     def predict(self, Xnew: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return mean [N'] and latent variance [N'] at new inputs [N', D]; no observation noise added.
+        """Return mean [N'] and latent variance [N'] at new inputs [N', D]. No observation noise added.
 
         Raises:
             ValueError: if the inputs are not [N', D].
@@ -219,7 +219,7 @@ def gibbs_risk(posterior: Posterior, loss: Loss) -> float:
 
 
 def checked_data(X: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return X [N, D] and y [N] as contiguous float64 arrays of their own: what is certified stays as it was.
+    """Return X [N, D] and y [N] as new contiguous float64 arrays: the certified values do not change later.
 
     Raises:
         ValueError: if the shapes disagree, there are no rows or columns, or a value is not finite or so large that
@@ -232,12 +232,12 @@ def checked_data(X: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         raise ValueError("X and y must be finite")
     largest = max(float(np.abs(X).max()), float(np.abs(y).max()))
     if largest > LARGEST:
-        raise ValueError(f"X and y must not exceed {LARGEST:g}, got {largest:g}; standardise them first")
+        raise ValueError(f"X and y must not exceed {LARGEST:g}, got {largest:g}. Standardise them first")
     return X, y
 
 
 def checked_inputs(Xnew: FloatArray, dimension: int) -> FloatArray:
-    """Return new inputs as a float64 array [N', D]; ValueError if they are not a matrix with `dimension` columns."""
+    """Return new inputs as a float64 array [N', D]. ValueError if they are not a matrix with `dimension` columns."""
     Xnew = np.asarray(Xnew, dtype=np.float64)
     if Xnew.ndim != 2 or Xnew.shape[1] != dimension:
         raise ValueError(f"expected new inputs [N', {dimension}], got {Xnew.shape}")

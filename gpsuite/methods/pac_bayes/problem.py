@@ -1,4 +1,4 @@
-"""How an unconstrained or boxed search variable u maps to the logarithm of a positive hyperparameter.
+"""Map from an unconstrained or boxed search variable u to the logarithm of a positive hyperparameter.
 
 Equation: Reeb et al. 2018, Sec. 3
 """
@@ -38,7 +38,7 @@ class Parametrisation(Protocol):
     def from_log(self, theta: FloatArray) -> FloatArray: ...
 
     def lowest(self) -> float:
-        """Return the lower limit of u for a value without a box; -inf if the map itself keeps the value positive."""
+        """Return the lower limit of u for a value without a box, -inf if the map itself keeps the value positive."""
 
 
 @dataclass(frozen=True)
@@ -105,20 +105,20 @@ class RiskProblem:
 
     @property
     def n_lengthscales(self) -> int:
-        """D with ARD, else 1."""
+        """D with ARD, otherwise 1."""
         return self.X.shape[1] if self.ard else 1
 
 
 @dataclass(frozen=True)
 class Search:
-    """Where a search over hyperparameters starts, in which variables, and within which limits.
+    """Start, variables and limits of a search over hyperparameters.
 
     Attributes:
-        budget: limits on seconds and evaluations; the paper allows 1000 evaluations.
-        start: first hyperparameters; None means variance = lengthscales = noise variance = 1 (the paper's).
+        budget: limits on seconds and evaluations. The paper allows 1000 evaluations.
+        start: first hyperparameters. None means variance = lengthscales = noise variance = 1 (the paper's).
         parametrisation: of the hyperparameters, `softplus` or `log` (`PARAMETRISATIONS`). It decides
             which local optimum is found. From the paper's start, `softplus` (the authors') repeats the single-start
-            runs of their code on Boston, the two that collapse to KL near 0 (sqrt, epsilon = 0.2) included; `log`
+            runs of their code on Boston, the two that collapse to KL near 0 (sqrt, epsilon = 0.2) included. `log`
             collapses in neither, agrees elsewhere, and takes a third of the evaluations with ARD.
     """
 
@@ -168,8 +168,8 @@ class TrainedGP:
     """Hyperparameters found by minimising a bound, and how the search went.
 
     Attributes:
-        rounded: with variance and lengthscales on the grid; only for these does a certificate hold.
-        objective_value: the bound at `hyperparameters`; infinite if diverged.
+        rounded: with variance and lengthscales on the grid. Only for these does a certificate hold.
+        objective_value: the bound at `hyperparameters`. Infinite if diverged.
     """
 
     hyperparameters: Hyperparameters

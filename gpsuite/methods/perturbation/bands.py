@@ -41,7 +41,7 @@ class NormBall:
     Attributes:
         gram: K, shape [k, k]: of the inputs, or of the centres of a sparse model.
         bound: B > 0.
-        free: number of leading coefficients outside the norm: 1 with a bias, else 0; p = free + k.
+        free: number of leading coefficients outside the norm: 1 with a bias, otherwise 0; p = free + k.
 
     Raises:
         ValueError: if K is not a finite square matrix or B is not positive and finite.
@@ -67,7 +67,7 @@ class NormBall:
         return np.asarray(self.norms(alphas) <= self.bound)
 
     def steps(self, centre: FloatArray, directions: FloatArray) -> FloatArray:
-        """Return the largest t with centre + t direction in the ball, shape [J]; inf along a direction without norm.
+        """Return the largest t with centre + t direction in the ball, shape [J]. Inf along a direction without norm.
 
         Raises:
             ValueError: if the centre [p] is outside: the rays would not start in the set.
@@ -82,13 +82,13 @@ class NormBall:
         root = np.sqrt(b**2 - a * c)
         bounded = a > 0.0
         safe = np.where(bounded, a, 1.0)
-        # the form without cancellation on either side; where b > 0, so is b + root
+        # the form without cancellation on either side. Where b > 0, so is b + root
         near = -c / np.where(b > 0.0, b + root, 1.0)
         return np.where(bounded, np.where(b > 0.0, near, (root - b) / safe), np.inf)
 
     @cached_property
     def basis(self) -> FloatArray:
-        """W [p, free + r]: alpha = W (b, c) is in the ball iff |c| <= B; directions of K below rounding left out."""
+        """W [p, free + r]: alpha = W (b, c) is in the ball iff |c| <= B. Directions of K below rounding left out."""
         values, vectors = spectrum(self.gram)
         W = np.zeros((self.free + len(self.gram), self.free + len(values)))
         W[: self.free, : self.free] = np.eye(self.free)
@@ -110,20 +110,20 @@ class NormBall:
 #
 # All bands of a region rest on one event, that it holds the ideal coefficients: an outer band covers the
 # ideal representation at all x at once with at least the region's probability. The ellipsoid band bounds all
-# x by one radius. The pointwise band takes the extremes at each x of its own: a member satisfies at least q
+# x by one radius. The pointwise band takes the extremes at each x separately: a member satisfies at least q
 # of the inequalities Z_0 <= Z_i, each an ellipsoid, so phi(x)'alpha is at most the q-th largest of their
-# maxima; it is never wider. A band of sampled members is an inner one. With |f_*|_H <= B bands reach beyond
+# maxima. It is never wider. A band of sampled members is an inner one. With |f_*|_H <= B bands reach beyond
 # the data and are always finite.
 @dataclass(frozen=True, eq=False)
 class Band:
     """Lower and upper values of functions at J inputs.
 
     Attributes:
-        lower: shape [J], rounded outward; minus infinity where unbounded.
-        upper: shape [J], rounded outward; infinite where unbounded.
-        kind: where it comes from; the kinds of members are inner bands, the others outer ones.
+        lower: shape [J], rounded outward. Minus infinity where unbounded.
+        upper: shape [J], rounded outward. Infinite if unbounded.
+        kind: where it comes from. The kinds of members are inner bands, the others outer ones.
         target: the ideal representation, equal to the true function at the data only, or the true function.
-        sampler: how members were found; empty for outer bands.
+        sampler: how members were found. Empty for outer bands.
     """
 
     centre: FloatArray
@@ -145,7 +145,7 @@ def ellipsoid_band(ellipsoid: Ellipsoid, features: FloatArray) -> Band:
 
 
 def pointwise_band(quadratic: PerturbedQuadratic, q: int, features: FloatArray) -> Band:
-    """Return the band of each x's own extremes, from one ellipsoid a perturbation; valid at all x at once.
+    """Return the band of each x's own extremes, from one ellipsoid a perturbation. Valid at all x at once.
 
     Infinite unless at least m - q of the inequalities are bounded sets.
 
@@ -180,7 +180,7 @@ def norm_ball_band(
 
     In coefficients c with |c| the RKHS norm, and beta the norm of what vanishes at the data, f_*(x) is
     phi(x)'alpha + P(x) beta with P the power function and |c|^2 + beta^2 <= B^2. Each perturbation's inequality plus a
-    multiple of the ball's is an ellipsoid containing their intersection; the best of some multiples is taken. So the
+    multiple of the ball's is an ellipsoid containing their intersection. The best of some multiples is taken. So the
     coefficients' share of B is accounted for, and the band lies within +-B sqrt(k(x,x)) (without a bias).
 
     Raises:
@@ -221,7 +221,7 @@ def _supports(
 ) -> FloatArray:
     """Return max phi'u over u'Au + 2b'u + c <= 0, shape [I, J], A = V diag(values) V' positive definite.
 
-    It is -phi'A^-1 b + sqrt((b'A^-1 b - c)(phi'A^-1 phi + extra)); `extra` is what a further coordinate adds.
+    It is -phi'A^-1 b + sqrt((b'A^-1 b - c)(phi'A^-1 phi + extra)). `extra` is what a further coordinate adds.
     """
     turned = np.matmul(targets, vectors)
     offset = np.einsum("ipk,ip->ik", vectors, b)

@@ -36,7 +36,7 @@ _UNMOVED = 1e-13
 SLACK = 1e-9
 # A's eigenvalues are at most 1 and known up to this many roundings times p and the condition number.
 _ROUNDINGS = 8.0
-# mu = Lambda_min / (1 + e^theta); at the ends mu equals Lambda_min or its objective exceeds e^80.
+# mu = Lambda_min / (1 + e^theta). At the ends mu equals Lambda_min or its objective exceeds e^80.
 _THETA_END = 80.0
 _STEPS, _THETA_TOLERANCE = 100, 1e-10
 
@@ -100,7 +100,7 @@ class PerturbedQuadratic:
         return self.perturbations.m * TIE
 
     def in_basis(self, basis: FloatArray) -> PerturbedQuadratic:
-        """Return the quadratic in c [k], alpha = alpha_hat + basis c, basis [p, k]; its estimate is 0."""
+        """Return the quadratic in c [k], alpha = alpha_hat + basis c, basis [p, k]. Its estimate is 0."""
         # A alpha_hat = B e_hat: both may be taken from the gradient, which vanishes at c = 0
         return PerturbedQuadratic(
             self.penalty @ basis,
@@ -113,7 +113,7 @@ class PerturbedQuadratic:
 
     @cached_property
     def slope(self) -> FloatArray:
-        """F = A + B Phi, the derivative of the weighted gradient, shape [R, p]; F'F is the region's metric."""
+        """F = A + B Phi, the derivative of the weighted gradient, shape [R, p]. F'F is the region's metric."""
         return np.asarray(self.penalty + self.response @ self.design)
 
     @cached_property
@@ -124,7 +124,7 @@ class PerturbedQuadratic:
 
     @cached_property
     def triangle(self) -> FloatArray:
-        """Upper triangular root of the metric F'F, shape [p, p]; the Hessian's own when M is its inverse."""
+        """Upper triangular root of the metric F'F, shape [p, p]. The Hessian's own when M is its inverse."""
         return np.asarray(qr(self.slope, mode="r")[0][: self.design.shape[1]])
 
     @cached_property
@@ -137,7 +137,7 @@ class PerturbedQuadratic:
         """Yield slices of the perturbations with B (I - G_i) E, shape [chunk, R, k].
 
         Args:
-            columns: E [N, k]; Phi gives D_i, Phi times directions gives D_i along them.
+            columns: E [N, k]. Phi gives D_i, Phi times directions gives D_i along them.
         """
         step = max(1, _CHUNK_NUMBERS // self.response.size)
         for start in range(0, self.count, step):
@@ -158,7 +158,7 @@ class PerturbedQuadratic:
 
 
 def largest(values: FloatArray, q: int) -> FloatArray:
-    """Return the q-th largest along the first axis, of length m - 1; infinities allowed, NaN not.
+    """Return the q-th largest along the first axis, of length m - 1. Infinities allowed, NaN not.
 
     Raises:
         ValueError: unless 0 < q < m.
@@ -182,7 +182,7 @@ class Inequalities:
     """The sets Z_0 <= Z_i as u'Au + 2b'u + c <= 0 for a chunk or all of the perturbations.
 
     Attributes:
-        A: shape [I, p, p], symmetric; positive semidefinite under inverse-Hessian weighting.
+        A: shape [I, p, p], symmetric. Positive semidefinite under inverse-Hessian weighting.
         b: shape [I, p].
         c: shape [I], <= 0.
     """
@@ -197,10 +197,10 @@ class Ellipsoid:
     """{alpha : |R (alpha - centre)|^2 <= radius} contains the region.
 
     Attributes:
-        triangle: R, shape [p, p], upper triangular; R'R is the shape matrix, the objective's Hessian under
+        triangle: R, shape [p, p], upper triangular. R'R is the shape matrix, the objective's Hessian under
             inverse-Hessian weighting.
-        radius: the q-th largest of `gammas`, widened by SLACK; infinite if the region has no bounded ellipsoid.
-        gammas: largest |R (alpha - centre)|^2 with Z_0 <= Z_i, shape [I]; infinite where unbounded.
+        radius: the q-th largest of `gammas`, widened by SLACK. Infinite if the region has no bounded ellipsoid.
+        gammas: largest |R (alpha - centre)|^2 with Z_0 <= Z_i, shape [I]. Infinite if unbounded.
         q: the region's q.
     """
 
@@ -242,7 +242,7 @@ def outer_ellipsoid(quadratic: PerturbedQuadratic, q: int) -> Ellipsoid:
 
 
 def outer_radii(quadratic: PerturbedQuadratic) -> FloatArray:
-    """Return gamma_i for every perturbation, shape [I]; inf where {Z_0 <= Z_i} is unbounded or rounding cannot tell."""
+    """Return gamma_i for every perturbation, shape [I]. Inf where {Z_0 <= Z_i} is unbounded or rounding cannot tell."""
     gammas = np.full(quadratic.count, np.inf)
     if not np.isfinite(quadratic.condition):
         return gammas
@@ -275,7 +275,8 @@ def inequality_chunks(quadratic: PerturbedQuadratic) -> Iterator[tuple[slice, In
 def in_metric(quadratic: PerturbedQuadratic) -> tuple[PerturbedQuadratic, float]:
     """Return the quadratic in u = R (alpha - alpha_hat), and by how much to lower the eigenvalues of its A.
 
-    Lowering them by the width of ties keeps members that hold Z_0 = Z_i by it, as Z_0 = |u|^2; the rest is rounding.
+    Lowering them by the width of ties keeps members that hold Z_0 = Z_i by it, as Z_0 = |u|^2. The difference is
+    rounding.
 
     Raises:
         ValueError: if the metric F'F is singular.
@@ -290,7 +291,7 @@ def in_metric(quadratic: PerturbedQuadratic) -> tuple[PerturbedQuadratic, float]
 
 def _smallest_dual(eigenvalues: FloatArray, squares: FloatArray, constant: FloatArray) -> FloatArray:
     """Return min over mu of [constant + sum squares/(eigenvalues - mu)]/mu, all rows at once."""
-    result = np.zeros(len(constant))  # no constant and no slope: the set is the estimate alone
+    result = np.zeros(len(constant))  # no constant and no slope: the set is only the estimate
     open_ = (constant > 0.0) | (squares.sum(axis=1) > 0.0)
     lam, sq, const = eigenvalues[open_], squares[open_], constant[open_]
     low, high = np.full(len(lam), -_THETA_END), np.full(len(lam), _THETA_END)
@@ -327,7 +328,7 @@ def _log_balance(
 ) -> tuple[FloatArray, FloatArray]:
     """Return ln(mu sum sq/gap^2) - ln(const + sum sq/gap) and its derivative in theta.
 
-    Zero where the dual is stationary, falling in theta with a slope between about -2 and 0: Newton takes few steps.
+    Zero if the dual is stationary, falling in theta with a slope between about -2 and 0: Newton takes few steps.
     """
     mu, gaps = _gaps(theta, lam)
     # mu' = -mu gap_0 / Lambda_min, and each gap grows as mu falls

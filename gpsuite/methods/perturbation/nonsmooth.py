@@ -68,8 +68,8 @@ def polished(Q: FloatArray, r: FloatArray, l1: float, bound: float, start: Float
     """Return the minimiser by an active-set method from a good start.
 
     Coefficients at zero or at the bound are held there, the others move towards the solution of
-    Q_ff a_f = r_f - l1 sign(a_f) - Q_fh a_h as far as none of them changes sign or leaves the box; the one that stops
-    the move is held. At a solution, the held coefficient whose gradient asks for it most is freed. The objective
+    Q_ff a_f = r_f - l1 sign(a_f) - Q_fh a_h as far as none of them changes sign or leaves the box. The one that stops
+    the move is held. At a solution, the held coefficient whose gradient requests it most is freed. The objective
     falls with each move. If the steps run out the last vector is returned: the caller looks at the duality gap.
     """
     a = _snapped(start, bound)
@@ -129,7 +129,7 @@ def _free_solution(Q: FloatArray, target: FloatArray, free: BoolArray, a: FloatA
 
 
 def _asked(Q: FloatArray, r: FloatArray, l1: float, a: FloatArray, free: BoolArray) -> FloatArray:
-    """Return the descent direction of each held coefficient that would leave its place, else 0."""
+    """Return the descent direction of each held coefficient that would leave its place, otherwise 0."""
     downhill = r - Q @ a
     at_zero = np.sign(downhill) * np.maximum(np.abs(downhill) - l1, 0.0)
     inward = downhill - l1 * np.sign(a)
@@ -143,7 +143,7 @@ def _asked(Q: FloatArray, r: FloatArray, l1: float, a: FloatArray, free: BoolArr
 class EpsilonSVR(Objective):
     """Support vector regression without bias: alpha'K alpha/2 + (C/n) sum (|e| - epsilon)_+.
 
-    Gradient K alpha - (C/n) K psi(e), psi(e) = sign(e) where |e| > epsilon, else 0.
+    Gradient K alpha - (C/n) K psi(e), psi(e) = sign(e) where |e| > epsilon, otherwise 0.
 
     Attributes:
         epsilon: half width of the tube, >= 0.

@@ -18,12 +18,12 @@ from scipy.linalg import LinAlgError, cholesky, solve_triangular
 from gpsuite.arrays import FloatArray
 
 _SYMMETRY = 1e-9
-# M: the inverse Hessian; the norm of the gradient in the RKHS (K inverse); the identity.
+# M: the inverse Hessian. The norm of the gradient in the RKHS (K inverse). The identity.
 Weighting = Literal["hessian", "rkhs", "identity"]
 
 
 def finite(name: str, values: npt.ArrayLike, ndim: int) -> FloatArray:
-    """Return values as a float64 array of `ndim` dimensions, of its own.
+    """Return values as a new float64 array of `ndim` dimensions.
 
     Raises:
         ValueError: if it has another number of dimensions, is empty, or holds NaN or infinity.
@@ -42,7 +42,7 @@ def gram_matrix(name: str, values: npt.ArrayLike) -> FloatArray:
 
     Raises:
         ValueError: if it is not square, finite and symmetric with a positive diagonal, has fewer than two rows, or
-            two equal rows: inputs the kernel cannot tell apart violate assumption A1.
+            two equal rows: inputs the kernel cannot distinguish violate assumption A1.
     """
     K = finite(name, values, 2)
     enough_rows(len(K))
@@ -63,7 +63,7 @@ def distinct_rows(values: FloatArray, what: str) -> None:
         i = int(repeated[0])
         raise ValueError(
             f"{what} {int(twin[i])} and {i} (0-based) are equal: the inputs of a kernel model must be distinct "
-            "(assumption A1); average or drop repeated measurements"
+            "(assumption A1). Average or drop repeated measurements"
         )
 
 
@@ -74,14 +74,14 @@ def full_column_rank(name: str, design: FloatArray) -> None:
         ranks = (int(np.linalg.matrix_rank(design[:, : j + 1])) for j in range(design.shape[1]))
         dependent = next((j for j, reached in enumerate(ranks) if reached <= j), rank)
         raise ValueError(
-            f"{name} is rank-deficient: rank {rank} for {design.shape[1]} coefficients from {len(design)} data; "
-            f"column {dependent} (0-based) depends on those before it: drop dependent columns (a constant column "
-            "beside a bias is one)"
+            f"{name} is rank-deficient: rank {rank} for {design.shape[1]} coefficients from {len(design)} data. "
+            f"Column {dependent} (0-based) depends on those before it: drop dependent columns (a constant column "
+            "next to a bias is one)"
         )
 
 
 def positive(name: str, value: float) -> float:
-    """Return a positive finite number; raise ValueError otherwise."""
+    """Return a positive finite number. Raise ValueError otherwise."""
     if not (np.isfinite(value) and value > 0.0):
         raise ValueError(f"{name} must be positive and finite, got {value}")
     return float(value)
@@ -119,8 +119,8 @@ class Minimiser:
     """A minimiser of the objective.
 
     Attributes:
-        converged: whether the duality gap is below its tolerance; always true for exact solves.
-        gap: duality gap, an upper bound of the distance of `objective` to the minimum; 0 for exact solves.
+        converged: whether the duality gap is below its tolerance. Always true for exact solves.
+        gap: duality gap, an upper bound of the distance of `objective` to the minimum, 0 for exact solves.
     """
 
     alpha: FloatArray
@@ -183,7 +183,7 @@ class Objective(ABC):
         """Return y as an array [n].
 
         Raises:
-            ValueError: if it is not finite, not of length n, or not +-1 where the objective asks for class labels.
+            ValueError: if it is not finite, not of length n, or not +-1 where the objective requests class labels.
         """
         outputs = finite("y", y, 1)
         if len(outputs) != len(self.design):

@@ -111,7 +111,7 @@ class KernelRidge(_Ridge):
 class SparseKernelRidge(_Ridge):
     """Kernel ridge regression with few centres: mean e^2 + penalty alpha'K_zz alpha, f = sum_j alpha_j k(., c_j).
 
-    Not in the paper; unlike with one coefficient per datum its regions can be bounded.
+    Not in the paper. Unlike with one coefficient per datum its regions can be bounded.
 
     Attributes:
         cross: K_xz [n, p] of full column rank.
@@ -219,7 +219,7 @@ class KernelLSSVM(QuadraticObjective):
     """Kernel least-squares SVM: a'Ka/2 + (C/2)|e|^2 with alpha = (b, a), f = b + sum_j a_j k(., x_j).
 
     Attributes:
-        weighting: hessian; rkhs (the identity for the bias, K inverse for the rest); identity.
+        weighting: hessian. Rkhs (the identity for the bias, K inverse for the others). Identity.
 
     Raises:
         ValueError: on a matrix that is not a Gram matrix of distinct inputs, or C that is not positive.

@@ -1,6 +1,6 @@
 """Groups of transformations under which the noise keeps its distribution (assumptions A2 and A3).
 
-Drawn once per data set, with the order that breaks ties: never anew for each coefficient vector.
+Drawn once per data set, with the order that breaks ties: never again for each coefficient vector.
 
 Equation: Csáji & Kis 2019, Assumption A3
 Equation: Csáji & Kis 2019, Perturbed Gradients
@@ -45,10 +45,10 @@ class Perturbations:
 
     Attributes:
         group: name of the group.
-        signs: [..., m-1, n], +1 or -1; None without sign changes.
-        order: [..., m-1, n], each row a permutation of 0..n-1; None without permutations.
+        signs: [..., m-1, n], +1 or -1. None without sign changes.
+        order: [..., m-1, n], each row a permutation of 0..n-1. None without permutations.
         priority: [..., m], a permutation of 0..m-1: a tie between Z_i and Z_0 puts first the smaller of priority_i
-            and priority_0; None counts ties in favour of membership, which is conservative.
+            and priority_0. None counts ties in favour of membership, which is conservative.
 
     Raises:
         ValueError: on arrays of other shapes or contents.
@@ -89,7 +89,7 @@ class Perturbations:
 
     @property
     def identities(self) -> BoolArray:
-        """Which transformations change nothing, [..., m-1]."""
+        """Whether each transformation changes nothing, [..., m-1]."""
         same = np.ones(self.shape[:-1], dtype=np.bool_)
         if self.signs is not None:
             same &= np.all(self.signs == 1.0, axis=-1)
@@ -129,7 +129,7 @@ class Group(Protocol):
 
 
 class _Drawn:
-    """What the groups have in common: signs, orders, or both, uniform and independent."""
+    """Common part of the groups: signs, orders, or both, uniform and independent."""
 
     name: ClassVar[str]
     has_signs: ClassVar[bool]
@@ -159,7 +159,7 @@ class SignChanges(_Drawn):
 
 @dataclass(frozen=True)
 class Permutations(_Drawn):
-    """Permutations: exact for exchangeable noise, also asymmetric; a common shift is not identified."""
+    """Permutations: exact for exchangeable noise, also asymmetric. A common shift is not identified."""
 
     name, has_signs, has_orders = "permutations", False, True
 
@@ -240,7 +240,7 @@ def squares(rows: FloatArray) -> FloatArray:
 
 # Ranks of the unperturbed gradient among the perturbed ones, for many coefficient vectors at once.
 #
-# The rank of alpha is 1 + #{i : Z_i before Z_0}; ties are resolved by the tie-breaking permutation. (The
+# The rank of alpha is 1 + #{i : Z_i before Z_0}. Ties are resolved by the tie-breaking permutation. (The
 # poster prints the comparison the other way round; then the estimate itself would lie outside the region.)
 def rank(Z: FloatArray, before: BoolArray) -> IntArray:
     """Return 1 + #{i : Z_i < Z_0, or tied and before it}, in 1..m: uniform where the Z are exchangeable."""
@@ -291,7 +291,7 @@ class RankTest:
         return np.concatenate(blocks) if blocks else np.empty(0, dtype=np.int64)
 
     def _block_ranks(self, alphas: FloatArray) -> IntArray:
-        """Return ranks; cheaper statistics decide where what they leave out cannot matter, Z itself the others."""
+        """Return ranks. Cheaper statistics decide where what they leave out cannot matter, Z itself the others."""
         if self._quadratic_forms is not None:
             ranks, undecided = self._quadratic_forms.ranks(alphas)
         elif self._leading is not None:
@@ -313,7 +313,7 @@ class RankTest:
 
     @cached_property
     def _leading(self) -> tuple[PerturbedNorms, Form] | None:
-        """The rows that matter most, and the rest, where leaving them out saves enough."""
+        """The rows that matter most, and the others, if leaving these out saves enough."""
         form = self.objective.form
         sizes = squares(form.pull)
         kept = sizes > _LEADING * np.max(sizes)
@@ -356,7 +356,7 @@ class QuadraticForms:
     Attributes:
         centre: alpha_hat [p].
         root: R [p, p].
-        coefficients: [K, (p+1)(p+2)/2]: products v_i v_j (i <= j), v_i, 1; identities left out.
+        coefficients: [K, (p+1)(p+2)/2]: products v_i v_j (i <= j), v_i, 1. Identities left out.
         scale: [3]: largest coefficient of each degree 2, 1, 0, to judge rounding.
         identities_before: number of identities that come before the reference.
     """
@@ -416,7 +416,7 @@ def ranks_of_noise(
 ) -> IntArray:
     """Return the ranks [R] of the true alpha [p] over repetitions of the noise [R, n] at a fixed design.
 
-    Exactness says they are uniform on 1..m where the group leaves the noise's distribution alone.
+    Exactness says they are uniform on 1..m if the group does not change the noise's distribution.
     """
     form = objective.form
     scores = objective.score(noise)
@@ -438,7 +438,7 @@ def simulated_ranks(
     rng: np.random.Generator,
     break_ties: bool = True,
 ) -> IntArray:
-    """Return ranks [R] of the true alpha as `ranks_of_noise`, perturbations drawn anew in each repetition.
+    """Return ranks [R] of the true alpha as `ranks_of_noise`, perturbations drawn again in each repetition.
 
     Args:
         break_ties: False counts ties in favour of membership.

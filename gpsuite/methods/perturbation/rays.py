@@ -1,8 +1,8 @@
-"""Boundary of a region along rays from its estimate: exact for quadratic objectives, else by bisection.
+"""Boundary of a region along rays from its estimate: exact for quadratic objectives, otherwise by bisection.
 
 Along d, Z_0 <= Z_i reads a t^2 + 2 b t + c <= 0 with c <= 0, so each perturbation allows steps up to a first root,
 and, only under a weighting other than the inverse Hessian, again beyond a second one. The region is where at least q
-perturbations allow the step. Steps are reported as enclosures, infinite where unbounded.
+perturbations allow the step. Steps are reported as enclosures, infinite if unbounded.
 
 Equation: derived, boundary along rays
 Equation: derived, unbounded regions
@@ -29,7 +29,7 @@ _ROUNDINGS = 8.0  # of the quadratic's coefficients, in units of the last place 
 _DOUBLINGS = 40
 # Bisections of a factor 2: the enclosure's relative width ends at about 2^-34.
 _BISECTIONS = 34
-# Length of a direction a: |a|; the RKHS norm of its function; the norm of its values at the data.
+# Length of a direction a: |a|. The RKHS norm of its function. The norm of its values at the data.
 KernelMetric = Literal["coefficients", "rkhs", "values"]
 _POWER: dict[KernelMetric, float] = {"rkhs": -0.5, "values": -1.0}
 
@@ -39,12 +39,12 @@ class RayBoundary:
     """Largest steps t with centre + t direction in the region.
 
     Attributes:
-        inside: a step known to be inside, shape [J]; minus infinity where none is, infinite where unbounded (exact
+        inside: a step known to be inside, shape [J]. Minus infinity if none is, infinite if unbounded (exact
             method) or the largest step tried.
-        outside: the largest step of the region is at most this, shape [J]; infinite where unbounded, and where rounding
+        outside: the largest step of the region is at most this, shape [J]. Infinite if unbounded, and where rounding
             cannot tell: the metric is ill-conditioned.
         method: exact, or bisection, which sees gaps and returns of the region only on a grid of doubled steps.
-        returning: share of rays on which the bisection's grid saw the region end and come back; 0 for exact.
+        returning: share of rays on which the bisection's grid saw the region end and come back, 0 for exact.
     """
 
     centre: FloatArray
@@ -102,7 +102,7 @@ def bisected_boundary(
     limits: FloatArray | None = None,
     largest_step: float = 2.0**20,
 ) -> RayBoundary:
-    """Return the boundary along rays by membership alone: steps doubled 40 times up to a cap, then bisection.
+    """Return the boundary along rays by only membership tests: steps doubled 40 times up to a cap, then bisection.
 
     For objectives without closed form (support vector regression, LASSO), whose regions need not be star-shaped: the
     last member on the grid of doubled steps is taken, and `returning` says on how many rays an earlier step was none.
@@ -166,7 +166,7 @@ def _roots(quadratic: PerturbedQuadratic, rays: FloatArray, added: float) -> lis
 
 
 def _quadratic_steps(a: FloatArray, b: FloatArray, c: FloatArray, flat: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return first and second ends of {t >= 0 : a t^2 + 2 b t + c <= 0}, c <= 0; no end where |a| <= flat, outward."""
+    """Return first and second ends of {t >= 0 : a t^2 + 2 b t + c <= 0}, c <= 0. No end where |a| <= flat, outward."""
     discriminant = b**2 - a * c
     root = np.sqrt(np.maximum(discriminant, 0.0))
     rising = b + root > 0.0
@@ -196,7 +196,7 @@ def _reach(first: FloatArray, again: FloatArray, cap: FloatArray, q: int) -> Flo
 # Why rays and not a random walk inside the region: each ray is independent of the others, needs no burn-in,
 # treats quadratic and other objectives alike, shows unboundedness instead of wandering off along it, and ends
 # at the boundary, where the extremes of a band lie. What rays cover: the part of the region visible from the
-# estimate; all of it when it is star-shaped, as it is for quadratic objectives under inverse-Hessian
+# estimate. All of it when it is star-shaped, as it is for quadratic objectives under inverse-Hessian
 # weighting. Directions isotropic in a named metric reach the extremes of many coefficients slowly, so that a
 # band of sampled members is an inner one.
 @dataclass(frozen=True, eq=False)
@@ -205,7 +205,7 @@ class Members:
 
     Attributes:
         alphas: shape [J, p], each confirmed by the membership test.
-        unbounded_share: share of the rays without an end; they give no boundary point.
+        unbounded_share: share of the rays without an end. They give no boundary point.
         refused: number of points that the membership test did not confirm (gaps of a region without star shape).
     """
 
@@ -231,8 +231,8 @@ def kernel_directions(
     """Return directions isotropic in a metric of kernel coefficients, shape [count, free + n].
 
     Args:
-        gram: K, shape [n, n]; its directions below rounding are left out, except under `coefficients`.
-        free: number of leading coefficients beside the kernel's (a bias), each of length 1.
+        gram: K, shape [n, n]. Its directions below rounding are left out, except under `coefficients`.
+        free: number of leading coefficients next to the kernel's (a bias), each of length 1.
     """
     if metric == "coefficients":
         return isotropic_directions(count, np.eye(free + len(gram)), rng)
@@ -250,7 +250,7 @@ def single_point_directions(gram: FloatArray) -> FloatArray:
 
 
 def touching_directions(triangle: FloatArray, features: FloatArray) -> FloatArray:
-    """Return +-(R'R)^-1 phi(x) at unit length in R, [2J, p], where an ellipsoid is widest at x; no phi(x) is 0."""
+    """Return +-(R'R)^-1 phi(x) at unit length in R, [2J, p], where an ellipsoid is widest at x. No phi(x) is 0."""
     half = np.asarray(solve_triangular(triangle.T, features.T, lower=True))
     rows = np.asarray(solve_triangular(triangle, half / np.linalg.norm(half, axis=0))).T
     return np.asarray(np.concatenate([rows, -rows]))

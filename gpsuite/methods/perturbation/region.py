@@ -34,11 +34,11 @@ SMALLEST = 1e-100  # of the largest output, for the same reason
 class ConfidenceRegion:
     """The coefficients whose rank is at most m - q: they hold the ideal ones with probability 1 - q/m exactly.
 
-    The probability is over the noise and the perturbations, for noise whose distribution the group leaves alone.
+    The probability is over the noise and the perturbations, for noise whose distribution the group does not change.
     Labels of classes are not of this kind.
 
     Attributes:
-        features: maps inputs [J, D] to rows of Phi [J, p]; None where the design was given as a matrix.
+        features: maps inputs [J, D] to rows of Phi [J, p]. None if the design was given as a matrix.
 
     Raises:
         ValueError: if q is not in 1..m-1, the largest y is beyond `LARGEST` or below `SMALLEST` but not 0, or y or the
@@ -59,7 +59,7 @@ class ConfidenceRegion:
         if size > LARGEST:
             raise ValueError(f"y must be at most {LARGEST:g} in size: squares of larger outputs overflow")
         if 0.0 < size < SMALLEST:
-            raise ValueError(f"y is below {SMALLEST:g} in size: squares vanish; give it in smaller units")
+            raise ValueError(f"y is below {SMALLEST:g} in size: squares vanish. Give it in smaller units")
         if self.perturbations.shape != (self.m - 1, len(self.y)):
             raise ValueError(f"perturbations of shape {self.perturbations.shape} do not fit n={len(self.y)} data")
         objectives.valid_level(self.q, self.m)
@@ -105,7 +105,7 @@ class ConfidenceRegion:
         return np.asarray(self.ranks(alphas) <= self.m - self.q)
 
     def ellipsoid(self) -> Ellipsoid:
-        """Return an ellipsoid around the estimate that contains the region; its radius may be infinite.
+        """Return an ellipsoid around the estimate that contains the region. Its radius may be infinite.
 
         Raises:
             ValueError: if the objective is not quadratic.
@@ -113,7 +113,7 @@ class ConfidenceRegion:
         return outer_ellipsoid(self.quadratic, self.q)
 
     def boundary(self, directions: npt.ArrayLike, ball: NormBall | None = None) -> RayBoundary:
-        """Return the boundary along rays from the estimate: exact for quadratic objectives, else by bisection.
+        """Return the boundary along rays from the estimate: exact for quadratic objectives, otherwise by bisection.
 
         Raises:
             ValueError: on a direction that is zero or not finite, or if the estimate lies outside the ball.
@@ -127,7 +127,7 @@ class ConfidenceRegion:
     def band(self, x: npt.ArrayLike, members: Members | None = None) -> Band:
         """Return a band of the ideal representation at inputs x [J, D] (or [J]), valid at all of them at once.
 
-        Quadratic objectives: the pointwise band, an outer one; with members given, or for other objectives, the range
+        Quadratic objectives: the pointwise band, an outer one. With members given, or for other objectives, the range
         over those members, an inner one. Other bands: `gpsuite.methods.perturbation.bands`.
 
         Raises:
@@ -143,7 +143,7 @@ class ConfidenceRegion:
 
     @cached_property
     def quadratic(self) -> PerturbedQuadratic:
-        """The region's comparisons as quadratic inequalities; ValueError if the objective is not quadratic."""
+        """The region's comparisons as quadratic inequalities. ValueError if the objective is not quadratic."""
         if not isinstance(self.objective, QuadraticObjective):
             raise ValueError(
                 f"{type(self.objective).__name__} is not quadratic: it has no ellipsoid, and a band needs members "
@@ -172,7 +172,7 @@ class ModelClass:
     Attributes:
         objective: builds the objective from K (kernel models), from X (no kernel), or from K_xz and K_zz (centres
             given), e.g. `partial(KernelRidge, penalty=0.05)`.
-        kernel: covariance function; None for linear models.
+        kernel: covariance function. None for linear models.
         centres: inputs [p, D] of the basis functions of a sparse kernel model.
     """
 

@@ -1,4 +1,4 @@
-"""How far class probabilities or predictions of a GP can move within a region of inputs: certified ranges.
+"""Certified ranges of class probabilities or predictions of a GP within a region of inputs.
 
 Equation: Blaas et al. 2020, Eq. (2), Eq. (3), Eq. (4)
 """
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    """Return an exported name; all are loaded when the first is asked for: `gpsuite verify` asks for none."""
+    """Return an exported name. All are loaded when the first is requested: `gpsuite verify` requests none."""
     from importlib import import_module
 
     exports = import_module(f"{__name__}.exports")

@@ -1,6 +1,6 @@
 """The functions behind the bounds of one box: at every point of it they lie below and above the class probability.
 
-A bound over a box is the extremum of such functions (Blaas et al. 2020, Fig. 1, the dashed curve); branch and bound
+A bound over a box is the extremum of such functions (Blaas et al. 2020, Fig. 1, the dashed curve). Branch and bound
 needs only the extremum, these curves show where it comes from.
 
 Equation: Blaas et al. 2020, Fig. 1

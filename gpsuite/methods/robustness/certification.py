@@ -1,7 +1,7 @@
 """From finished searches to a certificate: the search's cuts, with the bounds that the checker can prove.
 
-The plain bound is a little looser than the search's: what the search cut is cut again, and leaves where the plain bound
-is not good enough are cut further, where it is loose; where it is good enough before the search stopped cutting, the
+The plain bound is a little looser than the search's: what the search cut is cut again, and leaves whose plain bound is
+not good enough are cut further, at its loose places. If it is good enough before the search stopped cutting, the
 remainder of the search's tree is left out. Worst boxes come first and in batches, so that the claim holds whenever it
 ends. Every bound is taken at the level that the claim is to have.
 
@@ -44,9 +44,9 @@ from gpsuite.models.composite import single_kernel
 from gpsuite.models.latent import LatentPosterior
 
 LOOSER = 1e-9  # relative, on what is stated: other machines' exp and log differ in the last bits
-WITNESS = 1e-11  # the same for what a witness attains, beside a tenth of its own rounding
+WITNESS = 1e-11  # the same for what a witness attains, next to a tenth of its own rounding
 LEAST_BOXES = 1000
-BOXES_EACH = 20  # for a box of the search; few are used
+BOXES_EACH = 20  # for a box of the search. Few are used
 BATCH = 16  # boxes cut at once
 LEAST_SHARE = 1e-3  # of what loosens a bound, that every input has at least
 SET_UP = (5e-10, 4e-9)  # seconds per N^3 (products, a factorisation) and N^2 D (distances) before the first bound
@@ -71,15 +71,15 @@ def certify(
 
     Args:
         posterior: of a classifier of two or more classes, or of a regression.
-        region: inputs over which the claims hold, `robustness.linf_ball` and the like.
+        region: inputs over which the claims hold, `robustness.linf_ball` and so on.
         found: what each search was about, and what it found. That of a margin is (1 + p_own - p_rival) / 2, that of
             two classes the probability of the positive one, `POSITIVE`, that of a lead `PointSearch.led`.
-        slack: how much looser than the search's a claim may be, > 0; half as loose as a margin that is proved positive.
+        slack: how much looser than the search's a claim may be, > 0. Half as loose as a margin that is proved positive.
         noise: variance of a regression's observations, above 0.
         bound_name: the search's bound, for the reader.
         bound_version: its version.
         most_boxes: boxes bounded at most per claim, by default `BOXES_EACH` for each of the search's but at least
-            `LEAST_BOXES`; then the claim is as loose as it must be.
+            `LEAST_BOXES`. Then the claim is as loose as it must be.
         budget: its seconds are for all claims, each an equal share of what is left. If not even the first bound of two
             classes fits, nothing is claimed but that probabilities lie between 0 and 1.
         origin: where model and point come from.
@@ -104,7 +104,7 @@ def certify(
             builder = _Builder(bounds.of(quantity), stored, quantity, extremum, looser, most, seconds)
             claim = builder.build()
             out_of_time = out_of_time or builder.out_of_time
-            if np.isfinite(claim.outer):  # a quantile of which nothing is known is not claimed
+            if np.isfinite(claim.outer):  # a quantile without a bound is not claimed
                 claims.append(claim)
     if found and not claims:
         raise ValueError("nothing can be claimed of this model and region")
@@ -118,7 +118,7 @@ def certify(
 
 
 def _slack(quantity: Quantity, extremum: Extremum, slack: float) -> float:
-    """Return a claim's slack: a lead, and a margin that its search proved above one half, are to stay positive."""
+    """Return a claim's slack. A latent margin, and a margin proved above one half, are to stay positive."""
     if isinstance(quantity, LeadQuantity):
         return 0.5 * extremum.outer
     margin = isinstance(quantity, ClassQuantity) and quantity.rival is not None
@@ -178,7 +178,7 @@ def _set_up_seconds(model: Model) -> float:
 
 
 class _Builder:
-    """Bounds one search's tree from the root down and cuts what is too loose; `signed` scores are times the sign."""
+    """Bounds one search's tree from the root down and cuts what is too loose. `signed` scores are times the sign."""
 
     def __init__(
         self,
@@ -249,7 +249,7 @@ class _Builder:
         return np.asarray(width / self.plain.scale * np.sqrt(loose + LEAST_SHARE))
 
     def _is_worth_a_bound(self, source: int) -> bool:
-        """Tell whether to bound a box: not where the search's own, better bound was too loose and it went on."""
+        """Tell whether to bound a box: not if the search's better bound was too loose and it continued."""
         return source < 0 or not self.first_child[source] or bool(self.searched[source] <= self.target)
 
     def _append(self, node: int, axis: int, middle: float, side: int, source: int) -> int:
@@ -267,7 +267,7 @@ class _Builder:
         return len(self.parent) - 1
 
     def _keep(self, nodes: list[int], ask: list[bool]) -> None:
-        """Bound those new nodes that ask for it; they are leaves if they are good enough, else open."""
+        """Bound those new nodes that request it. They are leaves if they are good enough, otherwise open."""
         asked = [node for node, wanted in zip(nodes, ask, strict=True) if wanted]
         if asked:
             before = time.monotonic()

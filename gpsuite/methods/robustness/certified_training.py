@@ -32,7 +32,7 @@ Fit = Callable[[IntArray, Hyperparameters], Posterior | None]
 
 @dataclass(frozen=True)
 class Candidate:
-    """What cross-validation says about one choice of hyperparameters.
+    """Cross-validation of one choice of hyperparameters.
 
     Attributes:
         hyperparameters: of the candidate.
@@ -65,7 +65,7 @@ def candidates_for(
         radius: half the width of the box, in units of X.
         moves: the inputs that move.
         rng: draws the folds and the rows that are searched.
-        budget: half of its seconds are for the approximations; the searches share the rest.
+        budget: half of its seconds are for the approximations. The searches share the remaining time.
     """
     order = rng.permutation(len(X))
     folds, fits = [order[start::FOLDS] for start in range(FOLDS)], budget.part(2)

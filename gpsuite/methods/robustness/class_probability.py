@@ -1,7 +1,7 @@
 """From bounds of the latent mean and variance to bounds of the class probability, exact where monotone.
 
 For a symmetric link that is concave on f > 0, the class probability rises with the mean, and rises with the variance
-exactly where the mean is negative; so the extremes over a rectangle of (mean, variance) lie in its corners.
+exactly where the mean is negative, so the extremes over a rectangle of (mean, variance) lie in its corners.
 
 Equation: Blaas et al. 2020, Lemma 3
 Equation: derived, class probability from mean and variance
@@ -47,7 +47,7 @@ class Score(Protocol):
         """Return the class probability of a score."""
 
     def outward_probability(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return class probabilities of score bounds, rounded outwards; NaN gives 0 and 1."""
+        """Return class probabilities of score bounds, rounded outwards. NaN gives 0 and 1."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class ProbitScore:
         return np.asarray(self.squeeze + (1.0 - 2.0 * self.squeeze) * ndtr(score))
 
     def outward_probability(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the probabilities of bounds of t; each is off by a relative 1e-12 at most, and 1/2 at 0 exactly."""
+        """Return the probabilities of bounds of t. Each is off by a relative 1e-12 at most, and 1/2 at 0 exactly."""
         p_low = self.to_probability(low) * (1.0 - PROBABILITY) - UNDERFLOW
         p_high = self.to_probability(high) * (1.0 + PROBABILITY) + UNDERFLOW
         p_low = np.where(low >= 0.0, np.maximum(p_low, 0.5), p_low)
@@ -100,7 +100,7 @@ class ProbabilityScore:
     def separate(self, ranges: LatentRanges) -> tuple[FloatArray, FloatArray]:
         """Return bounds of the class probability at the corners, moved outwards by the quadrature's error.
 
-        The sign of the mean decides on which side of one half they lie, whatever the quadrature's error.
+        The sign of the mean decides on which side of one half they lie, regardless of the quadrature's error.
         """
         low, high = _extreme_variances(ranges)
         finite = np.isfinite(ranges.mean_low) & np.isfinite(ranges.mean_high) & np.isfinite(ranges.variance_high)
@@ -116,7 +116,7 @@ class ProbabilityScore:
         return np.clip(score, 0.0, 1.0)
 
     def outward_probability(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the bounds, clipped; the quadrature's error is in them already."""
+        """Return the bounds, clipped. The quadrature's error is in them already."""
         return clipped(np.array(low), np.array(high))
 
 
@@ -152,20 +152,20 @@ def _extreme_variances(ranges: LatentRanges) -> tuple[FloatArray, FloatArray]:
 
 
 def clipped(low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return bounds of probabilities clipped to [0, 1]; NaN gives 0 and 1."""
+    """Return bounds of probabilities clipped to [0, 1]. NaN gives 0 and 1."""
     lower = np.where(np.isnan(low), 0.0, np.clip(low, 0.0, 1.0))
     return lower, np.where(np.isnan(high), 1.0, np.clip(high, 0.0, 1.0))
 
 
 # Rigorous bounds of the class probability at single points: what a witness attains, and which class a point has.
 #
-# The stored floats are certified, so the error is that of dot products and exponentials; a bound over a box of no
+# The stored floats are certified, so the error is that of dot products and exponentials. A bound over a box of no
 # width
 # would be as tight, but takes the derivatives' products too.
 
 
 class PointForm(Protocol):
-    """What evaluation asks of a posterior over its free inputs; see `OperatorForm` and `PosteriorSlice`."""
+    """Interface of a posterior over its free inputs that evaluation uses. See `OperatorForm` and `PosteriorSlice`."""
 
     @property
     def variance(self) -> float: ...
@@ -183,11 +183,11 @@ class PointForm(Protocol):
 
 
 def score_at(form: PointForm, score: Score, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return lower and upper bounds of the score at points, [B] each; NaN where they could not be computed.
+    """Return lower and upper bounds of the score at points, [B] each. NaN if they could not be computed.
 
     Args:
         form: the posterior over the free inputs.
-        score: what stands for the class probability.
+        score: what represents the class probability.
         points: [B, d], in units of X.
     """
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
@@ -195,12 +195,12 @@ def score_at(form: PointForm, score: Score, points: FloatArray) -> tuple[FloatAr
 
 
 def latent_ranges(form: PointForm, points: FloatArray) -> LatentRanges:
-    """Return bounds of latent mean and variance at points [B, d]; a variance below zero counts as zero."""
+    """Return bounds of latent mean and variance at points [B, d]. A variance below zero counts as zero."""
     return ranges_of(form, *form.moments(points))
 
 
 def ranges_of(form: PointForm, mean: FloatArray, variance: FloatArray) -> LatentRanges:
-    """Return the bounds that computed moments [B] per unit s stand for."""
+    """Return the bounds that computed moments [B] per unit s represent."""
     s = form.variance
     error = form.mean_error + SHORT_SUM * np.abs(mean)
     low = np.maximum(mean - error, form.floor)
@@ -225,9 +225,9 @@ class BoxBounds:
         variance_high: upper bound of the latent variance.
         low: lower bound of the score, which fixes the class probability (`BoundingFunction.to_probability`).
         high: upper bound of the score.
-        centre: the score at the box's centre, up to rounding: a proposal, not a bound; NaN if it could not be
+        centre: the score at the box's centre, up to rounding: a proposal, not a bound. NaN if it could not be
             computed.
-        split_score: [B, d], how much each free input adds to the width of the bound; zero for zero width.
+        split_score: [B, d], how much each free input adds to the width of the bound. Zero for zero width.
     """
 
     mean_low: FloatArray
@@ -256,16 +256,16 @@ class BoundingFunction(Protocol):
         """Indices of the free inputs, [d]."""
 
     def bounds(self, lo: FloatArray, hi: FloatArray) -> BoxBounds:
-        """Bound over the boxes lo[b] <= x_free <= hi[b]; lo and hi [B, d] in the units of X."""
+        """Bound over the boxes lo[b] <= x_free <= hi[b]. Lo and hi [B, d] in the units of X."""
 
     def evaluate(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return lower and upper bounds [B] of the score at points [B, d] in the units of X."""
 
     def to_probability(self, score: FloatArray) -> FloatArray:
-        """Return the class probability of a score, increasing; see `outward_probability` for safe ends."""
+        """Return the class probability of a score, increasing. See `outward_probability` for safe ends."""
 
     def outward_probability(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return class probabilities of score bounds, rounded outwards; NaN gives 0 and 1."""
+        """Return class probabilities of score bounds, rounded outwards. NaN gives 0 and 1."""
 
 
 def checked_boxes(lo: FloatArray, hi: FloatArray, n_free: int) -> tuple[FloatArray, FloatArray]:

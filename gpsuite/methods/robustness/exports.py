@@ -1,4 +1,4 @@
-"""What `gpsuite.methods.robustness` exports.
+"""Exports of `gpsuite.methods.robustness`.
 
 Equation: none, a list of names
 """

@@ -1,7 +1,7 @@
-"""Which inputs of a point may move: the shortest live lengthscales, or the patch around an image's salient point.
+"""Inputs of a point that may move: the shortest live lengthscales, or the patch around an image's salient point.
 
 Blaas et al. (2020, Sec. 6.1, App. E) free the pixels of a SIFT patch (Lowe 2004). They do not print how the pixels
-follow from the key points; here they are the pixels nearest to the centre of the key point of largest response.
+follow from the key points. Here they are the pixels nearest to the centre of the key point of largest response.
 `gradient_patch` chooses in an image without key points, and is never used under SIFT's name.
 
 Equation: Blaas et al. 2020, Sec. 6.1, App. E
@@ -89,14 +89,14 @@ def gradient_patch(image: FloatArray, count: int) -> IntArray:
 
 
 def nearest_pixels(shape: tuple[int, ...], middle: tuple[float, float], count: int) -> IntArray:
-    """Return the `count` pixels nearest to (row, column), ties by place; places are counted row by row.
+    """Return the `count` pixels nearest to (row, column), ties by place. Places are counted row by row.
 
     Raises:
         UserError: if there are fewer pixels.
     """
     height, width = shape
     if count > height * width:
-        raise UserError(f"features: {count} pixels asked for, the image has {height * width}")
+        raise UserError(f"features: {count} pixels requested, the image has {height * width}")
     rows, columns = np.divmod(np.arange(height * width), width)
     distance = (rows - middle[0]) ** 2 + (columns - middle[1]) ** 2
     return np.sort(np.argsort(distance, kind="stable")[:count])

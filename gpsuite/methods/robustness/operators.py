@@ -59,7 +59,7 @@ PROFILES: Registry[Profile] = Registry("kernel")
 
 @dataclass(frozen=True)
 class SquaredExponential:
-    """kappa = psi = exp(-r^2/2); the tail is a Poisson probability."""
+    """kappa = psi = exp(-r^2/2). The tail is a Poisson probability."""
 
     curvature: float = 1.0
     folds: bool = True
@@ -124,7 +124,7 @@ PROFILES.register("matern32")(Matern32())
 PROFILES.register("matern52")(Matern52())
 
 
-# A posterior's data around a point of which some inputs are free: what every form of it begins with.
+# A posterior's data around a point with some free inputs, from which every form begins.
 
 
 @dataclass(frozen=True)
@@ -134,12 +134,12 @@ class Restriction:
     Attributes:
         point: x0, all inputs, [D].
         dims: free inputs, [d].
-        fixed: squared scaled distance of the data from x0 over the fixed inputs, [N]; zero where it is folded.
-        weight: fold w, exp(-distance / 2) for kernels that factor, [N]; one for others.
+        fixed: squared scaled distance of the data from x0 over the fixed inputs, [N]. Zero if it is folded.
+        weight: fold w, exp(-distance / 2) for kernels that factor, [N]. One for others.
         unit: relative error of a datum's part in a dot product over the data, [N].
         lost: weights and products that underflow are still there: at most this of the mean per unit s.
         floor: lower bound of the mean anywhere per unit s, zero exactly if no weight is negative.
-        ceiling: upper bound, likewise.
+        ceiling: upper bound, of the same shape.
     """
 
     point: FloatArray
@@ -164,7 +164,7 @@ def restriction(posterior: LatentPosterior, x0: FloatArray, free: IntArray) -> R
         ValueError: if x0 is not finite or of the wrong length, or the indices are not distinct and in range.
     """
     point, dims = _checked(posterior, x0, free)
-    # Free inputs count as zero here; no columns are copied.
+    # Free inputs count as zero here. No columns are copied.
     rate = 1.0 / posterior.lengthscales
     rate[dims] = 0.0
     apart = (posterior.X - point) * rate
@@ -188,7 +188,7 @@ def restriction(posterior: LatentPosterior, x0: FloatArray, free: IntArray) -> R
 
 
 def sum_upwards(alpha: FloatArray, weight: FloatArray, unit: FloatArray) -> FloatArray:
-    """Return sum_i max(0, alpha_i) w_i rounded up, [...] for weights [..., N]; zero if no weight is positive."""
+    """Return sum_i max(0, alpha_i) w_i rounded up, [...] for weights [..., N]. Zero if no weight is positive."""
     parts = np.maximum(alpha, 0.0)
     lost = UNDERFLOW * float(np.count_nonzero(parts))
     # the unit covers the sum's own rounding too
@@ -214,13 +214,13 @@ def _checked(posterior: LatentPosterior, x0: FloatArray, free: IntArray) -> tupl
 # its
 # largest eigenvalue, sum_k <z_k, e>^2 <= Lambda for unit e, so G >= 1 - max(-c)_+ Lambda and G <= 1 + max(c)_+
 # Lambda.
-# Exact arithmetic has Lambda <= 1, c >= -1 and so G >= 0; a Cholesky factor of an ill-conditioned kernel matrix has
+# Exact arithmetic has Lambda <= 1, c >= -1 and so G >= 0. A Cholesky factor of an ill-conditioned kernel matrix has
 # not.
 
 
 @dataclass(frozen=True)
 class OperatorRange:
-    """-below <= G <= above, and sum_k |c_k| <z_k, e>^2 <= size for unit vectors e; in units of s, rounded up."""
+    """-below <= G <= above, and sum_k |c_k| <z_k, e>^2 <= size for unit vectors e. In units of s, rounded up."""
 
     below: float
     above: float
@@ -265,7 +265,7 @@ def _largest_eigenvalue(posterior: LatentPosterior) -> float:
             symmetric = 0.5 * (gram + gram.T)
             try:
                 largest = float(eigvalsh(symmetric, subset_by_index=[rank - 1, rank - 1])[0])
-            except LinAlgError:  # the search for one alone fails on some matrices
+            except LinAlgError:  # the search for only one fails on some matrices
                 largest = float(eigvalsh(symmetric)[-1])
         unit = data_unit(posterior, scaled)
         sums = np.abs(root)
@@ -297,7 +297,7 @@ def data_unit(posterior: LatentPosterior, scaled: FloatArray) -> FloatArray:
 # mu(x) = s <h, phi(x)> and Sigma(x) = s <phi(x), G phi(x)> with 0 <= G <= g, G = I + sum_k c_k z_k z_k*. For the
 # squared exponential kernel the fixed inputs fold into weights w_i = exp(-(fixed distance)^2 / 2) of the data, and
 # the
-# kernel is that of the free inputs alone; other kernels keep the fixed distances.
+# kernel is that of only the free inputs. Other kernels keep the fixed distances.
 
 
 _BLOCK = 256
@@ -307,7 +307,7 @@ _ENTRIES = 1 << 20
 
 @dataclass(frozen=True)
 class OperatorForm:
-    """Mean weights and operator root over d free inputs; points and boxes are in the units of X.
+    """Mean weights and operator root over d free inputs. Points and boxes are in the units of X.
 
     Attributes:
         kernel: name of the kernel.
@@ -316,15 +316,15 @@ class OperatorForm:
         lengthscales: of the free inputs, [d].
         X: data of the free inputs, as stored: distances from any point have a relative error, [n, d].
         origin: x0 of the free inputs, [d].
-        U: (X - x0) / l, each rounded at its own size, for sums that pay for that, [n, d].
-        fixed: squared distance of the data from x0 over the fixed inputs, [n]; zero where it is folded.
+        U: (X - x0) / l, each rounded at its own size, for sums that account for that, [n, d].
+        fixed: squared distance of the data from x0 over the fixed inputs, [n]. Zero if it is folded.
         alpha: mean weights per unit s (with the fold), [n].
-        root: rows sqrt(s |c_k|) F_k (with the fold), [r, n]; the rows with c_k < 0 come first.
+        root: rows sqrt(s |c_k|) F_k (with the fold), [r, n]. The rows with c_k < 0 come first.
         n_negative: number of rows with c_k < 0.
         norm2: upper bound of |h|^2.
         floor: lower bound of the mean anywhere per unit s, zero exactly if no weight is negative.
-        ceiling: upper bound, likewise.
-        allowance: nu with G + nu >= 0; bounds are of G + nu, and nu is taken off again.
+        ceiling: upper bound, of the same shape.
+        allowance: nu with G + nu >= 0. Bounds are of G + nu, and nu is taken off again.
         bound: g + nu >= G + nu.
         slack: rounding errors of coefficients.
     """
@@ -439,7 +439,7 @@ def squared_norm(kernel: str | CompositeKernel, points: FloatArray, alpha: Float
     for start in range(0, len(alpha), _BLOCK):
         rows = slice(start, start + _BLOCK)
         k = kernel_matrix(kernel, points[rows], points[start:])
-        # The part right of the diagonal block stands for the part below it too.
+        # The part right of the diagonal block represents the part below it too.
         k[:, len(k) :] *= 2.0
         value += float(alpha[rows] @ (k @ alpha[start:]))
     size = np.abs(alpha)

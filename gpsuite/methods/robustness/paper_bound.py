@@ -74,14 +74,14 @@ class LineSums:
 
 @dataclass(frozen=True)
 class _Block:
-    """Pairs of `rows` with the data from `rows.start` on, [k, L]; those below the diagonal have weight zero.
+    """Pairs of `rows` with the data from `rows.start` on, [k, L]. Those below the diagonal have weight zero.
 
     Attributes:
         rows: k data.
         columns: L data.
         middle: of the two data, [d, k L].
         apart: -|U_i - U_l|^2 / 4, [k, L].
-        weights: where they are positive and where they are negative, else zero, [2, k, L].
+        weights: where they are positive and where they are negative, otherwise zero, [2, k, L].
         offset: room for [d, k L].
         spare: room for nine times [k, L].
     """
@@ -113,7 +113,7 @@ class _RowSums:
 
 
 def line_sums(U: FloatArray, weights: FloatArray, unit: FloatArray, centre: FloatArray, radius: FloatArray) -> LineSums:
-    """Sum the lines over B boxes; time O(B n^2 d), memory O(n^2 + _BLOCK d).
+    """Sum the lines over B boxes. Time O(B n^2 d), memory O(n^2 + _BLOCK d).
 
     A datum's slopes and a row's values are sums of at most n terms, and so is the sum of the rows' values. With
     v <= k, e <= v + k width and Q <= f_i + f_l, f half the farthest squared distance of a datum, every line's terms at
@@ -143,7 +143,7 @@ def line_sums(U: FloatArray, weights: FloatArray, unit: FloatArray, centre: Floa
 
 
 def _blocks(U: FloatArray, weights: FloatArray) -> Iterator[_Block]:
-    """Return the pairs' blocks one after another; each overwrites the one before."""
+    """Return the pairs' blocks one after another. Each overwrites the one before."""
     n, d = U.shape
     room = np.empty((2 * d + _ARRAYS) * max(n, min(n * n, _BLOCK)))
     start = 0
@@ -192,7 +192,8 @@ def _range(block: _Block, centre: FloatArray, radius: FloatArray, half: FloatArr
 def _lines(block: _Block, start: FloatArray, width: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return the value at the smallest Q, and the falls of tangent and chord, [k, L] each.
 
-    A chord is never flatter than the tangent, so rounding that says so is undone; that also serves ranges of no width.
+    A chord is never flatter than the tangent, so rounding that makes it flatter is undone. That also serves ranges of
+    no width.
     """
     top, tangent, chord = block.spare[2:5]
     np.exp(start, out=top)
@@ -209,7 +210,7 @@ def _lines(block: _Block, start: FloatArray, width: FloatArray) -> tuple[FloatAr
 def _add(
     sums: _RowSums, b: int, block: _Block, start: FloatArray, width: FloatArray, unit: FloatArray, far: FloatArray
 ) -> None:
-    """Add the lines of a block's pairs over box b; `start` and `width` as `_range` returns them.
+    """Add the lines of a block's pairs over box b. `start` and `width` as `_range` returns them.
 
     Args:
         sums: to which they are added.
@@ -283,9 +284,9 @@ class Pairs:
 def pair_variance(
     form: OperatorForm, pairs: Pairs, centre: FloatArray, radius: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Bound the variance per unit s over B boxes; time O(B n^2 d).
+    """Bound the variance per unit s over B boxes. Time O(B n^2 d).
 
-    Scaled data and centres are taken as they are rounded: `pairs` pays for the data's rounding, a wider box for the
+    Scaled data and centres are taken as they are rounded: `pairs` accounts for the data's rounding, a wider box for the
     centre's.
 
     q_i + q_l = sum_j 2 (x_j - m_j)^2 + (U_ij - U_lj)^2 / 2 with the middle m of the two data, so its range over a box
@@ -347,8 +348,8 @@ def _minimum(
 
 # Variance bound of the baseline, slow variant: a convex quadratic program and linear programs (App. D.1).
 #
-# The kernel vector k and the inputs x are the variables; two lines per datum tie k_i to x. Every program's value is
-# taken from its dual, which is a valid bound whatever the solver's tolerance.
+# The kernel vector k and the inputs x are the variables. Two lines per datum tie k_i to x. Every program's value is
+# taken from its dual, which is a valid bound regardless of the solver's tolerance.
 
 
 # Frank-Wolfe steps of the quadratic program, and the gap (in units of s) at which it stops.
@@ -430,7 +431,7 @@ def relaxation_of(form: OperatorForm, centre: FloatArray, radius: FloatArray) ->
         for line in (tangent_line(form.kernel, nearest, farthest), chord_line(form.kernel, nearest, farthest))
     )
     offset = form.offsets(centre[None])[:, :, 0]
-    # (x - D)^2 lies between its tangent D^2 - 2 D x at x = 0 and its chord, r^2 above that; slopes are negative.
+    # (x - D)^2 lies between its tangent D^2 - 2 D x at x = 0 and its chord, r^2 above that. Slopes are negative.
     at_centre = np.einsum("ij,ij->i", offset, offset) + form.fixed
     square = float(radius @ radius)
     n = len(offset)
@@ -487,7 +488,7 @@ def _largest_square(relaxation: Relaxation, operator: Operator) -> float:
 #
 # Mean: every kernel term by its tangent or chord. Variance, `quick`: the same for the terms of all pairs of data,
 # which
-# the squared exponential kernel allows; `slow`: a convex quadratic program and 2 n + 1 linear programs.
+# the squared exponential kernel allows. `slow`: a convex quadratic program and 2 n + 1 linear programs.
 
 
 Variant = Literal["quick", "slow"]
@@ -504,7 +505,7 @@ class PaperBound:
     Attributes:
         form: the posterior over the free inputs.
         covariance: pairs of data (quick) or the operator's eigenvectors (slow).
-        score: what stands for the class probability.
+        score: what represents the class probability.
         name: of the bound and its variant.
         version: of the formulas.
     """
@@ -521,7 +522,7 @@ class PaperBound:
         return self.form.dims
 
     def bounds(self, lo: FloatArray, hi: FloatArray) -> BoxBounds:
-        """Bound over the boxes lo[b] <= x_free <= hi[b]; lo and hi [B, d] in units of X.
+        """Bound over the boxes lo[b] <= x_free <= hi[b]. Lo and hi [B, d] in units of X.
 
         Raises:
             ValueError: if the shapes do not fit or lo > hi somewhere.
@@ -579,7 +580,7 @@ class PaperBound:
         return self.score.to_probability(score)
 
     def outward_probability(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return class probabilities of score bounds, rounded outwards; NaN gives 0 and 1."""
+        """Return class probabilities of score bounds, rounded outwards. NaN gives 0 and 1."""
         return self.score.outward_probability(low, high)
 
     def _moments(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:

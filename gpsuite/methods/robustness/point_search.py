@@ -1,6 +1,6 @@
 """Certified ranges of class probabilities over regions around a point, and verdicts on its class.
 
-`PointSearch` asks; what is known around the point answers: `_TwoClasses` of the positive class' probability,
+`PointSearch` asks. What is known around the point answers: `_TwoClasses` of the positive class' probability,
 `_SeveralClasses` of every class' and of margins. Two classes have one comparison, (1 + p_own - p_rival) / 2 = p_own.
 
 Equation: Blaas et al. 2020, Eq. (2), Sec. 5, Definition 1, Definition 2
@@ -50,7 +50,7 @@ from gpsuite.registry import Registry
 
 LEAST_LEAD = 1e-6  # that a search which proved some lead of a class is taken for
 JUST_ABOVE = float(np.nextafter(HALF, 1.0))
-RESOLUTION = 1e-6  # when only the class is asked for, a search ends at ties this close
+RESOLUTION = 1e-6  # when only the class is requested, a search ends at ties this close
 BATCH = 16
 
 
@@ -58,7 +58,7 @@ SeveralClasses = MultiClassPosterior | OneVsRestPosterior
 
 
 class ClassBound(Protocol):
-    """Bounds for every class around a point; see `SoftmaxBound`, `PaperSoftmaxBound` and `RobustMaxBound`."""
+    """Bounds for every class around a point. See `SoftmaxBound`, `PaperSoftmaxBound` and `RobustMaxBound`."""
 
     def class_bounds(self, lo: FloatArray, hi: FloatArray, own: int) -> Ends:
         """Bound the probability of a class over boxes [B, d]."""
@@ -104,13 +104,13 @@ Search = Callable[[float, Budget], Extremum]
 
 @dataclass(frozen=True)
 class Quantity:
-    """What a search is about: a class probability, or (1 + p_own - p_rival) / 2, which is above 1/2 where own wins.
+    """Quantity of a search: a class probability, or (1 + p_own - p_rival) / 2, above 1/2 if the class `own` wins.
 
     Attributes:
         bound: of the posterior.
         own: the class.
         rival: the other one, or None for the class probability itself.
-        proof: of all that was asked for.
+        proof: of all that was requested.
     """
 
     bound: ClassBound
@@ -142,7 +142,7 @@ class Quantity:
         return _half(low) - 1e-16, _half(high) + 1e-16
 
     def outward_probability(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the bounds clipped to [0, 1]; NaN gives 0 and 1."""
+        """Return the bounds clipped to [0, 1]. NaN gives 0 and 1."""
         return clipped(low, high)
 
 
@@ -152,12 +152,12 @@ def _half(margin: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class Question:
-    """What a search is to find out.
+    """Goal of a search.
 
     Attributes:
         quantity: whose extremum is searched, a `BoxBounding`.
         sign: 1 for its maximum, -1 for its minimum.
-        comparison: that the search is to decide, no more; None for the extremum itself.
+        comparison: that the search is to decide, no more. None for the extremum itself.
     """
 
     quantity: Any
@@ -171,7 +171,7 @@ class Question:
 
 
 class Surroundings(Protocol):
-    """What is known around a point.
+    """State of the searches around a point.
 
     Attributes:
         bound: that the quantities are bounded by.
@@ -259,7 +259,7 @@ class _SeveralClasses:
     def searches(self, region: Region, questions: Sequence[Question], budget: Budget) -> list[Search]:
         """Return searches that begin with the points that all attacks reach.
 
-        Where a comparison is to be decided, the bound of the whole region comes first: what it settles needs no attack.
+        Where a comparison is to be decided, the bound of the whole region comes first: what it decides needs no attack.
         """
         whole = None
         if any(question.comparison is not None for question in questions) and not budget.exhausted:
@@ -272,7 +272,7 @@ class _SeveralClasses:
         ]
 
     def joint(self, region: Region, budget: Budget) -> Extremum | None:
-        """Search for a proof by the latent functions alone, where the trapezoidal rule takes too many nodes."""
+        """Search for a proof by only the latent functions, if the trapezoidal rule takes too many nodes."""
         if self.latent is None or budget.exhausted:
             return None
         found = branch_and_bound(self.latent, region, RESOLUTION, budget, -1, batch=BATCH, decide=HALF)
@@ -329,13 +329,13 @@ class PointSearch:
         centre: the point, [D].
         free: indices of the inputs that may move, [d].
         bound: of two classes a name in `bound_names()`, or a function building the bound for (posterior, centre, free
-            inputs); of several "rkhs_taylor", or "paper" (three classes, squared exponential).
+            inputs). Of several "rkhs_taylor", or "paper" (three classes, squared exponential).
 
     Attributes:
         bound: of the posterior around the point.
         centre: the class probabilities at the point.
-        led: the search that proved the class by the latent functions alone in the last `decide`, if one did: its boxes'
-            bounds are above 0 where the class leads.
+        led: the search that proved the class by only the latent functions in the last `decide`, if one did: its boxes'
+            bounds are above 0 if the class leads.
 
     Raises:
         UserError: for an unknown bound.
@@ -369,8 +369,8 @@ class PointSearch:
         Args:
             region: around the point.
             tolerance: largest gap between attained and proved probability.
-            budget: for both searches; the minimum gets half of the boxes and seconds, the maximum what is left.
-            own: the class; by default the one that is followed.
+            budget: for both searches. The minimum gets half of the boxes and seconds, the maximum what is left.
+            own: the class. By default the one that is followed.
 
         Raises:
             ValueError: if tolerance is out of range, or the region is around another point.
@@ -393,16 +393,16 @@ class PointSearch:
         return search(tolerance, budget)
 
     def decide(self, region: Region, budget: Budget, latent_only: bool = False) -> tuple[Verdict, dict[int, Extremum]]:
-        """Decide only whether the whole region has the point's class; cheaper than the range.
+        """Decide only whether the whole region has the point's class. Cheaper than the range.
 
         One search per rival, the nearest at the point first, each ended when no box reaches the threshold. The first
-        counterexample ends all. Of many classes one search for a proof by the latent functions alone comes first, in
+        counterexample ends all. Of many classes one search for a proof by only the latent functions comes first, in
         half of the budget.
 
         Args:
             region: around the point.
             budget: for all searches.
-            latent_only: what the latent functions of many classes do not prove is unknown; the margins take longer.
+            latent_only: what the latent functions of many classes do not prove is unknown. The margins take longer.
 
         Returns:
             the verdict, and what was found for every rival that was searched, in the order of classes.
@@ -471,7 +471,7 @@ def _surroundings(posterior: Posterior, point: FloatArray, free: IntArray, bound
 
 
 def _settled(attack: Attack) -> Attack:
-    """Return the attack, which stays where it has led to before."""
+    """Return the attack, which keeps its earlier end points."""
     ends: set[bytes] = set()
 
     def run(start: FloatArray) -> FloatArray:

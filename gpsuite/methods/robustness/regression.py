@@ -30,7 +30,7 @@ from gpsuite.models.latent import LatentPosterior
 
 @dataclass(frozen=True)
 class QuantileScore:
-    """The quantile itself, in units of the latent function; what `Score` calls a probability is the quantile too.
+    """The quantile itself, in units of the latent function. What `Score` calls a probability is the quantile too.
 
     Attributes:
         z: of the standard normal: 0 for the mean.
@@ -58,7 +58,7 @@ class QuantileScore:
         return score
 
     def outward_probability(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the bounds; NaN is no bound."""
+        """Return the bounds. NaN is no bound."""
         return np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
 
 
@@ -73,7 +73,7 @@ class QuantileLevel:
         return probability
 
     def slope(self, threshold: FloatArray, low: FloatArray, high: FloatArray, centre: FloatArray) -> FloatArray:
-        """Return the slope of -z sqrt(v + noise): its chord if z < 0, its tangent at the centre else."""
+        """Return the slope of -z sqrt(v + noise): its chord if z < 0, otherwise its tangent at the centre."""
         z, noise = self.score.z, self.score.noise
         tangent = 0.5 / np.sqrt(centre + noise)
         chord = 1.0 / (np.sqrt(low + noise) + np.sqrt(high + noise))
@@ -109,7 +109,7 @@ class QuantileLevel:
         return flat + 1.0, first + flat, flat, -0.5 * first / width + flat
 
     def signed(self, high: FloatArray, sign: int) -> FloatArray:
-        """Return the bound itself; only maxima are bounded.
+        """Return the bound itself. Only maxima are bounded.
 
         Raises:
             ValueError: for a minimum.
@@ -130,15 +130,15 @@ class QuantileRange:
     """The range of one predictive quantile over a region, in the units of the model's targets.
 
     Attributes:
-        level: of the quantile, in (0, 1); `MEAN` for the predictive mean.
+        level: of the quantile, in (0, 1). `MEAN` for the predictive mean.
         centre: the quantile at the region's centre.
-        lowest_proved: no point of the region has less; minus infinity if nothing is known.
-        lowest: surely attained; infinity if nothing is.
-        highest: surely attained; minus infinity if nothing is.
+        lowest_proved: no point of the region has less. Minus infinity if nothing is known.
+        lowest: surely attained. Infinity if nothing is.
+        highest: surely attained. Minus infinity if nothing is.
         highest_proved: no point has more.
         lowest_point: [d] free inputs where `lowest` is attained, or None.
-        highest_point: likewise.
-        status: "closed" if both ends are known up to the tolerance, else why not.
+        highest_point: of the highest.
+        status: "closed" if both ends are known up to the tolerance, otherwise why not.
         boxes: bounded by both searches.
         minimum: the search of the smallest value, in the quantile's own sign.
         maximum: that of the largest.
@@ -159,7 +159,7 @@ class QuantileRange:
 
     @property
     def largest_change(self) -> float:
-        """How far the quantile can be from that at the centre at most: proved."""
+        """Proved bound on how far the quantile can be from that at the centre."""
         return max(self.highest_proved - self.centre, self.centre - self.lowest_proved)
 
 
@@ -174,7 +174,7 @@ def prediction_range(
         region: a box around a point.
         levels: of the quantiles, each in (0, 1).
         tolerance: largest gap between attained and proved value, in units of the targets.
-        budget: boxes and seconds for all searches; each has an equal share of what is left.
+        budget: boxes and seconds for all searches. Each has an equal share of what is left.
 
     Raises:
         ValueError: for a level outside (0, 1), noise that is not above 0, or a ball for a region.
@@ -204,7 +204,7 @@ def prediction_range(
 
 
 def negated(form: PosteriorSlice) -> PosteriorSlice:
-    """Return the slice of minus the latent function; nothing is rounded."""
+    """Return the slice of minus the latent function. Nothing is rounded."""
     return replace(form, alpha=-form.alpha, floor=-form.ceiling, ceiling=-form.floor)
 
 

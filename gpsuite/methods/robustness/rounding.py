@@ -1,9 +1,9 @@
-"""Outward rounding: how far computed numbers may be from the exact ones, and how the bounds pay for it.
+"""Outward rounding: how far computed numbers may be from the exact ones, and how the bounds account for it.
 
 The bounds certify the stored floats (data, weights, root). Distances are taken from the raw inputs, (X - c) / l with a
 float c, so their error is relative to the distance itself however far both lie from the origin. The slack formulas
 bound the rounding of dot products of n terms whose factors |e_m| <= 1 carry absolute errors, and were compared with
-80-bit arithmetic on the raw inputs: true errors reach a few percent of them.
+80-bit arithmetic on the raw inputs: true errors reach a few percent of the bounds.
 
 Equation: derived, rounding of the expansion
 """
@@ -48,13 +48,13 @@ class Slack:
 def dot_product_unit(n_data: int, n_inputs: int, folded: FloatArray) -> FloatArray:
     """Return N_i u, N_i = n + 4 D + 64 + (D + 8) f_i / 2, for features of raw differences, [n].
 
-    A squared distance q has relative error (D + 8) u, which moves |e_m| <= 1 by at most .77 (D + 8) u; a weight
-    exp(-f_i / 2) moves by (D + 8) u f_i / 2 of itself.
+    A squared distance q has relative error (D + 8) u, which moves |e_m| <= 1 by at most 0.77 (D + 8) u. A weight
+    exp(-f_i / 2) has relative error (D + 8) u f_i / 2.
 
     Args:
         n_data: n, terms of a dot product.
         n_inputs: D, inputs in a distance, fixed ones included.
-        folded: f_i, squared distances folded into weights, [n]; zero where none are.
+        folded: f_i, squared distances folded into weights, [n]. Zero if none are.
     """
     return np.asarray(UNIT * (n_data + 4.0 * n_inputs + 64.0 + (n_inputs + 8.0) * 0.5 * folded))
 
@@ -62,7 +62,7 @@ def dot_product_unit(n_data: int, n_inputs: int, folded: FloatArray) -> FloatArr
 def spread_unit(unit: FloatArray, n_inputs: int, largest: float) -> FloatArray:
     """Return the unit for distances between scaled inputs that were each rounded at their own size, [n].
 
-    Each coordinate is off by 2 u |U|, a distance by 4 u sqrt(D) max|U|, and |kappa'| <= .64 for every kernel.
+    Each coordinate is off by 2 u |U|, a distance by 4 u sqrt(D) max|U|, and |kappa'| <= 0.64 for every kernel.
 
     Args:
         unit: see `dot_product_unit`.
@@ -88,7 +88,7 @@ def rounding_slack(unit: FloatArray, spread: FloatArray, alpha: FloatArray, root
 
 
 def outward_radius(low: FloatArray, high: FloatArray, centre: FloatArray, lengthscales: FloatArray) -> FloatArray:
-    """Return half-widths in lengthscales around a float centre that cover [low, high]; exactly zero for points.
+    """Return half-widths in lengthscales around a float centre that cover [low, high]. Exactly zero for points.
 
     The 8 u also make up for the rounding of a datum's distance, so that a box never seems nearer than it is.
     """

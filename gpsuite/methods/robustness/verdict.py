@@ -1,6 +1,6 @@
-"""Which class a point has, how another class could win, and what searches say about it.
+"""Verdict on the class of a point: how another class could win, and the result of the searches for it.
 
-Classes are numbered; of two, 1 is the positive and 0 the negative one. A point's class is compared with every other
+Classes are numbered. Of two, 1 is the positive and 0 the negative one. A point's class is compared with every other
 one: a comparison is a quantity (the class probability; a margin for more than two classes) and the value from which on
 the rival wins. A class is safe in a region if no comparison is lost there, unsafe if one is.
 
@@ -49,7 +49,7 @@ class Comparison:
     def crossed(self, value: float | FloatArray) -> Any:
         """Tell whether the rival wins at a value of the quantity.
 
-        To be sure, take the end of its interval that is nearer to the own class.
+        To be sure, take the end of its interval that is nearer to the class itself.
         """
         if self.sign < 0:
             return value <= self.threshold if self.tie else value < self.threshold
@@ -69,7 +69,7 @@ def binary_comparison(sign: int) -> Comparison:
 
 
 class Standing(Protocol):
-    """What is known of a point itself."""
+    """Values at a point itself."""
 
     @property
     def comparisons(self) -> Sequence[Comparison]:
@@ -77,7 +77,7 @@ class Standing(Protocol):
 
     @property
     def undecided(self) -> str:
-        """Why the point's own class is not known, empty if it is."""
+        """Reason why the class of the point itself is not known. Empty if it is."""
 
 
 class Centre(Standing, Protocol):
@@ -89,7 +89,7 @@ class Centre(Standing, Protocol):
 
     @property
     def proved(self) -> bool:
-        """Whether bounds are proved; else a cubature states its error only."""
+        """Whether bounds are proved. Else a cubature states its error only."""
 
     @property
     def class_proved(self) -> bool:
@@ -109,7 +109,7 @@ def complement(low: float, high: float) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class PointProbability:
-    """The positive class' probability at one point: `low` <= p <= `high` surely; `value` is the computed one.
+    """The positive class' probability at one point: `low` <= p <= `high` surely. `value` is the computed one.
 
     By the link's symmetry p > 1/2 is the sign of the latent mean: a mean that is zero exactly (all weights zero) or
     surely not positive proves the negative class.
@@ -143,7 +143,7 @@ class PointProbability:
 
     @property
     def undecided(self) -> str:
-        """Why the class is not known: a probability that is not finite, or a tie."""
+        """Reason why the class is not known: a probability that is not finite, or a tie."""
         if not np.isfinite(self.value):
             return "the class probability at the point is not finite"
         if not (self.low > HALF or self.high <= HALF):
@@ -189,7 +189,7 @@ class PointClasses:
 
     @property
     def comparisons(self) -> tuple[Comparison, ...]:
-        """The class against every other one; a tie goes to the first class."""
+        """The class against every other one. A tie goes to the first class."""
         return tuple(
             Comparison(self.own, rival, -1, HALF, tie=rival < self.own)
             for rival in range(len(self.values))
@@ -198,7 +198,7 @@ class PointClasses:
 
     @property
     def undecided(self) -> str:
-        """Why the point's own class is not known, empty if it is."""
+        """Reason why the class of the point itself is not known. Empty if it is."""
         if not np.isfinite(self.values).all():
             return "a class probability at the point is not finite"
         tied = [each.rival for each in self.comparisons if each.crossed(self.margins[each.rival])]
@@ -234,12 +234,12 @@ class Verdict:
 def judge(centre: Standing, extrema: Sequence[Extremum], region: Region) -> Verdict:
     """Judge by the searches towards the rivals of the centre's class.
 
-    What intervals do not settle is unknown: a verdict never depends on how a tie is rounded.
+    What intervals do not decide is unknown: a verdict never depends on how a tie is rounded.
 
     Args:
         centre: what is known of the region's centre.
         extrema: of the quantity of every comparison in its direction.
-        region: where it was searched.
+        region: the region that was searched.
 
     Raises:
         ValueError: if there is not one search for every comparison.
@@ -257,7 +257,7 @@ def judge(centre: Standing, extrema: Sequence[Extremum], region: Region) -> Verd
 
 
 def _of_comparison(comparison: Comparison, extremum: Extremum, region: Region) -> Verdict:
-    """Judge one comparison; its sentence claims no more than was attained and no less than was proved."""
+    """Judge one comparison. Its sentence claims no more than was attained and no less than was proved."""
     attained = rounded(extremum.inner, DIGITS, -extremum.sign)
     proved = rounded(extremum.outer, DIGITS, extremum.sign)
     if not comparison.crossed(extremum.outer):
@@ -276,7 +276,7 @@ class ClassRange:
     """The range of the probability of a class over a region.
 
     Attributes:
-        own: the class; of two the positive one.
+        own: the class. Of two the positive one.
         centre: what is known of the region's centre.
         minimum: the search below.
         maximum: the search above.
@@ -313,7 +313,7 @@ class ClassRange:
 
     @property
     def status(self) -> str:
-        """The searches' status: closed if both are, else that of one that is not."""
+        """The searches' status: closed if both are, otherwise that of one that is not closed."""
         return next((each.status for each in (self.minimum, self.maximum) if each.status != "closed"), "closed")
 
     @property
@@ -334,7 +334,7 @@ class ClassRange:
         return self.minimum if sign < 0 else self.maximum
 
     def with_side(self, extremum: Extremum) -> ClassRange:
-        """Return the range with another minimum or maximum; the verdict stays."""
+        """Return the range with another minimum or maximum. The verdict stays."""
         if extremum.sign < 0:
             return replace(self, minimum=extremum)
         return replace(self, maximum=extremum)

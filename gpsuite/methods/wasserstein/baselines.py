@@ -65,7 +65,7 @@ class SoftmaxNetwork:
         return _outputs(self.network, self.variables, X)
 
     def predict(self, X: FloatArray) -> ClassPrediction:
-        """Return softmax probabilities; all their uncertainty counts as the data's."""
+        """Return softmax probabilities. All their uncertainty counts as the data's."""
         return from_members([softmax(self.logits(X), axis=1)])
 
     def predict_with_dropout(self, X: FloatArray, draws: int, seed: int) -> ClassPrediction:
@@ -117,7 +117,7 @@ class MeanFieldNetwork:
         return [tfp.distributions.Normal(dtype(0.0), deviation) for deviation in deviations]
 
     def validation_loss(self, X: FloatArray, y: npt.NDArray[Any]) -> float:
-        """Return the mean negative log probability of 10 fixed draws, in nats; NaN if there is none."""
+        """Return the mean negative log probability of 10 fixed draws, in nats. NaN if there is none."""
         p = self.predict(X, 10, 0).probabilities
         return negative_log_likelihood(p, y) if np.isfinite(p).all() else math.nan
 
@@ -159,7 +159,7 @@ def build_mean_field(
 
 
 def from_members(members: Iterable[FloatArray]) -> ClassPrediction:
-    """Return the mean of members' probabilities [N, C] and their mean entropy; members may be a generator.
+    """Return the mean of members' probabilities [N, C] and their mean entropy. Members may be a generator.
 
     Raises:
         ValueError: if there is no member.
@@ -193,7 +193,7 @@ def _outputs(
 # Laplace approximation over the last layer of a trained softmax network (Kristiadi et al. 2020).
 @dataclass(frozen=True, eq=False)
 class LastLayerLaplace:
-    """Normal distribution of the last layer's weights around the trained ones; features stay as they are.
+    """Normal distribution of the last layer's weights around the trained ones. Features stay as they are.
 
     Covariance (H + tau I)^-1, H = sum_n (diag p - p p') (x) phi phi' the Gauss-Newton matrix with phi the features and
     a 1, written by its eigenvectors.
@@ -215,7 +215,7 @@ class LastLayerLaplace:
         X = checked_inputs(X, self.model.network.inputs)
         for at in range(0, len(X), _LAPLACE_ROWS):
             mean, covariance = self.logit_moments(X[at : at + _LAPLACE_ROWS])
-            # rounding can leave a covariance without a factor; the jitter is 1e-5 of a logit
+            # rounding can leave a covariance without a factor. The jitter is 1e-5 of a logit
             jitter = 1e-10 * np.eye(mean.shape[1])
             lower = np.linalg.cholesky(covariance + jitter)
             draws = mean + np.einsum("ncd,sd->snc", lower, normal_points(mean.shape[1])[:256])
@@ -236,7 +236,7 @@ class LastLayerLaplace:
 def last_layer_laplace(
     model: SoftmaxNetwork, X: FloatArray, X_validation: FloatArray, y_validation: IntArray
 ) -> LastLayerLaplace:
-    """Build the approximation from training inputs; the precision with the best validation likelihood is taken."""
+    """Build the approximation from training inputs. The precision with the best validation likelihood is taken."""
     classes = model.network.outputs
     size = model.network.shapes[-2][0] + 1
     H = np.zeros((classes, size, classes, size))
@@ -274,7 +274,7 @@ class SparseVariationalGP:
     """GPflow's SVGP under one of our likelihoods: kernel, inducing inputs and q(u) are trained.
 
     Attributes:
-        model: of GPflow; its own likelihood is not used.
+        model: of GPflow. The likelihood in the model is not used.
     """
 
     model: gpflow.models.SVGP
@@ -353,10 +353,10 @@ def build_sparse_gp(
     rng: np.random.Generator,
     seconds: float | None = None,
 ) -> SparseVariationalGP:
-    """Build an untrained sparse GP; kernel and inducing inputs start as in Gaussian Wasserstein inference.
+    """Build an untrained sparse GP. Kernel and inducing inputs start as in Gaussian Wasserstein inference.
 
     Args:
-        likelihood: of the targets; None: Gaussian noise as that regression finds it.
+        likelihood: of the targets. None: Gaussian noise as that regression finds it.
         seconds: limit of the choice of the prior and of the inducing inputs.
     """
     budget = Budget(seconds, prior_evaluations)

@@ -37,7 +37,7 @@ CLASSIFIERS: Registry[Callable[[ClassifierFit], FittedClassifier]] = Registry("c
 
 
 class StateKeeper(Protocol):
-    """Where the states of a fit's trainings are kept between interruptions; `part` names the training."""
+    """Store of the states of a fit's trainings between interruptions. `part` names the training."""
 
     def load(self, part: str) -> TrainingState | None: ...
 
@@ -96,7 +96,7 @@ class ClassifierFit:
         return stream(self.seed, *axes)
 
     def trained(self, model: Trainable, part: str = "model", kept: str = "") -> TrainingReport:
-        """Train a part of the fit; its state is kept under the part's name, or as `kept`."""
+        """Train a part of the fit. Its state is kept under the part's name, or as `kept`."""
         kept = kept or part
         return train(
             model,
@@ -135,7 +135,7 @@ def _gwi_nngp(fit: ClassifierFit) -> FittedClassifier:
 
 @CLASSIFIERS.register("gwi_bernoulli")
 def _gwi_bernoulli(fit: ClassifierFit) -> FittedClassifier:
-    """GWI for two classes: one latent function, a kernel basis mean, probit link; its posterior can be certified."""
+    """GWI for two classes: one latent function, a kernel basis mean, probit link. Its posterior can be certified."""
     return _gwi_with(fit, _two_classes(fit), mean="kernel", prior_mean=0.0)
 
 
@@ -210,7 +210,7 @@ def _robust_gwi(fit: ClassifierFit, **changes: Any) -> FittedClassifier:
 def _with_temperatures(
     fit: ClassifierFit, found: FittedClassifier, likelihood: RobustMax | Softmax
 ) -> FittedClassifier:
-    """Return the classifier with the temperatures of the validation rows, where the options ask for them."""
+    """Return the classifier with the temperatures of the validation rows, where the options request them."""
     if not fit.options.tempered or found.report.status == "diverged":
         return found
     element = found.model.element

@@ -39,7 +39,7 @@ class WassersteinTerms:
 
     @property
     def squared_distance(self) -> float:
-        """W2^2; an estimate by eigenvalues may be negative by its error."""
+        """W2^2. An estimate by eigenvalues may be negative by its error."""
         return self.mean + self.trace_prior + self.trace_variational - self.cross
 
 
@@ -82,12 +82,12 @@ def wasserstein_on_points(prior_mean: FloatArray, mean: FloatArray, K: FloatArra
 
 
 def root_trace(K: FloatArray, R: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return tr (K^1/2 R_j K^1/2)^1/2 = |sqrt(R_j) sqrt(K)|_* [J] and its slopes in R [J, S, S], to train by; K [S, S].
+    """Return tr (K^1/2 R_j K^1/2)^1/2 = |sqrt(R_j) sqrt(K)|_* [J] and its slopes in R [J, S, S], to train by. K [S, S].
 
     With K = F F' it is tr P^1/2 for P = F' R F, which has the same eigenvalues but for zeros. An eigenvalue 0 adds the
     root of its rounding, 1e-8 of the largest.
 
-    The slope is 1/2 F P^-1/2 F', symmetric; eigenvalues near 0 are floored in it, since the square root has none there.
+    The slope is 1/2 F P^-1/2 F', symmetric. Eigenvalues near 0 are floored in it, since the square root has none there.
     """
     factor = _pivoted_cholesky(K)
     eigenvalues, vectors = np.linalg.eigh(_symmetric(factor.T @ R @ factor))
@@ -98,7 +98,7 @@ def root_trace(K: FloatArray, R: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _pivoted_cholesky(K: FloatArray) -> FloatArray:
-    """Return F [S, rank] with F F' = K up to rounding; an eigendecomposition would take ten times as long."""
+    """Return F [S, rank] with F F' = K up to rounding. An eigendecomposition would take ten times as long."""
     lower, pivots, rank, _ = dpstrf(_finite(K), lower=1)
     factor = np.empty((len(K), rank))
     factor[pivots - 1] = np.tril(lower)[:, :rank]

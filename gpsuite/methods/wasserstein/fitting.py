@@ -34,13 +34,13 @@ KERNELS = ("sparse", "nngp")
 
 @dataclass(frozen=True)
 class TrainingOptions:
-    """How to train.
+    """Options of a training.
 
     Attributes:
-        batches: rows of a step that are tried; the last batch of an epoch may be smaller.
+        batches: rows of a step that are tried. The last batch of an epoch may be smaller.
         patience: epochs without a better validation score after which it ends.
-        trial_epochs: after which the pair of batch and rate with the best validation score goes on, where there are
-            several.
+        trial_epochs: number of epochs after which only the pair of batch and rate with the best validation score
+            continues, if there are several pairs.
 
     Raises:
         ValueError: if a number is not positive, or nothing is to be tried.
@@ -64,13 +64,13 @@ class TrainingOptions:
 
 @dataclass(frozen=True)
 class GWIOptions:
-    """What the variational measures and their prior are made of.
+    """Options of the variational measures and their prior.
 
     Attributes:
         mean: `network` or `kernel` (a basis of the prior's kernel at the inducing inputs).
         kernel: `sparse` (SVGP-type, around the prior) or `nngp` (an infinitely wide ReLU network's).
         prior: name in `models.random_elements.elements.PRIORS`.
-        inducing: M as a multiple of sqrt(N); the paper takes .5, .75 and 1.
+        inducing: M as a multiple of sqrt(N). The paper takes 0.5, 0.75 and 1.
         chosen: rows |X_S| on which the distance's covariance terms are computed.
 
     Raises:
@@ -98,13 +98,13 @@ class GWIOptions:
 
 @dataclass(frozen=True)
 class ClassifierOptions:
-    """Settings that the classifiers share; each uses those that concern it.
+    """Settings that the classifiers share. Each uses those that concern it.
 
     Attributes:
         prior: kernel of the GPs' prior, a name in `random_elements.elements.PRIORS`.
-        prior_mean: of the latent functions.
+        prior_mean: prior mean of the latent functions.
         inducing: M as a multiple of sqrt(N).
-        inducing_tried: multiples that GWI tries instead; each is trained, the one with the best validation score kept.
+        inducing_tried: multiples that GWI tries instead. Each is trained, the one with the best validation score kept.
         tempered: whether GWI fits a temperature per class on the validation rows (`temperatures`).
 
     Raises:
@@ -192,7 +192,7 @@ def split_rows(
     return TrainingRows(X[train], y[train], X[validation], y[validation])
 
 
-# Training of a classifier or a regression by its name; TensorFlow is imported when one is trained.
+# Training of a classifier or a regression by its name. TensorFlow is imported when one is trained.
 def fit_classifier(
     name: str,
     rows: TrainingRows,
@@ -206,7 +206,7 @@ def fit_classifier(
 
     Args:
         name: one of `GP_CLASSIFIER_NAMES` and `NETWORK_CLASSIFIER_NAMES`.
-        rows: training and validation rows; inputs standardised, labels 0, ..., C - 1.
+        rows: training and validation rows. Inputs standardised, labels 0, ..., C - 1.
 
     Raises:
         UserError: if there is no such classifier.
@@ -232,7 +232,7 @@ def fit_regressor(
 
     Args:
         name: one of `REGRESSOR_NAMES`.
-        rows: training and validation rows; inputs standardised, targets of about mean 0 and variance 1.
+        rows: training and validation rows. Inputs standardised, targets of about mean 0 and variance 1.
 
     Raises:
         UserError: if there is no such regression.

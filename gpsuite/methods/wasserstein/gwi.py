@@ -2,7 +2,7 @@
 
 The notes lack the sum over the data. W2^2 is estimated on the batch:
 its mean term over all rows, its covariance terms exactly on the empirical measure of the first `chosen` rows, so that
-equal kernels have distance 0 whatever rows they are.
+equal kernels have distance 0 for any rows.
 
 Equation: Wild et al. 2022, Notes Sec. 2.1
 Equation: Wild et al. 2022, Notes Sec. 2
@@ -50,7 +50,7 @@ class WassersteinObjective:
     """Loss of a minibatch.
 
     Attributes:
-        chosen: |X_S|; a batch of fewer rows takes them all.
+        chosen: |X_S|. A batch of fewer rows takes them all.
     """
 
     element: GaussianElement
@@ -71,7 +71,7 @@ class WassersteinObjective:
 class GaussianObjective:
     """The same loss for Gaussian noise and a sparse kernel, whose cost per row of a batch is that of the mean.
 
-    E_Q log p(y | F) is linear in r(x, x): its mean over all rows stands for that of each row of a batch. The sum over
+    E_Q log p(y | F) is linear in r(x, x): its mean over all rows represents that of each row of a batch. The sum over
     an epoch's batches is the same, and the slopes vary less from batch to batch.
 
     Attributes:
@@ -86,7 +86,7 @@ class GaussianObjective:
     chosen: int = CHOSEN
 
     def loss(self, X: Any, y: Any, seed: Any) -> Any:
-        """Return the objective's estimate by a batch [N_B, D] or [N_B, D + M], [N_B]; as `WassersteinObjective`."""
+        """Return the objective's estimate by a batch [N_B, D] or [N_B, D + M], [N_B]. As `WassersteinObjective`."""
         X, features = self.element.split(X)
         mean = self.element.mean(X, features)
         _, R = self.element.kernel.evaluate(X[: self.chosen], features[:, : self.chosen], self.chosen)
@@ -108,7 +108,7 @@ def squared_wasserstein(element: GaussianElement, X: Any, mean: Any, R: Any) -> 
 
 @tf.custom_gradient  # type: ignore[untyped-decorator]
 def root_traces(K: Any, R: Any) -> tuple[Any, Any]:
-    """Return `distance.root_trace` [C] as a tensor with its slopes in R; K [S, S] counts as fixed."""
+    """Return `distance.root_trace` [C] as a tensor with its slopes in R. K [S, S] counts as fixed."""
     # slopes in closed form: through eigh TensorFlow would divide by gaps between eigenvalues, which may be 0
     values, slopes = tf.numpy_function(root_trace, (K, R), (tf.float64, tf.float64))
     values.set_shape([R.shape[0]])
@@ -153,7 +153,7 @@ class GWIClassifier:
 
 @dataclass(frozen=True, eq=False)
 class GWIRegressor:
-    """A regression in training or trained; fields as `GWIClassifier`."""
+    """A regression in training or trained. Fields as `GWIClassifier`."""
 
     element: GaussianElement
     likelihood: GaussianNoise
@@ -218,7 +218,7 @@ def build_gwi_classifier(
 def build_gwi_regressor(
     X: FloatArray, y: FloatArray, options: GWIOptions, rng: np.random.Generator, seconds: float | None = None
 ) -> GWIRegressor:
-    """Build a regression ready for training; arguments as `build_gwi_classifier`, targets [N]."""
+    """Build a regression ready for training. Arguments as `build_gwi_classifier`, targets [N]."""
     element, noise_variance = _build_element(X, np.asarray(y, np.float64)[:, None], options, rng, seconds)
     likelihood = GaussianNoise(noise_variance)
     objective: WassersteinObjective | GaussianObjective

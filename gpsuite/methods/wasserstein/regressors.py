@@ -1,4 +1,4 @@
-"""Every regression of the family behind one function; predictions are Gaussian, with the noise, tempered or not.
+"""Every regression of the family behind one function. Predictions are Gaussian, with the noise, tempered or not.
 
 Equation: none, exports methods that state their own
 """
@@ -33,7 +33,7 @@ class FittedRegressor:
 
     Attributes:
         predict: mean [N] and variance [N] of targets, noise included, of inputs [N, D].
-        tempering: factor alpha of the variance with the best validation likelihood; `predict` is without it.
+        tempering: factor alpha of the variance with the best validation likelihood. `predict` is without it.
     """
 
     predict: Callable[[FloatArray], tuple[FloatArray, FloatArray]]
@@ -50,7 +50,7 @@ class FittedRegressor:
 
 @dataclass(frozen=True, eq=False)
 class RegressionFit:
-    """One fit; fields as `ClassifierFit`, targets numbers of about mean 0 and variance 1."""
+    """One fit. Fields as `ClassifierFit`, targets numbers of about mean 0 and variance 1."""
 
     rows: TrainingRows
     options: GWIOptions

@@ -1,4 +1,4 @@
-"""Scores of predicted class probabilities. Logarithms are natural; every mean is over points. No TensorFlow.
+"""Scores of predicted class probabilities. Logarithms are natural. Every mean is over points. No TensorFlow.
 
 Equation: Guo et al. 2017, Eq. (3)
 Equation: Brier 1950
@@ -31,8 +31,8 @@ class Reliability:
 
     Attributes:
         upper: right ends of the bins [B].
-        confidence: mean largest probability in each; NaN where empty [B].
-        accuracy: share of right predictions in each; NaN where empty [B].
+        confidence: mean largest probability in each. NaN if empty [B].
+        accuracy: share of right predictions in each. NaN if empty [B].
     """
 
     upper: FloatArray
@@ -54,7 +54,7 @@ class RiskCoverage:
 
     Attributes:
         coverage: 1/n, ..., 1 [N].
-        risk: error rate among that share, the least uncertain first; points of equal uncertainty count alike [N].
+        risk: error rate among that share, the least uncertain first. Points of equal uncertainty count alike [N].
     """
 
     coverage: FloatArray
@@ -72,7 +72,7 @@ def accuracy(probabilities: FloatArray, labels: IntArray) -> float:
 
 
 def negative_log_likelihood(probabilities: FloatArray, labels: IntArray) -> float:
-    """Return the mean of -log p_y in nats; infinite if a label had probability 0."""
+    """Return the mean of -log p_y in nats. Infinite if a label had probability 0."""
     p, y = checked_predictions(probabilities, labels)
     with np.errstate(divide="ignore"):
         return float(np.mean(-np.log(p[np.arange(len(y)), y])))
@@ -105,7 +105,7 @@ def calibration_error(probabilities: FloatArray, labels: IntArray, bins: int = B
 
 
 def overconfidence(probabilities: FloatArray, labels: IntArray) -> float:
-    """Return mean confidence minus accuracy; positive where predictions promise too much."""
+    """Return mean confidence minus accuracy. Positive where predictions promise too much."""
     p, y = checked_predictions(probabilities, labels)
     return float(p.max(axis=1).mean()) - accuracy(p, y)
 
@@ -125,7 +125,7 @@ def mutual_information(members: FloatArray) -> FloatArray:
 
 
 def risk_coverage(uncertainty: FloatArray, wrong: BoolArray) -> RiskCoverage:
-    """Return the error rate among the most certain points for every share of them, from uncertainties and errors [N].
+    """Return the error rate among the most certain points for every share of points, from uncertainties and errors [N].
 
     Within a group of equal uncertainty the errors are spread evenly, so that the order of points does not matter.
 
@@ -190,7 +190,7 @@ def average_precision(inside: FloatArray, outside: FloatArray) -> float:
 def false_positives_at_95(inside: FloatArray, outside: FloatArray) -> float:
     """Return the share of outside inputs taken for inside ones where at least 95 % of the inside ones are (FPR95).
 
-    The threshold is the smallest inside score that admits 95 % of them; a score equal to it is admitted.
+    The threshold is the smallest inside score that admits 95 % of the inside scores. A score equal to it is admitted.
 
     Raises:
         ValueError: as `auroc`.

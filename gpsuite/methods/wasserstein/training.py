@@ -1,7 +1,7 @@
-"""Minibatch training by Adam with a validation split, early stopping, and a state from which it goes on exactly.
+"""Minibatch training by Adam with a validation split, early stopping, and a state from which it continues exactly.
 
 Everything random is derived from the seed and the epoch or step, so a training that was interrupted and continued
-from its last state ends with the same numbers as one that was not.
+from its last state ends with the same numbers as one without interruption.
 
 Equation: Kingma & Ba 2015, Algorithm 1
 """
@@ -34,7 +34,7 @@ _ARRAYS = ("values", "first", "second", "best")
 
 
 class Trainable(Protocol):
-    """What is trained: variables, a loss on a batch, and a score on the validation rows."""
+    """A trainable model: variables, a loss on a batch, and a score on the validation rows."""
 
     @property
     def variables(self) -> list[Any]: ...
@@ -49,9 +49,7 @@ class Trainable(Protocol):
 class GraphScored(Protocol):
     """A `Trainable` whose validation score TensorFlow can compute: whole epochs then run as one graph."""
 
-    graph_score: (
-        Callable[[Any, Any], Any] | None
-    )  # `validation_loss` as a tensor of tensors, NaN where it is not finite
+    graph_score: Callable[[Any, Any], Any] | None  # `validation_loss` as a tensor of tensors, NaN if it is not finite
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +57,7 @@ class TrainingState:
     """All that the next epoch depends on.
 
     Attributes:
-        values: of the variables, in order; likewise Adam's moments `first` and `second`, and `best`.
+        values: of the variables, in order. Likewise Adam's moments `first` and `second`, and `best`.
         best: values with the best validation score so far.
     """
 
@@ -75,23 +73,23 @@ class TrainingState:
 
     @property
     def best_epoch(self) -> int:
-        """Epoch, from 1, of the best score; 0 before the first, or if none was finite."""
+        """Epoch, from 1, of the best score, 0 before the first, or if none was finite."""
         finite = [(score, index) for index, score in enumerate(self.scores, 1) if math.isfinite(score)]
         return min(finite)[1] if finite else 0
 
     @property
     def best_score(self) -> float:
-        """Best validation score; infinite before the first."""
+        """Best validation score. Infinite before the first."""
         return self.scores[self.best_epoch - 1] if self.best_epoch else math.inf
 
 
 @dataclass(frozen=True, eq=False)
 class TrainingReport:
-    """How a training ended; the model holds the values with the best validation score.
+    """Result of a training. The model holds the values with the best validation score.
 
     Attributes:
         status: done (all epochs, or stopped early), budget, or diverged (the loss or every score was not finite).
-        state: as it ended; continue from it with a larger budget or more epochs.
+        state: as it ended. Continue from it with a larger budget or more epochs.
     """
 
     status: Literal["done", "budget", "diverged"]
@@ -110,13 +108,13 @@ def train(
 ) -> TrainingReport:
     """Train and leave the model at the values with the best validation score.
 
-    Every pair of batch and learning rate begins with the same values and order of rows; the one that leads after the
-    trial goes on, so its trial is no extra work.
+    Every pair of batch and learning rate begins with the same values and order of rows. The one that leads after the
+    trial continues, so its trial is no extra work.
 
     Args:
-        budget: each step is one evaluation; when it ends within an epoch, that epoch is scored as it stands. At
+        budget: each step is one evaluation. When it ends within an epoch, that epoch is scored as it stands. At
             least one step is done.
-        start: a state of an earlier training with the same seed, its trial decided; None begins with the variables
+        start: a state of an earlier training with the same seed, its trial decided. None begins with the variables
             as they are.
         keep: told the state after every epoch that follows the trial, or after several that ran as one graph.
 
@@ -144,7 +142,7 @@ class _Training:
     budget: Budget
 
     def leader(self) -> tuple[TrainingState, str]:
-        """Return the state with which the training goes on, and what ended it already: `nan`, `budget` or nothing."""
+        """Return the state with which the training continues, and what ended it already: `nan`, `budget` or nothing."""
         values = self.adam.values()
         zeros = tuple(np.zeros_like(value) for value in values)
         pairs = itertools.product(self.options.batches, self.options.learning_rates)
@@ -163,7 +161,7 @@ class _Training:
     def go_on(
         self, state: TrainingState, epochs: int, keep: Callable[[TrainingState], None] | None
     ) -> tuple[TrainingState, str]:
-        """Train until so many epochs are done; return the state and what ended it early, as `leader`."""
+        """Train until so many epochs are done. Return the state and what ended it early, as `leader`."""
         self.adam.restart(state)
         ended, together = "", 1
         while not ended and not _finished(state, epochs, self.options.patience):
@@ -185,7 +183,7 @@ class _Training:
         return min(epochs, left // math.ceil(len(self.rows.X) / state.batch))
 
     def _whole_epochs(self, state: TrainingState, epochs: int) -> tuple[TrainingState, str]:
-        """Do several epochs as one graph, fewer if patience or a loss ends them; return as `_epoch`."""
+        """Do several epochs as one graph, fewer if patience or a loss ends them. Return as `_epoch`."""
         steps = math.ceil(len(self.rows.X) / state.batch)
         orders = [self._order(state.epoch + each) for each in range(epochs)]
         seeds = [self._step_seed(state.evaluations + each) for each in range(epochs * steps)]
@@ -204,13 +202,13 @@ class _Training:
         return derived_seed(self.seed, "step", step) % 2**31
 
     def _epoch(self, state: TrainingState) -> tuple[TrainingState, str]:
-        """Do one pass, step by step, and score it; return the state and what ended it early."""
+        """Do one pass, step by step, and score it. Return the state and what ended it early."""
         steps, ended = self._steps(state)
         score = math.nan if ended == "nan" else self.adam.score(self.rows)
         return self.adam.state(state, score, steps), ended
 
     def _steps(self, state: TrainingState) -> tuple[int, str]:
-        """Do one pass; return the steps done and what ended it early."""
+        """Do one pass. Return the steps done and what ended it early."""
         order = self._order(state.epoch)
         steps = 0
         for at in range(0, len(order), state.batch):
@@ -234,10 +232,10 @@ def _finished(state: TrainingState, epochs: int, patience: int) -> str:
 
 
 class AdamStep:
-    """Adam's step, and whole epochs of them, as compiled functions (Kingma & Ba 2015, Algorithm 1).
+    """Adam's step, and whole epochs of steps, as compiled functions (Kingma & Ba 2015, Algorithm 1).
 
     Attributes:
-        graph_score: the model's validation score as a tensor; None if it has none.
+        graph_score: the model's validation score as a tensor. None if it has none.
     """
 
     def __init__(self, model: Trainable, learning_rate: float = 1e-2) -> None:
@@ -300,7 +298,7 @@ class AdamStep:
         """Do epochs of the row orders [E, N] with the steps' seeds [E, S] after a state whose values are taken over.
 
         Returns:
-            The state, and whether every loss was finite; it ends with the first that is not.
+            The state, and whether every loss was finite. It ends with the first that is not finite.
         """
         if self._compiled_epochs is None:
             self._best = [tf.Variable(v) for v in self._model.variables]

@@ -26,11 +26,11 @@ class GPCPosterior(LatentPosterior):
     link: Link
 
     def probability(self, Xnew: FloatArray) -> FloatArray:
-        """Return p(y=1|x) [B], the expectation of the link under the latent posterior; errors as `latent`."""
+        """Return p(y=1|x) [B], the expectation of the link under the latent posterior. Errors as `latent`."""
         return self.link.probability(*self.latent(Xnew))
 
     def probability_with_gradient(self, Xnew: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return p(y=1|x) [B] and its gradient in the inputs [B, D]; errors as `latent`."""
+        """Return p(y=1|x) [B] and its gradient in the inputs [B, D]. Errors as `latent`."""
         mean, variance, d_mean, d_variance = self.latent_with_gradient(Xnew)
         by_mean, by_variance = self.link.probability_gradient(mean, variance)
         gradient = by_mean[:, None] * d_mean + by_variance[:, None] * d_variance
@@ -38,7 +38,7 @@ class GPCPosterior(LatentPosterior):
 
 
 class NotConvergedError(ArithmeticError):
-    """An approximate posterior was asked for that its iteration did not reach."""
+    """An approximate posterior was requested that its iteration did not reach."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,11 +47,11 @@ class BinaryProblem:
 
     Attributes:
         y: labels -1 or +1, shape [N].
-        link: log-concave link; the logistic's moments are by quadrature.
+        link: log-concave link. The logistic's moments are by quadrature.
 
     Raises:
         TypeError: if the link is a name.
-        ValueError: if shapes do not fit, an input is not finite, a label is neither -1 nor +1, or the link is not
+        ValueError: if shapes do not fit, an input is not finite, a label is not -1 or +1, or the link is not
             log-concave.
     """
 
@@ -67,7 +67,7 @@ class BinaryProblem:
         if isinstance(self.link, str):
             raise TypeError(f"link={self.link!r}: a link is needed, LINKS.get({self.link!r})")
         if not self.link.log_concave:
-            raise ValueError(f"link {self.link.name}: log p(y|f) is not concave; use probit or logistic")
+            raise ValueError(f"link {self.link.name}: log p(y|f) is not concave. Use probit or logistic")
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +75,7 @@ class GPCFit:
     """A Gaussian posterior approximation at fixed hyperparameters.
 
     Attributes:
-        posterior: of the last iteration; use `require_converged` before relying on it.
+        posterior: of the last iteration. Use `require_converged` before relying on it.
         log_marginal_likelihood: the method's approximation of log p(y|X), in nats.
         gradient: of it in the logarithms of (variance, lengthscales...), shape [T].
         converged: whether the method's criterion was met.
@@ -167,7 +167,7 @@ class KernelSystem:
     def gradient(self, M: FloatArray) -> FloatArray:
         """Return sum_ik M_ik dK_ik / dlog(variance, lengthscales...), shape [T], for symmetric M [N, N].
 
-        dk/dlog l_j = s slope (u_j - u'_j)^2 in scaled inputs u; the sum over pairs is one matrix product.
+        dk/dlog l_j = s slope (u_j - u'_j)^2 in scaled inputs u. The sum over pairs is one matrix product.
         """
         variance = np.vdot(M, self.K)
         pairs = M * self._slope
@@ -185,7 +185,7 @@ class KernelSystem:
 
 
 def classification_data(X: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return inputs [N, D] and labels [N] as checked float64 arrays of their own.
+    """Return inputs [N, D] and labels [N] as new checked float64 arrays.
 
     Raises:
         ValueError: if shapes do not fit, an input is not finite, or a label is neither -1 nor +1.
@@ -203,8 +203,8 @@ def classification_data(X: FloatArray, y: FloatArray) -> tuple[FloatArray, Float
 # How far an approximate latent posterior is from the gold standard, at test inputs.
 #
 # The paper (Blaas et al. 2020, Sec. 6.2) reports "empirical distances" without a definition. Here: the mean
-# over test inputs of the 2-Wasserstein distance between the latent marginals; the KL divergence is given
-# beside it.
+# over test inputs of the 2-Wasserstein distance between the latent marginals. The KL divergence is given
+# next to it.
 def gaussian_wasserstein(
     mean_a: FloatArray, variance_a: FloatArray, mean_b: FloatArray, variance_b: FloatArray
 ) -> FloatArray:

@@ -1,6 +1,6 @@
 """Training as the code of Blaas et al. 2020 does it: unit start, no box, and searches that end early.
 
-Two classes: conjugate gradients on -log Z by log lengthscales and log amplitude, within a count of evaluations; EP
+Two classes: conjugate gradients on -log Z by log lengthscales and log amplitude, within a count of evaluations. EP
 fails after ten sweeps, which shortens the step. Several: Student-t priors on lengthscales and amplitude, and ten
 iterations of BFGS.
 """
@@ -49,7 +49,7 @@ def train_as_authors(problem: BinaryProblem, inference: str, budget: Budget) -> 
 def train_several_as_authors(problem: MultiClassProblem, budget: Budget) -> TrainedMultiClass:
     """Return a classifier of several classes at the maximum of its posterior density, by ten BFGS iterations.
 
-    The code adds 0.01 to the diagonal of the training rows' covariance; here nothing is added, which moves the least
+    The code adds 0.01 to the diagonal of the training rows' covariance. Here nothing is added, which moves the least
     objective by 0.05 on MNIST.
 
     Raises:
@@ -63,7 +63,7 @@ def train_several_as_authors(problem: MultiClassProblem, budget: Budget) -> Trai
 def log_prior(theta: FloatArray) -> tuple[float, FloatArray]:
     """Return the log density of log (variance, lengthscales...) theta [T], and its gradient, up to a constant.
 
-    Each lengthscale and the amplitude are Student-t with 4 degrees of freedom, location 0 and scale 1; the density of
+    Each lengthscale and the amplitude are Student-t with 4 degrees of freedom, location 0 and scale 1. The density of
     their logarithms has the Jacobian's terms.
     """
     ratio = np.exp(np.append(theta[0], 2.0 * theta[1:])) / FREEDOM
@@ -74,7 +74,7 @@ def log_prior(theta: FloatArray) -> tuple[float, FloatArray]:
 
 
 class _Loss:
-    """-log Z, and the prior's, by log (variance, lengthscales...); NaN where no approximation converged."""
+    """-log Z, and the prior's, by log (variance, lengthscales...). NaN if no approximation converged."""
 
     def __init__(
         self,

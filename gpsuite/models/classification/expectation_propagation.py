@@ -1,4 +1,4 @@
-"""Expectation propagation for binary classification; Rasmussen & Williams 2006, Sec. 3.6 and 5.5.2. No TensorFlow.
+"""Expectation propagation for binary classification. Rasmussen & Williams 2006, Sec. 3.6 and 5.5.2. No TensorFlow.
 
 Equation: Rasmussen & Williams 2006, Eq. (3.65), Eq. (3.73), Eq. (3.74), Eq. (5.27)
 """
@@ -58,7 +58,7 @@ def expectation_propagation(
 ) -> GPCFit:
     """Return the EP approximation, log Z_EP (Eq. 3.65) and its gradient (Eq. 5.27).
 
-    All sites are updated at once; the step is damped (halved, then slowly lengthened) whenever the moments'
+    All sites are updated at once. The step is damped (halved, then slowly lengthened) whenever the moments'
     disagreement grows. The fixed points are those of sequential EP. Converged when the moments agree to the tolerance.
 
     Raises:
@@ -90,7 +90,7 @@ def sequential_ep(
     A sweep visits every site once, in a random order that is the same for every call. It ends when log Z changes by at
     most 1e-4, after two sweeps or more. Not converged after the last sweep is a failure there, not a rough answer: on
     separable data it keeps the search from large variances. Sites of one block are updated in turn by their own
-    covariances, which is the same as updating all after each, and the rest once after the block.
+    covariances, which is the same as updating all after each, and the others once after the block.
 
     Raises:
         ValueError: if the lengthscales do not fit.
@@ -118,7 +118,7 @@ def sequential_ep(
 def _subtracted(K: FloatArray, tau: FloatArray, nu: FloatArray) -> tuple[_Sites, FloatArray]:
     """Return the marginals from the covariance K - K R K, and that covariance [N, N].
 
-    Where the variance is huge they lose digits, and log Z then never settles: a failure that belongs to the protocol.
+    Where the variance is huge they lose digits, and log Z then never decides: a failure that belongs to the protocol.
     """
     system = WeightedSystem(K, tau)
     half = system.root @ K
@@ -129,7 +129,7 @@ def _subtracted(K: FloatArray, tau: FloatArray, nu: FloatArray) -> tuple[_Sites,
 def _swept(
     sites: _Sites, covariance: FloatArray, y: FloatArray, link: Link, order: IntArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the sites after each was updated once, in the given order; the covariance [N, N] is used up."""
+    """Return the sites after each was updated once, in the given order. The covariance [N, N] is used up."""
     tau, nu, mean = sites.tau.copy(), sites.nu.copy(), sites.mean.copy()
     for begin in range(0, len(order), BLOCK):
         block = order[begin : begin + BLOCK]
@@ -168,7 +168,7 @@ def _pair(mean: float, variance: float) -> tuple[FloatArray, FloatArray]:
 
 
 def _moved(sites: _Sites, tilted: _Tilted, damping: float) -> tuple[FloatArray, FloatArray]:
-    """Return the sites after a damped step; where the tilted moments failed they stay."""
+    """Return the sites after a damped step. Where the tilted moments failed they stay."""
     usable = np.isfinite(tilted.tau) & np.isfinite(tilted.nu) & (tilted.tau >= 0.0)
     tau = np.where(usable, sites.tau + damping * (tilted.tau - sites.tau), sites.tau)
     nu = np.where(usable, sites.nu + damping * (tilted.nu - sites.nu), sites.nu)
@@ -201,7 +201,7 @@ def _tilt(sites: _Sites, y: FloatArray, link: Link) -> _Tilted:
         mean = (sites.mean / sites.variance - sites.nu) / precision
         variance = 1.0 / precision
         log_z, first, second = link.log_partition(y, mean, variance)
-        # tilted variance = cavity variance times this; log-concave links keep it in (0, 1)
+        # tilted variance = cavity variance times this. Log-concave links keep it in (0, 1)
         shrink = 1.0 + variance * second
         gap = np.abs(mean + variance * first - sites.mean) / np.sqrt(sites.variance)
         spread = np.abs(variance * shrink / sites.variance - 1.0)
@@ -231,7 +231,7 @@ def _fit(prior: KernelSystem, sites: _Sites, tilted: _Tilted, link: Link, iterat
 def _log_partition(sites: _Sites, tilted: _Tilted) -> float:
     """Return log Z_EP in the form without cancellation, Eq. (3.73) and (3.74)."""
     tau, nu, t, m = sites.tau, sites.nu, tilted.cavity_precision, tilted.cavity_mean
-    # cavity and site enter by ratios only: their normalisers alone would cancel
+    # cavity and site enter by ratios only: their separate normalisers would cancel
     terms = (
         tilted.log_z
         + 0.5 * np.log1p(tau / t)

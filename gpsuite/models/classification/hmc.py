@@ -25,10 +25,10 @@ _PILOT_STEPS, _MOST_STEPS = 4, 64
 
 @dataclass(frozen=True)
 class LatentHMCSettings:
-    """How long to sample and what is accepted as converged.
+    """Length of sampling and limits of convergence.
 
     Attributes:
-        burn_in: draws thrown away, in two halves; the leapfrog step is adapted in the first 80 percent of each.
+        burn_in: draws thrown away, in two halves. The leapfrog step is adapted in the first 80 percent of each.
         largest_r_hat: convergence limit of the potential scale reduction (Vehtari et al. 2021: 1.01).
         smallest_ess: convergence limit of the effective sample size over all chains (same source: 100 per chain).
     """
@@ -52,7 +52,7 @@ class HMCLatents:
         means: conditional mean for every draw, shape [S, B], S = chains * draws.
         r_hat: largest potential scale reduction over the test inputs.
         ess: smallest effective sample size over the test inputs.
-        jitter: what was added to K's diagonal to factorise it; 0 if nothing was needed.
+        jitter: what was added to K's diagonal to factorise it, 0 if nothing was needed.
     """
 
     mean: FloatArray
@@ -81,11 +81,11 @@ def sample_latents(
     """Sample the exact latent posterior at the hyperparameters and link of an approximation.
 
     With K = L L' the prior of u = L^-1 f is standard normal. The approximation only serves as coordinates,
-    u = m + C z with its whitened mean m and covariance C C', in which the target is nearly standard normal;
-    the sampled distribution does not depend on it.
+    u = m + C z with its whitened mean m and covariance C C', in which the target is nearly standard normal.
+    The sampled distribution does not depend on it.
 
     Raises:
-        ValueError: if data do not fit or the link is neither probit nor logistic.
+        ValueError: if data do not fit or the link is not probit or logistic.
         NotPositiveDefiniteError: if K cannot be factorised.
     """
     X, y = classification_data(posterior.X, y)

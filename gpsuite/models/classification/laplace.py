@@ -1,4 +1,4 @@
-"""Laplace's method for binary classification; Rasmussen & Williams 2006, Sec. 3.4 and 5.5.1. No TensorFlow.
+"""Laplace's method for binary classification. Rasmussen & Williams 2006, Sec. 3.4 and 5.5.1. No TensorFlow.
 
 Equation: Rasmussen & Williams 2006, Eq. (3.32), Eq. (5.22), Eq. (5.23), Eq. (5.24)
 """
@@ -23,7 +23,7 @@ _ROUNDING = 64.0 * float(np.finfo(np.float64).eps)
 
 @dataclass(frozen=True)
 class _Mode:
-    """Point f = K a of the iteration with its factorisation; `residual` is the next Newton step's size."""
+    """Point f = K a of the iteration with its factorisation. `residual` is the next Newton step's size."""
 
     a: FloatArray
     f: FloatArray

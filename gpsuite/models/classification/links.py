@@ -12,7 +12,7 @@ from scipy.special import erfcx, expit, log_ndtr, ndtr
 from gpsuite.arrays import FloatArray
 from gpsuite.registry import Registry
 
-# Standard deviations covered by the trapezoidal rule: the rest is below 1e-32.
+# Standard deviations covered by the trapezoidal rule: the remainder is below 1e-32.
 REACH = 12.0
 # The same where relative accuracy in the tail matters: sigma's tilt moves the mass by up to `WIDE`
 # deviations.
@@ -80,7 +80,7 @@ def _step_and_rest(mean: FloatArray, sd: FloatArray) -> FloatArray:
 #
 # All are symmetric, sigma(-f) = 1 - sigma(f), and concave on f > 0. Labels y are -1.0 or +1.0. No TensorFlow.
 class Link(Protocol):
-    """What inference and certification ask of a link; every method works elementwise and broadcasts."""
+    """Interface of a link that inference and certification use. Every method works elementwise and broadcasts."""
 
     @property
     def name(self) -> str: ...
@@ -122,7 +122,7 @@ class Link(Protocol):
 
 @dataclass(frozen=True)
 class Probit:
-    """sigma = Phi, the standard normal distribution function; Rasmussen & Williams 2006, Sec. 3.2 and 3.9."""
+    """sigma = Phi, the standard normal distribution function. Rasmussen & Williams 2006, Sec. 3.2 and 3.9."""
 
     name: str = "probit"
     log_concave: bool = True
@@ -163,7 +163,7 @@ class Probit:
 
 @dataclass(frozen=True)
 class Logistic:
-    """sigma(f) = 1 / (1 + exp(-f)); expectations by quadrature with absolute error below 1e-12."""
+    """sigma(f) = 1 / (1 + exp(-f)). Expectations by quadrature with absolute error below 1e-12."""
 
     name: str = "logistic"
     log_concave: bool = True
@@ -201,7 +201,7 @@ class Logistic:
 
 @dataclass(frozen=True)
 class SqueezedProbit:
-    """sigma = squeeze + (1 - 2 squeeze) Phi, the link of GPflow's `Bernoulli` likelihood; not log-concave."""
+    """sigma = squeeze + (1 - 2 squeeze) Phi, the link of GPflow's `Bernoulli` likelihood. Not log-concave."""
 
     name: str = "squeezed_probit"
     log_concave: bool = False
@@ -262,7 +262,7 @@ def _log_ndtr_derivatives(z: FloatArray) -> tuple[FloatArray, FloatArray, FloatA
     """Return d, -d^2, d^3 of log Phi at z.
 
     With r = phi/Phi they are r, r (r + z) and W (r + z) - r (1 - W). For z = -x far below 0 the differences
-    cancel; there r = x + u with the continued fraction u = 1/(x+v), v = 2/(x+w), w = 3/(x+4/(x+...)) of the
+    cancel. There r = x + u with the continued fraction u = 1/(x+v), v = 2/(x+w), w = 3/(x+4/(x+...)) of the
     Mills ratio (Abramowitz & Stegun 26.2.14), and the cancelling parts drop out algebraically.
     """
     ratio = math.sqrt(2.0 / math.pi) / erfcx(-z / math.sqrt(2.0))

@@ -2,14 +2,14 @@
 
 For f ~ N(m, S) only differences of latent values count: S is centred, S = L L' with L [C, C - 1], and the trapezoidal
 rule runs over z with f = m + L z. Shifting z_k by i a turns the terms of the softmax by at most a w_k, w_k the spread
-of the column L_k; while a w_k < pi none of the sums vanishes, and |softmax| <= 1 / cos(a w_k / 2). So the rule of
+of the column L_k. While a w_k < pi none of the sums vanishes, and |softmax| <= 1 / cos(a w_k / 2). So the rule of
 step h along z_k is off by at most 2 M exp(a^2 / 2) / (exp(2 pi a / h) - 1), M = 1 / cos^2 for products of two, and what
-is cut off is known from the weights. The nodes grow like a power of C; where they are too many, scrambled Sobol
+is cut off is known from the weights. The nodes grow like a power of C. If they are too many, scrambled Sobol
 points give an estimate whose stated error is `DEVIATIONS` standard errors: a statistical statement, not a proof
 (`SoftmaxMoments.proved`).
 
 Equation: derived, softmax of several classes
-Source: Trefethen & Weideman 2014, Theorem 5.1 (trapezoidal rule); Owen 1998 (scrambled Sobol points).
+Source: Trefethen & Weideman 2014, Theorem 5.1 (trapezoidal rule). Owen 1998 (scrambled Sobol points).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from gpsuite.models.radial import kappa, kappa_and_slope, squared_distances
 
 # Largest error of the trapezoidal rule along one direction.
 TOLERANCE = 1e-10
-# Nodes farther than this many deviations are left out; their weight is part of the error.
+# Nodes farther than this many deviations are left out. Their weight is part of the error.
 REACH = 6.5
 MAX_NODES = 40_000
 # Independent scramblings, each of 2^9 points.
@@ -55,7 +55,7 @@ class SoftmaxMoments:
         mean: p_c = E softmax_c, [B, C].
         product: E softmax_c softmax_j, [B, C, C]; dp_c / dm_j = delta_cj p_c - product_cj.
         error: bound of the error of every entry of both, [B].
-        proved: whether the error is a bound; else it is statistical, from scrambled Sobol points.
+        proved: whether the error is a bound. Else it is statistical, from scrambled Sobol points.
         tilt: bound of the errors of product_cj summed over j != c, for every c, and of half those of the gradient of
             p_c - p_j in the means, [B].
         by_rule: whether all of it is from the trapezoidal rule.
@@ -81,7 +81,7 @@ def centred_root(covariance: FloatArray) -> FloatArray:
     C = covariance.shape[-1]
     centring = np.eye(C) - 1.0 / C
     values, vectors = np.linalg.eigh(centring @ covariance @ centring)
-    # The direction of equal values has eigenvalue zero; what stands first is as small, up to rounding.
+    # The direction of equal values has eigenvalue zero. What stands first is as small, up to rounding.
     # The largest come first: there Sobol points are best.
     values, vectors = values[:, :0:-1], vectors[:, :, :0:-1]
     return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :])
@@ -93,7 +93,7 @@ def softmax_moments(mean: FloatArray, root: FloatArray, otherwise: MomentsOf | N
     Args:
         mean: [B, C].
         root: [B, C, C - 1].
-        otherwise: where the trapezoidal rule takes too many nodes; by default scrambled Sobol points.
+        otherwise: where the trapezoidal rule takes too many nodes. By default scrambled Sobol points.
 
     Raises:
         ValueError: if shapes disagree or a value is not finite.
@@ -198,7 +198,7 @@ def _scrambled(mean: FloatArray, root: FloatArray) -> SoftmaxMoments:
 
 @lru_cache(maxsize=16)
 def _sobol_nodes(directions: int) -> tuple[FloatArray, ...]:
-    """Return normal points [2^POWER, K] of every scrambling; the same in every run."""
+    """Return normal points [2^POWER, K] of every scrambling. The same in every run."""
     found = []
     for seed in range(REPETITIONS):
         unit = qmc.Sobol(directions, rng=np.random.default_rng([20201, seed])).random_base2(POWER)
@@ -208,16 +208,16 @@ def _sobol_nodes(directions: int) -> tuple[FloatArray, ...]:
 
 @dataclass(frozen=True, eq=False)
 class MultiClassPosterior(KernelPosterior):
-    """Latent posterior f(x) ~ N(m(x), S(x)) of C functions with one kernel; class probabilities by the softmax.
+    """Latent posterior f(x) ~ N(m(x), S(x)) of C functions with one kernel. Class probabilities by the softmax.
 
     With k_i = s kappa(|(x - X_i) / l|): m_c = k' alpha_c and S_cj = s delta_cj + sum_r w_r (F_rc k)(F_rj k).
 
     Attributes:
-        weights: w, shape [R]; -1 for Laplace, eigenvalues minus 1 for variational posteriors.
+        weights: w, shape [R], -1 for Laplace, eigenvalues minus 1 for variational posteriors.
         operator_bound: g with S <= g s I everywhere: 1 for Laplace.
 
     Raises:
-        UserError, ValueError: as `KernelPosterior`; ValueError also for fewer than two classes.
+        UserError, ValueError: as `KernelPosterior`. ValueError also for fewer than two classes.
     """
 
     def _shapes(self, rank: int) -> dict[str, tuple[int, ...]]:
@@ -231,7 +231,7 @@ class MultiClassPosterior(KernelPosterior):
         return len(self.alpha)
 
     def latent(self, Xnew: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return mean vectors [B, C] and covariance matrices [B, C, C]; ValueError unless `Xnew` is finite."""
+        """Return mean vectors [B, C] and covariance matrices [B, C, C]. ValueError unless `Xnew` is finite."""
         scaled = self._scaled(Xnew)
         C = self.n_classes
         mean, covariance = np.empty((len(scaled), C)), np.empty((len(scaled), C, C))
@@ -288,7 +288,7 @@ class MultiClassPosterior(KernelPosterior):
         )
 
     def function(self, c: int) -> GPCPosterior:
-        """Return f_c as a binary classifier with the logistic link; ValueError if c is out of range."""
+        """Return f_c as a binary classifier with the logistic link. ValueError if c is out of range."""
         if not 0 <= c < self.n_classes:
             raise ValueError(f"class {c}: one of {self.n_classes} is needed")
         used = np.abs(self.root[:, c]).max(axis=1, initial=0.0) > 0.0
@@ -311,7 +311,7 @@ class MultiClassPosterior(KernelPosterior):
 
 @dataclass(frozen=True, eq=False)
 class RobustMaxPosterior(MultiClassPosterior):
-    """C independent latent functions with one kernel; class probabilities by the robust-max likelihood.
+    """C independent latent functions with one kernel. Class probabilities by the robust-max likelihood.
 
     Attributes:
         epsilon: probability of a label that is not the largest latent value's, shared by the C - 1 others.

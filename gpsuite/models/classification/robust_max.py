@@ -1,13 +1,13 @@
 """The robust-max likelihood: P(argmax F = j) for independent Gaussian latent values, and what follows from it.
 
-p(y | f) = 1 - epsilon where y = argmax f, else epsilon / (C - 1) (Matthews 2017, ch. 4). With F_j ~ N(m_j, r_j),
+p(y | f) = 1 - epsilon where y = argmax f, otherwise epsilon / (C - 1) (Matthews 2017, ch. 4). With F_j ~ N(m_j, r_j),
 
     S_j = E[prod_{l != j} Phi((F_j - m_l) / sqrt(r_l))],
 
 a one-dimensional integral with features as narrow as the smallest deviation. Gauss-Hermite nodes follow the one
-density and step over the others' features (errors of 1e-2 at 50 nodes); the rule here is composite: panels of at most
+density and step over the others' features (errors of 1e-2 at 50 nodes). The rule here is composite: panels of at most
 `PANEL` deviations of every latent value that still varies there, half of that for each tenfold of 10 classes, as a
-product of many distribution functions is steeper than one; Gauss-Legendre within. No TensorFlow.
+product of many distribution functions is steeper than one. Gauss-Legendre within. No TensorFlow.
 
 Equation: Matthews 2017, Notes Sec. 1
 """
@@ -32,7 +32,7 @@ REACH = 8.3
 PANEL = 4.0
 # Least deviation, relative to the distance from the largest mean, that nodes in float64 resolve.
 RESOLVED = 1e-8
-# Deviations narrower than this part of their mean are moved to 0 first: else nodes lose digits, up to 1e-8 of
+# Deviations narrower than this part of their mean are moved to 0 first: otherwise nodes lose digits, up to 1e-8 of
 # S.
 TIGHT = 1e-6
 _NODES, _WEIGHTS = roots_legendre(16)  # on such panels: |sum of S - 1| below 1e-8
@@ -120,12 +120,12 @@ def predictive_probabilities(largest: FloatArray, epsilon: float = EPSILON) -> F
 
 
 def data_uncertainty(n_classes: int, epsilon: float = EPSILON) -> float:
-    """Return E_Q H[y | F] in nats: the same for every input, whatever the latent values."""
+    """Return E_Q H[y | F] in nats: the same for every input, regardless of the latent values."""
     return float(-xlogy(1.0 - epsilon, 1.0 - epsilon) - xlogy(epsilon, epsilon / (n_classes - 1)))
 
 
 def log_levels(n_classes: int, epsilon: float) -> tuple[float, float]:
-    """Return log(1 - epsilon) and log(epsilon / (C - 1)); ValueError unless C >= 2 and 0 < epsilon < 1."""
+    """Return log(1 - epsilon) and log(epsilon / (C - 1)). ValueError unless C >= 2 and 0 < epsilon < 1."""
     if n_classes < 2 or not 0.0 < epsilon < 1.0:
         raise ValueError(f"C={n_classes}, epsilon={epsilon}: needed are C >= 2 and 0 < epsilon < 1")
     return float(np.log1p(-epsilon)), float(np.log(epsilon / (n_classes - 1)))
@@ -137,7 +137,7 @@ def sum_error(largest: FloatArray) -> float:
 
 
 def checked_labels(labels: npt.NDArray[Any], count: int, n_classes: int) -> IntArray:
-    """Return labels as integers [N]; ValueError on another shape or a label outside 0, ..., C - 1."""
+    """Return labels as integers [N]. ValueError on another shape or a label outside 0, ..., C - 1."""
     labels = np.asarray(labels)
     if labels.shape != (count,):
         raise ValueError(f"labels of shape ({count},) are needed, got {labels.shape}")
@@ -148,9 +148,9 @@ def checked_labels(labels: npt.NDArray[Any], count: int, n_classes: int) -> IntA
 
 
 def _resolved(mean: FloatArray, deviation: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return means and deviations [N, C] that give the same probabilities and that nodes in float64 can tell apart.
+    """Return means and deviations [N, C] that give the same probabilities and that nodes in float64 can distinguish.
 
-    Where a deviation is tiny beside its mean, means are taken from the point's largest, and deviations are at least
+    Where a deviation is tiny next to its mean, means are taken from the point's largest, and deviations are at least
     `RESOLVED` of that distance: narrower ones are steps as well.
     """
     tight = (deviation < TIGHT * np.abs(mean)).any(axis=1)

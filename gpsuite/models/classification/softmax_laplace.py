@@ -1,4 +1,4 @@
-"""Laplace's method for several classes with the softmax; Rasmussen & Williams 2006, Sec. 3.5. No TensorFlow.
+"""Laplace's method for several classes with the softmax. Rasmussen & Williams 2006, Sec. 3.5. No TensorFlow.
 
 Equation: Rasmussen & Williams 2006, Eq. (3.39), Eq. (3.44), Algorithm 3.3, Algorithm 3.4
 """
@@ -21,7 +21,7 @@ from gpsuite.models.linalg import stable_cholesky
 
 _MAX_HALVINGS = 40
 # A relative step below this shrinks by squares until the rounding of R stops it, far above that of K a if K is
-# ill-conditioned; going on would leave it to the last bits whether STEP_TOLERANCE is ever met.
+# ill-conditioned. Going on would leave it to the last bits whether STEP_TOLERANCE is ever met.
 _QUADRATIC = 1e-7
 _ROUNDING = 64.0 * float(np.finfo(np.float64).eps)
 
@@ -66,7 +66,7 @@ class MultiClassFit:
         log_marginal_likelihood: the approximation of log p(y|X) (Eq. 3.44), in nats.
         gradient: of it in the logarithms of (variance, lengthscales...), shape [T].
         converged: whether a full Newton step is below `STEP_TOLERANCE`, or as small as rounding lets it be.
-        state: weights a = K^-1 f of the mode, [C, N]; a start for near hyperparameters.
+        state: weights a = K^-1 f of the mode, [C, N]. A start for near hyperparameters.
         mode: f, [C, N].
     """
 
@@ -171,7 +171,7 @@ class _SoftmaxSystem:
 
     @cached_property
     def half(self) -> FloatArray:
-        """A_c with A_c'A_c = E_c M E_c, [C, N, N]; asked for at the mode only."""
+        """A_c with A_c'A_c = E_c M E_c, [C, N, N]. Asked for at the mode only."""
         return np.stack([self.total.half_solve(each) for each in self.E])
 
     def weighted(self, v: FloatArray) -> FloatArray:

@@ -23,7 +23,7 @@ from gpsuite.models.search import SCIPY_RULES, Status, StepRules, minimise
 from gpsuite.registry import Registry
 
 # The search's box for the variance and each lengthscale. On separable data EP's evidence may rise with the
-# variance without end; beyond the box it tells nothing more.
+# variance without end. Beyond the box it tells nothing more.
 SEARCH_RANGE = (1e-6, 1e6)
 Inference = Callable[[BinaryProblem, Hyperparameters, FloatArray | None], GPCFit]
 INFERENCES: Registry[Inference] = Registry("inference")
@@ -31,28 +31,28 @@ INFERENCES: Registry[Inference] = Registry("inference")
 
 INFERENCES.register("laplace")(laplace)
 INFERENCES.register("ep")(expectation_propagation)
-# Under a prior the search itself need not know the evidence to its last digits; the end is approximated in full.
+# Under a prior the search itself need not know the evidence to its last digits. The end is approximated in full.
 ROUGH_MOMENTS, ROUGH_RULES = 1e-4, StepRules(decrease=1e-5, slope=1e-1)
 _ROUGH: dict[str, Inference] = {"ep": partial(expectation_propagation, tolerance=ROUGH_MOMENTS)}
-FIRST_ROWS = 300  # that a search under a prior begins with, where there are twice as many
+FIRST_ROWS = 300  # that a search under a prior begins with, if there are twice as many
 
 
 class StartOutsideBoxError(ValueError):
-    """A search for hyperparameters that would start outside of its box; says where, and what the box is."""
+    """A search for hyperparameters that would start outside of its box. Says where, and what the box is."""
 
 
 @dataclass(frozen=True)
 class HyperPrior:
     """Log density of a classifier's hyperparameters, up to a constant.
 
-    The marginal likelihood of classes that can be told apart rises with the variance without end. A Student-t density
-    of the amplitude sqrt(variance) at zero location stops it, and a normal one of each log lengthscale around the
-    search's start keeps those of inputs that say nothing near it.
+    The marginal likelihood of classes that can be distinguished rises with the variance without end. A Student-t
+    density of the amplitude sqrt(variance) at zero location stops it, and a normal one of each log lengthscale around
+    the search's start keeps those of inputs that say nothing near it.
 
     Attributes:
         amplitude: scale of the Student-t distribution, in units of the latent function.
-        freedom: degrees of freedom of it; infinity for the half-normal distribution.
-        spread: standard deviation of each log lengthscale; infinity for none.
+        freedom: degrees of freedom of it. Infinity for the half-normal distribution.
+        spread: standard deviation of each log lengthscale. Infinity for none.
     """
 
     amplitude: float
@@ -106,7 +106,7 @@ class Trained(Generic[FitT]):
     Attributes:
         evaluations: evaluations of the log marginal likelihood with its gradient (the paper's epochs).
         status: done (converged), budget (stopped early) or diverged (the search failed; best point kept).
-        failed: evaluations without a converged approximation; their steps were rejected.
+        failed: evaluations without a converged approximation. Their steps were rejected.
     """
 
     fit: FitT
@@ -135,13 +135,13 @@ def train_gpc(
     hyperparameters without a converged approximation is rejected and shortened.
 
     Args:
-        problem: data, kernel and link; with `spec.ard` a single given lengthscale is used for each input.
+        problem: data, kernel and link. With `spec.ard` a single given lengthscale is used for each input.
         inference: laplace or ep.
         start: of the search.
         budget: its evaluations are those on all rows.
         largest_variance: end of the search.
         prior: of the hyperparameters, whose log density is added. The search then begins with the first rows, if there
-            are many, and is rougher; what it returns is not.
+            are many, and is rougher. What it returns is not.
 
     Raises:
         UserError: if the inference is unknown.
@@ -172,7 +172,7 @@ def train_multiclass_gpc(
     """Maximise Laplace's log marginal likelihood of a softmax classifier, as `train_gpc` does.
 
     Args:
-        problem: data, classes and kernel; with `spec.ard` a single given lengthscale is used for each input.
+        problem: data, classes and kernel. With `spec.ard` a single given lengthscale is used for each input.
         start: of the search.
         budget: its evaluations are those on all rows.
         largest_variance: end of the search.
@@ -214,7 +214,7 @@ class _Search(Generic[FitT]):
     prior: HyperPrior | None
 
     def trained(self, start: Hyperparameters, budget: Budget, rows: int, first_rows: int) -> Trained[FitT]:
-        """Search on all rows; under a prior from where the first rows lead to, if there are twice as many."""
+        """Search on all rows. Under a prior from where the first rows lead to, if there are twice as many."""
         lengths = start.lengthscales
         if self.spec.ard and len(lengths) == 1:
             start = Hyperparameters(start.variance, lengths * self.inputs, start.noise_variance)
@@ -250,7 +250,7 @@ class _Search(Generic[FitT]):
 
 
 class _Evidence(Generic[FitT]):
-    """The negative log marginal likelihood as the search sees it; NaN where no approximation converged."""
+    """The negative log marginal likelihood as the search sees it. NaN if no approximation converged."""
 
     def __init__(self, fit_at: FitAt[FitT], log_noise: float, prior: HyperPrior | None, mean: FloatArray) -> None:
         self._fit_at, self._log_noise, self._prior, self._mean = fit_at, log_noise, prior, mean

@@ -27,7 +27,7 @@ VariationalModel: TypeAlias = gpflow.models.VGP | gpflow.models.SVGP
 
 
 def log_sigma(link: Link) -> Callable[[tf.Tensor], tf.Tensor]:
-    """Return log p(y=1|f) as a TensorFlow function; ValueError unless the link is probit or logistic."""
+    """Return log p(y=1|f) as a TensorFlow function. ValueError unless the link is probit or logistic."""
     if link == PROBIT:
         log_cdf: Callable[[tf.Tensor], tf.Tensor] = tfp.distributions.Normal(np.float64(0.0), np.float64(1.0)).log_cdf
         return log_cdf
@@ -65,7 +65,7 @@ class StableBernoulli(gpflow.likelihoods.Bernoulli):  # type: ignore[misc]
 
 
 def build_bernoulli(link: Link) -> gpflow.likelihoods.Bernoulli:
-    """Return the GPflow likelihood of a link; GPflow's own for the squeezed probit.
+    """Return the GPflow likelihood of a link. GPflow's own for the squeezed probit.
 
     Raises:
         ValueError: if GPflow has no such likelihood.
@@ -76,7 +76,7 @@ def build_bernoulli(link: Link) -> gpflow.likelihoods.Bernoulli:
 
 
 def link_of(likelihood: gpflow.likelihoods.Likelihood) -> Link:
-    """Return the link of a Bernoulli likelihood; TypeError for another likelihood or an unknown inverse link."""
+    """Return the link of a Bernoulli likelihood. TypeError for another likelihood or an unknown inverse link."""
     if type(likelihood) in (gpflow.likelihoods.Bernoulli, StableBernoulli):
         for inverse, link in (
             (inv_probit, SQUEEZED_PROBIT),
@@ -92,7 +92,7 @@ def link_of(likelihood: gpflow.likelihoods.Likelihood) -> Link:
 def build_vgp(
     X: FloatArray, y: FloatArray, spec: ModelSpec, hyperparameters: Hyperparameters, link: Link
 ) -> gpflow.models.VGP:
-    """Build GPflow's VGP, not trained, for labels y of -1 or +1; the model holds them as 0 and 1.
+    """Build GPflow's VGP, not trained, for labels y of -1 or +1. The model holds them as 0 and 1.
 
     Raises:
         ValueError: if data, lengthscales or link do not fit.
@@ -106,7 +106,7 @@ def variational_posterior(model: VariationalModel) -> GPCPosterior:
     """Return the model's latent posterior with its present parameters.
 
     With K_ZZ + jitter = L L', whitened mean m and covariance S = Q diag(lambda) Q' (GPflow's own q with
-    `whiten`; else L^-1 m and L^-1 S L^-T): alpha = L^-T m, F = Q' L^-1, c = lambda - 1.
+    `whiten`; otherwise L^-1 m and L^-1 S L^-T): alpha = L^-T m, F = Q' L^-1, c = lambda - 1.
 
     Raises:
         TypeError: for another model, kernel, link, mean function, inducing variable or several latent functions.
@@ -158,7 +158,7 @@ def _inducing(model: VariationalModel) -> tuple[FloatArray, CholeskyFactor]:
     if type(model) is gpflow.models.VGP:
         Z = np.asarray(tf.convert_to_tensor(model.data[0]).numpy())
     elif type(model) is not gpflow.models.SVGP:
-        raise TypeError(f"{type(model).__name__} is neither VGP nor SVGP")
+        raise TypeError(f"{type(model).__name__} is no VGP or SVGP")
     elif type(model.inducing_variable) is not gpflow.inducing_variables.InducingPoints:
         raise TypeError("only inducing points can be converted, no other inducing variables")
     else:
@@ -211,7 +211,7 @@ def multiclass_posterior(model: gpflow.models.SVGP) -> MultiClassPosterior:
 
 
 def softmax_posterior(model: gpflow.models.SVGP) -> MultiClassPosterior:
-    """Return the latent posterior of an SVGP under the softmax, whatever its own likelihood.
+    """Return the latent posterior of an SVGP under the softmax, regardless of its own likelihood.
 
     The classes' variational distributions are independent: with K_ZZ + jitter = L L' and the whitened covariance
     Q diag(lambda) Q' of class c, alpha_c = L^-T m_c, and the rows of its root are Q' L^-1 with weights lambda - 1.

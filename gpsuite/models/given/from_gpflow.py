@@ -77,7 +77,7 @@ class Parts:
         return moments
 
     def given(self, posterior: Any, about: str, white: float, shift: float, **more: Any) -> GivenModel:
-        """Return the model; white noise and a shift that the posterior does not hold are those given."""
+        """Return the model. White noise and a shift that the posterior does not hold are those given."""
         return GivenModel(posterior, self.Z.shape[1], self.columns, about=about, own=self.latent(white, shift), **more)
 
 
@@ -170,7 +170,7 @@ def _several_classes(parts: Parts) -> GivenModel:
     model, C = parts.model, parts.model.num_latent_gps
     if np.ptp(parts.offset) > 0.0 or parts.kernel.white:
         raise UserError(
-            "several classes with constant means of their own, or with white noise in the kernel: certify does not "
+            "several classes with different constant means, or with white noise in the kernel: certify does not "
             "know them"
         )
     factor, M = parts.factor(gpflow.config.default_jitter()), len(parts.Z)

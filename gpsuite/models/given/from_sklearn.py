@@ -28,7 +28,7 @@ TWO_CLASSES = (
     f"the class probability: scikit-learn's predict_proba and the exact one, which differ by {LINK_ERROR} at most"
 )
 ONE_VS_REST = (
-    "the largest of the classes' one-against-rest probabilities, as predict takes it; the range is that of "
+    "the largest of the classes' one-against-rest probabilities, as predict takes it. The range is that of "
     "predict_proba, divided by the sum"
 )
 MEAN = "the predictive mean, that of predict"

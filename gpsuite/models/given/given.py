@@ -1,4 +1,4 @@
-"""What is known of a model that was trained elsewhere: its latent posterior, and what its library does otherwise."""
+"""A model that was trained elsewhere: its latent posterior, and where its library differs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ShiftedPosterior(GPCPosterior):
 class OneVsRestPosterior:
     """C classifiers of two classes each, which have their own kernels: class c against all others.
 
-    A point's class is the one with the largest probability; probabilities are divided by their sum.
+    A point's class is the one with the largest probability. Probabilities are divided by their sum.
 
     Attributes:
         parts: one for every class.
@@ -87,14 +87,14 @@ class GivenModel:
     """A model that was trained elsewhere.
 
     Attributes:
-        posterior: of the inputs in `columns`, a `Posterior`; a regression's is a plain `LatentPosterior`.
+        posterior: of the inputs in `columns`, a `Posterior`. A regression's is a plain `LatentPosterior`.
         inputs: how many inputs the model takes, D.
         columns: those that its kernel reads, [d].
-        labels: names of the classes; of a regression none.
+        labels: names of the classes. Of a regression none.
         about: what is certified, in a sentence.
         own: latent means and variances at inputs [B, D] by the library that trained it, to compare with.
         link_error: how far the library's own class probabilities may be from those that are certified.
-        uncertified: why no certificate can be saved; empty if one can.
+        uncertified: why no certificate can be saved. Empty if one can.
         noise: of a regression's observations.
         scale: of a regression's target: prediction = offset + scale mean.
         offset: of the target.
@@ -123,7 +123,7 @@ class GivenModel:
 
 
 def in_units(posterior: Posterior, scale: FloatArray, offset: FloatArray) -> Posterior:
-    """Return the posterior of inputs z with x = (z - offset) / scale; a stationary kernel stays one."""
+    """Return the posterior of inputs z with x = (z - offset) / scale. A stationary kernel stays one."""
     if isinstance(posterior, OneVsRestPosterior):
         return replace(posterior, parts=tuple(_moved(part, scale, offset) for part in posterior.parts))
     moved: Posterior = _moved(posterior, scale, offset)
@@ -135,7 +135,7 @@ def _moved(posterior: Any, scale: FloatArray, offset: FloatArray) -> Any:
 
 
 def shifted(posterior: GPCPosterior, offset: float, spread: float) -> GPCPosterior:
-    """Return the posterior with a constant mean and white noise; as it is where there is neither."""
+    """Return the posterior with a constant mean and white noise. As it is if there is neither."""
     if not (offset or spread):
         return posterior
     values = {each.name: getattr(posterior, each.name) for each in fields(posterior)}

@@ -32,7 +32,7 @@ def gpflow_kernel(kernel: Any, inputs: int) -> tuple[LatentKernel, IntArray]:
 
 
 def sklearn_kernel(kernel: Any, inputs: int) -> tuple[LatentKernel, IntArray]:
-    """Return a scikit-learn kernel and the inputs that it reads; errors as `gpflow_kernel`."""
+    """Return a scikit-learn kernel and the inputs that it reads. Errors as `gpflow_kernel`."""
     return _latent(kernel, inputs, _read_sklearn)
 
 

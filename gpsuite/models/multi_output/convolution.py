@@ -31,7 +31,7 @@ SMOOTHING_PRIOR = Gamma(1.5, 3.0)
 
 @dataclass(frozen=True, eq=False)
 class ConvolutionParameters:
-    """S hyperparameter vectors by name; also used for derivatives with respect to each.
+    """S hyperparameter vectors by name. Also used for derivatives with respect to each.
 
     Attributes:
         variance: v_l of the latent processes [S, L].
@@ -127,7 +127,7 @@ class ConvolutionLikelihood(BatchedLikelihood[ConvolutionParameters]):
     def _chain_rule(
         self, parameters: ConvolutionParameters, sums: FloatArray, diagonal: FloatArray
     ) -> ConvolutionParameters:
-        """Return the derivatives; a class counts for each of its outputs in turn, twice if they are the same."""
+        """Return the derivatives. A class counts for each of its outputs in turn, twice if they are the same."""
         variance, lengthscale, W = parameters.variance, parameters.lengthscale, parameters.W
         own, half = parameters.own_spread, 0.5 * self._n_inputs
         by_variance = -0.5 * np.matmul(diagonal[:, None], W**2)[:, 0]
@@ -159,23 +159,23 @@ class ConvolutionLikelihood(BatchedLikelihood[ConvolutionParameters]):
 # matrices.
 @dataclass(frozen=True)
 class ConvolutionProcess:
-    """Gaussian convolution process with isotropic smoothing and latent kernels; implements `MultiOutputModel`.
+    """Gaussian convolution process with isotropic smoothing and latent kernels. Implements `MultiOutputModel`.
 
     With A_p = I / s_p^2, Lambda_l = I / l_l^2, a_pl = 2 s_p^2 + l_l^2 and T = s_p^2 + s_q^2 + l_l^2:
 
         cov(f_p(x), f_q(x')) = sum_l W_pl W_ql v_l (sqrt(a_pl a_ql) / T)^(D/2) exp(-|x - x'|^2 / (2 T)).
 
-    Smoothing kernels are scaled so that var f_p = sum_l W_pl^2 v_l whatever the widths and D: W and v mean, and have
-    the same priors as, in the linear model of coregionalisation with squared exponential kernels, to which the
+    Smoothing kernels are scaled so that var f_p = sum_l W_pl^2 v_l regardless of the widths and D: W and v mean, and
+    have the same priors as, in the linear model of coregionalisation with squared exponential kernels, to which the
     process tends as the widths s_p go to 0. In the paper's notation, with normal densities, c_l N(0 | 0, Lambda_l^-1)
     = v_l and its weights are W_pl (a_pl / l_l^2)^(D/4).
 
     The order of u: latent variances [L], lengthscales [L], noise variances [P], smoothing widths [P], weights W [P, L]
-    row by row. Softplus makes the positive ones (noise: 1e-6 + softplus); weights are unchanged.
+    row by row. Softplus makes the positive ones (noise: 1e-6 + softplus). Weights are unchanged.
 
     Attributes:
         n_outputs: P.
-        n_inputs: D; it enters the covariance between outputs.
+        n_inputs: D. It enters the covariance between outputs.
         smoothing: prior of each width s_p, in units of the inputs.
 
     Raises:
@@ -235,7 +235,7 @@ class ConvolutionProcess:
     def likelihood(self, observations: Observations) -> Likelihood:
         p = observations.p
         if len(p) and not (p.min() >= 0 and p.max() < self.n_outputs):
-            raise ValueError(f"outputs {p.min()} to {p.max()} observed; the model has {self.n_outputs}")
+            raise ValueError(f"outputs {p.min()} to {p.max()} observed. The model has {self.n_outputs}")
         self._check_inputs(observations.X)
         if not len(observations):
             return UnconstrainedLikelihood(self, None)
@@ -291,4 +291,4 @@ class ConvolutionProcess:
 
     def _check_inputs(self, X: FloatArray) -> None:
         if X.shape[1] != self.n_inputs:
-            raise ValueError(f"inputs have {X.shape[1]} columns; the model has {self.n_inputs}")
+            raise ValueError(f"inputs have {X.shape[1]} columns. The model has {self.n_inputs}")

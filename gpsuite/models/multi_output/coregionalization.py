@@ -1,7 +1,7 @@
 """Log marginal likelihood of the linear model of coregionalisation and its gradient, for many parameters at once.
 
 What LAPACK does is in `observed_pairs`: per parameter vector a Cholesky factor, the inverse from it, two symmetric
-products. The rest is sums over the pairs of each two outputs.
+products. The other work is sums over the pairs of each two outputs.
 
 Equation: Li et al. 2022, Eq. (28)
 Equation: derived, likelihood and gradient for all particles
@@ -39,7 +39,7 @@ MIXINGS = ("free", "identity")
 
 @dataclass(frozen=True, eq=False)
 class Parameters:
-    """S hyperparameter vectors by name; also used for derivatives with respect to each.
+    """S hyperparameter vectors by name. Also used for derivatives with respect to each.
 
     Attributes:
         variance: of the latent processes [S, L].
@@ -129,7 +129,7 @@ class CoregionalizationLikelihood(BatchedLikelihood[Parameters]):
 
 
 class IndependentLikelihood:
-    """Log marginal likelihood of independent outputs: each output's own covariance, factorised by itself."""
+    """Log marginal likelihood of independent outputs: each output's covariance, factorised separately."""
 
     def __init__(self, observations: Observations, n_outputs: int, kernel: str) -> None:
         self._parts: list[tuple[int, CoregionalizationLikelihood]] = []
@@ -182,15 +182,15 @@ def _chain_rule(parameters: Parameters, sums: FloatArray, diagonal: FloatArray) 
 
 # Linear model of coregionalisation: outputs that share latent Gaussian processes, and independent ones.
 #
-# cov(f_p(x), f_q(x')) = sum_l W_pl W_ql k_l(x, x') with zero mean; what is measured has noise of variance
+# cov(f_p(x), f_q(x')) = sum_l W_pl W_ql k_l(x, x') with zero mean. What is measured has noise of variance
 # noise_p (Li, Rakitsch and Zimmer 2022, section 2; Journel and Huijbregts 1978). NumPy, for many
 # hyperparameter vectors at once.
 @dataclass(frozen=True)
 class LinearCoregionalization:
-    """Linear model of coregionalisation with isotropic latent kernels; implements `MultiOutputModel`.
+    """Linear model of coregionalisation with isotropic latent kernels. Implements `MultiOutputModel`.
 
     The order of u: latent variances [L], lengthscales [L], noise variances [P], and with free mixing the weights W
-    [P, L] row by row. Softplus makes the positive ones (noise: 1e-6 + softplus); weights are unchanged.
+    [P, L] row by row. Softplus makes the positive ones (noise: 1e-6 + softplus). Weights are unchanged.
 
     Attributes:
         n_latent: number L of latent processes (default: P).
@@ -250,7 +250,7 @@ class LinearCoregionalization:
         return self.split(self.prior.constrain(u))
 
     def split(self, x: FloatArray) -> Parameters:
-        """Return the columns of x [S, d], in the order of u, by name; W is the identity where it is not free."""
+        """Return the columns of x [S, d], in the order of u, by name. W is the identity if it is not free."""
         n_latent, n_outputs = self.n_latent, self.n_outputs
         edges = np.cumsum([n_latent, n_latent, n_outputs])
         variance, lengthscale, noise, weights = np.split(x, edges, axis=1)
@@ -263,7 +263,7 @@ class LinearCoregionalization:
         return np.hstack([parameters.variance, parameters.lengthscale, parameters.noise, weights])
 
     def unconstrain(self, parameters: Parameters) -> FloatArray:
-        """Return u [S, d]; ValueError unless variances and lengthscales are positive and noise variances above 1e-6."""
+        """Return u [S, d]. ValueError unless variances and lengthscales are positive and noise variances above 1e-6."""
         return self.prior.unconstrain(self.join(parameters))
 
     def likelihood(self, observations: Observations) -> Likelihood:
@@ -272,7 +272,7 @@ class LinearCoregionalization:
     def constrained_likelihood(self, observations: Observations) -> CoregionalizationLikelihood | IndependentLikelihood:
         p = observations.p
         if len(p) and not (p.min() >= 0 and p.max() < self.n_outputs):
-            raise ValueError(f"outputs {p.min()} to {p.max()} observed; the model has {self.n_outputs}")
+            raise ValueError(f"outputs {p.min()} to {p.max()} observed. The model has {self.n_outputs}")
         if self.mixing == "identity" or not len(observations):
             return IndependentLikelihood(observations, self.n_outputs, self.kernel)
         return CoregionalizationLikelihood(observations, self.n_outputs, self.n_latent, self.kernel)
@@ -319,6 +319,6 @@ class LinearCoregionalization:
 
 
 def _distinct(X: FloatArray) -> tuple[FloatArray, IntArray]:
-    """Return the distinct rows of X and where each row of X is among them; X itself if no row repeats."""
+    """Return the distinct rows of X and where each row of X is among them. X itself if no row repeats."""
     distinct, where = np.unique(X, axis=0, return_inverse=True)
     return (X, np.arange(len(X))) if len(distinct) == len(X) else (distinct, where.reshape(-1))

@@ -79,10 +79,10 @@ class ContradictionError(ValueError): ...
 
 @dataclass(frozen=True, eq=False)
 class Observations:
-    """Measured values of single outputs, in the order of measuring; only what was observed is kept.
+    """Measured values of single outputs, in the order of measuring. Only what was observed is kept.
 
     Attributes:
-        X: inputs [N, D], one row per value: an input of which two outputs were measured stands twice.
+        X: inputs [N, D], one row per value: an input with two measured outputs appears twice.
         p: which output each value belongs to, counted from 0, [N].
     """
 
@@ -94,14 +94,14 @@ class Observations:
         if self.X.ndim != 2 or self.p.shape != (len(self.X),) or self.y.shape != (len(self.X),):
             raise ValueError(f"X {self.X.shape}, p {self.p.shape}, y {self.y.shape}: must be [N, D], [N] and [N]")
         if not (np.isfinite(self.X).all() and np.isfinite(self.y).all()):
-            raise ValueError("X and y must be finite; leave out what was not observed")
+            raise ValueError("X and y must be finite. Leave out what was not observed")
 
     def __len__(self) -> int:
         return len(self.y)
 
     @classmethod
     def from_table(cls, X: FloatArray, Y: FloatArray) -> Observations:
-        """Read inputs X [N, D] and a table Y [N, P] with NaN where an output was not observed.
+        """Read inputs X [N, D] and a table Y [N, P] with NaN if an output was not observed.
 
         Raises:
             ValueError: if X and Y are not tables with as many rows.
@@ -134,16 +134,16 @@ class Likelihood(Protocol):
     """Log marginal likelihood of given observations for many hyperparameter vectors at once."""
 
     def value(self, u: FloatArray) -> FloatArray:
-        """Return the log marginal likelihood [S] at u [S, d]; -inf where a covariance cannot be factorised."""
+        """Return the log marginal likelihood [S] at u [S, d], -inf where a covariance cannot be factorised."""
 
     def value_and_gradient(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return value [S] and gradient [S, d]; -inf and a zero gradient where the factorisation fails."""
+        """Return value [S] and gradient [S, d], -inf and a zero gradient where the factorisation fails."""
 
 
 class HyperparameterModel(Protocol):
-    """What samplers and searches ask of a model: prior and likelihood of unconstrained hyperparameters u [S, d].
+    """Interface that samplers and searches use: prior and likelihood of unconstrained hyperparameters u [S, d].
 
-    u holds S hyperparameter vectors (particles, draws or one optimum); every method treats all at once.
+    u holds S hyperparameter vectors (particles, draws or one optimum). Every method treats all at once.
     """
 
     @property
@@ -179,10 +179,10 @@ class MultiOutputModel(HyperparameterModel, Protocol):
         """Return cov(f_p(x), f_p2(x2)) between listed pairs, [S, N, N2]."""
 
     def cross_covariance(self, u: FloatArray, X: FloatArray, p: IntArray, X2: FloatArray) -> FloatArray:
-        """Return cov(f_p(x), f_q(x2)) for every output q, [S, N, N2, P]; what all outputs share is computed once."""
+        """Return cov(f_p(x), f_q(x2)) for every output q, [S, N, N2, P]. What all outputs share is computed once."""
 
 
-# Covariances between observed values, packed by the outputs they belong to, and what LAPACK makes of them in
+# Covariances between observed values, packed by the outputs they belong to, and their factorisation by LAPACK in
 # batches.
 #
 # With K the covariance of the N observed values and alpha = K^-1 y: log p(y) = -(y' alpha + log det K + N log
@@ -197,7 +197,7 @@ class ObservedPairs:
         r2: squared distances of the pairs [M], M = N (N - 1) / 2.
         position: where each pair lies in a matrix [N, N] stored by columns, [M].
         classes: (p, q, slice of the pairs of these outputs).
-        member: 1 where a value belongs to an output, else 0, [N, P].
+        member: 1 where a value belongs to an output, otherwise 0, [N, P].
     """
 
     def __init__(self, observations: Observations, n_outputs: int) -> None:
@@ -242,7 +242,7 @@ class CovarianceBatch:
         return len(self.packed)
 
     def likelihoods(self, count: int) -> FloatArray:
-        """Return the log marginal likelihoods [count] of the first covariances; -inf where one cannot be factorised.
+        """Return the log marginal likelihoods [count] of the first covariances, -inf where one cannot be factorised.
 
         By the inverses, which `adjoints` needs, too: a likelihood has the same bits with and without its gradient.
         """
@@ -340,7 +340,7 @@ class ConstrainedLikelihood(Protocol[Unconstrained]):
 
 
 class UnconstrainedLikelihood(Generic[Unconstrained]):
-    """The log marginal likelihood as a function of u; -inf and zero where not finite, zero without observations."""
+    """The log marginal likelihood as a function of u, -inf and zero if not finite, zero without observations."""
 
     def __init__(
         self, model: ConstrainedModel[Unconstrained], of_parameters: ConstrainedLikelihood[Unconstrained] | None

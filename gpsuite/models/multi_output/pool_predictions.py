@@ -68,16 +68,16 @@ class SparseMultiOutput:
 # With K the covariance of the N observations and L Lᵀ = K + noise its factorisation, V = L⁻¹ K(X, pool) and w
 # = L⁻¹ y give the posterior of the noise-free f at the pool: mean Vᵀ w, covariance k(x, x) − Vᵀ V. A further
 # observation adds one row to L, w and V and leaves the others as they are, so that it costs O(N · pool) in
-# place of O(N² · pool); the new row is the block Cholesky step of Rasmussen and Williams (2006), A.3, and
+# place of O(N² · pool). The new row is the block Cholesky step of Rasmussen and Williams (2006), A.3, and
 # exact.
 class PoolPredictions:
     """Posterior of the noise-free outputs at a pool of inputs, one for each of S hyperparameter vectors.
 
-    The buffers are allocated once; `recompute` and `extend` write into them, also into `mean`, `variance` and
+    The buffers are allocated once. `recompute` and `extend` write into them, also into `mean`, `variance` and
     `covariance`: copy what must outlive the next change.
 
     Args:
-        capacity: largest N that will be reached; V takes 8 S capacity n P bytes. None keeps no V: the predictions
+        capacity: largest N that will be reached. V takes 8 S capacity n P bytes. None keeps no V: the predictions
             can be recomputed, not extended.
         covariances: keep also the covariances between the outputs at each input.
         dtype: of V. float32 needs half the memory and makes extensions of large pools about 1.5 times as fast, at an
@@ -87,7 +87,7 @@ class PoolPredictions:
         mean: posterior means [S, n, P].
         variance: posterior variances of the noise-free f, [S, n, P].
         covariance: posterior covariances between the outputs at each input, [S, n, P, P], or None.
-        jitter: added to the diagonal of each covariance of the observations to factorise it, [S]; 0 if none is needed.
+        jitter: added to the diagonal of each covariance of the observations to factorise it, [S], 0 if none is needed.
 
     Raises:
         ValueError: if there are more observations than the capacity, or none.
@@ -192,7 +192,7 @@ class PoolPredictions:
             raise ValueError(f"{N} observations exceed the capacity {self.capacity}")
 
     def _factorise(self, members: slice) -> tuple[list[FloatArray], FloatArray]:
-        """Return the members' Cholesky factors, [N, N] each, and L⁻¹ y [members, N]; keep them if there is room."""
+        """Return the members' Cholesky factors, [N, N] each, and L⁻¹ y [members, N]. Keep them if there is room."""
         seen, u, N = self.observations, self.u[members], len(self.observations)
         K = self.model.covariance(u, seen.X, seen.p, seen.X, seen.p)
         K[:, range(N), range(N)] += self.model.noise(u)[:, seen.p]
@@ -225,7 +225,7 @@ class PoolPredictions:
                 self.covariance[s, columns] = prior[i] - _sum_of_outer_products(V.reshape(N, -1, P))
 
     def _add_rows(self, members: slice, X: FloatArray, p: IntArray) -> None:
-        """Append the rows of V of new observations, whose rows of L and w are there; update some members."""
+        """Append the rows of V of new observations, whose rows of L and w are there. Update some members."""
         N, m = len(self.observations), len(p)
         u, V = self.u[members], self._V[members]
         half, factor = self._lower[members, N : N + m, :N], self._lower[members, N : N + m, N : N + m]

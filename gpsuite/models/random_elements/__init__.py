@@ -1,1 +1,1 @@
-"""Gaussian random elements: prior and variational Gaussian measures over functions, and likelihoods on top of them."""
+"""Gaussian random elements: prior and variational Gaussian measures over functions, and likelihoods for them."""

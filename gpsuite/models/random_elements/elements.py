@@ -51,8 +51,8 @@ class NNGP(gpflow.kernels.Kernel):  # type: ignore[misc]
     """The covariance of a random dense network's output.
 
     Args:
-        weight_variance: w > 0; for ReLU 2 keeps the diagonal through the layers.
-        bias_variance: b >= 0; it is not trained where it is 0.
+        weight_variance: w > 0. For ReLU 2 keeps the diagonal through the layers.
+        bias_variance: b >= 0. It is not trained if it is 0.
 
     Raises:
         UserError: if the activation is unknown.
@@ -109,7 +109,7 @@ class NNGP(gpflow.kernels.Kernel):  # type: ignore[misc]
         return weight, bias, scale
 
     def _expectation(self, cross: Any, left: Any, right: Any, equal: bool = False) -> Any:
-        """Return E[act(u) act(v)] for normal (u, v) with variances `left`, `right`; `equal` says u = v."""
+        """Return E[act(u) act(v)] for normal (u, v) with variances `left`, `right`. `equal` says u = v."""
         if self.activation == "erf":
             ratio = 2.0 * cross / tf.sqrt((1.0 + 2.0 * left) * (1.0 + 2.0 * right))
             return 2.0 / np.pi * tf.asin(ratio)
@@ -146,7 +146,7 @@ class InducingBasis:
     """Features A(x) = L^-1 k(Z, x), K_ZZ + jitter I = L L', of a kernel whose parameters stay as they are.
 
     Args:
-        jitter: added to the diagonal, in units of the kernel; None: `JITTER` times the diagonal's mean.
+        jitter: added to the diagonal, in units of the kernel. None: `JITTER` times the diagonal's mean.
 
     Raises:
         ValueError: if Z is not a finite matrix with a row.
@@ -168,7 +168,7 @@ class InducingBasis:
         return len(self.Z)
 
     def features(self, X: Any) -> Any:
-        """Return A(X), shape [M, N]; A'A is the prior covariance that Z explains."""
+        """Return A(X), shape [M, N]. A'A is the prior covariance that Z explains."""
         return tf.linalg.triangular_solve(self._lower, self.kernel(self._inducing, X))
 
     def gram(self, X: FloatArray, Y: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -185,7 +185,7 @@ class InducingBasis:
     def regression(self, X: FloatArray, Y: FloatArray, noise_variance: float) -> tuple[FloatArray, FloatArray]:
         """Return weights b [M, P] and whitened covariance S [M, M] of sparse regression on Y [N, P].
 
-        S = (I + A A' / sigma^2)^-1, b = S A Y / sigma^2 (Titsias 2009 in whitened form); in the kernel's own terms
+        S = (I + A A' / sigma^2)^-1, b = S A Y / sigma^2 (Titsias 2009 in whitened form). In the kernel's own terms
         LL' = (K_ZZ + K_ZX K_XZ / sigma^2)^-1.
 
         Raises:
@@ -199,7 +199,7 @@ class InducingBasis:
 
 
 class VariationalKernel(Protocol):
-    """What a Gaussian measure asks of its kernel."""
+    """Interface of a kernel that a Gaussian measure uses."""
 
     @property
     def variables(self) -> list[Any]: ...
@@ -208,8 +208,8 @@ class VariationalKernel(Protocol):
         """Return r_j(x, x) [N, C] and r_j over the first `chosen` rows [C, S, S].
 
         Args:
-            features: A(X) of the measure's basis [M, N]; None if there is no basis.
-            chosen: S, at most N; 0 where only the variances are needed.
+            features: A(X) of the measure's basis [M, N]. None if there is no basis.
+            chosen: S, at most N, 0 where only the variances are needed.
         """
 
 
@@ -301,7 +301,7 @@ class NetworkKernel:
 
 
 class VariationalMean(Protocol):
-    """What a Gaussian measure asks of its mean function."""
+    """Interface of a mean function that a Gaussian measure uses."""
 
     @property
     def variables(self) -> list[Any]: ...
@@ -340,7 +340,7 @@ class KernelMean:
 
 @dataclass(frozen=True, eq=False)
 class GaussianElement:
-    """Variational measures beside their common prior.
+    """Variational measures next to their common prior.
 
     Attributes:
         basis: inducing features that mean or kernel use, or None.
@@ -367,14 +367,14 @@ class GaussianElement:
         return self.mean(X, features), *self.kernel.evaluate(X, features, chosen)
 
     def with_features(self, X: FloatArray) -> FloatArray:
-        """Return inputs [N, D] and A(x), which no training changes [N, D + M]; the inputs alone if that is large."""
+        """Return inputs [N, D] and A(x), which no training changes [N, D + M]. Only the inputs if that is large."""
         if self.basis is None or len(X) * self.basis.size > LARGEST_FEATURES:
             return X
         parts = [self.basis.features(tf.constant(X[at : at + _ROWS])).numpy().T for at in range(0, len(X), _ROWS)]
         return np.hstack([X, np.concatenate(parts)])
 
     def split(self, X: Any) -> tuple[Any, Any]:
-        """Return inputs [N, D] and A(X) [M, N], None without a basis; X as in `moments`."""
+        """Return inputs [N, D] and A(X) [M, N], None without a basis. X as in `moments`."""
         if self.basis is None:
             return X, None
         if X.shape[1] == self.inputs:
@@ -407,7 +407,7 @@ def checked_inputs(X: FloatArray, inputs: int) -> FloatArray:
         raise ValueError(f"inputs [N, {inputs}] are needed, N >= 1, got shape {X.shape}")
     bad = np.argwhere(~np.isfinite(X))
     if bad.size:
-        raise ValueError(f"X[{bad[0][0]}, {bad[0][1]}] is {X[tuple(bad[0])]}; all inputs must be finite")
+        raise ValueError(f"X[{bad[0][0]}, {bad[0][1]}] is {X[tuple(bad[0])]}. All inputs must be finite")
     return X
 
 
@@ -417,7 +417,7 @@ class FittedPrior:
 
     Attributes:
         noise_variance: of the targets around the functions, in their squared units.
-        report: how the search went; its loss is the negative log marginal likelihood.
+        report: how the search went. Its loss is the negative log marginal likelihood.
     """
 
     kernel: gpflow.kernels.Kernel

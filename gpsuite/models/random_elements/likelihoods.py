@@ -48,7 +48,7 @@ class ClassPrediction:
 
 
 class ClassLikelihood(Protocol):
-    """What training and prediction ask of a likelihood of class labels."""
+    """Interface of a likelihood of class labels that training and prediction use."""
 
     @property
     def n_latent(self) -> int:
@@ -63,7 +63,7 @@ class ClassLikelihood(Protocol):
 
 @dataclass(frozen=True)
 class RobustMax:
-    """p(y | f) = 1 - epsilon where y = argmax f, else epsilon / (C - 1); see `classification.robust_max`."""
+    """p(y | f) = 1 - epsilon where y = argmax f, otherwise epsilon / (C - 1). See `classification.robust_max`."""
 
     n_classes: int
     epsilon: float = robust_max.EPSILON
@@ -143,7 +143,7 @@ class Softmax:
 
 @dataclass(frozen=True)
 class Bernoulli:
-    """p(y = 1 | f) = sigma(f) of one latent function, labels 0 and 1; probit or logistic."""
+    """p(y = 1 | f) = sigma(f) of one latent function, labels 0 and 1. Probit or logistic."""
 
     link: Link
 
@@ -152,7 +152,7 @@ class Bernoulli:
         return 1
 
     def expected_log(self, mean: Any, variance: Any, y: Any, seed: Any) -> Any:
-        """Return E_Q log p(y | F) [N] by Gauss-Hermite quadrature; no sampling."""
+        """Return E_Q log p(y | F) [N] by Gauss-Hermite quadrature. No sampling."""
         nodes, weights = roots_hermite(_HERMITE)
         f = mean + tf.sqrt(2.0 * variance) * nodes
         signs = 2.0 * tf.cast(y, tf.float64)[:, None] - 1.0
@@ -182,7 +182,7 @@ class Bernoulli:
 
 
 class GaussianNoise:
-    """y = F(x) + noise, its variance trained; ValueError if it is not positive."""
+    """y = F(x) + noise, its variance trained. ValueError if it is not positive."""
 
     n_latent = 1
 
@@ -203,7 +203,7 @@ class GaussianNoise:
         return -0.5 * (np.log(2.0 * np.pi) + self._log_variance) - 0.5 * square / s
 
     def score(self, mean: Any, variance: Any, y: Any) -> Any:
-        """Return the mean negative log density of targets [N] at latent moments [N, 1]; NaN if it is not finite."""
+        """Return the mean negative log density of targets [N] at latent moments [N, 1]. NaN if it is not finite."""
         total = variance[:, 0] + tf.exp(self._log_variance)
         found = tf.reduce_mean(0.5 * (tf.math.log(2.0 * np.pi * total) + (y - mean[:, 0]) ** 2 / total))
         return tf.where(tf.math.is_finite(found), found, tf.constant(np.nan, tf.float64))

@@ -30,16 +30,16 @@ from gpsuite.models.search import Minimum, minimise
 
 RegressionModel: TypeAlias = gpflow.models.GPR | gpflow.models.SGPR | gpflow.models.GPRFITC
 KINDS = {"GPR": gpflow.models.GPR, "SGPR": gpflow.models.SGPR, "GPRFITC": gpflow.models.GPRFITC}
-# Unconstrained trainable parameters [K] -> loss (nats) and gradient [K]; not finite where there is none.
+# Unconstrained trainable parameters [K] -> loss (nats) and gradient [K]. Not finite if there is none.
 Objective = Callable[[FloatArray], tuple[float, FloatArray]]
-# Compiled functions kept; the oldest goes first. TensorFlow's memory grows with each.
+# Compiled functions kept. The oldest goes first. TensorFlow's memory grows with each.
 MAX_KEPT = 16
 # Hyperparameter name (variance, lengthscales, noise_variance) -> smallest and largest value.
 HyperparameterBounds = Mapping[str, tuple[float, float]]
 
 
 def build_gpr(X: FloatArray, Y: FloatArray, spec: ModelSpec, hyperparameters: Hyperparameters) -> gpflow.models.GPR:
-    """Build exact GP regression with zero mean for X [N, D], Y [N] or [N, P]; R&W 2006, Eqs. (2.25), (2.26), (2.30).
+    """Build exact GP regression with zero mean for X [N, D], Y [N] or [N, P]. R&W 2006, Eqs. (2.25), (2.26), (2.30).
 
     Raises:
         ValueError: if shapes do not fit, data are not finite, or the noise is not above `spec.noise_floor`.
@@ -51,7 +51,7 @@ def build_gpr(X: FloatArray, Y: FloatArray, spec: ModelSpec, hyperparameters: Hy
 
 
 def build_likelihood(spec: ModelSpec, hyperparameters: Hyperparameters) -> gpflow.likelihoods.Gaussian:
-    """Build the Gaussian likelihood; ValueError if the noise variance is not above `spec.noise_floor`."""
+    """Build the Gaussian likelihood. ValueError if the noise variance is not above `spec.noise_floor`."""
     if not hyperparameters.noise_variance > spec.noise_floor:
         raise ValueError(
             f"noise_variance={hyperparameters.noise_variance:g} must be above noise_floor={spec.noise_floor:g}"
@@ -60,7 +60,7 @@ def build_likelihood(spec: ModelSpec, hyperparameters: Hyperparameters) -> gpflo
 
 
 def regression_data(X: FloatArray, Y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return inputs [N, D] and targets [N, P] as checked float64 arrays; targets of shape [N] become [N, 1].
+    """Return inputs [N, D] and targets [N, P] as checked float64 arrays. Targets of shape [N] become [N, 1].
 
     Raises:
         ValueError: if shapes do not fit, there are no rows, or a value is not finite.
@@ -79,7 +79,7 @@ def regression_data(X: FloatArray, Y: FloatArray) -> tuple[FloatArray, FloatArra
 def build_sgpr(
     X: FloatArray, Y: FloatArray, Z: FloatArray, spec: ModelSpec, hyperparameters: Hyperparameters
 ) -> gpflow.models.SGPR:
-    """Build variational sparse regression with zero mean from inducing inputs Z [M, D]; Titsias 2009, Eq. (9).
+    """Build variational sparse regression with zero mean from inducing inputs Z [M, D]. Titsias 2009, Eq. (9).
 
     Raises:
         ValueError: if shapes do not fit, data are not finite, or the noise is not above `spec.noise_floor`.
@@ -90,7 +90,7 @@ def build_sgpr(
 def build_fitc(
     X: FloatArray, Y: FloatArray, Z: FloatArray, spec: ModelSpec, hyperparameters: Hyperparameters
 ) -> gpflow.models.GPRFITC:
-    """Build FITC sparse regression with zero mean; Snelson & Ghahramani 2006, Eq. (9).
+    """Build FITC sparse regression with zero mean. Snelson & Ghahramani 2006, Eq. (9).
 
     Arguments and errors as in `build_sgpr`.
     """
@@ -115,7 +115,7 @@ def _build(
 
 
 def kind_of(model: RegressionModel) -> str:
-    """Return the model's name in `KINDS`; TypeError for any other class."""
+    """Return the model's name in `KINDS`. TypeError for any other class."""
     for name, kind in KINDS.items():
         if type(model) is kind:
             return name
@@ -147,7 +147,7 @@ def hyperparameters_of(model: RegressionModel) -> Hyperparameters:
     )
 
 
-# One compiled loss and gradient for all models of the same structure, whatever their data.
+# One compiled loss and gradient for all models of the same structure, regardless of their data.
 #
 # Tracing GPflow's marginal likelihood takes longer than a whole fit on a few hundred points. The compiled
 # function therefore takes the data as arguments with N left open, and is kept: many splits, one trace.
@@ -155,7 +155,7 @@ class CompiledLoss:
     """Negative log marginal likelihood (or its bound) and gradient of every model of one structure.
 
     The parameters travel as two flat vectors, trainable and fixed ones, in the order of `model.parameters`.
-    Not for concurrent use: the graph works on variables of its own.
+    Not for concurrent use: the graph works on its variables.
     """
 
     def __init__(self, model: RegressionModel) -> None:
@@ -171,7 +171,7 @@ class CompiledLoss:
                 tf.TensorSpec([None, X.shape[1]], tf.float64),
                 tf.TensorSpec([None, Y.shape[1]], tf.float64),
             ],
-            autograph=False,  # no Python branch depends on a tensor; converting all of GPflow takes seconds
+            autograph=False,  # no Python branch depends on a tensor. Converting all of GPflow takes seconds
         )
 
     @property
@@ -220,7 +220,7 @@ def compiled_loss(model: RegressionModel) -> CompiledLoss:
         ValueError: if a parameter has a prior, which is not part of the likelihood, or none is trainable.
     """
     if any(parameter.prior is not None for parameter in model.parameters):
-        raise ValueError("a parameter has a prior; the marginal likelihood does not contain it")
+        raise ValueError("a parameter has a prior. The marginal likelihood does not contain it")
     if not model.trainable_parameters:
         raise ValueError("no parameter is trainable")
     shapes = tuple((tuple(parameter.shape), parameter.trainable) for parameter in model.parameters)
@@ -302,7 +302,7 @@ def unconstrained_box(model: RegressionModel, bounds: HyperparameterBounds) -> B
 
 
 def _transformed_interval(name: str, transform: Any, low: float, high: float) -> tuple[float, float]:
-    """Map an interval through the increasing inverse transform; a limit out of its domain does not bind."""
+    """Map an interval through the increasing inverse transform. A limit out of its domain does not bind."""
     lower, upper = (float(transform.inverse(np.float64(limit))) for limit in (low, high))
     if high < np.inf and not np.isfinite(upper):
         raise ValueError(f"bounds: {name} cannot take any value in [{low}, {high}]")

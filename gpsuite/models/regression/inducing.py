@@ -1,4 +1,4 @@
-"""Inducing inputs to start from; no TensorFlow."""
+"""Inducing inputs to start from. No TensorFlow."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PER_TERM, _FIRST = 1e-10, 30.0
 
 
 def different_rows(X: FloatArray) -> IntArray:
-    """Return the first row number of each different row of X [N, D], rising; sorting 60,000 images takes a minute."""
+    """Return the first row number of each different row of X [N, D], rising. Sorting 60,000 images takes a minute."""
     plain = np.ascontiguousarray(X + 0.0)  # -0.0 has other bytes than 0.0
     first: dict[bytes, int] = {}
     for place, row in enumerate(plain):
@@ -34,7 +34,7 @@ def kmeans_inducing(X: FloatArray, M: int, rng: np.random.Generator) -> FloatArr
 def limited_inducing(X: FloatArray, M: int, rng: np.random.Generator, seconds: float | None) -> tuple[FloatArray, bool]:
     """Return M inducing inputs [M, D] within about so many seconds, and whether the limit changed them.
 
-    k-means with as many iterations as fit; where not even the first centres do, M different rows of X.
+    k-means with as many iterations as fit. Where not even the first centres do, M different rows of X.
 
     Raises:
         ValueError: if X has fewer than M different rows.
@@ -43,7 +43,7 @@ def limited_inducing(X: FloatArray, M: int, rng: np.random.Generator, seconds: f
 
     different = different_rows(X)
     if not 1 <= M <= len(different):
-        raise ValueError(f"M={M} inducing inputs asked for, but X has {len(different)} different rows")
+        raise ValueError(f"M={M} inducing inputs requested, but X has {len(different)} different rows")
     seed = int(rng.integers(2**31))
     step = _PER_TERM * X.shape[0] * M * (X.shape[1] + 4)
     fit = _ITERATIONS if seconds is None else int(min(seconds / step - _FIRST, _ITERATIONS))

@@ -1,6 +1,6 @@
 """Hamiltonian Monte Carlo over hyperparameters: all chains or particles at once, identity mass.
 
-Source: Neal, "MCMC using Hamiltonian dynamics", 2011; settings of Li, Rakitsch & Zimmer, AISTATS 2022.
+Source: Neal, "MCMC using Hamiltonian dynamics", 2011. Settings of Li, Rakitsch & Zimmer, AISTATS 2022.
 
 Equation: Li et al. 2022, App. I
 """
@@ -16,13 +16,13 @@ from gpsuite.arrays import BoolArray, FloatArray
 from gpsuite.models.multi_output.observations import HyperparameterModel, Likelihood
 from gpsuite.models.sampling.posterior import HyperPosterior, Target, finite_prior_draws
 
-# Points [S, d] -> log density [S] and gradient [S, d]; -inf and zero where it is not defined.
+# Points [S, d] -> log density [S] and gradient [S, d], -inf and zero if it is not defined.
 Density = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 
 
 @dataclass(frozen=True, eq=False)
 class Points:
-    """Points with what the next trajectory needs of them."""
+    """Points with their values for the next trajectory."""
 
     u: FloatArray
     log_density: FloatArray
@@ -39,8 +39,8 @@ class Transition:
     """One Metropolis step of every point.
 
     Attributes:
-        acceptance: probability with which each proposal was accepted, [S]; 0 where it was not finite.
-        finished: whether the trajectories reached their ends; if not, none was accepted.
+        acceptance: probability with which each proposal was accepted, [S], 0 if it was not finite.
+        finished: whether the trajectories reached their ends. If not, none was accepted.
     """
 
     points: Points
@@ -61,9 +61,9 @@ def transition(
     rng: np.random.Generator,
     stop: Callable[[], bool] = never,
 ) -> Transition:
-    """Propose the end of one trajectory per point and accept or keep; leaves every density invariant.
+    """Propose the end of one trajectory per point and accept or keep. Leaves every density invariant.
 
-    A trajectory that meets a point where the density is not finite is rejected; its way back would meet it too.
+    A trajectory that meets a point where the density is not finite is rejected. Its way back would meet it too.
     All are rejected where `stop`, asked before every step but the first, ends them halfway.
     """
     size, momentum = step[:, None], rng.standard_normal(start.u.shape)
@@ -92,13 +92,13 @@ def transition(
 
 @dataclass(frozen=True)
 class HMCSettings:
-    """The paper's sampler; in the fields' own defaults, 2,380 transitions and 23,800 gradients per chain.
+    """The paper's sampler. In the fields' own defaults, 2,380 transitions and 23,800 gradients per chain.
 
     Attributes:
         thinning: transitions skipped between two kept draws.
         adaptation: transitions at the start after which a chain's step is made longer or shorter.
-        adaptation_rate: by which share.
-        target_acceptance: above it longer, else shorter.
+        adaptation_rate: share by which the step changes.
+        target_acceptance: acceptance above which the step grows. Below it the step shrinks.
 
     Raises:
         ValueError: if there is nothing to do, or the step would change after the burn-in.
@@ -183,7 +183,7 @@ def identified_quantities(model: HyperparameterModel, likelihood: Likelihood, u:
 def chain_diagnostics(draws: FloatArray) -> dict[str, float]:
     """Return the worst `r_hat` and `ess` over the columns of draws [n, chains, Q] that vary at all.
 
-    If none varies the chains are stuck: r_hat is infinite and ess 0. Under 4 draws a chain both are NaN.
+    If none varies the chains are stuck: r_hat is infinite and ess 0. Under 4 draws per chain both are NaN.
     """
     if len(draws) < 4:
         return {"r_hat": float("nan"), "ess": float("nan")}
@@ -196,7 +196,7 @@ def chain_diagnostics(draws: FloatArray) -> dict[str, float]:
 def split_r_hat(x: FloatArray) -> float:
     """Return the potential scale reduction of draws [n, chains], n >= 4, every chain split into two halves.
 
-    Gelman et al., Bayesian Data Analysis, 3rd ed., section 11.4; 1 when all halves agree.
+    Gelman et al., Bayesian Data Analysis, 3rd ed., section 11.4, 1 when all halves agree.
     """
     within, total = _variances(_halves(x))
     return float(np.sqrt(total / within)) if within > 0.0 else float("inf")
@@ -226,7 +226,7 @@ def effective_sample_size(x: FloatArray) -> float:
 
 
 def _halves(x: FloatArray) -> FloatArray:
-    """Return draws [n // 2, 2 chains]; the middle draw of an odd number is left out."""
+    """Return draws [n // 2, 2 chains]. The middle draw of an odd number is left out."""
     half = len(x) // 2
     return np.concatenate([x[:half], x[-half:]], axis=1)
 

@@ -1,4 +1,4 @@
-"""Weighted hyperparameter vectors that stand for a posterior, and the density that samplers and optimisers see.
+"""Weighted hyperparameter vectors that represent a posterior, and the density that samplers and optimisers see.
 
 Equation: Li et al. 2022, Eq. (30)
 """
@@ -63,7 +63,7 @@ class HyperPosterior:
 class Target:
     """Log density over u: log prior + log |Jacobian| + (1 - beta) previous + beta likelihood, not normalised.
 
-    beta = 1 is the posterior. Without `previous`, beta from 0 to 1 leads from the prior to the posterior; with
+    beta = 1 is the posterior. Without `previous`, beta from 0 to 1 leads from the prior to the posterior. With
     it, from the posterior of the previous observations to that of all.
     """
 
@@ -73,7 +73,7 @@ class Target:
     previous: Likelihood | None = None
 
     def __call__(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return log density [S] and gradient [S, d] at u [S, d]; -inf and zero where either is not finite."""
+        """Return log density [S] and gradient [S, d] at u [S, d], -inf and zero if either is not finite."""
         value, gradient = self.model.log_prior(u)
         for weight, likelihood in self.parts:
             lml, slope = likelihood.value_and_gradient(u)
@@ -132,7 +132,7 @@ def normal_log_density(y: FloatArray, mean: FloatArray, variance: FloatArray) ->
 def mixture_log_density(
     y: FloatArray, mean: FloatArray, variance: FloatArray, noise: FloatArray, weights: FloatArray
 ) -> FloatArray:
-    """Return log sum_s w_s N(y_p | μ_sp [S, ..., P], σ²_sp + noise_sp [S, P]), [..., P]; NaN where y is."""
+    """Return log sum_s w_s N(y_p | μ_sp [S, ..., P], σ²_sp + noise_sp [S, P]), [..., P]. NaN if y is."""
     total = variance + noise.reshape(len(noise), *[1] * (y.ndim - 1), -1)
     factors = weights.reshape(-1, *[1] * y.ndim)
     return np.asarray(logsumexp(normal_log_density(y, mean, total), axis=0, b=factors))
@@ -140,12 +140,12 @@ def mixture_log_density(
 
 @dataclass(frozen=True)
 class OptimumSettings:
-    """What is maximised, and from how many starts.
+    """Objective of a maximisation, and its number of starts.
 
     Attributes:
-        kind: map (log prior + log |Jacobian| + log marginal likelihood: the mode of the density of u) or ml (log
-            marginal likelihood alone; can run to infinity along directions the data leave open).
-        starts: draws from the prior, beside the given ones.
+        kind: map (log prior + log |Jacobian| + log marginal likelihood: the mode of the density of u) or ml (only the
+            log marginal likelihood, which can run to infinity along directions that the data do not determine).
+        starts: draws from the prior, next to the given ones.
 
     Raises:
         ValueError: if the kind is unknown or a number is out of range.

@@ -53,7 +53,7 @@ class Gamma:
 
 @dataclass(frozen=True)
 class Normal:
-    """Normal distribution; ValueError if the mean is not finite or sd is not positive and finite."""
+    """Normal distribution. ValueError if the mean is not finite or sd is not positive and finite."""
 
     mean: float
     sd: float
@@ -78,7 +78,7 @@ class Normal:
 
 @dataclass(frozen=True)
 class HyperPriors:
-    """Independent priors, one per kind of hyperparameter; the defaults are the paper's."""
+    """Independent priors, one per kind of hyperparameter. The defaults are the paper's."""
 
     variance: Gamma = Gamma(2.5, 1.0)
     lengthscale: Gamma = Gamma(1.5, 1.0)
@@ -143,7 +143,7 @@ class UnconstrainedPrior:
         return slope
 
     def draw(self, rng: np.random.Generator, n: int) -> FloatArray:
-        """Return n draws of u, [n, d]; a draw at or below its floor (probability below 1e-8) is put just above."""
+        """Return n draws of u, [n, d]. A draw at or below its floor (probability below 1e-8) is put just above."""
         drawn = rng.gamma(self._shape, 1.0 / self._rate, size=(n, self.n_positive))
         positive = np.maximum(drawn, self._floor * 1.001 + np.finfo(np.float64).tiny)
         real = rng.normal(self._mean, self._precision**-0.5, size=(n, len(self._mean)))
@@ -152,7 +152,7 @@ class UnconstrainedPrior:
     def log_density(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return log p(x(u)) + log |dx/du| [S] and its gradient with respect to u [S, d].
 
-        Where it is not finite, the value is -inf and the gradient zero.
+        If it is not finite, the value is -inf and the gradient zero.
         """
         raw, real = u[:, : self.n_positive], u[:, self.n_positive :]
         with np.errstate(all="ignore"):

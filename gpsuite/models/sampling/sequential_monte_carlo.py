@@ -1,6 +1,6 @@
 """Sequential Monte Carlo over hyperparameters: weighted particles that follow the posterior as observations come.
 
-Source: Del Moral, Doucet & Jasra, "Sequential Monte Carlo samplers", 2006; Chopin, "A sequential particle filter
+Source: Del Moral, Doucet & Jasra, "Sequential Monte Carlo samplers", 2006. Chopin, "A sequential particle filter
 method for static models", 2002. The mass matrix of the moves is the identity: one estimated from the particles
 can shrink with them, and the spread of the lengthscales with it, at healthy-looking acceptance.
 
@@ -28,7 +28,7 @@ _STEP_LIMITS = (0.01, 1.2)
 _JITTER = (0.7, 1.3)
 _TARGET_ACCEPTANCE, _ADAPTATION = 0.8, 0.7
 _BISECTIONS = 50
-# Share of the effective sample size before tempering that a stage may ask for if that is below the goal.
+# Share of the effective sample size before tempering that a stage may request if that is below the goal.
 _ATTAINABLE = 0.9
 _DIAGNOSTIC = "diagnostic_"
 
@@ -40,10 +40,10 @@ class SMCSettings:
     The share is the effective sample size over S after reweighting by the new observation.
 
     Attributes:
-        keep: at this share or more particles keep their places, and only the weights change; a stage on the way
-            ends where it is reached.
-        temper: below this share the observation enters in stages; between it and `keep` in one.
-        restart: below this share the cloud is drawn anew from the prior.
+        keep: share of particles from which on they keep their places, and only the weights change. An intermediate
+            stage ends at this share.
+        temper: share below which the observation enters in stages. Between it and `keep` it enters in one.
+        restart: share below which the cloud is drawn again from the prior.
 
     Raises:
         ValueError: if a count is below 1, or not 0 <= restart <= temper <= keep <= 1.
@@ -65,20 +65,20 @@ class SMCSettings:
 
 @dataclass(frozen=True, eq=False)
 class SMCState:
-    """The cloud after some observations; with the generator's state all that is needed to go on.
+    """The cloud after some observations. With the generator's state all that is needed to continue.
 
     Diagnostics, each of the last start or update: ess (after reweighting, before any resampling; after a start:
     that of its last stage), acceptance and unmoved (share of particles with no accepted trajectory), both means
-    over the stages, NaN without moves; step_size; temperatures (stages with moves); gradients (of one
-    hyperparameter vector, the previous observations' counted too, those of a trajectory that was cut short not);
+    over the stages, NaN without moves; step_size. Temperatures (stages with moves). Gradients (of one
+    hyperparameter vector, the previous observations' counted too, those of a trajectory that was cut short not).
     restarted (0 or 1); log_evidence; and beta, only if stopped before a trajectory of the last stage: u then follows a
-    posterior of which the new observations are a part only, or was only resampled (beta = 1).
+    posterior with only part of the new observations, or was only resampled (beta = 1).
 
     Attributes:
         log_weights: normalised: their exponentials sum to 1, [S].
         lml: log marginal likelihood of all observations at the particles, [S].
         log_evidence: estimate of the log density of all observations, hyperparameters integrated out.
-        moved: whether the last start or update changed u; if not, what was computed at u stays valid.
+        moved: whether the last start or update changed u. If not, what was computed at u stays valid.
     """
 
     u: FloatArray
@@ -106,7 +106,7 @@ class SMCState:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray[Any, Any]]) -> SMCState:
-        """Read what `to_arrays` returned; other names are ignored. KeyError if an array is missing."""
+        """Read what `to_arrays` returned. Other names are ignored. KeyError if an array is missing."""
         return cls(
             u=arrays["u"],
             log_weights=arrays["log_weights"],
@@ -143,10 +143,10 @@ def start(
 
 @dataclass(frozen=True, eq=False)
 class NewObservations:
-    """What new observations change.
+    """Change of the likelihood by new observations.
 
     Attributes:
-        before: log marginal likelihood without them; used only for stages.
+        before: log marginal likelihood without them. Used only for stages.
         log_predictive: log density of the new observations given the old, with noise, at every particle, [S].
     """
 
@@ -166,7 +166,7 @@ def update(
     """Take in new observations.
 
     The weights change by the predictive density. By the effective sample size they are left with, particles are
-    kept, resampled and moved, led from the old to the new posterior in stages, or drawn anew.
+    kept, resampled and moved, led from the old to the new posterior in stages, or drawn again.
 
     Args:
         stop: asked before each stage, trajectory and leapfrog step whether to end early.
@@ -191,7 +191,7 @@ def update(
 
 @dataclass(eq=False)
 class _Cloud:
-    """Particles between two posteriors; `log_ratio` is the second's log likelihood `lml` minus the first's, [S]."""
+    """Particles between two posteriors. `log_ratio` is the second's log likelihood `lml` minus the first's, [S]."""
 
     u: FloatArray
     log_weights: FloatArray
@@ -252,7 +252,7 @@ class _Annealing:
         return SMCState(cloud.u, cloud.log_weights, cloud.lml, cloud.step_size, cloud.log_evidence, True, diagnostics)
 
     def _next_beta(self, cloud: _Cloud, beta: float, direct: float) -> float:
-        """Return 1 if that is near enough, else the beta whose effective sample size is the goal, by bisection."""
+        """Return 1 if that is near enough, otherwise the beta whose effective sample size is the goal, by bisection."""
         weights, ratio = cloud.log_weights, cloud.log_ratio
         if not np.isfinite(weights + ratio).any():
             raise NoFiniteStartError("the log marginal likelihood is not finite at any particle")
@@ -269,7 +269,7 @@ class _Annealing:
         return low if low > beta else high
 
     def _move(self, cloud: _Cloud, target: Target) -> None:
-        """Move the particles; without a finished trajectory they and what is known of them stay."""
+        """Move the particles. Without a finished trajectory they and what is known of them stay."""
         settings, rng = self._settings, self._rng
         moved, made = np.zeros(len(cloud.u), dtype=bool), 0
         while made < settings.moves and not self._stop():
@@ -297,7 +297,7 @@ class _Annealing:
 
 
 def systematic_resample(weights: FloatArray, rng: np.random.Generator) -> IntArray:
-    """Return S indices, index s about S * weights[s] times, at most one more or fewer; one random number."""
+    """Return S indices, index s about S * weights[s] times, at most one more or fewer. One random number."""
     teeth = (rng.random() + np.arange(len(weights))) / len(weights)
     edges = np.cumsum(weights)
     # rounding could put the last tooth beyond all edges
@@ -327,7 +327,7 @@ def _finite(values: FloatArray) -> FloatArray:
 
 
 def _ess(log_weights: FloatArray, increments: FloatArray) -> float:
-    """Return 1 / sum of squared weights after the increments; 0 if no weight is left."""
+    """Return 1 / sum of squared weights after the increments, 0 if no weight is left."""
     total = log_weights + increments
     largest = float(total.max())
     if not np.isfinite(largest):

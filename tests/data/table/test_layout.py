@@ -22,7 +22,7 @@ def refused(error: pytest.ExceptionInfo[DataError], key: str, *parts: str) -> No
     message = str(error.value)
     assert error.value.key == f"dataset.{key}"
     assert message.startswith(f"dataset.{key}=")
-    least = 1 if "did you mean" in message else 2
+    least = 1 if "Did you mean" in message else 2
     assert least <= len(message.splitlines()) <= 4, "what is wrong, and what to do"
     for part in parts:
         assert part in message
@@ -32,7 +32,7 @@ def test_a_missing_file_gives_the_nearest_name(tmp_path: Path) -> None:
     write(tmp_path, table(), "measurements.csv")
     with pytest.raises(DataError) as caught:
         read_bytes(str(tmp_path / "measurement.csv"))
-    refused(caught, "path", "no such file; did you mean 'measurements.csv'?", str(tmp_path / "measurement.csv"))
+    refused(caught, "path", "no such file. Did you mean 'measurements.csv'?", str(tmp_path / "measurement.csv"))
     with pytest.raises(DataError) as caught:
         read_bytes(str(tmp_path / "no" / "t.csv"))
     refused(caught, "path", f"there is no folder '{tmp_path / 'no'}'")
@@ -170,7 +170,7 @@ def test_separators() -> None:
     [
         (
             "umsatz;preis\n1.701;4.224\n2.398;8.625\n",
-            "'1.701' in column 'umsatz' is read with a decimal point; dataset.thousands=. if",
+            "'1.701' in column 'umsatz' is read with a decimal point. Set dataset.thousands=. if",
         ),
         ("umsatz;preis\n1.701;4.224\n2.39;8.625\n", ""),
         ("umsatz;preis\n1.165.500;4.224\n2.398;8.625\n", "with a point between thousands ('1.165.500'"),

@@ -39,8 +39,8 @@ def told(target: Values, inputs: Mapping[str, Values], *, classes: bool = False)
     [
         (WAGE, {"a": B, "lwage": np.log(WAGE)}, "lwage alone predicts y with R2 = "),
         (A**2, {"a": A, "b": B}, "a alone predicts y with R2 = "),
-        ((A + B) / 2.0, {"read": A, "math": B, "c": C}, "read and math give y by a sum of them, with R2 = 1"),
-        (A + B + C, {"a": A, "d": D, "b": B, "c": C}, "a and b and c give y by a sum of them, with R2 = 1"),
+        ((A + B) / 2.0, {"read": A, "math": B, "c": C}, "read and math give y by a weighted sum, with R2 = 1"),
+        (A + B + C, {"a": A, "d": D, "b": B, "c": C}, "a and b and c give y by a weighted sum, with R2 = 1"),
         (A - B, {"income": A, "cost": B}, "dataset.ignore=[income, cost]"),
         (5.0 * np.floor(A), {"level": [f"l{value:.0f}" for value in np.floor(A)], "b": B}, "level alone predicts y"),
     ],

@@ -40,8 +40,8 @@ def test_numbers_as_names() -> None:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ("medv", r"dataset.target=medv: no column 'medv'; did you mean 'MEDV'\?"),
-        ("[a, MDEV]", r"no column 'MDEV'; did you mean 'MEDV'\?"),
+        ("medv", r"dataset.target=medv: no column 'medv'. Did you mean 'MEDV'\?"),
+        ("[a, MDEV]", r"no column 'MDEV'. Did you mean 'MEDV'\?"),
         ("zzz", r"no column 'zzz'\ncolumns: \[a, \"b, c\", \[d\]"),
         ("[a, a]", "names column 'a' twice"),
         ("[]", "names no column"),

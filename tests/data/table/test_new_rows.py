@@ -122,7 +122,7 @@ def test_a_point_that_may_stand_between_thousands_is_asked_about(tmp_path: Path,
     path.write_text("\n".join([f"a{separator}y", *rows]) + "\n")
     spec = CsvSpec(path=str(path), target="y")
     if asks:
-        with pytest.raises(DataError, match=r"'1\.032' in column 'y', beside numbers without a point"):
+        with pytest.raises(DataError, match=r"'1\.032' in column 'y', next to numbers without a point"):
             read_csv(spec)
     else:
         assert read_csv(spec).y[1, 0] == 1.032
@@ -214,9 +214,9 @@ def test_how_numbers_were_read_is_said(tmp_path: Path) -> None:
         ("x;z\n1,234;0\n", {**ENGLISH, "thousands": ","}, "a decimal comma, or a comma between thousands"),
         ("x\n1,5\n2,5\n", ENGLISH, "'1,5', one number, or the row's name and a number"),
         ("x,z\n1.0,0.5\n,\n2.0,0.5\n", ENGLISH, "line 3, column 'x': the cell is empty"),
-        ("x,z\n-,-\n1,2\n3,4\n5,6\n7,8\n", ENGLISH, "line 2, column 'x': '-' stands for a missing value"),
+        ("x,z\n-,-\n1,2\n3,4\n5,6\n7,8\n", ENGLISH, "line 2, column 'x': '-' marks a missing value"),
         ("x,z\n1.0,0.5\nabc,0.5\n3.0,0.2\n", ENGLISH, "line 3, column 'x': 'abc' is not a number"),
-        ("x,z\n03/04/2020,0\n05/06/2020,0\n", ENGLISH, "'03/04/2020' is not a number, nor a date of which day"),
+        ("x,z\n03/04/2020,0\n05/06/2020,0\n", ENGLISH, "'03/04/2020' is not a number, or a date whose day"),
     ],
 )
 def test_what_could_be_read_twofold_or_not_at_all_is_refused(
@@ -286,13 +286,13 @@ def test_no_row_to_predict_is_taken_for_units(tmp_path: Path, lines: str, readin
 @pytest.mark.parametrize(
     ("table", "cells", "told"),
     [
-        ("%", ["0.2", "0.3"], "column 'x' holds plain numbers, as '0.2'; in the table numbers with %"),
-        ("number", ["20%", "30%"], "column 'x' holds numbers with %, as '20%'; in the table plain numbers"),
-        ("$", ["€20", "€30"], "column 'x' holds numbers with €, as '€20'; in the table numbers with \\$"),
-        ("date", ["45000", "45001"], "column 'x' holds plain numbers, as '45000'; in the table dates"),
+        ("%", ["0.2", "0.3"], "column 'x' holds plain numbers, as '0.2'. In the table numbers with %"),
+        ("number", ["20%", "30%"], "column 'x' holds numbers with %, as '20%'. In the table plain numbers"),
+        ("$", ["€20", "€30"], "column 'x' holds numbers with €, as '€20'. In the table numbers with \\$"),
+        ("date", ["45000", "45001"], "column 'x' holds plain numbers, as '45000'. In the table dates"),
         ("number", ["2024-01-01", "2024-01-02"], "column 'x' holds dates"),
-        ("number", ["yes", "no"], "column 'x' holds yes and no, as 'yes'; in the table plain numbers"),
-        ("yes/no", ["7", "0.3"], "column 'x' holds plain numbers, as '7'; in the table yes and no"),
+        ("number", ["yes", "no"], "column 'x' holds yes and no, as 'yes'. In the table plain numbers"),
+        ("yes/no", ["7", "0.3"], "column 'x' holds plain numbers, as '7'. In the table yes and no"),
     ],
 )
 def test_cells_written_as_something_else_than_the_tables_are_refused(

@@ -64,11 +64,11 @@ def test_rows_without_a_time_or_a_group_are_left_out(table: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "told"),
     [
-        ({"time": "who"}, "holds neither numbers nor dates"),
+        ({"time": "who"}, "holds no numbers or dates"),
         ({"time": "when"}, "dataset.time=when"),
         ({"group": "day", "time": "day"}, "new groups and the last rows are different test rows"),
         ({"order": "backwards"}, "dataset.order=backwards"),
-        ({"group": "few"}, "4 groups; a guarantee for new groups"),
+        ({"group": "few"}, "4 groups. A guarantee for new groups"),
     ],
 )
 def test_what_is_no_order_or_group_is_refused(table: Path, more: dict[str, Any], told: str) -> None:

@@ -110,11 +110,11 @@ def test_classification_with_text_labels(tmp_path: Path) -> None:
     [
         ({"target": "z"}, ["dataset.target=z: no column 'z'", "columns: [a, b, y]"]),
         ({"target": "???"}, ["no target named", "columns: [a, b, y]"]),
-        ({"inputs": "[a, yy]"}, ["dataset.inputs=[a, yy]: no column 'yy'; did you mean 'y'?"]),
+        ({"inputs": "[a, yy]"}, ["dataset.inputs=[a, yy]: no column 'yy'. Did you mean 'y'?"]),
         ({"inputs": "[a, y]"}, ["dataset.inputs=[a, y]: column 'y' is also the target", "leave it out"]),
         ({"target": "[a, b, y]"}, ["no input is left"]),
         ({"target": "[a, y]", "task": "classification"}, ["classification takes one target"]),
-        ({"task": "regresion"}, ["dataset.task=regresion", "did you mean 'regression'"]),
+        ({"task": "regresion"}, ["dataset.task=regresion", "Did you mean 'regression'"]),
         ({"separator": ";"}, ["dataset.separator=';': only one column found", "set dataset.separator=','"]),
         ({"path": "nowhere.csv"}, ["dataset.path=nowhere.csv: no such file"]),
     ],
@@ -130,11 +130,11 @@ def test_wrong_choices_are_answered(tmp_path: Path, changes: dict[str, Any], par
     ("lines", "parts"),
     [
         (["a,b,y"], ["has column names but no rows"]),
-        (table(9), ["9 rows; at least 10 are needed"]),
+        (table(9), ["9 rows. At least 10 are needed"]),
         ([*table(), "1,x,3"], ["line 14, column 'b': 'x' is not a number"]),
         ([*table(), "1,2"], ["line 14 has 2 cells, the header has 3"]),
         (["a,y", *(f"{i},3" for i in range(10))], ["dataset.target=y: column 'y' is constant"]),
-        (["c,y", *(f"3,{i}" for i in range(10))], ["'c': it is constant (3)", "no other input is left"]),
+        (["c,y", *(f"3,{i}" for i in range(10))], ["'c': it is constant (3)", "No other input is left"]),
         (["a,y,y", *table()[1:]], ["two columns are named 'y'"]),
     ],
 )
@@ -223,7 +223,7 @@ def test_rows_that_differ_in_the_sign_of_zero_are_copies(tmp_path: Path) -> None
 
 def test_too_few_rows_without_gaps_are_refused(tmp_path: Path) -> None:
     lines = ["a,b,y", *(f"{i},{i * i if i < 9 else ''},{3 * i}" for i in range(14))]
-    with pytest.raises(DataError, match="9 rows; at least 10 are needed"):
+    with pytest.raises(DataError, match="9 rows. At least 10 are needed"):
         read_csv(csv_spec(write(tmp_path, lines), missing="drop_rows"))
 
 

@@ -132,7 +132,7 @@ def test_the_published_search_is_no_part_of_a_key_and_the_staged_one_is_named(me
 
 
 def test_an_unknown_search_names_the_valid_ones() -> None:
-    with pytest.raises(UserError, match=r"method.search=stage.*did you mean 'staged'"):
+    with pytest.raises(UserError, match=r"method.search=stage.*Did you mean 'staged'"):
         plan(REGRESSION, "method=kl_pac_sgp", "method.search=stage")
 
 

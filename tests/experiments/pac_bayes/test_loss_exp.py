@@ -130,7 +130,7 @@ def test_a_smoke_run_without_data(capsys: pytest.CaptureFixture[str]) -> None:
     assert main_(["report"]) == 0
     page = Path("results/report.html").read_text(encoding="utf-8")
     assert "made-up stand-in for kin40k" in page
-    assert "own settings" not in page
+    assert "changed settings" not in page
 
 
 def test_the_drawn_losses_are_those_of_the_paper() -> None:

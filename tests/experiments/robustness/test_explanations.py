@@ -136,9 +136,9 @@ def test_the_answer_names_the_strongest_inputs_with_their_signs() -> None:
     titles = {"a": "Laplace", "b": "EP", "c": "failed"}
     said = strongest_sentences(mean_table(records, titles, ["age", "dose", "ray", "x"]), "yes")
     assert said == [
-        "What moves Laplace's probability of yes most, by the mean effect Δ over 2 test points (positive: it rises "
+        "The inputs that move Laplace's probability of yes most, by the mean effect Δ over 2 test points (positive: it rises "
         "with the input): dose (-0.3), ray (+0.3), age (+0.1).",
-        "What moves EP's probability of yes most, by the mean effect Δ over 1 test point (positive: it rises "
+        "The inputs that move EP's probability of yes most, by the mean effect Δ over 1 test point (positive: it rises "
         "with the input): age (+9), dose (+0), ray (+0).",
     ]
 
@@ -196,8 +196,8 @@ def test_what_is_not_proved_of_predictions_is_said() -> None:
     records = [record("a", 1.0), record("a", -np.inf), record("b", -np.inf), record("d", 1.0, 4.5)]
     said = list(moved_sentences(records, {name: f"GP {name}" for name in "abcd"}, "y"))
     assert said == [
-        "Proved: inputs that are off by as much as stated move the predictions of GP a for 1 row by at most 1 (y); "
-        "not proved for 1 more.",
+        "Proved: inputs that are off by as much as stated move the predictions of GP a for 1 row by at most 1 (y). "
+        "Not proved for 1 more.",
         "Not proved: how far inputs that are off by as much as stated move the predictions of GP b for any of 1 row.",
         "Proved: inputs that are off by as much as stated move the predictions of GP d for 1 row by at most 2.5 (y).",
     ]

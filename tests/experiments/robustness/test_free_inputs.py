@@ -55,7 +55,7 @@ def test_named_pixels_lie_where_they_say() -> None:
 def test_a_pixel_that_is_no_input_is_not_the_first_input() -> None:
     """A constant column of a table of images is left out; its place was that of input 0."""
     names = [f"pixel_{row}_{column}" for row in range(3) for column in range(3) if (row, column) != (2, 1)]
-    told = r"no input is pixel_2_1 \(a constant column is none\), so they are no image; use all, first<N>"
+    told = r"no input is pixel_2_1 \(a constant column is none\), so they are no image. Use all, first<N>"
     with pytest.raises(UserError, match=told):
         check_images(["gradient3"], "pixels", names)
     data = Dataset("d", "classification", np.zeros((2, 8)), np.zeros((2, 1)), tuple(names), ("y",), "")

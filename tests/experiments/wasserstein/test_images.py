@@ -76,7 +76,7 @@ def test_images_are_square_and_of_one_size(tmp_path: Path) -> None:
 
 def test_more_inducing_inputs_than_rows_are_refused(tmp_path: Path) -> None:
     text = refused(table(tmp_path, ["a", "b"]), "inducing=5.0")
-    assert text.startswith("inducing=5.0: M = inducing * sqrt(N) exceeds the N = 13 training rows; at most 3.6")
+    assert text.startswith("inducing=5.0: M = inducing * sqrt(N) exceeds the N = 13 training rows. At most 3.6")
     request, _ = read_request(["experiment=wasserstein/regression", "inducing=20.0", "scale=smoke"])
     with pytest.raises(UserError, match="inducing=20"):
         plan_tasks(request, ())

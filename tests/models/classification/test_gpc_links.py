@@ -37,7 +37,7 @@ def integral(function: Any, mean: float, variance: float) -> float:
 
 def test_names_and_unknown_name() -> None:
     assert list(LINKS) == ["logistic", "probit", "squeezed_probit"]
-    with pytest.raises(UserError, match="did you mean 'probit'"):
+    with pytest.raises(UserError, match="Did you mean 'probit'"):
         LINKS.get("probbit")
 
 

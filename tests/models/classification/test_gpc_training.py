@@ -99,7 +99,7 @@ def test_start_without_convergence_is_an_error(monkeypatch: pytest.MonkeyPatch) 
 
 def test_wrong_requests_are_refused() -> None:
     X, y = two_classes(0)
-    with pytest.raises(UserError, match="did you mean 'laplace'"):
+    with pytest.raises(UserError, match="Did you mean 'laplace'"):
         train_gpc(BinaryProblem(X, y, ModelSpec(), PROBIT), "laplac", START, Budget())
     with pytest.raises(StartOutsideBoxError, match="variance 1e\\+07 and lengthscales 1 to 1, outside of 1e-06 to"):
         train_gpc(BinaryProblem(X, y, ModelSpec(), PROBIT), "ep", Hyperparameters(1e7), Budget())

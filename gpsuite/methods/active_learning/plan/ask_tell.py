@@ -483,8 +483,8 @@ class MeasurementPlanner:
             )
         at = ", ".join(f"{value:.6g}" for value in candidates[safest])
         reason = (
-            f"none of {rows.sum()} candidates is safe with probability above {sureness(self._delta)}; "
-            f"the most probably safe one is number {safest + 1} at ({at}): {safety.probability[safest]:.3g}"
+            f"none of {rows.sum()} candidates is safe with probability above {sureness(self._delta)}. "
+            f"The most probably safe one is number {safest + 1} at ({at}): {safety.probability[safest]:.3g}"
         )
         if self._guard is None:
             return reason

@@ -26,14 +26,14 @@ from gpsuite.methods.pac_bayes.losses import Loss
 from gpsuite.methods.pac_bayes.posteriors import log_kernel_factors
 from gpsuite.models.linalg import NotPositiveDefiniteError
 
-# Data points handled at once: in cache; with many rows longer, for the threads that large data are given.
+# Data points handled at once: in cache. With many rows longer, for the threads that large data are given.
 BLOCK, LONG_BLOCK = 512, 2048
 MANY_ROWS = 100_000
 # Multiples of sigma_f^2 added to the diagonal of K_ZZ, the next one only when a factorisation fails.
 JITTERS = (0.0, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6)
 # A squared pivot is a difference of numbers near sigma_f^2: below this multiple of it rounding has a say in it.
 LEAST_PIVOT = 1e-12
-# |L^-1 k|^2 is at most sigma_f^2, the variance that the inducing variables explain; more is a sign of a wrong factor.
+# |L^-1 k|^2 is at most sigma_f^2, the variance that the inducing variables explain. More is a sign of a wrong factor.
 EXPLAINED = 1.0 + 1e-9
 # Ulps of sigma_f^2 in an entry of K_ZZ. Against 50 digits 16 leave out 1 of 6000 random posteriors, 32 none.
 _ULPS = 64.0
@@ -61,10 +61,10 @@ def blocks(n: int) -> Iterator[slice]:
 
 @dataclass(frozen=True)
 class InducingKernel:
-    """The squared-exponential kernel with one argument in Z; build it with `factorise`.
+    """The squared-exponential kernel with one argument in Z. Build it with `factorise`.
 
     Attributes:
-        centre: mean of Z [D]; inputs are centred there so that the kernel's squares cancel less.
+        centre: mean of Z [D]. Inputs are centred there so that the kernel's squares cancel less.
         scaled: (Z - centre)/lengthscales [M, D].
         left: the kernel's factor of Z [M, D+2].
         matrix: K_ZZ [M, M], jitter included.
@@ -156,12 +156,12 @@ class InducingKernel:
         return self.whiten(self.cross(features, out))
 
     def whiten(self, cross: FloatArray) -> FloatArray:
-        """Turn K_ZX [M, rows] into V = L^-1 K_ZX in place; return it."""
+        """Turn K_ZX [M, rows] into V = L^-1 K_ZX in place. Return it."""
         dtrsm(1.0, self.factor, cross.T, side=1, lower=1, trans_a=1, overwrite_b=1)
         return cross
 
     def unwhiten_adjoint(self, adjoint: FloatArray) -> FloatArray:
-        """Turn the adjoint of V [M, rows] into that of K_ZX, L^-T times it, in place; return it."""
+        """Turn the adjoint of V [M, rows] into that of K_ZX, L^-T times it, in place. Return it."""
         dtrsm(1.0, self.factor, adjoint.T, side=1, lower=1, trans_a=0, overwrite_b=1)
         return adjoint
 
@@ -197,7 +197,7 @@ class WhitenedSums:
         return cls(np.zeros((n_inducing, n_inducing), order="F"), np.zeros(n_inducing))
 
     def add(self, V: FloatArray, noise: FloatArray, y: FloatArray, work: FloatArray) -> None:
-        """Add a block V [M, rows] with noise variances Lambda and targets [rows]; `work` [M, rows] is overwritten."""
+        """Add a block V [M, rows] with noise variances Lambda and targets [rows]. `work` [M, rows] is overwritten."""
         np.multiply(V, 1.0 / np.sqrt(noise), out=work)
         self.gram = with_gram(self.gram, work)
         self.target += V @ (y / noise)
@@ -210,7 +210,7 @@ class WhitenedSums:
 
 @dataclass(frozen=True)
 class WhitenedPosterior:
-    """Posterior N(b, S) of the whitened inducing variables, whose prior is N(0, I); build it with `condition`.
+    """Posterior N(b, S) of the whitened inducing variables, whose prior is N(0, I). Build it with `condition`.
 
     Attributes:
         factor: L_B [M, M], Fortran order, lower triangular with L_B L_B' = I + V Lambda^-1 V' = S^-1.
@@ -246,7 +246,7 @@ class WhitenedPosterior:
         return cls(factor, inverse, mean, max(kl, 0.0))  # rounding can leave a KL an ulp below 0
 
     def half_variance(self, V: FloatArray, out: FloatArray) -> FloatArray:
-        """Write U = L_B^-1 V [M, rows] to `out` and return it; V'S V = U'U."""
+        """Write U = L_B^-1 V [M, rows] to `out` and return it. V'S V = U'U."""
         out[...] = V
         # the solve is the faster of the two in this direction
         dtrsm(1.0, self.factor, out.T, side=1, lower=1, trans_a=1, overwrite_b=1)
@@ -263,7 +263,7 @@ def with_gram(total: FloatArray, block: FloatArray) -> FloatArray:
 
 
 def add_product(total: FloatArray, left: FloatArray, right: FloatArray) -> None:
-    """Add left [M, k] right [k, rows] to a block [M, rows] in place; all in C order."""
+    """Add left [M, k] right [k, rows] to a block [M, rows] in place. All in C order."""
     dgemm(1.0, right.T, left.T, beta=1.0, c=total.T, overwrite_c=1)
 
 
@@ -297,7 +297,7 @@ def weighted_rows(X: FloatArray, y: FloatArray, rows: IntArray | None) -> tuple[
 
 
 def checked_inducing(Z: FloatArray, dimension: int, n_inducing: int | None = None) -> FloatArray:
-    """Return Z [M, D] as a contiguous float64 array of its own; M must be `n_inducing` where that is given.
+    """Return Z [M, D] as a new contiguous float64 array. M must be `n_inducing` where that is given.
 
     Raises:
         ValueError: if Z is not [M, D] with M >= 1, has another M, or a value is not finite.
@@ -341,7 +341,7 @@ class KernelContraction:
         products = adjoint @ features  # H Xs and, in the last column, the row sums of H
         HX, row_sums = products[:, :D], products[:, -1]
         self.d_log_variance += float(row_sums.sum())
-        # the features hold -|x|^2/2 over all dimensions; each dimension is needed
+        # the features hold -|x|^2/2 over all dimensions. Each dimension is needed
         squares = adjoint.sum(axis=0) @ features[:, :D] ** 2
         self._per_dimension += row_sums @ Zs**2 - 2.0 * np.einsum("ij,ij->j", Zs, HX) + squares
         self.d_Z += (HX - row_sums[:, None] * Zs) / self._inducing.lengthscales
@@ -387,7 +387,7 @@ def whitened_vector(inducing: InducingKernel, vector: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class CovarianceForm:
-    """Mean K'mean and variance sigma_f^2 - |factor' K_i|^2 of the posterior; build it with `derive`.
+    """Mean K'mean and variance sigma_f^2 - |factor' K_i|^2 of the posterior. Build it with `derive`.
 
     Attributes:
         factor: T_K [M, M], upper triangular, Fortran order, with T_K T_K' = L^-T (I - S) L^-1.
@@ -401,7 +401,7 @@ class CovarianceForm:
     def derive(
         cls, inducing: InducingKernel, sums: WhitenedSums, posterior: WhitenedPosterior
     ) -> CovarianceForm | None:
-        """Return the form, from sums with the whole gram matrix; None if I - S cannot be factorised."""
+        """Return the form, from sums with the whole gram matrix. None if I - S cannot be factorised."""
         inverse = posterior.inverse_factor
         shrinkage = inverse.T @ (inverse @ sums.gram)  # I - S = S (V Lambda^-1 V') without cancellation
         shrinkage = 0.5 * (shrinkage + shrinkage.T)
@@ -423,7 +423,7 @@ class CovarianceForm:
     def adjoint(
         self, U: FloatArray, d_variance: FloatArray, K: FloatArray, weights: FloatArray, out: FloatArray
     ) -> FloatArray:
-        """Write -2 T_K U diag(d_variance) + weights K [M, rows] to `out` and return it; weights is symmetric."""
+        """Write -2 T_K U diag(d_variance) + weights K [M, rows] to `out` and return it. Weights is symmetric."""
         np.multiply(U, -2.0 * d_variance, out=out)
         dtrmm(1.0, self.factor, out.T, side=1, lower=0, trans_a=1, overwrite_b=1)
         dgemm(1.0, K.T, weights, beta=1.0, c=out.T, overwrite_c=1)
@@ -465,7 +465,7 @@ class WeightedGram:
 
 @dataclass(frozen=True)
 class RiskSums:
-    """Losses and their derivatives at every point, with the sums over V that the gradient needs; see `sum_risk`.
+    """Losses and their derivatives at every point, with the sums over V that the gradient needs. See `sum_risk`.
 
     Attributes:
         d_mean: its derivative in the mean [N].
@@ -581,7 +581,7 @@ def sparse_slack(
         Y -= 2.0 * alpha * E.total()
     G = 0.5 * inducing.variance * np.abs(inducing.unwhitened_matrix(Y)).sum()
     G *= 1.0 + inducing.whitening_error  # the derivative is itself taken at a rounded factor
-    # sigma_f^2 - |V_i|^2 is a difference, too, beside the noise
+    # sigma_f^2 - |V_i|^2 is a difference, too, next to the noise
     return inducing.entry_error * float(G + slopes.size * (1.0 + alpha * inducing.variance / noise))
 
 

@@ -113,7 +113,7 @@ class FreeFormGradient:
 class FreeFormObjective:
     """The bound of a free-form sparse posterior and its gradient in everything that determines it.
 
-    There is no noise parameter: neither the Gibbs risk nor the KL holds one. Buffers and jitter are as in
+    There is no noise parameter: the Gibbs risk and the KL hold none. Buffers and jitter are as in
     `SparseGPObjective`, with one n x M array.
 
     Raises:
@@ -168,7 +168,7 @@ class FreeFormObjective:
     ) -> FreeFormGradient:
         """Second sweep: contract the adjoint of K_ZX, and those of K_ZZ, m and T.
 
-        V turns with L alone, so the adjoint of K_ZZ is L^-T (Phi + Phi') L^-1 / 2 with Phi the lower triangle, its
+        V turns only with L, so the adjoint of K_ZZ is L^-T (Phi + Phi') L^-1 / 2 with Phi the lower triangle, its
         diagonal halved, of -(m (V gm)' + 2 (T T' - I) C).
         """
         T, m = gaussian.factor, gaussian.mean
@@ -205,12 +205,12 @@ class FreeFormObjective:
 
 @dataclass(frozen=True)
 class FreeFormPosterior:
-    """A free-form posterior of M inducing variables, carried to functions by the prior; build it with `carry`.
+    """A free-form posterior of M inducing variables, carried to functions by the prior. Build it with `carry`.
 
     Attributes:
         hyperparameters: those of the prior. Only the predictive density uses the noise variance.
         kl: KL(Q||P) in nats, of the inducing variables and hence on functions.
-        inducing: K_ZZ and its factor; its `jitter` is 0 unless K_ZZ is numerically singular.
+        inducing: K_ZZ and its factor. Its `jitter` is 0 unless K_ZZ is numerically singular.
     """
 
     hyperparameters: Hyperparameters
@@ -258,7 +258,7 @@ class FreeFormPosterior:
 
     @property
     def predictor(self) -> Predictor:
-        """What a certificate says of it."""
+        """Description of the posterior in a certificate."""
         return predictor_of(
             FREE_FORM,
             self.hyperparameters,
@@ -269,7 +269,7 @@ class FreeFormPosterior:
         )
 
     def predict(self, Xnew: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return mean [N'] and latent variance [N'] at new inputs [N', D]; no observation noise added."""
+        """Return mean [N'] and latent variance [N'] at new inputs [N', D]. No observation noise added."""
         return _predict(self.inducing, self.gaussian, np.asarray(Xnew, dtype=np.float64))
 
     def gibbs_risk(self, loss: Loss) -> float:
@@ -309,8 +309,8 @@ class TrainedFreeForm:
     """A prior and a posterior of its inducing variables, found by minimising a bound.
 
     Attributes:
-        gp: the hyperparameters, and how the search went; the noise variance is that of the start.
-        jitter: multiple of sigma_f^2 on the diagonal of K_ZZ where the bound was found; 0 if none.
+        gp: the hyperparameters, and how the search went. The noise variance is that of the start.
+        jitter: multiple of sigma_f^2 on the diagonal of K_ZZ where the bound was found, 0 if none.
     """
 
     gp: TrainedGP
@@ -323,12 +323,12 @@ def train_free_form(problem: RiskProblem, Z: FloatArray, alpha: float, search: S
     """Minimise the bound of a free-form posterior over kernel hyperparameters, inducing inputs and the posterior.
 
     L-BFGS-B from the posterior of `SparseGPPosterior` at the start, whose bound is that of `SparseGPObjective`: the
-    result is never above it. Variance and lengthscales stay in the box [e^-6, e^6] of the grid; afterwards they are
+    result is never above it. Variance and lengthscales stay in the box [e^-6, e^6] of the grid. Afterwards they are
     rounded (`gp.rounded`) and the whitened posterior stays as it is.
 
     Args:
         alpha: of the first posterior: 1 is FITC, 0 is VFE.
-        search: limits, and the start, such as the result of `train_sparse_gp`; its noise variance only shapes the
+        search: limits, and the start, such as the result of `train_sparse_gp`. Its noise variance only shapes the
             first posterior.
 
     Raises:
@@ -389,7 +389,7 @@ class _Point:
         return theta, slope, inputs.reshape(self._shape), WhitenedGaussian(mean, factor)
 
     def packed_gradient(self, gradient: FreeFormGradient, slope: FloatArray, gaussian: WhitenedGaussian) -> FloatArray:
-        """Return the derivatives in the variables; `slope` is that of theta in u."""
+        """Return the derivatives in the variables. `slope` is that of theta in u."""
         triangle = gradient.d_factor[self._rows, self._columns]
         triangle[self._diagonal] *= np.diagonal(gaussian.factor)
         return np.concatenate([gradient.d_theta * slope, gradient.d_Z.ravel(), gradient.d_mean, triangle])

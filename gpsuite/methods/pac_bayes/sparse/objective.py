@@ -80,15 +80,15 @@ class _Adjoint:
 class SparseGPObjective:
     """The bound of a sparse GP and its gradient in the hyperparameters and the inducing inputs.
 
-    The buffers are allocated once, so an instance must not be shared between threads. They are two n x M arrays; or,
+    The buffers are allocated once, so an instance must not be shared between threads. They are two n x M arrays, or,
     when these are not stored, O(M^2) numbers besides O(n D), for about a third more time. When K_ZZ
     cannot be factorised, a jitter relative to sigma_f^2 is added and kept for all later evaluations (`jitter`): a line
     search sees one function. For alpha = 0 evaluations use the cheaper covariance form (`use_covariance_form`) until
-    K_ZZ is once too ill-conditioned for it, and the whitened form from then on; where they change over they agree.
+    K_ZZ is once too ill-conditioned for it, and the whitened form from then on. Where they change over they agree.
 
     Args:
-        rows: indices of the n' rows to evaluate on, each of which then counts w = n/n' times; None for all. What comes
-            out is the bound of n rows of which every one is w copies: no bound for the problem, and far too good.
+        rows: indices of the n' rows to evaluate on, each then counts w = n/n' times. None for all. The result is the
+            bound of n rows, each w copies: no bound for the problem, and far too good.
 
     Raises:
         ValueError: if alpha is outside [0, 1] or M < 1.
@@ -157,7 +157,7 @@ class SparseGPObjective:
         return _State(inducing, features, noise, spare, symmetric(sums.gram), posterior, None)
 
     def _condition_in_covariance_form(self, inducing: InducingKernel, features: FloatArray, s: float) -> _State | None:
-        """Sweep 1 without whitening the blocks; None if the form cannot be had."""
+        """Sweep 1 without whitening the blocks. None if the form cannot be had."""
         noise, raw = np.full(self.n, s / self._weight), WhitenedSums.zeros(self.n_inducing)
         for rows in blocks(self.n):
             K = inducing.cross(features[rows], self._V.block(rows))
@@ -242,7 +242,7 @@ class SparseGPObjective:
         d_noise: FloatArray,
         E: WeightedGram,
     ) -> None:
-        """Contract the adjoint of K_ZX for alpha > 0; fill `d_noise`, in Lambda, and E = V diag(d_noise) V'."""
+        """Contract the adjoint of K_ZX for alpha > 0. Fill `d_noise`, in Lambda, and E = V diag(d_noise) V'."""
         for rows in blocks(self.n):
             G = self._adjoint_block(state, risk, adjoint, E, d_noise, rows)
             K = state.inducing.cross(state.features[rows], head_of(self._work, G.shape))
@@ -251,7 +251,7 @@ class SparseGPObjective:
     def _adjoint_block(
         self, state: _State, risk: RiskSums, adjoint: _Adjoint, E: WeightedGram, d_noise: FloatArray, rows: slice
     ) -> FloatArray:
-        """Return the adjoint of a block of K_ZX; fill the block of the adjoint of Lambda and add to E."""
+        """Return the adjoint of a block of K_ZX. Fill the block of the adjoint of Lambda and add to E."""
         V, noise = self._first(state, rows), state.noise[rows]
         U = self._second(state, V, rows)
         gv, b, residual = risk.d_variance[rows], state.posterior.mean, risk.mean[rows] - self._y[rows]
@@ -328,7 +328,7 @@ class SparseGPObjective:
 # is differentiated.
 @dataclass(frozen=True)
 class _Parts:
-    """What the two forms differ in.
+    """Terms in which the two forms differ.
 
     Attributes:
         d_diagonal: sum of the derivatives in the diagonal of K_XX.
@@ -348,11 +348,11 @@ class SparseLikelihoodObjective:
     The buffers, two n x M arrays, are allocated once, so an instance must not be shared between threads. When K_ZZ
     cannot be factorised, a jitter relative to sigma_f^2 is added and kept for all later evaluations (`jitter`): a line
     search sees one function. VFE is evaluated on K_ZX itself, without whitening its blocks (`use_covariance_form`),
-    until K_ZZ is once too ill-conditioned for it, and in the whitened form from then on; where they change over they
+    until K_ZZ is once too ill-conditioned for it, and in the whitened form from then on. Where they change over they
     agree.
 
     Args:
-        rows: indices of the n' rows to evaluate on, each of which then counts w = n/n' times; None for all.
+        rows: indices of the n' rows to evaluate on, each then counts w = n/n' times. None for all.
 
     Raises:
         ValueError: if shapes disagree, values are not finite or M < 1.
@@ -372,7 +372,7 @@ class SparseLikelihoodObjective:
         self.n_lengthscales = dimension if ard else 1
         self.jitter = 0.0
         self.use_covariance_form = form == "vfe"
-        # every block is a contiguous piece of these; memory that is never written is never taken
+        # every block is a contiguous piece of these. Memory that is never written is never taken
         self._K = np.zeros(n * n_inducing)
         self._V = np.zeros(n * n_inducing)
         self._work = np.zeros(n_inducing * longest_block(n))
@@ -404,7 +404,7 @@ class SparseLikelihoodObjective:
         return parts.value, d_theta, contraction.d_Z
 
     def _vfe(self, inducing: InducingKernel, features: FloatArray, s: float, contraction: KernelContraction) -> _Parts:
-        """Evaluate Titsias's bound; the blocks are those of V, or of K_ZX in the covariance form.
+        """Evaluate Titsias's bound. The blocks are those of V, or of K_ZX in the covariance form.
 
         The adjoint of K_ZX is L^-T [(S - I) V - b (y - m)']/s, with s/w for s where rows count w times.
         """
@@ -455,7 +455,7 @@ class SparseLikelihoodObjective:
 
         The adjoint of Lambda_i is (1/Lambda_i - h_i)/2 with h_i = (V_i'S V_i + (y_i - m_i)^2)/Lambda_i^2, and that of
         K_ZX is L^-T [(S - I) V Lambda^-1 + V diag(h) - b (y - m)'Lambda^-1]. Where rows count w times, Lambda/w and
-        h/w stand for Lambda and h.
+        h/w represent Lambda and h.
         """
         w = self._weight
         noise, sums = np.empty(self.n), WhitenedSums.zeros(self.n_inducing)

@@ -32,7 +32,7 @@ from gpsuite.models.config import Hyperparameters
 
 @dataclass(frozen=True)
 class SparseGPPosterior:
-    """A GP posterior N(a, B) of M inducing variables, carried to functions by the prior; build it with `fit`.
+    """A GP posterior N(a, B) of M inducing variables, carried to functions by the prior. Build it with `fit`.
 
     The effective noise of point i is Lambda_i = sigma^2 + alpha (k(x_i, x_i) - q_i), q = diag(K_XZ K_ZZ^-1 K_ZX);
     Q = K_ZZ + K_ZX Lambda^-1 K_XZ, a = K_ZZ Q^-1 K_ZX Lambda^-1 y, B = K_ZZ Q^-1 K_ZZ.
@@ -44,7 +44,7 @@ class SparseGPPosterior:
     Attributes:
         hyperparameters: those it was computed at.
         kl: KL(Q||P) in nats, of the inducing variables and hence on functions.
-        inducing: K_ZZ and its factor; its `jitter` is 0 unless K_ZZ is numerically singular.
+        inducing: K_ZZ and its factor. Its `jitter` is 0 unless K_ZZ is numerically singular.
         whitened: the posterior of the whitened inducing variables.
         kl_slack: by how much rounding of K_ZZ can have moved the KL.
 
@@ -111,12 +111,12 @@ class SparseGPPosterior:
 
     @property
     def predictor(self) -> Predictor:
-        """What a certificate says of it."""
+        """Description of the posterior in a certificate."""
         jitter = self.inducing.jitter
         return predictor_of(SPARSE, self.hyperparameters, self.alpha, jitter, inducing_inputs=self.Z)
 
     def predict(self, Xnew: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return mean [N'] and latent variance [N'] at new inputs [N', D]; no observation noise added.
+        """Return mean [N'] and latent variance [N'] at new inputs [N', D]. No observation noise added.
 
         Raises:
             ValueError: if the inputs are not [N', D].

@@ -46,7 +46,7 @@ Objective = Callable[[FloatArray, FloatArray], tuple[float, FloatArray, FloatArr
 
 @dataclass(frozen=True)
 class StagedSearch(Search):
-    """Where the search starts and within which limits; its variables are the logarithms and Z.
+    """Start and limits of the search. Its variables are the logarithms and Z.
 
     An evaluation on some of the rows counts as that share of one.
     """
@@ -59,7 +59,7 @@ class _NoRoomError(Exception):
 
 
 class _Meter:
-    """Counts evaluations in those of all rows; while rows are left out, one evaluation of all rows is kept back."""
+    """Counts evaluations in those of all rows. While rows are left out, one evaluation of all rows is kept back."""
 
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
@@ -70,7 +70,7 @@ class _Meter:
 
     @property
     def fault(self) -> str:
-        """How many evaluations failed and why, or an empty string."""
+        """Number of evaluations that failed and why, or an empty string."""
         return f"{len(self.failures)} evaluations failed: {self.failures[0]}" if self.failures else ""
 
     def counted(self, objective: VectorObjective, share: float) -> VectorObjective:
@@ -106,7 +106,7 @@ class _Meter:
 
 
 def nested_subsets(n: int) -> Iterator[tuple[IntArray, int]]:
-    """Yield the rows of every stage but the last and how many iterations it has; each holds the rows before it."""
+    """Yield the rows of every stage but the last and how many iterations it has. Each holds the rows before it."""
     order = stream(0, "staged search").permutation(n)
     for divisor, iterations in STAGES:
         if n // divisor >= LEAST_ROWS:
@@ -121,7 +121,7 @@ def minimise_in_stages(
     begin: FloatArray,
     search: StagedSearch,
 ) -> Minimum:
-    """Minimise from stage to stage; the end is the lowest point on all rows, the start included.
+    """Minimise from stage to stage. The end is the lowest point on all rows, the start included.
 
     Args:
         objective: loss and gradient on all rows, of x = (ln variance, ln lengthscales, ln noise variance, Z) [K].
@@ -182,9 +182,9 @@ class TrainedSparseGP:
     """Hyperparameters and inducing inputs found by minimising an objective.
 
     Attributes:
-        Z: inducing inputs [M, D]; they carry no penalty and are not rounded.
+        Z: inducing inputs [M, D]. They carry no penalty and are not rounded.
         alpha: of the posterior that was trained: 1 is FITC, 0 is VFE (DTC).
-        jitter: largest multiple of sigma_f^2 that K_ZZ needed during the search; 0 if none.
+        jitter: largest multiple of sigma_f^2 that K_ZZ needed during the search, 0 if none.
     """
 
     gp: TrainedGP
@@ -196,11 +196,11 @@ class TrainedSparseGP:
 def train_sparse_gp(problem: RiskProblem, Z: FloatArray, alpha: float, search: Search) -> TrainedSparseGP:
     """Minimise the bound of a sparse GP over hyperparameters and inducing inputs, then round those of the kernel.
 
-    Variance and lengthscales stay in the box [e^-6, e^6] of the grid; Z is free. The published search is L-BFGS-B on
+    Variance and lengthscales stay in the box [e^-6, e^6] of the grid. Z is free. The published search is L-BFGS-B on
     all rows.
 
     Args:
-        Z: inducing inputs to start from [M, D]; the paper takes k-means centres of X.
+        Z: inducing inputs to start from [M, D]. The paper takes k-means centres of X.
         alpha: 1 is FITC (the paper's), 0 is VFE (DTC).
         search: start and limits of the published search, or of the staged one.
 

@@ -1,1 +1,1 @@
-"""Explanations of a classifier at a point: what moving one input alone does, and the local linear model of LIME."""
+"""Explanations of a classifier at a point: effects of moving one input at a time, and LIME's local linear model."""

@@ -1,8 +1,8 @@
-"""What moving one input alone does to a class probability: proved ranges over one-sided intervals.
+"""Effect of moving one input at a time on a class probability: proved ranges over one-sided intervals.
 
 For input i and radius gamma, T+ = [x, x + gamma e_i] and T- = [x - gamma e_i, x]. The effect
 Delta_i = (max over T+ - max over T-) + (min over T+ - min over T-) is positive where raising the input raises the
-probability; for a linear probability of slope b it is 2 gamma b.
+probability. For a linear probability of slope b it is 2 gamma b.
 
 Equation: Blaas et al. 2020, App. G
 Equation: Ribeiro et al. 2016, Eq. (2)
@@ -79,7 +79,7 @@ def one_sided_ranges(
         radius: gamma, one number or one for each of the inputs, [d].
         domain: lowest and highest values of every input ([D] or numbers), to which intervals are cut.
         tolerance: largest gap between attained and proved probability.
-        budget: boxes and seconds for both ends together; each end has half of the boxes.
+        budget: boxes and seconds for both ends together. Each end has half of the boxes.
 
     Raises:
         ValueError: if a radius is negative or not finite, or a point lies outside its domain.
@@ -116,7 +116,7 @@ def one_sided_ranges(
 
 # LIME: a weighted linear model of the class probability around a point.
 #
-# The settings are those of Blaas et al. 2020: 30 samples per input, weights max(sqrt(exp(-c^2 / .25^2)), .01) of the
+# The settings are those of Blaas et al. 2020: 30 samples per input, weights max(sqrt(exp(-c^2 / 0.25^2)), 0.01) of the
 # cosine distance c, least squares with an intercept, no selection of inputs. Samples of a table of numbers come from a
 # unit normal around the point. Those of an image are masks: normal ones would leave all images, where the probability
 # is the same everywhere.
@@ -172,7 +172,7 @@ def lime_mask_weights(
 
 
 def proximity(samples: FloatArray, point: FloatArray) -> FloatArray:
-    """Return the weights of samples [S, D] by their cosine distance from a point [D]; 1 apart where one is zero."""
+    """Return the weights of samples [S, D] by their cosine distance from a point [D], 1 apart where one is zero."""
     norms = np.linalg.norm(samples, axis=1) * np.linalg.norm(point)
     cosine = np.divide(samples @ point, norms, out=np.zeros(len(samples)), where=norms > 0.0)
     distance = 1.0 - cosine
@@ -180,7 +180,7 @@ def proximity(samples: FloatArray, point: FloatArray) -> FloatArray:
 
 
 def weighted_slopes(samples: FloatArray, values: FloatArray, weights: FloatArray) -> FloatArray:
-    """Return the slopes [D] of the least squares fit of values [S] with an intercept; the smallest if many fit."""
+    """Return the slopes [D] of the least squares fit of values [S] with an intercept. The smallest if many fit."""
     root = np.sqrt(weights)
     design = np.column_stack([np.ones(len(samples)), samples]) * root[:, None]
     return np.asarray(np.linalg.lstsq(design, values * root, rcond=None)[0][1:])

@@ -1,6 +1,6 @@
 """Extremes of a class probability over many intervals at once: branch and bound, all open pieces in one batch.
 
-Every interval keeps its own attained value, its own threshold and its own list of pieces; what they share is the
+Every interval keeps its own attained value, its own threshold and its own list of pieces. What they share is the
 product that expands the posterior around all their centres.
 
 Equation: Blaas et al. 2020, Algorithm 1
@@ -56,7 +56,7 @@ class PieceBounds:
     """Bounds of a signed score over pieces of lines; arrays [B].
 
     Attributes:
-        outer: no point of the piece has a larger signed score; infinite where nothing is known.
+        outer: no point of the piece has a larger signed score. Infinite if nothing is known.
         point: where the relaxation is largest.
     """
 
@@ -72,7 +72,7 @@ class Pieces(Protocol):
         """Whether bounds are sharper for a target nearer to the extremum."""
 
     def centre_scores(self) -> tuple[FloatArray, FloatArray]:
-        """Return lower and upper bounds of the score at the centres, [B] each; NaN if not computable."""
+        """Return lower and upper bounds of the score at the centres, [B] each. NaN if not computable."""
 
     def bound(self, sign: int, target: FloatArray) -> PieceBounds:
         """Bound the signed score, sharp at signed probabilities [B]."""
@@ -129,11 +129,11 @@ def line_extrema(
     Args:
         lines: what is bounded.
         which: the line of each interval, [S].
-        low: lower ends, [S]; may equal the upper ones.
+        low: lower ends, [S]. May equal the upper ones.
         high: upper ends, [S].
         sign: 1 or -1.
         tolerance: largest gap between attained and proved probability.
-        budget: seconds and boxes; when it ends the best valid bounds are returned.
+        budget: seconds and boxes. When it ends the best valid bounds are returned.
 
     Raises:
         ValueError: if an interval is empty or not finite, or sign or tolerance is out of range.
@@ -146,7 +146,7 @@ def line_extrema(
 
 
 class _LineSearch:
-    """One run; `signed` values are those times the sign, so that maxima are looked for."""
+    """One run. `signed` values are those times the sign, so that maxima are looked for."""
 
     def __init__(
         self,
@@ -203,7 +203,7 @@ class _LineSearch:
     def _batch(
         self, owner: IntArray, low: FloatArray, high: FloatArray, inherited: FloatArray
     ) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
-        """Bound pieces; return the halves of those that stay open, with the bounds they inherit."""
+        """Bound pieces. Return the halves of lines that stay open, with the bounds they inherit."""
         spent = self.budget.boxes is not None and self.budget.spent_boxes + len(owner) > self.budget.boxes
         if spent or self.budget.exhausted:
             self._drop(owner, inherited)
@@ -236,7 +236,7 @@ class _LineSearch:
         )
 
     def _take(self, owner: IntArray, points: FloatArray, low: FloatArray, high: FloatArray) -> None:
-        """Let points [B] of the owners' intervals, with bounds of their scores, be witnesses where they are better."""
+        """Let points [B] of the owners' intervals, with bounds of their scores, be witnesses if they are better."""
         attained = low if self.sign > 0 else -high
         attained = np.where(np.isnan(attained), -np.inf, attained)
         best = np.full(len(self.score), -np.inf)
@@ -270,13 +270,13 @@ class _LineSearch:
 
 @dataclass(frozen=True)
 class LineSlices(PosteriorSlice):
-    """L slices with one free input each; row b of points, boxes and of these arrays belongs to line b.
+    """L slices with one free input each. Row b of points, boxes and of these arrays belongs to line b.
 
     Attributes:
         dims: the free input of each line, [L].
         lengthscales: of the free inputs, [L, 1].
         X: data of the free inputs, [L, 1, n].
-        fixed: squared distances over the fixed inputs, [L, n]; zero where they are folded.
+        fixed: squared distances over the fixed inputs, [L, n]. Zero if they are folded.
         weight: folds, [L, n].
         floor: as the following, [L].
         ceiling: [L].
@@ -362,7 +362,7 @@ def _other_inputs(posterior: LatentPosterior, point: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class BinaryPieces:
-    """Local models over B pieces; see `Pieces`."""
+    """Local models over B pieces. See `Pieces`."""
 
     level_bound: LevelBound
     centre: FloatArray
@@ -388,11 +388,11 @@ class BinaryPieces:
 
 @dataclass(frozen=True)
 class BinaryLines:
-    """The class probability along L lines; see `Lines`.
+    """The class probability along L lines. See `Lines`.
 
     Attributes:
         level_bound: over the slices of all lines.
-        slices: one row a line.
+        slices: one row per line.
     """
 
     level_bound: LevelBound
@@ -445,7 +445,7 @@ class LineSoftmaxBound(SoftmaxBound):
 
 @dataclass(frozen=True)
 class SoftmaxPieces:
-    """Bounds over B pieces; see `Pieces`.
+    """Bounds over B pieces. See `Pieces`.
 
     Attributes:
         low: ends of the pieces, [B].
@@ -472,7 +472,7 @@ class SoftmaxPieces:
         return unknown, unknown
 
     def bound(self, sign: int, target: FloatArray) -> PieceBounds:
-        """Bound the signed probability; the proposed point is where the quadratic model is largest."""
+        """Bound the signed probability. The proposed point is where the quadratic model is largest."""
         radius = 0.5 * (self.high - self.low)
         slope, bend = sign * self.slope, sign * self.bend
         curved = bend < 0.0
@@ -485,7 +485,7 @@ class SoftmaxPieces:
 
 @dataclass(frozen=True)
 class SoftmaxLines:
-    """The probability of a class along L lines; see `Lines`.
+    """The probability of a class along L lines. See `Lines`.
 
     Attributes:
         posterior: of C classes.
@@ -526,7 +526,7 @@ class SoftmaxLines:
         return bound.class_of(known, self.own)
 
     def outward_probability(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the bounds clipped to [0, 1]; NaN gives 0 and 1."""
+        """Return the bounds clipped to [0, 1]. NaN gives 0 and 1."""
         return clipped(low, high)
 
     def _rows(self, lines: IntArray) -> LineSoftmaxBound:

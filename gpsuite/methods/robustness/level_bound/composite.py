@@ -1,8 +1,8 @@
 """Sums and products of radial kernels: how large their derivatives and their features' remainders are over a box.
 
 The m-th derivative of a product along a line, over m!, is the m-th coefficient of the product of its factors' series:
-so sizes over a box multiply like truncated power series. In the RKHS phi = phi_a x phi_b likewise: with T_m the orders
-up to m and R_m = phi - T_m, R_m = R_a,m x phi_b + sum_i (order i of phi_a) x R_b,m-i.
+so sizes over a box multiply like truncated power series. In the RKHS phi = phi_a x phi_b has the same form: with T_m
+the orders up to m and R_m = phi - T_m, R_m = R_a,m x phi_b + sum_i (order i of phi_a) x R_b,m-i.
 
 Equation: derived, sums and products of kernels
 """
@@ -83,7 +83,7 @@ def derivative_bound(name: str, order: int, distance: FloatArray) -> FloatArray:
 
 
 def derivatives_by_distance(name: str, q: FloatArray) -> tuple[FloatArray, ...]:
-    """Return g, g', g'', g''' at squared distances q; singular ones are 0 where q is 0."""
+    """Return g, g', g'', g''' at squared distances q. Singular ones are 0 where q is 0."""
     if name != SQUARED_EXPONENTIAL:
         return radial_derivatives(MATERN_KERNELS[name], q)[:4]
     value = np.exp(-0.5 * q)
@@ -108,7 +108,7 @@ def taylor_sizes(name: str, distance: FloatArray, rho: FloatArray) -> list[Float
 
 
 Norms = tuple[list[FloatArray], list[FloatArray]]
-"""Norms of the orders 0 to 3 of phi and of what is left after each, [B] each; infinite where they do not exist."""
+"""Norms of the orders 0 to 3 of phi and of what is left after each, [B] each. Infinite where they do not exist."""
 
 
 def feature_norms(name: str, rho: FloatArray) -> Norms:
@@ -131,7 +131,7 @@ def feature_norms(name: str, rho: FloatArray) -> Norms:
 
 
 def product_norms(parts: Sequence[Norms], n_boxes: int) -> Norms:
-    """Bound the orders and remainders of a product's features; those of no factor are of a constant."""
+    """Bound the orders and remainders of a product's features. Those of no factor are of a constant."""
     zero = np.zeros(n_boxes)
     orders, left = [np.ones(n_boxes), zero, zero, zero], [zero] * 4
     for other, rest in parts:
@@ -147,7 +147,7 @@ def product_norms(parts: Sequence[Norms], n_boxes: int) -> Norms:
 # 1 + V_0 u - x V_1 U_1 x - 2 sum_i u_i kappa_i(x) - 2 sum_i (U_1i x) (order 2 and more of kappa_i) - <R_1, B R_1>.
 
 
-# Up to here order 3 is kept (d^3 numbers a box).
+# Up to here order 3 is kept (d^3 numbers per box).
 MOST_CUBIC_INPUTS = 16
 # Orders of a factor and their changes with the data are at most this large, per unit length.
 _ORDERS = 8.0
@@ -230,7 +230,7 @@ class TermExpansion:
 
 @dataclass(frozen=True)
 class TermRests:
-    """What is left of one product over boxes.
+    """Remainders of one product over boxes.
 
     Attributes:
         after: by data, after orders 0 to 3, [B, n] each.
@@ -248,7 +248,7 @@ class TermRests:
 
 
 def term_rests(own: TermExpansion, radius: FloatArray, cubic: bool) -> TermRests:
-    """Bound what is left of a product over |x| <= radius, [B, d]; `cubic` if order 3 may be kept."""
+    """Bound what is left of a product over |x| <= radius, [B, d]. `cubic` if order 3 may be kept."""
     n_boxes, _, n = own.offset.shape
     sizes = [np.ones((n_boxes, n))] + [np.zeros((n_boxes, n))] * HIGHEST
     parts = []
@@ -322,7 +322,7 @@ class CompositeExpansion(DataExpansion):
         return first
 
     def over(self, radius: FloatArray, cheap: bool = False) -> LatentModel:
-        """Return the models over |x - centre| <= radius in lengthscales, [B, d]; cheap ones are the same."""
+        """Return the models over |x - centre| <= radius in lengthscales, [B, d]. Cheap ones are the same."""
         cubic = radius.shape[1] <= MOST_CUBIC_INPUTS
         rests = [term_rests(term, radius, cubic) for term in self.terms]
         mean, variance = self._to_degree_two
@@ -376,7 +376,7 @@ class CompositeExpansion(DataExpansion):
         sizes = 2.0 * np.einsum("bjn,bj->bn", np.abs(self.W[:, 1:]), radius)
         size = np.einsum("bj,bj->b", weighted_rows(self._gram, radius), radius)
         size += form.gram_error * self._growth(radius) ** 2
-        # B + t >= 0 with t = g - 1: Cauchy-Schwarz there, and t times the norms; |D phi x| = |x|.
+        # B + t >= 0 with t = g - 1: Cauchy-Schwarz there, and t times the norms. |D phi x| = |x|.
         excess, slopes = form.above - 1.0, squared(radius) * (1.0 + TAIL)
         by_norm = np.sqrt((size + excess * slopes) * (1.0 + form.allowance + excess)) + excess * np.sqrt(slopes)
         by_data = [np.einsum("bn,bn->b", sizes, rest.after[kept]) for rest in rests]

@@ -59,7 +59,7 @@ def coefficients(tensor: FloatArray, n_inputs: int, order: int) -> FloatArray:
 
 
 def homogeneous_range(coefficient: FloatArray, radius: FloatArray, order: int) -> tuple[FloatArray, FloatArray]:
-    """Bound sum_m coefficient_m x^m over |x_j| <= radius_j, [B] each; a product of squares has a sign."""
+    """Bound sum_m coefficient_m x^m over |x_j| <= radius_j, [B] each. A product of squares has a sign."""
     exponents = monomials(radius.shape[1], order)[1]
     size = np.prod(radius[:, None, :] ** exponents, axis=2)
     even = np.all(exponents % 2 == 0, axis=1)
@@ -79,7 +79,7 @@ class Cubic:
         constant: [B].
         linear: [B, d].
         quadratic: symmetric, [B, d, d].
-        cubic: symmetric, [B, d, d, d]; None for zero.
+        cubic: symmetric, [B, d, d, d]. None for zero.
     """
 
     constant: FloatArray
@@ -110,7 +110,7 @@ class Cubic:
         return Cubic(self.constant[rows], self.linear[rows], self.quadratic[rows], cubic)
 
     def followed_by(self, *others: Cubic) -> Cubic:
-        """Return the polynomials of all, one after another; all have cubic parts, or none."""
+        """Return the polynomials of all, one after another. All have cubic parts, or none."""
         parts = (self, *others)
         cubics = [each.cubic for each in parts if each.cubic is not None]
         return Cubic(
@@ -131,7 +131,7 @@ class Cubic:
         """Bound the polynomial over |x_j| <= radius_j, [B, d], from below and above, up to rounding.
 
         Off-diagonal terms go to the diagonal by |x_j x_k| <= (x_j^2 r_k/r_j + x_k^2 r_j/r_k) / 2, then every input
-        is optimised exactly; the cubic part counts by its size.
+        is optimised exactly. The cubic part counts by its size.
         """
         diagonal = np.einsum("bjj->bj", self.quadratic)
         others = weighted_rows(self.quadratic, radius) - np.abs(diagonal) * radius
@@ -211,7 +211,7 @@ def _separable_minimum(slope: FloatArray, diagonal: FloatArray, others: FloatArr
 # Inputs in which the polynomial is monotone are fixed at their better end. Then, in z = x / r, |z| <= 1, the cubic
 # part
 # goes to the diagonal, C[xxx] <= sum_j nu_j z_j^2 with nu_j = r_j sum_kl |C_jkl| r_k r_l, and
-# z'Hz <= z'(H - A)z + tr A for a diagonal A >= 0 with A >= H; the right side is concave, so its value and gradient at
+# z'Hz <= z'(H - A)z + tr A for a diagonal A >= 0 with A >= H. The right side is concave, so its value and gradient at
 # any point bound its maximum.
 
 
@@ -262,7 +262,7 @@ def cubic_maximum(polynomial: Cubic, radius: FloatArray) -> CubicMaximum:
 def dominating_diagonal(H: FloatArray) -> FloatArray:
     """Return diagonals A >= 0 with A - H positive semidefinite, the least trace of three, [B, d].
 
-    Row sums; the largest eigenvalue times I; the largest eigenvalue of H scaled by the norms of its rows.
+    Row sums. The largest eigenvalue times I. The largest eigenvalue of H scaled by the norms of its rows.
     """
     d = H.shape[1]
     diagonal = np.einsum("bjj->bj", H)
@@ -285,7 +285,7 @@ def dominating_diagonal(H: FloatArray) -> FloatArray:
 
 
 def _fix_monotone_inputs(polynomial: Cubic, radius: FloatArray) -> tuple[FloatArray, FloatArray, Cubic]:
-    """Move inputs of constant slope to their better end; return the shift, the radii left and the polynomial there."""
+    """Move inputs of constant slope to their better end. Return the shift, the radii left and the polynomial there."""
     shift, left = np.zeros(radius.shape), radius
     for _ in range(ROUNDS):
         curvature = 2.0 * weighted_rows(polynomial.quadratic, left) + 3.0 * cubic_rows(polynomial.cubic, left)
@@ -395,4 +395,4 @@ class Expansion(Protocol):
         """Return gradient [B, d] and half Hessian [B, d, d] of the mean, then of the variance, by lengthscales."""
 
     def over(self, radius: FloatArray, cheap: bool = False) -> LatentModel:
-        """Return the models over |x - centre| <= radius in lengthscales, [B, d]; cheap ones may lack degree 3."""
+        """Return the models over |x - centre| <= radius in lengthscales, [B, d]. Cheap ones may lack degree 3."""

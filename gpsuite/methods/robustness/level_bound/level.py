@@ -3,7 +3,7 @@
 The probability exceeds a level where mean - k(Sigma) > 0, k the mean that has the level at variance Sigma. With a line
 k_1 Sigma in place of k, only G = max(mean - k_1 Sigma) over the box is needed: the two cubic models are added before
 they are maximised, so no product of ranges appears. For every k_1 the score is at most the largest score of
-(G + k_1 v, v) over v in [Sigma_L, Sigma_U]; the slope is that of k at the level looked for (Dinkelbach's fractional
+(G + k_1 v, v) over v in [Sigma_L, Sigma_U]. The slope is that of k at the level looked for (Dinkelbach's fractional
 programming, with the level given by the incumbent).
 
 Where k is concave, a chord over a part of [Sigma_L, Sigma_U] lies above k outside that part: the bound of each part
@@ -32,11 +32,11 @@ _SHAPE = 0.125 * np.pi  # the logistic is like a probit whose argument has varia
 
 
 class Level(Protocol):
-    """What the level sets of a score look like in (mean, variance)."""
+    """Shape of the level sets of a score in (mean, variance)."""
 
     @property
     def score(self) -> Score:
-        """What stands for the class probability."""
+        """Score that represents the class probability."""
 
     def threshold(self, probability: float) -> float:
         """Return the score of a class probability, clipped to where a level set is of use."""
@@ -64,7 +64,7 @@ class Level(Protocol):
 
 @dataclass(frozen=True)
 class ProbitLevel:
-    """t = mean / sqrt(1 + variance); its level sets are mean = T sqrt(1 + variance)."""
+    """t = mean / sqrt(1 + variance). Its level sets are mean = T sqrt(1 + variance)."""
 
     score: ProbitScore
 
@@ -75,7 +75,7 @@ class ProbitLevel:
         return float(np.clip(ndtri(share), -_FARTHEST, _FARTHEST))
 
     def slope(self, threshold: FloatArray, low: FloatArray, high: FloatArray, centre: FloatArray) -> FloatArray:
-        """Return the slope of T sqrt(1 + v): its chord if T >= 0, its tangent at the centre else."""
+        """Return the slope of T sqrt(1 + v): its chord if T >= 0, otherwise its tangent at the centre."""
         chord = 1.0 / (np.sqrt(1.0 + low) + np.sqrt(1.0 + high))
         return np.asarray(threshold * np.where(threshold >= 0.0, chord, 0.5 / np.sqrt(1.0 + centre)))
 
@@ -120,9 +120,9 @@ class ProbabilityLevel:
         return probability
 
     def slope(self, threshold: FloatArray, low: FloatArray, high: FloatArray, centre: FloatArray) -> FloatArray:
-        """Return the slope of the mean m(v) with E sigma = threshold: its chord above one half, else its tangent.
+        """Return the slope of the mean m(v) with E sigma = threshold: its chord above one half, otherwise its tangent.
 
-        m starts from that of a probit of the same shape and takes two Newton steps; any slope is sound.
+        m starts from that of a probit of the same shape and takes two Newton steps. Any slope is sound.
         """
         link, level = self.score.link, np.clip(threshold, _RAREST, 1.0 - _RAREST)
         v = np.stack([low, high, 0.5 * (low + high)])
@@ -137,7 +137,7 @@ class ProbabilityLevel:
         return np.where(level > 0.5, chord, tangent)
 
     def is_concave(self, threshold: FloatArray) -> BoolArray:
-        """Tell where the probability is above one half; sound wherever it is said."""
+        """Tell where the probability is above one half. Sound wherever it is said."""
         return np.asarray(threshold > 0.5)
 
     def edges(self, low: FloatArray, high: FloatArray, cells: int) -> FloatArray:
@@ -164,7 +164,7 @@ class ProbabilityLevel:
     def derivatives(
         self, mean: FloatArray, variance: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Return those of the mean of a probit of the same shape; enough to climb."""
+        """Return those of the mean of a probit of the same shape. Enough to climb."""
         return _probit_derivatives(mean, variance, _SHAPE)
 
     def signed(self, high: FloatArray, sign: int) -> FloatArray:

@@ -33,7 +33,7 @@ _EXPANSIONS: dict[str, Callable[[PosteriorSlice, FloatArray], Expansion]] = {
     "matern32": expand_matern,
     "matern52": expand_matern,
 }
-# A box whose models leave out more than this share of the relaxation's gap is cut where it is widest.
+# A box whose models leave out more than this share of the relaxation's gap is cut along its widest side.
 _COARSE = 0.3
 _CELLS = 4
 _FLOOR = 1e-3
@@ -52,7 +52,7 @@ class LevelBounds:
     """Bounds of the score towards one class over B boxes.
 
     Attributes:
-        outer: sign times the bound of the score, an upper bound for both signs, [B]; infinite where nothing is known.
+        outer: sign times the bound of the score, an upper bound for both signs, [B]. Infinite if nothing is known.
         point: where the relaxation is largest, in units of X, [B, d].
         share: how much each input adds to the relaxation's gap, [B, d].
         rest: what the models leave out, in units of the latent function, [B].
@@ -70,7 +70,7 @@ class LevelBound:
 
     Attributes:
         form: the posterior over the free inputs.
-        level: what stands for the class probability.
+        level: what represents the class probability.
         name: of the bound.
         version: of the formulas.
     """
@@ -93,7 +93,7 @@ class LevelBound:
         """Return the centres [B, d] and the models of mean and variance over boxes.
 
         Args:
-            lo: lower ends in units of X, [B, d]; may equal the upper ends.
+            lo: lower ends in units of X, [B, d]. May equal the upper ends.
             hi: upper ends, [B, d].
         """
         low, high = checked_boxes(lo, hi, len(self.dims))
@@ -108,7 +108,7 @@ class LevelBound:
             centre: of the boxes in units of X, [B, d].
             latent: models of mean and variance over them.
             sign: 1 for an upper bound, -1 for a lower one.
-            threshold: the score of (sign mean, variance) at which the bound should be sharp, [B] or one for all; any
+            threshold: the score of (sign mean, variance) at which the bound should be sharp, [B] or one for all. Any
                 is sound.
         """
         with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
@@ -135,7 +135,7 @@ class LevelBound:
         """Bound the score of (sign mean, variance) where the variance lies in [low, high], by one line.
 
         Returns:
-            the bound [B], NaN where it is unknown, the relaxation, and what the models leave out, [B].
+            the bound [B], NaN if it is unknown, the relaxation, and what the models leave out, [B].
         """
         mean, variance = latent.mean, latent.variance
         above, top = (mean.above, mean.high) if sign > 0 else (mean.below, -mean.low)
@@ -153,7 +153,7 @@ class LevelBound:
         """Bound over the boxes lo[b] <= x_free <= hi[b] from both sides, sharp at the score of each centre.
 
         Args:
-            lo: lower ends in units of X, [B, d]; may equal the upper ends.
+            lo: lower ends in units of X, [B, d]. May equal the upper ends.
             hi: upper ends, [B, d].
 
         Raises:
@@ -179,7 +179,7 @@ class LevelBound:
         )
 
     def evaluate(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return lower and upper bounds [B] of the score at points [B, d] in units of X; NaN if not computable."""
+        """Return lower and upper bounds [B] of the score at points [B, d] in units of X. NaN if not computable."""
         return score_at(self.form, self.level.score, points)
 
     def evaluate_centres(self, latent: LatentModel) -> tuple[FloatArray, FloatArray]:
@@ -194,7 +194,7 @@ class LevelBound:
         return self.level.score.to_probability(score)
 
     def outward_probability(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return class probabilities of score bounds, rounded outwards; NaN gives 0 and 1."""
+        """Return class probabilities of score bounds, rounded outwards. NaN gives 0 and 1."""
         return self.level.score.outward_probability(low, high)
 
     def with_slice_norm(self) -> LevelBound:
@@ -202,7 +202,7 @@ class LevelBound:
         return replace(self, form=self.form.with_slice_norm())
 
     def _corner(self, top: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
-        """Return the largest score of means up to `top` and variances in [low, high], whatever their relation."""
+        """Return the largest score of means up to `top` and variances in [low, high], regardless of their relation."""
         return self.level.score.separate(LatentRanges(top, top, low, high, top, low))[1]
 
 

@@ -76,7 +76,7 @@ def _ascend(gradient: FloatArray, hessian: FloatArray, low: FloatArray, high: Fl
     return x
 
 
-# Branch and bound with the level bound: a root that usually settles it, then best-first cuts.
+# Branch and bound with the level bound: a root that usually decides it, then best-first cuts.
 #
 # Every bound is sharp at the score that would still matter, that of the attained probability plus the tolerance. The
 # attained value only rises, and a bound for one threshold stays valid for all.
@@ -107,13 +107,13 @@ def level_search(
 
     Args:
         bound: of the posterior around the region's centre.
-        region: inputs over which the claim holds, `robustness.linf_ball` and the like.
+        region: inputs over which the claim holds, `robustness.linf_ball` and so on.
         tolerance: largest gap between attained and proved probability, >= 0.
-        budget: seconds and boxes; when it ends the best valid bounds are returned.
+        budget: seconds and boxes. When it ends the best valid bounds are returned.
         sign: 1 for the maximum, -1 for the minimum.
         decide: stop as soon as it is known on which side of this probability the extremum lies, as `branch_and_bound`.
         batch: boxes bounded at once, at least 2.
-        root: `root_model` of the region, if it is there; both ends can share it.
+        root: `root_model` of the region, if it is there. Both ends can share it.
         attack: local search for a ball, where Newton steps in the box around it do not reach the best point.
 
     Raises:
@@ -134,7 +134,7 @@ def root_model(bound: LevelBound, region: Region) -> Root:
 
 
 class _LevelSearch(Search):
-    """One run; the tree, the pool and the incumbent are those of every search."""
+    """One run. The tree, the pool and the incumbent are those of every search."""
 
     def __init__(
         self,
@@ -152,7 +152,7 @@ class _LevelSearch(Search):
         self.root: Root | None = None
 
     def _bounds(self, lo: FloatArray, hi: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return signed outer bounds [B] and split scores; try the points at which the relaxations are largest."""
+        """Return signed outer bounds [B] and split scores. Try the points at which the relaxations are largest."""
         before = self.budget.elapsed
         found, latent = self._root(lo, hi) if not self.tree.size else self._batch(lo, hi)
         self.bounding_seconds += self.budget.elapsed - before
@@ -201,7 +201,7 @@ class _LevelSearch(Search):
         return np.array(self.bound.level.threshold(target if self.sign > 0 else 1.0 + target))
 
     def _try(self, points: FloatArray) -> bool:
-        """Offer points [m, d], moved into the region; tell whether the attained score rose."""
+        """Offer points [m, d], moved into the region. Tell whether the attained score rose."""
         before = self.score
         points = points[np.isfinite(points).all(axis=1)]
         if len(points):
@@ -212,7 +212,7 @@ class _LevelSearch(Search):
         """The root's own expansion gives the first incumbent."""
 
     def _improve(self) -> None:
-        """Climb only where the search says so: an expansion costs as much as a box."""
+        """Climb only if the search asks: an expansion costs as much as a box."""
 
     def _climb(self, steps: int) -> None:
         """Take up to so many Newton steps from the incumbent, with one expansion and one evaluation each."""
@@ -236,7 +236,7 @@ class _LevelSearch(Search):
                 return
 
     def _result(self, status: str, reason: str) -> Extremum:
-        """Raise the attained value once the bound is fixed; no point reaches above it."""
+        """Raise the attained value once the bound is fixed. No point reaches above it."""
         if self.decide is None and self.boxes:
             self._climb(POLISH_STEPS)
         return super()._result(status, reason)

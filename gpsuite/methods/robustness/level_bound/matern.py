@@ -58,7 +58,7 @@ class MaternKernel:
     poles: tuple[int, int, int]
 
     def bound(self, order: int, z: FloatArray) -> FloatArray:
-        """Return the largest |k-th derivative| at z and beyond, k = order in 3, 4, 5; infinite at a pole."""
+        """Return the largest |k-th derivative| at z and beyond, k = order in 3, 4, 5. Infinite at a pole."""
         table = _table(self, order)
         place = place_in_table(z, table)
         pole = self.poles[order - 3]
@@ -108,7 +108,7 @@ MATERN_KERNELS = {"matern52": MATERN52, "matern32": MATERN32}
 
 
 def radial_derivatives(kernel: MaternKernel, q: FloatArray) -> tuple[FloatArray, ...]:
-    """Return f, f', f'', f''', f'''' at squared distances q; singular ones are 0 where q is 0."""
+    """Return f, f', f'', f''', f'''' at squared distances q. Singular ones are 0 where q is 0."""
     z = np.sqrt(kernel.nu * q)
     apart = z > _SMALLEST
     over = np.where(apart, 1.0 / np.where(apart, z, 1.0), 0.0)
@@ -170,7 +170,7 @@ def _largest(polynomial: Polynomial, z: FloatArray) -> FloatArray:
     A, B, C = (terms[power + odd] for power in (0, 2, 4))
     a, b, c = (5.0 * C, 3.0 * B, A) if odd else (0.0 * C, 4.0 * C, 2.0 * B)
     root = np.sqrt(np.maximum(b * b - 4.0 * a * c, 0.0))
-    # Stable roots of a w^2 + b w + c; where one does not exist the candidate is harmless.
+    # Stable roots of a w^2 + b w + c. Where one does not exist the candidate is harmless.
     half = -0.5 * (b + np.copysign(root, b))
     with np.errstate(divide="ignore", invalid="ignore"):
         candidates = [np.zeros_like(z), np.ones_like(z), half / a, c / half]
@@ -184,19 +184,19 @@ def _largest(polynomial: Polynomial, z: FloatArray) -> FloatArray:
 
 # Weighted sums of Matérn kernels at the data, expanded in data space to degree 3 with one-sided rests.
 #
-# sum_i w_i f(q_i), q_i = |D_i|^2 - 2 D_i x + |x|^2. The orders are f; -2 f' Dx; 2 f'' (Dx)^2 + f' |x|^2;
+# sum_i w_i f(q_i), q_i = |D_i|^2 - 2 D_i x + |x|^2. The orders are f, -2 f' Dx, 2 f'' (Dx)^2 + f' |x|^2;
 # -(4/3) f''' (Dx)^3 - 2 f'' Dx |x|^2; (2/3) f'''' (Dx)^4 + 2 f''' (Dx)^2 |x|^2 + f''/2 |x|^4. Every datum stops where
-# its remainder is least: after order 2, 3 or 4; the sums of order 4 are bounded by eigenvalues.
+# its remainder is least: after order 2, 3 or 4. The sums of order 4 are bounded by eigenvalues.
 
 
-# Up to here the order-4 sums keep all pairs of inputs (d^4/4 numbers a box); above, only their traces' bounds.
+# Up to here the order-4 sums keep all pairs of inputs (d^4/4 numbers per box); above, only their traces' bounds.
 MOST_PAIRED_INPUTS = 12
 _EIGENVALUE = 1e-10
 
 
 @dataclass(frozen=True)
 class KernelOrders:
-    """What the sums over the data need around B centres for one radius each.
+    """Terms of the sums over the data around B centres for one radius each.
 
     Attributes:
         offset: D, [B, d, n].
@@ -235,7 +235,7 @@ def kernel_orders(
         rho: radii of the boxes, rounded up, [B].
         most: largest order that may be kept, 2 or 4.
     """
-    # Distances have relative errors; those of the orders that are kept are in the rounding of all sums.
+    # Distances have relative errors. Those of the orders that are kept are in the rounding of all sums.
     wide = rho[:, None] * (1.0 + TAIL)
     z = np.sqrt(kernel.nu) * np.maximum(0.0, distance * (1.0 - TAIL) - wide)
     second = kernel.bound(3, z) * wide**3 / 6.0
@@ -287,10 +287,10 @@ def _eigenvalues(weights: FloatArray, vectors: FloatArray) -> tuple[FloatArray, 
 
 # Matérn 5/2 and 3/2: expansion of mean and variance in data space.
 #
-# The features of these kernels are only twice (once) differentiable, so tails in the RKHS are long; but mean and
+# The features of these kernels are only twice (once) differentiable, so tails in the RKHS are long, but mean and
 # variance see them through finitely many data, most of them far away. With y_1 = phi(c) + D phi(c) x and
-# B = I - G, Sigma/s = 1 - <phi, B phi> = 1 - <y_1, B y_1> - 2 <y_1, B (phi - y_1)> - <phi - y_1, B (phi - y_1)>; the
-# last term is one-sided. With u = R V_0 and U_1 = R V_1 the rest is 1 + V_0 u - x V_1 U_1 x - 2 sum_i u_i k_i(x)
+# B = I - G, Sigma/s = 1 - <phi, B phi> = 1 - <y_1, B y_1> - 2 <y_1, B (phi - y_1)> - <phi - y_1, B (phi - y_1)>. The
+# last term is one-sided. With u = R V_0 and U_1 = R V_1 the remainder is 1 + V_0 u - x V_1 U_1 x - 2 sum_i u_i k_i(x)
 # - 2 sum_i (U_1i x) (order 2 and more of k_i).
 
 
@@ -397,7 +397,7 @@ class MaternExpansion(DataExpansion):
         return by_box(-2.0 * np.einsum("bjn,...bn->...bj", self.offset, weights), 1)
 
     def over(self, radius: FloatArray, cheap: bool = False) -> LatentModel:
-        """Return the models over |x - centre| <= radius in lengthscales, [B, d]; cheap ones are the same."""
+        """Return the models over |x - centre| <= radius in lengthscales, [B, d]. Cheap ones are the same."""
         rho = np.sqrt(squared(radius))
         most = 4 if radius.shape[1] <= MANY_INPUTS else 2
         orders = kernel_orders(self.kernel, self.offset, self.distance, self.f, rho, most)
@@ -469,7 +469,7 @@ class MaternExpansion(DataExpansion):
         shared = radius[: len(orders.rho)]
         sizes = np.einsum("...bjn,bj->...bn", np.abs(self.W[..., 1:, :]), shared)
         if radius.shape[1] > MANY_INPUTS:
-            # Not even order 2 is kept; the second derivative is at most lambda.
+            # Not even order 2 is kept. The second derivative is at most lambda.
             return by_box(sizes.sum(axis=-1)) * self.kernel.curvature * rho**2
         by_data = 2.0 * self._dots(sizes, orders.slope_remainder)
         if self.kernel is not MATERN52:

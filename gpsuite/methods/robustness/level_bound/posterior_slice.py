@@ -1,4 +1,4 @@
-"""What the bounds need of a posterior whatever the point and the free inputs: computed once and kept with it.
+"""Terms of the bounds that do not depend on the point and the free inputs: computed once and kept with the posterior.
 
 Equation: derived, operator form of a posterior
 Equation: derived, rounding of the level bound
@@ -42,11 +42,11 @@ class PosteriorProducts:
     """Sigma(x) = s (1 - kappa_x' R kappa_x) with R = -s sum_k c_k F_k F_k', and the norm of the mean.
 
     Attributes:
-        reduction: R, symmetric, [N, N]; indefinite for some sparse posteriors.
+        reduction: R, symmetric, [N, N]. Indefinite for some sparse posteriors.
         row_sums: |R| 1, [N].
         root_size: s sum_k |c_k| |F_k|_1^2.
         rank: rows of F.
-        norm2: upper bound of |h|^2 = alpha' kappa alpha over all inputs; no restriction has a larger one.
+        norm2: upper bound of |h|^2 = alpha' kappa alpha over all inputs. No restriction has a larger one.
         operator: range of G for the stored floats.
     """
 
@@ -93,7 +93,7 @@ def compute_products(posterior: LatentPosterior) -> PosteriorProducts:
 # A posterior restricted to the free inputs around a point, with the rounding errors of what is computed from it.
 #
 # mu(x) = s sum_i alpha_i kappa_i(x) and Sigma(x) = s (1 - kappa_x' R kappa_x). For the squared exponential kernel the
-# fixed inputs fold into weights w_i = exp(-(fixed distance)^2 / 2), and kappa is that of the free inputs alone; other
+# fixed inputs fold into weights w_i = exp(-(fixed distance)^2 / 2), and kappa is that of only the free inputs. Other
 # kernels keep the fixed distances. Offsets are (X - x) / l of the raw inputs, so that their errors are relative.
 
 
@@ -103,7 +103,7 @@ _ENTRIES = 1 << 20
 
 @dataclass(frozen=True)
 class PosteriorSlice:
-    """Mean weights and reduction over d free inputs; points and boxes are in the units of X.
+    """Mean weights and reduction over d free inputs. Points and boxes are in the units of X.
 
     Attributes:
         kernel: name of the kernel.
@@ -111,17 +111,17 @@ class PosteriorSlice:
         dims: free inputs, [d].
         lengthscales: of the free inputs, [d].
         X: data of the free inputs, [d, n].
-        fixed: squared distance of the data from x0 over the fixed inputs, [n]; zero where it is folded.
-        weight: fold w, [n]; one where nothing is folded.
+        fixed: squared distance of the data from x0 over the fixed inputs, [n]. Zero if it is folded.
+        weight: fold w, [n]. One where nothing is folded.
         alpha: mean weights without the fold, [n].
         products: R and norms of the posterior.
         norm2: upper bound of |h|^2.
         floor: lower bound of the mean anywhere per unit s, zero exactly if no weight is negative.
-        ceiling: upper bound, likewise.
+        ceiling: upper bound, of the same shape.
         mean_error: rounding error of every mean coefficient <h, e_m> of basis values |e_m| <= 1.
         gram_error: that of every covariance coefficient <e_m, (I - G) e_m'>.
 
-    The last four are arrays [B] where every box has a slice of its own (`explain.lines`); `SliceStack` has a leading
+    The last four are arrays [B] where every box has a slice of its own (`explain.lines`). `SliceStack` has a leading
     axis of functions.
     """
 
@@ -168,7 +168,7 @@ class PosteriorSlice:
         return self, radius
 
     def mean_range(self, centre: FloatArray, drop: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Bound the mean per unit s over boxes by norms and signs alone.
+        """Bound the mean per unit s over boxes only by norms and signs.
 
         |mu(x) - mu(c)| <= s |h| sqrt(2 (1 - kappa)), |mu| <= s |h|, and the sums of the weights of one sign.
 
@@ -249,7 +249,7 @@ class TermSlice:
 
 @dataclass(frozen=True)
 class CompositeSlice(PosteriorSlice):
-    """A slice whose kernel is a weighted sum of products of radial factors; nothing is folded.
+    """A slice whose kernel is a weighted sum of products of radial factors. Nothing is folded.
 
     Attributes:
         terms: of the kernel.
@@ -366,10 +366,10 @@ SliceT = TypeVar("SliceT", bound=PosteriorSlice)
 
 
 def take_lines(slices: SliceT, rows: IntArray) -> SliceT:
-    """Return some of the lines of which every one is a slice of its own; they may repeat.
+    """Return some of the lines each with its slice. They may repeat.
 
     Args:
-        slices: of L lines; what follows from the posterior has them last, [..., L].
+        slices: of L lines. What follows from the posterior has them last, [..., L].
         rows: numbers of lines.
     """
 
@@ -392,20 +392,20 @@ def take_lines(slices: SliceT, rows: IntArray) -> SliceT:
 
 # Several latent functions over the same data and free inputs, expanded together.
 #
-# Centres, offsets, kernels and monomials are those of one function; only the weights of the mean, the reduction and
+# Centres, offsets, kernels and monomials are those of one function. Only the weights of the mean, the reduction and
 # the
 # numbers that follow from them are each function's own.
 
 
 @dataclass(frozen=True)
 class SliceStack(PosteriorSlice):
-    """F slices that differ in their posterior only; moments are [F, B], models have rows function by function, F B.
+    """F slices that differ in their posterior only. Moments are [F, B], models have rows function by function, F B.
 
     Attributes:
         alpha: [F, 1, n].
-        products: of the first function; those of all are the following.
+        products: of the first function. Those of all are the following.
         norm2: [F, 1].
-        floor: as the following, [F, 1], or [F, L] where every line has a slice of its own.
+        floor: as the following, [F, 1], or [F, L] if every line has its slice.
         ceiling: [F, L].
         mean_error: [F, L].
         gram_error: [F, L].
@@ -459,7 +459,7 @@ class SliceStack(PosteriorSlice):
         return own, np.tile(radius, (shape[0], 1))
 
     def moments(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return means and variances [F, B] per unit s at points [B, d]; one point of each line if there are lines."""
+        """Return means and variances [F, B] per unit s at points [B, d]. One point of each line if there are lines."""
         k = self._kernel(points)
         reduced = self.reduced(k[:, None])[:, :, 0]
         return self.sums(k, self.alpha), 1.0 - np.einsum("fbn,bn->fb", reduced, k)
@@ -535,7 +535,7 @@ class StackedFunctions:
 
 
 def stacked_functions(alpha: FloatArray, products: Sequence[PosteriorProducts]) -> StackedFunctions:
-    """Put the products of F posteriors together; their own reductions are copied, not kept.
+    """Put the products of F posteriors together. Their reductions are copied, not shared.
 
     Args:
         alpha: weights of the means, [F, n].

@@ -1,6 +1,6 @@
 """The level bound of f + offset + noise: a constant mean function, and white noise in the kernel.
 
-Only the models of mean and variance move, before anything is made of them; what moving rounds is added to their errors.
+Only the models of mean and variance move, before they are used. What moving rounds is added to their errors.
 
 Equation: derived, level function
 """

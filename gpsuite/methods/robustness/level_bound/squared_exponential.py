@@ -2,7 +2,7 @@
 
 They are explicit, but not in the cubic models: their ranges over the box take the place of the tails' worst cases.
 With E = 1 - D + D^2/2 - w, 0 <= w <= D^3/6, orders 4 and 5 of E A are A_4 - D A_2 + D^2 a_0/2 and
-A_5 - D A_3 + D^2 a_1/2, D = |x|^2/2; those of E^2 P likewise with D = |x|^2.
+A_5 - D A_3 + D^2 a_1/2, D = |x|^2/2. x|^2.|Those of E^2 P in the same way with D = |x|^2. |x|^2.
 
 Equation: derived, squared exponential mean of degree 3
 Equation: derived, squared exponential variance of degree 3
@@ -57,7 +57,7 @@ def high_orders(weights: FloatArray, slopes: FloatArray | None, offset: FloatArr
 
     Args:
         weights: w, [..., B, n].
-        slopes: S, [..., B, d, n]; None for zero.
+        slopes: S, [..., B, d, n]. None for zero.
         offset: D, [B, d, n].
     """
     n_boxes, d, n = offset.shape
@@ -126,9 +126,8 @@ def _outer(a: FloatArray, b: FloatArray) -> FloatArray:
 
 # Orders 2 and 3 of the squared exponential expansion for many functions at once: the monomials are formed once.
 #
-# For one function it is cheaper to weigh the offsets and to multiply them by the offsets' pairs (`tensors`); with F
-# functions that weighing costs F copies of all offsets. Here the monomials e D_j D_k and e D_j D_k D_l stand on one
-# side
+# For one function it is cheaper to weigh the offsets and to multiply them by the offsets' pairs (`tensors`). With F
+# functions that weighing costs F copies of all offsets. Here the monomials e D_j D_k and e D_j D_k D_l are on one side
 # of the products, and the weights of all functions on the other.
 
 
@@ -154,7 +153,7 @@ def second_orders(alpha: FloatArray, u: FloatArray, values: FloatArray, offset: 
 def third_orders(
     alpha: FloatArray, reduced: FloatArray, values: FloatArray, offset: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return A_3 and q_C, [F B, d, d, d], from R V = [u, U_1], [F, B, 1 + d, n]; other arguments as above."""
+    """Return A_3 and q_C, [F B, d, d, d], from R V = [u, U_1], [F, B, 1 + d, n]. Other arguments as above."""
     n_boxes, d, n = offset.shape
     weights = _weights(alpha, reduced[:, :, 0], 1.0 / 6.0, -1.0 / 3.0)
     own = np.empty((*reduced.shape[:2], d, d, d))
@@ -204,7 +203,7 @@ def _places(n_inputs: int) -> IntArray:
     return places
 
 
-# What the squared exponential expansion leaves out over a box: one-sided rests and ranges of mean and variance.
+# What the squared exponential expansion leaves out over a box: one-sided remainders and ranges of mean and variance.
 #
 # tau_p = P(Poisson(rho^2) > p) is the squared norm of the part of phi above degree p at distance rho.
 
@@ -265,7 +264,7 @@ def variance_model(
 
     With H = G + nu >= 0, Sigma/s = <phi, H phi> - nu and <phi, H phi> = E^2 P + rest_1 with rest_1 in
     [-k, k + g tau_1]: y_1 against what is above the kept degrees by Cauchy-Schwarz, degree 1 against the highest
-    degree likewise, and the square of what is above degree 1, which is not negative.
+    degree in the same way, and the square of what is above degree 1, which is not negative.
 
     Args:
         form: the posterior.
@@ -336,7 +335,7 @@ def distance_form(form: PosteriorSlice, constant: FloatArray, drop: FloatArray) 
 
 
 def without_allowance(found: MomentModel, nu: float | FloatArray, s: float) -> MomentModel:
-    """Return the variance's model from that of <phi, H phi> = Sigma/s + nu; below zero it counts as zero."""
+    """Return the variance's model from that of <phi, H phi> = Sigma/s + nu. Below zero it counts as zero."""
     low, high = found.low - nu, np.maximum(found.high - nu, 0.0)
     model = replace(found.model, constant=found.model.constant - nu).scaled(s)
     # The stored floats may make the variance as low as -nu, and that is moved up to zero.
@@ -363,7 +362,7 @@ def cross_terms(
 
 
 def _largest_eigenvalue(block: FloatArray) -> FloatArray:
-    """Return max(0, largest eigenvalue) of symmetric matrices [B, d, d], rounded up; infinite if not finite."""
+    """Return max(0, largest eigenvalue) of symmetric matrices [B, d, d], rounded up. Infinite if not finite."""
     finite = np.isfinite(block).all(axis=(1, 2))
     sound = np.where(finite[:, None, None], block, 0.0)
     slack = TAIL * np.abs(sound).sum(axis=(1, 2))
@@ -400,7 +399,7 @@ def _times_gaussian(polynomial: Cubic, rate: float) -> Cubic:
 #
 # With D_i = U_i - c, e_i = exp(-|D_i|^2/2) and E = exp(-|x|^2/2), exp(-|x - D_i|^2/2) = E e_i exp(D_i x). The mean is
 # kept to degree 3. In the variance <phi, G phi> the part y_1 of degree <= 1 is paired with everything up to degree 3,
-# which needs the product of the reduction with 1 + d columns only; the square of the rest is one-sided. Above
+# which needs the product of the reduction with 1 + d columns only. The square of the remainder is one-sided. Above
 # `MANY_INPUTS` free inputs everything stops at degree 2.
 
 
@@ -420,7 +419,7 @@ class SquaredExponentialExpansion:
         offset: D, [B, d, n].
         values: w_i e_i, [B, n].
         reduced: R V = [u, U_1] for the columns w e and w e D of V, [B, 1 + d, n].
-        rows: whose sums with D_k D_l are 3 A_3 and q_C, [B, 2 d, n]; None for a stack.
+        rows: whose sums with D_k D_l are 3 A_3 and q_C, [B, 2 d, n]. None for a stack.
 
     Of a stack of F functions the coefficients have F B rows, function by function, and `reduced` a leading axis.
     """
@@ -453,7 +452,7 @@ class SquaredExponentialExpansion:
         return (s * self.A.linear, s * mean), (s * self.P.linear, s * variance)
 
     def over(self, radius: FloatArray, cheap: bool = False) -> LatentModel:
-        """Return the models over |x - centre| <= radius in lengthscales, [B, d]; cheap ones have no degree 3."""
+        """Return the models over |x - centre| <= radius in lengthscales, [B, d]. Cheap ones have no degree 3."""
         A, P = self.A, self.P
         form, radius = self.form.for_boxes(radius)
         high: tuple[HighOrders | None, HighOrders | None] = (None, None)

@@ -1,4 +1,4 @@
-"""How far E softmax moves when the latent covariance changes, known by its differences D_ij = Var(f_i - f_j) only.
+"""Bounds on how E softmax moves when the latent covariance changes, from its differences D_ij = Var(f_i - f_j) only.
 
 By Price's theorem and the softmax's invariance to a common shift,
 dp_c = (1/2) sum_{j != c} E[p_c p_j (1 - 2 p_c)] dD_cj - sum_{i < j; i, j != c} E[p_c p_i p_j] dD_ij. So along the
@@ -81,7 +81,7 @@ def covariance_change(low: FloatArray, high: FloatArray, own: int) -> Covariance
     rest_low, rest_high = low.copy(), high.copy()
     for rest in (rest_low, rest_high):
         rest[:, own], rest[:, :, own] = 0.0, 0.0
-    # the diagonal's zeros stand for the positive part
+    # the diagonal's zeros represent the positive part
     falls, rises = -rest_low.min(axis=(1, 2)), rest_high.max(axis=(1, 2))
     weight = (2.0 / 27.0) * (C - 2) / (C - 1)
     first = CURVATURE * mine
@@ -91,7 +91,7 @@ def covariance_change(low: FloatArray, high: FloatArray, own: int) -> Covariance
 
 # Local models of all differences f_i - f_j of latent functions: each is the latent function of a binary classifier.
 #
-# The pairs of classes share one expansion: centres, offsets, kernels and monomials; only coefficients differ.
+# The pairs of classes share one expansion: centres, offsets, kernels and monomials. Only coefficients differ.
 
 
 Pair = tuple[int, int]
@@ -118,7 +118,7 @@ def _pairs_with(n_classes: int, own: int) -> tuple[IntArray, IntArray, FloatArra
 
 @dataclass(frozen=True, eq=False)
 class DifferenceFunctions:
-    """What the bounds need of all differences whatever the point and the free inputs.
+    """Terms of the bounds of all differences that do not depend on the point and the free inputs.
 
     Attributes:
         functions: of every pair, as stored.
@@ -155,8 +155,8 @@ def difference_errors(posterior: MultiClassPosterior, pair: Pair, difference: La
     """Bound how far the stored difference's mean and variance are from those of f_i - f_j, everywhere.
 
     The kernel's values are in [0, s]. With F the exact root and T the stored one, |k'(F'F - T'T)k| is at most s^2 times
-    the sum of |F'F - T'T|; both products are computed, each within (rows + 2) u sum_k |F_k|_1^2. Subtracting weights
-    or roots moves them by u of themselves.
+    the sum of |F'F - T'T|. Both products are computed, each within (rows + 2) u sum_k |F_k|_1^2. Subtracting weights
+    or roots moves them by a share u of their size.
 
     Args:
         posterior: of all classes.
@@ -181,12 +181,12 @@ def difference_errors(posterior: MultiClassPosterior, pair: Pair, difference: La
 
 @dataclass(frozen=True)
 class DifferenceRanges:
-    """What is known of all differences over B boxes or points, and a reference (m0, S0) inside.
+    """Ranges of all differences over B boxes or points, and a reference (m0, S0) inside.
 
     Attributes:
         mean: m0, a mean vector with the first component zero, [B, C].
         root: L of the reference covariance S0 = L L' of the centred latent values, [B, C, C - 1].
-        mean_low: lower bounds of m_i - m_j, [B, C, C]; antisymmetric with `mean_high`.
+        mean_low: lower bounds of m_i - m_j, [B, C, C]. Antisymmetric with `mean_high`.
         mean_high: upper bounds.
         change_low: lower bounds of D_ij - D0_ij, [B, C, C], symmetric.
         change_high: upper bounds.
@@ -223,7 +223,7 @@ class DifferenceRanges:
 
 @dataclass(frozen=True)
 class DifferenceModels:
-    """Local models of all differences over B boxes; rows pair by pair.
+    """Local models of all differences over B boxes. Rows pair by pair.
 
     Attributes:
         n_classes: C.
@@ -260,7 +260,7 @@ class DifferenceModels:
 
         Args:
             own: the class that the others are compared with.
-            weights: [B, C]; that of the class itself is not used.
+            weights: [B, C]. That of the class itself is not used.
         """
         mine, others, signs = _pairs_with(self.n_classes, own)
         weight = weights[:, others].T * signs[:, None]
@@ -293,7 +293,7 @@ class LatentDifferences:
     rounding: DifferenceFunctions
 
     def over(self, lo: FloatArray, hi: FloatArray, cheap: bool = False) -> tuple[DifferenceModels, DifferenceRanges]:
-        """Return the models of every difference over boxes [B, d], and their ranges; cheap ones as in `Expansion`."""
+        """Return the models of every difference over boxes [B, d], and their ranges. Cheap ones as in `Expansion`."""
         centre = 0.5 * lo + 0.5 * hi
         radius, found = self.form.radius(lo, hi, centre), []
         count, (boxes, d) = len(self.form.alpha), centre.shape
@@ -339,7 +339,7 @@ class LatentDifferences:
 
 
 def latent_differences(posterior: MultiClassPosterior, x0: FloatArray, free: IntArray) -> LatentDifferences:
-    """Return all differences around a point of which some inputs are free.
+    """Return all differences around a point with some free inputs.
 
     Args:
         posterior: of C classes.

@@ -1,4 +1,4 @@
-"""A margin of the latent functions alone that proves which class is the likeliest, with no expectation of a softmax.
+"""A margin of only the latent functions that proves which class is the likeliest, with no expectation of a softmax.
 
 Let d = f_own - f_j ~ N(m, V), V > 0, and D_ab = Var(f_a - f_b). Given d = t the others r_k = f_k - (f_own + f_j) / 2
 are Gaussian with means a_k + b_k t, b_k V = (D_kj - D_k,own) / 2, and a covariance that does not depend on t. So
@@ -37,7 +37,7 @@ LARGE = 1 << 20  # entries of all differences' degree 3 around one point
 
 
 class LatentMargin:
-    """The slack of a class against all others, as a score in (0, 1) that is above 1/2 where it is surely the likeliest.
+    """The slack of a class against all others, as a score in (0, 1) that is above 1/2 if it is surely the likeliest.
 
     A score below says nothing. Boxes are bounded by one cubic for every rival and every other class.
 
@@ -71,7 +71,7 @@ class LatentMargin:
         """Return the least slack over boxes, the least at their centres, [B] each, and scores for the cut, [B, d]."""
         models, ranges = self.differences.over(low, high, cheap)
         B, least = np.arange(len(low)), self._slacks(ranges)[0]
-        # far rivals are behind by the ranges alone
+        # far rivals are behind already by the ranges
         near = np.flatnonzero(~(least > 0.0).all(axis=1))
         slope, value = np.zeros((len(least), *models.radius.shape)), least.copy()
         if len(near):
@@ -90,7 +90,7 @@ class LatentMargin:
         return _score(low.min(axis=0)), _score(high.min(axis=0))
 
     def _slacks(self, ranges: DifferenceRanges) -> tuple[FloatArray, FloatArray]:
-        """Bound every slack by the ranges of the differences alone, [K, B] each."""
+        """Bound every slack by only the ranges of the differences, [K, B] each."""
         i, j = np.array(class_pairs(self.differences.n_classes)).T
         spread = ((ranges.root[:, :, None] - ranges.root[:, None]) ** 2).sum(axis=3)
         sides = (ranges.mean_low, ranges.mean_high), (spread + ranges.change_low, spread + ranges.change_high)

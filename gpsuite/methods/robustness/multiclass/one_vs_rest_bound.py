@@ -2,7 +2,7 @@
 
 The class is the one whose own classifier gives the largest probability. A margin p_own - p_rival is bounded by the
 probabilities of both over the same box, less what the library's link may add to it: the class is safe only if it stays
-ahead by more. Class probabilities are divided by their sum, which is increasing in the own one and falling in the
+ahead by more. Class probabilities are divided by their sum, which is increasing in the class' own and falling in the
 others.
 
 Equation: derived, level function
@@ -22,7 +22,7 @@ _ROUNDING = 1e-14
 
 
 class OneVsRestBound:
-    """Bounds for every class whose inputs outside `free` are fixed at x0; see `ClassBound`.
+    """Bounds for every class whose inputs outside `free` are fixed at x0. See `ClassBound`.
 
     Args:
         posterior: of C classifiers.

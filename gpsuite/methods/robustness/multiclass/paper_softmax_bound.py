@@ -24,7 +24,7 @@ from gpsuite.methods.robustness.paper_bound import paper_bound
 from gpsuite.models.classification.links import Link
 from gpsuite.models.classification.multiclass_posterior import MultiClassPosterior, RobustMaxPosterior
 
-# Cells reach this many standard deviations beyond the means; the rest of the line is two cells more.
+# Cells reach this many standard deviations beyond the means. The remaining line is two more cells.
 _REACH = 8.0
 # Absolute rounding error allowed per cell.
 _CELL = 1e-15
@@ -84,14 +84,14 @@ def cell_mass_bounds(
 
 
 def _best_variance(mean: FloatArray, a: FloatArray, b: FloatArray) -> FloatArray:
-    """Return the variance of the largest mass in [a, b] for a mean outside it; infinite for unbounded cells."""
+    """Return the variance of the largest mass in [a, b] for a mean outside it. Infinite for unbounded cells."""
     square = (mean - a) ** 2 - (mean - b) ** 2
     value = square / (2.0 * np.log((mean - a) / (mean - b)))
     return np.where(np.isinf(a) | np.isinf(b) | np.isnan(value), np.inf, value)
 
 
 def _mass(a: FloatArray, b: FloatArray, mean: FloatArray, variance: FloatArray, closed: bool) -> FloatArray:
-    """Return P(a <= f <= b); a point mass counts on the cell's edge if `closed`."""
+    """Return P(a <= f <= b). A point mass counts on the cell's edge if `closed`."""
     width = np.sqrt(variance)
     left, right = (a - mean) / width, (b - mean) / width
     # The same tail on both sides keeps small masses accurate.
@@ -106,7 +106,7 @@ def _mass(a: FloatArray, b: FloatArray, mean: FloatArray, variance: FloatArray, 
 # the
 # latent distribution is at most (least) a product of largest (least) masses of one-dimensional conditional ones,
 # whose
-# mean is mu_i + Sigma_iI Sigma_II^-1 (f - mu_I); the paper prints a minus there. The conditional moments over a box
+# mean is mu_i + Sigma_iI Sigma_II^-1 (f - mu_I). The paper prints a minus there. The conditional moments over a box
 # and a
 # cell come from ranges of mean and covariance by interval arithmetic. The work is exponential in the number of
 # classes.
@@ -153,7 +153,7 @@ def class_probability_cells(
         latent: ranges over the boxes.
         own: the class.
         n_cells: cells of every latent axis, two of them reaching to infinity.
-        sign: 1; -1 is the conditional mean as printed, which gives no bounds.
+        sign: 1, -1 is the conditional mean as printed, which gives no bounds.
 
     Raises:
         ValueError: for fewer than three cells.
@@ -174,7 +174,7 @@ def class_probability_cells(
 
 
 def mass_of_cells(latent: LatentBoxes, edges: list[FloatArray], sign: float) -> Range:
-    """Bound the mass of every cell, [B, N, N, N] each; the axes are the classes.
+    """Bound the mass of every cell, [B, N, N, N] each. The axes are the classes.
 
     Args:
         latent: ranges over the boxes.
@@ -276,7 +276,7 @@ def _square(x: Range) -> Range:
 
 
 def _over(x: Range, positive: Range) -> Range:
-    """Divide by a range that is not negative; by zero, nothing is known."""
+    """Divide by a range that is not negative. By zero, nothing is known."""
     safe = positive[0] > 0.0
     low, high = np.where(safe, positive[0], 1.0), np.where(safe, positive[1], 1.0)
     found = _times(x, (1.0 / high, 1.0 / low))
@@ -292,7 +292,7 @@ def _minus(x: Range, y: Range) -> Range:
 
 
 def _positive(x: Range, at_most: Range | None = None) -> Range:
-    """Clip a range of variances to what they may be; what is not known is [0, the largest]."""
+    """Clip a range of variances to what they may be. What is not known is [0, the largest]."""
     low = np.where(np.isnan(x[0]), 0.0, np.maximum(x[0], 0.0))
     high = np.maximum(x[1], 0.0)
     if at_most is not None:
@@ -307,7 +307,7 @@ def _positive(x: Range, at_most: Range | None = None) -> Range:
 
 
 class PaperSoftmaxBound:
-    """The baseline for three classes, with the interface of `SoftmaxBound`; points are evaluated as there.
+    """The baseline for three classes, with the interface of `SoftmaxBound`. Points are evaluated as there.
 
     Args:
         posterior: of three classes, with a squared exponential kernel.
@@ -328,10 +328,10 @@ class PaperSoftmaxBound:
         self, posterior: MultiClassPosterior, x0: FloatArray, free: IntArray, n_cells: int = N_CELLS, sign: float = 1.0
     ) -> None:
         if isinstance(posterior, RobustMaxPosterior):
-            raise UserError("bound=paper: the paper's cells are for the softmax; use bound=rkhs_taylor", key="bound")
+            raise UserError("bound=paper: the paper's cells are for the softmax. Use bound=rkhs_taylor", key="bound")
         if posterior.n_classes != CLASSES:
             fault = f"the paper's cells are for {CLASSES} classes, there are {posterior.n_classes}"
-            raise UserError(f"bound=paper: {fault}; use bound=rkhs_taylor", key="bound")
+            raise UserError(f"bound=paper: {fault}. Use bound=rkhs_taylor", key="bound")
         self.n_cells, self.sign = n_cells, sign
         self._points = SoftmaxBound(posterior, x0, free)
         functions = [posterior.function(c) for c in range(CLASSES)]

@@ -1,8 +1,8 @@
 """Bounds of robust-max class probabilities over boxes.
 
-S_c = E prod_{j != c} Phi((f_c - m_j) / sqrt(r_j)) rises with the own mean and falls with the others: at variances r0
-its extremes are in two corners of the means. As |u phi(u)| <= (2 pi e)^-1/2 both for a factor and for the own density
-(the product rises in f_c), |dS_c / d log r_j| <= (8 pi e)^-1/2 for every class.
+S_c = E prod_{j != c} Phi((f_c - m_j) / sqrt(r_j)) rises with the class' own mean and falls with the others: at
+variances r0 its extremes are in two corners of the means. As |u phi(u)| <= (2 pi e)^-1/2 both for a factor and for the
+class' own density (the product rises in f_c), |dS_c / d log r_j| <= (8 pi e)^-1/2 for every class.
 
 Equation: Matthews 2017, Notes Sec. 1
 """
@@ -109,7 +109,7 @@ class RobustMaxBound:
         return ranges, radius * np.where(np.isfinite(slopes), slopes + _FLOOR, 1.0)
 
     def _class_range(self, ranges: LatentRanges, own: int) -> tuple[FloatArray, FloatArray]:
-        """Bound the probability of a class, [B] each, by ranges [C, B]; what is not known says nothing."""
+        """Bound the probability of a class, [B] each, by ranges [C, B]. What is not known says nothing."""
         ends = (ranges.mean_low, ranges.mean_high, ranges.variance_low, ranges.variance_high)
         known = np.all([np.isfinite(each).all(axis=0) for each in ends], axis=0)
         known &= (ranges.mean_low <= ranges.mean_high).all(axis=0) & (ranges.variance_low > 0.0).all(axis=0)
@@ -133,7 +133,7 @@ class RobustMaxBound:
 
 
 def _functions(posterior: RobustMaxPosterior) -> StackedFunctions:
-    """Return what the bounds need of all functions whatever the point, computed once for a posterior."""
+    """Return the terms of the bounds that do not depend on the point, computed once for a posterior."""
     known = _KEPT.get(posterior)
     if known is None:
         each = [posterior.function(c) for c in range(posterior.n_classes)]

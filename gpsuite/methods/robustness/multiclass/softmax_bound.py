@@ -1,7 +1,7 @@
 """Bounds of softmax class probabilities, and of differences of two, over boxes of the free inputs.
 
 With a reference (m0, S0) near the box: at S0 every class probability is monotone in the differences of the means, and
-moves by its gradient in them plus at most (spread)^2 / (12 sqrt 3); then the covariance moves from S0 to what it is.
+moves by its gradient in them plus at most (spread)^2 / (12 sqrt 3). Then the covariance moves from S0 to what it is.
 The gradient's combination of all means is one cubic over the box. The work grows with the square of the number of
 classes, not exponentially.
 
@@ -60,14 +60,14 @@ class Proof:
 
 @dataclass(frozen=True, eq=False)
 class LocalModel:
-    """What is known over B boxes, for every class and pair of classes.
+    """Bounds over B boxes, for every class and pair of classes.
 
     Attributes:
         models: of all latent differences.
-        ranges: of them.
+        ranges: of the differences.
         moments: of the softmax at the reference.
-        known: bounds of class probabilities (c,) and margins (c, j) that were asked for before.
-        changes: with the covariance, of the classes that were asked for before.
+        known: bounds of class probabilities (c,) and margins (c, j) that were requested before.
+        changes: with the covariance, of the classes that were requested before.
     """
 
     models: DifferenceModels
@@ -79,7 +79,7 @@ class LocalModel:
 
 @dataclass(frozen=True, eq=False)
 class PointModel:
-    """What is known at B points, for every class and pair of classes: ranges by rounding, and the softmax there.
+    """Values at B points, for every class and pair of classes: ranges by rounding, and the softmax there.
 
     `changes` is that of `LocalModel`.
     """
@@ -142,7 +142,7 @@ class SoftmaxBound:
     def at(self, points: FloatArray) -> PointModel:
         """Return what is known at points [B, d] of the free inputs.
 
-        What was asked for last is kept: the searches for all rivals begin with the same points.
+        What was requested last is kept: the searches for all rivals begin with the same points.
         """
         key = points.tobytes()
         found = self._points.pop(key, None)
@@ -246,7 +246,7 @@ class SoftmaxBound:
 
 
 def _change(local: LocalModel | PointModel, own: int) -> CovarianceChange:
-    """Return how far the class moves with the covariance: every rival asks for it."""
+    """Return how far the class moves with the covariance: every rival requests it."""
     if own not in local.changes:
         local.changes[own] = covariance_change(local.ranges.change_low, local.ranges.change_high, own)
     return local.changes[own]
@@ -291,7 +291,7 @@ def _corners(ranges: DifferenceRanges, own: int) -> tuple[FloatArray, FloatArray
 def _closed(
     local: LocalModel, low: FloatArray, high: FloatArray, value: FloatArray, score: FloatArray, least: float
 ) -> Ends:
-    """Return the bounds clipped to [least, 1]; what is not known says nothing."""
+    """Return the bounds clipped to [least, 1]. What is not known says nothing."""
     sound = local.ranges.valid & (low <= high)
     low, high = np.where(sound, np.fmax(low, least), least), np.where(sound, np.fmin(high, 1.0), 1.0)
     return Ends(low, high, value, np.where(np.isfinite(score), score, 0.0), local.moments.proved)

@@ -18,7 +18,7 @@ The second does not depend on the scale of the latent values. Where both say lit
 E sigma(f_c - f_j) >= p_c >= 1 - sum_j E sigma(f_j - f_c).
 
 Equation: derived, softmax of several classes
-Source: McFadden 1974 (Gumbel variables); Trefethen & Weideman 2014, Theorem 5.1 (trapezoidal rule).
+Source: McFadden 1974 (Gumbel variables). Trefethen & Weideman 2014, Theorem 5.1 (trapezoidal rule).
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from gpsuite.models.classification.links import LOGISTIC
 from gpsuite.models.classification.multiclass_posterior import SoftmaxMoments
 
 TOLERANCE = 1e-9  # of each rule
-REACH = 6.2  # standard deviations of a latent value; 6e-10 of it lies farther
+REACH = 6.2  # standard deviations of a latent value, 6e-10 of it lies farther
 WIDE = 2.5  # standard deviation from which the rule is over the Gumbel variable
 MOST_NODES = 1 << 12  # in t
 GOOD, WORSE = 1e-3, 0.05  # an error for which the second way is not asked, a width for which pairs of classes are
 _STRIP = 0.9 * math.pi / 2.0  # |Im t| up to which no exp(-u) exceeds one
 _COS = math.cos(_STRIP)
 _STEP = 2.0 * math.pi * _STRIP / math.log1p(4.0 / (_COS**3 * TOLERANCE))
-_CUBE = (3.0 / (math.e * _COS)) ** 3  # largest |u^3 exp(-u)| in the strip; those of lower powers are smaller
+_CUBE = (3.0 / (math.e * _COS)) ** 3  # largest |u^3 exp(-u)| in the strip. Those of lower powers are smaller
 _BELOW, _BEYOND = 3.1, 21.0  # of a Gumbel variable: what is cut is near 1e-9
 _LARGE, _TINY = 200.0, 1e-300
 _PAIR, _TRIPLE = 1.0 / 4.0, 4.0 / 27.0  # no p_i p_j and no p_c p_i p_j of other than three times one class exceeds them
@@ -71,7 +71,7 @@ class _Ends:
 
 
 def enclosed_moments(mean: FloatArray, root: FloatArray) -> SoftmaxMoments:
-    """Return E softmax(f) with proved errors, f = mean [B, C] + root [B, C, C - 1] z; as `softmax_moments`."""
+    """Return E softmax(f) with proved errors, f = mean [B, C] + root [B, C, C - 1] z. As `softmax_moments`."""
     D = ((root[:, :, None] - root[:, None]) ** 2).sum(axis=3)
     variance = independent_variances(D, mean)
     change = D - variance[:, :, None] - variance[:, None]
@@ -141,7 +141,7 @@ def _nodes(mean: FloatArray, deviation: FloatArray) -> FloatArray | None:
 def _integrals(
     mean: FloatArray, deviation: FloatArray, t: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray, float]:
-    """Return the moments of one Gaussian and their error; the powers are E u_c^k exp(-u_c), k = 0 to 3."""
+    """Return the moments of one Gaussian and their error. The powers are E u_c^k exp(-u_c), k = 0 to 3."""
     C, step = len(mean), float(t[1] - t[0])
     powers, inner, wide = np.empty((4, C, len(t))), 0.0, deviation > WIDE
     for rule, which in ((_over_latent, ~wide), (_over_gumbel, wide)):
@@ -248,7 +248,7 @@ def _zero_sum(C: int) -> FloatArray:
 
 
 def _clipped(ends: _Ends, most: float) -> _Ends:
-    """Return the ends within [0, most]; what is not known says nothing."""
+    """Return the ends within [0, most]. What is not known says nothing."""
     low, high = np.fmax(ends.low, 0.0), np.fmin(ends.high, most)
     return _Ends(np.where(low <= high, low, 0.0), np.where(low <= high, high, most))
 

@@ -1,6 +1,6 @@
-"""Attacks: points of a region at which the class probability is small or large. They prove nothing by themselves.
+"""Attacks: points of a region at which the class probability is small or large. They prove nothing.
 
-GPFGS and GPJM follow Grosse et al. (2018) as used in Sec. 6 of Blaas et al. (2020); `strong_attack` is a multi-start
+GPFGS and GPJM follow Grosse et al. (2018) as used in Sec. 6 of Blaas et al. (2020). `strong_attack` is a multi-start
 quasi-Newton search with exact gradients.
 
 Equation: Grosse et al. 2018
@@ -25,13 +25,13 @@ TAIL = 1e-300
 LONGEST = 1e150  # of a step: times a gradient of zero it must not be NaN
 
 Objective = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
-"""Points [B, d] to values [B] and gradients [B, d]; larger is better."""
+"""Points [B, d] to values [B] and gradients [B, d]. Larger is better."""
 
 
 def gpfgs(posterior: GPCPosterior, region: Region) -> FloatArray:
     """Return the point [D] one step along the sign of the mean's gradient, against the predicted class.
 
-    x - gamma sign(d mu) where the class probability is above one half, else x + gamma sign(d mu): each free input
+    x - gamma sign(d mu) where the class probability is above one half, otherwise x + gamma sign(d mu): each free input
     goes to the end of the region's box, and the point is then projected to the region.
     """
     gradient = posterior.latent_with_gradient(region.centre[None])[2][0, region.free]
@@ -48,8 +48,8 @@ def gpjm(posterior: GPCPosterior, region: Region, inputs: int | None = None) -> 
 
     Args:
         posterior: latent posterior of the trained classifier.
-        region: inputs over which the claim holds, `robustness.linf_ball` and the like.
-        inputs: how many inputs may be changed; default all free ones. It ends early where all gradients vanish.
+        region: inputs over which the claim holds, `robustness.linf_ball` and so on.
+        inputs: how many inputs may be changed. Default all free ones. It ends early where all gradients vanish.
     """
     step = -_away(posterior, region)
     point, unused = region.start.copy(), np.ones(len(region.free), dtype=bool)
@@ -102,7 +102,7 @@ def climb(objective: Objective, region: Region) -> Attack:
 
 
 def _away(posterior: GPCPosterior, region: Region) -> float:
-    """Return 1 if the centre is in the positive class, else -1."""
+    """Return 1 if the centre is in the positive class, otherwise -1."""
     return 1.0 if posterior.probability(region.centre[None])[0] > 0.5 else -1.0
 
 
@@ -124,7 +124,7 @@ def _score(posterior: GPCPosterior, region: Region, sign: int) -> Objective:
 
 
 def _lbfgs(objective: Objective, region: Region, start: FloatArray) -> FloatArray:
-    """Climb by L-BFGS-B; inputs are measured in half-widths of the box so that all have the same scale."""
+    """Climb by L-BFGS-B. Inputs are measured in half-widths of the box so that all have the same scale."""
     width = np.where(region.upper > region.lower, 0.5 * (region.upper - region.lower), 1.0)
 
     def descend(z: FloatArray) -> tuple[float, FloatArray]:

@@ -32,7 +32,7 @@ class UnsoundBoundError(ArithmeticError):
 
 
 class ScoreBounds(Protocol):
-    """What is used of a bounding function's answer; arrays [B], `split_score` [B, d]."""
+    """Part of a bounding function's answer that a search uses. Arrays [B], `split_score` [B, d]."""
 
     @property
     def low(self) -> FloatArray: ...
@@ -48,11 +48,11 @@ class BoxBounding(Protocol):
     """Bounds a score over boxes of the free inputs, and maps the score to a probability, increasing."""
 
     def bounds(self, lo: FloatArray, hi: FloatArray) -> ScoreBounds:
-        """Bound the score over boxes [B, d]; NaN counts as no bound."""
+        """Bound the score over boxes [B, d]. NaN counts as no bound."""
         ...
 
     def evaluate(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Bound the score at points [B, d]; NaN counts as no bound."""
+        """Bound the score at points [B, d]. NaN counts as no bound."""
         ...
 
     def outward_probability(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -62,15 +62,15 @@ class BoxBounding(Protocol):
 
 @dataclass(frozen=True)
 class Extremum:
-    """What a search knows about a maximum (sign 1) or minimum (sign -1) of the probability; valid at any time.
+    """Bounds on a maximum (sign 1) or minimum (sign -1) of the probability. Valid at any time.
 
     Attributes:
         sign: 1 for a maximum, -1 for a minimum.
-        inner: surely attained at `witness`: the inward end of the probability's interval there; without a witness the
+        inner: surely attained at `witness`: the inward end of the probability's interval there. Without a witness the
             trivial 0 (maximum) or 1 (minimum), or what is attained elsewhere (`informed`).
         outer: proved: no point of the region exceeds it (maximum) or falls below it (minimum).
         witness: [d] free inputs of the best point found, or None.
-        status: "closed" (gap within the tolerance), "decided" (the threshold is settled), "exhausted" (the remaining
+        status: "closed" (gap within the tolerance), "decided" (the threshold is decided), "exhausted" (the remaining
             boxes cannot be cut in floating point) or "budget".
         reason: why it ended, in words.
         boxes: boxes bounded.
@@ -78,7 +78,7 @@ class Extremum:
         trace: [k, 4] boxes, seconds, inner, outer each time one of the last two changed.
         tree: all boxes with the bounds of the score.
         rounding: width of the probability's interval at `witness`.
-        proved: whether `inner` and `outer` are; False where they rest on a cubature whose error is only stated.
+        proved: whether `inner` and `outer` are. False where they rest on a cubature whose error is only stated.
     """
 
     sign: int
@@ -96,7 +96,7 @@ class Extremum:
 
     @property
     def gap(self) -> float:
-        """What is not known: the distance of `outer` from `inner`, >= 0."""
+        """Distance of `outer` from `inner`, >= 0."""
         return max(0.0, self.sign * (self.outer - self.inner))
 
     def informed(self, proved: float, attained: float = math.nan) -> Extremum:
@@ -105,8 +105,8 @@ class Extremum:
         The trace stays the search's own, and so does a witness: without one `inner` may be another's value.
 
         Args:
-            proved: no point of the region exceeds it (maximum) or falls below it (minimum); counts where it is better.
-            attained: surely, at a point of the region; counts where the search has no witness. NaN: nothing is.
+            proved: no point of the region exceeds it (maximum) or falls below it (minimum). Counts if it is better.
+            attained: surely, at a point of the region. Counts where the search has no witness. NaN: nothing is.
         """
         if self.status != "budget":
             return self
@@ -131,15 +131,15 @@ def branch_and_bound(
 
     Args:
         bounding: bounds over boxes of the free inputs [B, d].
-        region: inputs over which the claim holds, `robustness.linf_ball` and the like.
+        region: inputs over which the claim holds, `robustness.linf_ball` and so on.
         tolerance: largest gap between attained and proved probability, >= 0.
-        budget: seconds and boxes; when it ends the best valid bounds are returned.
+        budget: seconds and boxes. When it ends the best valid bounds are returned.
         sign: 1 for the maximum, -1 for the minimum.
-        incumbent: [m, d] points to try first; those outside the region are left out.
+        incumbent: [m, d] points to try first. Those outside the region are left out.
         attack: local search from a point, used at the start and when a box's centre beats the incumbent.
         batch: boxes bounded at once, at least 2.
         decide: stop as soon as it is known on which side of this probability the extremum lies, the probability
-            itself counted with what is below; boxes that cannot cross it are dropped, and `tolerance` only ends a tie.
+            itself counted with what is below. Boxes that cannot cross it are dropped, and `tolerance` only ends a tie.
         candidates: points to try in every box besides its centre (Blaas et al. 2020, App. D), such as
             `PaperBound.candidates`.
 
@@ -181,7 +181,7 @@ class Search:
         self.trace: list[tuple[float, float, float, float]] = []
 
     def run(self, incumbent: FloatArray | None) -> Extremum:
-        """Search until the answer is settled or the budget ends; `incumbent` holds points [m, d] to try first."""
+        """Search until the answer is decided or the budget ends. `incumbent` holds points [m, d] to try first."""
         root = self.region.lower[None], self.region.upper[None]
         none = np.array([-1])
         if self.budget.exhausted:
@@ -225,7 +225,7 @@ class Search:
         return "exhausted", "the remaining boxes cannot be cut in floating point"
 
     def _allowed(self) -> int:
-        """How many boxes the next batch may have, by the boxes and the seconds that are left."""
+        """Return how many boxes the next batch may have, by the boxes and the seconds that are left."""
         allowed = self.batch
         if self.budget.boxes is not None:
             allowed = min(allowed, self.budget.boxes - self.budget.spent_boxes)
@@ -265,7 +265,7 @@ class Search:
         self.pool.push(bound[keep], node[keep], lo[keep], hi[keep], axis[keep], middle[keep])
 
     def _bounds(self, lo: FloatArray, hi: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return signed outer bounds [B] (infinite for NaN) and split scores; try centres and candidates."""
+        """Return signed outer bounds [B] (infinite for NaN) and split scores. Try centres and candidates."""
         before = self.budget.elapsed
         answer = self.bounding.bounds(lo, hi)
         points, scores = 0.5 * lo + 0.5 * hi, answer.centre
@@ -285,7 +285,7 @@ class Search:
         return np.where(np.isnan(outer), np.inf, outer), answer.split_score
 
     def _offer(self, points: FloatArray) -> bool:
-        """Take the best of `points` [m, d] as incumbent if it surely attains more; tell whether that is much more."""
+        """Take the best of `points` [m, d] as incumbent if it surely attains more. Tell whether that is much more."""
         points = np.clip(points, self.region.lower, self.region.upper)
         points = points[self.region.contains(points)]
         return bool(len(points)) and self._take(points, *self.bounding.evaluate(points))
@@ -328,7 +328,7 @@ class Search:
         return 0.0 if open_decision else 2.0 * self.rounding
 
     def _crosses(self, signed: Any) -> Any:
-        """Tell whether signed probabilities lie beyond the threshold; a maximum must exceed it, a minimum reach it."""
+        """Tell whether signed probabilities lie beyond the threshold. A maximum must exceed it, a minimum reach it."""
         assert self.decide is not None
         return signed > self.decide if self.sign > 0 else signed >= -self.decide
 
@@ -368,7 +368,7 @@ class Search:
 def choose_cuts(lo: FloatArray, hi: FloatArray, split_score: FloatArray) -> tuple[IntArray, FloatArray, BoolArray]:
     """Return for boxes [B, d] the input to cut, the midpoint, and whether any cut is possible.
 
-    The input with the largest score is taken whose midpoint is a float strictly inside; where scores say nothing
+    The input with the largest score is taken whose midpoint is a float strictly inside. Where scores say nothing
     (zero or not finite), the widest one.
     """
     middle = 0.5 * lo + 0.5 * hi

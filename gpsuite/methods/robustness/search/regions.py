@@ -1,7 +1,7 @@
 """Regions of inputs: boxes, and L1 and L2 balls cut by a box, over chosen free inputs.
 
 A region is `{x : lower <= x_F <= upper, |x_F - centre_F|_q <= radius, x_j = centre_j for j not in F}`, F the free
-inputs; a plain box has no ball. The floats stored are the region: `lower` and `upper` are `centre -+ radius` rounded
+inputs. A plain box has no ball. The floats stored are the region: `lower` and `upper` are `centre -+ radius` rounded
 to the nearest float and clipped to the domain.
 
 Equation: derived, L1 and L2 balls
@@ -30,7 +30,7 @@ NORMS = ("box", "l1", "l2")
 
 @dataclass(frozen=True)
 class Region:
-    """A set of inputs around a point; arrays over the free inputs only unless said.
+    """A set of inputs around a point. Arrays over the free inputs only unless said.
 
     Attributes:
         centre: [D] the point, all inputs.
@@ -38,7 +38,7 @@ class Region:
         lower: [d] lower ends of the box.
         upper: [d] upper ends of the box.
         norm: "box" (no ball), "l1" or "l2".
-        radius: the ball's radius; infinite for a box.
+        radius: the ball's radius. Infinite for a box.
 
     Raises:
         ValueError: if the norm is unknown, the box is not finite or does not hold the centre, or a ball has no radius.
@@ -61,7 +61,7 @@ class Region:
 
     @property
     def start(self) -> FloatArray:
-        """The centre's free inputs [d]; they lie in the region."""
+        """The centre's free inputs [d]. They lie in the region."""
         return self.centre[self.free]
 
     def root_box(self) -> tuple[FloatArray, FloatArray]:
@@ -95,7 +95,7 @@ class Region:
         return clipped
 
     def contract(self, lo: FloatArray, hi: FloatArray) -> tuple[FloatArray, FloatArray, BoolArray]:
-        """Shrink boxes [B, d] to what a ball leaves of them, rounded outwards; a box's boxes stay as they are.
+        """Shrink boxes [B, d] to their part in a ball, rounded outwards. A box's boxes stay as they are.
 
         With `gap_j` the distance of the centre from the box's side j, points of the ball in the box satisfy
         `|x_j - x0_j| <= radius - sum_{k != j} gap_k` (L1), `<= sqrt(radius^2 - sum_{k != j} gap_k^2)` (L2).
@@ -154,7 +154,7 @@ class Region:
 
 
 def box(centre: npt.ArrayLike, radii: npt.ArrayLike, domain: Domain | None = None) -> Region:
-    """Build the box `centre -+ radii`, one radius per input; inputs of radius zero are fixed.
+    """Build the box `centre -+ radii`, one radius per input. Inputs of radius zero are fixed.
 
     Args:
         centre: [D] the point.
@@ -172,7 +172,7 @@ def box(centre: npt.ArrayLike, radii: npt.ArrayLike, domain: Domain | None = Non
 def interval_box(
     centre: npt.ArrayLike, lower: npt.ArrayLike, upper: npt.ArrayLike, domain: Domain | None = None
 ) -> Region:
-    """Build the box `[lower, upper]` ([D] each) around a point in it; one-sided intervals are such boxes.
+    """Build the box `[lower, upper]` ([D] each) around a point in it. One-sided intervals are such boxes.
 
     Raises:
         UserError: if the point lies outside the box or the domain.
@@ -203,14 +203,14 @@ def linf_ball(
 def l2_ball(
     centre: npt.ArrayLike, radius: float, free: Sequence[int] | None = None, domain: Domain | None = None
 ) -> Region:
-    """Build the Euclidean ball over the free inputs (default: all); errors as `linf_ball`."""
+    """Build the Euclidean ball over the free inputs (default: all). Errors as `linf_ball`."""
     return _ball("l2", centre, radius, free, domain)
 
 
 def l1_ball(
     centre: npt.ArrayLike, radius: float, free: Sequence[int] | None = None, domain: Domain | None = None
 ) -> Region:
-    """Build the L1 ball over the free inputs (default: all); errors as `linf_ball`."""
+    """Build the L1 ball over the free inputs (default: all). Errors as `linf_ball`."""
     return _ball("l1", centre, radius, free, domain)
 
 

@@ -19,15 +19,15 @@ FIRST_CAPACITY = 256
 class SearchTree:
     """Every box ever bounded, by the cut that made it.
 
-    Node 0 is the root; nodes 2k+1 and 2k+2 are siblings, the lower and the upper part of their parent, so the leaves
+    Node 0 is the root. Nodes 2k+1 and 2k+2 are siblings, the lower and the upper part of their parent, so the leaves
     (nodes without children) cover the root by construction.
 
     Attributes:
-        parent: [K] node that was cut; -1 for the root.
-        dim: [K] free input that was cut, counted within the free ones; -1 for the root.
+        parent: [K] node that was cut, -1 for the root.
+        dim: [K] free input that was cut, counted within the free ones, -1 for the root.
         cut: [K] where: both siblings contain this float.
         bound: [K] outer bound of the score over the node (an upper one for a maximum, a lower one for a minimum),
-            infinite where nothing is known.
+            infinite if nothing is known.
         proved: [K] the node itself or the ancestor for which `bound` was computed.
         empty: [K] whether the box misses the region's ball.
     """
@@ -41,12 +41,12 @@ class SearchTree:
 
     @property
     def leaves(self) -> IntArray:
-        """Nodes without children; together they cover the root."""
+        """Nodes without children. Together they cover the root."""
         return np.setdiff1d(np.arange(len(self.parent)), self.parent)
 
 
 class GrowingTree:
-    """Nodes appended in pairs; arrays double as needed."""
+    """Nodes appended in pairs. Arrays double as needed."""
 
     def __init__(self) -> None:
         self.size = 0
@@ -57,7 +57,7 @@ class GrowingTree:
     def append(
         self, parent: IntArray, dim: IntArray, cut: FloatArray, bound: FloatArray, proved: IntArray, empty: BoolArray
     ) -> None:
-        """Add nodes; arrays as in `SearchTree`."""
+        """Add nodes. Arrays as in `SearchTree`."""
         first, last = self.size, self.size + len(parent)
         while last > len(self._empty):
             self._integers = np.concatenate([self._integers, np.empty_like(self._integers)], axis=1)
@@ -125,7 +125,7 @@ class Pool:
             heapq.heappush(self._heap, (key, slot))
 
     def pop(self, count: int) -> IntArray:
-        """Take the `count` boxes with the largest bounds; their slots are valid until the next `push`."""
+        """Take the `count` boxes with the largest bounds. Their slots are valid until the next `push`."""
         slots = [heapq.heappop(self._heap)[1] for _ in range(min(count, len(self._heap)))]
         self._unused += slots
         return np.array(slots, dtype=np.int64)

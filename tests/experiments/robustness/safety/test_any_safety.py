@@ -146,7 +146,7 @@ def test_a_csv_of_the_user(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["radius=-1"], "radius=-1.0: a radius must be a number of 0 or more"),
         (["points=[99]"], "points=99: the test rows are numbered 0 to 9"),
-        (["bound=papr"], "did you mean 'paper'?"),
+        (["bound=papr"], "Did you mean 'paper'?"),
         (["norm=l3"], "norm=l3: unknown norm"),
         (["tolerance=0"], "tolerance=0.0: must be a number above 0"),
         (["domain=[0,3]"], "test point 0 lies outside: its pixel_"),
@@ -350,7 +350,7 @@ def test_whether_candidates_lower_the_boxes(
     found = candidates_lower_boxes([candidate_record(*pair) for pair in boxes])
     assert found.value == pytest.approx(expected, nan_ok=True)
     assert found.n == n
-    assert f"closed at least once: {n} of {2 * len(boxes)} searches" in found.note
+    assert f"Closed at least once: {n} of {2 * len(boxes)} searches" in found.note
 
 
 @pytest.mark.parametrize(

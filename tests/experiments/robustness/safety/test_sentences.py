@@ -124,7 +124,7 @@ def test_a_model_that_learns_from_the_lesser_part_is_told(capsys: pytest.Capture
     for experiment, own in (("safety", (*QUICK, *target)), ("regression", number)):
         run(experiment, *words, *own)
         said = capsys.readouterr().err
-        assert "learns from 10 of 60 rows at most: test_rows=50 are held out; a smaller test_rows, as 15" in said
+        assert "learns from 10 of 60 rows at most: test_rows=50 are held out. A smaller test_rows, such as 15" in said
     shutil.rmtree("results")
     run("safety", *QUICK, *words[:2], *target, "test_rows=30", "count=1")
     assert "learns from" not in capsys.readouterr().err

@@ -111,7 +111,7 @@ def test_digits_of_all_ten_classes(capsys: pytest.CaptureFixture[str]) -> None:
         (True, False, "(1 of 1 test rows.)"),
         (False, True, "(1 of 1 test rows.)"),
         ("class", False, "(1 of 1 test rows.)"),  # by the latent margins
-        (False, False, "(0 of 1 test rows; 1 more by a cubature whose error is stated, not proved.)"),
+        (False, False, "(0 of 1 test rows, 1 more by a cubature whose error is stated, not proved.)"),
         (None, None, "(1 of 1 test rows.)"),  # two classes have closed probabilities
     ],
 )
@@ -169,12 +169,12 @@ def test_an_attack_below_a_proved_margin_is_a_contradiction(
 @pytest.mark.parametrize(
     ("classes", "changed", "words", "message"),
     [
-        (3, {}, ["method=ep"], "EP is for two classes; use method=laplace"),
+        (3, {}, ["method=ep"], "EP is for two classes. Use method=laplace"),
         (4, {}, ["bound=paper"], "bound=paper: more than two classes have the bound rkhs_taylor, three also paper"),
-        (3, {5: "odd"}, [], "one row of class odd, a class needs 2; leave it out: 'classes=[kind 0,kind 1,"),
+        (3, {5: "odd"}, [], "one row of class odd, a class needs 2. Leave it out: 'classes=[kind 0,kind 1,"),
         (50, {}, [], "has 50 classes (kind 0, kind 1, kind 10, "),
-        (51, {}, [], "at most 10 are compared; name some: 'classes=[kind 0,kind 1,kind 10]'"),
-        (3, {5: "NA"}, ["dataset.missing=error"], "line 7, column 'label': 'NA' stands for a missing value"),
+        (51, {}, [], "at most 10 are compared. Name some: 'classes=[kind 0,kind 1,kind 10]'"),
+        (3, {5: "NA"}, ["dataset.missing=error"], "line 7, column 'label': 'NA' marks a missing value"),
         (12, {}, ["classes=[kind 0,kind 1,kind x]"], "has no label kind x"),
         (12, {}, ["classes=[kind 0]"], "name two to ten different labels"),
         (3, {}, ["train_rows=2"], "no training row of csv is of class"),

@@ -97,7 +97,7 @@ def test_runtime_cells() -> None:
     [
         (["gammas=[-0.1]"], "gammas=-0.1: a radius must be a number of 0 or more"),
         (["gammas=[0.2,0.1]"], "must increase"),
-        (["bound=papr"], "did you mean 'paper'?"),
+        (["bound=papr"], "Did you mean 'paper'?"),
         (["tolerance=0"], "tolerance=0.0: must be a number above 0"),
         (["points=11"], "points=11: must be 1 to 10"),
         (["boxes=-1"], "boxes=-1: must be 0 or more"),

@@ -272,7 +272,7 @@ def test_bisection_starts_at_a_millionth_of_a_millionth_of_its_cap() -> None:
 
 
 def test_limits_cap_the_bisection() -> None:
-    """Members throughout: the limit itself is the end, from outside; without a limit there is none."""
+    """Members throughout: the limit itself is the end, from outside. Without a limit there is none."""
     limits = np.array([3.0, np.inf])
     boundary = bisected_boundary(
         lambda alphas: np.ones(len(alphas), dtype=bool), np.zeros(1), np.array([[1.0], [-1.0]]), limits

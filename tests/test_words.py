@@ -1,0 +1,246 @@
+"""Plain words: no banned word or pattern in messages, docstrings, comments, settings, remarks and notes."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[1]
+
+# Each pattern and what to write instead.
+PATTERNS = {
+    "anew": (r"\banew\b", "again; for computing, recompute"),
+    "beside": (r"\bbeside\b", "next to, with"),
+    "stands for": (r"\bst(?:and|ands|ood|anding) (?:for|in|at|on|as|next|under|once|there|by|only|together)\b", "is"),
+    "else": (r"(?<!\bor )(?<!\banyone )(?<!\bsomeone )(?<!thing )\belse\b(?!where)|\bor else\b", "otherwise"),
+    "likewise": (r"\blikewise\b", "also"),
+    "of which": (r"\bof which\b", "two sentences"),
+    # not a part of a number of things, as in "one of them" or "both of these"
+    "of them": (
+        r"(?<!\bone )(?<!\bsome )(?<!\bnone )(?<!\beach )(?<!\ball )(?<!\bmost )(?<!\bany )(?<!\bboth )(?<!\bpart )"
+        r"(?<!\bmany )(?<!\bhalf )(?<!\bfewer )(?<!\bmore )(?<!\btwo )(?<!\d )(?<!\bfew )\bof (?:them|these|those)\b"
+        r"(?=[.,;:)]|$| (?:that|which|is|are|has|have|and|in|as)\b)",
+        "two sentences",
+    ),
+    "where for if": (
+        r"\b[Ww]here (?:there (?:is|are|was|were)|none\b|it (?:is|was|has|does|can|may|fails)|they (?:are|were|do))",
+        "if",
+    ),
+    "held against": (r"\bh(?:e|o)ld(?:s|ing)? against\b", "compared with"),
+    "whatever": (r"\b[Ww]hatever\b", "regardless of"),
+    "says so": (r"\bsa(?:y|ys|id|ying) so\b", "reports"),
+    "is told": (r"\b(?:is|are|was|were|be|being) told\b", "reports"),
+    "alone": (r"\balone\b", "only"),
+    "one X a Y": (
+        r"\b(?:[Oo]ne|two|three|\d+) (?:bars?|blocks?|boxe?s?|colours?|columns?|curves?|digits?|draws?|entry|entries|files?|"
+        r"images?|letters?|lines?|maps?|marks?|models?|numbers?|outputs?|panels?|points?|process(?:es)?|rows?|s|seeds?|"
+        r"steps?|tables?|tasks?|texts?|threads?|ticks?|values?|words?) an? [a-z]+",
+        "per",
+    ),
+    "own": (
+        r"(?<!\bits )(?<!\btheir )(?<!\bhis )(?<!\bour )(?<!\byour )(?<!\bmy )(?<!\bone's )(?<!'s )(?<!s' )\b[Oo]wn\b"
+        r"|\b(?:of|on) (?:its|their) own(?=[.,;:)]|$| (?:and|or|but|that|with|in|if|to|is|as|by)\b)",
+        "name the owner",
+    ),
+    "mend": (r"\bmend(?:s|ed|ing)?\b", "fix"),
+    "decimals": (r"(?<![\w.)\]}/*])(?<!\w\()\.\d", "0.95"),
+    # not in brackets, in formulas, or before an entry of a list (`name, ...`, `name: ...`, `name = ...`)
+    "semicolon": (
+        r";(?: (?:[a-z]{2,}|a)(?! ?[,:=<>~+*/^_()\[|.\d])(?= )| (?:[A-Z`][a-z]+)(?= [a-z])|$)",
+        "a full stop",
+    ),
+    "rest": (r"\b(?:the|The) rest\b", "remainder, others"),
+    "contest": (r"\bcontests?\b", "comparison"),
+    "face": (r"\bfaces?\b", "exports"),
+    "sealed": (r"\b(?:un)?seal(?:s|ed|ing)?\b", "checksummed"),
+    "lead": (r"\b(?:the|a|The|A|its|their|of|in) leads?\b", "margin"),
+    "published value": (r"\bpublished values?\b", "the paper's value"),
+    "goes on": (r"\bgo(?:es)? on\b|\bwent on\b|\bgoing on\b", "continues, resumes"),
+    "would be lost": (r"\bwould be lost\b", "file exists; choose another name"),
+    "everything random": (r"\bof everything random\b", "random seed"),
+    "shared out": (r"\bshared? out\b", "shared among"),
+    "paid for": (r"\b(?:paid|pays?|paying) (?:for|with)\b", "holds for all at once"),
+    "of values and claims": (r"\b(?:values and claims|claims and values)\b", "K of N reproduced"),
+    "settle": (r"\bsettles?d?\b", "decide"),
+    "whom": (r"\bwhom\b|\bowe[sd]?\b", "credit"),
+    "that there are not": (r"\bthat (?:there )?(?:are|is|were|was) not\b(?=[.,;:)]|$)", "fewer than"),
+    "set down": (r"\bset down\b", "written, fixed"),
+    "nor": (r"(?<!\w)[Nn]or\b", "and not"),
+    "the like": (r"\bthe like\b", "name it"),
+    "in vain": (r"\bin vain\b", "without result"),
+    "takes for": (r"\b(?:takes?|took|taken) (?:\w+ )?for (?:a|an|one|what|the)\b", "treats as"),
+    "comes out": (r"\b(?:come|comes|came) out\b", "is"),
+    "by itself": (r"\b(?:by|of) (?:itself|themselves)\b", "automatically"),
+    # not a question
+    "what": (r"^(?:What|Whom|Where|How) (?![^.]*\?)", "name it: begin with a noun or a verb"),
+    "apart": (r"\b(?:told|kept|counted|tell|count) apart\b", "separately"),
+    "meant": (r"\bis meant\b|\bare meant\b", "name it"),
+    "asked for": (r"\basked for\b|\basks? for\b", "requested"),
+}
+
+
+class Text(NamedTuple):
+    """One text that a person reads."""
+
+    kind: str  # message, docstring, comment, setting, note
+    path: str
+    line: int
+    text: str
+    owner: str = ""  # of a docstring: module, class or function
+
+
+def _joined(node: ast.expr) -> str | None:
+    """Return the text of a string literal, with {} for what is filled in."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    if isinstance(node, ast.JoinedStr):
+        return "".join(_joined(each) or "" if isinstance(each, ast.Constant) else "{}" for each in node.values)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        left, right = _joined(node.left), _joined(node.right)
+        if left is not None and right is not None:
+            return left + right
+    return None
+
+
+def _literals(node: ast.AST, documented: set[int]) -> Iterator[tuple[int, str]]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.expr) and id(child) not in documented:
+            text = _joined(child)
+            if text is not None:
+                yield child.lineno, text
+                if isinstance(child, ast.JoinedStr):  # texts inside the fields
+                    for each in child.values:
+                        yield from _literals(each, documented) if isinstance(each, ast.FormattedValue) else ()
+                continue
+        if id(child) not in documented:
+            yield from _literals(child, documented)
+
+
+def _sentence(text: str) -> bool:
+    """Whether a literal is words for a reader, not a key, a path or a pattern."""
+    return len(re.findall(r"[A-Za-z]{2,}", text)) >= 2 and " " in text.strip() and "(?" not in text
+
+
+def _python_texts(path: Path) -> Iterator[Text]:
+    source = path.read_text(encoding="utf-8")
+    name = str(path.relative_to(ROOT))
+    tree = ast.parse(source)
+    documented: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            first = node.body[0] if node.body else None
+            if (
+                isinstance(first, ast.Expr)
+                and isinstance(first.value, ast.Constant)
+                and isinstance(first.value.value, str)
+            ):
+                documented.add(id(first.value))
+                yield Text("docstring", name, first.lineno, first.value.value, type(node).__name__)
+    for line, text in _literals(tree, documented):
+        if _sentence(text):
+            yield Text("message", name, line, text)
+    yield from _comments(source, name)
+
+
+def _comments(source: str, name: str) -> Iterator[Text]:
+    """Yield comments; lines of comments that follow each other are one text."""
+    held: list[str] = []
+    start, last = 0, -2
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type != tokenize.COMMENT:
+            continue
+        text = token.string.lstrip("# ")
+        if re.match(r"(?:noqa|type: ignore|pragma|fmt:|mypy:|!)", text):
+            text = text.partition(" - ")[2]
+        whole = token.line.lstrip().startswith("#")
+        if held and whole and token.start[0] == last + 1:
+            held.append(text)
+        else:
+            if held:
+                yield Text("comment", name, start, "\n".join(held))
+            held, start = [text], token.start[0]
+        last = token.start[0] if whole else -2
+    if held:
+        yield Text("comment", name, start, "\n".join(held))
+
+
+def _leaves(value: object) -> Iterator[str]:
+    if isinstance(value, dict):
+        for each in value.values():
+            yield from _leaves(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _leaves(each)
+    elif isinstance(value, str):
+        yield value
+
+
+def _yaml_texts(path: Path) -> Iterator[Text]:
+    source = path.read_text(encoding="utf-8")
+    name = str(path.relative_to(ROOT))
+    node = yaml.compose(source)
+    stack = [node] if node is not None else []
+    while stack:
+        each = stack.pop()
+        if isinstance(each, yaml.MappingNode):
+            stack.extend(value for _, value in each.value)
+        elif isinstance(each, yaml.SequenceNode):
+            stack.extend(each.value)
+        elif _sentence(each.value):
+            yield Text("setting", name, each.start_mark.line + 1, each.value)
+    lines = [(number, line.strip()) for number, line in enumerate(source.split("\n"), 1)]
+    held: list[tuple[int, str]] = []
+    for number, line in [*lines, (0, "")]:
+        if line.startswith("#") and not line.startswith("# @package"):
+            held.append((number, line.lstrip("# ")))
+        elif held:
+            yield Text("comment", name, held[0][0], "\n".join(text for _, text in held))
+            held = []
+
+
+def _notes(path: Path) -> Iterator[Text]:
+    name, fenced = str(path.relative_to(ROOT)), False
+    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
+        if line.startswith("```"):
+            fenced = not fenced
+        elif not fenced and not line.startswith("    "):
+            yield Text("note", name, number, re.sub(r"`[^`]*`", "`x`", line))
+
+
+NOTES = sorted(
+    path for name in ("NOTES.md", "ERRATA.md", "README.md") for path in (ROOT / "results/published").rglob(name)
+)
+
+
+@cache
+def texts() -> tuple[Text, ...]:
+    """Return every text that a person reads in the package, its settings and the published notes."""
+    found: list[Text] = []
+    for path in sorted((ROOT / "gpsuite").rglob("*.py")):
+        found += _python_texts(path)
+    for path in sorted((ROOT / "conf").rglob("*.yaml")):
+        found += _yaml_texts(path)
+    for path in NOTES:
+        found += _notes(path)
+    return tuple(found)
+
+
+def flagged(name: str) -> list[Text]:
+    pattern = re.compile(PATTERNS[name][0])
+    return [each for each in texts() if pattern.search(_prose(each))]
+
+
+def _prose(text: Text) -> str:
+    """Return a text on one line without code in backticks, doctest lines and brackets that hold a semicolon."""
+    shown = re.sub(r"``[^`]*``|`[^`]*`", "`x`", text.text)
+    shown = "\n".join(line for line in shown.split("\n") if not line.strip().startswith((">>>", "...")))
+    return re.sub(r"\([^()]*;[^()]*\)", lambda found: found[0].replace(";", ","), re.sub(r"\s+", " ", shown))
