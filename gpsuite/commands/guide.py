@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
+from html import unescape
 from pathlib import Path
 from typing import NamedTuple
 
@@ -103,25 +104,31 @@ def _show_pages(found: list[Page], *, as_json: bool) -> None:
 
 def _show(text: str) -> None:
     """Print Markdown on a terminal: text wrapped, tables drawn, code as it is."""
+    item = False
+    for number, block in enumerate(_blocks(text)):
+        item, before = bool(_ITEM.match(block[0])), item
+        if number and not (item and before):
+            print()
+        _show_block(block, line_width(sys.stdout))
+
+
+def _show_block(block: list[str], width: int) -> None:
     from rich.text import Text
 
-    width = line_width(sys.stdout)
-    for block in _blocks(text):
-        first = block[0]
-        if first.startswith((_FENCE, "    ")):
-            print("\n".join(f"    {line}" if first.startswith(_FENCE) else line for line in block if _FENCE not in line))
-        elif first.startswith("#"):
-            console().print(Text(_plain(first.lstrip("# ")), style="bold"))
-        elif first.startswith("|"):
-            head, _, *rows = [[_plain(cell.strip()) for cell in _cells(line)] for line in block]
-            show_lines([dict(zip(_distinct(head), row, strict=True)) for row in rows])
-        else:
-            mark = _ITEM.fullmatch("\n".join(block))
-            lead, content = (mark[1], mark[2]) if mark else ("", "\n".join(block))
-            lines = wrapped(_plain(" ".join(content.split())), width - len(lead))
-            print("\n".join((lead if line is lines[0] else " " * len(lead)) + line for line in lines))
-        if not _ITEM.fullmatch(first) or block[-1] == "":
-            print()
+    first = block[0]
+    if first.startswith((_FENCE, "    ")):
+        indent = "    " if first.startswith(_FENCE) else ""
+        print("\n".join(indent + line for line in block if not line.startswith(_FENCE)))
+    elif first.startswith("#"):
+        console().print(Text(_plain(first.lstrip("# ")), style="bold"))
+    elif first.startswith("|"):
+        head, _, *rows = [[_plain(cell.strip()) for cell in _cells(line)] for line in block]
+        show_lines([dict(zip(_distinct(head), row, strict=True)) for row in rows])
+    else:
+        mark = _ITEM.match("\n".join(block))
+        lead, content = (mark[1], mark[2]) if mark else ("", "\n".join(block))
+        lines = wrapped(_plain(" ".join(content.split())), width - len(lead))
+        print("\n".join([lead + lines[0], *(" " * len(lead) + line for line in lines[1:])]))
 
 
 def _blocks(text: str) -> Iterator[list[str]]:
@@ -129,6 +136,8 @@ def _blocks(text: str) -> Iterator[list[str]]:
     block: list[str] = []
     fenced = False
     for line in text.splitlines():
+        if line.startswith("<!--"):
+            continue
         code = fenced or (line.startswith("    ") and (not block or block[0].startswith("    ")))
         begins = bool(_ITEM.match(line)) or line.startswith(("#", "|")) != bool(block and block[0].startswith("|"))
         if block and not code and (not line.strip() or begins):
@@ -158,4 +167,5 @@ def _plain(text: str) -> str:
         target = re.sub(r"^([\w-]+)\.md(#.*)?$", r"gpsuite guide \1", link[2])
         return f"{link[1]} ({target})"
 
-    return re.sub(r"\*\*?(?=\S)(.+?)(?<=\S)\*\*?", r"\1", _LINK.sub(shown, text)).replace("\\|", "|")
+    words = re.sub(r"(?<![\w`])(\*\*?)(?=\S)([^*`]+?)(?<=\S)\1(?![\w`])", r"\2", _LINK.sub(shown, text))
+    return unescape(re.sub(r"\\([\\|])", r"\1", words))
