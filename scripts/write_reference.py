@@ -33,7 +33,6 @@ from gpsuite.experiments.report import Outcome
 from gpsuite.reporting.catalogue import read_experiments
 from gpsuite.reporting.comparison import ComparisonRow
 from gpsuite.reporting.metrics import METRICS, metric
-from gpsuite.text import markdown
 
 ROOT = Path(__file__).resolve().parents[1]
 GUIDE = ROOT / ".github/guide"
@@ -70,11 +69,11 @@ the same `results_dir`. So a fresh clone redraws a published run without computi
 the dataset only if a figure shows its rows."""
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[str]], numeric: Sequence[str] = ()) -> str:
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a table of Markdown."""
-    rule = ["---:" if name in numeric else ":---" for name in columns]
-    lines = [columns, rule, *([markdown(cell) for cell in row] for row in rows)]
-    return "\n".join(f"| {' | '.join(line)} |".replace("|  |", "| |") for line in lines)
+    rule = [":---"] * len(columns)
+    lines = [columns, rule, *([cell.replace("|", "\\|") for cell in row] for row in rows)]
+    return "\n".join(" ".join(["|", *(f"{cell} |" if cell else "|" for cell in line)]) for line in lines)
 
 
 def named(names: Iterable[str]) -> str:
@@ -277,7 +276,10 @@ def files() -> str:
 
 def datasets() -> str:
     """Return the page of datasets."""
-    rows = [(f"`{each.name}`", each.shape, each.task, each.licence) for each in describe(conf_dir(), ROOT / "data")]
+    rows = [
+        (f"`{each.name}`", each.title, each.shape, each.task, each.licence)
+        for each in describe(conf_dir(), ROOT / "data")
+    ]
     used: dict[str, list[str]] = {}
     for name, note in read_experiments(conf_dir()).items():
         for each in note.data:
@@ -285,7 +287,7 @@ def datasets() -> str:
     return "\n\n".join(
         [
             "# Datasets",
-            table(("dataset", "rows x inputs", "task", "licence"), rows),
+            table(("dataset", "what it is", "rows x inputs", "task", "licence"), rows),
             "`gpsuite data list` says where each was found. Several are share-alike or non-commercial, so no data "
             "rows are committed here.",
             "## Where files are looked up",

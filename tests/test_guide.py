@@ -122,12 +122,14 @@ def holds(whole: str, part: str) -> bool:
     )
 
 
+@pytest.mark.timeout(1200)
 def test_the_tutorial_prints_what_it_shows(tutorial: dict[str, str]) -> None:
     shown = list(outputs(page_text("start")))
     assert len(shown) > 4
     assert [part for command, part in shown if not holds(" ".join(tutorial[command].split()), part)] == []
 
 
+@pytest.mark.timeout(1200)
 def test_the_readme_shows_lines_of_the_tutorial_s_answer(tutorial: dict[str, str]) -> None:
     [answer] = [text for command, text in tutorial.items() if command.startswith("gpsuite certify")]
     readme = (ROOT / "README.md").read_text(encoding="utf-8")

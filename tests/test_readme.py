@@ -119,7 +119,13 @@ SHOWN = [
 def test_a_command_that_is_shown_composes(word: str, words: list[str]) -> None:
     if word == "certify":
         file = "other.csv" if "dataset.decimal=," in words else words[0]
-        words = ["experiment=guarantee", "dataset=csv", f"dataset.path={file}", f"dataset.target={words[1]}", *words[2:]]
+        words = [
+            "experiment=guarantee",
+            "dataset=csv",
+            f"dataset.path={file}",
+            f"dataset.target={words[1]}",
+            *words[2:],
+        ]
     full = in_full(without_dashes(words))
     # of a sweep, its first run
     each = [each.partition(",")[0] if "-m" in full else each for each in full if each != "-m"]
@@ -163,7 +169,9 @@ def anchors(text: str) -> set[str]:
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("path", [ROOT / "README.md", ROOT / ".github/CONTRIBUTING.md", *PAGES], ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", [ROOT / "README.md", ROOT / ".github/CONTRIBUTING.md", *PAGES], ids=lambda path: path.stem
+)
 def test_what_is_linked_to_exists(path: Path) -> None:
     for target, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)]*))?\)", path.read_text(encoding="utf-8")):
         file = path.parent / target if target else path

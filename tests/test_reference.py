@@ -61,6 +61,7 @@ def test_every_column_of_every_table_has_a_meaning() -> None:
         if not script.meaning(column, table, name.split("/")[0])
     ]
     assert missing == [], "write it into scripts/reference_columns.yaml"
+    assert set(script.headers()) == set(script.experiments())
 
 
 def test_no_meaning_is_left_over() -> None:
