@@ -103,13 +103,13 @@ def tutorial(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 def outputs(text: str) -> Iterator[tuple[str, str]]:
-    """Yield each block that shows an output, with the command before it."""
+    """Yield each part of a block that shows an output, with the command before it; `...` stands for lines left out."""
     command = ""
     for block in blocks(text):
         if is_command(block):
             command = block[-1]
         else:
-            yield command, " ".join(" ".join(block).split())
+            yield from ((command, part) for part in " ".join(" ".join(block).split()).split(" ... "))
 
 
 def holds(whole: str, part: str) -> bool:
