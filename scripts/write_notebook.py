@@ -1,4 +1,4 @@
-"""Write .github/from_python.ipynb: the jobs of the guide's section "From Python", run, with what they print and draw.
+"""Write .github/from_python.ipynb: the jobs of the guide's page "From Python", run, with what they print and draw.
 
     python scripts/write_notebook.py
 
@@ -28,12 +28,12 @@ plots = sys.modules.get("matplotlib.pyplot")
 if plots is not None and plots.get_fignums():
     plots.savefig("figure.png", dpi=80)
 """
-INTRODUCTION = "# From Python\n\nThe jobs of the guide's section of this name, with what they print and draw."
+INTRODUCTION = "# From Python\n\nThe jobs of the guide's page of this name, with what they print and draw."
 
 
 def jobs(guide: str) -> list[tuple[str, str]]:
-    """Return the texts and the code of the section, in its order: (text before, code)."""
-    section = re.findall(r"^## From Python\n(.*?)(?=^## |\Z)", guide, flags=re.DOTALL | re.MULTILINE)[0]
+    """Return the texts and the code of the page's jobs, in its order: (text before, code)."""
+    section = re.findall(r"^## Jobs\n(.*?)(?=^## |\Z)", guide, flags=re.DOTALL | re.MULTILINE)[0]
     parts = re.split(r"^```python\n(.*?)^```\n", section, flags=re.DOTALL | re.MULTILINE)
     return [(text.strip(), code) for text, code in zip(parts[::2], parts[1::2], strict=False)]
 
@@ -54,7 +54,7 @@ def outputs(code: str) -> list[dict[str, Any]]:
 
 def main() -> None:
     cells: list[dict[str, Any]] = [{"cell_type": "markdown", "id": "top", "metadata": {}, "source": INTRODUCTION}]
-    for number, (text, code) in enumerate(jobs((ROOT / ".github/GUIDE.md").read_text(encoding="utf-8")), 1):
+    for number, (text, code) in enumerate(jobs((ROOT / ".github/guide/python.md").read_text(encoding="utf-8")), 1):
         cells.append({"cell_type": "markdown", "id": f"text{number}", "metadata": {}, "source": text})
         kept = {"execution_count": number, "outputs": outputs(code)}
         cells.append({"cell_type": "code", "id": f"code{number}", "metadata": {}, "source": code.rstrip(), **kept})

@@ -1,4 +1,4 @@
-"""Every block of the guide's section "From Python" runs as it stands."""
+"""Every job of the guide's page "From Python" runs as it stands."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 DOCS = Path(__file__).resolve().parents[1] / ".github"
-GUIDE = (DOCS / "GUIDE.md").read_text(encoding="utf-8")
-SECTION = re.findall(r"^## From Python\n(.*?)(?=^## |\Z)", GUIDE, flags=re.DOTALL | re.MULTILINE)[0]
+GUIDE = (DOCS / "guide/python.md").read_text(encoding="utf-8")
+SECTION = re.findall(r"^## Jobs\n(.*?)(?=^## |\Z)", GUIDE, flags=re.DOTALL | re.MULTILINE)[0]
 JOBS = [part.partition("\n") for part in re.split(r"^### ", SECTION, flags=re.MULTILINE)[1:]]
 BLOCKS = [
     pytest.param(code, id=title)

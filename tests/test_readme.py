@@ -1,4 +1,4 @@
-"""What the README and the guide show works as printed."""
+"""What README, guide and CONTRIBUTING show works as printed."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ from gpsuite.config.spelling import in_full
 ROOT = Path(__file__).resolve().parents[1]
 FAMILIES = sorted({name.split("/")[0] for name in group_choices()["experiment"] if "/" in name})
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-GUIDE = (ROOT / ".github/GUIDE.md").read_text(encoding="utf-8")
+PAGES = sorted((ROOT / ".github/guide").glob("*.md"))
+PYTHON = (ROOT / ".github/guide/python.md").read_text(encoding="utf-8")
 
 
 def examples() -> list[str]:
-    """Return the blocks of code in the section on Python use."""
-    [section] = re.findall(r"## Python use\n(.*?)(?=\n## |\Z)", GUIDE, flags=re.DOTALL)
+    """Return the blocks of code in the guide's section on the algorithms."""
+    [section] = re.findall(r"## Algorithms\n(.*?)(?=\n## |\Z)", PYTHON, flags=re.DOTALL)
     blocks = re.findall(r"(?:^    .*\n(?:\n(?=    ))?)+", section, flags=re.MULTILINE)
     return ["\n".join(line[4:] for line in block.splitlines()) for block in blocks]
 
@@ -87,26 +88,51 @@ def commands(text: str, word: str) -> list[list[str]]:
     ]
 
 
-@pytest.mark.parametrize("name", ["README.md", ".github/GUIDE.md"])
-def test_the_run_commands_compose(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def own_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write the tables that the examples name into an empty current folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GPSUITE_OFFLINE", "1")
-    head = "age,dose,hc,o2,y,price,label,temperature"
-    rows = "\n".join(f"{i},{i % 7},{i % 5},{i % 3},{i % 11},{i * 0.5 + i % 7},{i % 2},{i / 80}" for i in range(40))
+    head = "id,region,day,age,dose,hc,o2,y,price,label,temperature"
+    rows = "\n".join(
+        f"{i},{i % 3 + 1},202401{i % 28 + 1:02},{i},{i % 7},{i % 5},{i % 3},{i % 11},{i * 0.5 + i % 7},{i % 2},{i / 80}"
+        for i in range(40)
+    )
     for file in ("my.csv", "measured.csv"):
         Path(file).write_text(f"{head}\n{rows}\n", encoding="utf-8")
-    Path("rows.csv").write_text("age,dose,y,label\n1,2,3,1\n", encoding="utf-8")
-    Path("candidates.csv").write_text("age,dose,y,price,label\n1,2,3,4,1\n", encoding="utf-8")
-    found = commands((ROOT / name).read_text(encoding="utf-8"), "run")
-    shown = [in_full(without_dashes(words)) for words in found if "<" not in words[0] and "NAME" not in words[0]]
-    assert len(shown) > 5
-    for each in shown:  # a smoke run needs no files of datasets
-        # of a sweep, its first run
-        words = [word.partition(",")[0] if "-m" in each else word for word in each if word != "-m"]
-        scaled = any(word.startswith(("scale=", "dataset.path=")) for word in words)
-        smoke = ["scale=smoke" if word.startswith("scale=") else word for word in words]
-        request, _ = read_request(smoke if scaled else [*smoke, "scale=smoke"])
-        assert request.experiment == words[0].removeprefix("experiment=")
+    Path("other.csv").write_text(f"{head}\n{rows}\n".replace(",", ";").replace(".", ","), encoding="utf-8")
+    Path("rows.csv").write_text("id,region,day,age,dose,hc,o2,y,label,temperature\n1,1,20240102,1,2,3,1,2,1,0.5\n")
+    Path("candidates.csv").write_text("id,region,day,age,dose,y,price,label\n1,1,20240102,1,2,3,4,1\n")
+
+
+SHOWN = [
+    pytest.param(word, words, id=" ".join([path.stem, word, *words])[:80])
+    for path in (ROOT / "README.md", *PAGES)
+    for word in ("run", "certify")
+    for words in commands(path.read_text(encoding="utf-8"), word)
+    if path.stem not in ("start", "commands") and "NAME" not in " ".join(words) and words[0] != "patients.csv"
+]
+
+
+@pytest.mark.usefixtures("own_tables")
+@pytest.mark.parametrize(("word", "words"), SHOWN)
+def test_a_command_that_is_shown_composes(word: str, words: list[str]) -> None:
+    if word == "certify":
+        file = "other.csv" if "dataset.decimal=," in words else words[0]
+        words = [
+            "experiment=guarantee",
+            "dataset=csv",
+            f"dataset.path={file}",
+            f"dataset.target={words[1]}",
+            *words[2:],
+        ]
+    full = in_full(without_dashes(words))
+    # of a sweep, its first run
+    each = [each.partition(",")[0] if "-m" in full else each for each in full if each != "-m"]
+    scaled = any(each.startswith(("scale=", "dataset.path=")) for each in each)
+    smoke = ["scale=smoke" if word.startswith("scale=") else word for word in each]  # needs no files of datasets
+    request, _ = read_request(smoke if scaled else [*smoke, "scale=smoke"])
+    assert request.experiment == each[0].removeprefix("experiment=")
 
 
 class Screen(io.StringIO):
@@ -132,16 +158,25 @@ def test_the_first_two_commands_print_what_is_shown(tmp_path: Path, monkeypatch:
     assert [line for line in shown if line not in [each.rstrip() for each in printed.splitlines()]] == []
 
 
-def test_readme_is_short_and_what_it_links_to_exists() -> None:
-    assert len(README.splitlines()) <= 150
-    for text, folder in ((README, ROOT), (GUIDE, ROOT / ".github")):
-        for target in re.findall(r"\]\(([^)#]+)", text):
-            assert (folder / target).exists(), target
+def test_readme_is_short_and_names_every_command() -> None:
+    assert len(README.splitlines()) <= 130
+    assert [name for name in COMMANDS if f"`{name}`" not in README] == []
 
 
-def test_every_command_is_named() -> None:
-    for name in COMMANDS:
-        assert f"`{name}`" in README and f"gpsuite {name}" in GUIDE
+def anchors(text: str) -> set[str]:
+    """Return the names by which the headings of a page are linked to, as a code host makes them."""
+    headings = re.findall(r"^#+ (.+)$", text, flags=re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize(
+    "path", [ROOT / "README.md", ROOT / ".github/CONTRIBUTING.md", *PAGES], ids=lambda path: path.stem
+)
+def test_what_is_linked_to_exists(path: Path) -> None:
+    for target, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)]*))?\)", path.read_text(encoding="utf-8")):
+        file = path.parent / target if target else path
+        assert file.exists(), target
+        assert not anchor or anchor in anchors(file.read_text(encoding="utf-8")), anchor
 
 
 def test_contributing_names_files_that_exist_and_shows_the_figure_of_the_example() -> None:

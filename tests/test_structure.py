@@ -16,7 +16,7 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[1]
 MODULES = sorted((ROOT / "gpsuite").rglob("*.py"))
-LIGHT = [["--help"], ["run", "--help"], ["list"], ["status"], ["compare"], ["data", "list"]]
+LIGHT = [["--help"], ["run", "--help"], ["list"], ["status"], ["compare"], ["data", "list"], ["guide", "start"]]
 HEAVY = ("tensorflow", "gpflow", "matplotlib", "sklearn", "pandas", "scipy.stats")
 
 
@@ -149,7 +149,7 @@ def test_the_wheel_runs_in_an_empty_folder(tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
         archive.extractall(tmp_path / "installed")
-    assert "gpsuite/conf/config.yaml" in names
+    assert {"gpsuite/conf/config.yaml", "gpsuite/guide/README.md", "gpsuite/guide/start.md"} <= set(names)
     assert not [name for name in names if name.startswith(("tests/", "conf/", "data/", "results/"))]
     work = tmp_path / "work"
     work.mkdir()
@@ -159,6 +159,9 @@ def test_the_wheel_runs_in_an_empty_folder(tmp_path: Path) -> None:
         [sys.executable, "-P", "-c", where], cwd=work, env=environment, check=True, capture_output=True, text=True
     )
     assert Path(found.stdout.strip()) == tmp_path / "installed" / "gpsuite" / "conf"
+    page = [sys.executable, "-P", "-m", "gpsuite.cli", "guide", "start"]
+    shown = subprocess.run(page, cwd=work, env=environment, check=True, capture_output=True, text=True)
+    assert shown.stdout == (ROOT / ".github/guide/start.md").read_text(encoding="utf-8")
     run = [sys.executable, "-P", "-m", "gpsuite.cli", "run", "experiment=pac_bayes/regression", "scale=smoke"]
     ended = subprocess.run(run, cwd=work, env=environment, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr

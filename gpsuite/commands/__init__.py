@@ -18,6 +18,7 @@ COMMANDS = {
     "data": "datasets: gpsuite data list|fetch|verify|describe [name or file ...]",
     "predict": "predictions for new rows by the model of a run: gpsuite predict RUN FILE.csv [output=FILE]",
     "verify": "independent check of a certificate: gpsuite verify CERTIFICATE [dataset=NAME]",
+    "guide": "the guide, page by page, without network: gpsuite guide [PAGE]",
     "bench": "ratios against baselines and the LAPACK/BLAS floor: gpsuite bench [family]",
     "doctor": "versions, threads, data found, plug-ins, free disk, backends: gpsuite doctor",
     "completion": "shell completion: gpsuite completion bash|zsh|fish",

@@ -9,6 +9,7 @@ import yaml
 from gpsuite.commands import COMMANDS, MULTIRUN
 from gpsuite.commands.bench import LARGE, PEERS
 from gpsuite.commands.data import ACTIONS
+from gpsuite.commands.guide import pages
 from gpsuite.commands.list import KINDS
 from gpsuite.commands.tables import show_json
 from gpsuite.config.files import conf_dir, group_choices, method_families, method_family, read_file
@@ -111,6 +112,8 @@ def _candidates(words: Sequence[str], last: str) -> Iterator[str]:
         yield from ACTIONS
     elif command == "data":
         yield from groups["dataset"] if words[1] in ("fetch", "verify") else ()
+    elif command == "guide":
+        yield from (page.name for page in pages())
     elif command == "bench":
         yield from {name.split("/")[0]: None for name in groups["experiment"] if "/" in name}
         yield from (PEERS, LARGE)

@@ -33,6 +33,7 @@ RUN = "gpsuite run experiment=pac_bayes/regression "
         ("gpsuite data fetch bost", ["boston"]),
         ("gpsuite list kl_pac_free", ["kl_pac_free_form"]),
         ("gpsuite status perturbation/re", ["perturbation/region"]),
+        ("gpsuite guide sec", ["security"]),
         ("gpsuite bench robust", ["robustness"]),
         ("gpsuite bench la", ["large"]),
         ("gpsuite bench pe", ["peers", "perturbation"]),
