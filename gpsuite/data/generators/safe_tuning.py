@@ -85,15 +85,13 @@ def draw_task(kind: str, rng: np.random.Generator) -> TuningTask:
     raise ArithmeticError(f"{kind}: no start found")
 
 
-def task_of(
-    F: FloatArray, raw: FloatArray, X: FloatArray, noise: float, rng: np.random.Generator, limit: float | None = None
-) -> TuningTask | None:
+def task_of(F: FloatArray, raw: FloatArray, X: FloatArray, noise: float, rng: np.random.Generator) -> TuningTask | None:
     """Return the task of outputs F [n, P] and safety values raw [n]; None if no start suits.
 
     Starts are drawn around a setting well inside the safe part whose objective is above the median there, so that
     there is something to gain.
     """
-    limit = float(np.quantile(raw, rng.choice(SAFE_SHARES))) if limit is None else limit
+    limit = float(np.quantile(raw, rng.choice(SAFE_SHARES)))
     h = (raw - limit) / raw.std()
     F = (F - F.mean(axis=0)) / F.std(axis=0)
     safe = h <= 0.0
@@ -101,13 +99,13 @@ def task_of(
     if not len(inner):
         return None
     centre = X[rng.choice(inner)]
-    near = np.flatnonzero((np.abs(X - centre).max(axis=1) <= START_HALF_WIDTH.get(X.shape[1], np.inf)) & safe)
+    near = np.flatnonzero((np.abs(X - centre).max(axis=1) <= START_HALF_WIDTH[X.shape[1]]) & safe)
     if len(near) < STARTS:
         return None
-    starts = rng.choice(near, STARTS, replace=False)
-    reachable = _reached(X, safe, starts)
-    task = TuningTask(X, F, h, np.full(F.shape[1], noise), noise, starts, reachable)
-    enough = float(F[starts, 0].min()) - task.best > 0.5
+    first = rng.choice(near, STARTS, replace=False)
+    reachable = _reached(X, safe, first)
+    task = TuningTask(X, F, h, np.full(F.shape[1], noise), noise, first, reachable)
+    enough = float(F[first, 0].min()) - task.best > 0.5
     return task if enough else None
 
 
