@@ -33,7 +33,7 @@ from gpsuite.methods.active_learning.plan.ask_tell import MeasurementPlanner
 from gpsuite.methods.active_learning.plan.optimum import Goal as PlannerGoal
 from gpsuite.methods.active_learning.plan.safety import SafetyGuard
 from gpsuite.methods.active_learning.problem import SafetyLimit
-from gpsuite.methods.active_learning.safe_opt import SafeOpt, Variant, true_constants
+from gpsuite.methods.active_learning.safe_opt import VARIANTS, SafeOpt, true_constants
 from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings
 from gpsuite.reporting.comparison import Statistic, statistic_name
 from gpsuite.reporting.palette import BLACK, BLUE, GREEN, LIMIT, ORANGE, PURPLE, SKY, panel
@@ -102,7 +102,6 @@ COLOURS = {
     "losbo": (GREEN, "^"),
     "constrained_ei": (SKY, "v"),
 }
-VARIANTS: tuple[Variant, ...] = ("safeopt", "real_beta", "losbo")
 ALL_KINDS = (*KINDS, ENGINE)
 SECONDS = 0.25  # of one proposal of a planner
 

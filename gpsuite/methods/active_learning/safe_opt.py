@@ -27,6 +27,7 @@ LOSBO_BETA = 2.0  # LoSBO's intervals choose and do not decide on safety
 LOSBO_NOISE = 2.0  # standard deviations that LoSBO counts as the largest noise
 
 Variant = Literal["safeopt", "real_beta", "losbo"]
+VARIANTS: tuple[Variant, ...] = ("safeopt", "real_beta", "losbo")
 
 
 @dataclass(frozen=True)
