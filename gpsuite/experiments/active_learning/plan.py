@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from gpsuite.arrays import IntArray
+from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.data.dataset import Dataset
 from gpsuite.data.loading import load
 from gpsuite.experiments.active_learning import plan_tasks
@@ -20,6 +20,7 @@ from gpsuite.experiments.active_learning.plan_tasks import (
     about,
     candidate_inputs,
     new_planner,
+    objective_of,
     safety_of,
     unpack,
 )
@@ -35,7 +36,8 @@ from gpsuite.experiments.base import (
     finite_or_none,
     only_arrays,
 )
-from gpsuite.methods.active_learning.plan.ask_tell import Plan
+from gpsuite.methods.active_learning.plan.ask_tell import MeasurementPlanner, Plan
+from gpsuite.methods.active_learning.plan.optimum import Recommendation
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.palette import BLACK, BLUE, GREEN, LIMIT, ORANGE, PURPLE, SKY, VERMILION
 from gpsuite.rounding import sureness
@@ -197,6 +199,8 @@ UNITS = (
     "expected value and sd (noise-free) in own units; entropy in nats of the output in standard deviations of its "
     "measured values (of a continued plan: as when it last started anew), as if the proposals before were measured"
 )
+# Predicted along the line of the recommended setting; in arrays and figure.
+LINE_POINTS = 61
 OWN_COLUMNS = ("order", "candidate", "measure", "entropy", "probability_safe", "expected value", "expected sd")
 
 
@@ -221,6 +225,8 @@ def proposal_table(record: Record, data: Dataset) -> pd.DataFrame:
                 line |= {f"expected {name}": arrays["mean"][row, q], f"sd {name}": arrays["sd"][row, q]}
         else:
             line |= {"expected value": arrays["mean"][row, p], "expected sd": arrays["sd"][row, p]}
+        if "best_row" in arrays:
+            line["expected gain"] = arrays["proposal_gain"][order - 1]
         rows.append(line)
     columns = ["order", "candidate", *input_columns(data, taken), "measure", *OWN_COLUMNS[3:]]
     return pd.DataFrame(rows, columns=None if rows else columns)
@@ -262,6 +268,63 @@ def safe_text(record: Record, data: Dataset, settings: PlanSettings) -> str:
     )
 
 
+def best_text(report: Report[PlanSettings], record: Record, data: Dataset) -> str:
+    """Return the recommended setting and whether more measurements pay; write both as a table."""
+    import pandas as pd
+
+    number, pays = record.number, bool(record.metrics["best_pays"])
+    name = report.settings.objective or data.target_names[0]
+    taken = ["predicted", "low", "high", "probability_safe", "expected gain", "more measurements pay"]
+    x = np.concatenate([data.X, candidate_inputs(data)])[int(record.arrays["best_row"][0])]
+    line = dict(zip(input_columns(data, taken), x, strict=True))
+    line |= {"predicted": number("best_value"), "low": number("best_low"), "high": number("best_high")}
+    line |= {"probability_safe": number("best_probability_safe"), "expected gain": number("best_gain")}
+    line["more measurements pay"] = "yes" if pays else "no"
+    report.table(pd.DataFrame([line]), "plan_best", f"Recommended setting to {report.settings.goal} {name}")
+    at = ", ".join(f"{column} = {value:.6g}" for column, value in zip(data.input_names, x, strict=True))
+    more = "more measurements would pay" if pays else "more measurements would hardly pay"
+    return (
+        f"to {report.settings.goal} {name}: {at}; predicted {number('best_value'):.6g}, 95 % interval "
+        f"{number('best_low'):.6g} to {number('best_high'):.6g}, safe with probability "
+        f"{number('best_probability_safe'):.4f}; {more} (expected gain of the next one {number('best_gain'):.3g})"
+    )
+
+
+def draw_best(report: Report[PlanSettings], record: Record, data: Dataset) -> None:
+    """Draw objective and safety along the line to the recommended setting, and the best safe value so far."""
+    import pandas as pd
+
+    arrays, p = record.arrays, data.target_names.index(report.settings.objective or data.target_names[0])
+    frame = pd.DataFrame({name: arrays[f"line_{name}"] for name in ("place", "mean", "sd", "probability")})
+    with report.figure("plan_best", columns=3, size=(11.0, 3.6)) as drawing:
+        left, middle, right = drawing.axes
+        low, high = frame["mean"] - 2 * frame["sd"], frame["mean"] + 2 * frame["sd"]
+        left.fill_between(frame["place"], low, high, color=MODEL, alpha=0.2, lw=0, label="2 sd, without noise")
+        left.plot(frame["place"], frame["mean"], color=MODEL, label="prediction")
+        left.set_ylabel(data.target_names[p])
+        middle.plot(frame["place"], frame["probability"], color=SAFE, label="probability of being safe")
+        middle.axhline(1.0 - report.settings.delta, color=LIMIT, lw=0.8, ls="--", label="safe enough")
+        middle.set_ylim(-0.05, 1.05)
+        middle.set_ylabel("probability of being safe")
+        for ax in (left, middle):
+            ax.axvline(1.0, color=PROPOSED, lw=1.0, ls=":", label="recommended")
+            ax.set_xlabel("along the line (0 middle of the measurements, 1 recommended)")
+        history = best_so_far(data, p, report.settings.goal)
+        right.step(np.arange(1, len(history) + 1), history, where="post", color=BLACK, label="best safe value measured")
+        right.set_xlabel("measured rows")
+        right.set_ylabel(data.target_names[p])
+        drawing.legend("below")
+        drawing.data = frame
+
+
+def best_so_far(data: Dataset, p: int, goal: str) -> FloatArray:
+    """Return the best measured value of output p at a measured safe row, after each row; NaN before the first."""
+    sign, worst = (-1.0, -np.inf) if goal == "maximise" else (1.0, np.inf)
+    values = np.where(safety_of(data).safe & ~np.isnan(data.y[:, p]), data.y[:, p], worst)
+    found = sign * np.minimum.accumulate(sign * values)
+    return np.where(np.isfinite(found), found, np.nan)
+
+
 def run(task: Task[PlanTask], shared: SharedWork) -> Outcome:
     """Learn what is new in the table and ask for the next measurements."""
     asked, data = task.params.asked, load(task.require_dataset())
@@ -284,6 +347,10 @@ def run(task: Task[PlanTask], shared: SharedWork) -> Outcome:
     for model, diagnostics in found.diagnostics.items():
         metrics |= {f"{model}_{name}": finite_or_none(value) for name, value in diagnostics.items()}
     arrays = {f"{STATE}{name}": values for name, values in planner.state().items()}
+    if found.recommendation is not None:
+        metrics |= _best_metrics(found.recommendation)
+        arrays |= _best_arrays(planner, data, found.recommendation, objective_of(data, asked))
+        arrays["proposal_gain"] = np.array([each.gain for each in found.proposals], dtype=np.float64)
     return Outcome(
         metrics,
         status=found.status,
@@ -308,6 +375,30 @@ def _arrays(found: Plan) -> Mapping[str, np.ndarray[Any, Any]]:
     }
 
 
+def _best_metrics(best: Recommendation) -> dict[str, float | bool]:
+    names = ("value", "low", "high", "probability_safe", "measured", "gain", "pays")
+    return {f"best_{name}": getattr(best, name) for name in names}
+
+
+def _best_arrays(planner: MeasurementPlanner, data: Dataset, best: Recommendation, p: int) -> Mapping[str, FloatArray]:
+    """Return the recommended setting, as a row of table and candidates, and what the models say along the line to it.
+
+    The line leads from the middle of the measured inputs as far as measurements and candidates reach.
+    """
+    every = np.concatenate([data.X, candidate_inputs(data)])
+    low, high, middle = every.min(axis=0), every.max(axis=0), data.X.mean(axis=0)
+    along = best.x - middle
+    if not np.any(along):
+        along = np.eye(len(middle))[0] * (high - low)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ends = np.where(along != 0.0, np.stack([(low - middle) / along, (high - middle) / along]), np.nan)
+    places = np.linspace(np.nanmax(ends.min(axis=0)), np.nanmin(ends.max(axis=0)), LINE_POINTS)
+    mean, sd, probability = planner.predict(middle + places[:, None] * along)
+    found = {"place": places, "mean": mean[:, p], "sd": sd[:, p], "probability": probability}
+    row = np.argmin(np.abs(every - best.x).sum(axis=1))
+    return {"best_row": row[None], **{f"line_{name}": values for name, values in found.items()}}
+
+
 PROMISE = (
     "probability_safe is the model's estimate, tried on made-up functions, no guarantee: a cliff that no measurement "
     "hints at is not foreseen"
@@ -323,9 +414,12 @@ def summarise(report: Report[PlanSettings]) -> list[Statistic]:
     report.table(inference_table(record), "plan_inference", f"Inference; {begun}")
     shown = proposals.to_string(index=False, float_format="{:.6g}".format) if len(proposals) else ""
     note = str(record.metrics["note"])
-    report.answer.extend(filter(None, (f"{begun}; {safe}", shown, note, UNITS, PROMISE)))
+    best = best_text(report, record, data) if "best_row" in record.arrays else ""
+    report.answer.extend(filter(None, (f"{begun}; {safe}", best, shown, note, UNITS, PROMISE)))
     report.warnings.extend(record.warnings)
     draw_plan(report, record, data)
+    if best:
+        draw_best(report, record, data)
     n = int(record.number("candidates"))
     return [Statistic("safe_candidates", record.number("safe_candidates"), n=n)]
 
@@ -337,7 +431,9 @@ EXPERIMENTS.register("active_learning/plan")(
         run,
         summarise,
         dataset_tasks=("measurements",),
-        published=only_arrays("row", "output", "p*", "mean", "sd", "entropy", "safe"),  # not the state: it holds data
+        published=only_arrays(
+            "row", "output", "p*", "mean", "sd", "entropy", "safe", "best_row", "line_*"
+        ),  # not the state: it holds data
         model_keys=(),
     )
 )

@@ -16,14 +16,15 @@ import numpy.typing as npt
 from gpsuite.data.dataset import Dataset, SafetyColumn
 from gpsuite.data.loading import PreparedDataset, load
 from gpsuite.data.spec import json_hash
-from gpsuite.errors import UserError
+from gpsuite.errors import UserError, unknown
 from gpsuite.experiments.active_learning.exploration import KERNELS, WHEN_NOTHING_IS_SAFE
 from gpsuite.experiments.active_learning.methods import MIXINGS, QUERIES
 from gpsuite.experiments.base import Request, Task
 from gpsuite.experiments.settings import Count, Rule, Share, at_least, one_of, within
-from gpsuite.experiments.tasks import INLINE, choice, plain, take
+from gpsuite.experiments.tasks import INLINE, choice, left_out_as, plain, take
 from gpsuite.methods.active_learning.acquisition import Kernel, Mixing, Pipeline, Queries
 from gpsuite.methods.active_learning.plan.ask_tell import MeasurementPlanner, NothingToMeasureError
+from gpsuite.methods.active_learning.plan.optimum import Goal
 from gpsuite.methods.active_learning.plan.predictions import plan_seconds
 from gpsuite.methods.active_learning.plan.safety import SafetyGuard
 from gpsuite.methods.active_learning.problem import SafetyLimit, WhenNothingIsSafe
@@ -34,6 +35,8 @@ from gpsuite.text import typed_path
 from gpsuite.untrusted import LARGEST_RECORD_ARRAYS, parse_json, unpack_arrays
 
 MOST_PER_PLAN = 100
+LEARN: Goal = "learn"
+GOALS: tuple[Goal, ...] = (LEARN, "minimise", "maximise")
 LONGEST_STEP = 1e6
 
 
@@ -56,6 +59,8 @@ class PlanSettings:
         particles: of the posterior of the hyperparameters, at most: large tables get fewer, never below 32.
         moves: trajectories per particle after each resampling.
         leapfrog: steps per trajectory.
+        goal: `learn` proposes what tells most, `minimise` and `maximise` what improves an output.
+        objective: that output; empty: the first.
     """
 
     measurements: Annotated[int, within(1, MOST_PER_PLAN)]
@@ -68,6 +73,8 @@ class PlanSettings:
     particles: Annotated[int, at_least(2)]
     moves: Count
     leapfrog: Count
+    goal: Annotated[str, one_of(GOALS)]
+    objective: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +92,8 @@ class PlannerParams:
     particles: int
     moves: int
     leapfrog: int
+    goal: Goal = field(default=LEARN, metadata=left_out_as(LEARN))
+    objective: str = field(default="", metadata=left_out_as(""))
     kind: str = "active_learning_plan"
 
 
@@ -161,7 +170,22 @@ def new_planner(data: Dataset, params: PlannerParams) -> MeasurementPlanner:
         smc=SMCSettings(params.particles, params.moves, params.leapfrog),
         guard=SafetyGuard(step=params.step),
         input_names=data.input_names,
+        goal=params.goal,
+        objective=objective_of(data, params),
     )
+
+
+def objective_of(data: Dataset, params: PlannerParams) -> int:
+    """Return the number of the output to be improved.
+
+    Raises:
+        UserError: if there is no output of this name.
+    """
+    if params.objective and params.objective not in data.target_names:
+        raise unknown(
+            f"objective={params.objective}: no output of this name", params.objective, data.target_names, "objective"
+        )
+    return data.target_names.index(params.objective) if params.objective else 0
 
 
 def safety_of(data: Dataset) -> SafetyColumn:
@@ -326,6 +350,7 @@ def _plan_asked(request: Request[PlanSettings]) -> PlannerParams:
         settings,
         seed=derived_seed(request.seed, "plan"),
         queries=choice(settings.queries, QUERIES),
+        goal=choice(settings.goal, GOALS),
         when_nothing_is_safe=choice(settings.when_nothing_is_safe, WHEN_NOTHING_IS_SAFE),
         mixing=choice(settings.mixing, MIXINGS),
         kernel=choice(settings.kernel, KERNELS),

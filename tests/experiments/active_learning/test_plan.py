@@ -19,10 +19,12 @@ from gpsuite.budget import Budget
 from gpsuite.config.request import read_request
 from gpsuite.data.dataset import Dataset, SafetyColumn
 from gpsuite.engine.runner import run_experiment
+from gpsuite.errors import UserError
 from gpsuite.experiments.active_learning import plan
 from gpsuite.experiments.active_learning.plan import ALL_OUTPUTS, proposal_table
 from gpsuite.experiments.active_learning.plan_tasks import VERSION, find_start
 from gpsuite.experiments.base import EXPERIMENTS, Task
+from gpsuite.experiments.tasks import plain
 from gpsuite.methods.active_learning.plan.ask_tell import MeasurementPlanner
 from gpsuite.methods.active_learning.problem import SafetyLimit
 from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings
@@ -453,3 +455,37 @@ def test_an_input_with_a_columns_name_is_not_overwritten(name: str, output: int)
     frame = proposal_table(record, data)
     assert frame.shape == (1, 9)
     assert frame.iloc[0, 2:4].tolist() == [0.25, 0.75]
+
+
+def test_the_best_setting_is_recommended_and_drawn(capsys: pytest.CaptureFixture[str], figures: None) -> None:
+    write_rows(12)
+    folder = run("goal=minimise", "objective=second", "measurements=2")
+    [best] = table(folder, "plan_best")
+    assert float(best["low"]) <= float(best["predicted"]) <= float(best["high"])
+    assert float(best["probability_safe"]) > 0.95
+    assert best["more measurements pay"] in ("yes", "no")
+    assert "to minimise second: x0 = " in capsys.readouterr().out
+    assert {row["measure"] for row in table(folder)} == {"second"}
+    assert all(float(row["expected gain"]) >= 0.0 for row in table(folder))
+    assert (folder / "figures" / "plan_best.png").exists()
+
+
+def test_a_plan_to_learn_has_the_key_and_the_tables_it_always_had() -> None:
+    write_rows(12)
+    assert "goal" not in plain(task().params) and "objective" not in plain(task().params)
+    assert not (run() / "tables" / "plan_best.csv").exists()
+
+
+def test_an_objective_that_there_is_not_is_named() -> None:
+    write_rows(12)
+    with pytest.raises(UserError, match="objective=thrid: no output of this name"):
+        task("goal=minimise", "objective=thrid")
+
+
+def test_the_best_so_far_is_that_of_safe_rows() -> None:
+    column = SafetyColumn("z", np.array([0.0, 2.0, 0.0, 0.0]), 1.0, "below")
+    X, y = np.zeros((4, 1)), np.array([[3.0], [1.0], [np.nan], [2.0]])
+    names = {"input_names": ("x",), "target_names": ("y",)}
+    data = Dataset("made up", "measurements", X, y, **names, content_hash="", safety=column, grid=X)  # type: ignore[arg-type]
+    np.testing.assert_array_equal(plan.best_so_far(data, 0, "minimise"), [3.0, 3.0, 3.0, 2.0])
+    np.testing.assert_array_equal(plan.best_so_far(data, 0, "maximise"), [3.0, 3.0, 3.0, 3.0])

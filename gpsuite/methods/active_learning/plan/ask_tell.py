@@ -6,10 +6,11 @@ Equation: Li et al. 2022, Eq. (7), Eq. (8), Eq. (9)
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,16 @@ from gpsuite.arrays import BoolArray, FloatArray, picked
 from gpsuite.budget import Budget
 from gpsuite.drawing import axes
 from gpsuite.methods.active_learning.acquisition import PIPELINES, Pipeline, entropy
+from gpsuite.methods.active_learning.plan.optimum import (
+    ACCESS_MEMBERS,
+    INTERVAL,
+    WORTHWHILE,
+    Access,
+    Goal,
+    ImprovementChooser,
+    MeasuredSettings,
+    Recommendation,
+)
 from gpsuite.methods.active_learning.plan.predictions import (
     Belief,
     Choice,
@@ -43,6 +54,7 @@ if TYPE_CHECKING:
 SavedState = dict[str, npt.NDArray[Any]]
 DEFAULT_GUARD = SafetyGuard()
 MOST_SHOWN = 3  # proposals in a plan's repr
+AGAIN = "every safe candidate was measured: one is measured again"
 
 
 class NothingToMeasureError(ValueError):
@@ -57,6 +69,8 @@ class Proposal:
         entropy: of what is to be measured, noise-free and standardised, in nats, once the earlier proposals of the
             plan are measured.
         probability_safe: of x, by what is measured now.
+        gain: what it is expected to improve the objective by, itself or by what it opens, in the objective's unit; NaN
+            where the goal is to learn.
     """
 
     row: int
@@ -66,6 +80,7 @@ class Proposal:
     probability_safe: float
     mean: FloatArray
     sd: FloatArray
+    gain: float = math.nan
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +99,7 @@ class Plan:
         started: how the posterior of the hyperparameters came about: `cold: ...` or `warm: ...`.
         candidates: inputs [n, D].
         names: of inputs and outputs of the tables told; empty where they were arrays.
+        recommendation: the setting to use by what is measured so far; None where the goal is to learn.
     """
 
     status: str
@@ -101,6 +117,7 @@ class Plan:
     diagnostics: Mapping[str, Mapping[str, float]]
     candidates: FloatArray
     names: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+    recommendation: Recommendation | None = None
 
     @property
     def n_safe(self) -> int:
@@ -111,7 +128,9 @@ class Plan:
         head = (
             f"{self.status}{reason}: {len(self.proposals)} proposals; {self.n_safe} of {len(self.safe)} candidates safe"
         )
-        return "\n".join([head, *map(self._shown, self.proposals[:MOST_SHOWN])])
+        best = self.recommendation
+        told = [] if best is None else [f"  best so far: {self._place(best.x)}; {best}"]
+        return "\n".join([head, *told, *map(self._shown, self.proposals[:MOST_SHOWN])])
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row per proposal: number and inputs of its candidate, and what to measure there."""
@@ -153,10 +172,12 @@ class Plan:
     def _outputs(self) -> Sequence[str]:
         return self.names[1] or [f"y{number}" for number in range(self.mean.shape[1])]
 
+    def _place(self, x: FloatArray) -> str:
+        return ", ".join(f"{name} = {value:.6g}" for name, value in zip(self._inputs, x, strict=True))
+
     def _shown(self, each: Proposal) -> str:
-        at = ", ".join(f"{name} = {value:.6g}" for name, value in zip(self._inputs, each.x, strict=True))
         what = "all outputs" if each.p is None else self._outputs[each.p]
-        return f"  measure {what} at {at}; safe with probability {each.probability_safe:.4f}"
+        return f"  measure {what} at {self._place(each.x)}; safe with probability {each.probability_safe:.4f}"
 
 
 def cut_words(unfinished: Sequence[str], candidates: int, judged: int, predicted: int, late: bool) -> str:
@@ -187,10 +208,12 @@ class MeasurementPlanner:
         delta: a proposal must be safe with probability above 1 - delta.
         smc: how hyperparameters are inferred; large tables get fewer particles (`effort`).
         guard: of the safety model's predictions; None: the rule of the paper.
+        goal: `learn` proposes what tells most; `minimise` and `maximise` what improves an output, see `optimum`.
+        objective: that output, by its number or (of tables) name.
 
     Raises:
         TypeError: if `rng` is a seed.
-        ValueError: if delta is not in (0, 1], or the pipeline knows no safety.
+        ValueError: if delta is not in (0, 1], the goal is another word, or the pipeline knows no safety.
     """
 
     def __init__(
@@ -203,10 +226,15 @@ class MeasurementPlanner:
         smc: SMCSettings | None = None,
         guard: SafetyGuard | None = DEFAULT_GUARD,
         input_names: Sequence[str] = (),
+        goal: Goal = "learn",
+        objective: int | str = 0,
     ) -> None:
         if not pipeline.safe or not 0.0 < delta <= 1.0:
             raise ValueError(f"{pipeline.name}, delta={delta}: needs a safe pipeline and 0 < delta <= 1")
+        if goal not in get_args(Goal):
+            raise ValueError(f"goal={goal!r}: must be one of {', '.join(get_args(Goal))}")
         require_generator(rng)
+        self._goal, self._objective = goal, objective
         self._limit, self._delta, self._rng, self._pipeline = limit, delta, rng, pipeline
         self._smc = smc or SMCSettings()
         self._guard, self._input_names = guard, tuple(input_names)
@@ -258,10 +286,12 @@ class MeasurementPlanner:
         when_nothing_is_safe: WhenNothingIsSafe = "stop",
         budget: Budget | None = None,
     ) -> Plan:
-        """Return the next measurements: safe with probability above 1 - delta, of largest entropy.
+        """Return the next measurements: safe with probability above 1 - delta, of largest entropy or expected gain.
 
-        Of several, each is chosen as if the earlier ones had been measured and gave what is expected of them: at
-        given hyperparameters the variances do not depend on the values. Safety is by what was measured only.
+        Where the goal is an optimum and every safe candidate was measured, one of them is measured again: that sharpens
+        what is known around it. Of several, each is chosen as if the earlier ones had been measured and gave what is
+        expected of them: at given hyperparameters the variances do not depend on the values. Safety is by what was
+        measured only.
 
         Args:
             candidates: inputs [n, D]; what was measured there already is not proposed again.
@@ -281,12 +311,14 @@ class MeasurementPlanner:
         safety = self._judge_safety(X, self._guard, clock)
         rows, allowed = free.any(axis=1), free & safety.safe[:, None]
         safest = self._believed.safest(X, np.where(rows, np.nan_to_num(safety.probability), -1.0))
-        reason, wanted = "", n
-        if not allowed.any():
+        reason, wanted, repeated = "", n, self._repeatable(candidates, allowed, safety)
+        if repeated is not None:
+            reason, allowed, wanted = AGAIN, repeated[:, None] & np.ones_like(free), 1
+        elif not allowed.any():
             reason = self._nothing_safe(candidates, rows, safety, safest, clock)
             if when_nothing_is_safe == "safest":
                 allowed, wanted = free & (np.arange(len(free)) == safest)[:, None], 1
-        outputs, predicted, chosen = self._choose(candidates, X, allowed, wanted, clock)
+        outputs, predicted, chosen, best = self._chosen(candidates, X, safety, allowed, wanted, clock)
         cut = cut_words(self._unfinished, len(X), safety.judged, predicted, len(chosen) < wanted and clock.ended())
         if not reason and len(chosen) < n:
             why = "the time ended" if cut else "no other candidate is safe and free"
@@ -297,10 +329,7 @@ class MeasurementPlanner:
             status="budget" if cut else "done" if chosen else "infeasible",
             reason="; ".join(part for part in (reason, cut) if part),
             warnings=tuple(self._warnings(candidates, X, safety)),
-            proposals=tuple(
-                Proposal(row, candidates[row], p, score, float(safety.probability[row]), mean[row], sd[row])
-                for row, p, score in chosen
-            ),
+            proposals=tuple(self._proposal(candidates, each, safety, mean[each.row], sd[each.row]) for each in chosen),
             probability_safe=safety.probability,
             mean=mean,
             sd=sd,
@@ -312,7 +341,20 @@ class MeasurementPlanner:
             diagnostics={name: belief.cloud.diagnostics for name, belief in self._beliefs.items()},
             candidates=candidates,
             names=(self._input_names, self._output_names),
+            recommendation=best,
         )
+
+    def predict(self, X: npt.ArrayLike) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return mean and standard deviation of the outputs [n, P], and the probability of being safe [n], at X [n, D].
+
+        By what the last `ask` had learnt, in the user's units.
+        """
+        inputs, units = self._scales.inputs(self._rows(X)), self._scales
+        outputs = OutputPredictions(self._beliefs["outputs"], self._predicting("outputs", len(inputs)), inputs, False)
+        outputs.predict(np.arange(len(inputs)), lambda: False)
+        probability = self._judge_safety(inputs, self._guard, Clock(None)).probability
+        sd = units.y_scale * np.sqrt(np.maximum(outputs.variance, 0.0))
+        return units.y_offset + units.y_scale * outputs.mean, sd, probability
 
     def check(self, candidates: npt.ArrayLike, n: int = 1) -> None:
         """Raise what `ask` would raise for these candidates and so many measurements."""
@@ -455,6 +497,98 @@ class MeasurementPlanner:
     def _judge_safety(self, X: FloatArray, guard: SafetyGuard | None, clock: Clock) -> SafetyJudgement:
         believed = self._safety_model(self._predicting("safety", len(X)))
         return believed.judge(X, self._delta, guard, clock.ended)
+
+    def _proposal(
+        self, candidates: FloatArray, choice: Choice, safety: SafetyJudgement, mean: FloatArray, sd: FloatArray
+    ) -> Proposal:
+        row, p, told, gain = choice
+        gain *= 1.0 if math.isnan(gain) else float(self._scales.y_scale[self._target])
+        return Proposal(row, candidates[row], p, told, float(safety.probability[row]), mean, sd, gain)
+
+    @property
+    def _target(self) -> int:
+        """The objective's number."""
+        if isinstance(self._objective, str) and self._objective in self._output_names:
+            return self._output_names.index(self._objective)
+        if isinstance(self._objective, str) or not 0 <= self._objective < self._n_outputs:
+            known = ", ".join(self._output_names) or f"0 to {self._n_outputs - 1}"
+            raise ValueError(f"objective={self._objective!r}: must be one of {known}")
+        return self._objective
+
+    def _repeatable(self, candidates: FloatArray, allowed: BoolArray, safety: SafetyJudgement) -> BoolArray | None:
+        """Return which measured candidates may be measured again, [n]; None while another one may be measured.
+
+        Those that are safe enough, or the surest of those whose safety values all held.
+        """
+        column = slice(None) if self._full else self._target if self._goal != "learn" else slice(None)
+        if self._goal == "learn" or allowed[:, column].any():
+            return None
+        if safety.safe.any():
+            return safety.safe
+        known = self._known["safety"]
+        held = known.within(self._limit, candidates)
+        probability = np.where(held, np.nan_to_num(safety.probability), -1.0)
+        return np.asarray(held & (probability == probability.max())) if held.any() else None
+
+    def _chosen(
+        self, candidates: FloatArray, X: FloatArray, safety: SafetyJudgement, allowed: BoolArray, n: int, clock: Clock
+    ) -> tuple[OutputPredictions, int, list[Choice], Recommendation | None]:
+        """Return the outputs' predictions, at how many candidates there was time for them, choices, the best so far."""
+        if self._goal == "learn":
+            return *self._choose(candidates, X, allowed, n, clock), None
+        target, sign = self._target, -1.0 if self._goal == "maximise" else 1.0
+        posterior = self._predicting("outputs", len(X))
+        outputs = OutputPredictions(self._beliefs["outputs"], posterior, X, self._full, target)
+        predicted = outputs.predict(np.arange(len(X)), clock.ended)
+        settings = self._measured_settings(posterior, target, X)
+        chooser = ImprovementChooser(outputs, sign, settings.best(sign, self._delta), posterior.weights, self._full)
+        few = self._safety_model(self._beliefs["safety"].predicting(ACCESS_MEMBERS)).prediction(X, self._guard)
+        access = Access.of(few, X, chooser.improvement(), safety.probability, safety.safe)
+        chosen = chooser.choose(allowed[:, 0 if self._full else target], access, n, clock.ended)
+        return outputs, predicted, chosen, self._recommended(settings, candidates, outputs, safety, chosen)
+
+    def _measured_settings(self, posterior: HyperPosterior, target: int, X: FloatArray) -> MeasuredSettings:
+        """Return what the models say at the inputs where the objective was measured."""
+        belief = self._beliefs["outputs"]
+        inputs = np.unique(belief.observations.X[belief.observations.p == target], axis=0)
+        at = OutputPredictions(belief, posterior, inputs, self._full, target)
+        at.predict(np.arange(len(inputs)), lambda: False)
+        prediction = self._safety_model(self._predicting("safety", len(X))).prediction(X, self._guard)
+        return MeasuredSettings(inputs, at, prediction.probability(inputs))
+
+    def _recommended(
+        self,
+        settings: MeasuredSettings,
+        candidates: FloatArray,
+        outputs: OutputPredictions,
+        safety: SafetyJudgement,
+        chosen: Sequence[Choice],
+    ) -> Recommendation:
+        """Return the setting with the best cautious value, among measured settings and candidates that are safe."""
+        units, p = self._scales, self._target
+        sign = -1.0 if self._goal == "maximise" else 1.0
+        safe = settings.safe(self._delta)
+        inputs = np.concatenate([units.x_offset + units.x_scale * settings.X[safe], candidates[safety.safe]])
+        mean = np.concatenate([settings.outputs.mean[safe, p], outputs.mean[safety.safe, p]])
+        sd = np.sqrt(np.concatenate([settings.outputs.variance[safe, p], outputs.variance[safety.safe, p]]).clip(0.0))
+        probability = np.concatenate([settings.probability[safe], safety.probability[safety.safe]])
+        best = int(np.nanargmin(sign * mean + sd))
+        value, half = (float(units.y_scale[p] * number) for number in (mean[best], INTERVAL * sd[best]))
+        value += float(units.y_offset[p])
+        known = self._known["outputs"].observations
+        gain = chosen[0].gain if chosen else 0.0
+        measured = known.y[known.p == p]
+        gain *= float(units.y_scale[p])
+        return Recommendation(
+            inputs[best],
+            value,
+            value - half,
+            value + half,
+            float(probability[best]),
+            best < int(safe.sum()),
+            gain,
+            bool(gain >= WORTHWHILE * np.ptp(measured)),
+        )
 
     def _choose(
         self, candidates: FloatArray, X: FloatArray, allowed: BoolArray, n: int, clock: Clock

@@ -159,6 +159,13 @@ class KnownValues:
             found[rows_equal(X, x)] = True
         return found
 
+    def within(self, limit: SafetyLimit, X: FloatArray) -> BoolArray:
+        """Return at which inputs [n, D] values were told and none of them beyond the limit, [n]."""
+        told = np.zeros(len(X), dtype=np.bool_)
+        for x in np.unique(self.observations.X, axis=0):
+            told[rows_equal(X, x)] = True
+        return np.asarray(told & ~self.beyond(limit, X))
+
     def _as_known(self, X: FloatArray, p: IntArray, y: FloatArray) -> list[tuple[float, ...]]:
         """Return values with input and output, each as it was told first, should a program have rewritten it since."""
         first = self.observations
@@ -244,11 +251,17 @@ class OutputPredictions:
         variance: the same, of the noise-free outputs, [n, P].
         score: entropy of what can be measured there: of each output [n, P], or of all together [n, 1]; NaN until
             predicted.
+        kept: output whose predictions by each hyperparameter vector are kept.
+        components: mean and variance of that output by each of S hyperparameter vectors, [2, S, n], or [2, 0, n].
     """
 
-    def __init__(self, belief: Belief, posterior: HyperPosterior, X: FloatArray, full: bool) -> None:
+    def __init__(
+        self, belief: Belief, posterior: HyperPosterior, X: FloatArray, full: bool, kept: int | None = None
+    ) -> None:
         self._belief, self._posterior, self._X, self._full = belief, posterior, X, full
         P = belief.model.n_outputs
+        self.kept = kept or 0
+        self.components = np.full((2, 0 if kept is None else len(posterior), len(X)), np.nan)
         self.mean, self.variance = np.full((2, len(X), P), np.nan)
         self.score = np.full((len(X), 1 if full else P), np.nan)
 
@@ -259,6 +272,8 @@ class OutputPredictions:
                 self._belief.model, self._posterior.u, self._belief.observations, self._X[part], covariances=self._full
             )
             self.mean[part], self.variance[part], self.score[part] = _judged(found, self._posterior.weights)
+            if self.components.shape[1]:
+                self.components[:, :, part] = found.mean[..., self.kept], found.variance[..., self.kept]
             done += len(part)
         return done
 
@@ -281,11 +296,12 @@ class OutputPredictions:
 
 
 class Choice(NamedTuple):
-    """A measurement to make: row of the candidates, output (None: all), and its entropy in nats."""
+    """A measurement to make: row of the candidates, output (None: all), its entropy in nats, and what it may gain."""
 
     row: int
     p: int | None
     entropy: float
+    gain: float = math.nan
 
 
 class Chooser:
@@ -329,7 +345,7 @@ class Chooser:
                 rows = self._shortlist(row, allowed, more)
                 found, mean = outputs.extendable(rows, more), outputs.mean[rows]
             place = int(np.searchsorted(rows, row))
-            _condition(found, place, chosen[-1].p, mean[place])
+            condition(found, place, chosen[-1].p, mean[place])
             mean, _, score = _judged(found, self._posterior.weights)
         return chosen
 
@@ -348,7 +364,7 @@ class Chooser:
         return np.union1d(rows, [first]).astype(np.int64)
 
 
-def _condition(found: PoolPredictions, place: int, p: int | None, expected: FloatArray) -> None:
+def condition(found: PoolPredictions, place: int, p: int | None, expected: FloatArray) -> None:
     """Take in that output p (None: all) at the pool's input `place` is as expected, [P]."""
     outputs = np.arange(len(expected)) if p is None else np.array([p])
     X, y = np.repeat(found.X_pool[[place]], len(outputs), axis=0), expected[outputs]

@@ -249,6 +249,7 @@ class SafetyPrediction:
             distance = np.sqrt(np.mean((observations.y - limit.value) ** 2))
             self._variance = np.maximum(self._variance, (guard.spread * distance) ** 2)
             lengthscales = np.minimum(lengthscales, guard.extents * guard.ranges(counted @ self._axes))
+        self._noise = parameters.noise[:, 0]
         self._lengthscales, group = np.unique(lengthscales, axis=0, return_inverse=True)
         self._parts = []
         for number, each in enumerate(self._lengthscales):
@@ -276,6 +277,23 @@ class SafetyPrediction:
             components = (self._limit, *self._components(X[part]), self._weights)
             found[part] = np.minimum(moment_matched_probability(*components), mixture_probability(*components))
         return found
+
+    def told(self, X: FloatArray, U: FloatArray) -> FloatArray:
+        """Return which share of the variance at inputs U [m, D] a measurement at each of X [n, D] takes away, [n, m].
+
+        Noise included; the mean over the hyperparameter vectors.
+        """
+        X, U, share = X @ self._axes, U @ self._axes, np.zeros((len(X), len(U)))
+        for each, (members, vectors, _, of_variance) in zip(self._lengthscales, self._parts, strict=True):
+            at_x, at_u = (vectors.T @ self._unit_kernel(self._X, each_X, each) for each_X in (X, U))
+            prior = self._unit_kernel(X, U, each)
+            for member, lost in zip(members, of_variance, strict=True):
+                size = self._variance[member]
+                covariance = size * prior - (at_x.T * lost) @ at_u
+                left_x, left_u = (np.maximum(size - lost @ at**2, 0.0) for at in (at_x, at_u))
+                total = np.maximum(np.outer(left_x + self._noise[member], left_u), np.finfo(np.float64).tiny)
+                share += self._weights[member] * np.minimum(covariance**2 / total, 1.0)
+        return share
 
     def _parts_of(self, X: FloatArray) -> Iterator[slice]:
         width = max(1, GUARD_BLOCK // len(self._X))
@@ -328,9 +346,7 @@ class SafetyModel:
         self, X: FloatArray, delta: float, guard: SafetyGuard | None, out_of_time: Callable[[], bool]
     ) -> SafetyJudgement:
         """Judge candidates X [n, D]; `out_of_time` is asked now and then, and true ends the work."""
-        parameters, known, limit = self.model.constrain(self.posterior.u), self.known, self.limit
-        weights, counted = self.posterior.weights, self.counted(X)
-        prediction = SafetyPrediction(self.model.kernel, parameters, weights, known, limit, guard, counted)
+        prediction, counted, limit = self.prediction(X, guard), self.counted(X), self.limit
         probability = np.full(len(X), np.nan)
         judged = 0
         for part in in_parts(np.arange(len(X)), TOGETHER, out_of_time):
@@ -341,6 +357,12 @@ class SafetyModel:
         if guard is not None and guard.hardly_varied(*prediction.moments(counted), limit):
             near = guard.outside(counted, X) <= guard.step
         return SafetyJudgement(probability, probable & near, probable & ~near, judged)
+
+    def prediction(self, X: FloatArray, guard: SafetyGuard | None) -> SafetyPrediction:
+        """Return the predictions for candidates X [n, D]."""
+        parameters, counted = self.model.constrain(self.posterior.u), self.counted(X)
+        weights = self.posterior.weights
+        return SafetyPrediction(self.model.kernel, parameters, weights, self.known, self.limit, guard, counted)
 
     def counted(self, X: FloatArray) -> FloatArray:
         """Return the measured inputs that count for the measured range, given candidates X [n, D]; see `far_inputs`."""

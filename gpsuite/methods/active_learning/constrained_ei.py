@@ -1,0 +1,38 @@
+"""Constrained expected improvement: what is usual where safety is a wish and no promise.
+
+The score is the expected improvement times the probability of being safe, over all candidates: neither a level of
+safety nor a guard decides what may be measured.
+
+Equation: Gardner et al. 2014, Eq. (4)
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpsuite.arrays import BoolArray
+from gpsuite.methods.active_learning.acquisition import choose
+from gpsuite.methods.active_learning.plan.ask_tell import Plan
+from gpsuite.methods.active_learning.plan.optimum import expected_improvement
+
+
+def constrained_expected_improvement(plan: Plan, measured: BoolArray, held: BoolArray, objective: int = 0) -> int:
+    """Return the candidate of largest EI(x) P(x is safe), the objective to be minimised.
+
+    Args:
+        plan: what the models say at n candidates, of a planner without a guard.
+        measured: which candidates were measured, [n]; they are not proposed again.
+        held: which of them gave a safe value, [n], at least one.
+
+    Raises:
+        ValueError: if every candidate was measured, or none gave a safe value.
+    """
+    mean, sd = plan.mean[:, objective], plan.sd[:, objective]
+    if not held.any():
+        raise ValueError("no measured candidate is safe")
+    best = mean[held].min(keepdims=True)
+    score = expected_improvement(mean[None], sd[None] ** 2, best, np.ones(1)) * plan.probability_safe
+    chosen = choose(score, ~measured)
+    if chosen is None:
+        raise ValueError("every candidate was measured")
+    return chosen[0]
