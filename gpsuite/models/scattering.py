@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +22,8 @@ _STRIDE = 2**SCALES
 _MARGIN = _STRIDE  # pixels mirrored at each side, so that the far side of a periodic image is not seen
 _BATCH = 64  # images at once: what is worked on stays in the processor's cache
 _TURNS = 2  # copies of a filter at each side whose tails are folded in
+_MADE_UP, _BLUR, _INK = 400, 1.5, 0.5  # images, their blur in pixels, and the level above which there is ink
+Transform = Literal["root", "log"]
 Single = npt.NDArray[np.float32]
 Spectrum = npt.NDArray[np.complex64]
 
@@ -152,3 +155,28 @@ def wavelet(size: int, scale: int, angle: float) -> npt.NDArray[np.complex128]:
     wave = gabor(size, width, FREQUENCY / scale, angle, SLANT)
     bump = gabor(size, width, 0.0, angle, SLANT)
     return np.asarray(wave - wave.sum() / bump.sum() * bump)
+
+
+def rescaled(features: Single, scale: npt.NDArray[np.floating], transform: Transform) -> Single:
+    """Return sqrt(F / scale) or ln(1 + F / scale): features of large and of small responses become alike.
+
+    Args:
+        features: [n, P], at least 0 but for rounding.
+        scale: [P], above 0.
+        transform: `root` or `log`.
+    """
+    ratio = np.maximum(features, 0.0) / np.asarray(scale, dtype=np.float32)
+    return np.sqrt(ratio) if transform == "root" else np.log1p(ratio)
+
+
+def made_up_scale(side: int) -> FloatArray:
+    """Return each path's standard deviation over made-up images, for every feature [P]: a scale without data.
+
+    The images are Gaussian noise, blurred, with ink where it is high.
+    """
+    noise = np.random.RandomState(0).standard_normal((_MADE_UP, side, side))
+    wave = fft.fftfreq(side) * 2.0 * np.pi
+    blur = np.exp(-0.5 * _BLUR**2 * (wave[:, None] ** 2 + wave[None, :] ** 2))
+    smooth = fft.ifft2(fft.fft2(noise) * blur).real
+    found = scattering(np.clip(smooth / smooth.std() - _INK, 0.0, 1.0)).astype(np.float64)
+    return np.repeat(found.std(axis=(0, 2, 3)), found.shape[2] * found.shape[3])

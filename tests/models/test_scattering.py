@@ -76,7 +76,9 @@ def test_features_are_those_of_kymatio(monkeypatch: pytest.MonkeyPatch) -> None:
     kymatio = pytest.importorskip("kymatio.numpy", exc_type=ImportError)
     images = np.random.default_rng(1).uniform(size=(3, 28, 28)).astype(np.float32)
     theirs = kymatio.Scattering2D(J=2, shape=(28, 28), L=8)(images)
-    assert np.abs(scattering(images) - theirs).max() < 1e-3  # their filters are cut off to float32, and folded on a smaller square
+    assert (
+        np.abs(scattering(images) - theirs).max() < 1e-3
+    )  # their filters are cut off to float32, and folded on a smaller square
 
 
 @pytest.mark.parametrize("shape", [(2, 28), (2, 28, 24), (2, 26, 26), (2, 4, 4)])

@@ -21,10 +21,10 @@ import numpy.typing as npt
 from scipy.linalg import blas, eigh, solve_triangular
 from scipy.special import ndtr, ndtri
 
-from gpsuite.arrays import BoolArray, FloatArray, IntArray
+from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.budget import Budget
 from gpsuite.methods.pac_bayes.bounds import binomial_upper_bound, catoni_bound, kl_bound
-from gpsuite.models.linalg import NotPositiveDefiniteError, stable_cholesky
+from gpsuite.models.linalg import stable_cholesky
 from gpsuite.models.search import Minimum, StepRules, minimise
 
 Single = npt.NDArray[np.float32]
@@ -104,19 +104,24 @@ class InformedPrior:
         factor = stable_cholesky(A.T, jitters=(0.0,))
         return cls(Z, width, factor.lower, factor.solve(right), settings.temper)
 
-    def scores(self, features: Single) -> FloatArray:
-        """Return the mean scores [n, C]."""
-        return np.concatenate([K @ self.mean for _, K in _kernel_blocks(features, self.inducing, self.width)])
+    def moments(self, features: Single) -> tuple[FloatArray, FloatArray]:
+        """Return mean scores [n, C] and their variance [n], the same for every class."""
+        parts = [(mean, (u * u).sum(axis=1)) for _, mean, u in self._blocks(features)]
+        return np.concatenate([mean for mean, _ in parts]), np.concatenate([variance for _, variance in parts])
 
     def whitened(self, features: Single) -> tuple[FloatArray, Single]:
         """Return mean scores [n, C] and u(x) = sqrt(s) L^-1 k(x), [n, M] in float32."""
         n, M = len(features), len(self.lower)
         means, found = np.empty((n, self.mean.shape[1])), np.empty((n, M), dtype=np.float32)
-        for rows, K in _kernel_blocks(features, self.inducing, self.width):
-            means[rows] = K @ self.mean
-            half = solve_triangular(self.lower, K.T, lower=True, overwrite_b=True, check_finite=False)
-            found[rows] = math.sqrt(self.temper) * half.T
+        for rows, mean, u in self._blocks(features):
+            means[rows], found[rows] = mean, u
         return means, found
+
+    def _blocks(self, features: Single) -> Iterator[tuple[slice, FloatArray, FloatArray]]:
+        for rows, K in _kernel_blocks(features, self.inducing, self.width):
+            mean = K @ self.mean
+            half = solve_triangular(self.lower, K.T, lower=True, overwrite_b=True, check_finite=False)
+            yield rows, mean, math.sqrt(self.temper) * half.T
 
 
 def median_distance(Z: Single) -> float:
@@ -415,8 +420,7 @@ def bounds_of(
 ) -> ClassBounds:
     """Return risk and bounds of a posterior on n rows; the KL bound needs n >= 8 (Maurer 2004).
 
-    The binomial bound is that of the mean scores' class where the posterior is the prior, which these rows did not
-    choose; else there is none, and it is NaN.
+    The binomial bound is that of the class of the posterior's mean scores, and NaN where these rows moved it.
     """
     n, kl, delta = len(labels), posterior.kl, confidence.delta / confidence.choices
     lower, upper = gibbs_errors(mean, variance, labels)
