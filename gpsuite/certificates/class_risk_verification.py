@@ -177,8 +177,8 @@ def _words(certificate: ClassCertificate, found: ClassClaim, prior: int, bound: 
         f"dataset\t{visible_name(rows.dataset)}, {rows.count} rows, content {visible_name(rows.content_hash)}",
         f"rows\t{bound} bound the risk, {prior} made the prior (seed {rows.seed})",
         f"model\t{model.features}; prior from {kind}; posterior moved in {len(model.ratio)} directions",
-        f"proved\twith probability at least {sure} over the draw of the rows, a classifier drawn from the model errs on "
-        f"at most a share {largest['catoni']} of new rows (Catoni)",
+        f"proved\twith probability at least {sure} over the draw of the rows, a classifier drawn from the model errs "
+        f"on at most a share {largest['catoni']} of new rows (Catoni)",
         f"\tby the PAC-Bayes-kl bound, with the same probability: at most {largest['kl']}",
     ]
     if not len(model.ratio):

@@ -180,7 +180,8 @@ def _existing(path: Path) -> Path:
     state = "is not a certificate" if path.exists() else "is not there"
     raise UserError(
         f"{path} {state}; a certificate is two files, NAME.npz and NAME.json beside it\n"
-        "runs of guarantee, robustness/safety, robustness/regression, pac_bayes/regression and pac_bayes/mnist write certificates/"
+        "runs of guarantee, robustness/safety, robustness/regression, pac_bayes/regression and pac_bayes/mnist write "
+        "certificates/"
     )
 
 

@@ -206,7 +206,7 @@ def plan(request: Request[MnistSettings]) -> list[Task[ClassTask | ValidityTask]
             tasks += [
                 request.task(
                     params,
-                    label=f"{name}  {params.prior}  {f'M = {params.inducing}  ' if params.inducing else ''}split {split}",
+                    label=_label(name, params, split),
                     axes={"dataset": name, "prior": params.prior, "inducing": params.inducing, "split": split},
                     cost=_cost(data, params),
                     group=name,
@@ -225,6 +225,11 @@ def plan(request: Request[MnistSettings]) -> list[Task[ClassTask | ValidityTask]
     return tasks
 
 
+def _label(name: str, params: ClassTask, split: int) -> str:
+    size = f"M = {params.inducing}  " if params.inducing else ""
+    return f"{name}  {params.prior}  {size}split {split}"
+
+
 def _params(settings: MnistSettings, name: str, data: PreparedDataset, split: int, seed: int) -> Iterator[ClassTask]:
     image = data.spec.get("n_inputs") == IMAGES
     chosen = CHOSEN.get(name, CHOSEN["mnist"]) if image else TABLE
@@ -237,7 +242,8 @@ def _params(settings: MnistSettings, name: str, data: PreparedDataset, split: in
         "max_evaluations": settings.max_evaluations,
         "seed": derived_seed(seed, "certified classes", split),
     }
-    kept = data.rows - math.ceil(data.rows * test_share) - int(data.spec.get("test_rows") or 0)
+    own_test = (data.spec.get("test_rows") or 0) / (data.spec.get("rows") or data.rows)
+    kept = int(data.rows * (1.0 - max(test_share, own_test)))
     for prior in settings.priors:
         if prior == UNINFORMED and image:
             yield ClassTask(
@@ -490,14 +496,14 @@ LABELS = {
 }
 SHOWN = ("bound_catoni", "bound_kl", "bound_binomial", "test_error")
 PAYS = (
-    "With an informed prior KL = 0: the prior's rows do the work, PAC-Bayes adds nothing, and the binomial bound on the "
-    "same rows is lower. Without data it does all of it: the same rows train and certify, and no binomial bound exists. "
-    "Whether the KL of the neural nets' certificates is as small was not checked."
+    "With an informed prior KL = 0: the prior's rows do the work, PAC-Bayes adds nothing, and the binomial bound on "
+    "the same rows is lower. Without data it does all of it: the same rows train and certify, and there is no binomial "
+    "bound. Whether the KL of the neural nets' certificates is as small was not checked."
 )
 
 
 def summarise(report: Report[MnistSettings]) -> list[Statistic]:
-    """Write certificates, bounds, test errors, seconds, the neural nets' certificates and the failures in simulations."""
+    """Write certificates, bounds, test errors, seconds, the neural nets' certificates and failures in simulations."""
     records = [record for record in report.records() if "prior" in record.axes]
     write_class_certificates(records, report.folder / "certificates")
     statistics: list[Statistic] = []
@@ -633,8 +639,8 @@ def _validity(report: Report[MnistSettings], record: Record) -> list[Statistic]:
     table = pd.DataFrame(rows)
     moved = int(record.number("moved"))
     caption = (
-        f"Simulated labels, true risk known: data sets in which a bound failed, with 95 % Clopper-Pearson intervals; the "
-        f"posterior left the prior in {moved} of {count}"
+        "Simulated labels, true risk known: data sets in which a bound failed, with 95 % Clopper-Pearson intervals; "
+        f"the posterior left the prior in {moved} of {count}"
     )
     report.table(table, "mnist_validity", caption, {"interval_low": "from", "interval_high": "to"})
     with report.figure("validity", size=(5.5, 3.6)) as drawing:

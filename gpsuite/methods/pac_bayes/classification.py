@@ -1,8 +1,8 @@
 """PAC-Bayes for two or more classes: a GP prior from other rows or from none, its Gibbs risk in a bracket, no sampling.
 
 A class's score is f_c(x) = m_c(x) + u(x)' w_c with w_c ~ N(0, I) under the prior, independent over the classes; the
-largest score decides. Under the posterior w_c ~ N(V d_c, I - V diag(1 - rho) V'), V orthonormal, the same covariance for
-every class. Only differences of scores decide, so the KL is that of the differences.
+largest score decides. Under the posterior w_c ~ N(V d_c, I - V diag(1 - rho) V'), V orthonormal, with the same
+covariance for every class. Only differences of scores decide, so the KL is that of the differences.
 
 Equation: derived, GP classifiers by PAC-Bayes
 Equation: Catoni 2007, Theorem 1.2.6
@@ -231,7 +231,7 @@ def train(rows: Projected, labels: IntArray, constant: float, directions: FloatA
         directions: [M, R].
         budget: of evaluations or seconds.
     """
-    (n, R), classes = rows.along.shape, rows.prior_mean.shape[1]
+    R, classes = rows.along.shape[1], rows.prior_mean.shape[1]
     objective = training_objective(rows, labels, constant)
     unit = _units(rows, constant)
 
