@@ -82,6 +82,7 @@ KINDS = {
     "classification": Kind(RANGES, "classification"),
     "regression": Kind(RANGES, "regression"),
     "pac_bayes": Kind("gpsuite.certificates.risk_verification", "regression"),
+    "pac_bayes_classes": Kind("gpsuite.certificates.class_risk_verification", "classification"),
 }
 
 
@@ -181,8 +182,10 @@ def _existing(path: Path) -> Path:
         return path
     state = "is not a certificate" if path.exists() else "is not there"
     raise UserError(
-        f"{path} {state}. A certificate is two files, NAME.npz and NAME.json next to it\n"
-        "runs of guarantee, robustness/safety, robustness/regression and pac_bayes/regression write certificates/"
+        f"{path} {state}. A certificate is two files, NAME.npz and NAME.json next to it
+"
+        "runs of guarantee, robustness/safety, robustness/regression, pac_bayes/regression and pac_bayes/mnist write "
+        "certificates/"
     )
 
 

@@ -1,0 +1,441 @@
+"""PAC-Bayes for two or more classes: a GP prior from other rows or from none, its Gibbs risk in a bracket, no sampling.
+
+A class's score is f_c(x) = m_c(x) + u(x)' w_c with w_c ~ N(0, I) under the prior, independent over the classes; the
+largest score decides. Under the posterior w_c ~ N(V d_c, I - V diag(1 - rho) V'), V orthonormal, with the same
+covariance for every class. Only differences of scores decide, so the KL is that of the differences.
+
+Equation: derived, GP classifiers by PAC-Bayes
+Equation: Catoni 2007, Theorem 1.2.6
+Equation: Langford & Shawe-Taylor 2002
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import blas, eigh, solve_triangular
+from scipy.special import ndtr, ndtri
+
+from gpsuite.arrays import FloatArray, IntArray
+from gpsuite.budget import Budget
+from gpsuite.methods.pac_bayes.bounds import binomial_upper_bound, catoni_bound, kl_bound
+from gpsuite.models.linalg import stable_cholesky
+from gpsuite.models.search import Minimum, StepRules, minimise
+
+Single = npt.NDArray[np.float32]
+PRIOR_JITTER: Final = 1e-4  # of K_zz in the prior's precision
+CELLS: Final = 1000  # of the normal distribution, equally likely, in the bracket of a row's risk
+CERTAIN: Final = 1e-7  # a row whose risk is below it by the union bound keeps that bound
+LEAST_RATIO, MOST_RATIO = 1e-6, 1.0  # of the posterior's variance to the prior's in a direction
+_BLOCK = 2000  # rows of a kernel matrix held at once
+_NODES = 12  # Gauss-Hermite nodes of the risk that training minimises
+_FAR = 7.0  # leads beyond it count as certain in training
+_NEAR_SHARE = 0.02  # of rows near a boundary, a guess that scales the search's variables
+_DIRECTION_ROWS = 15_000  # that decide the directions; a bound holds in any
+_RULES = StepRules(decrease=1e-7, slope=1e-6)
+
+
+@dataclass(frozen=True)
+class PriorSettings:
+    """Hyperparameters of the prior from other rows.
+
+    Attributes:
+        gamma: k(x, z) = exp(-gamma |x - z|^2 / median |x - z|^2).
+        noise: sigma^2 of the regression on the labels.
+        temper: s, by which the regression's covariance is multiplied.
+    """
+
+    gamma: float
+    noise: float
+    temper: float
+
+
+@dataclass(frozen=True, eq=False)
+class InformedPrior:
+    """GP regression on the labels of other rows, tempered: w = A^-1 K_zx (Y - 1/C), covariance s A^-1.
+
+    A = K_zx K_xz + sigma^2 (K_zz + 1e-4 I).
+
+    Attributes:
+        inducing: [M, P] features of the inducing rows, which are some of the other rows.
+        width: gamma / median |x - z|^2.
+        lower: [M, M] Cholesky factor of A.
+        mean: [M, C].
+        temper: s.
+    """
+
+    inducing: Single
+    width: float
+    lower: FloatArray
+    mean: FloatArray
+    temper: float
+
+    @classmethod
+    def fit(
+        cls, features: Single, labels: IntArray, classes: int, inducing: IntArray, settings: PriorSettings
+    ) -> InformedPrior:
+        """Return the prior of these rows.
+
+        Args:
+            features: [n, P] of the prior's rows.
+            labels: [n], from 0 to C - 1.
+            classes: C.
+            inducing: [M] places of the inducing rows among them.
+            settings: hyperparameters.
+
+        Raises:
+            NotPositiveDefiniteError: if A cannot be factorised without more jitter, which would change the prior.
+        """
+        Z = features[inducing]
+        width = settings.gamma / median_distance(Z)
+        M = len(Z)
+        A, right = np.zeros((M, M), order="F"), np.zeros((M, classes))
+        for rows, K in _kernel_blocks(features, Z, width):
+            A = blas.dsyrk(1.0, K.T, beta=1.0, c=A, lower=1, overwrite_c=1)
+            right += K.T @ (np.eye(classes)[labels[rows]] - 1.0 / classes)
+        for rows, K in _kernel_blocks(Z, Z, width):
+            A[:, rows] += settings.noise * K.T
+        A.flat[:: M + 1] += settings.noise * PRIOR_JITTER
+        factor = stable_cholesky(A.T, jitters=(0.0,))
+        return cls(Z, width, factor.lower, factor.solve(right), settings.temper)
+
+    def moments(self, features: Single) -> tuple[FloatArray, FloatArray]:
+        """Return mean scores [n, C] and their variance [n], the same for every class."""
+        parts = [(mean, (u * u).sum(axis=1)) for _, mean, u in self._blocks(features)]
+        return np.concatenate([mean for mean, _ in parts]), np.concatenate([variance for _, variance in parts])
+
+    def whitened(self, features: Single) -> tuple[FloatArray, Single]:
+        """Return mean scores [n, C] and u(x) = sqrt(s) L^-1 k(x), [n, M] in float32."""
+        n, M = len(features), len(self.lower)
+        means, found = np.empty((n, self.mean.shape[1])), np.empty((n, M), dtype=np.float32)
+        for rows, mean, u in self._blocks(features):
+            means[rows], found[rows] = mean, u
+        return means, found
+
+    def _blocks(self, features: Single) -> Iterator[tuple[slice, FloatArray, FloatArray]]:
+        for rows, K in _kernel_blocks(features, self.inducing, self.width):
+            mean = K @ self.mean
+            half = solve_triangular(self.lower, K.T, lower=True, overwrite_b=True, check_finite=False)
+            yield rows, mean, math.sqrt(self.temper) * half.T
+
+
+def median_distance(Z: Single) -> float:
+    """Return the median of |z - z'|^2 over the pairs of at most 1,000 rows; 1 where it is 0."""
+    few = Z[:1000].astype(np.float64)
+    distances = squared_distances(few, few)
+    found = float(np.median(distances[np.triu_indices(len(few), 1)])) if len(few) > 1 else 0.0
+    return found if found > 0.0 else 1.0
+
+
+def squared_distances(left: npt.NDArray[np.floating], right: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
+    """Return |x - z|^2, [n, M], at least 0."""
+    norms = (left * left).sum(axis=1)[:, None] + (right * right).sum(axis=1)[None, :]
+    return np.maximum(norms - 2.0 * (left @ right.T), 0.0)
+
+
+def _kernel_blocks(features: Single, Z: Single, width: float) -> Iterator[tuple[slice, FloatArray]]:
+    """Yield rows and their K_xz in float64, in blocks; distances in float32."""
+    for start in range(0, len(features), _BLOCK):
+        rows = slice(start, min(start + _BLOCK, len(features)))
+        yield rows, np.exp(-width * squared_distances(features[rows], Z).astype(np.float64))
+
+
+# The posterior: directions in which the rows' labels move the prior, and how far.
+
+
+@dataclass(frozen=True, eq=False)
+class Projected:
+    """Rows as the posterior sees them.
+
+    Attributes:
+        prior_mean: [n, C] mean scores under the prior.
+        along: [n, R] T = U V.
+        rest: [n] |u|^2 - |V' u|^2.
+    """
+
+    prior_mean: FloatArray
+    along: Single
+    rest: FloatArray
+
+    @classmethod
+    def of(cls, prior_mean: FloatArray, U: Single, directions: FloatArray) -> Projected:
+        """Return the rows with whitened features U [n, M] in the directions V [M, R]."""
+        along = U @ directions.astype(np.float32)
+        total = np.einsum("ij,ij->i", U, U, dtype=np.float64)
+        return cls(prior_mean, along, np.maximum(total - np.einsum("ij,ij->i", along, along, dtype=np.float64), 0.0))
+
+    def moments(self, shift: FloatArray, ratio: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return mean scores [n, C] and their variance [n]."""
+        mean = self.prior_mean + self.along @ shift
+        return mean, self.rest + np.square(self.along) @ ratio
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """d and rho.
+
+    Attributes:
+        directions: [M, R] V, orthonormal; R = 0 is the prior itself.
+        shift: [R, C] d.
+        ratio: [R] rho, in (0, 1].
+    """
+
+    directions: FloatArray
+    shift: FloatArray
+    ratio: FloatArray
+
+    @classmethod
+    def prior(cls, M: int, classes: int) -> Posterior:
+        return cls(np.empty((M, 0)), np.empty((0, classes)), np.empty(0))
+
+    @property
+    def kl(self) -> float:
+        """KL(Q||P) of the differences of scores, in nats."""
+        return kl_of_differences(self.shift, self.ratio)
+
+
+def kl_of_differences(shift: FloatArray, ratio: FloatArray) -> float:
+    """Return (1/2) sum_c |d_c - mean d|^2 + (C - 1)/2 sum_j (rho_j - 1 - ln rho_j)."""
+    centred = shift - shift.mean(axis=1, keepdims=True)
+    spread = float((ratio - 1.0 - np.log(ratio)).sum())
+    return 0.5 * float((centred**2).sum()) + 0.5 * (shift.shape[1] - 1) * spread
+
+
+def leading_directions(U: Single, count: int) -> FloatArray:
+    """Return the orthonormal eigenvectors [M, R] of U'U with the largest eigenvalues, R at most `count` and M."""
+    M = U.shape[1]
+    gram = np.zeros((M, M), order="F")
+    few = U[:: -(-len(U) // _DIRECTION_ROWS)]
+    for start in range(0, len(few), _BLOCK):
+        block = few[start : start + _BLOCK].T.astype(np.float64)
+        gram = blas.dsyrk(1.0, block, beta=1.0, c=gram, lower=1, overwrite_c=1)
+    first = max(M - count, 0)
+    _, vectors = eigh(gram, lower=True, subset_by_index=(first, M - 1), overwrite_a=True, check_finite=False)
+    return np.ascontiguousarray(vectors[:, ::-1])
+
+
+def train(rows: Projected, labels: IntArray, constant: float, directions: FloatArray, budget: Budget) -> Posterior:
+    """Return the posterior that minimises C n risk + KL, and so Catoni's bound at C; the prior where none is better.
+
+    The search sees the risk by Gauss-Hermite quadrature; the certificate brackets it anew.
+
+    Args:
+        rows: n rows in the directions.
+        labels: [n].
+        constant: C of Catoni's bound.
+        directions: [M, R].
+        budget: of evaluations or seconds.
+    """
+    R, classes = rows.along.shape[1], rows.prior_mean.shape[1]
+    objective = training_objective(rows, labels, constant)
+    unit = _units(rows, constant)
+
+    def scaled(point: FloatArray) -> tuple[float, FloatArray]:
+        loss, gradient = objective(unit * point)
+        return loss, unit * gradient
+
+    zero = objective(np.zeros(R * (classes + 1)))[0]
+    start = np.concatenate([_first_shift(rows, labels).ravel(), np.full(R, math.log(0.9))])
+    found: Minimum = minimise(scaled, start / unit, budget, rules=_RULES)
+    if not found.loss < zero:
+        return Posterior.prior(len(directions), classes)
+    shift, ratio = _unpack(unit * found.point, R, classes)
+    return Posterior(directions, shift - shift.mean(axis=1, keepdims=True), ratio)
+
+
+def _units(rows: Projected, constant: float) -> FloatArray:
+    """Return the units of d and ln rho in which the objective's curvature is about the same in all, [R (C + 1)]."""
+    squares = np.square(rows.along, dtype=np.float64)
+    spread = float(np.mean(rows.rest + squares.sum(axis=1)))
+    curvature = 1.0 + constant * _NEAR_SHARE * squares.sum(axis=0) / max(spread, 1e-300)
+    R, classes = len(curvature), rows.prior_mean.shape[1]
+    return np.concatenate([np.repeat(curvature**-0.5, classes), np.ones(R)])
+
+
+def _first_shift(rows: Projected, labels: IntArray) -> FloatArray:
+    """Return a ridge regression's shift [R, C], scaled so that its scores exceed the prior's spread by a little."""
+    classes = rows.prior_mean.shape[1]
+    T = rows.along.astype(np.float64)
+    gram = T.T @ T
+    gram.flat[:: len(gram) + 1] += 0.01 * np.trace(gram) / max(len(gram), 1) + 1e-12
+    d = np.linalg.solve(gram, T.T @ (np.eye(classes)[labels] - 1.0 / classes))
+    spread = math.sqrt(float(np.mean(rows.rest + np.square(T).sum(axis=1))))
+    return 2.0 * spread * d
+
+
+def training_objective(
+    rows: Projected, labels: IntArray, constant: float
+) -> Callable[[FloatArray], tuple[float, FloatArray]]:
+    """Return d and ln rho, flat -> (C n risk + KL) / n and its gradient."""
+    (n, R), classes = rows.along.shape, rows.prior_mean.shape[1]
+    squares = np.square(rows.along)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
+    weights = weights / weights.sum()
+
+    def objective(point: FloatArray) -> tuple[float, FloatArray]:
+        shift, ratio = _unpack(point, R, classes)
+        mean = rows.prior_mean + rows.along @ shift.astype(np.float32)
+        variance = rows.rest + squares @ ratio.astype(np.float32)
+        risk, d_mean, d_variance = _risk_gradient(mean, variance, labels, nodes, weights)
+        kl = kl_of_differences(shift, ratio)
+        centred = shift - shift.mean(axis=1, keepdims=True)
+        d_shift = constant * (rows.along.T @ d_mean.astype(np.float32)) + centred
+        d_ratio = constant * (squares.T @ d_variance.astype(np.float32)) + 0.5 * (classes - 1) * (1.0 - 1.0 / ratio)
+        inside = (point[R * classes :] < 0.0) & (ratio > LEAST_RATIO)
+        gradient = np.concatenate([d_shift.ravel(), d_ratio * ratio * inside])
+        return (constant * risk + kl) / n, gradient / n
+
+    return objective
+
+
+def _unpack(point: FloatArray, R: int, classes: int) -> tuple[FloatArray, FloatArray]:
+    ratio = np.clip(np.exp(np.minimum(point[R * classes :], 0.0)), LEAST_RATIO, MOST_RATIO)
+    return point[: R * classes].reshape(R, classes), ratio
+
+
+def _risk_gradient(
+    mean: FloatArray, variance: FloatArray, labels: IntArray, nodes: FloatArray, weights: FloatArray
+) -> tuple[float, FloatArray, FloatArray]:
+    """Return the sum of the rows' risks by quadrature, and its derivatives in mean scores and variances."""
+    d_every, d_spread = np.zeros_like(mean), np.zeros_like(variance)
+    deviation = np.sqrt(np.maximum(variance, 1e-300))
+    lead = _leads(mean, deviation, labels)
+    near = np.flatnonzero(lead.min(axis=1) < _FAR)
+    lead, labels, deviation, n = lead[near], labels[near], deviation[near], len(near)
+    right, slope = np.zeros(n), np.zeros_like(lead)
+    for node, weight in zip(nodes, weights, strict=True):
+        at = lead + node
+        below = np.maximum(ndtr(at), 1e-300)
+        product = weight * below.prod(axis=1)
+        right += product
+        slope += product[:, None] * np.exp(-0.5 * at * at) / below
+    slope /= -math.sqrt(2.0 * math.pi)  # of the risk in the leads
+    d_spread[near] = -0.5 * (slope * lead).sum(axis=1) / deviation**2
+    d_other = -slope / deviation[:, None]
+    d_near = np.zeros((n, mean.shape[1]))
+    np.put_along_axis(d_near, _others(labels, mean.shape[1]), d_other, axis=1)
+    d_near[np.arange(n), labels] = -d_other.sum(axis=1)
+    d_every[near] = d_near
+    return float(n - right.sum()), d_every, d_spread
+
+
+def _others(labels: IntArray, classes: int) -> IntArray:
+    """Return the classes other than a row's own, [n, C - 1]."""
+    each = np.arange(classes - 1)[None, :]
+    return np.asarray(each + (each >= labels[:, None]), dtype=np.int64)
+
+
+def _leads(mean: FloatArray, deviation: FloatArray, labels: IntArray) -> FloatArray:
+    """Return (m_y - m_c) / sqrt(v) over the other classes c, [n, C - 1]."""
+    own = mean[np.arange(len(labels)), labels]
+    return (own[:, None] - np.take_along_axis(mean, _others(labels, mean.shape[1]), axis=1)) / deviation[:, None]
+
+
+# The Gibbs risk in a bracket, and the bounds.
+
+
+def gibbs_errors(
+    mean: FloatArray, variance: FloatArray, labels: IntArray, cells: int = CELLS
+) -> tuple[FloatArray, FloatArray]:
+    """Return lower and upper ends of each row's probability of a wrong class, [n] each.
+
+    1 - E_z prod_(c != y) Phi((m_y - m_c) / sqrt(v) + z), z ~ N(0, 1) the own score's noise. The product grows in z, so
+    over cells of equal probability its value at their left ends is below the expectation, that at their right ends
+    above. Where the union bound sum_c Phi(-(m_y - m_c) / sqrt(2 v)) is below 1e-7 the ends are 0 and that.
+
+    Args:
+        mean: [n, C] scores.
+        variance: [n] of each score; at 0 the risk is 0 or 1, a tie counting as wrong.
+        labels: [n].
+        cells: of the normal distribution.
+    """
+    n = len(labels)
+    lower, upper = np.zeros(n), np.ones(n)
+    still = variance <= 0.0
+    lead = _leads(mean, np.where(still, 1.0, np.sqrt(np.maximum(variance, 1e-300))), labels)
+    wrong = (lead <= 0.0).any(axis=1)
+    lower[still], upper[still] = wrong[still], wrong[still]
+    union = ndtr(-lead / math.sqrt(2.0)).sum(axis=1)
+    certain = ~still & (union < CERTAIN)
+    upper[certain] = union[certain]
+    ends = ndtri(np.linspace(0.0, 1.0, cells + 1)[1:-1])
+    for part in np.array_split(np.flatnonzero(~still & ~certain), max(n // _BLOCK, 1)):
+        inner = np.zeros(len(part))
+        for end in ends:
+            inner += ndtr(lead[part] + end).prod(axis=1)
+        # at the far left the product is 0, at the far right 1
+        lower[part], upper[part] = 1.0 - (inner + 1.0) / cells, 1.0 - inner / cells
+    return np.clip(lower, 0.0, 1.0), np.clip(upper, 0.0, 1.0)
+
+
+@dataclass(frozen=True)
+class ClassBounds:
+    """What is known of one classifier from n rows that chose neither prior nor constant.
+
+    Attributes:
+        gibbs_lower: lower end of the Gibbs risk on the rows.
+        gibbs: upper end.
+        errors: of the mean scores' class.
+        n: rows.
+        kl: KL(Q||P) in nats.
+        bound_kl: PAC-Bayes-kl, with ln(2 sqrt(n) / delta).
+        bound_catoni: Catoni's at the constant, with ln(1 / delta).
+        bound_binomial: test-set bound of the mean scores' class; NaN where the rows also trained.
+    """
+
+    gibbs_lower: float
+    gibbs: float
+    errors: int
+    n: int
+    kl: float
+    bound_kl: float
+    bound_catoni: float
+    bound_binomial: float
+
+
+@dataclass(frozen=True)
+class Confidence:
+    """What the bounds pay besides the KL.
+
+    Attributes:
+        delta: allowed probability that a bound fails.
+        choices: settings among which the rows may have chosen; each pays ln of it.
+        constant: C of Catoni's bound.
+        slack: by how much arithmetic in float32 may have moved the Gibbs risk.
+    """
+
+    delta: float
+    choices: int
+    constant: float
+    slack: float
+
+
+def bounds_of(
+    mean: FloatArray, variance: FloatArray, labels: IntArray, posterior: Posterior, confidence: Confidence
+) -> ClassBounds:
+    """Return risk and bounds of a posterior on n rows; the KL bound needs n >= 8 (Maurer 2004).
+
+    The binomial bound is that of the class of the posterior's mean scores, and NaN where these rows moved it.
+    """
+    n, kl, delta = len(labels), posterior.kl, confidence.delta / confidence.choices
+    lower, upper = gibbs_errors(mean, variance, labels)
+    risk = min(float(upper.mean()) + confidence.slack, 1.0)
+    wrong = int((_leads(mean, np.ones(n), labels) <= 0.0).any(axis=1).sum())
+    pays = (kl + math.log(2.0 * math.sqrt(n) / delta)) / n
+    catoni = catoni_bound(risk, (kl - math.log(delta)) / n, confidence.constant)[0]
+    untouched = posterior.shift.shape[0] == 0
+    return ClassBounds(
+        max(float(lower.mean()) - confidence.slack, 0.0),
+        risk,
+        wrong,
+        n,
+        kl,
+        kl_bound(risk, pays)[0],
+        min(catoni, 1.0),
+        binomial_upper_bound(wrong, n, delta) if untouched else math.nan,
+    )
