@@ -25,7 +25,8 @@ SPARSE_COST, FULL_COST = 3e-5, 4e-9  # seconds per row, and per cubed row, of a 
 CLASSIFIERS = ("laplace", "ep")
 TWO_CLASSES = ("ep",)
 
-DRAW, INTERVAL, SETS, ROBUST = "error rate of a random draw", "interval", "set of classes", "robustness"
+DRAW, INTERVAL, SETS = "error rate of a random draw", "interval", "set of classes"
+ROBUST, ROBUST_RANGE, PROOF = "robust accuracy", "robust range", "proof of a class"
 
 
 @dataclass(frozen=True)
@@ -55,10 +56,10 @@ STATEMENTS = {
     "jackknife": Statement("jackknife+", INTERVAL, "rows", WIDTH),
     "jackknife_spread": Statement("jackknife+, own spread", INTERVAL, "rows", WIDTH),
     "gp": Statement("the GP's own interval", INTERVAL, "rows", WIDTH),
-    "ranges": Statement("proved ranges of predictions", ROBUST, "proof", WIDTH),
+    "ranges": Statement("proved ranges of predictions", ROBUST_RANGE, "proof", WIDTH),
     "wrong": Statement(HELD_OUT, ERROR_RATE, "bound", "share of wrong classes"),
     "certified": Statement("certified accuracy", ROBUST, "bound", "share wrong or not proved to stay"),
-    "stays": Statement("proved classes", "proof of a class", "proof", "share of rows without a proof"),
+    "stays": Statement("proved classes", PROOF, "proof", "share of rows without a proof"),
     "sets": Statement("conformal sets", SETS, "rows", "mean size"),
 }
 INTERVALS = ("conformal", "spread", "jackknife", "jackknife_spread", "gp")

@@ -9,7 +9,7 @@ import numpy as np
 
 from gpsuite.experiments.base import Report
 from gpsuite.experiments.guarantee.tasks import ERROR_RATE
-from gpsuite.experiments.league.plan import EVERY, INTERVAL, ROBUST, SETS, LeagueSettings
+from gpsuite.experiments.league.plan import EVERY, INTERVAL, ROBUST, ROBUST_RANGE, SETS, LeagueSettings
 from gpsuite.experiments.league.validity import counted_failures, judgements
 from gpsuite.experiments.sentences import percent_down, percent_up
 from gpsuite.reporting.comparison import Statistic, statistic_name
@@ -18,9 +18,9 @@ from gpsuite.text import counted
 if TYPE_CHECKING:
     import pandas as pd
 
-CELL = ["dataset", "size", "method", "statement", "question"]
+CELL = ["dataset", "task", "size", "method", "statement", "question"]
 OVERALL = ["question", "method", "statement"]
-ASKED = (ERROR_RATE, INTERVAL, SETS, ROBUST)  # questions in the order of the tables
+ASKED = (ERROR_RATE, INTERVAL, SETS, ROBUST, ROBUST_RANGE)  # questions in the order of the tables
 WORDS = {
     "dataset": "table",
     "method": "model",
@@ -38,7 +38,8 @@ WORDS = {
 
 def summarise(report: Report[LeagueSettings]) -> list[Statistic]:
     """Write validity first, then tightness and cost of every cell, the best valid statements, and what to choose."""
-    frame = judgements(report.records(), report.titles)
+    tasks = {name: data.task for name, data in report.request.datasets.items()}
+    frame = judgements(report.records(), report.titles, tasks)
     if frame.empty:
         return []
     settings = report.settings
@@ -56,7 +57,7 @@ def summarise(report: Report[LeagueSettings]) -> list[Statistic]:
     )
     best = best_statements(cells)
     report.table(best, "league_best", "The tightest statement that is not marked, by table, size and question", WORDS)
-    sizes = sizes_table(cells)
+    sizes = sizes_table(cells, settings)
     report.table(
         sizes, "league_sizes", "From size to size: mean statements of the tables, least, median, largest", WORDS
     )
@@ -87,9 +88,9 @@ def best_statements(cells: pd.DataFrame) -> pd.DataFrame:
     return valid.loc[places, names].sort_values(["question", "dataset"], kind="stable")
 
 
-def sizes_table(cells: pd.DataFrame) -> pd.DataFrame:
+def sizes_table(cells: pd.DataFrame, settings: LeagueSettings) -> pd.DataFrame:
     """Return how what is stated changes with the size: over tables the least, the median and the largest mean."""
-    grouped = cells.groupby(["question", "method", "statement", "unit", "size"], sort=False)
+    grouped = cells.groupby(["question", "task", "method", "statement", "unit", "size"], sort=False)
     found = grouped.agg(
         tables=("dataset", "nunique"),
         least=("stated", "min"),
@@ -97,7 +98,7 @@ def sizes_table(cells: pd.DataFrame) -> pd.DataFrame:
         most=("stated", "max"),
         marked=("marked", "sum"),
     )
-    return found.reset_index()
+    return found.reset_index().assign(delta=settings.delta, epsilon=settings.epsilon)
 
 
 def choices(best: pd.DataFrame, sizes: pd.DataFrame, overall: pd.DataFrame) -> Iterator[str]:
@@ -124,7 +125,7 @@ def _draw(report: Report[LeagueSettings], sizes: pd.DataFrame) -> None:
     order = [*map(str, sorted(report.settings.sizes)), EVERY]
     asked = [question for question in ASKED if (sizes["question"] == question).any()]
     with report.figure("league", columns=len(asked)) as drawing:
-        for ax, question in zip(drawing.axes.flat, asked, strict=False):
+        for ax, question in zip(drawing.axes, asked, strict=True):
             own = sizes[(sizes["question"] == question) & np.isfinite(sizes["median"])]
             for (method, statement), group in own.groupby(["method", "statement"], sort=False):
                 places = [order.index(size) for size in group["size"]]

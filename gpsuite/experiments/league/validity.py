@@ -57,8 +57,14 @@ def promised(kind: str, settings: LeagueSettings) -> tuple[float, float]:
     return share, share
 
 
-def judgements(records: Sequence[Record], titles: Mapping[str, str]) -> pd.DataFrame:
-    """Return one row per statement, table, size and seed: what was stated, and by how much it failed."""
+def judgements(records: Sequence[Record], titles: Mapping[str, str], tasks: Mapping[str, str]) -> pd.DataFrame:
+    """Return one row per statement, table, size and seed: what was stated, and by how much it failed.
+
+    Args:
+        records: of the run.
+        titles: method -> its title, of the methods of pac_bayes/regression.
+        tasks: table -> regression or classification.
+    """
     import pandas as pd
 
     lines = []
@@ -68,12 +74,13 @@ def judgements(records: Sequence[Record], titles: Mapping[str, str]) -> pd.DataF
             stated, missed, rows = (record.number(f"{name}_{each}") for each in ("stated", "missed", "rows"))
             if name in (METHOD, METHOD_DRAW):
                 stated, missed, rows = (record.number(metric) for metric in FITTED[name])
-            if not rows > 0.0:
+            if not (rows > 0.0 and math.isfinite(missed)):  # nothing that could judge
                 continue
             stated = stated if math.isfinite(stated) else math.inf
             lines.append(
                 {
                     **{key: record.axes[key] for key in ("dataset", "size", "rows", "seed")},
+                    "task": tasks[str(record.axes["dataset"])],
                     **{"method": method, "statement": statement.title, "question": statement.question},
                     **{"kind": statement.kind, "unit": statement.unit, "stated": stated, "missed": missed},
                     "failed": failure(statement.kind, stated, missed, int(rows)),
@@ -92,8 +99,8 @@ def _statements(record: Record, titles: Mapping[str, str]) -> dict[str, Statemen
     """Return name -> statement of those that a record has: of a method of pac_bayes/regression two."""
     title = titles.get(str(record.axes["method"]))
     if title is not None:
-        questions = ((METHOD, ERROR_RATE), (METHOD_DRAW, DRAW))
-        return {name: Statement(title, question, "bound", OFF) for name, question in questions}
+        draw = Statement(f"{title}, random draw", DRAW, "bound", OFF)
+        return {METHOD: Statement(title, ERROR_RATE, "bound", OFF), METHOD_DRAW: draw}
     model = str(record.axes["method"])
     of = f", {model}" if model in CLASSIFIERS else ""
     known = {name: each for name, each in STATEMENTS.items() if f"{name}_missed" in record.metrics}
