@@ -175,21 +175,21 @@ def _tasks(
     thousands = min(rows, settings.most_rows) / 1000.0
 
     def task(params: Any, method: str, title: str, version: int, cost: float) -> Task[Any]:
-        label, axes = f"{data.name}  {size} rows  {title}  seed {number}", {"dataset": data.name, "size": size}
-        also = {"rows": rows, "method": method, "seed": number}
-        return request.task(params, label=label, axes=axes | also, dataset=data, version=version, cost=cost)
+        label = f"{data.name}  {size} rows  {title}  seed {number}"
+        axes = {"dataset": data.name, "size": size, "rows": rows, "method": method, "seed": number}
+        return request.task(params, label=label, axes=axes, dataset=data, version=version, cost=cost)
 
     own = {"rows": rows, "fresh": settings.most_fresh, "draw": draw}
     if data.task == "classification":
         classes = int(data.spec["n_classes"] or 2)
         for name in settings.classifiers:
             if classes == 2 or name not in TWO_CLASSES:
-                params = take(ClassesTask, settings, learning=_learning(settings, draw, name), **own)
-                yield task(params, name, name, CLASSES_VERSION, 2.0 + 40.0 * thousands**2)
+                classifier = take(ClassesTask, settings, learning=_learning(settings, draw, name), **own)
+                yield task(classifier, name, name, CLASSES_VERSION, 2.0 + 40.0 * thousands**2)
         return
     learning = replace(_learning(settings, draw, "laplace"), preparation=preparation_share(settings.preparation, rows))
-    params = take(NumbersTask, settings, learning=learning, **own)
-    yield task(params, "guarantee", "guarantee", VERSION, 1.0 + 12.0 * thousands**2)
+    regressions = take(NumbersTask, settings, learning=learning, **own)
+    yield task(regressions, "guarantee", "guarantee", VERSION, 1.0 + 12.0 * thousands**2)
     for name, options in request.methods.items():
         if sparse_options(options) is None and rows > settings.full_rows:
             continue

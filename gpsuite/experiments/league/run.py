@@ -31,7 +31,7 @@ from gpsuite.experiments.guarantee.regression import (
 from gpsuite.experiments.guarantee.run import run_bounded, run_class_sets, run_judged, run_judged_classes
 from gpsuite.experiments.guarantee.saved import SavedRegression
 from gpsuite.experiments.guarantee.tasks import BoundedTask, ClassSetsTask, JudgedClassesTask, JudgedTask, middle
-from gpsuite.experiments.league.plan import INTERVALS, ClassesTask, NumbersTask
+from gpsuite.experiments.league.plan import INTERVALS, NumbersTask
 from gpsuite.experiments.pac_bayes.fits import run_fit
 from gpsuite.experiments.pac_bayes.tasks import FitTask
 from gpsuite.experiments.tasks import take
@@ -100,8 +100,8 @@ def found(name: str, stated: float, missed: float, rows: int) -> dict[str, float
     return {f"{name}_stated": finite_or_none(stated), f"{name}_missed": float(missed), f"{name}_rows": rows}
 
 
-def judge_numbers(task: Task[NumbersTask], drawn: Drawn) -> Outcome:
-    """Make every guarantee of a regression; judge each on the fresh rows."""
+def judge_numbers(task: Task[Any], drawn: Drawn) -> Outcome:
+    """Make every guarantee of a regression, a `NumbersTask`; judge each on the fresh rows."""
     params, dataset, work = task.params, drawn.dataset, SharedWork()
     learning, data = params.learning, load(dataset)
     check_rows(dataset, learning)
@@ -150,8 +150,8 @@ def attacks(draw: int, radii: FloatArray) -> FloatArray:
     return np.asarray(INSIDE * radii * moves)
 
 
-def judge_classes(task: Task[ClassesTask], drawn: Drawn) -> Outcome:
-    """Make every guarantee of a classification; judge each on the fresh rows."""
+def judge_classes(task: Task[Any], drawn: Drawn) -> Outcome:
+    """Make every guarantee of a classification, a `ClassesTask`; judge each on the fresh rows."""
     params, work, learning = task.params, SharedWork(), task.params.learning
     asked = take(JudgedClassesTask, params)
     tested = run_judged_classes(replace(task, params=asked), work)

@@ -18,6 +18,7 @@ from gpsuite.text import counted
 if TYPE_CHECKING:
     import pandas as pd
 
+STATED = ("stated", "stated_error")
 CELL = ["dataset", "task", "size", "method", "statement", "question"]
 OVERALL = ["question", "method", "statement"]
 ASKED = (ERROR_RATE, INTERVAL, SETS, ROBUST, ROBUST_RANGE)  # questions in the order of the tables
@@ -29,7 +30,7 @@ WORDS = {
     "failed": "share that failed",
     "failed_low": "from (95 %)",
     "failed_high": "to (95 %)",
-    "seconds": "CPU seconds of all statements of the model",
+    "seconds": "CPU seconds",
     "memory": "peak memory of the process, MB",
     "least": "least",
     "most": "largest",
@@ -49,18 +50,14 @@ def summarise(report: Report[LeagueSettings]) -> list[Statistic]:
     cells["marked"] |= _marked_overall(cells, overall)
     delta, coverage = settings.delta, settings.coverage
     promises = f"bounds fail with probability {delta:g}, intervals and sets hold {100 * coverage:g} % of rows"
-    report.table(
-        overall.drop(columns=["stated", "stated_error", "unit"]), "league_validity", f"Validity: {promises}", WORDS
-    )
-    report.table(
-        cells, "league", f"Every statement on every table: {promises}; marked where it fails its promise", WORDS
-    )
+    report.table(overall.drop(columns=[*STATED, "unit"]), "league_validity", f"Validity: {promises}", WORDS)
+    report.table(cells, "league", f"Every statement on every table: {promises}; marked if it fails its promise", WORDS)
     best = best_statements(cells)
     report.table(best, "league_best", "The tightest statement that is not marked, by table, size and question", WORDS)
     sizes = sizes_table(cells, settings)
-    report.table(
-        sizes, "league_sizes", "From size to size: mean statements of the tables, least, median, largest", WORDS
-    )
+    report.table(sizes, "league_sizes", "From size to size: what the tables' mean statements are", WORDS)
+    cost = frame.groupby(["method", "size"], sort=False)[["seconds", "memory"]].median().reset_index()
+    report.table(cost, "league_timing", "What one model costs with all its statements, medians", WORDS)
     report.answer.extend(choices(best, sizes, overall))
     _draw(report, sizes)
     statistics = [Statistic("marked", float(overall["marked"].sum()), n=len(overall))]
@@ -84,7 +81,7 @@ def best_statements(cells: pd.DataFrame) -> pd.DataFrame:
     """Return of each table, size and question the tightest statement that is not marked."""
     valid = cells[~cells["marked"] & says_something(cells) & cells["question"].isin(ASKED)]
     places = valid.groupby(["dataset", "size", "question"], sort=False)["stated"].idxmin()
-    names = ["dataset", "size", "question", "statement", "method", "stated", "stated_error", "unit", "seconds"]
+    names = ["dataset", "size", "question", "statement", "method", *STATED, "unit"]
     return valid.loc[places, names].sort_values(["question", "dataset"], kind="stable")
 
 

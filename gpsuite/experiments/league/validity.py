@@ -131,15 +131,12 @@ def counted_failures(frame: pd.DataFrame, by: list[str], settings: LeagueSetting
                 "failed_high": mean_loss_upper_bound(failed, count, LEVEL / 2.0),
                 **{"seeds": count, "p": p, "marked": p < LEVEL / judged},
                 **{"stated": float(group["stated"].mean()), "stated_error": _error(group["stated"].to_numpy())},
-                **{name: float(group[name].median()) for name in ("seconds", "memory")},
             }
         )
     return pd.DataFrame(lines)
 
 
 def _error(values: FloatArray) -> float:
-    return (
-        float(np.std(values, ddof=1) / math.sqrt(len(values)))
-        if len(values) > 1 and np.isfinite(values).all()
-        else math.nan
-    )
+    """Return the standard error of the mean; NaN of one value, or of infinite ones."""
+    known = len(values) > 1 and np.isfinite(values).all()
+    return float(np.std(values, ddof=1) / math.sqrt(len(values))) if known else math.nan
