@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from scipy.stats import binom
 
 from gpsuite import cli
 from gpsuite.config.request import read_request
+from gpsuite.data.loading import load
 from gpsuite.experiments.base import EXPERIMENTS, Record, SharedWork
 from gpsuite.experiments.guarantee.told import public_tables
 from gpsuite.experiments.league.plan import EVERY, LeagueSettings, NumbersTask, plan, sizes_of
@@ -54,7 +56,7 @@ def test_a_bound_fails_only_where_fresh_rows_contradict_it(stated: float, missed
 
 
 def made_up(seeds: int, **metrics: float) -> list[Record]:
-    axes = {"dataset": "t", "size": "100", "rows": 100, "method": "guarantee"}
+    axes: dict[str, str | int | float] = {"dataset": "t", "size": "100", "rows": 100, "method": "guarantee"}
     return [
         Record(f"{seed}", "league", "", {**axes, "seed": seed}, "done", "", metrics, {"cpu_seconds": 1.0})
         for seed in range(seeds)
@@ -145,16 +147,13 @@ def test_the_bounds_are_those_of_guarantee_on_the_same_rows(judged: tuple[Any, A
         parts = {each.axes["part"]: each for each in experiment.plan(request)}
         for part, name in (("judged", "test_rows"), ("bounded", "pac_bayes")):
             found = experiment.run(parts[part], shared)
-            goal = int(found.metrics["goal"])
+            goal = int(found.metrics["goal"] or 0)
             assert outcome.metrics[f"{name}_stated"] == found.arrays["bounds"][goal]
-        assert (np.abs(drawn.X).sum(), len(drawn.X)) != (0.0, 0)
 
 
 def test_fresh_rows_are_none_of_the_drawn_table(judged: tuple[Any, Any]) -> None:
     task, outcome = judged
     with own_table(task.require_dataset(), 60, 100, 5) as drawn:
-        from gpsuite.data.loading import load
-
         own = {tuple(row) for row in load(drawn.dataset).X}
         assert len(own) == 60 and len(drawn.X) == 100
         assert not own & {tuple(row) for row in drawn.X}
@@ -180,8 +179,6 @@ def test_a_run_leaves_its_tables_and_resumes(
 
 
 def test_certify_quotes_the_public_tables_of_its_size(tmp_path: Path) -> None:
-    from types import SimpleNamespace
-
     folder = tmp_path / "published/league/paper/tables"
     folder.mkdir(parents=True)
     common = {"question": "error rate", "task": "regression", "delta": 0.01, "epsilon": 1.0}

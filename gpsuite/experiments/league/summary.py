@@ -61,9 +61,9 @@ def summarise(report: Report[LeagueSettings]) -> list[Statistic]:
     report.answer.extend(choices(best, sizes, overall))
     _draw(report, sizes)
     statistics = [Statistic("marked", float(overall["marked"].sum()), n=len(overall))]
-    for row in overall.itertuples():
-        name = statistic_name("failed", method=str(row.method), statement=str(row.statement).replace(",", ""))
-        statistics.append(Statistic(name, float(row.failed), n=int(row.seeds)))
+    for row in overall.to_dict("records"):
+        name = statistic_name("failed", method=row["method"], statement=row["statement"].replace(",", ""))
+        statistics.append(Statistic(name, row["failed"], n=row["seeds"]))
     return statistics
 
 
@@ -82,7 +82,8 @@ def best_statements(cells: pd.DataFrame) -> pd.DataFrame:
     valid = cells[~cells["marked"] & says_something(cells) & cells["question"].isin(ASKED)]
     places = valid.groupby(["dataset", "size", "question"], sort=False)["stated"].idxmin()
     names = ["dataset", "size", "question", "statement", "method", *STATED, "unit"]
-    return valid.loc[places, names].sort_values(["question", "dataset"], kind="stable")
+    found: pd.DataFrame = valid.loc[places, names]
+    return found.sort_values(["question", "dataset"], kind="stable")
 
 
 def sizes_table(cells: pd.DataFrame, settings: LeagueSettings) -> pd.DataFrame:
@@ -110,9 +111,9 @@ def choices(best: pd.DataFrame, sizes: pd.DataFrame, overall: pd.DataFrame) -> I
                 of = counted(len(at), "table")
                 yield f"{question.capitalize()}, {size} rows: {name} is tightest on {count} of {of}."
     marked = overall[overall["marked"]]
-    for row in marked.itertuples():
-        failed, may = percent_down(float(row.failed)), percent_up(float(row.promised))
-        yield f"Fails its promise: {row.statement} ({row.method}), {failed} where {may} are allowed."
+    for row in marked.to_dict("records"):
+        failed, may = percent_down(row["failed"]), percent_up(row["promised"])
+        yield f"Fails its promise: {row['statement']} ({row['method']}), {failed} where {may} are allowed."
     if marked.empty:
         yield f"No statement fails its promise, of {len(overall)} that were judged."
 
