@@ -99,6 +99,13 @@ def test_a_regressor_gets_workers_resume_tables_figures_comparison(run: Run) -> 
     assert (folder / "comparison.csv").exists()
 
 
+def test_a_regressor_is_judged_among_the_guarantees_of_league(run: Run) -> None:
+    folder, out, _ = run("league", "datasets=[diabetes]", "methods=[spread_gp]", "seeds=1", "parallel=serial")
+    validity = pd.read_csv(folder / "tables/league_validity.csv")
+    assert {"spread GP", "spread GP, random draw"} <= set(validity["statement"])
+    assert "tightest on" in out
+
+
 def test_a_classifier_gets_safety_and_certificates(
     run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -46,6 +46,24 @@ def load_digits(spec: DatasetSpec, read: Reader) -> Dataset:
     return _dataset(spec, bunch.data, bunch.target, bunch.feature_names, "digit", bunch.target_names)
 
 
+@LOADERS.register("iris")
+def load_iris(spec: DatasetSpec, read: Reader) -> Dataset:
+    """Return 150 x 4 lengths and widths of iris flowers in cm; labels 0 setosa, 1 versicolor, 2 virginica."""
+    from sklearn import datasets
+
+    bunch = datasets.load_iris()
+    return _dataset(spec, bunch.data, bunch.target, bunch.feature_names, "species", bunch.target_names)
+
+
+@LOADERS.register("wine")
+def load_wine(spec: DatasetSpec, read: Reader) -> Dataset:
+    """Return 178 x 13 chemical measurements of wines; labels are the three cultivars."""
+    from sklearn import datasets
+
+    bunch = datasets.load_wine()
+    return _dataset(spec, bunch.data, bunch.target, bunch.feature_names, "cultivar", bunch.target_names)
+
+
 def _dataset(
     spec: DatasetSpec,
     inputs: FloatArray,

@@ -188,7 +188,9 @@ def learning_of(request: Request[GuaranteeSettings]) -> Learning:
     usual = plain(method) == plain(METHOD)
     own = settings.accuracy is not None
     data = load(request.require_dataset())
-    share = settings.preparation if data.task == "classification" else _preparation(settings, len(data.X))
+    share = settings.preparation
+    if data.task != "classification":
+        share = preparation_share(share, len(data.X))
     return take(
         Learning,
         settings,
@@ -201,9 +203,9 @@ def learning_of(request: Request[GuaranteeSettings]) -> Learning:
     )
 
 
-def _preparation(settings: GuaranteeSettings, rows: int) -> float:
+def preparation_share(asked: float, rows: int) -> float:
     """Return the share of rows that choose the scale: few unlucky ones must not decide it."""
-    return max(settings.preparation, min(LEAST_SCALING / rows, MOST_SCALING))
+    return max(asked, min(LEAST_SCALING / rows, MOST_SCALING))
 
 
 def new_rows(dataset: PreparedDataset) -> NewRows | None:

@@ -16,6 +16,7 @@ from gpsuite.experiments.settings import Count, Positive, Share, at_least, fille
 from gpsuite.experiments.tasks import OPTIONAL
 
 BOUNDED, JUDGED, ROWS, CONFORMAL, BAND = "bounded", "judged", "rows", "conformal", "band"  # parts of a run
+ERROR_RATE, HELD_OUT = "error rate", "held-out rows, binomial"  # in the tables of league
 BAND_GROUP = "signs"  # noise may differ from row to row
 METHOD = gpc("laplace", "probit")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -29,14 +30,16 @@ from gpsuite.experiments.guarantee.guarantees import (
 )
 from gpsuite.experiments.guarantee.predictions import DIGITS, SHOWN, shown_rows, unread_of
 from gpsuite.experiments.guarantee.sets_and_spread import set_sentences, spread_sentences
-from gpsuite.experiments.guarantee.tasks import BAND_GROUP, CONFORMAL
+from gpsuite.experiments.guarantee.tasks import BAND_GROUP, CONFORMAL, ERROR_RATE, HELD_OUT
 from gpsuite.experiments.perturbation.region import mean_width
-from gpsuite.experiments.sentences import MODEL_WORDS, NOISE_WORDS, percent_down
+from gpsuite.experiments.sentences import MODEL_WORDS, NOISE_WORDS, percent_down, percent_up
+from gpsuite.reporting.files import read_bytes
 from gpsuite.text import counted
 
 if TYPE_CHECKING:
     import pandas as pd
 
+NEAR = 1.5  # sizes of tables that count as the same, as a factor
 HARDLY = 0.95  # of the constant's error: a model above that is hardly better
 SETTINGS = ("accuracy", "delta", "coverage", "test_share", "most_rows", "tolerances")
 MOST_NAMED = 3  # decisive inputs in a sentence
@@ -73,7 +76,36 @@ def headline(found: Found, lines: Sequence[Guarantee]) -> str:
     chosen = [each for each in (interval, promises.get("test rows")) if each is not None]
     if chosen:
         said.append(f"With probability {', and with '.join(f'{each.probability} {each.says}' for each in chosen)}.")
+    if "test rows" in promises:
+        said += public_tables(found)
     return " ".join(said)
+
+
+def public_tables(found: Found) -> list[str]:
+    """Return what the bound from test rows was on public tables of this size; nothing where none is published.
+
+    Read from the published tables of experiment=league. A size is this one up to a factor of `NEAR`, and a bound on
+    errors must be about the same error and probability.
+    """
+    import pandas as pd
+
+    settings, rows = found.settings, len(found.data.X)
+    classes = found.data.task == "classification"
+    if settings.accuracy is not None and not classes:
+        return []
+    near = []
+    for path in sorted((found.report.folder.parents[1] / "published" / "league").glob("*/tables/league_sizes.csv")):
+        table = pd.read_csv(io.BytesIO(read_bytes(path)))
+        sizes = pd.to_numeric(table["size"], errors="coerce")
+        same = (table["question"] == ERROR_RATE) & table["statement"].str.startswith(HELD_OUT)
+        same &= (table["delta"] == settings.delta) & (classes | (table["epsilon"] == settings.epsilon))
+        same &= (table["task"] == found.data.task) & (sizes <= NEAR * rows) & (rows <= NEAR * sizes)
+        near += [tuple(row) for row in table.loc[same, ["tables", "least", "most"]].itertuples(index=False)]
+    if not near:
+        return []
+    tables, least, most = max(near)
+    between = f"between {percent_down(float(least))} and {percent_up(float(most))}"
+    return [f"On {counted(int(tables), 'public table')} of this size the bound was {between}."]
 
 
 def _quality(found: Found) -> str:
