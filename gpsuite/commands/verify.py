@@ -182,8 +182,7 @@ def _existing(path: Path) -> Path:
         return path
     state = "is not a certificate" if path.exists() else "is not there"
     raise UserError(
-        f"{path} {state}. A certificate is two files, NAME.npz and NAME.json next to it
-"
+        f"{path} {state}. A certificate is two files, NAME.npz and NAME.json next to it\n"
         "runs of guarantee, robustness/safety, robustness/regression, pac_bayes/regression and pac_bayes/mnist write "
         "certificates/"
     )
