@@ -17,8 +17,7 @@ from gpsuite.data.spec import CSV_OPTIONS
 ROOT = Path(__file__).resolve().parents[1]
 GUIDE = ROOT / ".github/guide"
 AGAIN = "python scripts/write_reference.py"
-# tables that an experiment names by a variable: the published runs have them
-NAMED = ROOT / "gpsuite/experiments"
+EXPERIMENTS = ROOT / "gpsuite/experiments"
 
 
 @cache
@@ -74,9 +73,10 @@ def test_no_meaning_is_left_over() -> None:
 def test_every_table_that_an_experiment_names_is_listed() -> None:
     listed = committed("tables")
     missing = []
-    for path in sorted(NAMED.rglob("*.py")):
+    for path in sorted(EXPERIMENTS.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "table":
-                names = [arg.value for arg in node.args[1:2] if isinstance(arg, ast.Constant)]
+                constants = [arg.value for arg in node.args[1:2] if isinstance(arg, ast.Constant)]
+                names = map(str, constants)
                 missing += [f"{path.name}: {name}" for name in names if f"`{name}`" not in listed]
     assert missing == [], f"run the experiment, or name its columns in scripts/reference_columns.yaml; {AGAIN}"

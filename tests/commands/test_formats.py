@@ -15,6 +15,7 @@ REGION = ("perturbation/region", "scale=smoke", "models=[lssvm_linear]", "m=20",
 READERS = [
     ("list",), ("list", "robustness"), ("status",), ("compare",), ("doctor",), ("data", "list"), ("data", "verify"),
     ("data", "fetch", "diabetes"), ("show", "pac_bayes/kl_inverse"), ("completion", "bash"), ("report",),
+    ("guide",), ("guide", "start"),
 ]  # fmt: skip
 HEAD, ROWS = "area,age,price", [f"{i},{(i * 7) % 11},{i * 0.5 + (i * 7) % 11}" for i in range(40)]
 
