@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import cho_factor, cho_solve, solve_triangular
+from scipy.linalg import blas, cho_factor, cho_solve, solve_triangular
 from scipy.special import bdtr, erfc, ndtr
 
 from gpsuite.arrays import FloatArray, IntArray
@@ -151,13 +151,13 @@ def scores(
     M = len(Z)
     width = model.gamma / _median(Z[:1000])
     norms = (Z**2).sum(axis=1)
-    A = model.noise * _kernel(Z, Z, norms, width)
+    A = np.asfortranarray(model.noise * _kernel(Z, Z, norms, width))
     A[np.diag_indices(M)] += model.noise * JITTER
     target, Z32 = np.zeros((M, C)), Z.astype(np.float32)
     for start in range(0, len(prior), BLOCK):
         part = prior[start : start + BLOCK]
         K = _kernel(features[part], Z32, norms, width)
-        A += K.T @ K
+        A = blas.dsyrk(1.0, K.T, beta=1.0, c=A, lower=1, overwrite_c=1)
         target += K.T @ ((labels[part][:, None] == np.arange(C)).astype(float) - 1.0 / C)
     factor = cho_factor(A, lower=True, overwrite_a=True, check_finite=False)
     weights = cho_solve(factor, target)
