@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -66,7 +67,7 @@ def _mirrored(side: int) -> IntArray:
 
 def _thinned(spectrum: npt.NDArray[np.complex64], half: npt.NDArray[np.complex64]) -> Single:
     values = np.abs(half @ spectrum @ half.T)
-    return values.reshape(len(values), -1)
+    return np.asarray(values.reshape(len(values), -1), dtype=np.float32)
 
 
 def _gaussian_spectrum(P: int, width: float, slant: float, frequency: float, angle: float) -> FloatArray:
@@ -185,10 +186,11 @@ def _linear_scores(model: ClassModel, features: Single, rows: IntArray) -> tuple
 
 
 def _kernel(
-    left: npt.NDArray[np.floating], right: npt.NDArray[np.floating], norms: FloatArray, width: float
+    left: npt.NDArray[np.floating[Any]], right: npt.NDArray[np.floating[Any]], norms: FloatArray, width: float
 ) -> FloatArray:
     own = np.einsum("ij,ij->i", left, left, dtype=np.float64)
-    return np.exp(-width * np.maximum(own[:, None] + norms - 2.0 * (left @ right.T), 0.0))
+    distances = np.maximum(own[:, None] + norms - 2.0 * (left @ right.T), 0.0)
+    return np.asarray(np.exp(-width * distances), dtype=np.float64)
 
 
 def _median(Z: FloatArray) -> float:

@@ -334,7 +334,8 @@ def _others(labels: IntArray, classes: int) -> IntArray:
 def _leads(mean: FloatArray, deviation: FloatArray, labels: IntArray) -> FloatArray:
     """Return (m_y - m_c) / sqrt(v) over the other classes c, [n, C - 1]."""
     own = mean[np.arange(len(labels)), labels]
-    return (own[:, None] - np.take_along_axis(mean, _others(labels, mean.shape[1]), axis=1)) / deviation[:, None]
+    gaps = own[:, None] - np.take_along_axis(mean, _others(labels, mean.shape[1]), axis=1)
+    return np.asarray(gaps / deviation[:, None], dtype=np.float64)
 
 
 # The Gibbs risk in a bracket, and the bounds.
