@@ -5,7 +5,6 @@ matrices, kernels by another order of sums, erfc, a regular grid for the noise, 
 
 Equation: Bruna & Mallat 2013, Eq. (2), Eq. (3)
 Equation: Catoni 2007, Theorem 1.2.6
-Equation: derived, GP classifiers by PAC-Bayes
 """
 
 from __future__ import annotations
