@@ -5,17 +5,17 @@ matrices, kernels by another order of sums, erfc, a regular grid for the noise, 
 
 Equation: Bruna & Mallat 2013, Eq. (2), Eq. (3)
 Equation: Catoni 2007, Theorem 1.2.6
-Equation: derived, GP classifiers by PAC-Bayes
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import cho_factor, cho_solve, solve_triangular
+from scipy.linalg import blas, cho_factor, cho_solve, solve_triangular
 from scipy.special import bdtr, erfc, ndtr
 
 from gpsuite.arrays import FloatArray, IntArray
@@ -66,7 +66,7 @@ def _mirrored(side: int) -> IntArray:
 
 def _thinned(spectrum: npt.NDArray[np.complex64], half: npt.NDArray[np.complex64]) -> Single:
     values = np.abs(half @ spectrum @ half.T)
-    return values.reshape(len(values), -1)
+    return np.asarray(values.reshape(len(values), -1), dtype=np.float32)
 
 
 def _gaussian_spectrum(P: int, width: float, slant: float, frequency: float, angle: float) -> FloatArray:
@@ -151,13 +151,13 @@ def scores(
     M = len(Z)
     width = model.gamma / _median(Z[:1000])
     norms = (Z**2).sum(axis=1)
-    A = model.noise * _kernel(Z, Z, norms, width)
+    A = np.asfortranarray(model.noise * _kernel(Z, Z, norms, width))
     A[np.diag_indices(M)] += model.noise * JITTER
     target, Z32 = np.zeros((M, C)), Z.astype(np.float32)
     for start in range(0, len(prior), BLOCK):
         part = prior[start : start + BLOCK]
         K = _kernel(features[part], Z32, norms, width)
-        A += K.T @ K
+        A = blas.dsyrk(1.0, K.T, beta=1.0, c=A, lower=1, overwrite_c=1)
         target += K.T @ ((labels[part][:, None] == np.arange(C)).astype(float) - 1.0 / C)
     factor = cho_factor(A, lower=True, overwrite_a=True, check_finite=False)
     weights = cho_solve(factor, target)
@@ -185,10 +185,11 @@ def _linear_scores(model: ClassModel, features: Single, rows: IntArray) -> tuple
 
 
 def _kernel(
-    left: npt.NDArray[np.floating], right: npt.NDArray[np.floating], norms: FloatArray, width: float
+    left: npt.NDArray[np.floating[Any]], right: npt.NDArray[np.floating[Any]], norms: FloatArray, width: float
 ) -> FloatArray:
     own = np.einsum("ij,ij->i", left, left, dtype=np.float64)
-    return np.exp(-width * np.maximum(own[:, None] + norms - 2.0 * (left @ right.T), 0.0))
+    distances = np.maximum(own[:, None] + norms - 2.0 * (left @ right.T), 0.0)
+    return np.asarray(np.exp(-width * distances), dtype=np.float64)
 
 
 def _median(Z: FloatArray) -> float:

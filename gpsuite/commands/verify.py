@@ -46,8 +46,9 @@ floats of 64 and 80 bits. Where long floats are no longer than 64 bits nothing i
 rounding assume errors of a few units in the last place. No interval arithmetic, no proof checker. A certificate holds
 its training rows, at most 160 MB (4,400 rows): share it as you would share the data. `gpsuite publish` leaves it out.
 
-A certificate of a risk (pac_bayes) holds the predictor; risk, KL and bound are computed again from it and the dataset,
-which must be given. Holding training rows, 160 MB, long floats and (a) to (c) concern the other kinds.
+A certificate of a risk (pac_bayes, pac_bayes_classes) holds the predictor; risk, KL and bound are computed again from
+it and the dataset, which must be given. Holding training rows, 160 MB, long floats and (a) to (c) concern the other
+kinds.
 
 A certificate whose check would take more than 10 minutes is refused with the command that allows more (minutes=).
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -157,7 +157,7 @@ def wavelet(size: int, scale: int, angle: float) -> npt.NDArray[np.complex128]:
     return np.asarray(wave - wave.sum() / bump.sum() * bump)
 
 
-def rescaled(features: Single, scale: npt.NDArray[np.floating], transform: Transform) -> Single:
+def rescaled(features: Single, scale: npt.NDArray[np.floating[Any]], transform: Transform) -> Single:
     """Return sqrt(F / scale) or ln(1 + F / scale): features of large and of small responses become alike.
 
     Args:

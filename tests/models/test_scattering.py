@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from gpsuite.models.scattering import gabor, scattering, wavelet
+from tests.arrays import Array
 
 # float32 has 1e-7; a feature is a sum of a thousand products of numbers up to 1
 SINGLE = 2e-6
 
 
-def circular(image: np.ndarray, kernel: np.ndarray) -> np.ndarray:
+def circular(image: Array, kernel: Array) -> Array:
     """Periodic convolution by the sum itself."""
     found = np.zeros(image.shape, dtype=np.complex128)
     for a in range(len(kernel)):
@@ -21,7 +22,7 @@ def circular(image: np.ndarray, kernel: np.ndarray) -> np.ndarray:
     return found
 
 
-def direct(image: np.ndarray) -> np.ndarray:
+def direct(image: Array) -> Array:
     """All paths of one image, everything at every pixel, thinned out at the end but for the second wavelet."""
     padded = np.pad(image.astype(float), 4, mode="reflect")
     size = len(padded)
@@ -29,10 +30,10 @@ def direct(image: np.ndarray) -> np.ndarray:
     bank = {(j, k): wavelet(size, 2**j, angle) for j in range(2) for k, angle in enumerate(angles)}
     low = gabor(size, 1.6, 0.0, 0.0, 1.0)
 
-    def average(values: np.ndarray) -> np.ndarray:
+    def average(values: Array) -> Array:
         return circular(values, low).real[4:-4:4, 4:-4:4]
 
-    def thinned(values: np.ndarray) -> np.ndarray:
+    def thinned(values: Array) -> Array:
         """Every second pixel, averaged with the low pass whose spectrum is folded to their grid."""
         half = np.abs(values[::2, ::2])
         spectrum = np.fft.fft2(low).real
@@ -48,11 +49,11 @@ def direct(image: np.ndarray) -> np.ndarray:
 
 
 @pytest.fixture
-def images() -> np.ndarray:
+def images() -> Array:
     return np.random.default_rng(3).uniform(0.0, 1.0, (2, 12, 12))
 
 
-def test_features_are_those_of_the_definition(images: np.ndarray) -> None:
+def test_features_are_those_of_the_definition(images: Array) -> None:
     found = scattering(images)
     assert found.shape == (2, 81, 3, 3) and found.dtype == np.float32
     assert np.abs(found - np.array([direct(image) for image in images])).max() < SINGLE

@@ -58,6 +58,7 @@ def test_what_is_derived_is_listed_or_written_down_once() -> None:
     """A name that is not in the list may be a slip of the pen: it must be one of these."""
     names = {each.locator for each in package_equations() if each.reference == "derived"}
     assert names - {locator for reference, locator in LISTED if reference == "derived"} == {
+        "GP classifiers by PAC-Bayes",
         "copies among the rows",
         "diagonal from secant pairs",
         "rounding of the sparse posterior",

@@ -14,12 +14,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import blas, eigh, solve_triangular
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtr, ndtri, roots_hermitenorm
 
 from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.budget import Budget
@@ -28,6 +28,7 @@ from gpsuite.models.linalg import stable_cholesky
 from gpsuite.models.search import Minimum, StepRules, minimise
 
 Single = npt.NDArray[np.float32]
+Floats = npt.NDArray[np.floating[Any]]
 PRIOR_JITTER: Final = 1e-4  # of K_zz in the prior's precision
 CELLS: Final = 1000  # of the normal distribution, equally likely, in the bracket of a row's risk
 CERTAIN: Final = 1e-7  # a row whose risk is below it by the union bound keeps that bound
@@ -132,10 +133,10 @@ def median_distance(Z: Single) -> float:
     return found if found > 0.0 else 1.0
 
 
-def squared_distances(left: npt.NDArray[np.floating], right: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
+def squared_distances(left: Floats, right: Floats) -> Floats:
     """Return |x - z|^2, [n, M], at least 0."""
     norms = (left * left).sum(axis=1)[:, None] + (right * right).sum(axis=1)[None, :]
-    return np.maximum(norms - 2.0 * (left @ right.T), 0.0)
+    return np.asarray(np.maximum(norms - 2.0 * (left @ right.T), 0.0))
 
 
 def _kernel_blocks(features: Single, Z: Single, width: float) -> Iterator[tuple[slice, FloatArray]]:
@@ -274,7 +275,7 @@ def training_objective(
     """Return d and ln rho, flat -> (C n risk + KL) / n and its gradient."""
     (n, R), classes = rows.along.shape, rows.prior_mean.shape[1]
     squares = np.square(rows.along)
-    nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
+    nodes, weights = roots_hermitenorm(_NODES)
     weights = weights / weights.sum()
 
     def objective(point: FloatArray) -> tuple[float, FloatArray]:
@@ -333,7 +334,8 @@ def _others(labels: IntArray, classes: int) -> IntArray:
 def _leads(mean: FloatArray, deviation: FloatArray, labels: IntArray) -> FloatArray:
     """Return (m_y - m_c) / sqrt(v) over the other classes c, [n, C - 1]."""
     own = mean[np.arange(len(labels)), labels]
-    return (own[:, None] - np.take_along_axis(mean, _others(labels, mean.shape[1]), axis=1)) / deviation[:, None]
+    gaps = own[:, None] - np.take_along_axis(mean, _others(labels, mean.shape[1]), axis=1)
+    return np.asarray(gaps / deviation[:, None], dtype=np.float64)
 
 
 # The Gibbs risk in a bracket, and the bounds.

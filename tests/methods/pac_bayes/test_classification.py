@@ -26,9 +26,10 @@ from gpsuite.methods.pac_bayes.classification import (
     train,
     training_objective,
 )
+from tests.arrays import Array
 
 
-def problem(n: int = 60, classes: int = 3, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def problem(n: int = 60, classes: int = 3, seed: int = 0) -> tuple[Array, Array, Array]:
     rng = np.random.default_rng(seed)
     return rng.normal(size=(n, classes)), rng.uniform(0.05, 2.0, n), rng.integers(0, classes, n)
 
@@ -79,7 +80,7 @@ def test_kl_is_that_of_gaussians_over_the_differences_of_scores() -> None:
     assert kl_of_differences(shift + rng.normal(size=(R, 1)), ratio) == pytest.approx(exact, rel=1e-12)
 
 
-def clouds(n: int, seed: int = 0, classes: int = 3) -> tuple[np.ndarray, np.ndarray]:
+def clouds(n: int, seed: int = 0, classes: int = 3) -> tuple[Array, Array]:
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, classes, n)
     return (rng.normal(size=(n, 4)) + 3.0 * np.eye(4)[labels]).astype(np.float32), labels
@@ -89,7 +90,7 @@ def test_the_prior_is_the_regression_it_says() -> None:
     X, y = clouds(80)
     prior = InformedPrior.fit(X, y, 3, np.arange(20), PriorSettings(0.3, 0.01, 0.5))
 
-    def k(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    def k(a: Array, b: Array) -> Array:
         return np.exp(-prior.width * ((a[:, None].astype(float) - b[None].astype(float)) ** 2).sum(axis=2))
 
     K, Kzz = k(X, X[:20]), k(X[:20], X[:20])
