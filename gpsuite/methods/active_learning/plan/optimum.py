@@ -12,6 +12,18 @@ leads there. Where nothing worth having lies outside the safe set, the second te
 weighs the two. A far optimum that no single measurement can make safe counts a little by the share of the doubt that is
 told of it, so that the search never stands still.
 
+From Python, with `bench(x)` your measurement of the output and of the safety value:
+
+    import numpy as np
+    from gpsuite.methods.active_learning import MeasurementPlanner, SafetyLimit
+
+    planner = MeasurementPlanner(SafetyLimit("<= 1.0"), np.random.default_rng(0), goal="minimise")
+    planner.tell(X, y, z)  # a few settings known to be safe
+    for _ in range(20):
+        x = planner.ask(candidates).proposals[0].x
+        planner.tell(x, *bench(x))
+    print(planner.ask(candidates).recommendation)
+
 Equation: derived, expected improvement with the value of access
 """
 
