@@ -550,7 +550,7 @@ class MeasurementPlanner:
         posterior = self._predicting("outputs", len(X))
         outputs = OutputPredictions(self._beliefs["outputs"], posterior, X, self._full, target)
         predicted = outputs.predict(np.arange(len(X)), clock.ended)
-        settings = self._measured_settings(posterior, target, X)
+        settings = self._measured_settings(posterior, target, safety)
         chooser = ImprovementChooser(outputs, sign, settings.best(sign, self._delta), posterior.weights, self._full)
         access = Access.of(X, chooser.improvement(), safety, self._chances(X, safety))
         chosen = chooser.choose(allowed[:, 0 if self._full else target], access, n, clock.ended)
@@ -570,14 +570,13 @@ class MeasurementPlanner:
 
         return chances
 
-    def _measured_settings(self, posterior: HyperPosterior, target: int, X: FloatArray) -> MeasuredSettings:
+    def _measured_settings(self, posterior: HyperPosterior, target: int, safety: SafetyJudgement) -> MeasuredSettings:
         """Return what the models say at the inputs where the objective was measured."""
         belief = self._beliefs["outputs"]
         inputs = np.unique(belief.observations.X[belief.observations.p == target], axis=0)
         at = OutputPredictions(belief, posterior, inputs, self._full, target)
         at.predict(np.arange(len(inputs)), lambda: False)
-        prediction = self._safety_model(self._predicting("safety", len(X))).prediction(X, self._guard)
-        return MeasuredSettings(inputs, at, prediction.probability(inputs))
+        return MeasuredSettings(inputs, at, safety.prediction.probability(inputs))
 
     def _recommended(
         self,

@@ -351,12 +351,14 @@ class SafetyJudgement:
         safe: probability above 1 - delta, and within the guard's step, [n].
         beyond_step: probability above 1 - delta, but farther out than the step, [n].
         judged: number of candidates for which there was time.
+        prediction: of the safety value, by which they were judged.
     """
 
     probability: FloatArray
     safe: BoolArray
     beyond_step: BoolArray
     judged: int
+    prediction: SafetyPrediction
 
 
 @dataclass(frozen=True, eq=False)
@@ -382,7 +384,7 @@ class SafetyModel:
         near = np.ones(len(X), dtype=np.bool_)
         if guard is not None and guard.hardly_varied(*prediction.moments(counted), limit):
             near = guard.outside(counted, X) <= guard.step
-        return SafetyJudgement(probability, probable & near, probable & ~near, judged)
+        return SafetyJudgement(probability, probable & near, probable & ~near, judged, prediction)
 
     def prediction(self, X: FloatArray, guard: SafetyGuard | None) -> SafetyPrediction:
         """Return the predictions for candidates X [n, D]."""
