@@ -268,9 +268,9 @@ def searcher(task: TuningTask, params: MinimiseTask) -> Search:
     if params.method not in VARIANTS:
         return PlannerSearch(task, params)
     noise = float(task.noise[0]) or ENGINE_NOISE
-    constants = [true_constants(task.X, values, noise) for values in (task.F[:, 0], task.h)]
+    objective, safety = (true_constants(task.X, values, noise) for values in (task.F[:, 0], task.h))
     most = len(task.starts) + params.queries
-    method = SafeOpt(choice(params.method, VARIANTS), task.X, *constants, task.starts, params.delta, most)
+    method = SafeOpt(choice(params.method, VARIANTS), task.X, objective, safety, task.starts, params.delta, most)
     return lambda rows, Y, z: method.propose(rows, Y[:, 0], z)
 
 

@@ -11,7 +11,7 @@ from scipy.stats import norm
 
 from gpsuite.arrays import FloatArray
 from gpsuite.methods.active_learning.acquisition import Pipeline
-from gpsuite.methods.active_learning.plan.ask_tell import AGAIN, MeasurementPlanner
+from gpsuite.methods.active_learning.plan.ask_tell import AGAIN, FARTHER, MeasurementPlanner
 from gpsuite.methods.active_learning.plan.optimum import Access, expected_improvement
 from gpsuite.methods.active_learning.plan.safety import SafetyGuard, SafetyPrediction
 from gpsuite.methods.active_learning.problem import SafetyLimit
@@ -209,3 +209,23 @@ def test_what_is_reached_is_the_share_of_the_way_into_the_step() -> None:
     found = guard.reached(X, np.array([[0.5], [1.2], [1.5]]), np.array([[2.0]]))
     # outside before: 1 range; after 1.2: 0.8 of 1.2; after 1.5: 0.5 of 1.5, within the step of 0.5
     np.testing.assert_allclose(found[:, 0], [0.0, (1.0 - 0.8 / 1.2) / 0.5, 1.0])
+
+
+@pytest.mark.parametrize(("apart", "reason"), [(0.2, FARTHER), (0.4, AGAIN)])
+def test_the_nearest_candidate_beyond_the_step_follows_when_all_within_it_were_measured(
+    apart: float, reason: str
+) -> None:
+    """In measured ranges; the step is 0.15, and while the safety value hardly varies nothing farther is proposed."""
+    X = np.linspace(0.0, 1.0, 9)[:, None]
+    options: dict[str, Any] = {"smc": SMALL, "pipeline": FULL}
+    search, learner = (
+        MeasurementPlanner(LIMIT, np.random.default_rng(1), goal=goal, **options) for goal in ("minimise", "learn")
+    )
+    for planner in (search, learner):
+        planner.tell(X, np.cos(3.0 * X), 0.001 * np.random.default_rng(2).standard_normal(9))
+    candidates = np.vstack([X, [[1.0 + apart]], [[1.9]]])
+    plan = search.ask(candidates)
+    assert not plan.safe[9] and plan.probability_safe[9] > 0.95
+    assert plan.reason == reason
+    assert (plan.proposals[0].row == 9) == (reason == FARTHER)
+    assert learner.ask(candidates).status == "infeasible"
