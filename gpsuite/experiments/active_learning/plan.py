@@ -396,8 +396,8 @@ def _best_arrays(planner: MeasurementPlanner, data: Dataset, best: Recommendatio
     places = np.linspace(np.nanmax(ends.min(axis=0)), np.nanmin(ends.max(axis=0)), LINE_POINTS)
     mean, sd, probability = planner.predict(middle + places[:, None] * along)
     found = {"place": places, "mean": mean[:, p], "sd": sd[:, p], "probability": probability}
-    row = np.argmin(np.abs(every - best.x).sum(axis=1))
-    return {"best_row": row[None], **{f"line_{name}": values for name, values in found.items()}}
+    row = int(np.argmin(np.abs(every - best.x).sum(axis=1)))
+    return {"best_row": np.array([row]), **{f"line_{name}": values for name, values in found.items()}}
 
 
 PROMISE = (

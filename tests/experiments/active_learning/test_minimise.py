@@ -24,7 +24,7 @@ def request_of(*words: str) -> Request[Any]:
 def made_up(method: str, kind: str, number: int, regret: float, unsafe: int = 0, made: int = 20) -> Record:
     curve = np.linspace(1.0, regret, 21)
     numbers = {"queries": made, "unsafe_queries": unsafe, "regret": regret}
-    axes = {"kind": kind, "method": method, "repetition": number}
+    axes: dict[str, str | int | float] = {"kind": kind, "method": method, "repetition": number}
     return Record("", NAME, "", axes, "done", "", numbers, {"cpu_seconds": 2.0}, arrays={"regret": curve})
 
 
