@@ -61,6 +61,7 @@ def test_what_is_derived_is_listed_or_written_down_once() -> None:
         "GP classifiers by PAC-Bayes",
         "copies among the rows",
         "diagonal from secant pairs",
+        "expected improvement with the value of access",
         "rounding of the sparse posterior",
         "tempering of Gaussian predictions",
     }

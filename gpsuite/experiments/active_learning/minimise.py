@@ -268,9 +268,9 @@ def searcher(task: TuningTask, params: MinimiseTask) -> Search:
     if params.method not in VARIANTS:
         return PlannerSearch(task, params)
     noise = float(task.noise[0]) or ENGINE_NOISE
-    constants = [true_constants(task.X, values, noise) for values in (task.F[:, 0], task.h)]
+    objective, safety = (true_constants(task.X, values, noise) for values in (task.F[:, 0], task.h))
     most = len(task.starts) + params.queries
-    method = SafeOpt(choice(params.method, VARIANTS), task.X, *constants, task.starts, params.delta, most)
+    method = SafeOpt(choice(params.method, VARIANTS), task.X, objective, safety, task.starts, params.delta, most)
     return lambda rows, Y, z: method.propose(rows, Y[:, 0], z)
 
 
@@ -396,14 +396,14 @@ def kind_table(found: dict[str, Searches], kinds: Sequence[str], shown: Sequence
 
 
 def timing_table(found: dict[str, Searches]) -> pd.DataFrame:
-    """Return the seconds per query of each method, and what it must be told."""
+    """Return the CPU seconds per query of each method, and what it must be told."""
     import pandas as pd
 
     rows = []
     for name, each in found.items():
-        seconds = sum(record.timing.get("seconds", np.nan) for record in each.records)
+        seconds = sum(record.timing.get("cpu_seconds", np.nan) for record in each.records)
         per_query = seconds / each.queries if each.queries else np.nan
-        rows.append({"searched by": TITLES[name], "is told": TOLD[name], "seconds per query": per_query})
+        rows.append({"searched by": TITLES[name], "is told": TOLD[name], "CPU seconds per query": per_query})
     return pd.DataFrame(rows)
 
 
@@ -469,7 +469,7 @@ def summarise(report: Report[MinimiseSettings]) -> list[Statistic]:
     shown = [count for count in settings.shown if count <= settings.queries]
     caption = "Truly unsafe queries with 95 % Clopper-Pearson interval, and median regrets (1 at the start)"
     report.table(kind_table(found, kinds, shown), "minimise", caption)
-    report.table(timing_table(found), "minimise_timing", "Seconds of a query, set-up included, and what is told")
+    report.table(timing_table(found), "minimise_timing", "CPU seconds of a query, set-up included, and what is told")
     if found:
         draw(report, found)
         draw_kinds(report, found, kinds)

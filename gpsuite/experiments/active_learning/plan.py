@@ -296,7 +296,8 @@ def draw_best(report: Report[PlanSettings], record: Record, data: Dataset) -> No
 
     arrays, p = record.arrays, data.target_names.index(report.settings.objective or data.target_names[0])
     frame = pd.DataFrame({name: arrays[f"line_{name}"] for name in ("place", "mean", "sd", "probability")})
-    with report.figure("plan_best", columns=3, size=(11.0, 3.6)) as drawing:
+    remark = "places: 0 is the middle of the measurements, 1 the recommended setting"
+    with report.figure("plan_best", columns=3, size=(11.0, 3.6), remark=remark) as drawing:
         left, middle, right = drawing.axes
         low, high = frame["mean"] - 2 * frame["sd"], frame["mean"] + 2 * frame["sd"]
         left.fill_between(frame["place"], low, high, color=MODEL, alpha=0.2, lw=0, label="2 sd, without noise")
@@ -308,7 +309,7 @@ def draw_best(report: Report[PlanSettings], record: Record, data: Dataset) -> No
         middle.set_ylabel("probability of being safe")
         for ax in (left, middle):
             ax.axvline(1.0, color=PROPOSED, lw=1.0, ls=":", label="recommended")
-            ax.set_xlabel("along the line (0 middle of the measurements, 1 recommended)")
+            ax.set_xlabel("place on the line")
         history = best_so_far(data, p, report.settings.goal)
         right.step(np.arange(1, len(history) + 1), history, where="post", color=BLACK, label="best safe value measured")
         right.set_xlabel("measured rows")
@@ -395,8 +396,8 @@ def _best_arrays(planner: MeasurementPlanner, data: Dataset, best: Recommendatio
     places = np.linspace(np.nanmax(ends.min(axis=0)), np.nanmin(ends.max(axis=0)), LINE_POINTS)
     mean, sd, probability = planner.predict(middle + places[:, None] * along)
     found = {"place": places, "mean": mean[:, p], "sd": sd[:, p], "probability": probability}
-    row = np.argmin(np.abs(every - best.x).sum(axis=1))
-    return {"best_row": row[None], **{f"line_{name}": values for name, values in found.items()}}
+    row = int(np.argmin(np.abs(every - best.x).sum(axis=1)))
+    return {"best_row": np.array([row]), **{f"line_{name}": values for name, values in found.items()}}
 
 
 PROMISE = (

@@ -9,6 +9,7 @@ from gpsuite.methods.active_learning.acquisition import Pipeline
 from gpsuite.methods.active_learning.exploration import Explorer, Planner, Step, explore
 from gpsuite.methods.active_learning.inference import InferenceSettings
 from gpsuite.methods.active_learning.plan.ask_tell import MeasurementPlanner, NothingToMeasureError, Plan, Proposal
+from gpsuite.methods.active_learning.plan.optimum import Recommendation
 from gpsuite.methods.active_learning.plan.safety import SafetyGuard
 from gpsuite.methods.active_learning.problem import ExplorationProblem, Monitor, Pool, SafetyLimit
 from gpsuite.models.multi_output.observations import Observations
@@ -27,6 +28,7 @@ __all__ = [
     "Planner",
     "Pool",
     "Proposal",
+    "Recommendation",
     "SMCSettings",
     "SafetyGuard",
     "SafetyLimit",

@@ -3,7 +3,7 @@
 The score is the expected improvement times the probability of being safe, over all candidates: neither a level of
 safety nor a guard decides what may be measured.
 
-Equation: Gardner et al. 2014, Eq. (4)
+Equation: Gardner et al. 2014
 """
 
 from __future__ import annotations

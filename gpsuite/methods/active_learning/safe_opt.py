@@ -7,6 +7,8 @@ setting would count as safe). The safe set is that of the upper ends of h, or of
 
 Source: Sui et al., "Safe exploration for optimization with Gaussian processes", 2015; Berkenkamp et al., "Bayesian
 optimization with safety constraints", 2021; Fiedler et al., "On safety in safe Bayesian optimization", 2024
+
+Equation: Sui et al. 2015, Algorithm 1
 """
 
 from __future__ import annotations
@@ -133,8 +135,8 @@ class SafeOpt:
     def _beta(self, i: int, rows: IntArray) -> float:
         """Return the half-width in standard deviations.
 
-        Equation: Berkenkamp et al. 2021, Lemma 1
-        Equation: Fiedler et al. 2024, Eq. (6)
+        Equation: Berkenkamp et al. 2021
+        Equation: Fiedler et al. 2024
         """
         constants, log_delta = self._constants[i], math.log(1.0 / self._delta)
         if self._variant == "losbo":

@@ -24,8 +24,8 @@ def request_of(*words: str) -> Request[Any]:
 def made_up(method: str, kind: str, number: int, regret: float, unsafe: int = 0, made: int = 20) -> Record:
     curve = np.linspace(1.0, regret, 21)
     numbers = {"queries": made, "unsafe_queries": unsafe, "regret": regret}
-    axes = {"kind": kind, "method": method, "repetition": number}
-    return Record("", NAME, "", axes, "done", "", numbers, {"seconds": 2.0}, arrays={"regret": curve})
+    axes: dict[str, str | int | float] = {"kind": kind, "method": method, "repetition": number}
+    return Record("", NAME, "", axes, "done", "", numbers, {"cpu_seconds": 2.0}, arrays={"regret": curve})
 
 
 def found_in(records: list[Record], tmp_path: Path) -> dict[str, float]:
@@ -55,7 +55,7 @@ def test_one_search_of_every_method_and_what_is_written(tmp_path: Path) -> None:
         curve = outcome.arrays["regret"]
         assert curve[0] == 1.0 and (np.diff(curve) <= 0.0).all() and len(curve) == 3
     records = [
-        Record("", NAME, "", task.axes, "done", "", outcome.metrics, {"seconds": 1.0}, arrays=outcome.arrays)
+        Record("", NAME, "", task.axes, "done", "", outcome.metrics, {"cpu_seconds": 1.0}, arrays=outcome.arrays)
         for task, outcome in zip(tasks, outcomes, strict=True)
     ]
     entry.summarise(Report(request, records, tmp_path, "note"))

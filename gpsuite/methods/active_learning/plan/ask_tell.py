@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, get_args
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 import numpy.typing as npt
 
-from gpsuite.arrays import BoolArray, FloatArray, picked
+from gpsuite.arrays import BoolArray, FloatArray, IntArray, picked
 from gpsuite.budget import Budget
 from gpsuite.drawing import axes
 from gpsuite.methods.active_learning.acquisition import PIPELINES, Pipeline, entropy
@@ -55,6 +55,8 @@ SavedState = dict[str, npt.NDArray[Any]]
 DEFAULT_GUARD = SafetyGuard()
 MOST_SHOWN = 3  # proposals in a plan's repr
 AGAIN = "every safe candidate was measured: one is measured again"
+FARTHER = "every safe candidate within the guard's step was measured: the nearest one beyond it"
+STRETCH = 2.0  # steps, up to which that is proposed
 
 
 class NothingToMeasureError(ValueError):
@@ -288,10 +290,10 @@ class MeasurementPlanner:
     ) -> Plan:
         """Return the next measurements: safe with probability above 1 - delta, of largest entropy or expected gain.
 
-        Where the goal is an optimum and every safe candidate was measured, one of them is measured again: that sharpens
-        what is known around it. Of several, each is chosen as if the earlier ones had been measured and gave what is
-        expected of them: at given hyperparameters the variances do not depend on the values. Safety is by what was
-        measured only.
+        Where the goal is an optimum and every safe candidate was measured, the nearest one beyond the guard's step is
+        proposed, or one is measured again, which sharpens what is known around it. Of several, each is chosen as if
+        the earlier ones had been measured and gave what is expected of them: at given hyperparameters the variances do
+        not depend on the values. Safety is by what was measured only.
 
         Args:
             candidates: inputs [n, D]; what was measured there already is not proposed again.
@@ -311,9 +313,9 @@ class MeasurementPlanner:
         safety = self._judge_safety(X, self._guard, clock)
         rows, allowed = free.any(axis=1), free & safety.safe[:, None]
         safest = self._believed.safest(X, np.where(rows, np.nan_to_num(safety.probability), -1.0))
-        reason, wanted, repeated = "", n, self._repeatable(candidates, allowed, safety)
-        if repeated is not None:
-            reason, allowed, wanted = AGAIN, repeated[:, None] & np.ones_like(free), 1
+        reason, wanted, instead = "", n, self._instead(candidates, X, allowed, free, safety)
+        if instead is not None:
+            reason, allowed, wanted = *instead, 1
         elif not allowed.any():
             reason = self._nothing_safe(candidates, rows, safety, safest, clock)
             if when_nothing_is_safe == "safest":
@@ -515,20 +517,28 @@ class MeasurementPlanner:
             raise ValueError(f"objective={self._objective!r}: must be one of {known}")
         return self._objective
 
-    def _repeatable(self, candidates: FloatArray, allowed: BoolArray, safety: SafetyJudgement) -> BoolArray | None:
-        """Return which measured candidates may be measured again, [n]; None while another one may be measured.
+    def _instead(
+        self, candidates: FloatArray, X: FloatArray, allowed: BoolArray, free: BoolArray, safety: SafetyJudgement
+    ) -> tuple[str, BoolArray] | None:
+        """Return why and what may be measured where a search for an optimum would end: one measurement, [n, P].
 
-        Those that are safe enough, or the surest of those whose safety values all held.
+        The nearest candidate beyond the guard's step, up to twice as far; or else a measured one again: those that are
+        safe enough, or the surest of those whose safety values all held. None where nothing else is needed, or left.
         """
-        column = slice(None) if self._full else self._target if self._goal != "learn" else slice(None)
+        column = slice(None) if self._full else slice(self._target, self._target + 1)
         if self._goal == "learn" or allowed[:, column].any():
             return None
-        if safety.safe.any():
-            return safety.safe
-        known = self._known["safety"]
-        held = known.within(self._limit, candidates)
-        probability = np.where(held, np.nan_to_num(safety.probability), -1.0)
-        return np.asarray(held & (probability == probability.max())) if held.any() else None
+        left = safety.beyond_step & free[:, column].any(axis=1)
+        if self._guard is not None and left.any():
+            outside = np.where(left, self._guard.outside(self._believed.counted(X), X), np.inf)
+            if outside.min() <= STRETCH * self._guard.step:
+                return FARTHER, (outside == outside.min())[:, None] & free
+        again, everything = safety.safe, np.ones_like(free)
+        if not again.any():
+            held = self._known["safety"].within(self._limit, candidates)
+            probability = np.where(held, np.nan_to_num(safety.probability), -1.0)
+            again = held & (probability == probability.max())
+        return (AGAIN, again[:, None] & everything) if again.any() else None
 
     def _chosen(
         self, candidates: FloatArray, X: FloatArray, safety: SafetyJudgement, allowed: BoolArray, n: int, clock: Clock
@@ -540,21 +550,33 @@ class MeasurementPlanner:
         posterior = self._predicting("outputs", len(X))
         outputs = OutputPredictions(self._beliefs["outputs"], posterior, X, self._full, target)
         predicted = outputs.predict(np.arange(len(X)), clock.ended)
-        settings = self._measured_settings(posterior, target, X)
+        settings = self._measured_settings(posterior, target, safety)
         chooser = ImprovementChooser(outputs, sign, settings.best(sign, self._delta), posterior.weights, self._full)
-        few = self._safety_model(self._beliefs["safety"].predicting(ACCESS_MEMBERS)).prediction(X, self._guard)
-        access = Access.of(few, X, chooser.improvement(), safety.probability, safety.safe)
+        access = Access.of(X, chooser.improvement(), safety, self._chances(X, safety))
         chosen = chooser.choose(allowed[:, 0 if self._full else target], access, n, clock.ended)
         return outputs, predicted, chosen, self._recommended(settings, candidates, outputs, safety, chosen)
 
-    def _measured_settings(self, posterior: HyperPosterior, target: int, X: FloatArray) -> MeasuredSettings:
+    def _chances(self, X: FloatArray, safety: SafetyJudgement) -> Callable[[IntArray, IntArray], FloatArray]:
+        """Return a function: how probably a measurement at candidates of some rows allows others, see `Access`."""
+        few, guard = self._safety_model(self._beliefs["safety"].predicting(ACCESS_MEMBERS)), self._guard
+        prediction, measured = few.prediction(X, guard), few.counted(X)
+
+        def chances(inside: IntArray, outside: IntArray) -> FloatArray:
+            found = prediction.passing(X[inside], X[outside], self._delta)
+            far = safety.beyond_step[outside]
+            if guard is not None and far.any():
+                found[:, far] = guard.reached(measured, X[inside], X[outside[far]])
+            return found
+
+        return chances
+
+    def _measured_settings(self, posterior: HyperPosterior, target: int, safety: SafetyJudgement) -> MeasuredSettings:
         """Return what the models say at the inputs where the objective was measured."""
         belief = self._beliefs["outputs"]
         inputs = np.unique(belief.observations.X[belief.observations.p == target], axis=0)
         at = OutputPredictions(belief, posterior, inputs, self._full, target)
         at.predict(np.arange(len(inputs)), lambda: False)
-        prediction = self._safety_model(self._predicting("safety", len(X))).prediction(X, self._guard)
-        return MeasuredSettings(inputs, at, prediction.probability(inputs))
+        return MeasuredSettings(inputs, at, safety.prediction.probability(inputs))
 
     def _recommended(
         self,

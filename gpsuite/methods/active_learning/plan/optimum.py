@@ -2,13 +2,27 @@
 
 A measurement at a safe x is worth what it may gain itself, and what it may open:
 
-    score(x) = EI(x) + max over u not yet safe of EI(u) P(u is safe) r(x, u)^2
+    score(x) = EI(x) + max over u not yet allowed of EI(u) P(u is allowed once x is measured)
 
-EI is the expected improvement on the best measured safe setting, averaged over the hyperparameters. For a setting u
-that may not be proposed yet, EI(u) P(u is safe) is what it would be worth to know whether it is safe. Measuring the
-safety value at x takes away the share r(x, u)^2 = cov(x, u)^2 / (var(u) (var(x) + noise)) of its variance: that share
-of the doubt. Where nothing worth having lies outside the safe set, the second term vanishes by itself; no
-constant weighs the two. The term is smooth in x: it also leads to far optima that no single measurement can make safe.
+EI is the expected improvement on the best measured safe setting, averaged over the hyperparameters. The second term is
+what the next but one measurement may gain where the first one makes u safe enough: the value of looking one step ahead.
+Measuring the safety value at x moves the mean at u by a normal variable and shrinks its variance, see
+`SafetyPrediction.passing`. Where u is kept back by the guard's step only, x counts for the share of the way that it
+leads there. Where nothing worth having lies outside the safe set, the second term vanishes by itself; no constant
+weighs the two. A far optimum that no single measurement can make safe counts a little by the share of the doubt that is
+told of it, so that the search never stands still.
+
+From Python, with `bench(x)` your measurement of the output and of the safety value:
+
+    import numpy as np
+    from gpsuite.methods.active_learning import MeasurementPlanner, SafetyLimit
+
+    planner = MeasurementPlanner(SafetyLimit("<= 1.0"), np.random.default_rng(0), goal="minimise")
+    planner.tell(X, y, z)  # a few settings known to be safe
+    for _ in range(20):
+        x = planner.ask(candidates).proposals[0].x
+        planner.tell(x, *bench(x))
+    print(planner.ask(candidates).recommendation)
 
 Equation: derived, expected improvement with the value of access
 """
@@ -25,7 +39,7 @@ from scipy.special import ndtr
 from gpsuite.arrays import BoolArray, FloatArray, IntArray
 from gpsuite.methods.active_learning.acquisition import choose
 from gpsuite.methods.active_learning.plan.predictions import Choice, OutputPredictions, condition
-from gpsuite.methods.active_learning.plan.safety import SafetyPrediction
+from gpsuite.methods.active_learning.plan.safety import SafetyJudgement
 
 Goal = Literal["learn", "minimise", "maximise"]
 # Settings outside the safe set whose access is valued: a third each are those worth most, those most probably safe, and
@@ -109,47 +123,54 @@ class MeasuredSettings:
 
 @dataclass(frozen=True, eq=False)
 class Access:
-    """What knowing that settings outside the safe set are safe is worth, and how much of that a measurement tells.
+    """What the settings outside the safe set are worth, and how probably a measurement opens them.
 
     Attributes:
-        value: EI(u) P(u is safe) of m settings outside, [m].
-        told: r(x, u)^2 of n candidates and those settings, 0 of candidates that may not be measured, [n, m].
+        value: expected improvement at m settings outside, [m].
+        chance: that each is allowed once one of n candidates is measured, 0 of candidates that may not be measured
+            now, [n, m].
     """
 
     value: FloatArray
-    told: FloatArray
+    chance: FloatArray
 
     @classmethod
     def of(
         cls,
-        prediction: SafetyPrediction,
         X: FloatArray,
         improvement: FloatArray,
-        probability: FloatArray,
-        safe: BoolArray,
+        safety: SafetyJudgement,
+        chance: Callable[[IntArray, IntArray], FloatArray],
     ) -> Access:
-        """Value settings outside the safe set, of candidates X [n, D]."""
-        value = np.nan_to_num(improvement * probability)
-        inside, outside = np.flatnonzero(safe), np.flatnonzero(~safe & (value > 0.0))
+        """Value settings outside the safe set of candidates X [n, D].
+
+        Args:
+            X: in the model's units.
+            improvement: expected at every candidate, [n].
+            safety: of the candidates.
+            chance: of rows inside and rows outside, [inside, outside].
+        """
+        value, probability = np.nan_to_num(improvement), np.nan_to_num(safety.probability)
+        inside, outside = np.flatnonzero(safety.safe), np.flatnonzero(~safety.safe & (value > 0.0))
         if len(outside) > OUTSIDE:
-            third = OUTSIDE // 3
-            most = outside[np.argsort(-value[outside], kind="stable")[:third]]
+            third, worth = OUTSIDE // 3, value[outside] * probability[outside]
+            most = outside[np.argsort(-worth, kind="stable")[:third]]
             surest = outside[np.argsort(-probability[outside], kind="stable")[:third]]
             outside = np.unique(np.concatenate([most, surest, outside[:: len(outside) // third]]))
-        told = np.zeros((len(X), len(outside)))
+        chances = np.zeros((len(X), len(outside)))
         if len(outside) and len(inside):
-            told[inside] = prediction.told(X[inside], X[outside])
-        return cls(value[outside], told)
+            chances[inside] = chance(inside, outside)
+        return cls(value[outside], chances)
 
     def at(self, rows: IntArray) -> FloatArray:
         """Return what a measurement at each of the candidates may open, [len(rows)]."""
         if not len(self.value):
             return np.zeros(len(rows))
-        return np.asarray((self.value * self.told[rows]).max(axis=1))
+        return np.asarray((self.value * self.chance[rows]).max(axis=1))
 
     def after(self, row: int) -> Access:
-        """Return what is left to be told once a candidate is measured."""
-        return replace(self, value=self.value * (1.0 - self.told[row]))
+        """Return what is left to be opened once a candidate is measured."""
+        return replace(self, value=self.value * (1.0 - self.chance[row]))
 
 
 class ImprovementChooser:

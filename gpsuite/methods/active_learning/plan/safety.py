@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 from scipy.spatial import KDTree
+from scipy.special import ndtr, ndtri
 
 from gpsuite.arrays import BoolArray, FloatArray
 from gpsuite.methods.active_learning.plan.predictions import in_parts
@@ -48,6 +49,9 @@ TOGETHER = 1000
 # Warned of: fewer safety values; more noise, in root mean squares of z - limit; measured points farther
 # apart, in measured ranges, if most candidates lie between them.
 FEW, SCATTER, SPACING = 5, 0.5, 0.1
+# What a measurement counts for that leads to a setting, but not so far that it could be measured next: in chances, of
+# all that is to be told of the setting.
+PROGRESS = 1e-3
 # Probabilities of being safe that differ by no more are alike.
 ALIKE = 1e-3
 
@@ -187,6 +191,16 @@ class SafetyGuard:
         beyond = np.maximum(X.min(axis=0) - candidates, candidates - X.max(axis=0))
         return np.asarray(np.linalg.norm(np.maximum(beyond, 0.0) / self.ranges(X), axis=1))
 
+    def reached(self, X: FloatArray, candidates: FloatArray, beyond: FloatArray) -> FloatArray:
+        """Return which share of the way into the step a measurement at candidates [n, D] leads inputs [m, D], [n, m].
+
+        The inputs lie beyond the step from the measured X [N, D]; 1 brings one within it.
+        """
+        before, shares = self.outside(X, beyond), np.empty((len(candidates), len(beyond)))
+        for share, candidate in zip(shares, candidates, strict=True):
+            share[:] = before - self.outside(np.vstack([X, candidate]), beyond)
+        return np.asarray(np.clip(shares / np.maximum(before - self.step, _NOWHERE), 0.0, 1.0))
+
     def hardly_varied(self, mean: FloatArray, variance: FloatArray, limit: SafetyLimit) -> bool:
         """Whether the safety value has hardly varied, by its predicted moments [N] at the measured inputs."""
         margin = mean - limit.value if limit.side == "above" else limit.value - mean
@@ -295,6 +309,18 @@ class SafetyPrediction:
                 share += self._weights[member] * np.minimum(covariance**2 / total, 1.0)
         return share
 
+    def passing(self, X: FloatArray, U: FloatArray, delta: float) -> FloatArray:
+        """Return how probably a measurement at each of X [n, D] makes inputs U [m, D] safe enough, [n, m].
+
+        The measurement moves the mean at u by a normal variable of standard deviation r sd(u), r^2 what is `told`, and
+        leaves the standard deviation sqrt(1 - r^2) sd(u): u passes if the mean then is so many of these from the limit.
+        """
+        share, (mean, variance) = self.told(X, U), self.moments(U)
+        sign, sd = 1.0 if self._limit.side == "below" else -1.0, np.sqrt(variance)
+        missing = ndtri(1.0 - delta) * sd * np.sqrt(1.0 - share) - sign * (self._limit.value - mean)
+        chance = ndtr(-missing / np.maximum(sd * np.sqrt(share), np.finfo(np.float64).tiny))
+        return np.asarray(np.maximum(chance, PROGRESS * share))
+
     def _parts_of(self, X: FloatArray) -> Iterator[slice]:
         width = max(1, GUARD_BLOCK // len(self._X))
         return (slice(begin, begin + width) for begin in range(0, len(X), width))
@@ -325,12 +351,14 @@ class SafetyJudgement:
         safe: probability above 1 - delta, and within the guard's step, [n].
         beyond_step: probability above 1 - delta, but farther out than the step, [n].
         judged: number of candidates for which there was time.
+        prediction: of the safety value, by which they were judged.
     """
 
     probability: FloatArray
     safe: BoolArray
     beyond_step: BoolArray
     judged: int
+    prediction: SafetyPrediction
 
 
 @dataclass(frozen=True, eq=False)
@@ -356,7 +384,7 @@ class SafetyModel:
         near = np.ones(len(X), dtype=np.bool_)
         if guard is not None and guard.hardly_varied(*prediction.moments(counted), limit):
             near = guard.outside(counted, X) <= guard.step
-        return SafetyJudgement(probability, probable & near, probable & ~near, judged)
+        return SafetyJudgement(probability, probable & near, probable & ~near, judged, prediction)
 
     def prediction(self, X: FloatArray, guard: SafetyGuard | None) -> SafetyPrediction:
         """Return the predictions for candidates X [n, D]."""

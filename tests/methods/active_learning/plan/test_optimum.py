@@ -11,7 +11,7 @@ from scipy.stats import norm
 
 from gpsuite.arrays import FloatArray
 from gpsuite.methods.active_learning.acquisition import Pipeline
-from gpsuite.methods.active_learning.plan.ask_tell import AGAIN, MeasurementPlanner
+from gpsuite.methods.active_learning.plan.ask_tell import AGAIN, FARTHER, MeasurementPlanner
 from gpsuite.methods.active_learning.plan.optimum import Access, expected_improvement
 from gpsuite.methods.active_learning.plan.safety import SafetyGuard, SafetyPrediction
 from gpsuite.methods.active_learning.problem import SafetyLimit
@@ -179,3 +179,53 @@ def test_a_learning_plan_recommends_nothing() -> None:
     plan = told().ask(GRID)
     assert plan.recommendation is None
     assert np.isnan(plan.proposals[0].gain)
+
+
+def test_the_chance_to_pass_is_that_of_many_measurements() -> None:
+    """By conditioning on draws of the measured value: the share with which the other setting is safe enough."""
+    rng = np.random.default_rng(3)
+    X, limit = rng.uniform(-1.0, 1.0, (7, 1)), SafetyLimit("<= 0")
+    z = X[:, 0] ** 2 - 1.5
+    parameters = Parameters(np.array([[1.3]]), np.array([[0.8]]), np.array([[0.05]]), np.ones((1, 1, 1)))
+
+    def prediction(X: FloatArray, z: FloatArray) -> SafetyPrediction:
+        known = Observations(X, np.zeros(len(X), dtype=np.int64), z)
+        return SafetyPrediction("matern52", parameters, np.ones(1), known, limit, None)
+
+    x, u = np.array([[1.05]]), np.array([[1.2]])
+    before = prediction(X, z)
+    mean, variance = (float(each[0]) for each in before.moments(x))
+    drawn = mean + np.sqrt(variance + 0.05) * rng.standard_normal(4000)
+    safe = [
+        float(prediction(np.vstack([X, x]), np.append(z, value)).probability(u)[0]) > 0.95 for value in drawn.tolist()
+    ]
+    assert before.probability(u)[0] < 0.95
+    assert 0.02 < np.mean(safe) < 0.98
+    assert before.passing(x, u, 0.05)[0, 0] == pytest.approx(np.mean(safe), abs=4.0 * 0.5 / np.sqrt(4000))
+
+
+def test_what_is_reached_is_the_share_of_the_way_into_the_step() -> None:
+    guard, X = SafetyGuard(step=0.5), np.array([[0.0], [1.0]])
+    found = guard.reached(X, np.array([[0.5], [1.2], [1.5]]), np.array([[2.0]]))
+    # outside before: 1 range; after 1.2: 0.8 of 1.2; after 1.5: 0.5 of 1.5, within the step of 0.5
+    np.testing.assert_allclose(found[:, 0], [0.0, (1.0 - 0.8 / 1.2) / 0.5, 1.0])
+
+
+@pytest.mark.parametrize(("apart", "reason"), [(0.2, FARTHER), (0.4, AGAIN)])
+def test_the_nearest_candidate_beyond_the_step_follows_when_all_within_it_were_measured(
+    apart: float, reason: str
+) -> None:
+    """In measured ranges; the step is 0.15, and while the safety value hardly varies nothing farther is proposed."""
+    X = np.linspace(0.0, 1.0, 9)[:, None]
+    options: dict[str, Any] = {"smc": SMALL, "pipeline": FULL}
+    search, learner = (
+        MeasurementPlanner(LIMIT, np.random.default_rng(1), goal=goal, **options) for goal in ("minimise", "learn")
+    )
+    for planner in (search, learner):
+        planner.tell(X, np.cos(3.0 * X), 0.001 * np.random.default_rng(2).standard_normal(9))
+    candidates = np.vstack([X, [[1.0 + apart]], [[1.9]]])
+    plan = search.ask(candidates)
+    assert not plan.safe[9] and plan.probability_safe[9] > 0.95
+    assert plan.reason == reason
+    assert (plan.proposals[0].row == 9) == (reason == FARTHER)
+    assert learner.ask(candidates).status == "infeasible"
