@@ -47,7 +47,7 @@ PATTERNS = {
         "per",
     ),
     "own": (
-        r"(?<!\bits )(?<!\btheir )(?<!\bhis )(?<!\bour )(?<!\byour )(?<!\bmy )(?<!\bone's )(?<!'s )(?<!s' )\b[Oo]wn\b"
+        r"(?<!\bits )(?<!\btheir )(?<!\bhis )(?<!\bour )(?<!\byour )(?<!\bmy )(?<!\bone's )(?<!'s )(?<!s' )(?<![,_`])\b[Oo]wn\b(?![:`)=,])"
         r"|\b(?:of|on) (?:its|their) own(?=[.,;:)]|$| (?:and|or|but|that|with|in|if|to|is|as|by)\b)",
         "name the owner",
     ),

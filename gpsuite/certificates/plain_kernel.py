@@ -66,7 +66,7 @@ def derivative_bound(kernel: str, order: int, r: Any) -> Any:
     3/2, z = sqrt(3) r: order 2 = 3 e^-z (c^2 z - 1), order 3 = 9 sqrt 3 e^-z (c^3 (1 + z)/3 - c),
     order 4 = (9/z) e^-z (3 (1 - c^2)^2 - 6 c^2 z + 3 c^4 z + c^4 z^2),
     order 5 = (9 sqrt 3 / z^2) e^-z (15 c (1 + z) (1 - c^2)^2 - 10 c^3 z^2 + 6 c^5 z^2 + c^5 z^3).
-    The bounds fall with z from where they are taken, and are infinite at 0 if the derivatives are.
+    The bounds fall with z from their first point, and are infinite at 0 if the derivatives are.
     """
     z = np.sqrt(NU[kernel]) * r
     if kernel == "matern32":

@@ -115,7 +115,7 @@ def expanded_runs(words: Sequence[str]) -> tuple[list[list[str]], bool]:
 
 
 def _stops(run: Sequence[str]) -> list[list[str]]:
-    """Return the words of each run: the tour is one run per entry of its file, or the first `stops=` of them."""
+    """Return the words of each run: the tour is one run per entry of its file, or the first `stops=` entries."""
     if TOUR not in run:
         return [list(run)]
     for key in ("method", "methods"):

@@ -303,7 +303,7 @@ def draw_traces(report: Report[SafetySettings], records: Sequence[Record]) -> No
         for side in ("minimum", "maximum")
         for boxes, inner, outer in record.arrays[f"{side}_trace"]
     ]
-    if len({row["boxes"] for row in rows}) > 1:  # else no search began, or each ended with its first box
+    if len({row["boxes"] for row in rows}) > 1:  # otherwise no search began, or each ended with its first box
         _draw_quantiles(report, rows)
 
 
