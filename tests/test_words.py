@@ -187,7 +187,7 @@ def _leaves(value: object) -> Iterator[str]:
 def _yaml_texts(path: Path) -> Iterator[Text]:
     source = path.read_text(encoding="utf-8")
     name = str(path.relative_to(ROOT))
-    node = yaml.compose(source)
+    node = yaml.compose(source, Loader=yaml.CSafeLoader)
     stack = [node] if node is not None else []
     while stack:
         each = stack.pop()

@@ -55,7 +55,7 @@ def report_samplers(report: Report[object], ours: Curves, hmc: Curves) -> None:
     if frame.empty:
         return
     caption = (
-        "The paper's HMC against sequential Monte Carlo in the same repetitions: heights of the learning curves, "
+        "The paper's HMC against sequential Monte Carlo in the same repetitions. Heights of the learning curves: "
         "means over the models ± standard error, and their paired difference with 95 % t interval"
     )
     report.table(sampler_table(ours, hmc, report.titles), NAME, caption)
