@@ -240,7 +240,7 @@ def _quadratic_minimum(linear: FloatArray, square: FloatArray, r: FloatArray) ->
     return np.asarray(np.sum(least, axis=1) - (64 + 8 * r.shape[1]) * UNIT64 * np.sum(size, axis=1))
 
 
-# What Matérn kernels leave out beyond the orders that are kept of them, datum by datum, for the plain bound.
+# Remainders of Matérn kernels beyond the orders that are kept, datum by datum, for the plain bound.
 #
 # Few derivatives of these kernels exist at a datum, but most data are far: every datum stops after order 2, 3 or 4,
 # where its remainder is least. Order 4, (2/3) f_4 (Dx)^4 + 2 f_3 (Dx)^2 |x|^2 + f_2 |x|^4 / 2, is bounded as a whole.

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 SAMPLER_METRICS = {"rmse": "RMSE (output units)", "log_density": "log density (nats)"}
-GAP = "HMC - SMC"  # a name of its own: differences of RMSEs may be negative
+GAP = "HMC - SMC"  # a separate name: differences of RMSEs may be negative
 NAME = "toy_samplers"
 
 

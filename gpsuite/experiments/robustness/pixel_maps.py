@@ -462,7 +462,7 @@ def images_row(records: Sequence[Record]) -> dict[str, float | int | str]:
         "images": len(records),
         "patch left of the centre": sum(_left(record) for record in records),
         "in the top left quadrant": sum(_top_left(record) for record in records),
-        "p value at most 0.05": sum(record.number("p_value") <= 0.05 for record in records),
+        "p value at most .05": sum(record.number("p_value") <= 0.05 for record in records),
         "gains most": ", ".join(f"{name}: {count}" for name, count in gains.most_common()),
         "drop, median": drops[0],
         "drop, from": drops[1],
