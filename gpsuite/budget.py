@@ -13,7 +13,7 @@ class Budget:
     """Limits of one task and what it has spent. `None` means no limit.
 
     A search asks `exhausted` between steps and returns its best valid answer when it is true. What one search spent is
-    spent for the next too: give each a budget of its own, or `restart` it. Seconds count everywhere, evaluations in
+    spent for the next too: give each a new budget, or use `restart`. Seconds count everywhere, evaluations in
     trainings, boxes in searches over regions.
 
     Attributes:

@@ -3,7 +3,7 @@
 Certificates and their checks are compared with the searches that they certify.
 
 n = 1000, one thread. Work that is done once per posterior is a separate case and not in the others. The paper's bound
-gets `LIMIT` seconds a point. Where it does not close, the ratio is a lower bound of the true one, and the case's name
+gets `LIMIT` seconds a point. If it does not close, the ratio is a lower bound of the true one, and the case's name
 states it.
 """
 

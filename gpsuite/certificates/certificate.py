@@ -34,7 +34,10 @@ ORIGIN_NAMES = (
 )  # fmt: skip
 ORIGIN_ARRAYS = ("rows", "targets", "offset", "scale", "X", "sites")
 INTEGERS = ("free", "parent", "dim", "leaf", "leaf_proved", "rows")
-AXES = {f"model_{name}": axes for name, axes in MODEL_ARRAYS.items()} | {"origin_X": 2, "origin_sites": 2}  # else one
+AXES = {f"model_{name}": axes for name, axes in MODEL_ARRAYS.items()} | {
+    "origin_X": 2,
+    "origin_sites": 2,
+}  # the others: one
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ def derivative_bound(kernel: str, order: int, r: Any) -> Any:
     3/2, z = sqrt(3) r: order 2 = 3 e^-z (c^2 z - 1), order 3 = 9 sqrt 3 e^-z (c^3 (1 + z)/3 - c),
     order 4 = (9/z) e^-z (3 (1 - c^2)^2 - 6 c^2 z + 3 c^4 z + c^4 z^2),
     order 5 = (9 sqrt 3 / z^2) e^-z (15 c (1 + z) (1 - c^2)^2 - 10 c^3 z^2 + 6 c^5 z^2 + c^5 z^3).
-    The bounds fall with z from where they are taken, and are infinite at 0 if the derivatives are.
+    The bounds fall with z from their first point, and are infinite at 0 if the derivatives are.
     """
     z = np.sqrt(NU[kernel]) * r
     if kernel == "matern32":
@@ -240,7 +240,7 @@ def _quadratic_minimum(linear: FloatArray, square: FloatArray, r: FloatArray) ->
     return np.asarray(np.sum(least, axis=1) - (64 + 8 * r.shape[1]) * UNIT64 * np.sum(size, axis=1))
 
 
-# What Matérn kernels leave out beyond the orders that are kept of them, datum by datum, for the plain bound.
+# Remainders of Matérn kernels beyond the orders that are kept, datum by datum, for the plain bound.
 #
 # Few derivatives of these kernels exist at a datum, but most data are far: every datum stops after order 2, 3 or 4,
 # where its remainder is least. Order 4, (2/3) f_4 (Dx)^4 + 2 f_3 (Dx)^2 |x|^2 + f_2 |x|^4 / 2, is bounded as a whole.

@@ -263,7 +263,7 @@ class SoftmaxPlainBound(BlockedBound):
         """Bound a class probability among the kept by the largest change of any log-odds, [B]."""
         known = local.reference
         away = (local.mean_high - local.offset) if sign > 0 else (local.offset - local.mean_low)
-        # own against itself is 0: no log-odds changes in the other direction
+        # the class against itself is 0: no log-odds changes in the other direction
         h = sign * away[:, own].max(axis=1)
         p = np.clip(known.mean[:, own] + sign * known.error, 0.0, 1.0)
         return self._moved(local, tilted(p, h) + sign * OUTWARD, own, sign)

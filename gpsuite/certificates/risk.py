@@ -1,7 +1,7 @@
 """A risk certificate as two files: what was bounded, for which predictor, learned from which rows, and the bound.
 
 The predictor is not a claim about how it was trained: any posterior may be certified, as long as its prior is on the
-grid of hyperparameters that the bound pays for. The rows stay where they are; the certificate says which they are.
+grid of hyperparameters of the bound. The rows stay in their file. The certificate says which they are.
 
 Equation: none, a file format
 """
@@ -23,7 +23,7 @@ from gpsuite.untrusted import UnusableFileError, file_pair, parse_fields, real, 
 
 KIND = "pac_bayes"
 FULL, SPARSE, FREE_FORM = "full GP", "sparse GP", "free-form sparse GP"
-# posterior -> its arrays and their axes; all have the lengthscales
+# posterior -> its arrays and their axes. All have the lengthscales
 ARRAYS = {
     FULL: {"lengthscales": 1},
     SPARSE: {"lengthscales": 1, "inducing_inputs": 2},
@@ -65,12 +65,12 @@ class Rows:
 
 @dataclass(frozen=True)
 class StatedRows:
-    """Which rows were used for what, where no seed says it.
+    """Use of each row, if no seed decides it.
 
     Attributes:
         learned: [n] the training rows.
         scaling: [p] other rows, which gave means and standard deviations.
-        lengthscales: [D] what divides each standardised input besides; chosen by these, too.
+        lengthscales: [D] further divisors of each standardised input. Chosen by these rows, too.
     """
 
     learned: IntArray
@@ -116,7 +116,7 @@ class Goal:
 
 @dataclass(frozen=True)
 class RiskClaim:
-    """What is claimed, with probability 1 - delta.
+    """The claim, with probability 1 - delta.
 
     Attributes:
         delta: allowed probability of failure.

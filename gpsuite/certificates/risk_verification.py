@@ -1,4 +1,4 @@
-"""What `gpsuite verify` does with a risk certificate: compute it again from the dataset, and say what follows.
+"""Check of a risk certificate by `gpsuite verify`: compute it again from the dataset, and say what follows.
 
 Equation: Reeb et al. 2018, Eq. (4)
 Equation: Maurer 2004
@@ -54,10 +54,10 @@ LONG_TOLERANCE, DOUBLE_TOLERANCE = 1e-8, 1e-5
 UNDECIDED = 1e-2  # how far float64 may be off where K_ZZ is nearly singular: no ground to refute
 
 TRUST = (
-    "to be trusted: that the rows are independent draws from one distribution; that accuracy goal, delta and grid were "
-    "chosen before seeing them;{scales} Eq. 4 of Reeb et al. 2018 (Maurer 2004); numpy, libm, this computer"
+    "to be trusted: the rows are independent draws from one distribution, and accuracy goal, delta and grid were "
+    "chosen before seeing them.{scales} Eq. 4 of Reeb et al. 2018 (Maurer 2004); numpy, libm, this computer"
 )
-FIXED = " that means and standard deviations count as fixed, as in the paper;"
+FIXED = " Means and standard deviations count as fixed, as in the paper."
 SCALED_BY = {"all": "all rows", "train": "the training rows", "others": "the other rows"}
 
 
@@ -92,7 +92,7 @@ def verify_certificate(
         raise UnusableFileError(f"{path}: its accuracy goal is none in units of this target")
     kernel = np.append(predictor.arrays["lengthscales"], predictor.variance)
     if not on_grid(kernel):
-        return 1, [f"{path}\trefuted", "variance and lengthscales are not on the grid that the bound pays for"]
+        return 1, [f"{path}\trefuted", "variance and lengthscales are not on the grid of the bound"]
     try:
         risk, least, kl = risk_and_kl(predictor, X, y, goal, epsilon, different)
     except ArithmeticError as error:  # also what overflows
@@ -116,7 +116,7 @@ def _faults(path: Path, claim: RiskClaim, own: RiskClaim, exact: bool) -> list[s
     """Return what is stated on the wrong side of the check's own numbers.
 
     Raises:
-        UnusableFileError: if float64 alone cannot tell.
+        UnusableFileError: if float64 cannot tell.
     """
     found = {"risk on the training rows": (claim.gibbs_risk, own.gibbs_risk), "KL": (claim.kl, own.kl)}
     found |= {NAMES[name]: (sign * claim.bounds[name], sign * own.bounds[name]) for name, sign in BOUNDS.items()}
@@ -144,15 +144,15 @@ def _training_rows(
         raise UserError(
             f"dataset={visible(dataset.name)}: not the content that the certificate is about\n"
             f"it is about {visible_name(rows.dataset)}, {rows.count} rows, hash {visible(rows.content_hash[:16])}. "
-            f"This has {len(dataset.X)} rows, hash {dataset.content_hash[:16]}; a table is read alike with the run's "
-            "dataset.inputs=, dataset.ignore= and the like, and from the same bytes: line ends count",
+            f"This has {len(dataset.X)} rows, hash {dataset.content_hash[:16]}. A table is read alike with the run's "
+            "dataset.inputs=, dataset.ignore= and so on, and from the same bytes: line ends count",
             key="dataset",
         )
     if certificate.stated is not None:
         return _numbered_rows(path, certificate.stated, dataset)
     left = rows.count - math.ceil(rows.count * rows.test_share)
     if left < LEAST_ROWS:
-        raise UnusableFileError(f"{path}: learns from {max(left, 0)} rows; the bound needs {LEAST_ROWS} or more")
+        raise UnusableFileError(f"{path}: learns from {max(left, 0)} rows. The bound needs {LEAST_ROWS} or more")
     train, others = train_test_indices(rows.count, rows.test_share, rows.seed)
     shown = {"all": np.arange(len(dataset.X)), "train": train, "others": others}[rows.scaling]
     X, _ = _standardised(dataset.X, shown)
@@ -185,14 +185,17 @@ def _numbered_rows(
         first = np.sort(np.unique(dataset.clusters[learned], return_index=True)[1])
         different = DifferentRows(first, np.zeros(len(first), dtype=bool))
     if len(learned if different is None else different.places) < LEAST_ROWS:
-        raise UnusableFileError(f"{path}: learns from {len(learned)} rows; the bound needs {LEAST_ROWS} or more")
+        raise UnusableFileError(f"{path}: learns from {len(learned)} rows. The bound needs {LEAST_ROWS} or more")
     X, _ = _standardised(dataset.X, scaling)
     y, scale = _standardised(dataset.y[:, :1], scaling)
     return X[learned] / stated.lengthscales, y[learned, 0], float(scale[0]), different
 
 
 def _standardised(values: FloatArray, rows: IntArray) -> tuple[FloatArray, FloatArray]:
-    """Return columns less their mean over `rows`, divided by their deviation there; a constant column only shifted."""
+    """Return columns less their mean over `rows`, divided by their deviation there.
+
+    A constant column is only shifted.
+    """
     part = values[rows]
     mean = part.sum(axis=0) / len(part)
     scale = np.sqrt(((part - mean) ** 2).sum(axis=0) / len(part))
@@ -241,14 +244,14 @@ def _words(certificate: RiskCertificate, shape: tuple[int, ...], scale: float, f
     if certificate.stated is not None:
         split, by = "the stated ones", f"{len(certificate.stated.scaling)} others"
         trust = TRUST.format(scales="")
-        trust += f"; that no target decided which rows are learned from; that the {by} chose the lengthscales"
+        trust += f". No target decided which rows are learned from, and the {by} chose the lengthscales"
     else:
         split, by = f"all but a random {rows.test_share:g} (seed {rows.seed})", SCALED_BY[rows.scaling]
         trust = TRUST.format(scales="" if rows.scaling == "others" else FIXED)
     return [
         f"dataset\t{visible_name(rows.dataset)}, {rows.count} rows, {dimension} inputs, "
         f"content {visible_name(rows.content_hash)}",
-        f"rows\t{n} learned from: {split}; scaled by {by}",
+        f"rows\t{n} learned from: {split}, scaled by {by}",
         f"model\t{names[predictor.posterior]}{inducing}, squared exponential kernel, "
         f"variance {predictor.variance:.6g}, noise variance {predictor.noise_variance:.6g}{jitter}",
         f"proved\twith probability at least {sureness(found.delta)} over the draw of the rows, a prediction "

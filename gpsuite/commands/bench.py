@@ -49,7 +49,7 @@ def main(words: list[str]) -> int:
         return bench_large(given)
     for name in (PEERS, LARGE):
         if name in given.names:
-            raise UserError(f"bench {name}: runs by itself\nfirst gpsuite bench, then gpsuite bench {name}")
+            raise UserError(f"bench {name}: is a separate run\nfirst gpsuite bench, then gpsuite bench {name}")
     families = _families()
     for name in given.names:
         if name not in families:

@@ -39,7 +39,7 @@ gpsuite run <family>/<name> [key=value ...]      --key value is the same
   scale=smoke|quick|paper   smallest, default, the paper's own setting
   method=NAME | methods=[A,B]   swap methods            dataset=NAME   swap the dataset
   datasets=[A,B]            where an experiment runs over several
-  dataset=FILE dataset.target=COLUMN   your own data; gpsuite data describe FILE shows how it is read
+  dataset=FILE dataset.target=COLUMN   your data (gpsuite data describe FILE shows how it is read)
   predict=FILE              new rows to predict, with experiment=guarantee
   seed=0                    another seed                 kernel=NAME   another kernel
   parallel=auto|serial|processes [parallel.workers=N]    threads=1     per process
@@ -115,7 +115,7 @@ def expanded_runs(words: Sequence[str]) -> tuple[list[list[str]], bool]:
 
 
 def _stops(run: Sequence[str]) -> list[list[str]]:
-    """Return the words of each run: the tour is one run per entry of its file, or the first `stops=` of them."""
+    """Return the words of each run: the tour is one run per entry of its file, or the first `stops=` entries."""
     if TOUR not in run:
         return [list(run)]
     for key in ("method", "methods"):

@@ -38,7 +38,7 @@ class SafetyColumn:
     def __post_init__(self) -> None:
         z = np.array(self.z, dtype=np.float64)
         if z.ndim != 1 or np.isinf(z).any() or not np.isfinite(self.limit):
-            raise ValueError("safety: z must be a vector, z and limit finite. NaN in z where it was not measured")
+            raise ValueError("safety: z must be a vector, z and limit finite. NaN in z if it was not measured")
         z.setflags(write=False)
         object.__setattr__(self, "z", z)
 

@@ -32,7 +32,7 @@ NEGLIGIBLE = 1e-12  # absolute: what is left of numbers that are zero except for
 EFFORT = ("seconds", "evaluations")
 # Where searches end along flat directions: hyperparameters, by a word of their names, may differ by this much.
 FLAT, FLAT_TOLERANCE = ("lengthscale", "variance"), 0.1
-# What else such a search gives is compared relative to no less than this: a probability of 2e-4 is no scale for its
+# Other results of such a search are compared relative to no less than this: a probability of 2e-4 is no scale for its
 # difference, but a variance of 1e-6 is.
 LEAST = 0.01
 # Shares of test rows, and a bound on such a share from those rows, are whole rows apart: 3 of 4000 with the kernels of

@@ -83,7 +83,7 @@ class RunLog:
 
 
 def groups_of(tasks: Sequence[Task[object]]) -> list[Group]:
-    """Return tasks by group, in order of first appearance. A task without group name is a group by itself."""
+    """Return tasks by group, in order of first appearance. A task without group name is a group."""
     gathered: dict[str, list[Task[object]]] = {}
     for number, task in enumerate(tasks):
         gathered.setdefault(task.group or f"#{number}", []).append(task)

@@ -115,7 +115,7 @@ class Experiment(Generic[S]):
         new_rows: whether it predicts the rows of `dataset.new`.
         variants: other preparations of a fixed dataset's files, which the user may choose.
         several_datasets: whether it runs over a list, `datasets=[A,B]`. Its statistics then carry the dataset's name,
-            so that a run on other datasets is never compared with numbers of these.
+            so that a run on other datasets is never compared with numbers of the shipped ones.
         single_dataset: whether an experiment on several datasets also runs on one that the user names, `dataset=NAME`
             or a table.
         only_datasets: the datasets that it has a protocol for. Empty when it takes all of its kinds.

@@ -92,6 +92,6 @@ def band_holds(confidence: float, model: str, width: float | None, target: str, 
             "that are less alike and without values far from all others."
         )
     return (
-        f"Band: If the true function is {MODEL_WORDS[model]} and the noise is {NOISE_WORDS[group]}, a band of "
-        f"mean width {width:.4g} ({target}) holds it everywhere with probability {100.0 * confidence:g} % or more."
+        f"Band: Assume the true function is {MODEL_WORDS[model]} and the noise is {NOISE_WORDS[group]}. A band of "
+        f"mean width {width:.4g} ({target}) then holds it everywhere with probability {100.0 * confidence:g} % or more."
     )

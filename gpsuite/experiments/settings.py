@@ -89,7 +89,7 @@ Share = Annotated[float, between(0, 1)]
 
 
 def check_settings(settings: Any, prefix: str = "") -> None:
-    """Check every field of a dataclass of settings by its rules, then call its own `check()` where it has one.
+    """Check every field of a dataclass of settings by its rules, then call its `check()` if it has one.
 
     A rule on a list's element holds for each element. A field that may be None has no rules when it is. Numbers are
     finite.

@@ -207,7 +207,7 @@ def present(dataset: PreparedDataset | None, asking: str) -> PreparedDataset:
     return dataset
 
 
-# What is asked of an experiment: its settings, methods, model and data.
+# The request to an experiment: its settings, methods, model and data.
 
 
 P = TypeVar("P")

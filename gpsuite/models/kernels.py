@@ -24,7 +24,7 @@ def build_kernel(
 
     Raises:
         UserError: if the kernel's name is unknown.
-        ValueError: if the number of lengthscales fits neither `spec.ard` nor D.
+        ValueError: if the number of lengthscales does not fit `spec.ard` or D.
     """
     given = hyperparameters.lengthscales
     allowed = {1, input_dim} if spec.ard else {1}

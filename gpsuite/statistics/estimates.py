@@ -60,7 +60,7 @@ class Estimate:
         return self.low <= number <= self.high
 
     def without_interval(self) -> Estimate:
-        """Return value and error alone: the repetitions do not give an interval."""
+        """Return only value and error: the repetitions do not give an interval."""
         return replace(self, low=math.nan, high=math.nan, interval="")
 
     def within(self, least: float, most: float) -> Estimate:
@@ -158,7 +158,7 @@ def medians(values: FloatArray) -> FloatArray:
 
 
 def slopes(values: FloatArray, levels: npt.ArrayLike) -> FloatArray:
-    """Return each repetition's least-squares slope [R] of values [R, L] over the levels [L] where they are finite.
+    """Return each repetition's least-squares slope [R] of values [R, L] over the levels [L] with finite values.
 
     NaN with fewer than two different levels.
     """

@@ -57,7 +57,7 @@ def all_shown(cells: Iterable[bool | None]) -> bool | None:
 def wilcoxon_p(smaller: FloatArray, larger: FloatArray) -> float:
     """Return the one-sided p-value of Wilcoxon's signed-rank test for `smaller` < `larger`, paired.
 
-    Exact given the sizes of the differences, whose ties share their mean rank. Up to `MOST_EXACT` of them, beyond
+    Exact given the sizes of the differences, whose ties share their mean rank. Up to `MOST_EXACT` differences, beyond
     by the normal approximation. Pairs with NaN, and equal ones, do not count. An infinite difference is the largest.
     1 without differences.
     """

@@ -105,7 +105,7 @@ def test_the_linear_model_is_no_advice_against_copies_of_whole_rows(gpsuite: Gps
     assert "lssvm_linear" not in gpsuite(*words).err
     told = gpsuite(*words, "models=[lssvm_linear]").err
     assert "lssvm_linear" not in told.partition("\n")[2]
-    assert "192 more are copies of them" in told
+    assert "192 more are their copies" in told
 
 
 def test_a_familys_name_is_offered(gpsuite: Gpsuite) -> None:

@@ -100,7 +100,7 @@ def _warnings(
 
 
 def ask_target(path: str) -> DataError:
-    """Build the error for a table of which no column is named as the target: its columns, and a guess."""
+    """Build the error for a table without a named target: its columns, and a guess."""
     spec = CsvSpec(path=path)
     found = describe_table(spec)
     names = few([str(column["column"]) for column in found.columns])

@@ -281,7 +281,7 @@ def as_the_table(table: NumberFormat | None, columns: Sequence[Cells], alike: bo
     Args:
         table: how the table writes numbers. None for the table itself.
         columns: the file's columns.
-        alike: whether the cells are separated as in the table. If not, 1.234 does not show by itself that it is 1234.
+        alike: whether the cells are separated as in the table. If not, 1.234 need not be 1234.
     """
     if table is None or table == NumberFormat():
         return None

@@ -196,7 +196,7 @@ def _numbers(
 
 
 def _texts(grid: Grid, position: int, written: NumberFormat) -> list[str]:
-    """Return a sentence for each cell of a column that is neither a number nor missing, or one if all are texts."""
+    """Return a sentence for each cell of a column that is no number and not missing, or one if all are texts."""
     name, cells = shorten(grid.header[position]), grid.cells[:, position].tolist()
     if all(is_missing(cell) or written.number(cell) is None for cell in cells) and not _DATE.fullmatch(cells[0]):
         return [f"column {name!r} holds texts, as {shorten(cells[0])!r}: numbers are needed"]

@@ -33,7 +33,7 @@ class Arrangement:
         time: name of the column of time, or an empty string.
         when: time of each row of the file [N], NaN if it is missing. None without such a column.
         cluster_name: name of the column of groups, or an empty string.
-        which: group of each row of the file [N], -1 where it is missing. None without such a column.
+        which: group of each row of the file [N], -1 if it is missing. None without such a column.
         weight_name: name of the column of likelihood ratios, or an empty string.
         weights: likelihood ratio of each row of the file [N], NaN if it is missing. None without such a column.
     """

@@ -321,7 +321,7 @@ def _copies(X: FloatArray, y: FloatArray, notes: list[str]) -> IntArray | None:
 def suggested_task(spec: CsvSpec) -> Task:
     """Return classification for a target of texts, or of two whole numbers. Else regression.
 
-    A target that is missing or not a column, or of numbers some of which cannot be read, is left to the reader, which
+    A target that is missing or not a column, or holds numbers and unreadable cells, is left to the reader, which
     says what is wrong.
 
     Raises:

@@ -294,7 +294,7 @@ def code(evidence: Evidence) -> Column | None:
         return replace(evidence.column("number", evidence.numbers, useless), shown="counter")
     levels, name = sorted(evidence.texts), shorten(evidence.name)
     why = f"codes (a leading zero, as {zero!r})" if zero else "codes"
-    many = f"{why}, {len(levels)} of them, more than dataset.categories={evidence.categories}"
+    many = f"{why}, {len(levels)} different, more than dataset.categories={evidence.categories}"
     if len(levels) == 1:
         useless = f"it is constant ({levels[0]!r})"
     elif len(levels) == int(evidence.cells.counts[evidence.given].sum()):

@@ -24,7 +24,7 @@ def complete_rows(
     """Return which rows [N] are used, and which inputs.
 
     Rows with a gap are left out up to a fifth of all. `dataset.missing` says otherwise. Cells that cannot be read and
-    rows of another length are left out only where `dataset.missing` says so.
+    rows of another length are left out only if `dataset.missing` allows it.
 
     Raises:
         DataError: if something is wrong (all of it), or more than a fifth of the rows would go without the user's

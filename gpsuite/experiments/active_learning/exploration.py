@@ -531,7 +531,7 @@ def state_of(step: Step, steps: list[Step], repetition: Repetition, pipeline: Pi
         state["probability_safe"] = step.probabilities
     if pipeline.acquisition == "entropy" and pipeline.queries == "partial":
         allowed = _safe_pairs(step, steps, repetition, delta)
-        if allowed.any():  # else it is the safest one
+        if allowed.any():  # otherwise it is the safest one
             largest = state["entropy"][allowed].max()
             state["query_at_maximum"] = np.isclose(state["entropy"][step.row, step.p], largest, rtol=0.0, atol=1e-9)
     return {f"state_{name}": value for name, value in state.items()}

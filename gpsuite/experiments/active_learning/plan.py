@@ -1,4 +1,4 @@
-"""active_learning/plan: the next safe measurements for the user's own table; a longer table continues."""
+"""active_learning/plan: the next safe measurements for the user's table. A longer table continues."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-MOST_POINTS = 4000  # of a scatter plot; more candidates are thinned evenly, the proposed ones stay
+MOST_POINTS = 4000  # of a scatter plot. More candidates are thinned evenly, the proposed ones stay
 MODEL, SAFE, PROPOSED = BLUE, GREEN, VERMILION
 OUTPUT_COLOURS = (BLUE, ORANGE, PURPLE, SKY, BLACK, GREEN)
 
@@ -196,8 +196,8 @@ def _thinned(n: int, proposed: Sequence[int]) -> IntArray:
 
 ALL_OUTPUTS = -1  # in the array of proposed outputs
 UNITS = (
-    "expected value and sd (noise-free) in own units; entropy in nats of the output in standard deviations of its "
-    "measured values (of a continued plan: as when it last started anew), as if the proposals before were measured"
+    "expected value and sd (noise-free) in the table's units. Entropy in nats, outputs in standard deviations of their "
+    "measured values (of a continued plan: as at its last new start), as if the proposals before were measured"
 )
 # Predicted along the line of the recommended setting; in arrays and figure.
 LINE_POINTS = 61
@@ -246,10 +246,10 @@ def inference_table(record: Record) -> pd.DataFrame:
 
 
 def started_anew(record: Record) -> str:
-    """Return why a plan that follows an earlier one did not go on from what it knew; empty if it did."""
+    """Return why a plan that follows an earlier one did not continue from its state. Empty if it did."""
     started = str(record.metrics["started"])
     anew = "continues" in record.label and started.startswith("cold")
-    return f", inferred anew ({started.removeprefix('cold: ')})" if anew else ""
+    return f", inferred again ({started.removeprefix('cold: ')})" if anew else ""
 
 
 def safe_text(record: Record, data: Dataset, settings: PlanSettings) -> str:
@@ -327,7 +327,7 @@ def best_so_far(data: Dataset, p: int, goal: str) -> FloatArray:
 
 
 def run(task: Task[PlanTask], shared: SharedWork) -> Outcome:
-    """Learn what is new in the table and ask for the next measurements."""
+    """Learn what is new in the table and propose the next measurements."""
     asked, data = task.params.asked, load(task.require_dataset())
     planner = new_planner(data, asked)
     if task.params.state is not None:
@@ -407,7 +407,7 @@ PROMISE = (
 
 
 def summarise(report: Report[PlanSettings]) -> list[Statistic]:
-    """Tell and write the proposals in the user's units, and how the posteriors came about; draw the state."""
+    """Tell and write the proposals in the user's units, and how the posteriors were made. Draw the state."""
     data, (record,) = load(report.request.require_dataset()), report.records()
     proposals = proposal_table(record, data)
     safe, begun = safe_text(record, data, report.settings), f"{record.label}{started_anew(record)}"

@@ -48,15 +48,16 @@ class PlanSettings:
     """Settings of a measurement plan.
 
     Attributes:
-        measurements: how many to propose.
+        measurements: number of measurements to propose.
         delta: a proposal must be safe with probability above 1 - delta.
         step: while the safety value has hardly varied, no input of a proposal lies more than this many measured ranges
             outside its measured range.
-        queries: `partial`: one output per measurement; `full`: all outputs.
+        queries: `partial`: one output per measurement. `full`: all outputs.
         when_nothing_is_safe: `stop` as infeasible, or propose one measurement at the `safest` candidate.
-        mixing: `free`: correlated outputs (linear model of coregionalisation); `identity`: independent ones.
-        kernel: of the latent processes and of the safety model.
-        particles: of the posterior of the hyperparameters, at most: large tables get fewer, never below 32.
+        mixing: `free`: correlated outputs (linear model of coregionalisation). `identity`: independent ones.
+        kernel: kernel of the latent processes and of the safety model.
+        particles: largest number of particles of the hyperparameters' posterior. Large tables get fewer, never below
+            32.
         moves: trajectories per particle after each resampling.
         leapfrog: steps per trajectory.
         goal: `learn` proposes what tells most, `minimise` and `maximise` what improves an output.
@@ -79,7 +80,7 @@ class PlanSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class PlannerParams:
-    """What is asked of the planner, regardless of its start; settings as `PlanSettings`."""
+    """Request to the planner, regardless of its start. Settings as `PlanSettings`."""
 
     seed: int
     measurements: int
@@ -105,7 +106,7 @@ class PlanTask:
         asked: of the planner.
         state: of the planner that it continues, as text; None: cold.
         parent: key of the record that holds this state; empty: cold.
-        question: what identifies data and parameters, whatever the plan starts from.
+        question: what identifies data and parameters, regardless of the plan's start.
     """
 
     asked: PlannerParams = field(metadata=INLINE)
@@ -114,9 +115,9 @@ class PlanTask:
     question: str
 
 
-# Earlier plans of the same experiment, kept in the results folder: where a longer table goes on from.
+# Earlier plans of the same experiment, kept in the results folder: a longer table continues from them.
 #
-# A plan's record holds the state of its planner (particles and random numbers); it outlives its run's folder.
+# A plan's record holds the state of its planner (particles and random numbers). It outlives its run's folder.
 
 
 Arrays = Mapping[str, npt.NDArray[Any]]
@@ -132,12 +133,12 @@ ABOUT, STATE = "about", "state_"
 POSTERIOR = ("seed", "mixing", "kernel", "particles", "moves", "leapfrog")
 
 
-"""Parameters that a continued plan shares with the earlier one; how many measurements are asked for may change."""
+"""Parameters that a continued plan shares with the earlier one. The number of measurements may change."""
 
 
 @dataclass(frozen=True)
 class Start:
-    """Where a plan begins.
+    """Start of a plan.
 
     Attributes:
         state: of the planner that it continues, as text; None: cold.
@@ -221,12 +222,12 @@ def find_start(results_dir: Path, dataset: PreparedDataset, params: PlannerParam
         told = f"starts cold: {lost[nearest.key]} of the {nearest.planner.n_values} values of an earlier plan"
         return _start([], f"{table.n_values} values, {told} are not in the table{unread}")
     if others:
-        return _start([], f"{table.n_values} values, starts anew: earlier plans {others}{unread}")
+        return _start([], f"{table.n_values} values, starts again: earlier plans {others}{unread}")
     return _start([], f"{table.n_values} values, first plan{unread}")
 
 
 def question(dataset: PreparedDataset, params: PlannerParams) -> str:
-    """Return what identifies data and parameters, whatever the plan starts from."""
+    """Return what identifies data and parameters, regardless of the plan's start."""
     return json_hash([dataset.content_hash, sorted(plain(params).items())])
 
 
@@ -259,7 +260,7 @@ def _asked(data: Dataset, params: PlannerParams) -> dict[str, Any]:
 
 
 def _differing(entry: Mapping[str, Any], asked: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what an earlier plan of the same columns was asked otherwise; empty for other columns."""
+    """Return how the request to an earlier plan of the same columns differed. Empty for other columns."""
     theirs = entry.get("asked", {})
     columns = [each.get("columns", []) for each in (theirs, asked)]
     if columns[0] != columns[1]:
@@ -270,7 +271,7 @@ def _differing(entry: Mapping[str, Any], asked: Mapping[str, Any]) -> tuple[str,
 
 
 def _nearest(differing: Collection[tuple[str, ...]]) -> str:
-    """Return what the plan that differs by the fewest names was asked otherwise; empty where none differs."""
+    """Return how the request to the plan with the fewest other names differed. Empty if none differs."""
     nearest = min(sorted(filter(None, differing)), key=len, default=())
     return f"have another {', '.join(nearest)}" if nearest else ""
 
@@ -284,7 +285,7 @@ def _start(plans: Sequence[_Earlier], told: str) -> Start:
 
 
 def _earlier_plans(results_dir: Path, data: Dataset, params: PlannerParams) -> tuple[list[_Earlier], str, str]:
-    """Return the plans of the same columns, limit and posterior settings, and what is said of those that are left.
+    """Return the plans of the same columns, limit and posterior settings, and what is said of the others.
 
     Each record is returned once. Said are what the nearest other plan was asked otherwise, and which files cannot be
     read.
@@ -324,7 +325,7 @@ def _kept(results_dir: Path) -> list[Path]:
 
 
 def plan(request: Request[PlanSettings]) -> list[Task[PlanTask]]:
-    """Return one task; the data are read, so that bad ones are refused before any work.
+    """Return one task. The data are read, so that bad ones are refused before any work.
 
     Raises:
         UserError: if nothing is left to measure.
@@ -336,7 +337,7 @@ def plan(request: Request[PlanSettings]) -> list[Task[PlanTask]]:
     try:
         planner.check(candidate_inputs(data))
     except NothingToMeasureError as error:
-        raise UserError(f"dataset.candidates: {error}; add candidates", key="dataset.candidates") from error
+        raise UserError(f"dataset.candidates: {error}. Add candidates", key="dataset.candidates") from error
     start = find_start(typed_path(str(request.options.get("results_dir", "results"))), dataset, asked)
     params = PlanTask(asked, start.state, start.parent, question(dataset, asked))
     cost = _seconds(data, settings, start.state is not None)

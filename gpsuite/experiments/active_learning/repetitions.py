@@ -84,7 +84,7 @@ class Repetition:
 
 
 def started_outputs(initial: int, n_outputs: int, queries: str) -> BoolArray:
-    """Return which outputs of which starting inputs are given, `initial` values altogether, [M, P].
+    """Return whether each output of each starting input is given, `initial` values altogether, [M, P].
 
     Partial queries: M = initial inputs, of input k output k mod P. Full ones: M = initial / P inputs, every output.
     Li et al. 2022, appendix J.

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 SAMPLER_METRICS = {"rmse": "RMSE (output units)", "log_density": "log density (nats)"}
-GAP = "HMC - SMC"  # a name of its own: differences of RMSEs may be negative
+GAP = "HMC - SMC"  # a separate name: differences of RMSEs may be negative
 NAME = "toy_samplers"
 
 
@@ -55,7 +55,7 @@ def report_samplers(report: Report[object], ours: Curves, hmc: Curves) -> None:
     if frame.empty:
         return
     caption = (
-        "The paper's HMC against sequential Monte Carlo in the same repetitions: heights of the learning curves, "
+        "The paper's HMC against sequential Monte Carlo in the same repetitions. Heights of the learning curves: "
         "means over the models ± standard error, and their paired difference with 95 % t interval"
     )
     report.table(sampler_table(ours, hmc, report.titles), NAME, caption)

@@ -1,4 +1,4 @@
-"""The pictures of a run, each of which the page shows next to the sentence that it belongs to."""
+"""The pictures of a run. The page shows each next to its sentence."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def draw_reliability(report: Report[GuaranteeSettings], record: Record) -> None:
         ax, kept = drawing.axes[1], np.arange(1, len(right) + 1)
         ax.plot(kept / len(right), np.cumsum(right) / kept, color=BLUE, label="test rows")
         ax.set_xlabel("share of rows, the surest first")
-        ax.set_ylabel("share of them that is right")
+        ax.set_ylabel("share of right ones")
         ax.set_ylim(-0.02, 1.02)
         drawing.legend("below", columns=3)
         drawing.data = pd.DataFrame({"probability": surest[order], "right": right})

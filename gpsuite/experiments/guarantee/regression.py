@@ -107,7 +107,7 @@ class Judged:
         different: of the rows that were set aside. None if all are.
         leave_one_out: models with its hyperparameters on its rows and the `held` rows but one.
         held: numbers of these rows, the first that were set aside.
-        held_different: of these, `seen` also if another row repeats it. None if all are.
+        held_different: as `held`, `seen` also if another row repeats it. None if all are.
     """
 
     fitted: Fitted
@@ -154,7 +154,7 @@ def kept_model(dataset: PreparedDataset, learning: Learning, shared: SharedWork)
 def kept_rows(dataset: PreparedDataset, learning: Learning) -> tuple[IntArray, IntArray]:
     """Return the rows that choose scale and lengthscales of the model that is kept, and its training rows.
 
-    The former are the first of the order: a share of them, more until their target varies, and up to twice as many
+    The former are the first of the order: a share, more until their target varies, and up to twice as many
     until all numbers do. When to stop is decided by rows seen so far, so that the others are still draws.
     """
     data = load(dataset)

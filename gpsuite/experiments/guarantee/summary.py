@@ -92,7 +92,7 @@ def _of_classes(report: Report[GuaranteeSettings], parts: dict[str, Record]) -> 
         checks = with_verdicts(row_checks(data, parts["judged"]))
         if "test_classes" in parts["judged"].arrays:  # not in records of earlier versions
             draw_reliability(report, parts["judged"])
-        if np.any(parts["judged"].arrays["certified"]):  # else no bound is above 0 either
+        if np.any(parts["judged"].arrays["certified"]):  # otherwise no bound is above 0
             draw_certified(report, parts["judged"])
     if "rows" in parts and len(found_effects(parts["rows"])):
         caption = f"{report.request.require_dataset().shown_name}: what inputs decide"

@@ -294,7 +294,7 @@ def write_power(report: Report[CoverageSettings], table: pd.DataFrame) -> None:
         "count": "data sets",
     }
     caption = (
-        "Where a wrong bound fails. Prior = posterior: the least probability over all risks, a finite sum, against "
+        "Settings in which a wrong bound fails. Prior = posterior: the least probability over all risks against "
         "the exact binomial limits. The penalty is the confidence term. GP that fits noise: simulated. The "
         f"penalty is the KL. Contradicted: a right bound holds so rarely with probability below {LEVEL:g}. "
         "An unnecessarily large bound shows in no column"

@@ -313,8 +313,8 @@ def _too_short(split: Split, params: FitTask, seconds: float, cost: Cost) -> str
     if sparse is not None:
         model, advice = (f"sparse GP with M = {sparse.inducing}", "take fewer inducing inputs (method.inducing)")
     return (
-        f"budget.seconds={seconds:g} is too short: one evaluation and the certificate of a {model} with "
-        f"{len(split.y)} rows take about {math.ceil(cost.least)} seconds; {advice} "
+        f"budget.seconds={seconds:g} is too short. One evaluation and the certificate of a {model} with "
+        f"{len(split.y)} rows take about {math.ceil(cost.least)} seconds: {advice} "
         f"or budget.seconds={math.ceil(1.5 * cost.least)}"
     )
 

@@ -521,7 +521,7 @@ def summarise(report: Report[PredictiveSettings]) -> list[Statistic]:
     records, settings, titles = report.records(), report.settings, report.titles
     plots = plotted_records(records, settings)
     why = (
-        "ε and M of the printed figure are lost in the text: these were chosen by a scan, as those whose KL/n come "
+        "ε and M of the printed figure are lost in the text. A scan chose these: their KL/n come "
         "closest to the three printed values. ε is in units of y. Nothing is standardised, all rows train. Bounds "
         f"hold with probability {1 - settings.delta:g} for an ε and M fixed in advance."
     )

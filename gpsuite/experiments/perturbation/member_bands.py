@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 MARGIN = 0.1  # of the grid beyond the data, in the data's range
 UNBOUNDED = (
-    "A ray is unbounded if the region has no end along it. With as many coefficients as data, far along "
+    "A ray is unbounded if the region has no end along it. It happens with as many coefficients as data. Far along "
     "some directions the perturbed gradients stay as large as the unperturbed one, so that nothing excludes the "
     "point. A bound on the norm, or fewer coefficients, closes the region."
 )

@@ -168,8 +168,9 @@ def _linear_columns(prepared: PreparedDataset, rows: Rows, along: int) -> IntArr
     others = [name for name in dependent if name not in data.level_inputs]
     if len(others) > MOST_LEFT_OUT:
         raise UserError(
-            f"dataset={data.name}: {len(others)} of {X.shape[1]} inputs, {others[0]!r} first, are constant in the "
-            f"region's {len(X)} rows or a combination of other inputs (the linear design has not full rank)\n"
+            f"dataset={data.name}: {len(others)} of {X.shape[1]} inputs do not count, {others[0]!r} first. "
+            f"They are constant in the region's {len(X)} rows or a combination of other inputs "
+            "(the linear design has not full rank)\n"
             "name the inputs to take (dataset.inputs), or take the kernel model:",
             key="dataset.inputs",
             fix={"models": f"[{SPARSE}]"},
@@ -369,7 +370,7 @@ MODELS = {
     LINEAR: RegionModel(
         title="LS-SVM, linear",
         merged="copies of others",
-        repeats="are copies of them",
+        repeats="are their copies",
         distinct=_without_copies,
         columns=_linear_columns,
         model_class=_linear_class,

@@ -251,8 +251,8 @@ def run_point(task: Task[PointTask], shared: SharedWork) -> Outcome:
 
     Arrays: moved, how far each of the K inputs that are numbers moves down and up in its own units [K, 2]; ranges, of
     the class probability on the way: lowest proved, lowest attained, highest attained, highest proved [K, 2, 4];
-    delta, delta_low, delta_high. LIME's slopes per scaled unit, [K] each; if there are categories, switches: the
-    change of the probability from the point's level to each, [S].
+    delta, delta_low, delta_high. LIME's slopes per scaled unit, [K] each. With categories, switches: the change of the
+    probability from the point's level to each, [S].
     """
     clock, params = shared.budget(task.budget_seconds), task.params
     classifier = trained_classifier(task.require_dataset(), params.model, shared, task.budget_seconds)

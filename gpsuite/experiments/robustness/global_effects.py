@@ -266,7 +266,7 @@ def summarise(report: Report[GlobalEffectsSettings]) -> list[Statistic]:
     table = effect_table(records, report.titles, data.input_names, settings.gammas, ratio)
     caption = (
         f"{data.name}: effect of each input on the probability of the positive class, mean over {settings.points} test "
-        f"points and {settings.draws} training draws; proved: the mean of proved ends; normed: largest size 1"
+        f"points and {settings.draws} training draws. Proved: the mean of proved ends. Normed: largest size 1"
     )
     report.table(table, name, caption)
     report.table(timing_table(records, ["method"], report.titles), f"{name}_timing", "CPU seconds per draw")

@@ -29,7 +29,7 @@ MEANING = {
     "gradient": "the {} pixels around the largest gradient",
 }
 VALID = (
-    "valid: all, first<N>, shortest<N>, and for images sift<N>, gradient<N>, N from 1; "
+    "valid: all, first<N>, shortest<N>, and for images sift<N>, gradient<N>, N from 1. "
     f"vlfeat<N>, N to {MOST_PIXELS}, for the test images of mnist38_first"
 )
 choice_of_inputs = Rule(lambda word: WORD.fullmatch(word) is not None, f"unknown choice of inputs\n{VALID}")

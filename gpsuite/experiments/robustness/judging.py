@@ -92,7 +92,7 @@ class Proof:
         arrays: of the same.
         lowest: claimed of the followed class' probability.
         highest: claimed of the same.
-        decides: whether it proves the verdict by itself.
+        decides: whether it proves the verdict.
         out_of_time: whether seconds ended it.
     """
 

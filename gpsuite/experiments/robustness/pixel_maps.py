@@ -73,7 +73,7 @@ PRINTED, PRINTED_AMONG = 0.58, 10  # class probability of the paper's 3, looked 
 CREDIT = "digits: MNIST, LeCun et al. 1998 (CC BY-SA 3.0)"
 TOWARDS = {"3": "8", "5": "8", "8": "3"}  # what the paper's digits become
 IMAGES = (
-    "of each digit's first images that are classified correctly: for how many the statements on the shown one hold, "
+    "first images of each digit that are classified correctly. How many show what the shown one does, "
     "which class gains most when the patch is white, and median and middle 95 % of drop and patch size"
 )
 COLUMNS = (
@@ -402,7 +402,7 @@ def summarise(report: Report[PixelMapSettings]) -> list[Statistic]:
     rows = [{"digit": record.axes["digit"], **{name: record.metrics[name] for name in COLUMNS}} for record in records]
     caption = (
         f"{dataset.name}: connected pixels whose effects at γ = {settings.gamma:g} are below −{settings.negative:g} of "
-        "the largest and have the largest sum, and the class probability with this patch white; p value against "
+        "the largest and have the largest sum, and the class probability with this patch white. p value: against "
         f"{settings.random_patches} random connected patches of its size"
     )
     report.table(pd.DataFrame(rows), "explain_mnist358", caption)
@@ -462,7 +462,7 @@ def images_row(records: Sequence[Record]) -> dict[str, float | int | str]:
         "images": len(records),
         "patch left of the centre": sum(_left(record) for record in records),
         "in the top left quadrant": sum(_top_left(record) for record in records),
-        "p value at most 0.05": sum(record.number("p_value") <= 0.05 for record in records),
+        "p value at most .05": sum(record.number("p_value") <= 0.05 for record in records),
         "gains most": ", ".join(f"{name}: {count}" for name, count in gains.most_common()),
         "drop, median": drops[0],
         "drop, from": drops[1],

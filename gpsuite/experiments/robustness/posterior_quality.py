@@ -587,7 +587,7 @@ def _printed(
 
 
 def _draw_ratios(ax: PlotAxes, rows: Sequence[Mapping[str, object]], radii: Mapping[str, float]) -> None:
-    """Draw one mark per draw; delta is that in the ball of a dataset's main radius."""
+    """Draw one mark per draw. Its delta is that in the ball of a dataset's main radius."""
     for dataset, radius in radii.items():
         own = [row for row in rows if row["dataset"] == dataset]
         style = dataset_style(dataset)

@@ -249,7 +249,7 @@ def margin_statistics(records: Sequence[Record]) -> list[Statistic]:
     known = [(margin, attacked) for margin, attacked in proved if isinstance(margin, float)]
     positive = sum(margin > 0.0 for margin, _ in known)
     against = float(sum(attacked < margin for margin, attacked in known)) if positive else float("nan")
-    note = f"{len(known)} regions with a proved margin, positive in n of them. Attacks from several starts"
+    note = f"{len(known)} regions with a proved margin, which is positive in n. Attacks from several starts"
     return [Statistic("contradictions_multi_class", against, n=positive, note=note)] if records else []
 
 
@@ -303,7 +303,7 @@ def draw_traces(report: Report[SafetySettings], records: Sequence[Record]) -> No
         for side in ("minimum", "maximum")
         for boxes, inner, outer in record.arrays[f"{side}_trace"]
     ]
-    if len({row["boxes"] for row in rows}) > 1:  # else no search began, or each ended with its first box
+    if len({row["boxes"] for row in rows}) > 1:  # otherwise no search began, or each ended with its first box
         _draw_quantiles(report, rows)
 
 

@@ -115,7 +115,7 @@ def _verdict(judged: Judged) -> str:
 
 
 def _limit(judged: Judged, seconds: float | None) -> str:
-    """Return which limit ended a search: the task's seconds, part of which the training may have used."""
+    """Return which limit ended a search: the task's seconds, which the training may have used in part."""
     if seconds is not None and any("seconds" in reason for reason in judged.limits):
         return f"{seconds:g} seconds used up"
     return "; ".join(judged.limits)

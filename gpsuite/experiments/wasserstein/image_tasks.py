@@ -273,7 +273,7 @@ def read_images(data: Dataset, params: ImageTask) -> Images:
 
 
 def with_noise(y: IntArray, n_classes: int, share: float, rng: np.random.Generator) -> IntArray:
-    """Return labels, a share of which, rounded, is replaced by another class, uniformly."""
+    """Return labels with a share, rounded, replaced by another class, uniformly."""
     changed = rng.permutation(len(y))[: round(share * len(y))]
     noisy = y.copy()
     noisy[changed] = (y[changed] + rng.integers(1, n_classes, len(changed))) % n_classes

@@ -94,7 +94,7 @@ class Pipeline:
         kernel: of the latent processes and of the safety model. The convolution process has its own.
 
     Raises:
-        ValueError: if one of the names is unknown, or `safe` is neither true nor false.
+        ValueError: if one of the names is unknown, or `safe` is not true or false.
     """
 
     name: str

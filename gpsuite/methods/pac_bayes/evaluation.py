@@ -41,7 +41,7 @@ class Copies:
 
     Attributes:
         train: the different training points. None if all are.
-        test: the same of the test points, some of which training may have seen.
+        test: the same of the test points. Training may have seen some.
     """
 
     train: DifferentRows | None = None

@@ -27,7 +27,7 @@ SEARCHED = 40  # rows whose class is searched, of each candidate
 BOXES = 50  # of each search
 ACCURACY_LOST = 0.01  # against the most accurate candidate
 Fit = Callable[[IntArray, Hyperparameters], Posterior | None]
-"""Of training rows and hyperparameters: the approximate posterior, or None where it does not converge."""
+"""Of training rows and hyperparameters: the approximate posterior, or None if it does not converge."""
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,7 @@ class _Block:
         columns: L data.
         middle: of the two data, [d, k L].
         apart: -|U_i - U_l|^2 / 4, [k, L].
-        weights: where they are positive and where they are negative, otherwise zero, [2, k, L].
+        weights: the positive ones and the negative ones, otherwise zero, [2, k, L].
         offset: room for [d, k L].
         spare: room for nine times [k, L].
     """
@@ -231,7 +231,7 @@ def _add(
     sums.far[b, rows] = steep @ far[columns]
     value = tangents @ ones[columns] - 0.5 * _row_products(tangents, width)
     value += _row_products(block.weights, top)[::-1]
-    # tangents where weights are positive and chords where they are negative lie below, the other way round above
+    # tangents for positive weights and chords for negative ones lie below, the other way round above
     slopes = np.add(tangents, chords[::-1], out=tangents)
     sums.value[:, b, rows] = value - _row_products(slopes, start)
     sums.slope[:, b, rows] += slopes @ ones[columns]

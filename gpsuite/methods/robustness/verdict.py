@@ -340,7 +340,7 @@ class ClassRange:
         return replace(self, maximum=extremum)
 
     def informed(self, lowest: float, highest: float, region: Region) -> ClassRange:
-        """Return the range with what else is known where a budget ended its searches: bounds, and the centre itself.
+        """Return the range with further knowledge if a budget ended its searches: bounds, and the centre itself.
 
         Args:
             lowest: no probability of the region is below it.

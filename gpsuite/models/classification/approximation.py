@@ -188,7 +188,7 @@ def classification_data(X: FloatArray, y: FloatArray) -> tuple[FloatArray, Float
     """Return inputs [N, D] and labels [N] as new checked float64 arrays.
 
     Raises:
-        ValueError: if shapes do not fit, an input is not finite, or a label is neither -1 nor +1.
+        ValueError: if shapes do not fit, an input is not finite, or a label is not -1 or +1.
     """
     X, y = (np.array(part, dtype=np.float64) for part in (X, y))
     if X.ndim != 2 or y.shape != X.shape[:1] or 0 in X.shape:

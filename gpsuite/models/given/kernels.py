@@ -15,7 +15,7 @@ from gpsuite.models.composite import KernelSum, LatentKernel, constant, radial, 
 
 KNOWN = (
     "certify knows the squared exponential and the Matern kernels 3/2 and 5/2, with or without ARD, constants, white "
-    "noise, and sums and products of these"
+    "noise, and their sums and products"
 )
 FOLDS: dict[str, Callable[[KernelSum, KernelSum], KernelSum]] = {"Sum": operator.add, "Product": operator.mul}
 GPFLOW_NAMES = {"SquaredExponential": "squared_exponential", "Matern32": "matern32", "Matern52": "matern52"}

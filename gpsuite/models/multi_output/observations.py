@@ -257,7 +257,7 @@ class CovarianceBatch:
         return np.where(failed, -np.inf, value)
 
     def adjoints(self, count: int) -> None:
-        """Replace the first covariances, of which `likelihoods` was asked, by K^-1 - alpha alpha'."""
+        """Replace the first covariances, given to `likelihoods`, by K^-1 - alpha alpha'."""
         for view, alpha in zip(self._views[:count], self._alpha, strict=False):
             dsyr(-1.0, alpha, lower=1, a=view, overwrite_a=1)
         np.take(self._flat[:count], self._pairs.position, axis=1, out=self.packed[:count], mode="clip")

@@ -70,8 +70,8 @@ class SMCState:
     Diagnostics, each of the last start or update: ess (after reweighting, before any resampling; after a start:
     that of its last stage), acceptance and unmoved (share of particles with no accepted trajectory), both means
     over the stages, NaN without moves; step_size. Temperatures (stages with moves). Gradients (of one
-    hyperparameter vector, the previous observations' counted too, those of a trajectory that was cut short not).
-    restarted (0 or 1); log_evidence; and beta, only if stopped before a trajectory of the last stage: u then follows a
+    hyperparameter vector, the previous observations' counted too, those of a trajectory that was cut short not),
+    restarted (0 or 1), log_evidence, and beta, only if stopped before a trajectory of the last stage: u then follows a
     posterior with only part of the new observations, or was only resampled (beta = 1).
 
     Attributes:

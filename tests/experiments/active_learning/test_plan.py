@@ -235,12 +235,12 @@ def test_what_was_asked_otherwise_before_is_said() -> None:
     write_rows(12)
     run()
     for word, name in {"seed=7": "seed", "particles=24": "particles"}.items():
-        assert task(word).label == f"24 values, starts anew: earlier plans have another {name}", word
+        assert task(word).label == f"24 values, starts again: earlier plans have another {name}", word
     request, _ = read_request([word.replace("<=1", "<=2") for word in words()])
     [found] = EXPERIMENTS.get(request.experiment).plan(request)
-    assert found.label == "24 values, starts anew: earlier plans have another limit"
+    assert found.label == "24 values, starts again: earlier plans have another limit"
     found = task("dataset.inputs=[x1, x0]")
-    assert found.label == "24 values, starts anew: earlier plans have another order of columns"
+    assert found.label == "24 values, starts again: earlier plans have another order of columns"
     assert task("dataset.inputs=[x1]").label == "24 values, first plan"
 
 
@@ -252,7 +252,7 @@ def test_of_several_earlier_plans_the_nearest_is_said() -> None:
     run(*far)
     for more in ((), far[1:]):
         label = task("seed=1", *more).label
-        assert label == "24 values, starts anew: earlier plans have another seed", more
+        assert label == "24 values, starts again: earlier plans have another seed", more
 
 
 def test_other_candidates_are_another_question_of_the_same_posterior() -> None:
@@ -278,7 +278,7 @@ def test_plans_of_another_version_of_the_method_are_not_continued(other: dict[st
         np.savez(path, **{**arrays, "about": np.array(json.dumps({**entry, **other}))})
     write_rows(14)
     assert task().params.state is None
-    assert task().label == "28 values, starts anew: earlier plans were made by another version of the method"
+    assert task().label == "28 values, starts again: earlier plans were made by another version of the method"
 
 
 def test_warnings_and_what_a_probability_is_are_told(capsys: pytest.CaptureFixture[str]) -> None:

@@ -151,7 +151,7 @@ def test_the_figure_comes_without_rows_of_the_data(tmp_path: Path) -> None:
     names = {statistic.name for statistic in statistics}
     assert {"kl_over_n[method=kl_pac_sgp,epsilon=small]", "share_kl_order_of_epsilons", "figure_labels"} <= names
     table = (tmp_path / "tables" / "predictive_snelson.md").read_text(encoding="utf-8")
-    assert "chosen by a scan" in table
+    assert "A scan chose" in table
 
 
 def test_the_printed_complexities_on_the_real_data() -> None:

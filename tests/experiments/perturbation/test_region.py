@@ -475,4 +475,4 @@ def test_a_run_that_the_seconds_end_is_summarised(tmp_path: Path) -> None:
     assert report.exit_code == 0
     (table,) = (tmp_path / "r").glob("**/records.csv")
     assert f",{BUDGET}," in table.read_text()
-    assert any(line.startswith("Band: If the true function is linear") for line in report.answer)
+    assert any(line.startswith("Band: Assume the true function is linear") for line in report.answer)

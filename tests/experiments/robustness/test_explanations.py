@@ -136,10 +136,10 @@ def test_the_answer_names_the_strongest_inputs_with_their_signs() -> None:
     titles = {"a": "Laplace", "b": "EP", "c": "failed"}
     said = strongest_sentences(mean_table(records, titles, ["age", "dose", "ray", "x"]), "yes")
     assert said == [
-        "The inputs that move Laplace's probability of yes most, by the mean effect Δ over 2 test points (positive: it rises "
-        "with the input): dose (-0.3), ray (+0.3), age (+0.1).",
-        "The inputs that move EP's probability of yes most, by the mean effect Δ over 1 test point (positive: it rises "
-        "with the input): age (+9), dose (+0), ray (+0).",
+        "The inputs that move Laplace's probability of yes most, by the mean effect Δ over 2 test points (positive: it "
+        "rises with the input): dose (-0.3), ray (+0.3), age (+0.1).",
+        "The inputs that move EP's probability of yes most, by the mean effect Δ over 1 test point (positive: it "
+        "rises with the input): age (+9), dose (+0), ray (+0).",
     ]
 
 

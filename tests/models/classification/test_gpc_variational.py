@@ -89,8 +89,7 @@ def test_stable_likelihood_is_the_link_also_in_the_tails(link: Link) -> None:
     F, X = np.array([[-60.0], [-9.5], [0.3], [9.5], [60.0]]), np.zeros((5, 1))
     for label in (0.0, 1.0):
         ours = likelihood.log_prob(X, F, np.full((5, 1), label)).numpy()
-        np.testing.assert_allclose(ours, link.log_likelihood(2.0 * label - 1.0, F)[:, 0], rtol=1e-12)  # type:
-        ignore[arg - type]
+        np.testing.assert_allclose(ours, link.log_likelihood(2.0 * label - 1.0, F)[:, 0], rtol=1e-12)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", list(LINKS))

@@ -1,4 +1,4 @@
-"""What a planner of measurements answers.
+"""Answers of a planner of measurements.
 
 Equation: Li et al. 2022, Eq. (7), Eq. (8), Eq. (9)
 """
@@ -92,16 +92,16 @@ class Plan:
     Attributes:
         status: `done`, `infeasible` if no candidate is safe enough, or `budget` if the time was used up: the best plan
             so far, which may be without proposals.
-        reason: why there are fewer proposals than asked for; otherwise empty.
+        reason: why there are fewer proposals than requested. Otherwise empty.
         warnings: what should be known before it is followed.
-        probability_safe: of each candidate, [n]; here and below NaN where the budget did not suffice.
+        probability_safe: of each candidate, [n]. Here and below NaN if the budget did not suffice.
         entropy: of each single output there, noise-free and standardised, in nats, before any of the proposals, [n, P].
         safe: which candidates are safe enough and not farther out than the guard's step, [n].
         safest: row of the most probably safe candidate that can still be measured.
         started: how the posterior of the hyperparameters came about: `cold: ...` or `warm: ...`.
         candidates: inputs [n, D].
-        names: of inputs and outputs of the tables told; empty where they were arrays.
-        recommendation: the setting to use by what is measured so far; None where the goal is to learn.
+        names: of inputs and outputs of the tables. Empty if they were arrays.
+        recommendation: the setting to use by what is measured so far, None if the goal is to learn.
     """
 
     status: str
@@ -179,7 +179,7 @@ class Plan:
 
     def _shown(self, each: Proposal) -> str:
         what = "all outputs" if each.p is None else self._outputs[each.p]
-        return f"  measure {what} at {self._place(each.x)}; safe with probability {each.probability_safe:.4f}"
+        return f"  measure {what} at {self._place(each.x)}, safe with probability {each.probability_safe:.4f}"
 
 
 def cut_words(unfinished: Sequence[str], candidates: int, judged: int, predicted: int, late: bool) -> str:
@@ -200,17 +200,17 @@ def cut_words(unfinished: Sequence[str], candidates: int, judged: int, predicted
 #     planner.tell(X, Y, z)  # measured so far; NaN where an output was not measured
 #     plan = planner.ask(candidates, 3)
 #
-# Everything is in the user's units; the models see standardised values (`units`). Between two calls of `ask`,
+# Everything is in the user's units. The models see standardised values (`units`). Between two calls of `ask`,
 # new measurements reach the posterior of the hyperparameters by sequential Monte Carlo.
 class MeasurementPlanner:
     """Proposes safe, informative measurements, and learns from what was measured.
 
     Args:
-        pipeline: model and rule; it must ask for safe measurements.
+        pipeline: model and rule. It must choose safe measurements.
         delta: a proposal must be safe with probability above 1 - delta.
-        smc: how hyperparameters are inferred; large tables get fewer particles (`effort`).
+        smc: how hyperparameters are inferred. Large tables get fewer particles (`effort`).
         guard: of the safety model's predictions; None: the rule of the paper.
-        goal: `learn` proposes what tells most; `minimise` and `maximise` what improves an output, see `optimum`.
+        goal: `learn` proposes what tells most. `minimise` and `maximise` what improves an output, see `optimum`.
         objective: that output, by its number or (of tables) name.
 
     Raises:
@@ -253,7 +253,7 @@ class MeasurementPlanner:
         Equal values in one table are replicates. Of DataFrames the columns of the first ones told are taken.
 
         Raises:
-            ValueError: if the shapes do not fit each other or what was told before, a column is missing, or a value is
+            ValueError: if the shapes do not fit each other or earlier tables, a column is missing, or a value is
                 infinite.
         """
         names = tuple(map(str, getattr(X, "columns", ()))), tuple(map(str, getattr(Y, "columns", ())))
@@ -262,7 +262,7 @@ class MeasurementPlanner:
             one = "of one point [D], [P] and a number"
             raise ValueError(f"X {X.shape}, Y {Y.shape}, z {z.shape}: must be [n, D], [n, P] and [n], {one}")
         if self._known and (X.shape[1], Y.shape[1]) != (self._known["outputs"].width, self._n_outputs):
-            raise ValueError(f"{X.shape[1]} inputs and {Y.shape[1]} outputs: other numbers were told before")
+            raise ValueError(f"{X.shape[1]} inputs and {Y.shape[1]} outputs: earlier tables had other numbers")
         if not np.isfinite(X).all() or np.isinf(Y).any() or np.isinf(z).any():
             raise ValueError("X, Y and z must be finite; NaN in Y and z where nothing was measured")
         self._n_outputs = Y.shape[1]
@@ -290,13 +290,13 @@ class MeasurementPlanner:
     ) -> Plan:
         """Return the next measurements: safe with probability above 1 - delta, of largest entropy or expected gain.
 
-        Where the goal is an optimum and every safe candidate was measured, the nearest one beyond the guard's step is
+        If the goal is an optimum and every safe candidate was measured, the nearest one beyond the guard's step is
         proposed, or one is measured again, which sharpens what is known around it. Of several, each is chosen as if
-        the earlier ones had been measured and gave what is expected of them: at given hyperparameters the variances do
+        the earlier ones had been measured and gave their expected values: at given hyperparameters the variances do
         not depend on the values. Safety is by what was measured only.
 
         Args:
-            candidates: inputs [n, D]; what was measured there already is not proposed again.
+            candidates: inputs [n, D]. Values measured there already are not proposed again.
             when_nothing_is_safe: `stop` as infeasible, or propose one measurement at the `safest` candidate.
             budget: its seconds end the work with the best plan so far.
 
@@ -378,7 +378,7 @@ class MeasurementPlanner:
 
     def state(self) -> SavedState:
         if self._units is None:
-            raise ValueError("ask first: there is nothing to go on from")
+            raise ValueError("ask first: there is nothing to continue from")
         saved = {"generator": np.array(json.dumps(self._rng.bit_generator.state))}
         saved |= {f"units_{name}": values for name, values in self._units.to_arrays().items()}
         for name, belief in self._beliefs.items():
@@ -407,7 +407,7 @@ class MeasurementPlanner:
             self._beliefs[name] = Belief(model, seen, SMCState.from_arrays(parts[name]))
 
     def _rows(self, X: Any) -> FloatArray:
-        """Return inputs as an array of its own; a vector is several values of one input."""
+        """Return inputs as a new array. A vector is several values of one input."""
         found = np.array(picked(X, self._input_names) if self._input_names else X, dtype=np.float64)
         single = not self._known or self._known["outputs"].width == 1
         return found[:, None] if found.ndim == 1 and single else found
@@ -422,7 +422,7 @@ class MeasurementPlanner:
         return self._rows(X), outputs[:, None] if outputs.ndim == 1 else outputs, safety
 
     def _models(self) -> dict[str, MultiOutputModel]:
-        """Return the models; safety comes first, because it decides most."""
+        """Return the models. Safety comes first, because it decides most."""
         outputs = self._pipeline.output_model(self._n_outputs, self._known["outputs"].width)
         return {"safety": self._pipeline.safety_model(), "outputs": outputs}
 
@@ -634,7 +634,7 @@ class MeasurementPlanner:
         if self._guard is not None and (safety.beyond_step & rows).any():
             return (
                 f"the safety value has hardly varied, and no candidate that is left lies within {self._guard.step:g} "
-                f"measured ranges of where it was measured; {(safety.beyond_step & rows).sum()} farther out would be "
+                f"measured ranges of a measured input. {(safety.beyond_step & rows).sum()} farther out would be "
                 "safe enough by the model: offer candidates nearer to it, or a larger step"
             )
         at = ", ".join(f"{value:.6g}" for value in candidates[safest])
@@ -650,8 +650,8 @@ class MeasurementPlanner:
             outside = self._guard.outside(self._believed.counted(X), X[rows][unguarded]).min()
             where = "inside" if outside == 0.0 else f"{outside:.2g} measured ranges outside"
             reason += (
-                f"; the data do not support a probability there: extrapolating freely the model would allow "
-                f"{unguarded.sum()}, the nearest {where} what was measured; offer candidates nearer to it"
+                f". The data do not support a probability there. Extrapolating freely the model would allow "
+                f"{unguarded.sum()}, the nearest {where} the measured values. Offer candidates nearer to them"
             )
         return reason
 

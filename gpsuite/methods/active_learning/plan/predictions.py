@@ -1,4 +1,4 @@
-"""How the parts of a plan share its time.
+"""Shares of a plan's time among its parts.
 
 Equation: derived, sequential Monte Carlo over hyperparameters
 Equation: Li et al. 2022, Eq. (5), Eq. (6), Eq. (7)
@@ -29,7 +29,7 @@ SAFETY_INFERENCE, INFERENCE = 0.3, 0.6
 LEAST_PARTICLES, LEAST_MEMBERS = 32, 16
 # Numbers that are kept to condition on proposals: 0.8 GB.
 ROOM = 100_000_000
-# Of an inference that continues, with a few new values; both likelihoods count.
+# Of an inference that continues, with a few new values. Both likelihoods count.
 WARM_STAGES = 3.0
 # More is not spent on one posterior, or on one model's predictions, than with the least allows.
 INFERENCE_SECONDS, PREDICTION_SECONDS = 2.0, 150.0
@@ -38,7 +38,7 @@ TOGETHER = 1000
 
 
 class Clock:
-    """Tells each part of a plan when it has to end; without a limit, never."""
+    """Tells each part of a plan when it has to end. Without a limit, never."""
 
     def __init__(self, budget: Budget | None) -> None:
         self._budget = budget
@@ -75,7 +75,7 @@ def gradients(smc: SMCSettings, values: int, outputs: int) -> float:
 
 
 def particles(smc: SMCSettings, values: int, outputs: int) -> int:
-    """Return how many particles stand for a posterior: at most those of the settings, at least the smaller of 32."""
+    """Return how many particles represent a posterior: at most those of the settings, at least the smaller of 32."""
     each = gradient_seconds(values, outputs) * gradients(smc, values, outputs)
     return min(smc.particles, max(LEAST_PARTICLES, int(INFERENCE_SECONDS / each)))
 
@@ -100,7 +100,7 @@ def plan_seconds(
     smc: SMCSettings,
     warm: bool = False,
 ) -> float:
-    """Return the seconds of a plan; a warm one continues an earlier inference."""
+    """Return the seconds of a plan. A warm one continues an earlier inference."""
     total = 0.0
     for n, P in ((safety_values, 1), (values, outputs)):
         each = WARM_STAGES * (1 + smc.moves * smc.leapfrog) if warm else gradients(smc, n, P)
@@ -122,11 +122,11 @@ def safety_seconds(values: int, candidates: int) -> float:
 
 
 class KnownValues:
-    """Values told so far, in the user's units; a table may be told again, longer.
+    """Values read so far, in the user's units. A table may be read again, longer.
 
     Values of an output at one input are replicates, equal ones too: a rounded sensor repeats itself, and to count its
-    reading once would give as much weight to a single one that differs. A value told again is known already as often
-    as it was told in one table before.
+    reading once would give as much weight to a single one that differs. A repeated value is known already as often as
+    one earlier table had it.
     """
 
     def __init__(self, width: int) -> None:
@@ -153,7 +153,7 @@ class KnownValues:
         return (self._counts - Counter(self._as_known(X[rows], outputs, Y[rows, outputs]))).total()
 
     def beyond(self, limit: SafetyLimit, X: FloatArray) -> BoolArray:
-        """Return at which inputs [n, D] a value beyond the limit was told, once at least, [n]."""
+        """Return whether each of inputs [n, D] had a value beyond the limit, once at least, [n]."""
         found, first = np.zeros(len(X), dtype=np.bool_), self.observations
         for x in np.unique(first.X[~limit.holds(first.y)], axis=0):
             found[rows_equal(X, x)] = True
@@ -167,7 +167,7 @@ class KnownValues:
         return np.asarray(told & ~self.beyond(limit, X))
 
     def _as_known(self, X: FloatArray, p: IntArray, y: FloatArray) -> list[tuple[float, ...]]:
-        """Return values with input and output, each as it was told first, should a program have rewritten it since."""
+        """Return values with input and output, each as it was read first, in case a program has rewritten it since."""
         first = self.observations
         known, told = np.column_stack([first.X, first.p, first.y]), np.column_stack([X, p, y])
         for row in told:
@@ -221,7 +221,7 @@ class Belief:
         self.observations = observations
 
     def predicting(self, most: int) -> HyperPosterior:
-        """Return at most this many of the particles, with weights, that stand for the posterior in predictions.
+        """Return at most this many of the particles, with weights, that represent the posterior in predictions.
 
         Fewer than all are taken at equal steps of their summed weights, and weigh the same.
         """
@@ -244,7 +244,7 @@ def in_parts(rows: IntArray, size: int, out_of_time: Callable[[], bool]) -> Iter
 
 
 class OutputPredictions:
-    """What the outputs' model says at candidates, before anything that is proposed is measured.
+    """Predictions of the outputs' model at candidates, before anything that is proposed is measured.
 
     Attributes:
         mean: of the mixture at each candidate, NaN until predicted, [n, P].
@@ -322,7 +322,7 @@ class Chooser:
         self._full, self._rng = full, rng
 
     def choose(self, allowed: BoolArray, n: int, out_of_time: Callable[[], bool]) -> list[Choice]:
-        """Return up to n choices among the allowed, [n, P] or [n, 1]; fewer if there is no time left.
+        """Return up to n choices among the allowed, [n, P] or [n, 1]. Fewer if there is no time left.
 
         Of a pool too large to be conditioned on, the second and later ones come from a part of the allowed: half of it
         those of largest entropy, half spread over the others.

@@ -29,7 +29,7 @@ from gpsuite.text import counted as number_of
 
 # Units are kept while those of all measurements together differ by at most this factor.
 MOST_DRIFT = 2.0
-# See `Units.x_scale`; the paper's toy problem has 3.3 between pool and first measurements.
+# See `Units.x_scale`. The paper's toy problem has 3.3 between pool and first measurements.
 WIDEST = 4.0
 # See `far_inputs`: at 5, of 300 candidates 137 were called safe and none was unsafe; at 50, 201 and 17.
 FAR = 3.0
@@ -46,7 +46,7 @@ _NOWHERE = 1e-12
 _EQUAL = 1e-9
 # Candidates judged between two looks at the clock.
 TOGETHER = 1000
-# Warned of: fewer safety values; more noise, in root mean squares of z - limit; measured points farther
+# Warned of: fewer safety values. More noise, in root mean squares of z - limit. Measured points farther
 # apart, in measured ranges, if most candidates lie between them.
 FEW, SCATTER, SPACING = 5, 0.5, 0.1
 # What a measurement counts for that leads to a setting, but not so far that it could be measured next: in chances, of
@@ -139,7 +139,7 @@ def _rms(values: FloatArray) -> FloatArray:
 
 
 def _scale(spread: FloatArray, size: FloatArray) -> FloatArray:
-    """Return the spread; without one (up to rounding) the size, and 1 for a zero."""
+    """Return the spread. Without one (up to rounding) the size, and 1 for a zero."""
     size = np.where(size == 0.0, 1.0, np.abs(size))
     return np.where(spread > _NO_SPREAD * size, spread, size)
 
@@ -147,10 +147,10 @@ def _scale(spread: FloatArray, size: FloatArray) -> FloatArray:
 # What the measured safety values support: predictions that are not carried far beyond them.
 #
 # Measured in a small region, a safety value that hardly varies there looks like a smooth function of large
-# size: the posterior of its hyperparameters then follows the prior, and its level is carried far out. The
-# guard leaves inference alone and changes what predicts: no hyperparameter vector is surer than the distance
-# to the limit and the extent of the measured inputs allow. Its constants were chosen by experiment, on
-# made-up functions; they prove nothing.
+# size: the posterior of its hyperparameters then follows the prior, and its level is carried far out. The guard does
+# not touch inference and changes what predicts: no hyperparameter vector is surer than the distance to the limit and
+# the extent of the measured inputs allow. Its constants were chosen by experiment, on made-up functions. They prove
+# nothing.
 @dataclass(frozen=True)
 class SafetyGuard:
     """Bounds on the hyperparameters that predict the safety value, and on how far a proposal reaches.
@@ -212,7 +212,7 @@ def principal_axes(X: FloatArray) -> FloatArray:
     """Return the D principal axes of inputs [N, D] as columns, [D, D], also if there are fewer inputs than axes.
 
     Inputs that vary equally along several axes, as those of a factorial design do, leave them undetermined: taken are
-    then those nearest to the inputs' own axes, so that neither rounding nor the order of the inputs chooses.
+    then those nearest to the inputs' own axes, so that rounding and the order of the inputs do not choose.
     """
     _, found, rows = np.linalg.svd(X - X.mean(axis=0), full_matrices=True)
     axes, varied = np.ascontiguousarray(rows.T), found > _EQUAL * found[0]
@@ -238,7 +238,7 @@ class SafetyPrediction:
     Args:
         parameters: of S hyperparameter vectors, one latent process and one output.
         observations: safety values in the model's units, N.
-        guard: the bounds; None leaves the hyperparameters as they are.
+        guard: the bounds. None leaves the hyperparameters as they are.
         counted: inputs whose extent bounds the lengthscales, [N', D]; None: all that were measured.
     """
 
@@ -344,10 +344,10 @@ class SafetyPrediction:
 
 @dataclass(frozen=True, eq=False)
 class SafetyJudgement:
-    """What a safety model says at n candidates.
+    """Predictions of a safety model at n candidates.
 
     Attributes:
-        probability: of being safe; NaN where there was no time, [n].
+        probability: of being safe. NaN if there was no time, [n].
         safe: probability above 1 - delta, and within the guard's step, [n].
         beyond_step: probability above 1 - delta, but farther out than the step, [n].
         judged: number of candidates for which there was time.
@@ -363,7 +363,7 @@ class SafetyJudgement:
 
 @dataclass(frozen=True, eq=False)
 class SafetyModel:
-    """What is believed of the safety value; everything in the model's units."""
+    """Beliefs about the safety value. Everything in the model's units."""
 
     model: LinearCoregionalization
     posterior: HyperPosterior
@@ -393,11 +393,11 @@ class SafetyModel:
         return SafetyPrediction(self.model.kernel, parameters, weights, self.known, self.limit, guard, counted)
 
     def counted(self, X: FloatArray) -> FloatArray:
-        """Return the measured inputs that count for the measured range, given candidates X [n, D]; see `far_inputs`."""
+        """Return the measured inputs that count for the measured range, given candidates X [n, D]. See `far_inputs`."""
         return np.asarray(self.known.X[~far_inputs(self.known.X, X).any(axis=1)])
 
     def safest(self, X: FloatArray, probability: FloatArray) -> int:
-        """Return the row of the most probably safe candidate, of X [n, D]; of about equal ones the nearest.
+        """Return the row of the most probably safe candidate, of X [n, D]. Of about equal ones the nearest.
 
         Far from what was measured all are as probable as the prior says: taken is then the one that is nearest to a
         safe measured input.
@@ -426,7 +426,7 @@ class SafetyModel:
         if noise > SCATTER * distance:
             share = f"sd {noise / distance:.2g} of their distance to the limit" if distance else "all at the limit"
             warnings.append(
-                f"safety values are mostly scatter ({share}): it may be their own structure; measure one point again"
+                f"safety values are mostly scatter ({share}): it may be their structure. Measure one point again"
             )
         between = np.mean(guard.outside(counted, X) == 0.0)
         spacing = _spacing(counted / guard.ranges(counted))

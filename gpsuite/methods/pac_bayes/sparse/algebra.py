@@ -297,7 +297,7 @@ def weighted_rows(X: FloatArray, y: FloatArray, rows: IntArray | None) -> tuple[
 
 
 def checked_inducing(Z: FloatArray, dimension: int, n_inducing: int | None = None) -> FloatArray:
-    """Return Z [M, D] as a new contiguous float64 array. M must be `n_inducing` where that is given.
+    """Return Z [M, D] as a new contiguous float64 array. M must be `n_inducing` if that is given.
 
     Raises:
         ValueError: if Z is not [M, D] with M >= 1, has another M, or a value is not finite.

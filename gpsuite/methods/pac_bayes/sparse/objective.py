@@ -372,7 +372,7 @@ class SparseLikelihoodObjective:
         self.n_lengthscales = dimension if ard else 1
         self.jitter = 0.0
         self.use_covariance_form = form == "vfe"
-        # every block is a contiguous piece of these. Memory that is never written is never taken
+        # every block is a contiguous piece of this memory. Memory that is never written is never taken
         self._K = np.zeros(n * n_inducing)
         self._V = np.zeros(n * n_inducing)
         self._work = np.zeros(n_inducing * longest_block(n))

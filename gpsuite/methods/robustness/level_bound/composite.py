@@ -108,7 +108,7 @@ def taylor_sizes(name: str, distance: FloatArray, rho: FloatArray) -> list[Float
 
 
 Norms = tuple[list[FloatArray], list[FloatArray]]
-"""Norms of the orders 0 to 3 of phi and of what is left after each, [B] each. Infinite where they do not exist."""
+"""Norms of the orders 0 to 3 of phi and of what is left after each, [B] each. Infinite if they do not exist."""
 
 
 def feature_norms(name: str, rho: FloatArray) -> Norms:

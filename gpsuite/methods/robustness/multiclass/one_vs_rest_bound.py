@@ -1,6 +1,6 @@
 """Bounds of classifiers of two classes each, one class against the rest, over boxes.
 
-The class is the one whose own classifier gives the largest probability. A margin p_own - p_rival is bounded by the
+The class is the one whose classifier gives the largest probability. A margin p_own - p_rival is bounded by the
 probabilities of both over the same box, less what the library's link may add to it: the class is safe only if it stays
 ahead by more. Class probabilities are divided by their sum, which is increasing in the class' own and falling in the
 others.

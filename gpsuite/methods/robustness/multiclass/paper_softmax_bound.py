@@ -221,7 +221,7 @@ def _conditional_masses(cells: Range, mean: Range, variance: Range) -> Range:
     shape = mean[0].shape
     rows = int(np.prod(shape[1:]))
     low, high = mean[0].ravel(), mean[1].ravel()
-    known = np.isfinite(low) & np.isfinite(high)  # else it says nothing
+    known = np.isfinite(low) & np.isfinite(high)  # otherwise it says nothing
     a, b = (np.repeat(end, rows, axis=0) for end in cells)
     spread = [np.repeat(end, rows) for end in variance]
     ends = np.where(known, low, 0.0), np.where(known, high, 0.0)

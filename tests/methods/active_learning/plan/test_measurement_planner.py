@@ -337,7 +337,7 @@ def test_mistakes_are_told() -> None:
     planner.tell(X, blank, z)
     with pytest.raises(ValueError, match="output 1 was never measured"):
         planner.ask(GRID)
-    with pytest.raises(ValueError, match="other numbers were told before"):
+    with pytest.raises(ValueError, match="earlier tables had other numbers"):
         planner.tell(X, Y[:, :1], z)
     for bad in ((np.nan, 1.0, 0.1), (1.0, np.inf, 0.1), (1.0, 1.0, np.inf)):
         with pytest.raises(ValueError, match="must be finite"):

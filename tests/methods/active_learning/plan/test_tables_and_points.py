@@ -81,7 +81,7 @@ def test_wrong_columns_and_shapes_are_one_sentence() -> None:
         r"must be \[n, D\], \[n, P\] and \[n\], of one point \[D\], \[P\] and a number": lambda: planner.tell(
             X, Y, Z[:1]
         ),
-        "3 inputs and 2 outputs: other numbers were told before": lambda: planner.tell(
+        "3 inputs and 2 outputs: earlier tables had other numbers": lambda: planner.tell(
             [1.0, 2.0, 3.0], [0.0, 0.0], 0.5
         ),
     }
