@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
@@ -27,10 +28,11 @@ from gpsuite.experiments.league.validity import CONTRADICTED, chance, counted_fa
 SHORT = ("scale=smoke", "datasets=[diabetes]", "methods=[kl_pac_gp]", "seeds=1", "parallel=serial")
 
 
+@cache
 def settings_of(*words: str) -> LeagueSettings:
-    settings = read_request(["experiment=league", "scale=smoke", *words])[0].settings
-    assert isinstance(settings, LeagueSettings)
-    return settings
+    found = read_request(["experiment=league", "scale=smoke", *words])[0].settings
+    assert isinstance(found, LeagueSettings)
+    return found
 
 
 @given(st.integers(1, 40), st.floats(0.001, 0.999), st.data())
@@ -94,6 +96,7 @@ def test_planted_failures_are_marked_and_never_the_best() -> None:
     }
 
 
+@settings(deadline=None)
 @given(st.integers(2, 60))
 def test_as_many_failures_as_promised_are_not_marked(seeds: int) -> None:
     promised = {"conformal_stated": 2.0, "conformal_missed": 0.1, "conformal_rows": 500}
@@ -113,10 +116,10 @@ def test_what_says_nothing_is_never_the_best() -> None:
     assert best_statements(cells_of(made_up(3, **empty, **unbounded))).empty
 
 
+@settings(deadline=None)
 @given(st.integers(60, 60000))
 def test_every_size_leaves_fresh_rows(rows: int) -> None:
-    settings = settings_of("sizes=[100,300]", "largest=20000", "least_fresh=50")
-    found = sizes_of(rows, settings)
+    found = sizes_of(rows, settings_of("sizes=[100,300]", "largest=20000", "least_fresh=50"))
     assert all(size + max(50, rows // 5) <= rows for size in found.values())
     assert list(found.values()) == sorted(found.values())
     assert EVERY not in found or found[EVERY] >= 1.5 * max(size for name, size in found.items() if name != EVERY)
@@ -190,10 +193,10 @@ def test_certify_quotes_the_public_tables_of_its_size(tmp_path: Path) -> None:
     pd.DataFrame(rows).to_csv(folder / "league_sizes.csv", index=False)
 
     def said(count: int, task: str = "regression", **changed: Any) -> list[str]:
-        settings = SimpleNamespace(**{"accuracy": None, "delta": 0.01, "epsilon": 1.0, **changed})
+        asked = SimpleNamespace(**{"accuracy": None, "delta": 0.01, "epsilon": 1.0, **changed})
         data = SimpleNamespace(X=np.zeros((count, 1)), task=task)
         report = SimpleNamespace(folder=tmp_path / "guarantee/quick~1")
-        return public_tables(SimpleNamespace(settings=settings, data=data, report=report))  # type: ignore[arg-type]
+        return public_tables(SimpleNamespace(settings=asked, data=data, report=report))  # type: ignore[arg-type]
 
     sentence = "On 12 public tables of this size the bound was between 4 % and 30.6 %."
     assert said(100) == said(140) == said(70) == [sentence]

@@ -94,7 +94,7 @@ def public_tables(found: Found) -> list[str]:
     if settings.accuracy is not None and not classes:
         return []
     near = []
-    for path in sorted((found.report.folder.parents[1] / "published" / "league").glob("*/tables/league_sizes.csv")):
+    for path in sorted((found.report.folder.parent.parent / "published" / "league").glob("*/tables/league_sizes.csv")):
         table = pd.read_csv(io.BytesIO(read_bytes(path)))
         sizes = pd.to_numeric(table["size"], errors="coerce")
         same = (table["question"] == ERROR_RATE) & table["statement"].str.startswith(HELD_OUT)

@@ -176,7 +176,8 @@ def _tasks(
 
     def task(params: Any, method: str, title: str, version: int, cost: float) -> Task[Any]:
         label = f"{data.name}  {size} rows  {title}  seed {number}"
-        axes = {"dataset": data.name, "size": size, "rows": rows, "method": method, "seed": number}
+        axes: dict[str, str | int | float] = {"dataset": data.name, "size": size, "rows": rows}
+        axes |= {"method": method, "seed": number}
         return request.task(params, label=label, axes=axes, dataset=data, version=version, cost=cost)
 
     own = {"rows": rows, "fresh": settings.most_fresh, "draw": draw}

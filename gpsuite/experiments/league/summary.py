@@ -119,20 +119,24 @@ def choices(best: pd.DataFrame, sizes: pd.DataFrame, overall: pd.DataFrame) -> I
 
 
 def _draw(report: Report[LeagueSettings], sizes: pd.DataFrame) -> None:
-    """Draw the median statement over tables against the size, a panel per question; hollow where it is marked."""
-    order = [*map(str, sorted(report.settings.sizes)), EVERY]
-    asked = [question for question in ASKED if (sizes["question"] == question).any()]
-    with report.figure("league", columns=len(asked)) as drawing:
+    """Draw the median statement over tables, a panel per question and a mark per size, hollow where one is marked."""
+    shown = sizes[sizes["question"].isin(ASKED) & np.isfinite(sizes["median"])]
+    asked = [question for question in ASKED if (shown["question"] == question).any()]
+    names = {question: list(dict.fromkeys(shown.loc[shown["question"] == question, "statement"])) for question in asked}
+    lines = [len(names[question]) for question in asked]
+    size = (7.0, 0.24 * sum(lines) + 0.75 * len(asked) + 1.0)
+    with report.figure("league", rows=len(asked), size=size, gridspec_kw={"height_ratios": lines}) as drawing:
         for ax, question in zip(drawing.axes, asked, strict=True):
-            own = sizes[(sizes["question"] == question) & np.isfinite(sizes["median"])]
-            for (method, statement), group in own.groupby(["method", "statement"], sort=False):
-                places = [order.index(size) for size in group["size"]]
-                title = report.titles.get(str(method), str(statement))
-                face = "none" if group["marked"].any() else None
-                ax.plot(places, group["median"], "o-", markerfacecolor=face, label=title)
-            ax.set_xticks(range(len(order)), order)
-            ax.set_xlabel("rows of the table")
+            own = shown[shown["question"] == question]
+            for number, name in enumerate([*map(str, report.settings.sizes), EVERY]):
+                at, colour = own[own["size"] == name], f"C{number}"
+                places = [names[question].index(statement) for statement in at["statement"]]
+                faces = ["none" if marked else colour for marked in at["marked"]]
+                if len(at):
+                    ax.scatter(at["median"], places, edgecolors=colour, facecolors=faces, label=f"{name} rows")
+            ax.set_yticks(range(len(names[question])), names[question])
+            ax.set_ylim(len(names[question]) - 0.5, -0.5)
+            ax.set_xlim(0.0, 1.08 * float(own["median"].max()) or 1.0)
             ax.set_title(question)
-            ax.set_ylim(bottom=0.0)
-            ax.legend(fontsize=6)
-        drawing.data = sizes
+        drawing.legend("below")
+        drawing.data = shown

@@ -123,16 +123,15 @@ def counted_failures(frame: pd.DataFrame, by: list[str], settings: LeagueSetting
         kind, count, failed = str(group["kind"].iloc[0]), len(group), float(group["failed"].mean())
         says, allowed = promised(kind, settings)
         p = chance(failed, allowed, count)
-        lines.append(
-            {
-                **dict(zip(by, key, strict=True)),
-                **{"kind": kind, "unit": group["unit"].iloc[0], "promised": says, "failed": failed},
-                "failed_low": 1.0 - mean_loss_upper_bound(1.0 - failed, count, LEVEL / 2.0),
-                "failed_high": mean_loss_upper_bound(failed, count, LEVEL / 2.0),
-                **{"seeds": count, "p": p, "marked": p < LEVEL / judged},
-                **{"stated": float(group["stated"].mean()), "stated_error": _error(group["stated"].to_numpy())},
-            }
-        )
+        line: dict[str, object] = dict(zip(by, key, strict=True))
+        line |= {"kind": kind, "unit": group["unit"].iloc[0], "promised": says, "failed": failed}
+        line |= {
+            "failed_low": 1.0 - mean_loss_upper_bound(1.0 - failed, count, LEVEL / 2.0),
+            "failed_high": mean_loss_upper_bound(failed, count, LEVEL / 2.0),
+        }
+        line |= {"seeds": count, "p": p, "marked": p < LEVEL / judged}
+        line |= {"stated": float(group["stated"].mean()), "stated_error": _error(group["stated"].to_numpy())}
+        lines.append(line)
     return pd.DataFrame(lines)
 
 
