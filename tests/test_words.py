@@ -128,7 +128,7 @@ STORED = {"condition", "published", "unit", "citation", "reference"}
 MOST_WORDS = 25
 # Families whose notes are still to be rewritten.
 NOTES_LEFT = {"robustness", "wasserstein"}
-# Files with one long literal that is no sentence, and why.
+# Files with a long sentence, and why.
 LONG_SENTENCES = {"gpsuite/experiments/guarantee/answer.py": "a style sheet"}
 # prepositions, relatives and conditions: an entry that begins so has no subject
 NO_BEGINNING = frozenset(
@@ -303,16 +303,9 @@ def _allowed(name: str, text: Text) -> bool:
 
 
 def _sentences(text: str) -> Iterator[str]:
-    """Yield the sentences of a message. A line of a help text with a gap of blanks is an entry of its table."""
-    for paragraph in re.split(r"\n\s*\n", re.sub(r"`[^`]*`", "x", text)):
-        parts = [""]
-        for line in paragraph.split("\n"):
-            if re.search(r"^ |\S {2,}\S|\t", line):
-                parts += [line, ""]
-            else:
-                parts[-1] += f" {line}"
-        for part in parts:
-            yield from re.split(r"(?<=[.!?:;])\s+(?=[A-Z{(])", part)
+    """Yield the sentences of a message, each of its lines by itself."""
+    for line in re.sub(r"`[^`]*`", "x", text).split("\n"):
+        yield from re.split(r"(?<=[.!?:;])\s+(?=[A-Z{(])", line)
 
 
 def _words(sentence: str) -> int:
