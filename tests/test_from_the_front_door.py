@@ -139,5 +139,5 @@ def test_the_cells_of_all_tables_are_numbers_with_their_errors(tmp_path: Path) -
     (folder / "bounds.csv").write_bytes(b"\xff")
     with pytest.warns(UserWarning, match="left out: .*bounds.csv: cannot be read"):
         assert gpsuite.results(tmp_path, numbers=True).empty
-    with pytest.raises(FileNotFoundError, match=r"no runs. Give the folder that runs write to"):
+    with pytest.raises(FileNotFoundError, match=r"no runs\. Give the folder that runs write to"):
         gpsuite.results(tmp_path / "nothing")

@@ -32,7 +32,7 @@ def test_predictions_replace_earlier_ones_and_nothing_else(workplace: Path) -> N
     _require_like(Path("new.csv"), text)
     _require_like(earlier, text)
     for lost in (other, Path(os.devnull)):
-        with pytest.raises(UserError, match=r"file exists. Choose another name"):
+        with pytest.raises(UserError, match=r"file exists\. Choose another name"):
             _require_like(lost, text)
 
 

@@ -94,7 +94,7 @@ def test_each_kind_of_variation_gets_a_run_folder_of_its_own(tmp_path: Path) -> 
 
 
 def test_a_file_without_dataset_csv_is_told_what_to_add() -> None:
-    with pytest.raises(UserError, match=r"diabetes has no settings. For a file of your own add dataset=csv") as caught:
+    with pytest.raises(UserError, match=r"diabetes has no settings\. For a file of your own add dataset=csv") as caught:
         read_request([REGRESSION, "dataset=diabetes", "dataset.path=my.csv"])
     assert caught.value.key == "dataset.path"
 
@@ -195,7 +195,7 @@ def test_an_unknown_key_of_a_scale_is_one_message(tmp_path: Path, monkeypatch: p
     file = tmp_path / "conf" / "experiment" / "pac_bayes" / "kl_inverse.yaml"
     file.write_text(file.read_text("utf-8").replace("{grid_points: 101}", "{grid_pionts: 101}"), "utf-8")
     monkeypatch.setattr(files, "shipped_conf_dir", lambda: tmp_path / "conf")
-    with pytest.raises(UserError, match=r"grid_pionts: unknown key. Did you mean 'grid_points'"):
+    with pytest.raises(UserError, match=r"grid_pionts: unknown key\. Did you mean 'grid_points'"):
         read_request(["experiment=pac_bayes/kl_inverse", "scale=smoke"])
     read_request(["experiment=pac_bayes/kl_inverse", "scale=quick"])
 

@@ -32,7 +32,7 @@ def test_every_described_dataset_has_a_loader() -> None:
         if isinstance(spec, DatasetSpec):
             assert callable(get_loader(spec.loader))
     assert "boston" in LOADERS
-    with pytest.raises(UserError, match=r"loader=bostn: unknown loader. Did you mean 'boston'"):
+    with pytest.raises(UserError, match=r"loader=bostn: unknown loader\. Did you mean 'boston'"):
         get_loader("bostn")
 
 
@@ -194,7 +194,7 @@ def test_other_numbers_are_an_error(name: str) -> None:
 @pytest.mark.parametrize("name", ["sin_sigmoid", "gp_samples"])
 def test_unknown_variants_are_named(name: str) -> None:
     spec = spec_of(name)
-    with pytest.raises(UserError, match=r"variant=papr: unknown variant. Did you mean 'paper'"):
+    with pytest.raises(UserError, match=r"variant=papr: unknown variant\. Did you mean 'paper'"):
         get_loader(spec.loader)(replace(spec, variant="papr"), lambda _: b"")
 
 

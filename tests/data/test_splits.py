@@ -102,5 +102,5 @@ def test_scaling_with_all_or_training_rows() -> None:
     train = np.array([0, 1, 2])
     assert fit_standardiser(rows, train, "all").mean[0] == 4.5
     assert fit_standardiser(rows, train, "train").mean[0] == 1.0
-    with pytest.raises(UserError, match=r"scaling=trian: unknown scaling. Did you mean 'train'"):
+    with pytest.raises(UserError, match=r"scaling=trian: unknown scaling\. Did you mean 'train'"):
         fit_standardiser(rows, train, "trian")

@@ -75,7 +75,7 @@ def test_import_is_quick_and_light() -> None:
 
 
 def test_what_is_not_offered_is_no_attribute() -> None:
-    with pytest.raises(AttributeError, match=r"no attribute 'certfy'. Did you mean 'certify'"):
+    with pytest.raises(AttributeError, match=r"no attribute 'certfy'\. Did you mean 'certify'"):
         _ = gpsuite.certfy
 
 

@@ -223,7 +223,7 @@ def test_rows_that_differ_in_the_sign_of_zero_are_copies(tmp_path: Path) -> None
 
 def test_too_few_rows_without_gaps_are_refused(tmp_path: Path) -> None:
     lines = ["a,b,y", *(f"{i},{i * i if i < 9 else ''},{3 * i}" for i in range(14))]
-    with pytest.raises(DataError, match=r"9 rows. At least 10 are needed"):
+    with pytest.raises(DataError, match=r"9 rows\. At least 10 are needed"):
         read_csv(csv_spec(write(tmp_path, lines), missing="drop_rows"))
 
 

@@ -74,7 +74,7 @@ def test_new_rows_without_titles_are_taken(tmp_path: Path, target: str, rest: li
     titled = ["column_4,column_3,column_2,column_1", *(",".join(reversed(row)) for row in whole)]
     X = read_inputs(CsvSpec(new=write(tmp_path, titled, "new.csv")), data.input_names, data.categories, data.reading).X
     np.testing.assert_array_equal(X, data.X[:8])
-    with pytest.raises(DataError, match=r"2 columns without titles. The table has 4, without its target 3"):
+    with pytest.raises(DataError, match=r"2 columns without titles\. The table has 4, without its target 3"):
         spec = CsvSpec(new=write(tmp_path, ["M,0.5", "F,0.25"], "new.csv"))
         read_inputs(spec, data.input_names, data.categories, data.reading)
 
