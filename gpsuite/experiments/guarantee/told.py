@@ -89,13 +89,12 @@ def public_tables(found: Found) -> list[str]:
     """
     import pandas as pd
 
-    settings, rows = found.settings, len(found.data.X)
-    classes = found.data.task == "classification"
+    settings, classes = found.settings, found.data.task == "classification"
     if settings.accuracy is not None and not classes:
         return []
     near = []
     for path in sorted((found.report.folder.parent.parent / "published" / "league").glob("*/tables/league_sizes.csv")):
-        table = pd.read_csv(io.BytesIO(read_bytes(path)))
+        table, rows = pd.read_csv(io.BytesIO(read_bytes(path))), len(found.data.X)
         sizes = pd.to_numeric(table["size"], errors="coerce")
         same = (table["question"] == ERROR_RATE) & table["statement"].str.startswith(HELD_OUT)
         same &= (table["delta"] == settings.delta) & (classes | (table["epsilon"] == settings.epsilon))
