@@ -126,8 +126,6 @@ EXCEPTIONS: tuple[Allowed, ...] = (
 # citations keep the form of their publishers.
 STORED = {"condition", "published", "unit", "citation", "reference"}
 MOST_WORDS = 25
-# Families whose notes are still to be rewritten.
-NOTES_LEFT = {"robustness", "wasserstein"}
 # Files with a long sentence, and why.
 LONG_SENTENCES = {
     "gpsuite/experiments/guarantee/answer.py": "a style sheet",
@@ -288,8 +286,7 @@ def texts() -> tuple[Text, ...]:
     for path in sorted((ROOT / "conf").rglob("*.yaml")):
         found += _yaml_texts(path)
     for path in sorted((ROOT / "results/published").rglob("NOTES.md")):
-        if path.parent.name not in NOTES_LEFT:
-            found += _notes(path)
+        found += _notes(path)
     return tuple(found)
 
 
