@@ -86,7 +86,7 @@ class ClassModel:
 
 @dataclass(frozen=True)
 class ClassClaim:
-    """What is claimed with probability 1 - delta.
+    """Claims that hold with probability 1 - delta.
 
     Attributes:
         delta: allowed probability of failure, of each bound.
@@ -94,7 +94,7 @@ class ClassClaim:
         constant: C of Catoni's bound.
         gibbs_risk: on the rows, at most.
         kl: KL(Q||P) in nats, at most.
-        bounds: of `BOUNDS`: on the Gibbs risk; `binomial` on the risk of the mean scores' class, 1 where there is none.
+        bounds: of `BOUNDS`: on the Gibbs risk. `binomial` on the risk of the mean scores' class, 1 if there is none.
     """
 
     delta: float

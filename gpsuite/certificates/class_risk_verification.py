@@ -23,15 +23,15 @@ from gpsuite.text import visible_name
 from gpsuite.untrusted import UnusableFileError
 
 LEAST_ROWS = 8  # Maurer's theorem, behind ln(2 sqrt(n) / delta)
-TOLERANCE = 1e-7  # of a bound, beside what float32 may move the risk by
+TOLERANCE = 1e-7  # of a bound, in addition to what float32 may move the risk by
 ORTHONORMAL = 1e-9
-CLOSE = 1e-3  # what float32 may move a score by: a row nearer to a tie is neither surely right nor surely wrong
+CLOSE = 1e-3  # what float32 may move a score by: a row nearer to a tie is not surely right and not surely wrong
 WORK_PER_MINUTE = 6e11  # multiplications on one core
 IMAGE_WORK = 1.2e7  # of the scattering of one image
 TRUST = (
-    "to be trusted: that the rows are independent draws from one distribution; that seed, shares, delta and Catoni's "
-    "constant were fixed before seeing the rows that bound the risk, and the other settings are among the choices paid "
-    "for; Maurer 2004 and Catoni 2007; numpy, scipy, this computer"
+    "to be trusted: the rows are independent draws from one distribution. Seed, shares, delta and Catoni's constant "
+    "were fixed before seeing the rows that bound the risk. The other settings are among the choices that the bounds "
+    "hold for. Maurer 2004 and Catoni 2007; numpy, scipy, this computer"
 )
 
 
@@ -154,13 +154,13 @@ def _work(certificate: ClassCertificate, data: Dataset, prior: int, bound: int) 
     (M, R), inputs = model.directions.shape, data.X.shape[1]
     image = model.features != STANDARDISED
     features = 5 * inputs if image else inputs
-    # distances in float32, twice as fast; half of a symmetric matrix, or of a triangular solve
+    # distances in float32, twice as fast. Half of a symmetric matrix, or of a triangular solve
     kernel = (prior + bound) * (M * features / 2 + M * M / 2) + M**3 / 6 if model.prior == INFORMED else 0
     return float((IMAGE_WORK * len(data.X) if image else 0) + kernel + bound * M * R)
 
 
 def _faults(claim: ClassClaim, own: ClassClaim, binomial: float) -> list[str]:
-    """Return what is stated below what the check finds; of the binomial bound, below that of the surely wrong rows."""
+    """Return what is stated below what the check finds. The binomial bound: below that of the surely wrong rows."""
     pairs = {"risk on the rows": (claim.gibbs_risk, own.gibbs_risk), "KL": (claim.kl, own.kl)}
     pairs |= {f"bound {name}": (claim.bounds[name], {**own.bounds, "binomial": binomial}[name]) for name in BOUNDS}
     return [
@@ -181,9 +181,9 @@ def _words(certificate: ClassCertificate, found: ClassClaim, prior: int, bound: 
     lines = [
         f"dataset\t{visible_name(rows.dataset)}, {rows.count} rows, content {visible_name(rows.content_hash)}",
         f"rows\t{bound} bound the risk, {prior} made the prior (seed {rows.seed})",
-        f"model\t{model.features}; prior from {kind}; posterior moved in {len(model.ratio)} directions",
-        f"proved\twith probability at least {sure} over the draw of the rows, a classifier drawn from the model errs "
-        f"on at most a share {largest['catoni']} of new rows (Catoni)",
+        f"model\t{model.features}. Prior from {kind}. Posterior moved in {len(model.ratio)} directions",
+        f"proved\tby Catoni's bound, with probability at least {sure} over the draw of the rows:",
+        f"\ta classifier drawn from the model errs on at most a share {largest['catoni']} of new rows",
         f"\tby the PAC-Bayes-kl bound, with the same probability: at most {largest['kl']}",
     ]
     if not len(model.ratio):
@@ -192,4 +192,4 @@ def _words(certificate: ClassCertificate, found: ClassClaim, prior: int, bound: 
             "(binomial bound, with the same probability)"
         )
     because = f"because\trisk {found.gibbs_risk:.6f} on the {bound} rows, KL(Q||P) {found.kl:.6g} nats"
-    return [*lines, f"{because}, {found.choices} choices paid for", TRUST]
+    return [*lines, f"{because}. The bounds hold for all {found.choices} choices at once", TRUST]

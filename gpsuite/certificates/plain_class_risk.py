@@ -31,7 +31,7 @@ _ALIASES = range(-3, 4)
 
 
 def scattering(images: FloatArray) -> Single:
-    """Return the 81 S S scattering coefficients [n, 81 S S] of images [n, side, side]; see Bruna & Mallat 2013."""
+    """Return the 81 S S scattering coefficients [n, 81 S S] of images [n, side, side] (Bruna & Mallat 2013)."""
     side = images.shape[1]
     P = side + 8
     pixel = np.arange(P)
@@ -201,7 +201,7 @@ def _median(Z: FloatArray) -> float:
 def largest_risks(mean: FloatArray, variance: FloatArray, labels: IntArray) -> FloatArray:
     """Return an upper end of each row's probability of a wrong class, [n].
 
-    With t the noise of the own score, the right class wins with probability E prod_c Phi((m_y - m_c) / sqrt(v) + t),
+    With t the noise of its score, the right class wins with probability E prod_c Phi((m_y - m_c) / sqrt(v) + t),
     at least the sum over a grid's steps of their probability times the product at their left end.
     """
     n, C = mean.shape
@@ -240,7 +240,7 @@ def bounds_of(risk: float, errors: int, kl: float, n: int, delta: float, constan
 
 
 def _largest(holds: Callable[[float], bool], inside: float) -> float:
-    """Return, by bisection between a point that holds and 1, a point just outside of those that do."""
+    """Return a point just outside the points that hold, by bisection between one that holds and 1."""
     outside = 1.0
     for _ in range(_BISECTIONS):
         middle = 0.5 * (inside + outside)

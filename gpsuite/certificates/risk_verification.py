@@ -54,7 +54,7 @@ LONG_TOLERANCE, DOUBLE_TOLERANCE = 1e-8, 1e-5
 UNDECIDED = 1e-2  # how far float64 may be off where K_ZZ is nearly singular: no ground to refute
 
 TRUST = (
-    "to be trusted: the rows are independent draws from one distribution, and accuracy goal, delta and grid were "
+    "to be trusted: the rows are independent draws from one distribution. Accuracy goal, delta and grid were "
     "chosen before seeing them.{scales} Eq. 4 of Reeb et al. 2018 (Maurer 2004); numpy, libm, this computer"
 )
 FIXED = " Means and standard deviations count as fixed, as in the paper."

@@ -17,7 +17,7 @@ from gpsuite.text import line_width, wrapped
 HELP = """
 gpsuite guide [PAGE] [format=json]
 
-Prints a page of the guide; without PAGE it lists the pages. A terminal gets wrapped text, a pipe gets the Markdown.
+Prints a page of the guide. Without PAGE it lists the pages. A terminal gets wrapped text, a pipe gets the Markdown.
 
 gpsuite guide start            from a CSV to a checked certificate
 gpsuite guide certify | less   a long page, screen by screen
@@ -161,7 +161,7 @@ def _distinct(names: list[str]) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    """Return text without the marks of links and emphasis; a link to a page becomes the command that prints it."""
+    """Return text without the marks of links and emphasis. A link to a page becomes the command that prints it."""
 
     def shown(link: re.Match[str]) -> str:
         target = re.sub(r"^([\w-]+)\.md(#.*)?$", r"gpsuite guide \1", link[2])

@@ -36,7 +36,7 @@ class Filters:
         fine: [L, P, P] Fourier transforms of the wavelets of scale 1.
         coarse: [L, P, P] those of scale 2.
         average: [P P, S S] low pass, every fourth pixel, margin left out, as a matrix on the image's pixels.
-        half_average: [P P / 4, S S] the same on an image of which every second pixel was kept.
+        half_average: [P P / 4, S S] the same on an image with every second pixel kept.
     """
 
     fine: Single
@@ -46,13 +46,13 @@ class Filters:
 
 
 def scattering(images: npt.ArrayLike) -> Single:
-    """Return averages of an image, of its wavelet moduli, and of the wavelet moduli of those: J = 2, L = 8.
+    """Return averages of an image, of its wavelet moduli, and of their wavelet moduli: J = 2, L = 8.
 
     S_0 = x * phi, S_1 = |x * psi_(j, l)| * phi, S_2 = ||x * psi_(0, l)| * psi_(1, m)| * phi (Bruna & Mallat 2013,
-    Eq. 2 and 3), each at every fourth pixel; psi are Morlet wavelets. No data decide anything in it.
+    Eq. 2 and 3), each at every fourth pixel. psi are Morlet wavelets. No data decide anything in it.
 
     Args:
-        images: grey levels [n, side, side]; side is a multiple of 4, at least 8.
+        images: grey levels [n, side, side], side a multiple of 4, at least 8.
 
     Returns:
         [n, 81, side / 4, side / 4] in float32: S_0, S_1 (scale, then orientation), S_2 (l, then m).
@@ -172,7 +172,7 @@ def rescaled(features: Single, scale: npt.NDArray[np.floating[Any]], transform: 
 def made_up_scale(side: int) -> FloatArray:
     """Return each path's standard deviation over made-up images, for every feature [P]: a scale without data.
 
-    The images are Gaussian noise, blurred, with ink where it is high.
+    The images are Gaussian noise, blurred, with ink at its high values.
     """
     noise = np.random.RandomState(0).standard_normal((_MADE_UP, side, side))
     wave = fft.fftfreq(side) * 2.0 * np.pi

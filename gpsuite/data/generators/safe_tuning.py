@@ -1,6 +1,6 @@
 """Tasks of safe optimisation: functions with a limit, a pool of settings, and a few safe settings to start from.
 
-The kinds and their constants were fixed before any method was tuned on them. Inputs lie in the unit cube; the first
+The kinds and their constants were fixed before any method was tuned on them. Inputs lie in the unit cube. The first
 output is to be made small, and a setting is safe where h <= 0.
 
 Source: Fiedler et al., "On safety in safe Bayesian optimization", 2024 (functions of known norm)
@@ -86,7 +86,7 @@ def draw_task(kind: str, rng: np.random.Generator) -> TuningTask:
 
 
 def task_of(F: FloatArray, raw: FloatArray, X: FloatArray, noise: float, rng: np.random.Generator) -> TuningTask | None:
-    """Return the task of outputs F [n, P] and safety values raw [n]; None if no start suits.
+    """Return the task of outputs F [n, P] and safety values raw [n], or None if no start suits.
 
     Starts are drawn around a setting well inside the safe part whose objective is above the median there, so that
     there is something to gain.
@@ -132,7 +132,7 @@ def _edge(rng: np.random.Generator, X: FloatArray) -> FloatArray:
 
 
 def _plateau_cliff(rng: np.random.Generator, X: FloatArray) -> FloatArray:
-    """The safety value is flat, then rises steeply; the objective falls towards the cliff."""
+    """The safety value is flat, then rises steeply. The objective falls towards the cliff."""
     u = X @ _direction(rng, X)
     edge = np.quantile(u, rng.uniform(0.55, 0.75))
     return _columns(np.tanh((u - edge) / 0.05) + 0.05 * u, -u + 0.3 * _quadratic(rng, X))
@@ -186,7 +186,7 @@ def _two_valleys(rng: np.random.Generator, X: FloatArray) -> FloatArray:
 
 
 def _corridor(rng: np.random.Generator, X: FloatArray) -> FloatArray:
-    """The safe part is narrow and winds; the objective falls along it."""
+    """The safe part is narrow and winds. The objective falls along it."""
     if X.shape[1] == 1:
         return _columns(np.abs(X[:, 0] - 0.5), -X[:, 0])
     middle = 0.5 + 0.2 * np.sin(2.0 * np.pi * X[:, 0] * rng.uniform(0.5, 1.0))

@@ -57,7 +57,7 @@ def load_iris(spec: DatasetSpec, read: Reader) -> Dataset:
 
 @LOADERS.register("wine")
 def load_wine(spec: DatasetSpec, read: Reader) -> Dataset:
-    """Return 178 x 13 chemical measurements of wines; labels are the three cultivars."""
+    """Return 178 x 13 chemical measurements of wines. Labels are the three cultivars."""
     from sklearn import datasets
 
     bunch = datasets.load_wine()

@@ -43,7 +43,7 @@ from gpsuite.statistics.estimates import clopper_pearson, proportion
 if TYPE_CHECKING:
     import pandas as pd
 
-# The goals were set down before any constant of the planner was chosen. A verdict reads one statistic.
+# The goals were fixed before any constant of the planner was chosen. A verdict reads one statistic.
 DELTA = 0.05
 AT = 20  # queries at which regrets are compared
 NEGLIGIBLE = 0.01  # a smaller median regret (1 at the start, 0 at the optimum) counts as this much in a ratio
@@ -77,7 +77,7 @@ GOALS = (
 OURS = "planner"
 ENGINE = "engine"
 ENGINE_STARTS = 24
-ENGINE_NOISE = 0.1  # what the others are told, in standard deviations: a row of the file is measured once
+ENGINE_NOISE = 0.1  # what the others are given, in standard deviations: a row of the file is measured once
 TITLES = {
     OURS: "our planner",
     "random": "random safe search",
@@ -136,7 +136,7 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class MinimiseTask:
-    """One search; further settings as `MinimiseSettings`.
+    """One search. Further settings as `MinimiseSettings`.
 
     Attributes:
         method: key of `TITLES`.
@@ -186,7 +186,7 @@ def _task(request: Request[MinimiseSettings], what: str, method: str, repetition
 
 
 class Search(Protocol):
-    """A method on one task: told what is measured, it names the next row, or None where it has none."""
+    """A method on one task: given what is measured, it names the next row, or None if it has none."""
 
     def __call__(self, rows: IntArray, Y: FloatArray, z: FloatArray) -> int | None: ...
 
@@ -217,7 +217,7 @@ def run(task: Task[MinimiseTask], shared: SharedWork) -> Outcome:
 
 
 def read_task(params: MinimiseTask, dataset: PreparedDataset | None) -> TuningTask:
-    """Return the drawn task, or one on rows of the engine data, taken for the truth."""
+    """Return the drawn task, or one on rows of the engine data, treated as the truth."""
     rng = stream(params.seed, "task")
     if dataset is None:
         return draw_task(params.what, rng)
@@ -232,7 +232,7 @@ def read_task(params: MinimiseTask, dataset: PreparedDataset | None) -> TuningTa
 
 
 class PlannerSearch:
-    """A measurement planner that is told what is new at each step."""
+    """A measurement planner that gets what is new at each step."""
 
     def __init__(self, task: TuningTask, params: MinimiseTask) -> None:
         ours, guarded = params.method == OURS, params.method != "constrained_ei"
@@ -264,7 +264,7 @@ class PlannerSearch:
 
 
 def searcher(task: TuningTask, params: MinimiseTask) -> Search:
-    """Return the method on a task; the others are told the true constants."""
+    """Return the method on a task. The others get the true constants."""
     if params.method not in VARIANTS:
         return PlannerSearch(task, params)
     noise = float(task.noise[0]) or ENGINE_NOISE
@@ -396,7 +396,7 @@ def kind_table(found: dict[str, Searches], kinds: Sequence[str], shown: Sequence
 
 
 def timing_table(found: dict[str, Searches]) -> pd.DataFrame:
-    """Return the CPU seconds per query of each method, and what it must be told."""
+    """Return the CPU seconds per query of each method, and what it must be given."""
     import pandas as pd
 
     rows = []
@@ -461,7 +461,7 @@ def draw_kinds(report: Report[MinimiseSettings], found: dict[str, Searches], kin
 
 
 def summarise(report: Report[MinimiseSettings]) -> list[Statistic]:
-    """Write the goals, unsafe queries and regrets by kind, and seconds; draw regret and safety."""
+    """Write the goals, unsafe queries and regrets by kind, and seconds. Draw regret and safety."""
     settings, found = report.settings, group(report)
     kinds = [what for what in settings.kinds if any(each.of([what]).records for each in found.values())]
     numbers = statistics(found, kinds, settings.delta)
@@ -469,7 +469,7 @@ def summarise(report: Report[MinimiseSettings]) -> list[Statistic]:
     shown = [count for count in settings.shown if count <= settings.queries]
     caption = "Truly unsafe queries with 95 % Clopper-Pearson interval, and median regrets (1 at the start)"
     report.table(kind_table(found, kinds, shown), "minimise", caption)
-    report.table(timing_table(found), "minimise_timing", "CPU seconds of a query, set-up included, and what is told")
+    report.table(timing_table(found), "minimise_timing", "CPU seconds of a query, set-up included, and what is given")
     if found:
         draw(report, found)
         draw_kinds(report, found, kinds)

@@ -196,10 +196,11 @@ def _thinned(n: int, proposed: Sequence[int]) -> IntArray:
 
 ALL_OUTPUTS = -1  # in the array of proposed outputs
 UNITS = (
-    "expected value and sd (noise-free) in the table's units. Entropy in nats, outputs in standard deviations of their "
-    "measured values (of a continued plan: as at its last new start), as if the proposals before were measured"
+    "expected value and sd (noise-free) in the table's units. Entropy in nats, as if the proposals before were "
+    "measured, with outputs in standard deviations of their measured values. A continued plan keeps the standard "
+    "deviations of its last new start"
 )
-# Predicted along the line of the recommended setting; in arrays and figure.
+# Predicted along the line of the recommended setting, in arrays and figure.
 LINE_POINTS = 61
 OWN_COLUMNS = ("order", "candidate", "measure", "entropy", "probability_safe", "expected value", "expected sd")
 
@@ -269,7 +270,7 @@ def safe_text(record: Record, data: Dataset, settings: PlanSettings) -> str:
 
 
 def best_text(report: Report[PlanSettings], record: Record, data: Dataset) -> str:
-    """Return the recommended setting and whether more measurements pay; write both as a table."""
+    """Return the recommended setting and whether more measurements pay. Write both as a table."""
     import pandas as pd
 
     number, pays = record.number, bool(record.metrics["best_pays"])
@@ -282,11 +283,11 @@ def best_text(report: Report[PlanSettings], record: Record, data: Dataset) -> st
     line["more measurements pay"] = "yes" if pays else "no"
     report.table(pd.DataFrame([line]), "plan_best", f"Recommended setting to {report.settings.goal} {name}")
     at = ", ".join(f"{column} = {value:.6g}" for column, value in zip(data.input_names, x, strict=True))
-    more = "more measurements would pay" if pays else "more measurements would hardly pay"
+    more = "More measurements would pay" if pays else "More measurements would hardly pay"
     return (
-        f"to {report.settings.goal} {name}: {at}; predicted {number('best_value'):.6g}, 95 % interval "
+        f"to {report.settings.goal} {name}: {at}. Predicted {number('best_value'):.6g}, 95 % interval "
         f"{number('best_low'):.6g} to {number('best_high'):.6g}, safe with probability "
-        f"{number('best_probability_safe'):.4f}; {more} (expected gain of the next one {number('best_gain'):.3g})"
+        f"{number('best_probability_safe'):.4f}. {more} (expected gain of the next one {number('best_gain'):.3g})"
     )
 
 

@@ -82,7 +82,7 @@ def headline(found: Found, lines: Sequence[Guarantee]) -> str:
 
 
 def public_tables(found: Found) -> list[str]:
-    """Return what the bound from test rows was on public tables of this size; nothing where none is published.
+    """Return what the bound from test rows was on public tables of this size, or nothing if none is published.
 
     Read from the published tables of experiment=league. A size is this one up to a factor of `NEAR`, and a bound on
     errors must be about the same error and probability.

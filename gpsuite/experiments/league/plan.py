@@ -20,7 +20,7 @@ from gpsuite.seeds import derived_seed
 
 EVERY = "all"  # the size of all rows but the fresh ones
 FRESH_SHARE = 0.2  # of a table's rows stay fresh at every size
-FURTHER = 1.5  # all rows are a size of their own if they are so many times the largest named one
+FURTHER = 1.5  # all rows are a further size if they are so many times the largest named one
 SPARSE_COST, FULL_COST = 3e-5, 4e-9  # seconds per row, and per cubed row, of a training
 CLASSIFIERS = ("laplace", "ep")
 TWO_CLASSES = ("ep",)
@@ -31,13 +31,13 @@ ROBUST, ROBUST_RANGE, PROOF = "robust accuracy", "robust range", "proof of a cla
 
 @dataclass(frozen=True)
 class Statement:
-    """What one guarantee says.
+    """Statement of one guarantee.
 
     Attributes:
         title: in tables.
         question: which question it answers.
         kind: `bound` on a share of rows, `rows` that intervals or sets hold, `proof` that no input breaks.
-        unit: of what is stated; less is tighter.
+        unit: of what is stated. Less is tighter.
     """
 
     title: str
@@ -70,9 +70,9 @@ class LeagueSettings:
     """Settings of the comparison.
 
     Attributes:
-        classifiers: of the classification tables; ep is for two classes.
+        classifiers: of the classification tables. ep is for two classes.
         seeds: draws of each table at each size.
-        sizes: rows that a user would have; all rows but the fresh ones are a further size.
+        sizes: rows that a user would have. All rows but the fresh ones are a further size.
         largest: most rows of that size.
         least_fresh: rows that stay fresh at least.
         most_fresh: fresh rows that guarantees of one model are judged on at most.
@@ -132,7 +132,7 @@ class NumbersTask:
 
 @dataclass(frozen=True, kw_only=True)
 class ClassesTask:
-    """The same of the judged classifier; fields as of `NumbersTask` and experiment=guarantee."""
+    """The same of the judged classifier. Fields as of `NumbersTask` and experiment=guarantee."""
 
     rows: int
     fresh: int

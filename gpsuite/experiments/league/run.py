@@ -53,7 +53,7 @@ class Drawn:
 
 @contextmanager
 def own_table(prepared: PreparedDataset, rows: int, fresh: int, draw: int) -> Iterator[Drawn]:
-    """Write drawn rows to a file of their own, which is there inside the block; repeated rows are found in it.
+    """Write drawn rows to a separate file, which is there inside the block. Repeated rows are found in it.
 
     Args:
         prepared: the public table.
@@ -101,7 +101,7 @@ def found(name: str, stated: float, missed: float, rows: int) -> dict[str, float
 
 
 def judge_numbers(task: Task[Any], drawn: Drawn) -> Outcome:
-    """Make every guarantee of a regression, a `NumbersTask`; judge each on the fresh rows."""
+    """Make every guarantee of a regression, a `NumbersTask`. Judge each on the fresh rows."""
     params, dataset, work = task.params, drawn.dataset, SharedWork()
     learning, data = params.learning, load(dataset)
     check_rows(dataset, learning)
@@ -151,7 +151,7 @@ def attacks(draw: int, radii: FloatArray) -> FloatArray:
 
 
 def judge_classes(task: Task[Any], drawn: Drawn) -> Outcome:
-    """Make every guarantee of a classification, a `ClassesTask`; judge each on the fresh rows."""
+    """Make every guarantee of a classification, a `ClassesTask`. Judge each on the fresh rows."""
     params, work, learning = task.params, SharedWork(), task.params.learning
     asked = take(JudgedClassesTask, params)
     tested = run_judged_classes(replace(task, params=asked), work)
@@ -184,5 +184,5 @@ def judge_classes(task: Task[Any], drawn: Drawn) -> Outcome:
 
 
 def run_certified(task: Task[FitTask], shared: SharedWork) -> Outcome:
-    """Train and certify a method of pac_bayes/regression on drawn rows; all other rows are fresh."""
+    """Train and certify a method of pac_bayes/regression on drawn rows. All other rows are fresh."""
     return replace(run_fit(task, shared), arrays={})

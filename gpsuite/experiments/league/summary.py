@@ -1,4 +1,4 @@
-"""What a run leaves: validity first, every cell, the best valid statement of each, and what to choose when."""
+"""Results of a run: validity first, every cell, the best valid statement of each, and what to choose when."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def summarise(report: Report[LeagueSettings]) -> list[Statistic]:
     delta, coverage = settings.delta, settings.coverage
     promises = f"bounds fail with probability {delta:g}, intervals and sets hold {100 * coverage:g} % of rows"
     report.table(overall.drop(columns=[*STATED, "unit"]), "league_validity", f"Validity: {promises}", WORDS)
-    report.table(cells, "league", f"Every statement on every table: {promises}; marked if it fails its promise", WORDS)
+    report.table(cells, "league", f"Every statement on every table: {promises}. Marked if it fails its promise", WORDS)
     best = best_statements(cells)
     report.table(best, "league_best", "The tightest statement that is not marked, by table, size and question", WORDS)
     sizes = sizes_table(cells, settings)

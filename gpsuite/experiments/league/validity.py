@@ -1,4 +1,4 @@
-"""The rules of validity of league, set down before the first run.
+"""The rules of validity of league, fixed before the first run.
 
 1. A cell is one statement at one size of one table. Each seed draws the rows that a user would have, and fresh rows
    from the others. All statements of one model are about the same rows.
@@ -96,7 +96,7 @@ FITTED = {METHOD: ("bound_bayes", "bayes_risk_test", "n_test"), METHOD_DRAW: ("b
 
 
 def _statements(record: Record, titles: Mapping[str, str]) -> dict[str, Statement]:
-    """Return name -> statement of those that a record has: of a method of pac_bayes/regression two."""
+    """Return name -> statement, for each that a record has. A method of pac_bayes/regression has two."""
     title = titles.get(str(record.axes["method"]))
     if title is not None:
         draw = Statement(f"{title}, random draw", DRAW, "bound", OFF)

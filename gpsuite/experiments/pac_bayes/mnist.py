@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 PRIORS = (INFORMED, UNINFORMED)
-SLACK = 1e-5  # of the mean Gibbs risk, for features and distances in float32; four times what was measured
+SLACK = 1e-5  # of the mean Gibbs risk, for features and distances in float32. Four times what was measured
 GREY_LEVELS = 255.0
 LEAST_ROWS = 8  # Maurer's theorem, behind ln(2 sqrt(n) / delta)
 DESCRIPTION = "certificate"
@@ -78,9 +78,9 @@ IMAGE_SECONDS = 1.2e-3  # of the scattering of one image, on one core
 
 @dataclass(frozen=True)
 class Chosen:
-    """What was chosen before any bound of these splits was computed, on training rows or by a prototype on such rows.
+    """Choices made before any bound of these splits was computed, on training rows or by a prototype on such rows.
 
-    Some of those rows bound the risk in each split; so `choices` settings are paid for.
+    Some of those rows bound the risk in each split, so the bounds hold for all `choices` settings at once.
 
     Attributes:
         features: of the certificate's kinds.
@@ -102,11 +102,11 @@ CHOSEN = {
     "kmnist": Chosen(ROOT, PriorSettings(0.3, 0.002, 0.001), 0.3, 1.6),
 }
 TABLE = Chosen(STANDARDISED, PriorSettings(0.3, 0.01, 0.001), 0.4)
-IMAGES = 784  # inputs of a set of images that is scattered; smaller ones are tables of pixels
+IMAGES = 784  # inputs of a set of images that is scattered. Smaller ones are tables of pixels
 
 
 # Error rates on new images that neural nets certify with probability 0.965, all from a prior trained on half of the
-# training rows unless said otherwise. As their authors print them; none was recomputed here.
+# training rows unless said otherwise. As their authors print them. None was recomputed here.
 ANCHORS = (
     ("mnist", "convolutional net", 0.0155, "Perez-Ortiz et al. 2021, JMLR 22"),
     ("mnist", "fully connected net", 0.0279, "Perez-Ortiz et al. 2021, JMLR 22"),
@@ -123,16 +123,16 @@ class MnistSettings:
 
     Attributes:
         priors: informed (by other rows) or uninformed (by none; images only).
-        inducing: numbers M of inducing rows of the informed prior; at most its rows.
+        inducing: numbers M of inducing rows of the informed prior, at most its rows.
         splits: random splits into rows for the prior and rows for the bound.
         delta: allowed probability that a bound fails.
-        choices: settings among which bound rows may have chosen; the bounds pay ln of it.
+        choices: settings among which bound rows may have chosen. The bounds pay ln of it.
         prior_share: share of the training rows for the informed prior.
-        test_share: share kept for testing where the dataset has no test rows of its own.
-        directions: in which the bound's rows move the informed prior; 0 leaves it as it is.
+        test_share: share kept for testing if the dataset has no test rows.
+        directions: in which the bound's rows move the informed prior. 0 leaves it as it is.
         uninformed_directions: in which they move the uninformed one.
         max_evaluations: limit on evaluations of the search for the posterior.
-        simulations: simulated data sets, on which the bounds are held against the true risk; 0 for none.
+        simulations: simulated data sets, on which the bounds are compared with the true risk; 0 for none.
         simulation_delta: the bounds' delta there.
     """
 
@@ -160,7 +160,7 @@ class ClassTask:
         inducing: M; 0 for an uninformed prior.
         directions: of the posterior.
         delta: allowed probability that a bound fails.
-        choices: paid for.
+        choices: settings that the bounds hold for at once.
         prior_share: share of the training rows that the prior sees; 0 if uninformed.
         test_share: share kept for testing; 0 where the dataset has test rows.
         max_evaluations: of the search for the posterior.
@@ -259,7 +259,7 @@ def _params(settings: MnistSettings, name: str, data: PreparedDataset, split: in
         image or INFORMED in settings.priors,
         "priors",
         settings.priors,
-        f"{name} has no features without data; add informed",
+        f"{name} has no features without data. Add informed",
     )
 
 
@@ -289,7 +289,7 @@ def parts_of(data: Dataset, params: ClassTask) -> Parts:
 
 
 def run(task: Task[ClassTask], shared: SharedWork) -> Outcome:
-    """Make the prior, move it where it may be, certify it and test it."""
+    """Make the prior, move it if it may move, certify it and test it."""
     params = task.params
     data = shared.once("dataset", lambda: load(task.require_dataset()))
     parts, labels = parts_of(data, params), data.y[:, 0].astype(np.int64)
@@ -345,7 +345,7 @@ def _scaled(params: ClassTask, raw: npt.NDArray[Any], prior: IntArray, side: int
 
 
 def _deviation(rows: npt.NDArray[Any]) -> FloatArray:
-    """Return each column's standard deviation, summed in float64 a block at a time; at least 1e-12."""
+    """Return each column's standard deviation, summed in float64 a block at a time, at least 1e-12."""
     centre = rows.mean(axis=0, dtype=np.float64)
     total = sum(((rows[at : at + 1000] - centre) ** 2).sum(axis=0) for at in range(0, len(rows), 1000))
     return np.asarray(np.maximum(np.sqrt(total / len(rows)), 1e-12), dtype=np.float64)
@@ -379,7 +379,7 @@ def _moments(
 
 
 def _numbers(found: ClassBounds) -> dict[str, float | int | None]:
-    """Return what a record keeps of the bounds; without a binomial bound None stands there."""
+    """Return what a record keeps of the bounds. A missing binomial bound is None."""
     binomial = None if math.isnan(found.bound_binomial) else found.bound_binomial
     return {
         "bound_catoni": found.bound_catoni,
@@ -413,7 +413,7 @@ def _certificate(
     return {**packed, DESCRIPTION: np.array(json.dumps(description))}
 
 
-# Simulated labels: 400 places in the plane, two classes, the chance of the second known; so every risk is a sum.
+# Simulated labels: 400 places in the plane, two classes, the chance of the second known, so every risk is a sum.
 
 PLACES, SIMULATED_ROWS, SIMULATED_INDUCING, SIMULATED_DIRECTIONS = 400, 300, 15, 5
 SIMULATED = Chosen(STANDARDISED, PriorSettings(0.3, 0.1, 0.01), 1.0)
@@ -512,11 +512,11 @@ def summarise(report: Report[MnistSettings]) -> list[Statistic]:
         by = ["dataset", "prior", "inducing"]
         tidy = summarise_splits(frame, by, list(METRICS))
         settings = report.settings
-        holds = f"bounds hold with probability {1 - settings.delta:g} each, {settings.choices} choices paid for"
+        holds = f"Bounds hold with probability {1 - settings.delta:g} each, for all {settings.choices} choices at once"
         report.table(
             _wide(tidy, by),
             "mnist",
-            f"Certified error rates; mean ± standard error over splits; {holds}. {PAYS}",
+            f"Certified error rates, mean ± standard error over splits. {holds}. {PAYS}",
             LABELS,
         )
         report.table(tidy, "mnist_tidy", "Certified error rates, one line per metric", LABELS)
@@ -568,7 +568,7 @@ def _timing(report: Report[MnistSettings], records: Sequence[Record]) -> None:
         }
         for record in records
     ]
-    caption = "CPU seconds and memory; the first task of a dataset in a process computes the features of all rows"
+    caption = "CPU seconds and memory. The first task of a dataset in a process computes the features of all rows"
     report.table(pd.DataFrame(rows), "mnist_timing", caption, LABELS)
 
 
@@ -639,8 +639,8 @@ def _validity(report: Report[MnistSettings], record: Record) -> list[Statistic]:
     table = pd.DataFrame(rows)
     moved = int(record.number("moved"))
     caption = (
-        "Simulated labels, true risk known: data sets in which a bound failed, with 95 % Clopper-Pearson intervals; "
-        f"the posterior left the prior in {moved} of {count}"
+        "Simulated labels, true risk known: data sets in which a bound failed, with 95 % Clopper-Pearson intervals. "
+        f"The posterior left the prior in {moved} of {count}"
     )
     report.table(table, "mnist_validity", caption, {"interval_low": "from", "interval_high": "to"})
     with report.figure("validity", size=(5.5, 3.6)) as drawing:

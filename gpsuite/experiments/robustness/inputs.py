@@ -30,7 +30,7 @@ MEANING = {
 }
 VALID = (
     "valid: all, first<N>, shortest<N>, and for images sift<N>, gradient<N>, N from 1. "
-    f"vlfeat<N>, N to {MOST_PIXELS}, for the test images of mnist38_first"
+    f"For the test images of mnist38_first also vlfeat<N>, N to {MOST_PIXELS}"
 )
 choice_of_inputs = Rule(lambda word: WORD.fullmatch(word) is not None, f"unknown choice of inputs\n{VALID}")
 BY_NAME = "name"  # what chose inputs that the user named

@@ -73,8 +73,8 @@ PRINTED, PRINTED_AMONG = 0.58, 10  # class probability of the paper's 3, looked 
 CREDIT = "digits: MNIST, LeCun et al. 1998 (CC BY-SA 3.0)"
 TOWARDS = {"3": "8", "5": "8", "8": "3"}  # what the paper's digits become
 IMAGES = (
-    "first images of each digit that are classified correctly. How many show what the shown one does, "
-    "which class gains most when the patch is white, and median and middle 95 % of drop and patch size"
+    "first images of each digit that are classified correctly. How many show what the shown one does, and "
+    "which class gains most when the patch is white. Median and middle 95 % of drop and patch size"
 )
 COLUMNS = (
     *("test_image", "probability", "whitened_probability", "drop", "p_value", "gains_most", "patch_size", "patch_row"),
@@ -402,7 +402,7 @@ def summarise(report: Report[PixelMapSettings]) -> list[Statistic]:
     rows = [{"digit": record.axes["digit"], **{name: record.metrics[name] for name in COLUMNS}} for record in records]
     caption = (
         f"{dataset.name}: connected pixels whose effects at γ = {settings.gamma:g} are below −{settings.negative:g} of "
-        "the largest and have the largest sum, and the class probability with this patch white. p value: against "
+        "the largest and have the largest sum. Also the class probability with this patch white. p value: against "
         f"{settings.random_patches} random connected patches of its size"
     )
     report.table(pd.DataFrame(rows), "explain_mnist358", caption)

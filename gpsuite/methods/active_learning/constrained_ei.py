@@ -1,7 +1,7 @@
 """Constrained expected improvement: what is usual where safety is a wish and no promise.
 
-The score is the expected improvement times the probability of being safe, over all candidates: neither a level of
-safety nor a guard decides what may be measured.
+The score is the expected improvement times the probability of being safe, over all candidates: no level of safety
+and no guard decides what may be measured.
 
 Equation: Gardner et al. 2014
 """
@@ -21,7 +21,7 @@ def constrained_expected_improvement(plan: Plan, measured: BoolArray, held: Bool
 
     Args:
         plan: what the models say at n candidates, of a planner without a guard.
-        measured: which candidates were measured, [n]; they are not proposed again.
+        measured: which candidates were measured, [n]. They are not proposed again.
         held: which of them gave a safe value, [n], at least one.
 
     Raises:

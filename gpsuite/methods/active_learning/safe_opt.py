@@ -1,12 +1,13 @@
-"""SafeOpt, Real-beta-SafeOpt and LoSBO on a pool of settings: safe optimisation that is told its constants.
+"""SafeOpt, Real-beta-SafeOpt and LoSBO on a pool of settings: safe optimisation with given constants.
 
 Two Gaussian processes with given lengthscale, of the objective f and of the safety value h (safe where h <= 0), have
 confidence intervals of half-width beta sd. The next setting is the widest of two sets: possible minimisers (lower end
 at most the least upper end among the safe) and possible expanders (were h as low there as its interval allows, another
 setting would count as safe). The safe set is that of the upper ends of h, or of LoSBO the one of a Lipschitz constant.
 
-Source: Sui et al., "Safe exploration for optimization with Gaussian processes", 2015; Berkenkamp et al., "Bayesian
-optimization with safety constraints", 2021; Fiedler et al., "On safety in safe Bayesian optimization", 2024
+Source: Sui et al., "Safe exploration for optimization with Gaussian processes", 2015
+Source: Berkenkamp et al., "Bayesian optimization with safety constraints", 2021
+Source: Fiedler et al., "On safety in safe Bayesian optimization", 2024
 
 Equation: Sui et al. 2015, Algorithm 1
 """
@@ -34,7 +35,7 @@ VARIANTS: tuple[Variant, ...] = ("safeopt", "real_beta", "losbo")
 
 @dataclass(frozen=True)
 class Constants:
-    """What the methods must be told of a function.
+    """Constants of a function that the methods must be given.
 
     Attributes:
         lengthscale: of its squared exponential kernel of unit variance.
@@ -52,7 +53,7 @@ class Constants:
 def true_constants(X: FloatArray, f: FloatArray, noise: float) -> Constants:
     """Return the constants of a function whose values f [n] at the pool X [n, D] are known.
 
-    The lengthscale has the largest marginal likelihood of these values; the norm is that of their interpolant.
+    The lengthscale has the largest marginal likelihood of these values. The norm is that of their interpolant.
     """
     best, found = -math.inf, (float(LENGTHSCALES[0]), 0.0)
     for lengthscale in LENGTHSCALES:
@@ -107,7 +108,7 @@ class SafeOpt:
         ]
 
     def propose(self, rows: IntArray, y: FloatArray, z: FloatArray) -> int | None:
-        """Return the next row, given values y, z [N] measured at rows [N]; None if nothing is safe."""
+        """Return the next row, given values y, z [N] measured at rows [N], or None if nothing is safe."""
         sets = self.sets(rows, y, z)
         asked = np.flatnonzero(sets.minimisers | sets.expanders)
         return int(asked[np.argmax(sets.width[asked])]) if len(asked) else None

@@ -1,6 +1,6 @@
 """PAC-Bayes for two or more classes: a GP prior from other rows or from none, its Gibbs risk in a bracket, no sampling.
 
-A class's score is f_c(x) = m_c(x) + u(x)' w_c with w_c ~ N(0, I) under the prior, independent over the classes; the
+A class's score is f_c(x) = m_c(x) + u(x)' w_c with w_c ~ N(0, I) under the prior, independent over the classes. The
 largest score decides. Under the posterior w_c ~ N(V d_c, I - V diag(1 - rho) V'), V orthonormal, with the same
 covariance for every class. Only differences of scores decide, so the KL is that of the differences.
 
@@ -37,7 +37,7 @@ _BLOCK = 2000  # rows of a kernel matrix held at once
 _NODES = 12  # Gauss-Hermite nodes of the risk that training minimises
 _FAR = 7.0  # leads beyond it count as certain in training
 _NEAR_SHARE = 0.02  # of rows near a boundary, a guess that scales the search's variables
-_DIRECTION_ROWS = 15_000  # that decide the directions; a bound holds in any
+_DIRECTION_ROWS = 15_000  # that decide the directions. A bound holds in any
 _RULES = StepRules(decrease=1e-7, slope=1e-6)
 
 
@@ -126,7 +126,7 @@ class InformedPrior:
 
 
 def median_distance(Z: Single) -> float:
-    """Return the median of |z - z'|^2 over the pairs of at most 1,000 rows; 1 where it is 0."""
+    """Return the median of |z - z'|^2 over the pairs of at most 1,000 rows, 1 if it is 0."""
     few = Z[:1000].astype(np.float64)
     distances = squared_distances(few, few)
     found = float(np.median(distances[np.triu_indices(len(few), 1)])) if len(few) > 1 else 0.0
@@ -140,7 +140,7 @@ def squared_distances(left: Floats, right: Floats) -> Floats:
 
 
 def _kernel_blocks(features: Single, Z: Single, width: float) -> Iterator[tuple[slice, FloatArray]]:
-    """Yield rows and their K_xz in float64, in blocks; distances in float32."""
+    """Yield rows and their K_xz in float64, in blocks. Distances are in float32."""
     for start in range(0, len(features), _BLOCK):
         rows = slice(start, min(start + _BLOCK, len(features)))
         yield rows, np.exp(-width * squared_distances(features[rows], Z).astype(np.float64))
@@ -221,9 +221,9 @@ def leading_directions(U: Single, count: int) -> FloatArray:
 
 
 def train(rows: Projected, labels: IntArray, constant: float, directions: FloatArray, budget: Budget) -> Posterior:
-    """Return the posterior that minimises C n risk + KL, and so Catoni's bound at C; the prior where none is better.
+    """Return the posterior that minimises C n risk + KL, and so Catoni's bound at C, or the prior if none is better.
 
-    The search sees the risk by Gauss-Hermite quadrature; the certificate brackets it anew.
+    The search sees the risk by Gauss-Hermite quadrature. The certificate brackets it again.
 
     Args:
         rows: n rows in the directions.
@@ -315,7 +315,7 @@ def _risk_gradient(
         product = weight * below.prod(axis=1)
         right += product
         slope += product[:, None] * np.exp(-0.5 * at * at) / below
-    slope /= -math.sqrt(2.0 * math.pi)  # of the risk in the leads
+    slope /= -math.sqrt(2.0 * math.pi)  # of the risk in `lead`
     d_spread[near] = -0.5 * (slope * lead).sum(axis=1) / deviation**2
     d_other = -slope / deviation[:, None]
     d_near = np.zeros((n, mean.shape[1]))
@@ -346,7 +346,7 @@ def gibbs_errors(
 ) -> tuple[FloatArray, FloatArray]:
     """Return lower and upper ends of each row's probability of a wrong class, [n] each.
 
-    1 - E_z prod_(c != y) Phi((m_y - m_c) / sqrt(v) + z), z ~ N(0, 1) the own score's noise. The product grows in z, so
+    1 - E_z prod_(c != y) Phi((m_y - m_c) / sqrt(v) + z), z ~ N(0, 1) the noise of score y. The product grows in z, so
     over cells of equal probability its value at their left ends is below the expectation, that at their right ends
     above. Where the union bound sum_c Phi(-(m_y - m_c) / sqrt(2 v)) is below 1e-7 the ends are 0 and that.
 
@@ -377,7 +377,7 @@ def gibbs_errors(
 
 @dataclass(frozen=True)
 class ClassBounds:
-    """What is known of one classifier from n rows that chose neither prior nor constant.
+    """Risk and bounds of one classifier from n rows that did not choose its prior or constant.
 
     Attributes:
         gibbs_lower: lower end of the Gibbs risk on the rows.
@@ -402,11 +402,11 @@ class ClassBounds:
 
 @dataclass(frozen=True)
 class Confidence:
-    """What the bounds pay besides the KL.
+    """Terms that the bounds pay besides the KL.
 
     Attributes:
         delta: allowed probability that a bound fails.
-        choices: settings among which the rows may have chosen; each pays ln of it.
+        choices: settings among which the rows may have chosen. Each pays ln of it.
         constant: C of Catoni's bound.
         slack: by how much arithmetic in float32 may have moved the Gibbs risk.
     """
@@ -420,7 +420,7 @@ class Confidence:
 def bounds_of(
     mean: FloatArray, variance: FloatArray, labels: IntArray, posterior: Posterior, confidence: Confidence
 ) -> ClassBounds:
-    """Return risk and bounds of a posterior on n rows; the KL bound needs n >= 8 (Maurer 2004).
+    """Return risk and bounds of a posterior on n rows. The KL bound needs n >= 8 (Maurer 2004).
 
     The binomial bound is that of the class of the posterior's mean scores, and NaN where these rows moved it.
     """

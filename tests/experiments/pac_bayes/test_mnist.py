@@ -38,7 +38,7 @@ def test_more_inducing_rows_than_the_prior_has_are_as_many_as_it_has() -> None:
 
 
 def test_a_table_has_no_uninformed_prior() -> None:
-    with pytest.raises(UserError, match="add informed"):
+    with pytest.raises(UserError, match="Add informed"):
         tasks("datasets=[digits]", "priors=[uninformed]")
 
 

@@ -522,8 +522,8 @@ class MeasurementPlanner:
     ) -> tuple[str, BoolArray] | None:
         """Return why and what may be measured where a search for an optimum would end: one measurement, [n, P].
 
-        The nearest candidate beyond the guard's step, up to twice as far; or else a measured one again: those that are
-        safe enough, or the surest of those whose safety values all held. None where nothing else is needed, or left.
+        The nearest candidate beyond the guard's step, up to twice as far. Otherwise a measured one again: those that
+        are safe enough, or the surest of those whose safety values all held. None where nothing else is needed or left.
         """
         column = slice(None) if self._full else slice(self._target, self._target + 1)
         if self._goal == "learn" or allowed[:, column].any():

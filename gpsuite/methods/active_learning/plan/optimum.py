@@ -8,9 +8,9 @@ EI is the expected improvement on the best measured safe setting, averaged over 
 what the next but one measurement may gain where the first one makes u safe enough: the value of looking one step ahead.
 Measuring the safety value at x moves the mean at u by a normal variable and shrinks its variance, see
 `SafetyPrediction.passing`. Where u is kept back by the guard's step only, x counts for the share of the way that it
-leads there. Where nothing worth having lies outside the safe set, the second term vanishes by itself; no constant
-weighs the two. A far optimum that no single measurement can make safe counts a little by the share of the doubt that is
-told of it, so that the search never stands still.
+leads there. Where nothing worth having lies outside the safe set, the second term vanishes automatically. No constant
+weighs the two. A far optimum that no single measurement can make safe counts a little, by the share of the doubt about
+it that the measurement removes, so that the search never stands still.
 
 From Python, with `bench(x)` your measurement of the output and of the safety value:
 
@@ -79,7 +79,7 @@ class Recommendation:
         more = "would pay" if self.pays else "would hardly pay"
         return (
             f"predicted {self.value:.6g} (95 % interval {self.low:.6g} to {self.high:.6g}), safe with probability "
-            f"{self.probability_safe:.4f}; more measurements {more} (expected gain {self.gain:.3g})"
+            f"{self.probability_safe:.4f}. More measurements {more} (expected gain {self.gain:.3g})"
         )
 
 
@@ -105,14 +105,14 @@ def expected_improvement(mean: FloatArray, variance: FloatArray, best: FloatArra
 
 @dataclass(frozen=True, eq=False)
 class MeasuredSettings:
-    """What the models say at the m settings X [m, D] where the objective was measured, in the models' units."""
+    """Predictions of the models at the m settings X [m, D] where the objective was measured, in the models' units."""
 
     X: FloatArray
     outputs: OutputPredictions
     probability: FloatArray
 
     def safe(self, delta: float) -> BoolArray:
-        """Return which are safe with probability above 1 - delta, or else the surest, [m]."""
+        """Return which are safe with probability above 1 - delta, or the surest if none is, [m]."""
         safe = self.probability > 1.0 - delta
         return safe if safe.any() else np.asarray(self.probability == np.nanmax(self.probability))
 
@@ -123,7 +123,7 @@ class MeasuredSettings:
 
 @dataclass(frozen=True, eq=False)
 class Access:
-    """What the settings outside the safe set are worth, and how probably a measurement opens them.
+    """Value of the settings outside the safe set, and how probably a measurement opens them.
 
     Attributes:
         value: expected improvement at m settings outside, [m].
@@ -174,7 +174,7 @@ class Access:
 
 
 class ImprovementChooser:
-    """Chooses measurements by `score`, each as if those before were measured and gave what is expected of them.
+    """Chooses measurements by `score`, each as if those before were measured and gave the expected values.
 
     Args:
         outputs: their predictions at the candidates, with the components of the objective.
@@ -193,7 +193,7 @@ class ImprovementChooser:
         return expected_improvement(self._sign * mean, variance, self._best, self._weights)
 
     def choose(self, allowed: BoolArray, access: Access, n: int, out_of_time: Callable[[], bool]) -> list[Choice]:
-        """Return up to n choices among the allowed [n]; fewer if there is no time left."""
+        """Return up to n choices among the allowed [n], fewer if there is no time left."""
         outputs, p, chosen = self._outputs, self._outputs.kept, list[Choice]()
         allowed = allowed & np.isfinite(outputs.components[0]).all(axis=0)
         rows, score, found = np.arange(len(allowed)), self.improvement() + access.at(np.arange(len(allowed))), None

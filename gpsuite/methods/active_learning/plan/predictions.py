@@ -160,7 +160,7 @@ class KnownValues:
         return found
 
     def within(self, limit: SafetyLimit, X: FloatArray) -> BoolArray:
-        """Return at which inputs [n, D] values were told and none of them beyond the limit, [n]."""
+        """Return at which inputs [n, D] values were given and none of them beyond the limit, [n]."""
         told = np.zeros(len(X), dtype=np.bool_)
         for x in np.unique(self.observations.X, axis=0):
             told[rows_equal(X, x)] = True

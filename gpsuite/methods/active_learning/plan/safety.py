@@ -49,8 +49,8 @@ TOGETHER = 1000
 # Warned of: fewer safety values. More noise, in root mean squares of z - limit. Measured points farther
 # apart, in measured ranges, if most candidates lie between them.
 FEW, SCATTER, SPACING = 5, 0.5, 0.1
-# What a measurement counts for that leads to a setting, but not so far that it could be measured next: in chances, of
-# all that is to be told of the setting.
+# What a measurement counts for that leads to a setting, but not so far that it could be measured next: in chances, if
+# it removed all doubt about the setting.
 PROGRESS = 1e-3
 # Probabilities of being safe that differ by no more are alike.
 ALIKE = 1e-3
@@ -295,7 +295,7 @@ class SafetyPrediction:
     def told(self, X: FloatArray, U: FloatArray) -> FloatArray:
         """Return which share of the variance at inputs U [m, D] a measurement at each of X [n, D] takes away, [n, m].
 
-        Noise included; the mean over the hyperparameter vectors.
+        Noise included. The mean over the hyperparameter vectors.
         """
         X, U, share = X @ self._axes, U @ self._axes, np.zeros((len(X), len(U)))
         for each, (members, vectors, _, of_variance) in zip(self._lengthscales, self._parts, strict=True):
