@@ -29,7 +29,7 @@ NOTES = "NOTES.md"  # next to the runs of a family: what was measured on them, w
 LONGEST = 190  # letters of a cell, before its marks are escaped. The whole text is in comparison.csv
 _HEAD = """# Published results
 
-Five papers, recomputed. Each has its results that hold, those that do not and why, and its figures next to the printed
+Five papers, recomputed. For each: the results that hold, those that do not and why, and its figures next to the printed
 values. Made by `gpsuite report` from the runs in this folder. In a fresh clone `gpsuite report` draws the whole page
 with every value, without computing. `gpsuite run experiment=NAME scale=paper` redraws a run from its records, and
 `gpsuite recheck` recomputes a random sample of the records and compares.
