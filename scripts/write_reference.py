@@ -156,8 +156,8 @@ def settings_table(found: Sequence[Setting]) -> str:
 def headers() -> dict[str, dict[str, list[str]]]:
     """Return experiment -> table -> columns, of all published runs and of the tables that none of them has."""
     found: dict[str, dict[str, list[str]]] = {}
-    for path in sorted((ROOT / "results/published").glob("*/*/*/tables/*.csv")):
-        experiment = "/".join(path.relative_to(ROOT / "results/published").parts[:2])
+    for path in sorted((ROOT / "results/published").rglob("tables/*.csv")):
+        experiment = "/".join(path.relative_to(ROOT / "results/published").parts[:-3])
         with path.open(encoding="utf-8", newline="") as stream:
             columns = next(csv.reader(stream), [])
         own = found.setdefault(experiment, {}).setdefault(path.stem, [])

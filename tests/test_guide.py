@@ -69,7 +69,7 @@ def test_a_terminal_gets_wrapped_text_and_code_as_it_is(name: str, monkeypatch: 
 
 
 def test_an_unknown_page_names_the_nearest() -> None:
-    with pytest.raises(UserError, match="certfy: no such page; did you mean 'certify'") as found:
+    with pytest.raises(UserError, match=r"certfy: no such page. Did you mean 'certify'") as found:
         cli.dispatch(["guide", "certfy"])
     assert found.value.better == ("certfy", "certify")
     with pytest.raises(UserError, match="guide takes one page"):

@@ -117,7 +117,6 @@ EXCEPTIONS: tuple[Allowed, ...] = (
     Allowed("own", "gpsuite/experiments/wasserstein/toy_bands.py", "own points", "a cell of a published table"),
     Allowed("own", "gpsuite/experiments/perturbation/region.py", "own units", "a label in published figures"),
     Allowed("own", "gpsuite/experiments/league/plan.py", "own spread", "titles in published tables"),
-    Allowed("is told", "gpsuite/experiments/active_learning/minimise.py", "is told", "a table's column"),
     Allowed("decimals", "gpsuite/experiments/robustness/pixel_maps.py", "at most .05", "a published table's column"),
     Allowed("one X a Y", "conf/paper/li2022.yaml", "iteration 15 marks a region", "marks is a verb here"),
     Allowed("own", "gpsuite/methods/robustness/multiclass/paper_softmax_bound.py", "own is [B", "a variable"),

@@ -363,7 +363,7 @@ def test_two_classes_and_more_than_are_kept(C: int) -> None:
         assert claim.sign * (claim.outer - claim.inner) >= 0  # what is proved encloses what is attained
         assert abs(claim.outer - claim.inner) < 0.5
     said = dict(describe(certificate, proved=True))
-    assert ". At least " in said["maximum"] and ". At most " in said["minimum"]
+    assert "; at least " in said["maximum"] and "; at most " in said["minimum"]
 
 
 @pytest.mark.parametrize("kernel", ["matern32", "squared_exponential"])

@@ -58,7 +58,7 @@ WORDS = [
     ((*RUN, "+epsilon=0.5"), ["cannot be added"]),
     ((*RUN, "+nonsense=1"), ["cannot be added"]),
     ((*RUN, "+foo"), ["+foo", "cannot be added", "foo=VALUE", "--help"]),
-    ((*RUN, "~epsilon"), ["~epsilon", "leave epsilon out"]),
+    ((*RUN, "~epsilon"), ["~epsilon", "Leave epsilon out"]),
     ((*RUN, "foo=1"), ["foo: pac_bayes/regression has no such setting", "gpsuite run pac_bayes/regression --help"]),
     ((*RUN, "epsilon="), ["epsilon=: no value", "a number"]),
     ((*RUN, "epsilon=null"), ["epsilon=null: must be a number"]),
@@ -67,7 +67,7 @@ WORDS = [
     ((*RUN, "method.inducing=10"), ["not an option of kl_pac_gp", "valid: fitc", "vfe"]),
     ((*RUN, "method=kl_pac_gp", "method.inducin=10"), ["has no such setting", "valid: method.objective"]),
     (("run", "experiment=robustness/safety", "features=sift10"), ["For tables: all, first<N>"]),
-    ((*BOSTON, "epsilons=0.1,0.2"), ["add -m", "epsilons=[0.1,0.2]"]),
+    ((*BOSTON, "epsilons=0.1,0.2"), ["Add -m", "epsilons=[0.1,0.2]"]),
     (("verify", "table.csv"), ["is not a certificate", "NAME.npz and NAME.json"]),
     (("verify", "nowhere.npz"), ["is not there", "NAME.npz and NAME.json"]),
     ((*RUN, "epsilon"), ["expected key=value"]),
@@ -106,7 +106,7 @@ WORDS = [
     ((*SEVERAL, "datasets=[diabetes,7]"), ["dataset=7", "valid:"]),
     ((*SEVERAL, "datasets=[diabetes,digits]"), ["datasets=digits", "classification dataset", "valid:"]),
     ((*SEVERAL, "datasets=[csv]"), ["datasets=[csv]", "gpsuite run pac_bayes/regression dataset=FILE"]),
-    ((*SEVERAL, "datasets=diabetes,pol"), ["add -m", "datasets=[diabetes,pol]"]),
+    ((*SEVERAL, "datasets=diabetes,pol"), ["Add -m", "datasets=[diabetes,pol]"]),
     ((*SEVERAL, "dataset=diabetes"), ["dataset=diabetes", "datasets=[A,B]"]),
     ((*SEVERAL, "dataset=csv"), ["dataset=csv", "gpsuite run pac_bayes/regression dataset=FILE"]),
     ((*SEVERAL, "dataset.path=table.csv"), ["dataset.path", "gpsuite run pac_bayes/regression dataset=FILE"]),
@@ -138,7 +138,7 @@ WORDS = [
     ((*RUN, "scaling=none"), ["scaling=none", "all, train"]),
     ((*RUN, "budget.seconds=inf"), ["budget.seconds=inf", "finite"]),
     ((*RUN, "seed=-1"), ["seed=-1"]),
-    ((*RUN, "seed=0,1"), ["add -m", "gpsuite run -m ... seed=0,1"]),
+    ((*RUN, "seed=0,1"), ["Add -m", "gpsuite run -m ... seed=0,1"]),
     ((*RUN, "seed=1", "seed=2"), ["given twice"]),
     ((*RUN, "experiment=pac_bayes/regression"), ["given twice"]),
     ((*RUN, "parallel=cluster"), ["unknown parallel", "serial"]),
@@ -174,7 +174,7 @@ WORDS = [
     (("data", "fech"), ["Did you mean 'fetch'"]),
     (("data", "verify", "bostn"), ["Did you mean 'boston'"]),
     (("bench", "nope"), ["nope: nothing to time"]),
-    (("bench", "peers", "robustness"), ["alone"]),
+    (("bench", "peers", "robustness"), ["separate run"]),
     (("report", "nope"), ["takes no names"]),
     (("status", "outdir=x"), ["results_dir=DIR"]),
 ]
@@ -496,7 +496,7 @@ def test_a_limit_that_no_candidate_meets_is_infeasible(gpsuite: Gpsuite, workpla
     ended = gpsuite(*PLAN_CSV)
     assert ended.code == 3, ended.err
     assert "infeasible" in ended.err
-    assert ended.out.startswith("none of 2 candidates is safe with probability above 95 %; the most probably safe")
+    assert ended.out.startswith("none of 2 candidates is safe with probability above 95 %. The most probably safe")
 
 
 REGRESSION = ("run", "experiment=pac_bayes/regression", "scale=smoke")

@@ -45,7 +45,7 @@ def test_file_and_column_names_are_taken_literally(key: str, value: str) -> None
         ("++seed=1", "settings cannot be added"),
         ("~seed=1", "cannot be deleted"),
         ("--seed", "unknown option"),
-        ("method=kl_pac_gp,full_gp", "add -m"),
+        ("method=kl_pac_gp,full_gp", "Add -m"),
         ("uncertain=[area (m^2)]", "quote values with special characters: uncertain=.\\['...','...'\\]"),
         ("along=area (m^2)", "quote values with special characters: along=\"'...'\""),
         ("+foo", "settings cannot be added. An existing one is set without .: foo=VALUE"),

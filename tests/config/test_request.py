@@ -301,8 +301,8 @@ def test_the_keys_that_are_taken_are_read(name: str) -> None:
     ("name", "word", "message"),
     [
         ("guarantee", "model=se", "model=se: guarantee builds its own models"),
-        ("active_learning/plan", "model=matern32", "builds its own models; it has kernel="),
-        ("wasserstein/regression", "model=matern52", "builds its own models; it has prior="),
+        ("active_learning/plan", "model=matern32", "builds its own models. It has kernel="),
+        ("wasserstein/regression", "model=matern52", "builds its own models. It has prior="),
         ("wasserstein/regression", "model.noise_floor=1", "model.noise_floor: wasserstein/regression has no such"),
         ("robustness/bounds_1d", "model=se_ard", "model=se_ard: it says ard=True, and robustness/bounds_1d has only"),
         ("robustness/bounds_1d", "model.ard=true", "model.ard: robustness/bounds_1d has no such setting"),

@@ -112,7 +112,7 @@ def test_a_band_of_sampled_functions_says_that_it_proves_nothing(model: Any) -> 
     fitted = gpsuite.ConfidenceBand(model=model, norm_bound=300.0, rays=20, m=20).fit(X, y)
     band = fitted.band(GRID)
     assert not band.guaranteed
-    assert "nothing is proved of it" in repr(band)
+    assert "Nothing is proved of it" in repr(band)
     assert (band.lower <= band.centre).all()
     assert fitted.contains(fitted)
 

@@ -403,7 +403,7 @@ def timing_table(found: dict[str, Searches]) -> pd.DataFrame:
     for name, each in found.items():
         seconds = sum(record.timing.get("cpu_seconds", np.nan) for record in each.records)
         per_query = seconds / each.queries if each.queries else np.nan
-        rows.append({"searched by": TITLES[name], "is told": TOLD[name], "CPU seconds per query": per_query})
+        rows.append({"searched by": TITLES[name], "needs to know": TOLD[name], "CPU seconds per query": per_query})
     return pd.DataFrame(rows)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpsuite.experiments.base import EXPERIMENTS, Experiment
 from gpsuite.experiments.league.plan import ClassesTask, LeagueSettings, NumbersTask, plan
-from gpsuite.experiments.league.run import judge_classes, judge_numbers, on_own_table, run_certified
+from gpsuite.experiments.league.run import run_certified, run_classes, run_numbers
 from gpsuite.experiments.league.summary import summarise
 from gpsuite.experiments.pac_bayes.fits import AGREEMENT
 from gpsuite.experiments.pac_bayes.methods import RISK_BOUND
@@ -14,7 +14,7 @@ EXPERIMENTS.register("league")(
     Experiment(
         LeagueSettings,
         plan,
-        {NumbersTask: on_own_table(judge_numbers), ClassesTask: on_own_table(judge_classes), FitTask: run_certified},
+        {NumbersTask: run_numbers, ClassesTask: run_classes, FitTask: run_certified},
         summarise,
         method_traits=(RISK_BOUND,),
         methodless=("classification",),

@@ -80,8 +80,17 @@ class LeagueSettings:
         fit_evaluations: of the objective of each method.
         points: test rows, and as many fresh ones, on which certified accuracies are taken.
         count: fresh rows whose predictions are bounded.
-        epsilon, widths, delta, coverage, test_share, preparation, most_rows, max_evaluations, tolerances, boxes,
-            tolerance: as of experiment=guarantee.
+        epsilon: accuracy goal of the methods of pac_bayes, in standard deviations of the target.
+        widths: errors whose share is bounded, in standard deviations of the target.
+        delta: allowed probability that a bound fails.
+        coverage: share of new rows that intervals and sets promise to hold.
+        test_share: share of a user's rows that is held out.
+        preparation: share of the held-out rows on which intervals are prepared.
+        most_rows: largest number of training rows.
+        max_evaluations: largest number of evaluations of a model's objective.
+        tolerances: moves of every input, in standard deviations, within which predictions are bounded.
+        boxes: largest number of boxes of a search.
+        tolerance: gap between proved and attained ends at which a search stops.
     """
 
     classifiers: Annotated[list[Annotated[str, one_of(CLASSIFIERS)]], unique]

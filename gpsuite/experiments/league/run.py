@@ -31,7 +31,7 @@ from gpsuite.experiments.guarantee.regression import (
 from gpsuite.experiments.guarantee.run import run_bounded, run_class_sets, run_judged, run_judged_classes
 from gpsuite.experiments.guarantee.saved import SavedRegression
 from gpsuite.experiments.guarantee.tasks import BoundedTask, ClassSetsTask, JudgedClassesTask, JudgedTask, middle
-from gpsuite.experiments.league.plan import INTERVALS, NumbersTask
+from gpsuite.experiments.league.plan import INTERVALS, ClassesTask, NumbersTask
 from gpsuite.experiments.pac_bayes.fits import run_fit
 from gpsuite.experiments.pac_bayes.tasks import FitTask
 from gpsuite.experiments.tasks import take
@@ -81,18 +81,23 @@ def own_table(prepared: PreparedDataset, rows: int, fresh: int, draw: int) -> It
         yield Drawn(found, data.X[others][:, read], data.y[others, 0])
 
 
-def on_own_table(judge: Callable[[Task[Any], Drawn], Outcome]) -> Callable[[Task[Any], SharedWork], Outcome]:
-    """Return how a task is run: `judge` gets it with the drawn table in place of the public one."""
+def run_numbers(task: Task[NumbersTask], shared: SharedWork) -> Outcome:
+    """Make and judge every guarantee of a regression, with the drawn table in place of the public one."""
+    return _on_drawn_rows(task, judge_numbers)
 
-    def run(task: Task[Any], shared: SharedWork) -> Outcome:
-        params = task.params
-        try:
-            with own_table(task.require_dataset(), params.rows, params.fresh, params.draw) as drawn:
-                return judge(replace(task, dataset=drawn.dataset), drawn)
-        except UserError as error:
-            return Outcome({}, INFEASIBLE, str(error).splitlines()[0])
 
-    return run
+def run_classes(task: Task[ClassesTask], shared: SharedWork) -> Outcome:
+    """Make and judge every guarantee of a classification, with the drawn table in place of the public one."""
+    return _on_drawn_rows(task, judge_classes)
+
+
+def _on_drawn_rows(task: Task[Any], judge: Callable[[Task[Any], Drawn], Outcome]) -> Outcome:
+    params = task.params
+    try:
+        with own_table(task.require_dataset(), params.rows, params.fresh, params.draw) as drawn:
+            return judge(replace(task, dataset=drawn.dataset), drawn)
+    except UserError as error:
+        return Outcome({}, INFEASIBLE, str(error).splitlines()[0])
 
 
 def found(name: str, stated: float, missed: float, rows: int) -> dict[str, float | int | None]:

@@ -13,6 +13,7 @@ from gpsuite.experiments.league.plan import EVERY, INTERVAL, ROBUST, ROBUST_RANG
 from gpsuite.experiments.league.validity import counted_failures, judgements
 from gpsuite.experiments.sentences import percent_down, percent_up
 from gpsuite.reporting.comparison import Statistic, statistic_name
+from gpsuite.reporting.palette import numbered_style
 from gpsuite.text import counted
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def _draw(report: Report[LeagueSettings], sizes: pd.DataFrame) -> None:
         for ax, question in zip(drawing.axes, asked, strict=True):
             own = shown[shown["question"] == question]
             for number, name in enumerate([*map(str, report.settings.sizes), EVERY]):
-                at, colour = own[own["size"] == name], f"C{number}"
+                at, colour = own[own["size"] == name], numbered_style(number)["color"]
                 places = [names[question].index(statement) for statement in at["statement"]]
                 faces = ["none" if marked else colour for marked in at["marked"]]
                 if len(at):

@@ -312,7 +312,7 @@ def test_what_is_written_as_in_the_table_is_read_and_said(tmp_path: Path) -> Non
     assert new_rows(tmp_path, "x\n1\n0\n", ENGLISH | {"written x": "yes/no"}).X[:, 0].tolist() == [1, 0]
     assert new_rows(tmp_path, "x\n0\n0%\n", ENGLISH | {"written x": "%"}).X[:, 0].tolist() == [0, 0]
     assert new_rows(tmp_path, "x\n0\n0\n", ENGLISH | {"written x": "%"}).X[:, 0].tolist() == [0, 0]
-    with pytest.raises(DataError, match="in the table dates"):
+    with pytest.raises(DataError, match="In the table dates"):
         new_rows(tmp_path, "x\n0\n0\n", ENGLISH | {"written x": "date"})
 
 

@@ -35,7 +35,7 @@ def fresh_queries() -> Iterator[None]:
 def test_the_goals_of_the_family_are_among_the_cases() -> None:
     cases = active_learning.cases()
     smc = [case for case in cases if case.case.startswith("SMC")]
-    assert [case.reference.split("N=")[1].split(";")[0] for case in smc] == ["12", "22", "42", "100"]
+    assert [case.reference.split("N=")[1].split(".")[0] for case in smc] == ["12", "22", "42", "100"]
     for case, comparison in zip(smc, active_learning.COMPARISONS, strict=True):
         assert f" {comparison.models} models" in case.case
         assert "1 model," in case.reference

@@ -80,7 +80,7 @@ def test_the_scan_says_where_the_inducing_inputs_move_least() -> None:
     ]
     table = scan_table(records, settings)
     assert list(table["M"]) == [8, 9]
-    assert list(table["Z moves least at the largest of them"]) == ["no", "yes"]
+    assert list(table["Z moves least at the largest ε"]) == ["no", "yes"]
     assert table["largest difference (%)"].max() == pytest.approx(0.0, abs=1e-9)
 
 

@@ -113,7 +113,7 @@ def test_a_small_run_is_summarised(tmp_path: Path) -> None:
     assert table["n"].tolist() == [2]
     assert table["low"].iloc[0] <= table["simultaneous"].iloc[0] <= table["high"].iloc[0]
     caption = (tmp_path / "tables/function_coverage.md").read_text(encoding="utf-8").splitlines()[0]
-    assert "without conformal, split (MAPIE)" in caption  # its task has ended without a record to use
+    assert "Without conformal, split (MAPIE)" in caption  # its task has ended without a record to use
     assert (tmp_path / "tables/function_coverage.csv").is_file()
     assert (tmp_path / "figures/band_comparison.png").is_file()
 

@@ -210,7 +210,7 @@ def test_planner_waits_for_what_it_proposed() -> None:
     assert planner.propose() is proposal
     with pytest.raises(ValueError, match="waiting"):
         planner.state()
-    with pytest.raises(ValueError, match="one value per measured output"):
+    with pytest.raises(ValueError, match="One value per measured output"):
         planner.observe(np.zeros(2), 1.0)
     step = planner.observe(0.5, 1.0)
     assert (step.y, step.z, planner.index) == (0.5, 1.0, 1)

@@ -68,8 +68,8 @@ LEARNERS = [full, sparse, vfe, fitc, full_bound, sparse_bound]
 REFUSED = {
     "NaN input": (changed(X, math.nan), Y, "finite"),
     "infinite target": (X, changed(Y, math.inf), "finite"),
-    "target too large": (X, changed(Y, 1e200), "standardise"),
-    "input too large": (changed(X, -1e200), Y, "standardise"),
+    "target too large": (X, changed(Y, 1e200), "Standardise"),
+    "input too large": (changed(X, -1e200), Y, "Standardise"),
     "fewer targets": (X, Y[:-1], r"\(30, 2\) and \(29,\)"),
     "targets as a column": (X, Y[:, None], r"\(30, 1\)"),
     "one input as a vector": (X[:, 0], Y, r"\(30,\)"),

@@ -171,7 +171,7 @@ def test_impossible_models_and_observations_are_refused() -> None:
     with pytest.raises(ValueError, match="positive"):
         ConvolutionProcess(2, 0)
     model, u, observations = problem(9)
-    with pytest.raises(ValueError, match="the model has 1"):
+    with pytest.raises(ValueError, match="The model has 1"):
         ConvolutionProcess(1, 2).likelihood(observations)
     with pytest.raises(ValueError, match="2 columns"):
         ConvolutionProcess(2, 1).likelihood(observations)

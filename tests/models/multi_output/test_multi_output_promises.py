@@ -122,7 +122,7 @@ def test_structures_of_no_use_are_refused(model: Any) -> None:
     assert replace(model, n_latent=0).n_latent == 2
     for p in (-1, 2):
         strange = Observations(np.zeros((1, 1)), np.array([p]), np.zeros(1))
-        with pytest.raises(ValueError, match="the model has 2"):
+        with pytest.raises(ValueError, match="The model has 2"):
             model.likelihood(strange)
 
 

@@ -72,7 +72,7 @@ def test_three_classes_are_judged_by_the_robust_maximum(capsys: pytest.CaptureFi
     ("words", "said"),
     [
         (("model=matern32",), "has the squared exponential only. Use model=se or model=se_ard"),
-        (("dataset=digits", "classes=[0,1,2,3,4,5,6,7,8,9]", "train_rows=14"), "take more"),
+        (("dataset=digits", "classes=[0,1,2,3,4,5,6,7,8,9]", "train_rows=14"), "Take more"),
     ],
 )
 def test_mistakes_exit_2(words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]) -> None:

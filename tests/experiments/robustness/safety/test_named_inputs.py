@@ -46,7 +46,7 @@ def test_only_the_named_inputs_move_and_by_no_more_than_their_amounts(table: pd.
     limits = changes["input"].map({"age": AGE, "dose, mg": DOSE})
     assert (changes["change"].abs() <= limits * (1.0 + 1e-12)).all() and len(changes)
     caption = (folder / "tables" / "safety.md").read_text()
-    assert "box of ± 0.4, ± 3 (each in its units)" in caption and "free: the values of dose, mg, age;" in caption
+    assert "box of ± 0.4, ± 3 (each in its units)" in caption and "free: the values of dose, mg, age." in caption
     assert "chosen by" not in caption
 
 

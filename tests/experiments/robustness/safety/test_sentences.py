@@ -45,7 +45,7 @@ def test_a_row_stored_many_times_is_one_row(capsys: pytest.CaptureFixture[str]) 
     capsys.readouterr()
     run("safety", *QUICK, "dataset=csv", "dataset.path=stuck.csv", "dataset.target=label", "test_rows=50", "count=50")
     percent, counted = said_of_new_rows(capsys.readouterr().out)
-    numbers = re.fullmatch(r"\((\d+) of 50 test rows; of the (\d+) that repeat no other (\d+)\.\)", counted)
+    numbers = re.fullmatch(r"\((\d+) of 50 test rows\. Of the (\d+) that repeat no other (\d+)\.\)", counted)
     assert numbers is not None
     every, different, held = map(int, numbers.groups())
     assert different < 15 < 40 < every

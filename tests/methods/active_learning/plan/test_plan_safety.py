@@ -116,7 +116,7 @@ def test_where_the_data_support_no_probability_it_says_so() -> None:
     far = np.array([[1.4], [1.5]])
     plan = flat_planner().ask(far)
     assert plan.status == "infeasible"
-    assert "the data do not support a probability there" in plan.reason
+    assert "The data do not support a probability there" in plan.reason
     assert "would allow 1, the nearest 1 measured ranges outside" in plan.reason
     free = flat_planner(guard=None).ask(far)
     assert free.status == "done"

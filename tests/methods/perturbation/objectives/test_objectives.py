@@ -113,9 +113,9 @@ def test_duplicate_inputs_are_refused() -> None:
 
 def test_rank_deficient_designs_are_refused() -> None:
     X = inputs(6, 2)
-    with pytest.raises(ValueError, match=r"rank 2 for 3 coefficients from 6 data; column 2 \(0-based\) depends"):
+    with pytest.raises(ValueError, match=r"rank 2 for 3 coefficients from 6 data. Column 2 \(0-based\) depends"):
         LinearLSSVM(np.column_stack([X, X.sum(axis=1)]), 1.0, bias=False)
-    with pytest.raises(ValueError, match=r"rank 2 for 3 coefficients from 6 data; column 1 \(0-based\) depends"):
+    with pytest.raises(ValueError, match=r"rank 2 for 3 coefficients from 6 data. Column 1 \(0-based\) depends"):
         LinearLSSVM(np.column_stack([X[:, 0], 2.0 * X[:, 0], X[:, 1]]), 1.0, bias=False)
     with pytest.raises(ValueError, match="rank-deficient"):
         LinearLSSVM(np.column_stack([X, np.ones(6)]), 1.0)
