@@ -215,7 +215,8 @@ def test_no_model_is_read_behind_a_link(results: Path, gpsuite: Gpsuite) -> None
 # looked through; everything else asks `inside` first
 OPENING = {
     "commands/completion.py", "commands/guide.py", "config/files.py", "engine/progress.py", "engine/provenance.py",
-    "engine/worker.py", "reporting/catalogue.py", "reporting/comparison.py", "reporting/equations.py", "reporting/errata.py",
+    "engine/worker.py", "reporting/catalogue.py", "reporting/comparison.py", "reporting/equations.py",
+    "reporting/errata.py",
     "reporting/pages.py",
 }  # fmt: skip
 
