@@ -325,7 +325,9 @@ def test_more_inputs_than_rows_are_not_all_named(tmp_path: Path) -> None:
     path = tmp_path / "wide.csv"
     np.savetxt(path, X, delimiter=",", header=",".join([*(f"x{i}" for i in range(60)), "out"]), comments="")
     words = ["dataset=csv", f"dataset.path={path}", "dataset.target=out"]
-    with pytest.raises(UserError, match=r"29 of 60 inputs do not count, 'x31' first. .* the region's 32 rows") as caught:
+    with pytest.raises(
+        UserError, match=r"29 of 60 inputs do not count, 'x31' first. .* the region's 32 rows"
+    ) as caught:
         plan(*words, "models=[lssvm_linear]")
     assert len(str(caught.value)) < 300
     assert len(plan(*words, *(f"{key}={value}" for key, value in caught.value.fix.items()))) == 1
