@@ -175,7 +175,7 @@ def meaning(column: str, name: str, family: str) -> str:
     known = METRICS.get(f"{family}/{column}") or METRICS.get(column)
     if special or not known:
         return special or COLUMNS["meanings"].get(column) or COLUMNS["meanings"].get(pattern(column), "")
-    better = f"; {known.better} is better" if known.better else ""
+    better = f". {known.better.capitalize()} is better" if known.better else ""
     return f"{metric(column, family).heading}{better}"
 
 

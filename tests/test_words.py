@@ -18,10 +18,7 @@ import pytest
 import yaml
 
 from gpsuite.config.explain import field_meanings
-from gpsuite.config.typed import RunSettings
-from gpsuite.data.spec import CsvSpec
-from gpsuite.experiments.base import EXPERIMENTS
-from gpsuite.models.config import ModelSpec
+from tests.config.test_explain import schemas
 
 ROOT = Path(__file__).parents[1]
 
@@ -354,10 +351,9 @@ def test_docstrings_begin_with_what_the_reader_gets() -> None:
 
 
 def test_help_entries_begin_with_a_noun_or_a_verb() -> None:
-    schemas = [RunSettings, CsvSpec, ModelSpec, *(EXPERIMENTS.get(name).settings for name in EXPERIMENTS)]
     wrong = {
         f"{schema.__name__}.{name}: {meaning}"
-        for schema in schemas
+        for schema in schemas().values()
         for name, meaning in field_meanings(schema).items()
         if meaning.partition(" ")[0] in NO_BEGINNING
     }

@@ -263,7 +263,7 @@ class PublishedRecords:
 
     def _readable(self) -> Iterator[tuple[Archive, list[str]]]:
         left = LARGEST_FAMILY
-        for path in sorted(self.folder.glob(f"*/*/{ARCHIVE}")):
+        for path in sorted(self.folder.rglob(ARCHIVE)):  # an experiment without a family has one folder less
             archive = Archive(path)
             try:
                 left -= archive.size

@@ -333,6 +333,15 @@ def published(tmp_path: Path, content: bytes) -> Path:
     return path
 
 
+@pytest.mark.parametrize("place", ["squares/paper", "paper"], ids=["of a family", "without a family"])
+def test_published_records_are_found(place: str, tmp_path: Path) -> None:
+    path = tmp_path / "published/tiny" / place / ARCHIVE
+    path.parent.mkdir(parents=True)
+    path.write_bytes(pack(SEALED))
+    store = RecordStore(tmp_path, "tiny")
+    assert all(store.get(record.key) is not None for record in RECORDS)
+
+
 def test_equal_records_give_equal_bytes_in_whatever_order_they_come() -> None:
     shuffled = random.Random(0).sample(SEALED, len(SEALED))
     assert pack(shuffled) == pack(SEALED)

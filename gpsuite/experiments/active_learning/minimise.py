@@ -111,13 +111,13 @@ class MinimiseSettings:
     """Settings of the comparison.
 
     Attributes:
-        kinds: of functions; `engine`: hydrocarbons of the engine data, its exhaust temperature kept low.
+        kinds: kinds of functions. `engine`: hydrocarbons of the engine data, its exhaust temperature kept low.
         searches: the methods that search.
         repetitions: tasks drawn of each kind, the same for every method.
-        queries: of one search.
+        queries: number of queries of one search.
         shown: numbers of queries at which regrets are tabled.
         delta: a proposal must be safe with probability above 1 - delta.
-        particles: of the posterior of the hyperparameters.
+        particles: number of particles of the hyperparameters' posterior.
         engine_pool: rows of the engine data that may be measured.
     """
 
@@ -417,6 +417,7 @@ def draw(report: Report[MinimiseSettings], found: dict[str, Searches]) -> None:
         left, right = drawing.axes
         panel(left, pd.concat(frames), "queries", TITLES, kind="band", error="interval", styles=styles)
         left.set_xlabel("queries")
+        left.xaxis.get_major_locator().set_params(integer=True)
         left.set_ylabel("regret (1 at the start, 0 at the safe optimum)")
         for number, (name, each) in enumerate(found.items()):
             share = proportion(each.unsafe, each.queries)

@@ -61,7 +61,7 @@ class PlanSettings:
         moves: trajectories per particle after each resampling.
         leapfrog: steps per trajectory.
         goal: `learn` proposes what tells most, `minimise` and `maximise` what improves an output.
-        objective: that output; empty: the first.
+        objective: name of the output to improve. Empty: the first.
     """
 
     measurements: Annotated[int, within(1, MOST_PER_PLAN)]

@@ -70,14 +70,14 @@ class LeagueSettings:
     """Settings of the comparison.
 
     Attributes:
-        classifiers: of the classification tables. ep is for two classes.
+        classifiers: classifiers of the classification tables. ep is for two classes.
         seeds: draws of each table at each size.
         sizes: rows that a user would have. All rows but the fresh ones are a further size.
         largest: most rows of that size.
         least_fresh: rows that stay fresh at least.
         most_fresh: fresh rows that guarantees of one model are judged on at most.
         full_rows: most rows of a method without inducing inputs.
-        fit_evaluations: of the objective of each method.
+        fit_evaluations: largest number of evaluations of a method's objective.
         points: test rows, and as many fresh ones, on which certified accuracies are taken.
         count: fresh rows whose predictions are bounded.
         epsilon: accuracy goal of the methods of pac_bayes, in standard deviations of the target.

@@ -125,7 +125,7 @@ def _draw(report: Report[LeagueSettings], sizes: pd.DataFrame) -> None:
     asked = [question for question in ASKED if (shown["question"] == question).any()]
     names = {question: list(dict.fromkeys(shown.loc[shown["question"] == question, "statement"])) for question in asked}
     lines = [len(names[question]) for question in asked]
-    size = (7.0, 0.24 * sum(lines) + 0.75 * len(asked) + 1.0)
+    size = (7.0, 0.24 * sum(lines) + 0.95 * len(asked) + 1.0)
     with report.figure("league", rows=len(asked), size=size, gridspec_kw={"height_ratios": lines}) as drawing:
         for ax, question in zip(drawing.axes, asked, strict=True):
             own = shown[shown["question"] == question]
@@ -134,10 +134,14 @@ def _draw(report: Report[LeagueSettings], sizes: pd.DataFrame) -> None:
                 places = [names[question].index(statement) for statement in at["statement"]]
                 faces = ["none" if marked else colour for marked in at["marked"]]
                 if len(at):
-                    ax.scatter(at["median"], places, edgecolors=colour, facecolors=faces, label=f"{name} rows")
+                    ax.hlines(places, at["least"], at["most"], color=colour, lw=1.0)
+                    ax.scatter(
+                        at["median"], places, edgecolors=colour, facecolors=faces, label=f"{name} rows", zorder=3
+                    )
             ax.set_yticks(range(len(names[question])), names[question])
             ax.set_ylim(len(names[question]) - 0.5, -0.5)
-            ax.set_xlim(0.0, 1.08 * float(own["median"].max()) or 1.0)
+            ax.set_xlim(0.0, 1.08 * float(own["most"].max()) or 1.0)
+            ax.set_xlabel(" or ".join(dict.fromkeys(own["unit"])))
             ax.set_title(question)
         drawing.legend("below")
         drawing.data = shown

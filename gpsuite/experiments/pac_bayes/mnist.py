@@ -60,7 +60,7 @@ from gpsuite.methods.pac_bayes.classification import (
 )
 from gpsuite.models.scattering import Transform, made_up_scale, rescaled, scattering
 from gpsuite.reporting.comparison import Statistic
-from gpsuite.reporting.palette import LIMIT, panel
+from gpsuite.reporting.palette import LIMIT, numbered_style, panel
 from gpsuite.reporting.tables import mean_and_error, metric_statistics
 from gpsuite.seeds import derived_seed
 from gpsuite.statistics.estimates import clopper_pearson
@@ -129,8 +129,8 @@ class MnistSettings:
         choices: settings among which bound rows may have chosen. The bounds pay ln of it.
         prior_share: share of the training rows for the informed prior.
         test_share: share kept for testing if the dataset has no test rows.
-        directions: in which the bound's rows move the informed prior. 0 leaves it as it is.
-        uninformed_directions: in which they move the uninformed one.
+        directions: number of directions in which the bound's rows move the informed prior. 0 leaves it as it is.
+        uninformed_directions: number of directions in which they move the uninformed one.
         max_evaluations: limit on evaluations of the search for the posterior.
         simulations: simulated data sets, on which the bounds are compared with the true risk; 0 for none.
         simulation_delta: the bounds' delta there.
@@ -605,16 +605,19 @@ def _draw(report: Report[MnistSettings], tidy: pd.DataFrame) -> None:
     names = list(dict.fromkeys(shown["dataset"]))
     if not names:
         return
+    styles = {each: numbered_style(number) for number, each in enumerate(SHOWN)}
     with report.figure("bounds", columns=len(names), size=(5.2 * len(names), 4.4)) as drawing:
         for ax, name in zip(drawing.axes, names, strict=True):
             part = shown[shown["dataset"] == name]
-            panel(
-                ax, part, "inducing", {each: LABELS[each] for each in SHOWN}, by="metric", error="interval", apart=0.02
-            )
+            titles = {each: LABELS[each] for each in SHOWN}
+            panel(ax, part, "inducing", titles, by="metric", error="interval", apart=0.02, styles=styles)
             for data, _, value, source in ANCHORS:
                 if data == name and "JMLR" in source and value < 0.2:
-                    ax.axhline(value, color=LIMIT, linestyle=":", linewidth=0.9)
+                    ax.axhline(value, color=LIMIT, linestyle=":", linewidth=0.9, label="neural nets, as printed")
+            counts = sorted(set(part["inducing"]))
             ax.set_xscale("log", base=2)
+            ax.set_xticks(counts, [f"{count:g}" for count in counts])
+            ax.minorticks_off()
             ax.set_ylim(bottom=0.0)
             ax.set_xlabel("inducing rows M")
             ax.set_ylabel("error rate (probability)")

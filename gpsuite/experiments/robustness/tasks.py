@@ -50,7 +50,7 @@ class ChosenPoints:
 
     Attributes:
         points: test rows; empty: the first `count`.
-        count: how many, if `points` is empty.
+        count: number of points, if `points` is empty.
     """
 
     points: Annotated[list[int], unique]
