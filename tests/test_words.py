@@ -127,10 +127,6 @@ MOST_WORDS = 25
 # Files with a long sentence, and why.
 LONG_SENTENCES = {
     "gpsuite/experiments/guarantee/answer.py": "a style sheet",
-    "gpsuite/certificates/risk_verification.py": "the list of what must be trusted",
-    "gpsuite/experiments/active_learning/plan.py": "the units of a table's columns",
-    "gpsuite/experiments/robustness/inputs.py": "the choices of a setting",
-    "gpsuite/experiments/robustness/pixel_maps.py": "captions that define their columns",
 }
 # prepositions, relatives and conditions: an entry that begins so has no subject
 NO_BEGINNING = frozenset(
