@@ -595,7 +595,7 @@ def test_duplicate_rows_work(gpsuite: Gpsuite, workplace: Path, method: str) -> 
         assert all(math.isfinite(float(row[name])) for name in ("kl", "mse_test", "nll_test", "noise_variance"))
 
 
-def test_a_vacuous_bound_says_so(gpsuite: Gpsuite, workplace: Path) -> None:
+def test_a_vacuous_bound_is_reported(gpsuite: Gpsuite, workplace: Path) -> None:
     write_risk_file(workplace, [(i, (i * 17) % 13, (i * 29) % 31) for i in range(31)])
     ended = gpsuite(*RISK_CSV, "method=kl_pac_gp", "epsilon=0.001", "max_evaluations=200")
     assert ended.code == 0, ended.err
@@ -623,7 +623,7 @@ def test_equal_training_targets_leave_epsilon_without_a_unit(gpsuite: Gpsuite, w
         assert "infeasible" not in ended.err
 
 
-def test_a_budget_too_short_for_all_is_told_and_is_no_success(
+def test_a_budget_too_short_for_all_is_reported_and_is_no_success(
     gpsuite: Gpsuite, workplace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cost, "flops_per_second", lambda: 1e5)

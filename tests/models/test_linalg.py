@@ -89,7 +89,7 @@ def test_matrices_without_positive_trace_fail(matrix: Array) -> None:
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_non_finite_input_says_so(value: float) -> None:
+def test_non_finite_input_is_reported(value: float) -> None:
     matrix = np.eye(4)
     matrix[2, 1] = value
     with pytest.raises(NonFiniteMatrixError, match="row 2, column 1"):

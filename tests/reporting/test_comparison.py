@@ -51,7 +51,7 @@ def only(entry: PaperValue, *statistics: Statistic) -> ComparisonRow:
 BETWEEN = Criterion("between", low=1.0, high=2.0)
 
 
-def test_context_is_shown_beside_ours_without_a_verdict() -> None:
+def test_context_is_shown_next_to_ours_without_a_verdict() -> None:
     entry = published(Criterion("context", cause="data lost"))
     row = only(entry, Statistic("risk", 9.0, note="ours"))
     assert (row.verdict, row.ours, row.cause, row.difference) == ("undecided", 9.0, "data lost", None)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.budget import Budget
-from gpsuite.certificates.certificate import POSITIVE, Certificate, Claim, ClassQuantity, LeadQuantity, Origin, pack
+from gpsuite.certificates.certificate import POSITIVE, Certificate, Claim, ClassQuantity, MarginQuantity, Origin, pack
 from gpsuite.data.loading import PreparedDataset
 from gpsuite.experiments.robustness.classifiers import Classifier
 from gpsuite.methods.robustness.certification import certify
@@ -388,11 +388,11 @@ class _SeveralPoint(_Searched):
     def certify(
         self, judged: Judged, region: Region, most_boxes: int, budget: Budget, origin: Origin
     ) -> tuple[Judged, Proof]:
-        claims: list[tuple[ClassQuantity | LeadQuantity, Extremum]] = [
+        claims: list[tuple[ClassQuantity | MarginQuantity, Extremum]] = [
             (ClassQuantity(self.own), each) for each in (judged.minimum, judged.maximum)
         ]
         if judged.led is not None:  # one tree instead of one for every rival
-            claims.append((LeadQuantity(self.own), judged.led))
+            claims.append((MarginQuantity(self.own), judged.led))
         else:
             claims += [(ClassQuantity(self.own, rival), each) for rival, each in judged.margins.items()]
         certificate = certify(
@@ -441,7 +441,7 @@ class _SeveralPoint(_Searched):
                 claim is not None and claim.inner is not None and bool(comparison.crossed(claim.inner))
                 for comparison, claim in margins
             )
-        if any(claim.proves_lead and claim.quantity == LeadQuantity(centre.own) for claim in certificate.claims):
+        if any(claim.proves_margin and claim.quantity == MarginQuantity(centre.own) for claim in certificate.claims):
             return True
         kept = all(claim is not None and not comparison.crossed(claim.outer) for comparison, claim in margins)
         return kept and not centre.undecided

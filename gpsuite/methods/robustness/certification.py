@@ -24,7 +24,7 @@ from gpsuite.certificates.certificate import (
     Certificate,
     Claim,
     ClassQuantity,
-    LeadQuantity,
+    MarginQuantity,
     Origin,
     Quantity,
     StoredRegion,
@@ -119,7 +119,7 @@ def certify(
 
 def _slack(quantity: Quantity, extremum: Extremum, slack: float) -> float:
     """Return a claim's slack. A latent margin, and a margin proved above one half, are to stay positive."""
-    if isinstance(quantity, LeadQuantity):
+    if isinstance(quantity, MarginQuantity):
         return 0.5 * extremum.outer
     margin = isinstance(quantity, ClassQuantity) and quantity.rival is not None
     if margin and extremum.sign < 0 and extremum.outer > HALF:

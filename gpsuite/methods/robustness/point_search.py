@@ -48,7 +48,7 @@ from gpsuite.models.classification.multiclass_posterior import MultiClassPosteri
 from gpsuite.models.given.given import OneVsRestPosterior
 from gpsuite.registry import Registry
 
-LEAST_LEAD = 1e-6  # that a search which proved some lead of a class is taken for
+LEAST_MARGIN = 1e-6  # that a search which proved some margin of a class is counted as
 JUST_ABOVE = float(np.nextafter(HALF, 1.0))
 RESOLUTION = 1e-6  # when only the class is requested, a search ends at ties this close
 BATCH = 16
@@ -421,7 +421,7 @@ class PointSearch:
         budget.spend(boxes=first.spent_boxes)
         if joint is not None:
             tree = replace(joint.tree, bound=joint.tree.bound - HALF)
-            self.led = replace(joint, inner=1.0, outer=LEAST_LEAD, tree=tree)
+            self.led = replace(joint, inner=1.0, outer=LEAST_MARGIN, tree=tree)
             none = replace(joint, boxes=0, seconds=0.0)
             found = {each.rival: none if rank else joint for rank, each in enumerate(comparisons)}
             return judge(self.centre, list(found.values()), region), found

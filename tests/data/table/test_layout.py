@@ -177,7 +177,7 @@ def test_separators() -> None:
         ("umsatz,preis\n1.701,4.224\n2.398,8.625\n", ""),
     ],
 )
-def test_points_that_may_stand_between_thousands_are_told(
+def test_points_that_may_stand_between_thousands_are_reported(
     text: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "t.csv").write_text(text)

@@ -241,7 +241,7 @@ def test_lines_are_those_of_the_rows_used(tmp_path: Path) -> None:
     assert data.lines.tolist() == [2, 3, *range(5, 16)]
 
 
-def test_labels_are_told_apart_by_their_digits(tmp_path: Path) -> None:
+def test_labels_are_distinguished_by_their_digits(tmp_path: Path) -> None:
     """Float64 takes 2^53 and 2^53 + 1 for one number."""
     labels = ["9007199254740992", "9007199254740993", "+5", "5.0"]
     lines = ["a,y", *(f"{i},{labels[i % 4]}" for i in range(16))]

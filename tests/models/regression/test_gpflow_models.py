@@ -168,7 +168,7 @@ def test_limited_kmeans_makes_the_iterations_that_fit() -> None:
     assert not limited_inducing(X, 20, np.random.default_rng(1), None)[1]
 
 
-def test_kmeans_starts_anew_for_every_generator(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kmeans_starts_again_for_every_generator(monkeypatch: pytest.MonkeyPatch) -> None:
     started: set[int] = set()
 
     class Started(cluster.KMeans):
