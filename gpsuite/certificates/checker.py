@@ -289,7 +289,7 @@ def _check_witness(plain: TreeBound, region: StoredRegion, claim: Claim) -> None
 
 
 def _contains(region: StoredRegion, point: FloatArray) -> bool:
-    """Tell whether the point lies in the region, in exact arithmetic."""
+    """Return whether the point lies in the region, in exact arithmetic."""
     if not np.all((point >= region.lower) & (point <= region.upper)):
         return False
     if region.norm == "box":

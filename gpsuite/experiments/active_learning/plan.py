@@ -408,7 +408,7 @@ PROMISE = (
 
 
 def summarise(report: Report[PlanSettings]) -> list[Statistic]:
-    """Tell and write the proposals in the user's units, and how the posteriors were made. Draw the state."""
+    """Write the proposals in the user's units, and how the posteriors were made. Draw the state."""
     data, (record,) = load(report.request.require_dataset()), report.records()
     proposals = proposal_table(record, data)
     safe, begun = safe_text(record, data, report.settings), f"{record.label}{started_again(record)}"

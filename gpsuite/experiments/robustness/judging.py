@@ -118,7 +118,7 @@ class Point(Protocol):
         """Return the proved range of a class' probability, NaN if it is only stated, and why searches ended."""
 
     def judge(self, region: Region, limits: Limits, budget: Budget) -> Judged:
-        """Search verdict and range, and set an attack against them."""
+        """Search verdict and range, and compare an attack with them."""
 
     def certify(
         self, judged: Judged, region: Region, most_boxes: int, budget: Budget, origin: Origin
@@ -284,7 +284,7 @@ def decided(search: PointSearch, region: Region, found: ClassRange, budget: Budg
 def attacked(
     search: PointSearch, region: Region, found: ClassRange, number: int, starts: int
 ) -> tuple[ClassRange, dict[str, Any]]:
-    """Set the multi-start attack against the range. Its success decides where the search left the class open.
+    """Compare the range with a multi-start attack. Its success decides if the search left the class open.
 
     Args:
         search: of the point.
@@ -367,9 +367,9 @@ class _SeveralPoint(_Searched):
         return replace(judged, margins=margins, known={**judged.known, "margin_proved": margin})
 
     def _attacked(self, region: Region, verdict: Verdict, limits: Limits) -> tuple[Verdict, dict[str, Any], bool]:
-        """Set an attack against the verdict. `attacked` is the least margin that it surely reached.
+        """Compare the verdict with an attack. `attacked` is the least margin that it surely reached.
 
-        Its success decides where the search left the class open. The last says whether that margin is proved.
+        Its success decides if the search left the class open. The last says whether that margin is proved.
         """
         search, rng = self.search, stream(0, "attack", limits.point)
         points, margins, rivals = margin_attack(search, region, limits.starts, rng)

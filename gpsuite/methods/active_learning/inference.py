@@ -152,7 +152,7 @@ class Learner:
         return {**own, "u": self.posterior.u, "weights": self.posterior.weights}
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Go on where `arrays` was called on a learner of the same model, inputs and settings.
+        """Continue where `arrays` was called on a learner of the same model, inputs and settings.
 
         The predictions are led through the same steps as there, so that they agree in every bit.
         """

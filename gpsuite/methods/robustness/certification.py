@@ -249,7 +249,7 @@ class _Builder:
         return np.asarray(width / self.plain.scale * np.sqrt(loose + LEAST_SHARE))
 
     def _is_worth_a_bound(self, source: int) -> bool:
-        """Tell whether to bound a box: not if the search's better bound was too loose and it continued."""
+        """Return whether to bound a box: not if the search's better bound was too loose and it continued."""
         return source < 0 or not self.first_child[source] or bool(self.searched[source] <= self.target)
 
     def _append(self, node: int, axis: int, middle: float, side: int, source: int) -> int:

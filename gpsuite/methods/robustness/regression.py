@@ -80,7 +80,7 @@ class QuantileLevel:
         return np.broadcast_to(-z * (chord if z < 0.0 else tangent), low.shape)
 
     def is_concave(self, threshold: FloatArray) -> BoolArray:
-        """Tell that z < 0."""
+        """Return whether z < 0."""
         return np.full(np.shape(threshold), self.score.z < 0.0)
 
     def edges(self, low: FloatArray, high: FloatArray, cells: int) -> FloatArray:

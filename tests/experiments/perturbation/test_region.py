@@ -21,7 +21,7 @@ from gpsuite.errors import UserError
 from gpsuite.experiments.base import BUDGET, DONE, EXPERIMENTS, Outcome, Record, Report, SharedWork, Task
 from gpsuite.experiments.perturbation import region
 from gpsuite.experiments.perturbation.region import _draw_bands, size_table
-from gpsuite.experiments.perturbation.region_problem import input_number, read_problem, split_rows, told_apart
+from gpsuite.experiments.perturbation.region_problem import distinguished, input_number, read_problem, split_rows
 from gpsuite.methods.perturbation.rays import sample_members
 
 NAME = "experiment=perturbation/region"
@@ -156,11 +156,11 @@ def test_one_value_far_from_all_others_leaves_the_band_finite() -> None:
     rng = np.random.default_rng(0)
     near = rng.normal(size=(400, 3))
     centres = np.vstack([rng.normal(size=(7, 3)), [[100.0, 0.0, 0.0]]])
-    kept = told_apart(centres, near, 2.0)
+    kept = distinguished(centres, near, 2.0)
     np.testing.assert_array_equal(kept, centres[:7])
-    np.testing.assert_array_equal(told_apart(np.repeat(kept, 2, axis=0), near, 2.0), kept)
+    np.testing.assert_array_equal(distinguished(np.repeat(kept, 2, axis=0), near, 2.0), kept)
     with pytest.raises(ValueError, match="are one"):
-        told_apart(centres, near, 1e9)
+        distinguished(centres, near, 1e9)
 
 
 def test_a_dependent_column_is_refused(tmp_path: Path) -> None:

@@ -391,7 +391,7 @@ class MeasurementPlanner:
         return saved
 
     def restore(self, saved: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Go on where `state` was called on a planner of the same limit, pipeline and settings.
+        """Continue where `state` was called on a planner of the same limit, pipeline and settings.
 
         Raises:
             KeyError: if an array is missing.
