@@ -328,7 +328,7 @@ class Search:
         return 0.0 if open_decision else 2.0 * self.rounding
 
     def _crosses(self, signed: Any) -> Any:
-        """Return whether signed probabilities are beyond the threshold. A maximum must exceed it, a minimum reach it."""
+        """Return which signed probabilities are beyond the threshold: a maximum exceeds it, a minimum reaches it."""
         assert self.decide is not None
         return signed > self.decide if self.sign > 0 else signed >= -self.decide
 
