@@ -38,7 +38,6 @@ class MarginPlainBound(BlockedBound):
         self.own = own
 
     def claimed(self, score: float) -> tuple[float, float]:
-        """Return the margin."""
         return score, score
 
     def _best(self, lo: FloatArray, hi: FloatArray, sign: int) -> tuple[FloatArray, FloatArray]:

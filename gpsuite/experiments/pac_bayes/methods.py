@@ -298,7 +298,6 @@ def own_posterior(
 
 
 def likelihood_cost(options: SparseGPOptions, size: FitSize) -> Cost:
-    """Return the cost of the likelihood that is maximised."""
     return sparse_cost(options, size, options.likelihood)
 
 

@@ -155,7 +155,6 @@ def view(posterior: Any, classes: int) -> View:
 
 
 def classes_of(classifier: Classifier) -> View:
-    """Return the view of a trained classifier."""
     return view(classifier.posterior, len(classifier.labels))
 
 

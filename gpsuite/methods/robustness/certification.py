@@ -149,7 +149,6 @@ def _stored(posterior: Posterior, noise: float) -> tuple[Model, str, ModelProduc
 
 
 def stored_model(posterior: Posterior, noise: float = 0.0) -> Model:
-    """Return the stored form of a posterior."""
     several = isinstance(posterior, MultiClassPosterior)
     likelihood, squeeze = SOFTMAX if several else GAUSSIAN, 0.0
     if isinstance(posterior, GPCPosterior):

@@ -54,7 +54,6 @@ class QuantileScore:
         return low - slack, high + slack
 
     def to_probability(self, score: FloatArray) -> FloatArray:
-        """Return the score."""
         return score
 
     def outward_probability(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -69,7 +68,6 @@ class QuantileLevel:
     score: QuantileScore
 
     def threshold(self, probability: float) -> float:
-        """Return the quantile."""
         return probability
 
     def slope(self, threshold: FloatArray, low: FloatArray, high: FloatArray, centre: FloatArray) -> FloatArray:

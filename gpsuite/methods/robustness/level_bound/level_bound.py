@@ -190,7 +190,6 @@ class LevelBound:
             return self.level.score.separate(ranges_of(self.form, *moments))
 
     def to_probability(self, score: FloatArray) -> FloatArray:
-        """Return the class probability of a score."""
         return self.level.score.to_probability(score)
 
     def outward_probability(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
