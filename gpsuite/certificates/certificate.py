@@ -292,7 +292,7 @@ def _parse_claims(stated: Any, arrays: dict[str, npt.NDArray[Any]]) -> tuple[Cla
         counts = {"node": _whole(each["nodes"]), "leaf": _whole(each["leaves"])}
         counts["witness"] = 0 if each["inner"] is None else free
         if min(counts.values()) < 0:
-            raise ValueError("a claim has fewer than no nodes")
+            raise ValueError("a claim has a negative number of nodes")
         parts = {}
         for name in TREE_ARRAYS:
             group = "node" if name in NODE_ARRAYS else "leaf" if name in LEAF_ARRAYS else "witness"
