@@ -135,7 +135,7 @@ def test_an_interval_is_shown_no_wider_and_hardly_narrower(
     ("value", "side", "shown"),
     [(0.123412, 1, "0.1235"), (-0.123412, 1, "-0.1234"), (0.0, 1, "0"), (1e-12, 1, "1e-12"), (0.1, 1, "0.1")],
 )
-def test_short_forms(value: float, side: int, shown: str) -> None:
+def test_short_forms_are_rounded_to_the_right_side(value: float, side: int, shown: str) -> None:
     assert rounded(value, 4, side) == shown
 
 

@@ -317,7 +317,7 @@ def test_on_a_terminal_a_table_is_drawn_where_it_fits(
     assert "first" in printed
 
 
-def test_no_rows(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_table_without_rows_is_reported_as_none(capsys: pytest.CaptureFixture[str]) -> None:
     show_table("runs", [])
     assert capsys.readouterr().out == "runs: none\n"
 

@@ -181,7 +181,9 @@ WORDS = [
 
 
 @pytest.mark.parametrize(("words", "parts"), WORDS, ids=[" ".join(words)[-60:] for words, _ in WORDS])
-def test_a_wrong_word(gpsuite: Gpsuite, earlier_results: Path, words: tuple[str, ...], parts: list[str]) -> None:
+def test_a_wrong_word_is_refused_with_the_correction(
+    gpsuite: Gpsuite, earlier_results: Path, words: tuple[str, ...], parts: list[str]
+) -> None:
     refused(gpsuite, earlier_results, words, parts)
 
 
@@ -203,7 +205,7 @@ FILES = [
 @pytest.mark.parametrize(
     ("content", "parts"), FILES, ids=[f"{number}-{parts[-1]}" for number, (_, parts) in enumerate(FILES)]
 )
-def test_a_wrong_table(
+def test_a_wrong_table_is_refused_with_its_fault(
     gpsuite: Gpsuite, workplace: Path, earlier_results: Path, content: bytes | str, parts: list[str]
 ) -> None:
     (workplace / "table.csv").write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -277,7 +279,7 @@ def refused(gpsuite: Gpsuite, results: Path, words: tuple[str, ...], parts: list
     assert snapshot(results) == before
 
 
-def test_an_unreadable_file(
+def test_an_unreadable_file_is_refused_and_nothing_changes(
     gpsuite: Gpsuite, workplace: Path, earlier_results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Permissions do not stop the superuser, so the refusal of the system is simulated."""

@@ -285,7 +285,7 @@ def test_only_a_printed_number_is_marked_in_figures(published: str, basis: Basis
     assert entry.number == number
 
 
-def test_experiment_selects(tmp_path: Path) -> None:
+def test_an_experiment_selects_its_values(tmp_path: Path) -> None:
     write(tmp_path, ENTRY, {**ENTRY, "id": "X2", "experiment": "other/name"})
     assert [entry.id for entry in read_paper_values(tmp_path, "other/name")] == ["X2"]
     assert [entry.paper for entry in read_paper_values(tmp_path)] == ["p1", "p1"]

@@ -157,7 +157,7 @@ def test_a_wrong_separator_gives_the_right_one(tmp_path: Path, line: str, separa
     assert bool(caught.value.fix) == (separator is not None)
 
 
-def test_separators() -> None:
+def test_a_separator_is_one_character_or_a_written_tab() -> None:
     assert [parse_separator(text) for text in (",", ";", "\\t", "\t", "|", " ")] == [",", ";", "\t", "\t", "|", " "]
     for text in ("", ";;", '"', "\n"):
         with pytest.raises(DataError) as caught:

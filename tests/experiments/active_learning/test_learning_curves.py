@@ -196,7 +196,7 @@ def test_an_extreme_mean_keeps_its_own_interval() -> None:
     assert np.isnan(learning_curves.extreme("unknown", cells[1:2], min).value)
 
 
-def test_slopes_of_precision() -> None:
+def test_slopes_of_precision_are_those_of_the_curves() -> None:
     n = np.arange(12, 22)
     rising = [record("rs_mogp", r, [1.0] * 10, precision_noisy=0.9 + (0.002 + 0.0001 * r) * (n - 12)) for r in range(5)]
     flat = [record("al_mogp", r, [1.0] * 10, precision_noisy=0.9 + 0.001 * (r - 2) * (n - 12)) for r in range(5)]

@@ -89,7 +89,7 @@ def test_an_input_of_no_sign_is_counted_separately() -> None:
 
 
 @pytest.mark.parametrize("name", ["explain_synthetic2d", "explain_spam"])
-def test_global_effects_run(name: str) -> None:
+def test_global_effects_are_within_their_proved_ranges(name: str) -> None:
     folder = run(name)
     table = pd.read_csv(folder / "tables" / f"{name}.csv")
     effects = table[table["measure"].str.startswith("Δ")]

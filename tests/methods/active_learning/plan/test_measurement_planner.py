@@ -267,7 +267,7 @@ def test_full_queries_measure_all_outputs_of_an_unmeasured_input() -> None:
 
 
 @pytest.mark.parametrize("name", ["RS_MOGP", "AL_indGPs"])
-def test_other_pipelines(name: str) -> None:
+def test_other_pipelines_propose_safe_measurements(name: str) -> None:
     plan = told(pipeline=PIPELINES[name]).ask(GRID, 3)
     assert all(each.probability_safe > 0.95 for each in plan.proposals)
     assert len(plan.proposals) == 3
