@@ -77,8 +77,10 @@ def margin_certificate(C: int = 5, radius: float = 0.1) -> Certificate:
     posterior = softmax_laplace(problem, Hyperparameters(3.0, (1.1, 0.8))).require_converged()
     region = linf_ball(CENTRE, radius)
     search = PointSearch(posterior, region.centre, region.free)
-    assert search.decide(region, Budget(boxes=400))[0].status == "safe" and search.led is not None
-    return certify(posterior, region, [(MarginQuantity(search.centre.own), search.led)], origin=class_origin(C))
+    assert search.decide(region, Budget(boxes=400))[0].status == "safe" and search.margin_proof is not None
+    return certify(
+        posterior, region, [(MarginQuantity(search.centre.own), search.margin_proof)], origin=class_origin(C)
+    )
 
 
 def margins(mean: Array, covariance: Array, own: int) -> Array:

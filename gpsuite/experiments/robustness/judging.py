@@ -63,7 +63,7 @@ class Judged:
         attack: what the attack reached, and whether it succeeds.
         known: further metrics.
         margins: what was found of the margin over each rival that was searched. Of two classes none.
-        led: the proof of the class of many by only the latent functions, if there is one.
+        margin_proof: the proof of the class of many by only the latent functions, if there is one.
         detail: what `certify` needs of the search itself.
     """
 
@@ -74,7 +74,7 @@ class Judged:
     attack: Mapping[str, Any]
     known: Mapping[str, Any] = field(default_factory=dict)
     margins: Mapping[int, Extremum] = field(default_factory=dict)
-    led: Extremum | None = None
+    margin_proof: Extremum | None = None
     detail: Any = None
 
     @property
@@ -348,7 +348,7 @@ class _SeveralPoint(_Searched):
     def judge(self, region: Region, limits: Limits, budget: Budget) -> Judged:
         """Judge first the class, then the range of its probability with the boxes that are left."""
         verdict, margins = self.search.decide(region, budget)
-        led = self.search.led
+        margin_proof = self.search.margin_proof
         verdict, attack, proved = self._attacked(region, verdict, limits)
         spread = self.search.range(region, limits.tolerance, budget)
         searches = (*margins.values(), spread.minimum, spread.maximum)
@@ -356,7 +356,7 @@ class _SeveralPoint(_Searched):
             "probabilities_proved": self.search.proves(searches) and proved,
             "class_proved": verdict.status == "safe" and self.search.proves_class(margins.values()),
         }
-        judged = Judged(verdict, spread.minimum, spread.maximum, searches, attack, known, led=led)
+        judged = Judged(verdict, spread.minimum, spread.maximum, searches, attack, known, margin_proof=margin_proof)
         return self._with_margins(judged, margins)
 
     def _with_margins(self, judged: Judged, margins: Mapping[int, Extremum]) -> Judged:
@@ -390,8 +390,8 @@ class _SeveralPoint(_Searched):
         claims: list[tuple[ClassQuantity | MarginQuantity, Extremum]] = [
             (ClassQuantity(self.own), each) for each in (judged.minimum, judged.maximum)
         ]
-        if judged.led is not None:  # one tree instead of one for every rival
-            claims.append((MarginQuantity(self.own), judged.led))
+        if judged.margin_proof is not None:  # one tree instead of one for every rival
+            claims.append((MarginQuantity(self.own), judged.margin_proof))
         else:
             claims += [(ClassQuantity(self.own, rival), each) for rival, each in judged.margins.items()]
         certificate = certify(
@@ -423,7 +423,7 @@ class _SeveralPoint(_Searched):
                 rival: each.informed(bound)
                 for (rival, each), bound in zip(judged.margins.items(), proved[2:], strict=True)
             }
-            if judged.led is None
+            if judged.margin_proof is None
             else judged.margins
         )
         if verdict.status == "unknown" and len(margins) == len(centre.comparisons):

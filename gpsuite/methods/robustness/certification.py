@@ -73,7 +73,8 @@ def certify(
         posterior: of a classifier of two or more classes, or of a regression.
         region: inputs over which the claims hold, `robustness.linf_ball` and so on.
         found: what each search was about, and what it found. That of a margin is (1 + p_own - p_rival) / 2, that of
-            two classes the probability of the positive one, `POSITIVE`, that of a latent margin `PointSearch.led`.
+            two classes the probability of the positive one, `POSITIVE`, that of a latent margin
+            `PointSearch.margin_proof`.
         slack: how much looser than the search's a claim may be, > 0. Half as loose as a margin that is proved positive.
         noise: variance of a regression's observations, above 0.
         bound_name: the search's bound, for the reader.

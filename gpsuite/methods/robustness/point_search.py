@@ -334,7 +334,7 @@ class PointSearch:
     Attributes:
         bound: of the posterior around the point.
         centre: the class probabilities at the point.
-        led: the search that proved the class by only the latent functions in the last `decide`, if one did: its boxes'
+        margin_proof: the search that proved the class by only the latent functions in the last `decide`, if one did: its boxes'
             bounds are above 0 if the class leads.
 
     Raises:
@@ -349,7 +349,7 @@ class PointSearch:
         self.point, self.free = np.asarray(centre, dtype=np.float64), free
         self._around = _surroundings(posterior, self.point, free, bound)
         self.bound, self.centre = self._around.bound, self._around.centre
-        self.led: Extremum | None = None
+        self.margin_proof: Extremum | None = None
 
     def proves(self, found: Iterable[Extremum]) -> bool:
         """Return whether the point's class and what searches found are proved, by cubatures whose error is."""
@@ -415,13 +415,13 @@ class PointSearch:
         comparisons = self.centre.comparisons
         if self.centre.undecided:
             return Verdict("unknown", self.centre.undecided), {}
-        self.led = None
+        self.margin_proof = None
         first = budget.rest(boxes=budget.boxes) if latent_only else budget.part(2)
         joint = self._around.joint(region, first)
         budget.spend(boxes=first.spent_boxes)
         if joint is not None:
             tree = replace(joint.tree, bound=joint.tree.bound - HALF)
-            self.led = replace(joint, inner=1.0, outer=LEAST_MARGIN, tree=tree)
+            self.margin_proof = replace(joint, inner=1.0, outer=LEAST_MARGIN, tree=tree)
             none = replace(joint, boxes=0, seconds=0.0)
             found = {each.rival: none if rank else joint for rank, each in enumerate(comparisons)}
             return judge(self.centre, list(found.values()), region), found
