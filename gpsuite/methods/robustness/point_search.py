@@ -334,8 +334,8 @@ class PointSearch:
     Attributes:
         bound: of the posterior around the point.
         centre: the class probabilities at the point.
-        margin_proof: the search that proved the class by only the latent functions in the last `decide`, if one did: its boxes'
-            bounds are above 0 if the class leads.
+        margin_proof: the search that proved the class by only the latent functions in the last `decide`, if one did.
+            The bounds of its boxes are above 0 if the class is the most probable one.
 
     Raises:
         UserError: for an unknown bound.
