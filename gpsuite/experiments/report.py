@@ -151,7 +151,7 @@ class Report(Generic[S_co]):
             not be compared with the paper.
         comparable: whether it may be.
         answer: sentences for the user when the run ends, besides the place of its results.
-        warnings: told next to it.
+        warnings: printed next to it.
         written: `figures/NAME` and `tables/NAME` of what was drawn and written.
     """
 
