@@ -61,7 +61,7 @@ def test_an_experiment_file_sets_no_keys_inside_dataset(experiment: str) -> None
     assert "dataset" not in content
     assert set(content["scales"]) == {"smoke", "quick", "paper"}
     meta = {"title", "question", "paper", "figure", "cost", "data"}
-    assert meta <= set(content["meta"]) <= meta | {"figures", "below_paper"}
+    assert meta <= set(content["meta"]) <= meta | {"figures", "below_paper", "whole_tables"}
     for note in content["meta"].get("figures", {}).values():
         assert {"shows"} <= set(note) <= {"shows", "of", "values"}
 
