@@ -65,7 +65,7 @@ def run_class_risk(task: Task[ClassRiskTask], shared: SharedWork) -> Outcome:
         except NotPositiveDefiniteError:
             continue
         found.append((cautious_bound(made, params, data, parts), made, parts))
-    metrics: Metrics = {"bound": 1.0, "bound_tests": tests_bound(dataset, learning, shared)}
+    metrics: Metrics = {"bound": 1.0, "bound_tests": bound_of_test_rows(dataset, learning, shared)}
     arrays: Arrays = {}
     if found:
         bound, made, parts = min(found, key=lambda each: each[0])
@@ -140,7 +140,7 @@ def cautious_bound(made: Certified, params: ClassTask, data: Dataset, parts: Par
     return max(made.bounds.bound_catoni, min(catoni_bound(risk, pays, made.confidence.constant)[0], 1.0))
 
 
-def tests_bound(dataset: PreparedDataset, learning: Learning, shared: SharedWork) -> float:
+def bound_of_test_rows(dataset: PreparedDataset, learning: Learning, shared: SharedWork) -> float:
     """Return the binomial bound on the judged classifier's error rate, at its share of delta."""
     model = judged_classifier(dataset, learning, shared)
     problem = model.problem
