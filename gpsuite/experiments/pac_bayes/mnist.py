@@ -108,8 +108,9 @@ IMAGES = 784  # inputs of a set of images that is scattered. Smaller ones are ta
 
 
 # Error rates on new images that neural nets certify with probability 0.965, from a prior trained on half of the
-# training rows unless said otherwise. Their standing is how the source was read. None was recomputed here. The printed table of
-# recursive PAC-Bayes was not seen: two notebooks in its authors' public code agree on MNIST, none shows Fashion-MNIST.
+# training rows unless said otherwise. Their standing is how the source was read. None was recomputed here. The printed
+# table of recursive PAC-Bayes was not seen: two notebooks in its authors' public code agree on MNIST, none shows
+# Fashion-MNIST.
 PRINTED, NOTEBOOK = "as printed", "authors' notebook, printed table not seen"
 ANCHORS = (
     ("mnist", "convolutional net", 0.0155, "Perez-Ortiz et al. 2021, JMLR 22", PRINTED),
