@@ -34,7 +34,7 @@ class ClassRows:
         dataset: its name.
         content_hash: of its content.
         count: its rows.
-        test_share: share kept for testing; 0 where the dataset comes with test rows.
+        test_share: share kept for testing; 0 where the dataset comes with test rows, or for no test.
         prior_share: share of the others that the prior saw; 0 for an uninformed prior.
         seed: of both random splits.
     """

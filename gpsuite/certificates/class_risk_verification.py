@@ -122,7 +122,7 @@ def _dataset(certificate: ClassCertificate, dataset: Dataset | None) -> Dataset:
 def _split(path: Path, certificate: ClassCertificate, data: Dataset) -> tuple[IntArray, IntArray]:
     """Return the row numbers of the prior and of the bound, by the stated seed."""
     rows = certificate.rows
-    if (rows.test_share == 0.0) != (data.fixed_split is not None):
+    if rows.test_share > 0.0 and data.fixed_split is not None:
         raise UnusableFileError(f"{path}: its test rows are not those of the dataset")
     if data.fixed_split is not None:
         kept = np.asarray(data.fixed_split[0])

@@ -23,6 +23,7 @@ _MARGIN = _STRIDE  # pixels mirrored at each side, so that the far side of a per
 _BATCH = 64  # images at once: what is worked on stays in the processor's cache
 _TURNS = 2  # copies of a filter at each side whose tails are folded in
 _MADE_UP, _BLUR, _INK = 400, 1.5, 0.5  # images, their blur in pixels, and the level above which there is ink
+_SHARED = 0.5  # of a weight's variance that near places share
 Transform = Literal["root", "log"]
 Single = npt.NDArray[np.float32]
 Spectrum = npt.NDArray[np.complex64]
@@ -167,6 +168,24 @@ def rescaled(features: Single, scale: npt.NDArray[np.floating[Any]], transform: 
     """
     ratio = np.maximum(features, 0.0) / np.asarray(scale, dtype=np.float32)
     return np.sqrt(ratio) if transform == "root" else np.log1p(ratio)
+
+
+def shared_over_places(features: Single, side: int) -> Single:
+    """Return features [n, P] whose weights are alike at near places of a path, where those of N(0, I) are unrelated.
+
+    Under w ~ N(0, K), K = (1/2) (I + exp(-|p - q|^2 / 2)) for places p, q of one path in steps of four pixels, u'w is
+    (K^(1/2) u)'v with v ~ N(0, I).
+
+    Args:
+        features: as `rescaled` returns them.
+        side: pixels of an image's side.
+    """
+    places = np.arange(side // _STRIDE, dtype=np.float64)
+    near = np.exp(-0.5 * (places[:, None] - places[None, :]) ** 2)
+    K = (1.0 - _SHARED) * np.eye(len(places) ** 2) + _SHARED * np.kron(near, near)
+    values, vectors = np.linalg.eigh(K)
+    root = ((vectors * np.sqrt(values)) @ vectors.T).astype(np.float32)
+    return np.asarray((features.reshape(-1, len(root)) @ root).reshape(features.shape), dtype=np.float32)
 
 
 def made_up_scale(side: int) -> FloatArray:

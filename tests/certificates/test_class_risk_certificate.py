@@ -15,7 +15,7 @@ from scipy.special import ndtr
 from gpsuite.certificates.class_risk import LOG, ROOT, STANDARDISED
 from gpsuite.certificates.class_risk_verification import verify_certificate
 from gpsuite.certificates.envelope import checksum, read_envelope, write_packed
-from gpsuite.certificates.plain_class_risk import bounds_of, largest_risks, scale_without_data
+from gpsuite.certificates.plain_class_risk import bounds_of, largest_risks, scale_without_data, shared
 from gpsuite.certificates.plain_class_risk import scattering as plain_scattering
 from gpsuite.config.files import conf_dir
 from gpsuite.data.catalogue import read_spec
@@ -25,7 +25,7 @@ from gpsuite.errors import UserError
 from gpsuite.experiments.base import Outcome, SharedWork, Task
 from gpsuite.experiments.pac_bayes.mnist import DESCRIPTION, Chosen, ClassTask, run
 from gpsuite.methods.pac_bayes.classification import PriorSettings, gibbs_errors
-from gpsuite.models.scattering import made_up_scale, scattering
+from gpsuite.models.scattering import made_up_scale, scattering, shared_over_places
 from gpsuite.untrusted import UnusableFileError
 
 SETTINGS = PriorSettings(0.3, 0.01, 0.001)
@@ -214,6 +214,7 @@ def test_two_ways_to_the_features_agree() -> None:
     # the folded copies of a filter end at five, the aliases at seven: 1e-6 of the filters; the rest is float32
     assert np.abs(theirs - ours).max() < 5e-6
     assert scale_without_data(12) == pytest.approx(made_up_scale(12), rel=1e-4)
+    assert np.abs(shared(ours, 7) - shared_over_places(ours, 28)).max() < 1e-5
 
 
 def test_the_checkers_risk_is_an_upper_end() -> None:

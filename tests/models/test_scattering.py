@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpsuite.models.scattering import gabor, scattering, wavelet
+from gpsuite.models.scattering import gabor, scattering, shared_over_places, wavelet
 from tests.arrays import Array
 
 # float32 has 1e-7; a feature is a sum of a thousand products of numbers up to 1
@@ -91,3 +91,17 @@ def test_other_shapes_are_refused(shape: tuple[int, ...]) -> None:
 def test_a_grey_level_that_is_not_finite_is_refused() -> None:
     with pytest.raises(ValueError, match="not finite"):
         scattering(np.full((1, 8, 8), np.nan))
+
+
+def test_weights_are_shared_over_near_places_of_one_path() -> None:
+    rng = np.random.default_rng(3)
+    features = rng.uniform(size=(2, 81 * 9)).astype(np.float32)
+    found = shared_over_places(features, 12).astype(np.float64)
+    covariance = 0.0
+    for path in range(81):
+        for p in range(9):
+            for q in range(9):
+                apart = (p // 3 - q // 3) ** 2 + (p % 3 - q % 3) ** 2
+                K = 0.5 * (p == q) + 0.5 * np.exp(-0.5 * apart)
+                covariance += float(features[0, 9 * path + p]) * K * float(features[1, 9 * path + q])
+    assert found[0] @ found[1] == pytest.approx(covariance, rel=1e-5)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpsuite.experiments.base import EXPERIMENTS, Experiment, only_arrays
-from gpsuite.experiments.guarantee import plan, run, summary, tasks
+from gpsuite.experiments.guarantee import class_risk, plan, run, summary, tasks
 from gpsuite.experiments.perturbation.region import run as run_region
 from gpsuite.experiments.perturbation.region_problem import RegionTask
 from gpsuite.experiments.robustness.tasks import CLASSIFIER, GAUSSIAN_LATENT
@@ -21,6 +21,7 @@ EXPERIMENTS.register("guarantee")(
             tasks.ClassRowsTask: run.run_class_rows,
             tasks.ConformalTask: run.run_conformal,
             tasks.ClassSetsTask: run.run_class_sets,
+            tasks.ClassRiskTask: class_risk.run_class_risk,
         },
         summary.summarise,
         method_traits=(CLASSIFIER, GAUSSIAN_LATENT),

@@ -1,4 +1,4 @@
-"""The certificates of a run, for `gpsuite verify`: a regression's PAC-Bayes bound, and ranges of its first rows."""
+"""The certificates of a run, for `gpsuite verify`: a PAC-Bayes bound, and ranges of the first rows."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from gpsuite.experiments.guarantee.checks import Searches
 from gpsuite.experiments.guarantee.regression import Fitted, kept_copies, kept_rows
 from gpsuite.experiments.guarantee.saved import PREFIX
 from gpsuite.experiments.guarantee.tasks import Learning
+from gpsuite.experiments.pac_bayes.mnist import DESCRIPTION, Certified
 from gpsuite.experiments.robustness.classifiers import Classifier
 from gpsuite.experiments.robustness.judging import Limits, certificate_origin, classes_of
 from gpsuite.experiments.robustness.records import too_large
@@ -70,6 +71,12 @@ def risk_certificate(
 def _deviations(data: Dataset, rows: npt.NDArray[np.int64]) -> FloatArray:
     deviations = data.X[rows].std(axis=0)
     return np.where(np.ptp(data.X[rows], axis=0) == 0.0, 1.0, deviations)
+
+
+def error_rate_certificate(made: Certified) -> Arrays:
+    """Return the record's arrays of the certificate of a classifier's error rate."""
+    arrays = {name: array for name, array in made.arrays.items() if name != DESCRIPTION}
+    return _in_record("error_rate", json.loads(str(made.arrays[DESCRIPTION])), arrays)
 
 
 def range_certificates(

@@ -33,7 +33,7 @@ MOST_ROWS = 2000  # that a permutation check looks at
 PARTS = 3  # the first third of the rows is compared with the last
 NOTHING, DOUBTFUL, CONTRADICTED, UNCHECKED = "nothing found", "doubtful", "contradicted", "not checked"
 SAMPLES = "test rows, PAC-Bayes, conformal, jackknife+"
-OF_CLASSES = "test rows, certified"
+OF_CLASSES = "test rows, PAC-Bayes, certified"
 OWN_INTERVALS = "the model's own intervals"
 TRUSTED = "scale=paper  # conformal_low to conformal_high need no such assumption"
 NEWEST = "test_share=0.1  # judged by the newest tenth of the rows"

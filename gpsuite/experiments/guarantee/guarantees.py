@@ -15,7 +15,7 @@ from gpsuite.experiments.base import Record, Report
 from gpsuite.experiments.guarantee.answer import Guarantee
 from gpsuite.experiments.guarantee.checks import Check, bands_apart
 from gpsuite.experiments.guarantee.predictions import DIGITS
-from gpsuite.experiments.guarantee.tasks import CONFORMAL, GuaranteeSettings, tolerances_of
+from gpsuite.experiments.guarantee.tasks import CLASS_RISK, CONFORMAL, GuaranteeSettings, tolerances_of
 from gpsuite.experiments.perturbation.region import mean_width
 from gpsuite.experiments.sentences import percent_down, percent_up
 from gpsuite.methods.conformal import jackknife_bounded
@@ -23,6 +23,7 @@ from gpsuite.rounding import rounded, sureness
 from gpsuite.text import counted
 
 PROVED = "Proved"  # instead of a probability
+CERTIFICATE = "PAC-Bayes"  # name of a guarantee
 STATED = "ranges of the probabilities of so many classes are not searched"
 NO_BAND = "more rows, independent inputs, rows without groups"
 SECONDS = "budget.seconds ended the searches"
@@ -217,6 +218,26 @@ def proved_classes(found: Found) -> Guarantee | None:
     return Guarantee("proved", PROVED, "", says, "noise", own_rows=True)
 
 
+def error_rate(found: Found) -> Guarantee | None:
+    """Return the smaller bound on the error rate and what the other one says, each at its share of delta.
+
+    The test rows' bound alone, at all of delta, where nothing else was certified.
+    """
+    if CLASS_RISK not in found.parts:
+        return tested_classes(found)
+    record = found.parts[CLASS_RISK]
+    certificate, tests = record.number("bound"), record.number("bound_tests")
+    if percent_up(min(certificate, tests)) == "100 %":
+        return Guarantee("test rows", needs="more test rows or better inputs")
+    sure = sureness(found.settings.delta)
+    if certificate < tests:
+        wrong = f"at most {percent_up(certificate)} of predictions by draws of the certified model are wrong"
+        says = f"{wrong}, the test rows bound the test model at {percent_up(tests)}"
+        return Guarantee(CERTIFICATE, sure, found.like, says, "many rows")
+    says = f"at most {percent_up(tests)} of predictions are wrong, {CERTIFICATE} says {percent_up(certificate)}"
+    return Guarantee("test rows", sure, found.like, says, "many rows")
+
+
 def tested_classes(found: Found) -> Guarantee | None:
     if "judged" not in found.parts:
         return None
@@ -274,7 +295,7 @@ def only_estimated(record: Record) -> bool:
 
 Line = Callable[[Found], Guarantee | None]
 OF_NUMBERS: tuple[Line, ...] = (proved_numbers, tested_numbers, pac_bayes, spread, conformal, jackknife, band)
-OF_CLASSES: tuple[Line, ...] = (proved_classes, tested_classes, certified, class_sets, per_class)
+OF_CLASSES: tuple[Line, ...] = (proved_classes, error_rate, certified, class_sets, per_class)
 
 
 def guarantees(found: Found) -> list[Guarantee]:

@@ -15,17 +15,20 @@ from gpsuite.data.spec import CsvSpec, from_plain
 from gpsuite.data.table.new_rows import NewRows, read_inputs
 from gpsuite.errors import UserError
 from gpsuite.experiments.base import Request, Task, require
+from gpsuite.experiments.guarantee.class_risk import certifies
 from gpsuite.experiments.guarantee.classification import MOST_RANGES, check_classes
 from gpsuite.experiments.guarantee.regression import check_rows
 from gpsuite.experiments.guarantee.tasks import (
     BAND,
     BAND_GROUP,
     BOUNDED,
+    CLASS_RISK,
     CONFORMAL,
     JUDGED,
     METHOD,
     ROWS,
     BoundedTask,
+    ClassRiskTask,
     ClassRowsTask,
     ClassSetsTask,
     ConformalTask,
@@ -61,7 +64,7 @@ def seconds_of(request: Request[GuaranteeSettings], part: str) -> float:
     data = load(dataset)
     classes = class_count(data, []) if data.task == "classification" else 0
     thousands = min(dataset.rows, settings.most_rows) / 1000
-    if part == CONFORMAL:  # of the model that the test rows judge
+    if part in (CONFORMAL, CLASS_RISK):  # of the model that the test rows judge, and of small ones
         return 1.0
     training = (CLASSIFICATION if classes else REGRESSION) * thousands**2 + 1.0
     if part == ROWS:
@@ -155,10 +158,12 @@ def _class_parts(request: Request[GuaranteeSettings]) -> list[tuple[str, object,
         fault = f"{options.title} is for two classes, {data.target_names[0]} has {count}. Use method=laplace"
         require(count <= classifier_method(options).most_classes(options), "method", name, fault)
     judged = take(JudgedClassesTask, settings, learning=learning, tolerances=tolerances)
+    certified = [(CLASS_RISK, ClassRiskTask(learning=learning), "certified error rate")] if certifies(data) else []
     return [
         (JUDGED, judged, "test rows"),
         (ROWS, _rows(request, ClassRowsTask), "rows to predict"),
         (CONFORMAL, ClassSetsTask(learning=learning), "sets of classes"),
+        *certified,
     ]
 
 

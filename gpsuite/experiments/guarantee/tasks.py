@@ -16,6 +16,7 @@ from gpsuite.experiments.settings import Count, Positive, Share, at_least, fille
 from gpsuite.experiments.tasks import OPTIONAL
 
 BOUNDED, JUDGED, ROWS, CONFORMAL, BAND = "bounded", "judged", "rows", "conformal", "band"  # parts of a run
+CLASS_RISK = "class risk"  # another part
 ERROR_RATE, HELD_OUT = "error rate", "held-out rows, binomial"  # in the tables of league
 BAND_GROUP = "signs"  # noise may differ from row to row
 METHOD = gpc("laplace", "probit")
@@ -167,6 +168,14 @@ class JudgedClassesTask:
     points: int
     boxes: int
     kind: str = "guarantee_judged_classes"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassRiskTask:
+    """Classifiers certified by PAC-Bayes, and the test rows' bound at its share of delta."""
+
+    learning: Learning
+    kind: str = "guarantee_class_risk"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,7 +17,9 @@ from gpsuite.data.table.new_rows import unread_rows
 from gpsuite.experiments.base import Record
 from gpsuite.experiments.guarantee.answer import Answer, Guarantee, Light, Rows
 from gpsuite.experiments.guarantee.checks import CONTRADICTED, DOUBTFUL, Check, bands_apart, order_says_nothing
+from gpsuite.experiments.guarantee.class_risk import HALF, SPLITS
 from gpsuite.experiments.guarantee.guarantees import (
+    CERTIFICATE,
     NO_BAND,
     SECONDS,
     STATED,
@@ -31,7 +33,7 @@ from gpsuite.experiments.guarantee.guarantees import (
 )
 from gpsuite.experiments.guarantee.predictions import DIGITS, SHOWN, shown_rows, unread_of
 from gpsuite.experiments.guarantee.sets_and_spread import set_sentences, spread_sentences
-from gpsuite.experiments.guarantee.tasks import BAND_GROUP, CONFORMAL, ERROR_RATE, HELD_OUT
+from gpsuite.experiments.guarantee.tasks import BAND_GROUP, CLASS_RISK, CONFORMAL, ERROR_RATE, HELD_OUT
 from gpsuite.experiments.perturbation.region import mean_width
 from gpsuite.experiments.sentences import MODEL_WORDS, NOISE_WORDS, percent_down, percent_up
 from gpsuite.plugins import shipped_published_dir
@@ -76,7 +78,8 @@ def headline(found: Found, lines: Sequence[Guarantee]) -> str:
     said = [_quality(found) if "judged" in found.parts else f"The rows to measure next are for {found.target}."]
     promises = {each.name: each for each in lines if not each.needs}
     interval = next((promises[name] for name in OF_ONE_ROW if name in promises), None)
-    chosen = [each for each in (interval, promises.get("test rows")) if each is not None]
+    rate = promises.get("test rows") or (promises.get(CERTIFICATE) if found.data.task == "classification" else None)
+    chosen = [each for each in (interval, rate) if each is not None]
     if chosen:
         said.append(f"With probability {', and with '.join(f'{each.probability} {each.says}' for each in chosen)}.")
     if "test rows" in promises:
@@ -306,9 +309,27 @@ def _of_classes(found: Found) -> Iterator[str]:
         if untested := str(record.metrics["untested"]).splitlines():
             yield f"No test row is {' or '.join(untested)}: of such rows nothing was seen."
         yield from _of_certified(record, found)
+    if CLASS_RISK in found.parts:
+        yield from _of_error_rate(found.parts[CLASS_RISK], found)
     if "rows" in found.parts:
         yield from _of_probabilities(found.parts["rows"], found)
         yield from _of_effects(found.parts["rows"], found)
+
+
+def _of_error_rate(record: Record, found: Found) -> Iterator[str]:
+    """Yield what was certified, and how delta is split."""
+    delta = found.settings.delta
+    if "n_bound" in record.metrics:
+        rows = f"{int(record.number('n_prior'))} rows made its prior, {int(record.number('n_bound'))} others bound it"
+        moved = int(record.number("moved"))
+        by = f"and moved it in {counted(moved, 'direction')}" if moved else "and did not move it"
+        yield f"PAC-Bayes certifies another Gaussian process: {rows} {by} (KL {record.number('kl'):.{DIGITS}g} nats)."
+        yield "It is about random draws of that model. gpsuite verify checks it: certificates/error_rate.npz."
+    share = HALF * delta
+    yield (
+        f"Choosing the smaller bound on the error rate is paid for: {share:g} of delta is for the test rows, "
+        f"{(delta - share) / len(SPLITS):g} for each of {len(SPLITS)} certificates."
+    )
 
 
 def _of_certified(record: Record, found: Found) -> Iterator[str]:

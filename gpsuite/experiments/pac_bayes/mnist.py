@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -58,7 +58,7 @@ from gpsuite.methods.pac_bayes.classification import (
     leading_directions,
     train,
 )
-from gpsuite.models.scattering import Transform, made_up_scale, rescaled, scattering
+from gpsuite.models.scattering import Transform, made_up_scale, rescaled, scattering, shared_over_places
 from gpsuite.reporting.comparison import Statistic
 from gpsuite.reporting.palette import LIMIT, numbered_style, panel
 from gpsuite.reporting.tables import mean_and_error, metric_statistics
@@ -74,6 +74,8 @@ GREY_LEVELS = 255.0
 LEAST_ROWS = 8  # Maurer's theorem, behind ln(2 sqrt(n) / delta)
 DESCRIPTION = "certificate"
 IMAGE_SECONDS = 1.2e-3  # of the scattering of one image, on one core
+# risks are bracketed closer. Searches start twice. A prior without data shares its weights among near places
+VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ class Chosen:
         features: of the certificate's kinds.
         prior: hyperparameters of the informed prior.
         constant: Catoni's C with it, about sqrt(2 ln(64 / delta) / (n r)) at the error r of the held-out rows.
-        uninformed: Catoni's C without data.
+        uninformed: Catoni's C without data, about ln(p / (1 - p)) - ln(r / (1 - r)) at the bound p and the risk r.
     """
 
     features: str
@@ -97,23 +99,27 @@ class Chosen:
 
 # error on 6,000 rows held out from a random half at M = 1000: MNIST 0.0088 with the root, 0.0090 with the logarithm
 CHOSEN = {
-    "mnist": Chosen(ROOT, PriorSettings(0.3, 0.002, 0.001), 0.3, 1.6),
+    "mnist": Chosen(ROOT, PriorSettings(0.3, 0.002, 0.001), 0.3, 1.5),
     "fashion_mnist": Chosen(LOG, PriorSettings(0.3, 0.005, 0.001), 0.085, 0.8),
-    "kmnist": Chosen(ROOT, PriorSettings(0.3, 0.002, 0.001), 0.3, 1.6),
+    "kmnist": Chosen(ROOT, PriorSettings(0.3, 0.002, 0.001), 0.3, 1.5),
 }
 TABLE = Chosen(STANDARDISED, PriorSettings(0.3, 0.01, 0.001), 0.4)
 IMAGES = 784  # inputs of a set of images that is scattered. Smaller ones are tables of pixels
 
 
-# Error rates on new images that neural nets certify with probability 0.965, all from a prior trained on half of the
-# training rows unless said otherwise. As their authors print them. None was recomputed here.
+# Error rates on new images that neural nets certify with probability 0.965, from a prior trained on half of the
+# training rows unless said otherwise. Their standing is how the source was read. None was recomputed here. The printed
+# table of recursive PAC-Bayes was not seen: two notebooks in its authors' public code agree on MNIST, none shows
+# Fashion-MNIST.
+PRINTED, NOTEBOOK = "as printed", "authors' notebook, printed table not seen"
 ANCHORS = (
-    ("mnist", "convolutional net", 0.0155, "Perez-Ortiz et al. 2021, JMLR 22"),
-    ("mnist", "fully connected net", 0.0279, "Perez-Ortiz et al. 2021, JMLR 22"),
-    ("mnist", "fully connected net", 0.0455, "a public replication, fewer Monte Carlo draws"),
-    ("mnist", "convolutional net", 0.0369, "a public replication, fewer Monte Carlo draws"),
-    ("mnist", "net with a prior without data", 0.337, "Perez-Ortiz et al. 2021, JMLR 22"),
-    ("fashion_mnist", "net", 0.158, "Perez-Ortiz et al. 2021, JMLR 22"),
+    ("mnist", "convolutional net", 0.0155, "Perez-Ortiz et al. 2021, JMLR 22", PRINTED),
+    ("mnist", "fully connected net", 0.0279, "Perez-Ortiz et al. 2021, JMLR 22", PRINTED),
+    ("mnist", "fully connected net", 0.0455, "a public replication, fewer Monte Carlo draws", PRINTED),
+    ("mnist", "convolutional net", 0.0369, "a public replication, fewer Monte Carlo draws", PRINTED),
+    ("mnist", "net with a prior without data", 0.337, "Perez-Ortiz et al. 2021, JMLR 22", PRINTED),
+    ("mnist", "fully connected net, recursive prior of 6 steps", 0.1857, "Wu et al. 2024, NeurIPS 37", NOTEBOOK),
+    ("fashion_mnist", "net", 0.158, "Perez-Ortiz et al. 2021, JMLR 22", PRINTED),
 )
 
 
@@ -162,7 +168,7 @@ class ClassTask:
         delta: allowed probability that a bound fails.
         choices: settings that the bounds hold for at once.
         prior_share: share of the training rows that the prior sees; 0 if uninformed.
-        test_share: share kept for testing; 0 where the dataset has test rows.
+        test_share: share kept for testing; 0 where the dataset has test rows, or for no test.
         max_evaluations: of the search for the posterior.
         seed: of the split.
     """
@@ -211,6 +217,7 @@ def plan(request: Request[MnistSettings]) -> list[Task[ClassTask | ValidityTask]
                     cost=_cost(data, params),
                     group=name,
                     dataset=data,
+                    version=VERSION,
                 )
                 for params in _params(settings, name, data, split, request.seed)
             ]
@@ -219,7 +226,11 @@ def plan(request: Request[MnistSettings]) -> list[Task[ClassTask | ValidityTask]
         simulated = ValidityTask(simulations=settings.simulations, delta=settings.simulation_delta, seed=seed)
         tasks.append(
             request.task(
-                simulated, label="simulated labels", axes={"dataset": "simulated"}, cost=0.05 * settings.simulations
+                simulated,
+                label="simulated labels",
+                axes={"dataset": "simulated"},
+                cost=0.05 * settings.simulations,
+                version=VERSION,
             )
         )
     return tasks
@@ -281,6 +292,8 @@ def parts_of(data: Dataset, params: ClassTask) -> Parts:
     """Return a split by its seed, as the certificate states it."""
     if data.fixed_split is not None:
         kept, test = (np.asarray(side) for side in data.fixed_split)
+    elif params.test_share == 0.0:
+        kept, test = np.random.RandomState(params.seed).permutation(len(data.X)), np.empty(0, dtype=np.int64)
     else:
         kept, test = train_test_indices(len(data.X), params.test_share, params.seed)
     order = kept[np.random.RandomState(params.seed).permutation(len(kept))]
@@ -288,37 +301,75 @@ def parts_of(data: Dataset, params: ClassTask) -> Parts:
     return Parts(order[:first], order[first:], test)
 
 
-def run(task: Task[ClassTask], shared: SharedWork) -> Outcome:
-    """Make the prior, move it if it may move, certify it and test it."""
-    params = task.params
-    data = shared.once("dataset", lambda: load(task.require_dataset()))
-    parts, labels = parts_of(data, params), data.y[:, 0].astype(np.int64)
-    if len(parts.bound) < LEAST_ROWS:
-        return Outcome({}, INFEASIBLE, f"{len(parts.bound)} rows bound the risk; {LEAST_ROWS} or more must")
-    raw = shared.once("features", lambda: _raw(data, params.chosen.features))
-    map_to = _scaled(params, raw, parts.prior, math.isqrt(data.X.shape[1]))
-    seen = map_to(raw[parts.prior])
-    inducing = np.arange(params.inducing)  # the split is random, and so are its first rows
-    C = data.n_classes
-    prior = (
-        None
-        if params.prior == UNINFORMED
-        else InformedPrior.fit(seen, labels[parts.prior], C, inducing, params.chosen.prior)
-    )
-    del seen
-    budget = shared.budget(task.budget_seconds, evaluations=params.max_evaluations)
-    posterior, mean, variance = _posterior(params, prior, map_to(raw[parts.bound]), labels[parts.bound], C, budget)
+@dataclass(frozen=True, eq=False)
+class Certified:
+    """A classifier of one split with its bounds.
+
+    Attributes:
+        prior: from the prior's rows, or None.
+        posterior: what the bound's rows made of it.
+        mean: scores of the bound's rows [n, C].
+        variance: of each score [n].
+        confidence: what the bounds pay besides the KL.
+        bounds: from them.
+        arrays: of the certificate, its description as text among them.
+        features: the map from raw features to those of the kernel.
+    """
+
+    prior: InformedPrior | None
+    posterior: Posterior
+    mean: FloatArray
+    variance: FloatArray
+    confidence: Confidence
+    bounds: ClassBounds
+    arrays: Mapping[str, npt.NDArray[Any]]
+    features: Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
+
+
+def certify(
+    dataset: PreparedDataset, params: ClassTask, parts: Parts, raw: npt.NDArray[Any], budget: Budget
+) -> Certified:
+    """Make the prior, move it if it may move, and bound the posterior's risk.
+
+    Args:
+        dataset: of classes.
+        params: what decides the classifier.
+        parts: `parts_of` both.
+        raw: features of all rows, `raw_features`.
+        budget: of the search for the posterior.
+    """
+    data = load(dataset)
+    labels, C = data.y[:, 0].astype(np.int64), data.n_classes
+    features = _scaled(params, raw, parts.prior, math.isqrt(data.X.shape[1]))
+    prior = None
+    if params.prior == INFORMED:
+        inducing = np.arange(params.inducing)  # the split is random, and so are its first rows
+        prior = InformedPrior.fit(features(raw[parts.prior]), labels[parts.prior], C, inducing, params.chosen.prior)
+    posterior, mean, variance = _posterior(params, prior, features(raw[parts.bound]), labels[parts.bound], C, budget)
     constant = params.chosen.constant if params.prior == INFORMED else params.chosen.uninformed
     confidence = Confidence(params.delta, params.choices, constant, SLACK)
     found = bounds_of(mean, variance, labels[parts.bound], posterior, confidence)
-    tested, spread = _moments(prior, posterior, map_to(raw[parts.test]), C)
-    own = labels[parts.test]
+    arrays = _certificate(dataset, params, parts, posterior, found, constant)
+    return Certified(prior, posterior, mean, variance, confidence, found, arrays, features)
+
+
+def run(task: Task[ClassTask], shared: SharedWork) -> Outcome:
+    """Certify a classifier and test it."""
+    params = task.params
+    data = shared.once("dataset", lambda: load(task.require_dataset()))
+    parts = parts_of(data, params)
+    if len(parts.bound) < LEAST_ROWS:
+        return Outcome({}, INFEASIBLE, f"{len(parts.bound)} rows bound the risk; {LEAST_ROWS} or more must")
+    raw = shared.once("features", lambda: raw_features(data, params.chosen.features))
+    budget = shared.budget(task.budget_seconds, evaluations=params.max_evaluations)
+    made = certify(task.require_dataset(), params, parts, raw, budget)
+    tested, spread = _moments(made.prior, made.posterior, made.features(raw[parts.test]), data.n_classes)
+    own = data.y[parts.test, 0].astype(np.int64)
     test = {"test_error": float((tested.argmax(axis=1) != own).mean()), "gibbs_risk_test": _gibbs(tested, spread, own)}
-    certificate = _certificate(task, params, parts, posterior, found, constant)
     return Outcome(
-        {**_numbers(found), **test},
-        arrays=certificate,
-        headline=f"bound {found.bound_catoni:.4f}, test error {test['test_error']:.4f}",
+        {**_numbers(made.bounds), **test},
+        arrays=made.arrays,
+        headline=f"bound {made.bounds.bound_catoni:.4f}, test error {test['test_error']:.4f}",
     )
 
 
@@ -326,7 +377,7 @@ def _gibbs(mean: FloatArray, variance: FloatArray, labels: IntArray) -> float:
     return float(np.mean(gibbs_errors(mean, variance, labels)[1]))
 
 
-def _raw(data: Dataset, features: str) -> npt.NDArray[Any]:
+def raw_features(data: Dataset, features: str) -> npt.NDArray[Any]:
     """Return the scattering of all images, or the table's columns."""
     if features == STANDARDISED:
         return data.X
@@ -340,7 +391,10 @@ def _scaled(params: ClassTask, raw: npt.NDArray[Any], prior: IntArray, side: int
         fitted = Standardiser.fit(raw[prior])
         return lambda rows: fitted.transform(rows).astype(np.float32)
     transform: Transform = "root" if params.chosen.features == ROOT else "log"
-    scale = made_up_scale(side) if params.prior == UNINFORMED else _deviation(raw[prior])
+    if params.prior == UNINFORMED:
+        made_up = made_up_scale(side)
+        return lambda rows: shared_over_places(rescaled(rows, made_up, transform), side)
+    scale = _deviation(raw[prior])
     return lambda rows: rescaled(rows, scale, transform)
 
 
@@ -394,11 +448,13 @@ def _numbers(found: ClassBounds) -> dict[str, float | int | None]:
 
 
 def _certificate(
-    task: Task[ClassTask], params: ClassTask, parts: Parts, posterior: Posterior, found: ClassBounds, constant: float
+    dataset: PreparedDataset, params: ClassTask, parts: Parts, posterior: Posterior, found: ClassBounds, constant: float
 ) -> dict[str, npt.NDArray[Any]]:
     """Return the arrays of a record: the certificate's, and its description as text."""
-    data, settings = task.require_dataset(), params.chosen.prior
-    rows = ClassRows(data.name, data.content_hash, data.rows, params.test_share, params.prior_share, params.seed)
+    settings = params.chosen.prior
+    rows = ClassRows(
+        dataset.name, dataset.content_hash, dataset.rows, params.test_share, params.prior_share, params.seed
+    )
     arrays = {
         "inducing": parts.prior[: params.inducing].astype(np.int64),
         "directions": posterior.directions,
@@ -578,8 +634,8 @@ def _context(report: Report[MnistSettings], frame: pd.DataFrame) -> None:
 
     names = set(frame["dataset"])
     rows = [
-        {"dataset": data, "classifier": what, "certified error rate": value, "source": source, "standing": "as printed"}
-        for data, what, value, source in ANCHORS
+        {"dataset": data, "classifier": what, "certified error rate": value, "source": source, "standing": standing}
+        for data, what, value, source, standing in ANCHORS
         if data in names
     ]
     if not rows:
@@ -596,7 +652,9 @@ def _context(report: Report[MnistSettings], frame: pd.DataFrame) -> None:
                 "standing": "computed",
             }
         )
-    report.table(pd.DataFrame(rows), "mnist_context", f"Certified error rates, with probability 0.965. {PAYS}")
+    missing = "Of recursive PAC-Bayes (Wu et al. 2024) no Fashion-MNIST value was found"
+    caption = f"Certified error rates, with probability 0.965. {missing}. {PAYS}"
+    report.table(pd.DataFrame(rows), "mnist_context", caption)
 
 
 def _draw(report: Report[MnistSettings], tidy: pd.DataFrame) -> None:
@@ -611,7 +669,7 @@ def _draw(report: Report[MnistSettings], tidy: pd.DataFrame) -> None:
             part = shown[shown["dataset"] == name]
             titles = {each: LABELS[each] for each in SHOWN}
             panel(ax, part, "inducing", titles, by="metric", error="interval", apart=0.02, styles=styles)
-            for data, _, value, source in ANCHORS:
+            for data, _, value, source, _ in ANCHORS:
                 if data == name and "JMLR" in source and value < 0.2:
                     ax.axhline(value, color=LIMIT, linestyle=":", linewidth=0.9, label="neural nets, as printed")
             counts = sorted(set(part["inducing"]))

@@ -30,11 +30,12 @@ from gpsuite.models.search import Minimum, StepRules, minimise
 Single = npt.NDArray[np.float32]
 Floats = npt.NDArray[np.floating[Any]]
 PRIOR_JITTER: Final = 1e-4  # of K_zz in the prior's precision
-CELLS: Final = 1000  # of the normal distribution, equally likely, in the bracket of a row's risk
-CERTAIN: Final = 1e-7  # a row whose risk is below it by the union bound keeps that bound
+CELLS: Final = 2000  # of the normal distribution, equally likely, in the bracket of a row's risk
+NARROW: Final = 1e-5  # a row's risk that pairs of classes bracket as closely needs no cells
 LEAST_RATIO, MOST_RATIO = 1e-6, 1.0  # of the posterior's variance to the prior's in a direction
 _BLOCK = 2000  # rows of a kernel matrix held at once
 _NODES = 12  # Gauss-Hermite nodes of the risk that training minimises
+_NOISY = 0.9  # ratio rho of a search that starts near the prior's noise
 _FAR = 7.0  # leads beyond it count as certain in training
 _NEAR_SHARE = 0.02  # of rows near a boundary, a guess that scales the search's variables
 _DIRECTION_ROWS = 15_000  # that decide the directions. A bound holds in any
@@ -223,7 +224,9 @@ def leading_directions(U: Single, count: int) -> FloatArray:
 def train(rows: Projected, labels: IntArray, constant: float, directions: FloatArray, budget: Budget) -> Posterior:
     """Return the posterior that minimises C n risk + KL, and so Catoni's bound at C, or the prior if none is better.
 
-    The search sees the risk by Gauss-Hermite quadrature. The certificate brackets it again.
+    The search sees the risk by Gauss-Hermite quadrature. The certificate brackets it again. The objective has several
+    minima: where noise makes a row wrong, its slope is flat and the row is given up. So one search starts with the
+    noise that the rows ask for, another near the prior's, and the better one counts.
 
     Args:
         rows: n rows in the directions.
@@ -234,39 +237,44 @@ def train(rows: Projected, labels: IntArray, constant: float, directions: FloatA
     """
     R, classes = rows.along.shape[1], rows.prior_mean.shape[1]
     objective = training_objective(rows, labels, constant)
-    unit = _units(rows, constant)
+    curvature = _curvature(rows, constant)
+    unit = np.concatenate([np.repeat(curvature**-0.5, classes), np.ones(R)])
 
     def scaled(point: FloatArray) -> tuple[float, FloatArray]:
         loss, gradient = objective(unit * point)
         return loss, unit * gradient
 
     zero = objective(np.zeros(R * (classes + 1)))[0]
-    start = np.concatenate([_first_shift(rows, labels).ravel(), np.full(R, math.log(0.9))])
-    found: Minimum = minimise(scaled, start / unit, budget, rules=_RULES)
+    searches: list[Minimum] = []
+    for ratio in (np.maximum(1.0 / curvature, LEAST_RATIO), np.full(R, _NOISY)):
+        start = np.concatenate([_first_shift(rows, labels, ratio).ravel(), np.log(ratio)])
+        searches.append(minimise(scaled, start / unit, budget, rules=_RULES))
+    found = min(searches, key=lambda each: each.loss)
     if not found.loss < zero:
         return Posterior.prior(len(directions), classes)
     shift, ratio = _unpack(unit * found.point, R, classes)
     return Posterior(directions, shift - shift.mean(axis=1, keepdims=True), ratio)
 
 
-def _units(rows: Projected, constant: float) -> FloatArray:
-    """Return the units of d and ln rho in which the objective's curvature is about the same in all, [R (C + 1)]."""
-    squares = np.square(rows.along, dtype=np.float64)
-    spread = float(np.mean(rows.rest + squares.sum(axis=1)))
-    curvature = 1.0 + constant * _NEAR_SHARE * squares.sum(axis=0) / max(spread, 1e-300)
-    R, classes = len(curvature), rows.prior_mean.shape[1]
-    return np.concatenate([np.repeat(curvature**-0.5, classes), np.ones(R)])
+def _curvature(rows: Projected, constant: float) -> FloatArray:
+    """Return a guess at the curvature of n times the objective in each direction of d, [R].
+
+    1 is the KL's, the rest the risk's. Its inverse is about the ratio rho at which the KL and the risk pull equally.
+    """
+    squares = np.square(rows.along).sum(axis=0, dtype=np.float64)
+    spread = float(np.mean(rows.rest)) + float(squares.sum()) / len(rows.rest)
+    return np.asarray(1.0 + constant * _NEAR_SHARE * squares / max(spread, 1e-300))
 
 
-def _first_shift(rows: Projected, labels: IntArray) -> FloatArray:
-    """Return a ridge regression's shift [R, C], scaled so that its scores exceed the prior's spread by a little."""
+def _first_shift(rows: Projected, labels: IntArray, ratio: FloatArray) -> FloatArray:
+    """Return a ridge regression's shift [R, C], scaled so that its scores exceed the noise at these ratios a little."""
     classes = rows.prior_mean.shape[1]
     T = rows.along.astype(np.float64)
     gram = T.T @ T
     gram.flat[:: len(gram) + 1] += 0.01 * np.trace(gram) / max(len(gram), 1) + 1e-12
     d = np.linalg.solve(gram, T.T @ (np.eye(classes)[labels] - 1.0 / classes))
-    spread = math.sqrt(float(np.mean(rows.rest + np.square(T).sum(axis=1))))
-    return 2.0 * spread * d
+    spread = math.sqrt(float(np.mean(rows.rest + np.square(rows.along) @ ratio.astype(np.float32))))
+    return np.asarray(2.0 * spread * d)
 
 
 def training_objective(
@@ -348,7 +356,8 @@ def gibbs_errors(
 
     1 - E_z prod_(c != y) Phi((m_y - m_c) / sqrt(v) + z), z ~ N(0, 1) the noise of score y. The product grows in z, so
     over cells of equal probability its value at their left ends is below the expectation, that at their right ends
-    above. Where the union bound sum_c Phi(-(m_y - m_c) / sqrt(2 v)) is below 1e-7 the ends are 0 and that.
+    above: these ends are one cell apart. The risk is also at least the largest of Phi(-(m_y - m_c) / sqrt(2 v)) and at
+    most their sum, which are closer where the risk is small. Where they are 1e-5 apart or less they are the ends.
 
     Args:
         mean: [n, C] scores.
@@ -362,16 +371,18 @@ def gibbs_errors(
     lead = _leads(mean, np.where(still, 1.0, np.sqrt(np.maximum(variance, 1e-300))), labels)
     wrong = (lead <= 0.0).any(axis=1)
     lower[still], upper[still] = wrong[still], wrong[still]
-    union = ndtr(-lead / math.sqrt(2.0)).sum(axis=1)
-    certain = ~still & (union < CERTAIN)
-    upper[certain] = union[certain]
+    pairwise = ndtr(-lead / math.sqrt(2.0))
+    most, union = pairwise.max(axis=1), pairwise.sum(axis=1)
+    closed = ~still & (union - most < NARROW)
+    lower[closed], upper[closed] = most[closed], union[closed]
     ends = ndtri(np.linspace(0.0, 1.0, cells + 1)[1:-1])
-    for part in np.array_split(np.flatnonzero(~still & ~certain), max(n // _BLOCK, 1)):
+    for part in np.array_split(np.flatnonzero(~still & ~closed), max(n // _BLOCK, 1)):
         inner = np.zeros(len(part))
         for end in ends:
             inner += ndtr(lead[part] + end).prod(axis=1)
         # at the far left the product is 0, at the far right 1
-        lower[part], upper[part] = 1.0 - (inner + 1.0) / cells, 1.0 - inner / cells
+        lower[part] = np.maximum(most[part], 1.0 - (inner + 1.0) / cells)
+        upper[part] = np.minimum(union[part], 1.0 - inner / cells)
     return np.clip(lower, 0.0, 1.0), np.clip(upper, 0.0, 1.0)
 
 

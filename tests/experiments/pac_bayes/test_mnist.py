@@ -69,5 +69,6 @@ def test_bounds_hold_on_simulated_labels_as_often_as_they_say() -> None:
         assert binomial_p(count - found, count, 1.0 - delta, "less") > 1e-3
 
 
-def test_anchors_are_error_rates_with_a_source() -> None:
-    assert all(0.0 < value < 1.0 and source for _, _, value, source in ANCHORS)
+def test_anchors_are_error_rates_with_a_source_and_a_standing() -> None:
+    assert all(0.0 < value < 1.0 and source and standing for _, _, value, source, standing in ANCHORS)
+    assert len({(data, what, source) for data, what, _, source, _ in ANCHORS}) == len(ANCHORS)

@@ -39,7 +39,16 @@ def test_two_classes_have_a_closed_form() -> None:
     lead = np.where(labels == 1, 1.0, -1.0) * (mean[:, 1] - mean[:, 0])
     lower, upper = gibbs_errors(mean, variance, labels)
     exact = ndtr(-lead / np.sqrt(2.0 * variance))
-    assert np.all(lower <= exact + 1e-12) and np.all(exact <= upper + 1e-12)
+    assert lower == pytest.approx(exact, abs=1e-12) and upper == pytest.approx(exact, abs=1e-12)
+
+
+def test_rows_that_are_nearly_certain_are_bracketed_by_pairs_of_classes_and_not_by_a_cell() -> None:
+    """Of many such rows a whole cell each would be most of the risk."""
+    lead = np.linspace(3.0, 6.0, 50)
+    mean = np.column_stack([lead, np.zeros((50, 4))])
+    lower, upper = gibbs_errors(mean, np.ones(50), np.zeros(50, dtype=np.int64))
+    pair = ndtr(-lead / np.sqrt(2.0))
+    assert np.all(lower >= pair - 1e-12) and np.all(upper <= 4.0 * pair + 1e-12)
     assert np.all(upper - lower <= 1.0 / method.CELLS + 1e-12)
 
 
@@ -131,6 +140,28 @@ def test_training_beats_the_prior_that_saw_nothing_and_its_risk_is_the_objective
     objective = training_objective(rows, y, constant)
     loss = objective(np.concatenate([found.shift.ravel(), np.log(found.ratio)]))[0]
     assert loss == pytest.approx(constant * trained.gibbs + trained.kl / 2000, abs=2e-3)
+
+
+def hard_clouds(spread: float, fall: float, centre: float, classes: int) -> tuple[Array, Array]:
+    """Rows far from the origin: the prior's noise along their centre makes most of them wrong."""
+    rng = np.random.default_rng(0)
+    labels, means = rng.integers(0, classes, 1500), rng.normal(size=(classes, 80))
+    X = (rng.normal(size=(1500, 80)) + spread * means[labels]) * np.exp(-3.0 * fall * np.arange(80) / 80) + centre
+    return X.astype(np.float32), labels
+
+
+@pytest.mark.parametrize(
+    ("problem_of", "least"),
+    [((1.0, 1.5, 10.0, 5), 105.0), ((0.5, 1.5, 10.0, 3), 340.0)],  # alone, one start ends at 108.5, the other at 911.8
+)
+def test_the_better_of_two_starts_counts(problem_of: tuple[float, float, float, int], least: float) -> None:
+    X, y = hard_clouds(*problem_of)
+    classes = problem_of[-1]
+    V = leading_directions(X, 20)
+    rows = Projected.of(np.zeros((1500, classes)), X, V)
+    found = train(rows, y, 1.6, V, Budget(evaluations=400))
+    objective = training_objective(rows, y, 1.6)
+    assert 1500 * objective(np.concatenate([found.shift.ravel(), np.log(found.ratio)]))[0] < least
 
 
 def test_labels_of_chance_hardly_move_the_prior() -> None:
