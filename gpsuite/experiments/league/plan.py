@@ -330,6 +330,6 @@ class Cell:
 
 
 def _learning(settings: LeagueSettings, draw: int, **own: Any) -> Learning:
-    """Return what decides the models of experiment=guarantee with seed=`draw`, and what else is given."""
+    """Return what decides the models of experiment=guarantee with seed=`draw`. `own` are further fields."""
     fixed = {"goal": settings.epsilon, "own": False}
     return take(Learning, settings, seed=derived_seed(draw, "guarantee"), **fixed, **own)

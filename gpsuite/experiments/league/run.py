@@ -171,7 +171,7 @@ def judge_tempered(task: Task[TemperedTask], drawn: Drawn) -> Outcome:
 
 
 def judged_ends(name: str, ends: Ends, drawn: Drawn, y: FloatArray) -> Outcome:
-    """Return the mean width of intervals in standard deviations of the own targets [N], and what they miss."""
+    """Return the mean width of intervals in standard deviations of a user's targets [N], and what they miss."""
     low, high = ends
     missed = ~((low <= drawn.y) & (drawn.y <= high))
     width, share = float(np.mean(high - low)) / float(np.std(y)), float(missed.mean())
