@@ -91,8 +91,6 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     shutil.copytree(files.conf_dir(), tmp_path / "conf")
     for name in ("pac_bayes/spread_gp", "robustness/least_squares"):
         shutil.copy(EXAMPLE / f"conf/method/{name}.yaml", tmp_path / f"conf/method/{name}.yaml")
-    (tmp_path / "conf/method/wasserstein/class_centres.yaml").write_text(CENTRES_YAML, encoding="utf-8")
-    (tmp_path / "conf/method/league/constant_interval.yaml").write_text(CONSTANT_YAML, encoding="utf-8")
     monkeypatch.setattr(files, "shipped_conf_dir", lambda: tmp_path / "conf")
     monkeypatch.chdir(tmp_path)
 
@@ -123,6 +121,7 @@ def test_a_regressor_is_judged_among_the_guarantees_of_league(run: Run) -> None:
 
 def test_intervals_are_judged_among_the_guarantees_of_league(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(METHODS, "_items", dict(METHODS._items))  # as it was, after the test
+    Path("conf/method/league/constant_interval.yaml").write_text(CONSTANT_YAML, encoding="utf-8")
     METHODS.register("constant_interval")(
         IntervalMethod(
             options=ConstantOptions,
@@ -218,6 +217,7 @@ def test_a_classifier_of_two_classes_refuses_three(run: Run, capsys: pytest.Capt
 
 def test_a_classifier_of_images_gets_tables_and_figures(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(METHODS, "_items", dict(METHODS._items))  # as it was, after the test
+    Path("conf/method/wasserstein/class_centres.yaml").write_text(CENTRES_YAML, encoding="utf-8")
     METHODS.register("class_centres")(
         ImageMethod(
             options=ClassCentreOptions,

@@ -282,7 +282,8 @@ class Cell:
         elif INTERVALS in traits:
             kind = interval_method(options)
             if self.rows <= (kind.most_rows(options) or self.settings.full_rows):
-                params = IntervalsTask(method=options, learning=self._learning(number), **self._own(number))
+                own = {"learning": self._learning(number), **self._own(number)}
+                params = take(IntervalsTask, self.settings, method=options, **own)
                 cost = 0.5 + kind.seconds(options, self.rows)
                 yield self._task(params, name, options.heading, kind.version, cost, number)
         elif sparse_options(options) is not None or self.rows <= self.settings.full_rows:
@@ -330,6 +331,6 @@ class Cell:
 
 
 def _learning(settings: LeagueSettings, draw: int, **own: Any) -> Learning:
-    """Return what decides the models of experiment=guarantee with seed=`draw`, and what else is given."""
+    """Return what decides the models of experiment=guarantee with seed=`draw`. `own` are further fields."""
     fixed = {"goal": settings.epsilon, "own": False}
     return take(Learning, settings, seed=derived_seed(draw, "guarantee"), **fixed, **own)

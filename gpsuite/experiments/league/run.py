@@ -142,7 +142,7 @@ def judge_numbers(task: Task[Any], drawn: Drawn) -> Outcome:
     ends = replace(saved, calibrated=SpreadIntervals.of(data, judged, learning.coverage)).predict(drawn.X).columns()
     for name in OWN_INTERVALS:
         own = (ends[f"{name}_low"], ends[f"{name}_high"])
-        metrics |= judged_ends(name, own, drawn, data.y[:, 0]).metrics
+        metrics |= judged_ends(name, own, drawn, data.y[:, 0])
     metrics |= _ranges(task, drawn, work)
     return Outcome(metrics, headline=f"bounds {metrics['test_rows_stated']:.3f}, {metrics['pac_bayes_stated']:.3f}")
 
@@ -153,7 +153,7 @@ def judge_intervals(task: Task[IntervalsTask], drawn: Drawn) -> Outcome:
     check_rows(drawn.dataset, params.learning)
     own = OwnRows(data.X, data.y[:, 0], *judged_rows(drawn.dataset, params.learning), params.learning.coverage)
     intervals = interval_method(params.method).intervals(params.method, own)
-    return judged_ends("peer", intervals(drawn.X), drawn, own.y)
+    return _of_intervals("peer", judged_ends("peer", intervals(drawn.X), drawn, own.y))
 
 
 def judge_tempered(task: Task[TemperedTask], drawn: Drawn) -> Outcome:
@@ -167,15 +167,20 @@ def judge_tempered(task: Task[TemperedTask], drawn: Drawn) -> Outcome:
     mean, variance = model.predict(drawn.X, tempered=True)
     half = interval_half_widths(variance, params.coverage)
     judged = judged_ends("tempered", (mean - half, mean + half), drawn, y)
-    return replace(judged, status=model.status, reason="" if model.status == DONE else model.found.reason)
+    return _of_intervals("tempered", judged, model.status, "" if model.status == DONE else model.found.reason)
 
 
-def judged_ends(name: str, ends: Ends, drawn: Drawn, y: FloatArray) -> Outcome:
-    """Return the mean width of intervals in standard deviations of the own targets [N], and what they miss."""
+def judged_ends(name: str, ends: Ends, drawn: Drawn, y: FloatArray) -> dict[str, float | int | None]:
+    """Return the mean width of intervals in standard deviations of a user's targets [N], and what they miss."""
     low, high = ends
     missed = ~((low <= drawn.y) & (drawn.y <= high))
-    width, share = float(np.mean(high - low)) / float(np.std(y)), float(missed.mean())
-    return Outcome(found(name, width, share, len(missed)), headline=f"width {width:.3g}, misses {100 * share:.3g} %")
+    return found(name, float(np.mean(high - low)) / float(np.std(y)), missed.mean(), len(missed))
+
+
+def _of_intervals(name: str, metrics: dict[str, float | int | None], status: str = DONE, reason: str = "") -> Outcome:
+    stated, missed = metrics[f"{name}_stated"], metrics[f"{name}_missed"] or 0.0
+    width = "no finite width" if stated is None else f"width {stated:.3g}"
+    return Outcome(metrics, status, reason, headline=f"{width}, misses {100 * missed:.3g} %")
 
 
 def _ranges(task: Task[NumbersTask], drawn: Drawn, work: SharedWork) -> dict[str, float | int | None]:
