@@ -80,6 +80,14 @@ def shipped_conf_dir() -> Path:
     return inside if inside.is_dir() else package.parent / "conf"
 
 
+@cache
+def shipped_published_dir() -> Path:
+    """Return the published results that ship: inside the installed package a few tables, or all of a checkout."""
+    package = Path(__file__).resolve().parent
+    inside = package / "published"
+    return inside if inside.is_dir() else package.parent / "results" / "published"
+
+
 def conf_files(conf_dir: Path, group: str) -> dict[str, Path]:
     """Return name -> file of a group such as `dataset`, of `conf_dir` and then of plug-ins. A method's: FAMILY/NAME."""
     return {name: path for each in (conf_dir, *plugin_dirs()) for name, path in files_in(each, group)}

@@ -59,11 +59,13 @@ def test_without_opencv_sift_is_refused_with_what_to_do(monkeypatch: pytest.Monk
 def test_doctor_takes_a_missing_extra_for_no_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     from gpsuite.commands import doctor
 
-    found = {**provenance.versions(), "opencv-python-headless": "not installed", "mapie": "not installed"}
+    absent = dict.fromkeys(("opencv-python-headless", "mapie", "crepes"), "not installed")
+    found = {**provenance.versions(), **absent}
     monkeypatch.setattr(doctor, "versions", lambda: found)
     missing = [each for each in doctor._packages() if each.found == "not installed"]
     assert [(each.state, each.fix.split("'")[1]) for each in missing] == [
         ("note", "gpsuite[images]"),
+        ("note", "gpsuite[peers]"),
         ("note", "gpsuite[peers]"),
     ]
 

@@ -12,7 +12,7 @@ from gpsuite.commands.data import ACTIONS
 from gpsuite.commands.guide import pages
 from gpsuite.commands.list import KINDS
 from gpsuite.commands.tables import show_json
-from gpsuite.config.files import conf_dir, group_choices, method_families, method_family, read_file
+from gpsuite.config.files import conf_dir, families_of_methods, group_choices, method_families, read_file
 from gpsuite.config.grammar import FORMATS, with_experiment
 from gpsuite.config.spelling import is_table, public_options
 from gpsuite.config.typed import ON_ERROR, SCALES
@@ -129,7 +129,8 @@ def _settings(words: Sequence[str], key: str) -> Iterator[str]:
     if key:
         values: Sequence[str] = CHOICES.get(key, groups.get(key, ()))
         if key == "method" and name in groups["experiment"]:
-            values = [method for method, of in method_families().items() if of == method_family(name)]
+            families = families_of_methods(name)
+            values = [method for method, of in method_families().items() if of in families]
         yield from (f"{key}={value}" for value in values)
         return
     keys = [] if name else ["experiment"]

@@ -30,7 +30,11 @@ Exit code 1 if something needs fixing.
 """
 
 LEAST_FREE_GB = 1.0
-EXTRAS = {"opencv-python-headless": "images", "mapie": "peers"}  # package of `versions` -> what installs it
+EXTRAS = {
+    "opencv-python-headless": "images",
+    "mapie": "peers",
+    "crepes": "peers",
+}  # package of `versions` -> what installs it
 MISSING = ("problem", "install gpsuite again: pip install gpsuite, or make setup in a checkout")
 MARKS = {"ok": ("✓", "green"), "note": ("!", "yellow"), "problem": ("✗", "bold red")}
 _TENSORFLOWS = ("tensorflow", "tensorflow-cpu", "tensorflow-macos", "tf-nightly")

@@ -10,7 +10,7 @@ from typing import Any, get_origin, get_type_hints
 
 from omegaconf import DictConfig, OmegaConf
 
-from gpsuite.config.files import conf_dir, conf_file, group_choices, method_families, method_family, read_file
+from gpsuite.config.files import conf_dir, conf_file, families_of_methods, group_choices, method_families, read_file
 from gpsuite.config.overrides import Overrides, Several, refuse_several, unknown_key
 from gpsuite.config.spelling import public_options
 from gpsuite.config.typed import SCALES, RunSettings, has, set_table_option, set_value, structured
@@ -444,12 +444,12 @@ def shipped_model(experiment: str) -> Mapping[str, Any]:
 
 
 def fitting_methods(experiment: str) -> list[str]:
-    """Return the methods of the experiment's method family with all traits it requests. None if it takes none."""
-    wanted, family = set(EXPERIMENTS.get(experiment).method_traits), method_family(experiment)
+    """Return the methods of the experiment's method families with the traits it requests. None if it takes none."""
+    entry, families = EXPERIMENTS.get(experiment), families_of_methods(experiment)
     return [
         name
         for name in group_choices()["method"]
-        if wanted and method_families()[name] == family and wanted <= _traits(name)
+        if entry.method_traits and method_families()[name] in families and entry.takes(_traits(name))
     ]
 
 

@@ -32,10 +32,10 @@ def method_families() -> dict[str, str]:
     return _families(conf_dir())
 
 
-def method_family(experiment: str) -> str:
-    """Return the family of an experiment's methods: that of the methods in its file, otherwise the experiment's."""
-    named = read_file("experiment", experiment).get("methods") or [""]
-    return method_families().get(str(named[0]), experiment.split("/")[0])
+def families_of_methods(experiment: str) -> set[str]:
+    """Return the families of an experiment's methods: those of the methods in its file, otherwise the experiment's."""
+    named, families = read_file("experiment", experiment).get("methods") or [], method_families()
+    return {families[str(name)] for name in named if str(name) in families} or {experiment.split("/")[0]}
 
 
 @cache

@@ -29,6 +29,7 @@ PACKAGES = (
     "scikit-learn",
     "opencv-python-headless",
     "mapie",
+    "crepes",
 )
 
 # of a record's origin: what decides last bits

@@ -106,8 +106,9 @@ class Experiment(Generic[S]):
         plan: request -> tasks, without TensorFlow, in a second.
         runs: one task -> outcome. With several kinds of tasks, the type of their params -> such a function.
         summarise: writes tables and figures on the report. Returns the statistics to compare.
-        method_traits: traits that a method must have, besides being of the family of the methods in its file. Empty if
+        method_traits: traits that a method must have, besides being of a family of the methods in its file. Empty if
             it takes no methods.
+        any_trait: whether one of these traits is enough.
         methodless: kinds of dataset for which it needs no method.
         model_keys: keys of the chosen model that it reads. Another key is refused, so that no choice is ignored.
         kernels: kernels of a model that it takes.
@@ -134,6 +135,7 @@ class Experiment(Generic[S]):
     runs: Run | Mapping[type[Any], Run]
     summarise: Callable[[Report[S]], list[Statistic]]
     method_traits: tuple[str, ...] = ()
+    any_trait: bool = False
     methodless: tuple[str, ...] = ()
     model_keys: tuple[str, ...] = ("kernel", "ard")
     kernels: tuple[str, ...] = KERNEL_NAMES
@@ -147,6 +149,11 @@ class Experiment(Generic[S]):
     published: Publishable = no_array
     agreement: float = ROUNDING
     chaotic: Callable[[Task[Any]], bool] = no_task
+
+    def takes(self, traits: frozenset[str]) -> bool:
+        """Return whether a method with these traits has those that it requests."""
+        wanted = set(self.method_traits)
+        return bool(wanted & traits) if self.any_trait else wanted <= traits
 
     def run(self, task: Task[Any], shared: SharedWork) -> Outcome:
         """Run one task by the function for its kind of params."""

@@ -41,6 +41,7 @@ class ExperimentNote:
         cost: scale -> time, in words.
         data: names of the datasets that it needs.
         figures: file name without ending -> what it is.
+        whole_tables: names of the tables that the page shows with all rows: the reader sorts and looks up in them.
     """
 
     title: str = ""
@@ -50,6 +51,7 @@ class ExperimentNote:
     cost: Mapping[str, str] = field(default_factory=dict)
     data: tuple[str, ...] = ()
     figures: Mapping[str, FigureNote] = field(default_factory=dict)
+    whole_tables: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,7 @@ def _experiment(meta: Mapping[str, Any]) -> ExperimentNote:
         cost={str(scale): str(cost) for scale, cost in _mapping(meta.get("cost")).items()},
         data=tuple(str(name) for name in meta.get("data") or []),
         figures={str(name): _figure(note) for name, note in figures.items()},
+        whole_tables=tuple(str(name) for name in meta.get("whole_tables") or []),
     )
 
 

@@ -60,7 +60,7 @@ def write_report(results_dir: Path, conf_dir: Path) -> tuple[Path, list[str]]:
     """
     known, titles = read_experiments(conf_dir), method_titles(conf_dir)
     sections = read_sections(results_dir, conf_dir, known)
-    fill_tables(sections, results_dir, titles)
+    fill_tables(sections, results_dir, titles, known)
     problems = leaving_links(results_dir)
     remove_leftovers(*filter(is_inside, (results_dir, results_dir / PUBLISHED)))
     timed = results_dir / "bench" / "bench.csv"

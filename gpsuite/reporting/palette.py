@@ -69,6 +69,10 @@ METHODS = {
     "exact_gp": (BLACK, "X"),
     "gwi_classifier": (PURPLE, "P"),
     "svgp_classifier": (VERMILION, "v"),
+    "mapie_split": (ORANGE, "D"),
+    "mapie_jackknife": (ORANGE, "s"),
+    "crepes_split": (GREEN, "^"),
+    "crepes_spread": (GREEN, "X"),
 }
 INFERENCES = {"smc": (BLUE, "o"), "hmc": (BLACK, "X"), "map": (ORANGE, "s"), "ml": (GREEN, "^")}
 DATASETS = {"synthetic2d": (BLUE, "o"), "spam": (VERMILION, "s"), "mnist38": (GREEN, "^")}

@@ -382,12 +382,16 @@ def _link(path: Path, results_dir: Path) -> str:
     return quote(os.fsencode(path.relative_to(results_dir).as_posix()))
 
 
-def fill_tables(sections: Sequence[Section], results_dir: Path, titles: Mapping[str, str]) -> None:
+def fill_tables(
+    sections: Sequence[Section], results_dir: Path, titles: Mapping[str, str], known: Mapping[str, ExperimentNote]
+) -> None:
     """Read the sections' tables while there is room, shipped runs' first. Methods appear by their titles."""
-    room, read = _TABLES_LIMIT, partial(read_table, results_dir, titles)
+    room = _TABLES_LIMIT
     for section in sorted(sections, key=lambda section: bool(section.run.tag)):
         folder, problems = section.run.path / "tables", section.problems
+        whole = known.get(section.run.experiment, ExperimentNote()).whole_tables
         for path in tried(problems, list_folder, folder) or []:
+            read = partial(read_table, results_dir, titles, most=None if path.stem in whole else MAX_ROWS)
             table = tried(problems, read, path) if path.suffix == ".csv" else None
             if table is None:
                 continue
@@ -400,20 +404,20 @@ def fill_tables(sections: Sequence[Section], results_dir: Path, titles: Mapping[
             section.tables.append(table)
 
 
-def read_table(results_dir: Path, titles: Mapping[str, str], path: Path) -> PageTable:
-    """Return the beginning of a CSV file. A ResultsError if it cannot be read."""
+def read_table(results_dir: Path, titles: Mapping[str, str], path: Path, *, most: int | None = MAX_ROWS) -> PageTable:
+    """Return the first rows of a CSV file, all of them if `most` is None. A ResultsError if it cannot be read."""
     try:
         lines = csv.reader(io.StringIO(read_bytes(path).decode("utf-8"), newline=""))
         header = next(lines, [])
         named = {place for place, name in enumerate(header) if name == "method"}
         rows = [
             [titles.get(cell, cell) if place in named else _shorten(cell) for place, cell in enumerate(line)]
-            for line in islice(lines, MAX_ROWS)
+            for line in islice(lines, most)
         ]
         hidden = sum(1 for _ in lines)
     except (OSError, ValueError, csv.Error) as error:
         raise cannot("read", path, error) from error
-    note = f"first {MAX_ROWS} of {MAX_ROWS + hidden} rows" if hidden else ""
+    note = f"first {len(rows)} of {len(rows) + hidden} rows" if hidden else ""
     return PageTable(path.stem, _link(path, results_dir), _caption(path.with_suffix(".md")), header, rows, note)
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import sys
+import tomllib
+import warnings
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,17 +16,25 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import binom
+from scipy.stats import binom, norm
 
 from gpsuite import cli
+from gpsuite.arrays import FloatArray, IntArray
+from gpsuite.budget import Budget
 from gpsuite.config.request import read_request
 from gpsuite.data.loading import load
+from gpsuite.errors import UserError
 from gpsuite.experiments.base import EXPERIMENTS, Record, SharedWork
+from gpsuite.experiments.guarantee import told
 from gpsuite.experiments.guarantee.told import public_tables
-from gpsuite.experiments.league.plan import EVERY, LeagueSettings, NumbersTask, plan, sizes_of
+from gpsuite.experiments.league.intervals import Ends, OwnRows, interval_method, process
+from gpsuite.experiments.league.plan import EVERY, LeagueSettings, NumbersTask, TemperedTask, plan, sizes_of
 from gpsuite.experiments.league.run import INSIDE, attacks, own_table
 from gpsuite.experiments.league.summary import CELL, best_statements
 from gpsuite.experiments.league.validity import CONTRADICTED, chance, counted_failures, failure, judgements
+from gpsuite.experiments.wasserstein.fitting import fit_regression
+from gpsuite.methods.conformal import jackknife_plus, split_radius
+from gpsuite.seeds import derived_seed
 
 SHORT = ("scale=smoke", "datasets=[diabetes]", "methods=[kl_pac_gp]", "seeds=1", "parallel=serial")
 
@@ -167,7 +178,7 @@ def test_a_run_leaves_its_tables_and_resumes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    words = ["run", "league", SHORT[0], "datasets=[diabetes,iris]", *SHORT[2:]]
+    words = ["run", "league", SHORT[0], "datasets=[diabetes,iris]", "methods=[kl_pac_gp,laplace]", *SHORT[3:]]
     assert cli.dispatch(words) == 0
     first = capsys.readouterr()
     assert "that were judged" in first.out or "Fails its promise" in first.out
@@ -175,30 +186,193 @@ def test_a_run_leaves_its_tables_and_resumes(
     tables = {path.stem: path.read_bytes() for path in (folder / "tables").glob("*.csv")}
     assert {"league", "league_best", "league_sizes", "league_validity", "statistics"} <= set(tables)
     found = pd.read_csv(folder / "tables/league_validity.csv")
-    assert {"kl-PAC-GP", "conformal sets, laplace", "jackknife+"} <= set(found["statement"])
+    assert {"kl-PAC-GP", "conformal sets, Laplace", "jackknife+"} <= set(found["statement"])
     assert cli.dispatch(words) == 0
     assert "3 of 3 tasks are stored" in capsys.readouterr().err
     assert tables == {path.stem: path.read_bytes() for path in (folder / "tables").glob("*.csv")}
 
 
+SIZES = {"question": "error rate", "task": "regression", "delta": 0.01, "epsilon": 1.0}
+OWN = "held-out rows, binomial"
+
+
+def sizes_file(folder: Path, *rows: dict[str, Any]) -> None:
+    (folder / "league/paper/tables").mkdir(parents=True)
+    pd.DataFrame([{**SIZES, **row} for row in rows]).to_csv(
+        folder / "league/paper/tables/league_sizes.csv", index=False
+    )
+
+
+def said(results: Path, count: int, task: str = "regression", title: str = "Laplace", **changed: Any) -> list[str]:
+    asked = SimpleNamespace(**{"accuracy": None, "delta": 0.01, "epsilon": 1.0, **changed})
+    data = SimpleNamespace(X=np.zeros((count, 1)), task=task)
+    report = SimpleNamespace(folder=results / "guarantee/quick~1", titles={"name": title})
+    return public_tables(SimpleNamespace(settings=asked, data=data, report=report))  # type: ignore[arg-type]
+
+
 def test_certify_quotes_the_public_tables_of_its_size(tmp_path: Path) -> None:
-    folder = tmp_path / "published/league/paper/tables"
-    folder.mkdir(parents=True)
-    common = {"question": "error rate", "task": "regression", "delta": 0.01, "epsilon": 1.0}
-    rows = [
-        {**common, "statement": "held-out rows, binomial", "size": "100", "tables": 12, "least": 0.04, "most": 0.3051},
-        {**common, "statement": "kl-PAC-GP", "size": "100", "tables": 14, "least": 0.5, "most": 0.9},
-        {**common, "statement": "held-out rows, binomial", "size": "all", "tables": 13, "least": 0.01, "most": 0.1},
-    ]
-    pd.DataFrame(rows).to_csv(folder / "league_sizes.csv", index=False)
-
-    def said(count: int, task: str = "regression", **changed: Any) -> list[str]:
-        asked = SimpleNamespace(**{"accuracy": None, "delta": 0.01, "epsilon": 1.0, **changed})
-        data = SimpleNamespace(X=np.zeros((count, 1)), task=task)
-        report = SimpleNamespace(folder=tmp_path / "guarantee/quick~1")
-        return public_tables(SimpleNamespace(settings=asked, data=data, report=report))  # type: ignore[arg-type]
-
+    sizes_file(
+        tmp_path / "published",
+        {"statement": OWN, "size": "100", "tables": 12, "least": 0.04, "most": 0.3051},
+        {"statement": "kl-PAC-GP", "size": "100", "tables": 14, "least": 0.5, "most": 0.9},
+        {"statement": OWN, "size": "all", "tables": 13, "least": 0.01, "most": 0.1},
+    )
     sentence = "On 12 public tables of this size the bound was between 4 % and 30.6 %."
-    assert said(100) == said(140) == said(70) == [sentence]
-    assert said(60) == said(1000) == said(100, "classification") == []
-    assert said(100, accuracy=5.0) == said(100, epsilon=0.5) == said(100, delta=0.05) == []
+    assert said(tmp_path, 100) == said(tmp_path, 140) == said(tmp_path, 70) == [sentence]
+    assert said(tmp_path, 60) == said(tmp_path, 1000) == said(tmp_path, 100, "classification") == []
+    assert (
+        said(tmp_path, 100, accuracy=5.0) == said(tmp_path, 100, epsilon=0.5) == said(tmp_path, 100, delta=0.05) == []
+    )
+
+
+def test_certify_quotes_the_bounds_of_its_own_classifier(tmp_path: Path) -> None:
+    ends = {"task": "classification", "size": "100"}
+    sizes_file(
+        tmp_path / "published",
+        {**ends, "statement": f"{OWN}, Laplace", "tables": 4, "least": 0.2, "most": 0.3},
+        {**ends, "statement": f"{OWN}, SVGP", "tables": 5, "least": 0.1, "most": 0.9},
+    )
+    sentence = "On 4 public tables of this size the bound was between 20 % and 30 %."
+    assert said(tmp_path, 100, "classification") == [sentence]
+    assert said(tmp_path, 100, "classification", title="least squares") == []
+
+
+def test_certify_quotes_what_ships_where_a_folder_of_results_has_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(told, "shipped_published_dir", lambda: tmp_path / "shipped")
+    assert said(tmp_path, 100) == []
+    sizes_file(tmp_path / "shipped", {"statement": OWN, "size": "100", "tables": 3, "least": 0.1, "most": 0.2})
+    assert said(tmp_path, 100) == ["On 3 public tables of this size the bound was between 10 % and 20 %."]
+    sizes_file(tmp_path / "published", {"statement": OWN, "size": "100", "tables": 2, "least": 0.1, "most": 0.2})
+    assert said(tmp_path, 100) == ["On 2 public tables of this size the bound was between 10 % and 20 %."]
+
+
+def test_the_published_sizes_ship_with_the_package() -> None:
+    root = Path(__file__).parents[2]
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
+    wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
+    published = sorted((root / "results/published").glob(told.SIZES))
+    assert [wheel.get(path.relative_to(root).as_posix()) for path in published] == [
+        f"gpsuite/{path.relative_to(root / 'results').as_posix()}" for path in published
+    ]
+
+
+def rows_of(count: int, seed: int = 3) -> OwnRows:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(count, 2))
+    y = 100.0 + 5.0 * np.sin(X[:, 0]) + rng.normal(size=count)
+    return OwnRows(X, y, np.arange(count // 2), np.arange(count // 2, count), 0.9)
+
+
+def ends_of(name: str, own: OwnRows, X: FloatArray) -> Ends:
+    request, _ = read_request(["experiment=league", "scale=smoke", f"methods=[{name}]"])
+    options = request.methods[name]
+    return interval_method(options).intervals(options, own)(X)
+
+
+def trained(own: OwnRows, rows: IntArray) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return process().fit(own.X[rows], own.y[rows])
+
+
+@pytest.mark.parametrize(
+    ("name", "package", "spread"),
+    [("mapie_split", "mapie", False), ("crepes_split", "crepes", False), ("crepes_spread", "crepes", True)],
+)
+def test_split_intervals_of_a_package_are_ours_about_its_process(name: str, package: str, spread: bool) -> None:
+    pytest.importorskip(package)
+    own, new = rows_of(60), np.random.default_rng(1).normal(size=(7, 2))
+    model = trained(own, own.train)
+    (centre, deviation), (mean, width) = (model.predict(X, return_std=True) for X in (own.X[own.aside], new))
+    off = np.abs(own.y[own.aside] - centre)
+    half = split_radius(off / deviation, 0.9) * width if spread else np.full(7, split_radius(off, 0.9))
+    low, high = ends_of(name, own, new)
+    assert low == pytest.approx(mean - half, rel=1e-9) and high == pytest.approx(mean + half, rel=1e-9)
+
+
+def test_mapies_jackknife_is_ours_at_the_same_guarantee() -> None:
+    pytest.importorskip("mapie")
+    own, new = rows_of(45), np.random.default_rng(1).normal(size=(5, 2))
+    models = [trained(own, np.delete(np.arange(45), row)) for row in range(45)]
+    off = [abs(own.y[row] - model.predict(own.X[row : row + 1])[0]) for row, model in enumerate(models)]
+    predictions = np.stack([model.predict(new) for model in models])
+    ours = jackknife_plus(np.array(off), predictions, 0.9)
+    for mine, theirs in zip(ours, ends_of("mapie_jackknife", own, new), strict=True):
+        assert theirs == pytest.approx(mine, rel=1e-9)
+
+
+def test_a_missing_package_is_said_and_its_methods_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ["run", "league", "scale=smoke", "datasets=[diabetes]", "methods=[mapie_split]", "seeds=1"]
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "mapie", None)
+        assert cli.dispatch([*words, "parallel=serial"]) == 0
+    said = "Skipped: split conformal, MAPIE. The package mapie is not installed: pip install 'gpsuite[peers]'."
+    assert said in " ".join(capsys.readouterr().out.split())
+    pytest.importorskip("mapie")
+    assert cli.dispatch([*words, "parallel=serial"]) == 0  # installed by now
+    assert "Skipped" not in capsys.readouterr().out
+    found = pd.read_csv(next((tmp_path / "results/league").glob("*/tables/league.csv")))
+    assert "split conformal, MAPIE" in set(found["statement"])
+
+
+def methods_of(*words: str) -> dict[str, set[str]]:
+    """Return table -> methods of its tasks."""
+    request, _ = read_request(["experiment=league", "scale=smoke", "seeds=1", *words])
+    found: dict[str, set[str]] = {}
+    for task in plan(request):  # type: ignore[arg-type]
+        found.setdefault(str(task.axes["dataset"]), set()).add(str(task.axes["method"]))
+    return found
+
+
+def test_a_table_gets_the_methods_that_are_for_it() -> None:
+    methods = "methods=[kl_pac_gp,mapie_split,mapie_jackknife,gwi_regression,laplace,ep,svgp_classifier,gwi_classifier]"
+    numbers = {"guarantee", "kl_pac_gp", "mapie_split", "mapie_jackknife", "gwi_regression"}
+    assert methods_of("datasets=[diabetes,breast_cancer,iris]", methods) == {
+        "diabetes": numbers,
+        "breast_cancer": {"laplace", "ep", "svgp_classifier", "gwi_classifier"},
+        "iris": {"laplace", "svgp_classifier"},
+    }
+    assert methods_of("datasets=[diabetes]", methods, "sizes=[101]", "largest=101") == {
+        "diabetes": numbers - {"mapie_jackknife"}
+    }
+    assert methods_of("datasets=[diabetes]", methods, "full_rows=50") == {
+        "diabetes": numbers - {"kl_pac_gp", "mapie_split"}
+    }
+
+
+def test_tables_that_no_method_is_for_are_one_message() -> None:
+    with pytest.raises(UserError, match=r"methods=\[ep\]: none is for the classes of these tables. Add laplace"):
+        methods_of("datasets=[iris]", "methods=[ep]")
+
+
+def test_tempered_intervals_are_those_of_the_trained_regression() -> None:
+    words = ["datasets=[diabetes]", "methods=[gwi_kernel_regression]", "seeds=1", "epochs=2"]
+    request, _ = read_request(["experiment=league", "scale=smoke", *words])
+    task = next(task for task in plan(request) if isinstance(task.params, TemperedTask))  # type: ignore[arg-type]
+    outcome = EXPERIMENTS.get("league").run(task, SharedWork())
+    params = task.params
+    with own_table(task.require_dataset(), params.rows, params.fresh, params.draw) as drawn:
+        data = load(drawn.dataset)
+        seed = derived_seed(params.draw, "tempered")
+        model = fit_regression(params.method, params.training, data.X, data.y[:, 0], seed, Budget())
+        mean, variance = model.predict(drawn.X)  # not tempered
+        width = 2.0 * norm.ppf(0.95) * np.sqrt(model.found.tempering * variance)
+        missed = np.abs(drawn.y - mean) > width / 2.0
+        assert outcome.metrics["tempered_stated"] == pytest.approx(width.mean() / data.y.std(), rel=1e-9)
+        assert outcome.metrics["tempered_missed"] == missed.mean()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["svgp_classifier", "gwi_classifier"])
+def test_sparse_classifiers_get_certified_accuracies(name: str) -> None:
+    words = ["datasets=[synthetic2d]", f"methods=[{name}]", "seeds=1", "boxes=300"]
+    request, _ = read_request(["experiment=league", "scale=smoke", *words])
+    (task,) = plan(request)  # type: ignore[arg-type]
+    found = EXPERIMENTS.get("league").run(task, SharedWork()).metrics
+    assert found["certified_stated"] < 1.0 and found["stays_missed"] == 0.0
+    assert found["certified_missed"] >= found["wrong_missed"] - 0.5  # of the first fresh rows only

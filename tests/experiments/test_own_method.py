@@ -19,6 +19,7 @@ from gpsuite.config import files
 from gpsuite.data.catalogue import read_spec
 from gpsuite.data.loading import load, prepare
 from gpsuite.experiments.base import METHODS, MethodOptions
+from gpsuite.experiments.league.intervals import INTERVALS, IntervalMethod, Intervals, OwnRows
 from gpsuite.experiments.perturbation import coverage_models
 from gpsuite.experiments.wasserstein.methods import LABELS
 from gpsuite.experiments.wasserstein.methods import ClassifierMethod as ImageMethod
@@ -69,6 +70,19 @@ def by_class_centres(options: ClassCentreOptions, fit: ClassifierFit) -> FittedC
     return FittedClassifier(predict, TrainingReport("done", "", state), centres)
 
 
+CONSTANT_YAML = "builder: constant_interval\ntitle: constant interval\nreference: nobody\nwidth: 2.0\n"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConstantOptions(MethodOptions):
+    width: float
+
+
+def constant_intervals(options: ConstantOptions, own: OwnRows) -> Intervals:
+    half = options.width * float(own.y.std()) / 2.0
+    return lambda X: (np.full(len(X), own.y.mean() - half), np.full(len(X), own.y.mean() + half))
+
+
 Run = Callable[..., tuple[Path, str, str]]
 
 
@@ -78,6 +92,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     for name in ("pac_bayes/spread_gp", "robustness/least_squares"):
         shutil.copy(EXAMPLE / f"conf/method/{name}.yaml", tmp_path / f"conf/method/{name}.yaml")
     (tmp_path / "conf/method/wasserstein/class_centres.yaml").write_text(CENTRES_YAML, encoding="utf-8")
+    (tmp_path / "conf/method/league/constant_interval.yaml").write_text(CONSTANT_YAML, encoding="utf-8")
     monkeypatch.setattr(files, "shipped_conf_dir", lambda: tmp_path / "conf")
     monkeypatch.chdir(tmp_path)
 
@@ -104,6 +119,30 @@ def test_a_regressor_is_judged_among_the_guarantees_of_league(run: Run) -> None:
     validity = pd.read_csv(folder / "tables/league_validity.csv")
     assert {"spread GP", "spread GP, random draw"} <= set(validity["statement"])
     assert "tightest on" in out
+
+
+def test_intervals_are_judged_among_the_guarantees_of_league(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(METHODS, "_items", dict(METHODS._items))  # as it was, after the test
+    METHODS.register("constant_interval")(
+        IntervalMethod(
+            options=ConstantOptions,
+            dataset_tasks=("regression",),
+            traits=frozenset({INTERVALS}),
+            intervals=constant_intervals,
+        )
+    )
+    folder, _, _ = run("league", "datasets=[diabetes]", "methods=[constant_interval]", "seeds=2", "parallel=serial")
+    cells = pd.read_csv(folder / "tables/league.csv").set_index("statement")
+    assert cells["stated"]["constant interval"] == pytest.approx(2.0)
+    assert cells["question"]["constant interval"] == "interval"
+    assert 0.2 < cells["failed"]["constant interval"] < 0.6  # of a normal target 0.32
+
+
+def test_a_classifier_is_judged_among_the_guarantees_of_league(run: Run) -> None:
+    folder, _, _ = run("league", "datasets=[breast_cancer]", "methods=[least_squares]", "seeds=1", "parallel=serial")
+    assert {"certified accuracy, least squares", "conformal sets, least squares"} <= set(
+        pd.read_csv(folder / "tables/league_validity.csv")["statement"]
+    )
 
 
 def test_a_classifier_gets_safety_and_certificates(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from gpsuite.reporting.comparison import Verdict, write_comparison
@@ -90,6 +92,21 @@ def test_a_link_unfolds_what_it_leads_to(chromium: Browser, page: Path) -> None:
     chromium.value("location.hash = document.querySelector('tr[data-verdict]').id")
     chromium.value("new Promise((done) => setTimeout(done, 50))")
     assert shown(chromium, "tr[data-verdict]") == 24
+
+
+def test_the_best_guarantees_of_league_are_sorted_by_a_click(chromium: Browser, tmp_path: Path) -> None:
+    root = Path(__file__).parents[2]
+    shutil.copytree(root / "results/published/league", tmp_path / "published/league")
+    chromium.open(write_report(tmp_path, root / "conf")[0])
+    stored = pd.read_csv(root / "results/published/league/quick/tables/league_best.csv")
+    table = "document.querySelector('[role=region][aria-label=\"league best\"] table')"
+    for column, name in enumerate(stored):
+        if name in ("dataset", "question", "stated"):
+            chromium.value(f"{table}.tHead.rows[0].cells[{column}].click()")
+            cells = chromium.value(f"[...{table}.tBodies[0].rows].map((row) => row.cells[{column}].textContent)")
+            shown = [float(cell) for cell in cells] if name == "stated" else cells
+            assert len(shown) == len(stored) and shown == sorted(shown)
+    assert chromium.complaints == []
 
 
 @pytest.mark.slow

@@ -115,6 +115,18 @@ def test_page_shows_the_run(full: tuple[Path, Path]) -> None:
     assert "m59" not in text and "first line" not in text
 
 
+def test_a_table_to_look_up_in_is_shown_with_all_rows(tmp_path: Path) -> None:
+    conf, folder = tmp_path / "conf", make_run(tmp_path / "results")
+    (conf / "experiment/pac_bayes").mkdir(parents=True)
+    (conf / "experiment/pac_bayes/one.yaml").write_text("meta: {title: one, whole_tables: [best]}\n")
+    rows = "".join(f"m{number},{number}\n" for number in range(MAX_ROWS + 21))
+    for name in ("best", "every"):
+        (folder / f"tables/{name}.csv").write_text(f"statement,stated\n{rows}")
+    text = report(tmp_path / "results", conf)
+    last, note = f"<td>m{MAX_ROWS + 20}</td>", f"first {MAX_ROWS} of {MAX_ROWS + 21} rows"
+    assert (text.count(last), text.count(note)) == (1, 1)
+
+
 def test_page_says_where_the_equations_are(full: tuple[Path, Path]) -> None:
     place = "<td><code>gpsuite.methods.pac_bayes.losses.ExponentialLoss</code></td>"
     assert f"<td>Reeb et al. 2018</td><td>Eq. (20)</td>{place}" in report(*full)

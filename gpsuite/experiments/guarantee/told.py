@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,12 +34,14 @@ from gpsuite.experiments.guarantee.sets_and_spread import set_sentences, spread_
 from gpsuite.experiments.guarantee.tasks import BAND_GROUP, CONFORMAL, ERROR_RATE, HELD_OUT
 from gpsuite.experiments.perturbation.region import mean_width
 from gpsuite.experiments.sentences import MODEL_WORDS, NOISE_WORDS, percent_down, percent_up
+from gpsuite.plugins import shipped_published_dir
 from gpsuite.reporting.files import read_bytes
 from gpsuite.text import counted
 
 if TYPE_CHECKING:
     import pandas as pd
 
+SIZES = "league/*/tables/league_sizes.csv"
 NEAR = 1.5  # sizes of tables that count as the same, as a factor
 HARDLY = 0.95  # of the constant's error: a model above that is hardly better
 SETTINGS = ("accuracy", "delta", "coverage", "test_share", "most_rows", "tolerances")
@@ -85,18 +88,19 @@ def public_tables(found: Found) -> list[str]:
     """Return what the bound from test rows was on public tables of this size, or nothing if none is published.
 
     Read from the published tables of experiment=league. A size is this one up to a factor of `NEAR`, and a bound on
-    errors must be about the same error and probability.
+    errors must be about the same error and probability. Of classes it must be the same classifier's.
     """
     import pandas as pd
 
     settings, classes = found.settings, found.data.task == "classification"
     if settings.accuracy is not None and not classes:
         return []
+    titles = [f"{HELD_OUT}, {title}" for title in found.report.titles.values()] if classes else [HELD_OUT]
     near = []
-    for path in sorted((found.report.folder.parent.parent / "published" / "league").glob("*/tables/league_sizes.csv")):
+    for path in _published_sizes(found.report.folder.parent.parent):
         table, rows = pd.read_csv(io.BytesIO(read_bytes(path))), len(found.data.X)
         sizes = pd.to_numeric(table["size"], errors="coerce")
-        same = (table["question"] == ERROR_RATE) & table["statement"].str.startswith(HELD_OUT)
+        same = (table["question"] == ERROR_RATE) & table["statement"].isin(titles)
         same &= (table["delta"] == settings.delta) & (classes | (table["epsilon"] == settings.epsilon))
         same &= (table["task"] == found.data.task) & (sizes <= NEAR * rows) & (rows <= NEAR * sizes)
         near += [tuple(row) for row in table.loc[same, ["tables", "least", "most"]].itertuples(index=False)]
@@ -105,6 +109,12 @@ def public_tables(found: Found) -> list[str]:
     tables, least, most = max(near)
     between = f"between {percent_down(float(least))} and {percent_up(float(most))}"
     return [f"On {counted(int(tables), 'public table')} of this size the bound was {between}."]
+
+
+def _published_sizes(results_dir: Path) -> list[Path]:
+    """Return the published tables of sizes of league: those in a folder of results, otherwise those that ship."""
+    own = sorted((results_dir / "published").glob(SIZES))
+    return own or sorted(shipped_published_dir().glob(SIZES))
 
 
 def _quality(found: Found) -> str:

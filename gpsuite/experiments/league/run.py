@@ -14,16 +14,18 @@ from typing import Any
 import numpy as np
 
 from gpsuite.arrays import FloatArray
+from gpsuite.budget import Budget
 from gpsuite.data.loading import PreparedDataset, load, prepare
 from gpsuite.data.spec import CsvSpec
 from gpsuite.errors import UserError
-from gpsuite.experiments.base import DONE, INFEASIBLE, Outcome, SharedWork, Task, finite_or_none
+from gpsuite.experiments.base import DONE, INFEASIBLE, SKIPPED, Outcome, SharedWork, Task, finite_or_none
 from gpsuite.experiments.guarantee.checks import Searches
 from gpsuite.experiments.guarantee.classification import around, class_probabilities, judged_classifier, proved_safe
 from gpsuite.experiments.guarantee.conformal import ClassSets, SpreadIntervals
 from gpsuite.experiments.guarantee.regression import (
     check_rows,
     judged_model,
+    judged_rows,
     kept_model,
     latent_posterior,
     proved_ranges,
@@ -31,12 +33,16 @@ from gpsuite.experiments.guarantee.regression import (
 from gpsuite.experiments.guarantee.run import run_bounded, run_class_sets, run_judged, run_judged_classes
 from gpsuite.experiments.guarantee.saved import SavedRegression
 from gpsuite.experiments.guarantee.tasks import BoundedTask, ClassSetsTask, JudgedClassesTask, JudgedTask, middle
-from gpsuite.experiments.league.plan import INTERVALS, ClassesTask, NumbersTask
+from gpsuite.experiments.league.intervals import Ends, OwnRows, interval_method, lacks_package
+from gpsuite.experiments.league.plan import OWN_INTERVALS, ClassesTask, IntervalsTask, NumbersTask, TemperedTask
 from gpsuite.experiments.pac_bayes.fits import run_fit
 from gpsuite.experiments.pac_bayes.tasks import FitTask
 from gpsuite.experiments.tasks import take
+from gpsuite.experiments.wasserstein.fitting import fit_regression
+from gpsuite.methods.wasserstein.fitting import FewDifferentRowsError
+from gpsuite.methods.wasserstein.scoring import ExactPredictionsError, interval_half_widths
 from gpsuite.reporting.files import write_text
-from gpsuite.seeds import stream
+from gpsuite.seeds import derived_seed, stream
 
 ATTACKS = 256  # inputs in a box that try to break a proof, half of them corners
 INSIDE = 1.0 - 1e-9  # an attack must not leave its box by rounding
@@ -91,6 +97,17 @@ def run_classes(task: Task[ClassesTask], shared: SharedWork) -> Outcome:
     return _on_drawn_rows(task, judge_classes)
 
 
+def run_intervals(task: Task[IntervalsTask], shared: SharedWork) -> Outcome:
+    """Make and judge the intervals of another method. It is skipped if its package is missing."""
+    lacking = lacks_package(interval_method(task.params.method))
+    return Outcome({}, SKIPPED, lacking) if lacking else _on_drawn_rows(task, judge_intervals)
+
+
+def run_tempered(task: Task[TemperedTask], shared: SharedWork) -> Outcome:
+    """Make and judge the tempered intervals of a regression."""
+    return _on_drawn_rows(task, judge_tempered)
+
+
 def _on_drawn_rows(task: Task[Any], judge: Callable[[Task[Any], Drawn], Outcome]) -> Outcome:
     params = task.params
     try:
@@ -123,13 +140,42 @@ def judge_numbers(task: Task[Any], drawn: Drawn) -> Outcome:
         metrics |= found(name, float(part.arrays["bounds"][goal]), above.mean(), len(above))
     saved = SavedRegression.of(data, kept, judged, latent_posterior(kept.posterior), learning.coverage)
     ends = replace(saved, calibrated=SpreadIntervals.of(data, judged, learning.coverage)).predict(drawn.X).columns()
-    deviation = float(np.std(data.y[:, 0]))
-    for name in INTERVALS:
-        low, high = ends[f"{name}_low"], ends[f"{name}_high"]
-        missed = ~((low <= drawn.y) & (drawn.y <= high))
-        metrics |= found(name, float(np.mean(high - low)) / deviation, missed.mean(), len(missed))
+    for name in OWN_INTERVALS:
+        own = (ends[f"{name}_low"], ends[f"{name}_high"])
+        metrics |= judged_ends(name, own, drawn, data.y[:, 0]).metrics
     metrics |= _ranges(task, drawn, work)
     return Outcome(metrics, headline=f"bounds {metrics['test_rows_stated']:.3f}, {metrics['pac_bayes_stated']:.3f}")
+
+
+def judge_intervals(task: Task[IntervalsTask], drawn: Drawn) -> Outcome:
+    """Make the intervals of another method on the split of the judged model, and judge them on the fresh rows."""
+    params, data = task.params, load(drawn.dataset)
+    check_rows(drawn.dataset, params.learning)
+    own = OwnRows(data.X, data.y[:, 0], *judged_rows(drawn.dataset, params.learning), params.learning.coverage)
+    intervals = interval_method(params.method).intervals(params.method, own)
+    return judged_ends("peer", intervals(drawn.X), drawn, own.y)
+
+
+def judge_tempered(task: Task[TemperedTask], drawn: Drawn) -> Outcome:
+    """Train a regression on all of a user's rows, and judge its tempered intervals on the fresh rows."""
+    params, data = task.params, load(drawn.dataset)
+    y, seed = data.y[:, 0], derived_seed(params.draw, "tempered")
+    try:
+        model = fit_regression(params.method, params.training, data.X, y, seed, Budget(), groups=data.groups)
+    except (ExactPredictionsError, FewDifferentRowsError) as error:
+        return Outcome({}, INFEASIBLE, str(error))
+    mean, variance = model.predict(drawn.X, tempered=True)
+    half = interval_half_widths(variance, params.coverage)
+    judged = judged_ends("tempered", (mean - half, mean + half), drawn, y)
+    return replace(judged, status=model.status, reason="" if model.status == DONE else model.found.reason)
+
+
+def judged_ends(name: str, ends: Ends, drawn: Drawn, y: FloatArray) -> Outcome:
+    """Return the mean width of intervals in standard deviations of the own targets [N], and what they miss."""
+    low, high = ends
+    missed = ~((low <= drawn.y) & (drawn.y <= high))
+    width, share = float(np.mean(high - low)) / float(np.std(y)), float(missed.mean())
+    return Outcome(found(name, width, share, len(missed)), headline=f"width {width:.3g}, misses {100 * share:.3g} %")
 
 
 def _ranges(task: Task[NumbersTask], drawn: Drawn, work: SharedWork) -> dict[str, float | int | None]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpsuite.experiments.base import Report
+from gpsuite.experiments.base import SKIPPED, Report
 from gpsuite.experiments.guarantee.tasks import ERROR_RATE
 from gpsuite.experiments.league.plan import EVERY, INTERVAL, ROBUST, ROBUST_RANGE, SETS, LeagueSettings
 from gpsuite.experiments.league.validity import counted_failures, judgements
@@ -59,7 +59,7 @@ def summarise(report: Report[LeagueSettings]) -> list[Statistic]:
     report.table(sizes, "league_sizes", "From size to size: what the tables' mean statements are", WORDS)
     cost = frame.groupby(["method", "size"], sort=False)[["seconds", "memory"]].median().reset_index()
     report.table(cost, "league_timing", "What one model costs with all its statements, medians", WORDS)
-    report.answer.extend(choices(best, sizes, overall))
+    report.answer.extend([*choices(best, sizes, overall), *skipped(report)])
     _draw(report, sizes)
     statistics = [Statistic("marked", float(overall["marked"].sum()), n=len(overall))]
     for row in overall.to_dict("records"):
@@ -117,6 +117,16 @@ def choices(best: pd.DataFrame, sizes: pd.DataFrame, overall: pd.DataFrame) -> I
         yield f"Fails its promise: {row['statement']} ({row['method']}), {failed} where {may} are allowed."
     if marked.empty:
         yield f"No statement fails its promise, of {len(overall)} that were judged."
+
+
+def skipped(report: Report[LeagueSettings]) -> Iterator[str]:
+    """Yield a sentence per reason why methods were skipped."""
+    reasons: dict[str, dict[str, None]] = {}
+    for record in report.planned:
+        if record.status == SKIPPED:
+            reasons.setdefault(record.reason, {})[report.titles[str(record.axes["method"])]] = None
+    for reason, titles in reasons.items():
+        yield f"Skipped: {' and '.join(titles)}. {reason[:1].upper()}{reason[1:]}."
 
 
 def _draw(report: Report[LeagueSettings], sizes: pd.DataFrame) -> None:

@@ -26,7 +26,7 @@ import numpy as np
 from gpsuite.arrays import FloatArray
 from gpsuite.experiments.base import Record
 from gpsuite.experiments.guarantee.tasks import ERROR_RATE
-from gpsuite.experiments.league.plan import CLASSIFIERS, DRAW, OFF, STATEMENTS, LeagueSettings, Statement
+from gpsuite.experiments.league.plan import DRAW, OFF, STATEMENTS, LeagueSettings, Statement
 from gpsuite.methods.pac_bayes.bounds import mean_loss_upper_bound
 from gpsuite.methods.pac_bayes.kl_inverse import binary_kl
 
@@ -62,7 +62,7 @@ def judgements(records: Sequence[Record], titles: Mapping[str, str], tasks: Mapp
 
     Args:
         records: of the run.
-        titles: method -> its title, of the methods of pac_bayes/regression.
+        titles: method -> its title.
         tasks: table -> regression or classification.
     """
     import pandas as pd
@@ -97,14 +97,12 @@ FITTED = {METHOD: ("bound_bayes", "bayes_risk_test", "n_test"), METHOD_DRAW: ("b
 
 def _statements(record: Record, titles: Mapping[str, str]) -> dict[str, Statement]:
     """Return name -> statement, for each that a record has. A method of pac_bayes/regression has two."""
-    title = titles.get(str(record.axes["method"]))
-    if title is not None:
+    title = titles.get(str(record.axes["method"]), "")
+    if FITTED[METHOD][0] in record.metrics:
         draw = Statement(f"{title}, random draw", DRAW, "bound", OFF)
         return {METHOD: Statement(title, ERROR_RATE, "bound", OFF), METHOD_DRAW: draw}
-    model = str(record.axes["method"])
-    of = f", {model}" if model in CLASSIFIERS else ""
     known = {name: each for name, each in STATEMENTS.items() if f"{name}_missed" in record.metrics}
-    return {name: replace(each, title=f"{each.title}{of}") for name, each in known.items()}
+    return {name: replace(each, title=each.title.format(method=title)) for name, each in known.items()}
 
 
 def counted_failures(frame: pd.DataFrame, by: list[str], settings: LeagueSettings, judged: int) -> pd.DataFrame:

@@ -405,6 +405,7 @@ class ClassifierMethod(Method[Options]):
         decides: options -> what decides numbers, hashed into the keys of the tasks.
         check: refuses rows that it cannot be trained on, before any work.
         most_classes: options -> how many classes it takes.
+        kept_classes: options -> of how many classes at most `gpsuite verify` has bounds for it, so that it is kept.
         cost: function from inputs of the cost, rows and classes to the rough cost.
         refit: the approximation of the first rows at given hyperparameters, of two classes. None if there is none.
             The paper's statements about the hyperparameters are checked with it.
@@ -414,6 +415,7 @@ class ClassifierMethod(Method[Options]):
     decides: Callable[[Options], Any] = options_themselves
     check: Callable[[Problem, ClassifierParams], None] = no_further_rule
     most_classes: Callable[[Options], int] = up_to_most
+    kept_classes: Callable[[Options], int] = up_to_most
     cost: Callable[[ClassifierParams, int, int], TrainingCost] = all_rows
     refit: Callable[[Problem, ClassifierParams, Hyperparameters, int], GPCFit] | None = None
 

@@ -324,6 +324,7 @@ METHODS.register("minibatch_gpc")(
         version=2,
         train=train_by_minibatches,
         decides=minibatch_params,
+        kept_classes=lambda options: 2 if options.inference == "gwi" else MOST_CLASSES,
         check=check_minibatch,
         cost=minibatch_cost,
     )

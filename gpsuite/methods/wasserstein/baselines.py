@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import gpflow
@@ -299,6 +300,12 @@ class SparseVariationalGP:
         except (ArithmeticError, ValueError, tf.errors.InvalidArgumentError):
             return math.nan
 
+    @cached_property
+    def _predict(self) -> Any:
+        """Latent moments, compiled: each epoch asks for those of the validation rows."""
+        rows = tf.TensorSpec([None, self.model.inducing_variable.Z.shape[1]], tf.float64)
+        return tf.function(self.model.predict_f, input_signature=[rows], autograph=False)
+
     @property
     def graph_score(self) -> Callable[[Any, Any], Any] | None:
         noise = self.likelihood
@@ -337,7 +344,7 @@ class SparseVariationalGP:
     def latent(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return latent mean [N, L] and variance [N, L]."""
         X = checked_inputs(X, self.model.inducing_variable.Z.shape[1])
-        parts = [self.model.predict_f(X[at : at + _SPARSE_ROWS]) for at in range(0, len(X), _SPARSE_ROWS)]
+        parts = [self._predict(X[at : at + _SPARSE_ROWS]) for at in range(0, len(X), _SPARSE_ROWS)]
         mean, variance = (np.concatenate([part[i].numpy() for part in parts]) for i in (0, 1))
         return mean + self.prior_mean, variance
 
