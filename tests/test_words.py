@@ -27,7 +27,10 @@ ROOT = Path(__file__).parents[1]
 PATTERNS = {
     "anew": (r"\banew\b", "again; for computing, recompute"),
     "beside": (r"\bbeside\b", "next to, with"),
-    "stands for": (r"\bst(?:and|ands|ood|anding) (?:for|in|at|on|as|next|under|once|there|by|only|together)\b", "is"),
+    "stands for": (
+        r"\bst(?:and|ands|ood|anding) (?:for|in|at|on|as|next|under|once|there|by|only|together|above|before|twice|first|between)\b",
+        "is",
+    ),
     "else": (r"(?<!\bor )(?<!\banyone )(?<!\bsomeone )(?<!thing )\belse\b(?!where)|\bor else\b", "otherwise"),
     "likewise": (r"\blikewise\b", "also"),
     "of which": (r"\bof which\b", "two sentences"),
