@@ -28,7 +28,7 @@ PATTERNS = {
     "anew": (r"\banew\b", "again; for computing, recompute"),
     "beside": (r"\bbeside\b", "next to, with"),
     "stands for": (
-        r"\bst(?:and|ands|ood|anding) (?:for|in|at|on|as|next|under|once|there|by|only|together|above|before|twice|first|between)\b",
+        r"\bst(?:and|ands|ood|anding) (?:for|in|at|on|as|next|under|once|there|by|only|together|above|before|twice)\b",
         "is",
     ),
     "else": (r"(?<!\bor )(?<!\banyone )(?<!\bsomeone )(?<!thing )\belse\b(?!where)|\bor else\b", "otherwise"),
