@@ -147,7 +147,7 @@ class Evidence:
     """Evidence for the roles.
 
     Attributes:
-        cells: the column's K texts and where they are.
+        cells: the column's K texts and their places.
         given: [K] texts that represent a value.
         numbers: [K] the number of each text, as this file writes numbers.
         known: [K] given texts that are a number.
