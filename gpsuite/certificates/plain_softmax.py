@@ -109,7 +109,7 @@ def covariance_root(D: FloatArray) -> tuple[FloatArray, FloatArray]:
     K = D.shape[1]
     centring = np.eye(K) - 1.0 / K
     values, vectors = np.linalg.eigh(-0.5 * centring @ D @ centring)
-    # the eigenvalue of equal values, zero, stands first but for rounding. What is left out is part of the change
+    # the eigenvalue of equal values, zero, is first but for rounding. What is left out is part of the change
     root = vectors[:, :, 1:] * np.sqrt(np.maximum(values[:, None, 1:], 0.0))
     return root, ((root[:, :, None] - root[:, None]) ** 2).sum(axis=3)
 

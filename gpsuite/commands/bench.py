@@ -29,10 +29,10 @@ gpsuite bench [family ...] [results_dir=DIR]
 gpsuite bench peers [results_dir=DIR]
 gpsuite bench large [results_dir=DIR]
 
-Medians of interleaved CPU times, one thread. ratio = ours / reference; goal = largest allowed ratio.
-peak_memory_mb: of the process after our work, imports and earlier
-cases included; counted: the boxes of a search. Writes bench.csv, memory.csv
-and machine.json to results/bench. Compare ratios, not seconds: machines drift.
+Medians of interleaved CPU times, one thread. ratio is ours / reference, goal the largest allowed ratio.
+peak_memory_mb is that of the process after our work, imports and earlier cases included. counted is the number of
+boxes of a search. Writes bench.csv, memory.csv and machine.json to results/bench. Compare ratios, not seconds:
+machines drift.
 
 peers: other libraries on the same numbers, in the environment that `make peers` builds.
 Ratios with 95 % intervals, ours against ours for the noise. Writes peers.csv.

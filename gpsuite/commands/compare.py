@@ -22,11 +22,13 @@ from gpsuite.waiting import doing, done
 HELP = """
 gpsuite compare [experiment ...] [results_dir=DIR] [format=json]
 
-Counts of verdicts, one line per experiment, then what differs, and one line per paper. They are for the shipped runs
-of the largest scale, and for published runs if you have not run the experiment. Naming an experiment shows every value
-and its runs with other settings. A pipe gets every value, whole and tab separated. Verdicts on printed numbers and
-claims: reproduced, differs, undecided, not run. Facts about the data, identities and numbers of the authors' code are
-checked: how many hold. A comparison that cannot be read is named and left out. Then the exit code is 2.
+Counts the verdicts, one line per experiment. Then follows what differs, and one line per paper. Shipped runs of the
+largest scale are counted, and published runs if you have not run the experiment. With an experiment's name every value
+is shown, and its runs with other settings. A pipe gets every value, whole and tab separated.
+
+Verdicts on printed numbers and claims: reproduced, differs, undecided, not run. Facts about the data, identities and
+numbers of the authors' code are checked: the count says how many hold. A comparison that cannot be read is named and
+left out. Then the exit code is 2.
 """
 
 

@@ -156,7 +156,7 @@ def _cells(line: str) -> list[str]:
 
 
 def _distinct(names: list[str]) -> list[str]:
-    """Return names that differ: blanks are added to one that stands twice."""
+    """Return names that differ: blanks are added to one that occurs twice."""
     return [name + " " * names[:place].count(name) for place, name in enumerate(names)]
 
 

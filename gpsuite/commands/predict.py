@@ -28,7 +28,7 @@ FILE.csv  rows to predict, with the columns of the run's inputs. Other columns a
 output=   CSV file for predictions and intervals. Without it they are printed, in a terminal with few digits
 strict=true   refuse a file with a row that cannot be read. Without it the others are predicted, and the column
           not_predicted says what is wrong with it
-separator=, decimal=, thousands=   of the file, if it differs from the run's table; dataset.decimal= and so on work too
+separator=, decimal=, thousands=   of the file, if it differs from the run's table. dataset.decimal= and so on work too
 
 Rows outside the range of the training rows are marked: no guarantee was checked there.
 """

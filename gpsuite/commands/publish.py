@@ -25,10 +25,11 @@ HELP = """
 gpsuite publish experiment ... [results_dir=DIR] [format=json]
 
 Copies tables, figures, comparison, configuration and run.json of every finished run of the experiments named to
-results/published. Of several scales with one tag, or none, the largest is copied. The run's records go to records.zip:
-a fresh clone then redraws the run without computing, and `gpsuite recheck` computes some of them again. Arrays that
-hold rows of a dataset, or from which nothing is drawn, are not published, except some of scikit-learn's digits, which
-are free. Figures of a paper that several published runs answer are drawn in one.
+results/published. Of several scales with one tag, or none, the largest is copied.
+
+The run's records go to records.zip. So a fresh clone redraws the run without computing, and `gpsuite recheck` computes
+some of them again. Arrays that hold rows of a dataset are not published, and arrays from which nothing is drawn are
+not. Some of scikit-learn's digits are, which are free. A figure that several published runs answer is drawn once.
 """
 
 

@@ -23,16 +23,19 @@ if TYPE_CHECKING:
 HELP = """
 gpsuite recheck [experiment ...] [sample=5] [seed=0] [results_dir=DIR] [format=json]
 
-Draws published records at random, from as many runs as possible, computes their tasks again on this machine, and counts
-how many of a record's numbers are the same: bitwise, within rounding (1e-9, relative), within the experiment's stated
-tolerance for ill-conditioned searches, or not. Seconds, and how many evaluations a search took, are not compared.
+Draws published records at random, from as many runs as possible, and computes their tasks again on this machine.
+Counts how many of a record's numbers are the same: bitwise, within rounding (1e-9, relative), within the experiment's
+stated tolerance for ill-conditioned searches, or not. Seconds and numbers of evaluations are not compared.
+
 A record computed without AVX-512 instructions, or with OpenBLAS kernels that it names, is computed so here too. If it
 names none, OpenBLAS chooses, regardless of OPENBLAS_CORETYPE.
-If a sampler decides what is measured next, another processor's last bits give other results: `another path`, which is
-no disagreement. On the same arithmetic it must agree. A record with an older version of its method, or without its data
-here, is named as not checked. An interruption shows what was checked until then.
+
+If a sampler decides what is measured next, another processor's last bits give other results. This is `another path`,
+which is no disagreement. On the same arithmetic it must agree. A record with an older version of its method, or without
+its data here, is named as not checked. An interruption shows what was checked until then.
+
 The page of `gpsuite report` shows the date on which a run's records agreed.
-Exit code 0: all that was checked agrees, 1: some do not, 2: nothing could be checked.
+Exit code 0: all that was checked agrees. 1: some do not. 2: nothing could be checked.
 """
 
 

@@ -23,9 +23,9 @@ __all__ = ["HELP", "explain", "main"]
 HELP = """
 gpsuite show <family>/<name> [key=value ...]     as gpsuite run, with -m for several
 
-Prints the composed settings as YAML, then the tasks: which are stored already, and roughly how many seconds of one core
-each will take. Nothing is run and no result is written. Missing data are downloaded (GPSUITE_OFFLINE=1 forbids it). If
-they cannot be had, that is said last.
+Prints the composed settings as YAML, then the tasks. Each says whether it is stored already, and roughly how many
+seconds of one core it will take. Nothing is run and no result is written. Missing data are downloaded, unless
+GPSUITE_OFFLINE=1. If they cannot be had, the last line says it.
 
 gpsuite show NAME --help     what can be set
 """

@@ -30,30 +30,32 @@ gpsuite verify CERTIFICATE [dataset=NAME] [minutes=10] [format=json]
 gpsuite verify RUN          every certificate of a run's folder, on the run's own table unless another is given
 gpsuite verify CERTIFICATE dataset=my.csv dataset.target=NAME [dataset.inputs=...] [dataset.KEY=... as in the run]
 
-Checks a certificate (CERTIFICATE.npz with CERTIFICATE.json next to it, give either name) without the code that found
-it. Prints what it is about and what it claims, and names what was checked:
+Checks a certificate without the code that found it. CERTIFICATE is the name of either of its files, NAME.npz and
+NAME.json. Prints what it is about, what it claims, and what was checked.
 
-(a) the bound holds for the stored posterior: boxes are rebuilt from the cuts, every bound is computed again in another
-    and simpler way with its rounding added, and the witnesses are evaluated;
-(b) the stored posterior is the Laplace, EP or variational posterior of the stored rows and labels (several classes:
-    Laplace with the softmax; regression: exact, or sparse at the optimum of its bound), within a residual of 1e-6 of
-    its stationarity equations: the mean in prior standard deviations and the covariance relative to the
+A certificate of a range is checked on three levels:
+
+(a) The bound holds for the stored posterior. Boxes are rebuilt from the cuts. Every bound is computed again in a
+    simpler way, with its rounding added. Witnesses are evaluated.
+(b) The stored posterior is the one of the stored rows and labels: Laplace, EP or variational, for several classes
+    Laplace with the softmax. Of a regression it is exact, or sparse at the optimum of its bound. Its stationarity
+    equations hold within 1e-6. That is the mean in prior standard deviations and the covariance relative to the
     prior's, at any input, and for EP the moments of every site. Hyperparameters, inducing inputs and jitter are taken
-    as stated, regardless of how they were trained;
-(c) those rows, labels and the point are the dataset's, to the last bit, if the dataset is given.
+    as stated.
+(c) Those rows, labels and the point are the dataset's, to the last bit. This is checked if the dataset is given.
 
 What must be trusted besides this program: numpy, scipy and LAPACK, the C library's exp and erfc, and the processor's
 floats of 64 and 80 bits. Where long floats are no longer than 64 bits nothing is checked (exit code 2). Bounds of
-rounding assume errors of a few units in the last place. No interval arithmetic, no proof checker. A certificate holds
-its training rows, at most 160 MB (4,400 rows): share it as you would share the data. `gpsuite publish` leaves it out.
+rounding assume errors of a few units in the last place. There is no interval arithmetic and no proof checker.
+Such a certificate holds its training rows, at most 160 MB (4,400 rows). Share it as you would share the data.
+`gpsuite publish` leaves it out.
 
-A certificate of a risk (pac_bayes, pac_bayes_classes) holds the predictor; risk, KL and bound are computed again from
-it and the dataset, which must be given. Holding training rows, 160 MB, long floats and (a) to (c) concern the other
-kinds.
+A certificate of a risk (pac_bayes, pac_bayes_classes) holds the predictor. Risk, KL and bound are computed again from
+it and the dataset, which must be given.
 
-A certificate whose check would take more than 10 minutes is refused with the command that allows more (minutes=).
+A check that would take more than 10 minutes is refused with the command that allows more (minutes=).
 
-Exit code 0: nothing refuted, and (a) confirmed, 1: refuted, with the reason, 2: not a usable certificate, or not the
+Exit code 0: nothing refuted, and (a) confirmed. 1: refuted, with the reason. 2: not a usable certificate, or not the
 dataset that a certificate of a risk is checked on.
 """
 

@@ -151,7 +151,7 @@ def descend(
     """Yield every accepted point, each lower than the one before. Ends at a stationary point or without a decrease.
 
     Where no step decreases the loss the pairs are dropped, once. What the objective raises ends the search. The point
-    yielded last stands.
+    yielded last is the result.
 
     Args:
         objective: loss and gradient. Not finite where the loss is not defined, which shortens the step.

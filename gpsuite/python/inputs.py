@@ -215,7 +215,7 @@ def unwrapped(model: Any) -> tuple[Any, tuple[Any, ...]]:
 
 
 def inputs_of(steps: tuple[Any, ...], model: Any, count: int) -> Inputs:
-    """Return what stands before a model of `count` inputs.
+    """Return what comes before a model of `count` inputs.
 
     Raises:
         UserError: naming a step that mixes columns, or is not fitted.

@@ -50,7 +50,7 @@ def given_model(model: Any) -> GivenModel:
 
 
 def inputs_before(model: Any, steps: tuple[Any, ...], count: int) -> Inputs:
-    """Return what stands before a model of `count` inputs: the scale of a run, or the steps of a Pipeline."""
+    """Return what comes before a model of `count` inputs: the scale of a run, or the steps of a Pipeline."""
     if not is_saved(model):
         return inputs_of(steps, model, count)
     levels = {f"{name}={level}" for name, known in model.categories.items() for level in known}

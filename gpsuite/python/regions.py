@@ -52,7 +52,7 @@ class Asked:
 
         Args:
             row: its centre.
-            inputs: what stands before the model.
+            inputs: what comes before the model.
             columns: numbers of those inputs.
         """
         point, low, high = inputs.point(row)[columns], *self._ends(row, inputs)

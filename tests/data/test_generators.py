@@ -137,7 +137,7 @@ def test_the_two_forms_agree_after_a_change_of_lengthscale(lengthscale: float) -
     )
 
 
-def test_lmc_covariance_entry_by_entry() -> None:
+def test_lmc_covariance_matches_its_entries_one_by_one() -> None:
     W = np.random.default_rng(0).standard_normal((4, 2))
     latent = np.stack([matern52(POINTS, POINTS[:2], 1.0, lengthscale) for lengthscale in (0.5, 2.0)])
     covariance = lmc_covariance(latent, W)
@@ -146,7 +146,7 @@ def test_lmc_covariance_entry_by_entry() -> None:
     assert covariance[2, 3, 0, 1] == pytest.approx(expected, rel=1e-13)
 
 
-def test_convolution_covariance_by_numerical_integration() -> None:
+def test_convolution_covariance_matches_numerical_integration() -> None:
     """In one dimension: the double integral of both smoothings against the latent covariance."""
     precision, latent, weights = np.array([4.0, 9.0]), 2.0, np.array([0.7, -1.3])
     u = np.linspace(-6, 6, 1201)
@@ -359,7 +359,7 @@ def test_mean_and_variance_of_each_noise_are_right(name: str, mean: float, varia
         assert abs(((values - mean) ** 2).mean() - variance) < 5 * spread
 
 
-def test_quartiles_of_heavy_tailed_noises() -> None:
+def test_quartiles_of_heavy_tailed_noises_are_right() -> None:
     """Upper quartiles: Cauchy 1, t_2 sqrt(2/3), normal 0.67449; a share of 3/4 deviates by less than five sigma."""
     bound = 5 * np.sqrt(3 / 16 / MANY)
     assert abs((noise_column("cauchy")[:, 0] < 1.0).mean() - 0.75) < bound

@@ -131,7 +131,7 @@ def test_one_lengthscale_is_repeated_for_ard() -> None:
 
 
 @pytest.mark.parametrize(("ard", "count"), [(False, 3), (True, 2)])
-def test_wrong_number_of_lengthscales(ard: bool, count: int) -> None:
+def test_a_wrong_number_of_lengthscales_is_refused(ard: bool, count: int) -> None:
     with pytest.raises(ValueError, match=f"{count} lengthscales given for D=3"):
         build_kernel(ModelSpec(ard=ard), Hyperparameters(lengthscales=(1.0,) * count), 3)
 

@@ -132,7 +132,7 @@ def sample(paths: list[str], seed: int, size: int) -> Iterator[tuple[Fault, str]
 
 
 def _matches(entry: dict[str, str], fault: Fault, change: str) -> bool:
-    """Say whether an entry of the equivalent faults is about this one; * stands for anything."""
+    """Say whether an entry of the equivalent faults is about this one; * means anything."""
     pairs = (("file", fault.path), ("line", fault.text), ("change", change))
     return all(fnmatch.fnmatchcase(text, entry.get(name, "*").replace("[", "[[]")) for name, text in pairs)
 

@@ -164,7 +164,7 @@ def test_slopes_are_numpys_over_the_known_levels(case: tuple[list[float], int]) 
 
 
 @pytest.mark.parametrize("exponent", [-1040, -600, 600, 1021])
-def test_means_of_values_of_any_size(exponent: int) -> None:
+def test_means_of_values_of_any_size_are_right(exponent: int) -> None:
     values = np.array([1.0, 3.0, -2.0, 1.5])
     plain, scaled = mean(values), mean(np.ldexp(values, exponent))
     for name in ("value", "error", "low", "high"):

@@ -1,6 +1,6 @@
 """The papers' generated data: pure functions from a Generator and sizes to arrays.
 
-Sizes are `n` or `(..., n)`: the last number counts the points, what stands before it counts independent
+Sizes are `n` or `(..., n)`: the last number counts the points, what is before it counts independent
 repetitions, all drawn at once.
 """
 

@@ -246,7 +246,7 @@ def _marks(spec: CsvSpec, columns: Sequence[Column]) -> Iterator[str]:
         more = f" and {counted(len(times) - _SHOWN, 'more column')}" if len(times) > _SHOWN else ""
         lies = "lies far from all other values" if len(times) == 1 else "lies outside all other values of each"
         yield (
-            f"{mark:g} stands {where}{more} and {lies}: it probably marks a missing value. "
+            f"{mark:g} occurs {where}{more} and {lies}: it probably marks a missing value. "
             f"{setting(spec, 'na', items)} reads it as missing"
         )
 
@@ -352,7 +352,7 @@ def _untitled(grid: Grid) -> Iterator[str]:
     """Columns without a title, which a decimal comma between cells makes."""
     if not (places := grid.untitled):
         return
-    said = f"{_shown([grid.header[place] for place in places])}: no title stands above"
+    said = f"{_shown([grid.header[place] for place in places])}: no title above"
     split = [place for place in places if _all_digits(grid, place) and _all_digits(grid, place - 1)]
     if not split:
         yield said

@@ -337,7 +337,7 @@ def _stated_format(decimal: str | None, thousands: str | None) -> NumberFormat:
     point = decimal or ("," if thousands == "." else ".")
     if point == thousands:
         raise csv_error("thousands", thousands, "is also the decimal mark", "the two marks differ")
-    # the other mark can then only stand between groups of three digits
+    # the other mark can then only be between groups of three digits
     return NumberFormat(point, ("." if point == "," else ",") if thousands is None else thousands)
 
 
@@ -365,7 +365,7 @@ class _Seen:
         kinds = {bare: _mark_kind(bare) for bare in others.values()}
         if others:
             plain = {cells.texts[position] for position in np.flatnonzero(cells.plain & ~cells.missing)}
-            # a text that is left as it stands is known to be no plain number
+            # a text that is left as it is is known to be no plain number
             changed = {bare for position, bare in others.items() if bare != cells.texts[position]}
             wrong = sum(
                 not kind and bare not in plain and (bare not in changed or plain_number(bare) is None)

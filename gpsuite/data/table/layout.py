@@ -364,7 +364,7 @@ def _fit(text: str, separator: str) -> tuple[float, float, int]:
 
 
 def _first_of_table(raw: Sequence[Row]) -> int:
-    """Return how many rows stand above the names: titles and comments, narrower than the table or of one cell."""
+    """Return how many rows are above the names: titles and comments, narrower than the table or of one cell."""
     widths = Counter(len(cells) for _, cells in raw[:_LOOKED_AT])
     width = max(widths, key=lambda each: (widths[each], each))
     if width < 2:

@@ -58,7 +58,7 @@ def first_repeated(names: Iterable[str]) -> str | None:
 def choose_columns(key: str, value: Any, header: Sequence[str]) -> list[int]:
     """Return the column numbers meant by `dataset.KEY=VALUE`.
 
-    A text is first taken as one column name as it stands, then as `[a, b]` or `a, b`. A name that holds a comma
+    A text is first taken as one column name as it is, then as `[a, b]` or `a, b`. A name that holds a comma
     is recognised, and may be put in quotes.
 
     Args:

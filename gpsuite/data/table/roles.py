@@ -147,7 +147,7 @@ class Evidence:
     """Evidence for the roles.
 
     Attributes:
-        cells: the column's K texts and where they stand.
+        cells: the column's K texts and their places.
         given: [K] texts that represent a value.
         numbers: [K] the number of each text, as this file writes numbers.
         known: [K] given texts that are a number.
@@ -210,7 +210,7 @@ def _evidence(cells: Cells, written: NumberFormat, categories: int, strict: bool
     given = stated.given(cells)
     symbol = "" if strict else _shared_symbol(cells, written)
     numbers, known = written.numbers(cells, without_signs=bool(symbol))
-    if symbol:  # zero may stand without it
+    if symbol:  # zero may be without it
         carry = [position for position, (_, sign) in cells.signed.items() if sign == symbol]
         known &= (numbers == 0.0) | np.isin(np.arange(len(known)), carry)
     known &= given

@@ -416,7 +416,7 @@ def draw(report: Report[MinimiseSettings], found: dict[str, Searches]) -> None:
         left, right = drawing.axes
         panel(left, pd.concat(frames), "queries", TITLES, kind="band", error="interval", styles=styles)
         left.set_xlabel("queries")
-        left.xaxis.get_major_locator().set_params(integer=True)
+        left.locator_params(axis="x", integer=True)
         left.set_ylabel("regret (1 at the start, 0 at the safe optimum)")
         for number, (name, each) in enumerate(found.items()):
             share = proportion(each.unsafe, each.queries)

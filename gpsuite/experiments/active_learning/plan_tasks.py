@@ -100,7 +100,7 @@ class PlannerParams:
 
 @dataclass(frozen=True)
 class PlanTask:
-    """One plan for a table as it stands.
+    """One plan for a table as it is.
 
     Attributes:
         asked: of the planner.

@@ -302,7 +302,7 @@ class SparseVariationalGP:
 
     @cached_property
     def _predict(self) -> Any:
-        """Latent moments, compiled: each epoch predicts the validation rows."""
+        """Latent moments, compiled: each epoch needs those of the validation rows."""
         rows = tf.TensorSpec([None, self.model.inducing_variable.Z.shape[1]], tf.float64)
         return tf.function(self.model.predict_f, input_signature=[rows], autograph=False)
 

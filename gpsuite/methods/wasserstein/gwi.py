@@ -262,7 +262,7 @@ def _variational(
     mean: VariationalMean = NetworkMean(options.prior_mean, Network(options.network, X.shape[1], latent), rng)
     kernel: VariationalKernel
     if options.kernel == "nngp":
-        # as large as the prior where it stands, so that the distance starts small
+        # as large as the prior at its place, so that the distance starts small
         scale = float(tf.reduce_mean(prior(X[:CHOSEN], full_cov=False)))
         own = float(tf.reduce_mean(NNGP()(X[:CHOSEN], full_cov=False)))
         kernel = NetworkKernel([NNGP(scale=scale / own) for _ in range(latent)])

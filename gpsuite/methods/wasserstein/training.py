@@ -112,7 +112,7 @@ def train(
     trial continues, so its trial is no extra work.
 
     Args:
-        budget: each step is one evaluation. When it ends within an epoch, that epoch is scored as it stands. At
+        budget: each step is one evaluation. When it ends within an epoch, that epoch is scored as it is. At
             least one step is done.
         start: a state of an earlier training with the same seed, its trial decided. None begins with the variables
             as they are.

@@ -81,7 +81,7 @@ def centred_root(covariance: FloatArray) -> FloatArray:
     C = covariance.shape[-1]
     centring = np.eye(C) - 1.0 / C
     values, vectors = np.linalg.eigh(centring @ covariance @ centring)
-    # The direction of equal values has eigenvalue zero. What stands first is as small, up to rounding.
+    # The direction of equal values has eigenvalue zero. What is first is as small, up to rounding.
     # The largest come first: there Sobol points are best.
     values, vectors = values[:, :0:-1], vectors[:, :, :0:-1]
     return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :])

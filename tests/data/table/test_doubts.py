@@ -65,13 +65,13 @@ DOUBTED: list[tuple[str, Values, str, dict[str, str]]] = [
     ("shop", codes(1001, 1002, 1003, 1004), "hold codes of 4 digits", {"codes": "shop"}),
     ("day", [20240100 + k % 28 + 1 for k in range(ROWS)], "hold dates as numbers", {"dates": "day"}),
     ("d", codes("03/02/2020", "01/02/2020", "05/04/2020"), "begin with the day or the month", {"day_first": "true"}),
-    ("p", among(PRESSURE, -999), "-999 stands 3 times in 'p'", {"na": "-999"}),
-    ("p", among(PRESSURE, 9999), "9999 stands 3 times in 'p'", {"na": "9999"}),
-    ("p", among(PRESSURE, 0), "0 stands 3 times in 'p'", {"na": "0"}),
-    ("p", among(np.abs(PRESSURE - 1013.0), -200), "-200 stands 3 times in 'p'", {"na": "-200"}),
-    ("age", among(RNG.integers(18, 90, ROWS), 999), "999 stands 3 times in 'age'", {"na": "999"}),
-    ("q", among(RNG.integers(1, 6, ROWS), 99), "99 stands 3 times in 'q'", {"na": "99"}),
-    ("pdays", among(RNG.integers(1, 400, ROWS), -1, 20), "-1 stands 20 times in 'pdays'", {"na": "-1"}),
+    ("p", among(PRESSURE, -999), "-999 occurs 3 times in 'p'", {"na": "-999"}),
+    ("p", among(PRESSURE, 9999), "9999 occurs 3 times in 'p'", {"na": "9999"}),
+    ("p", among(PRESSURE, 0), "0 occurs 3 times in 'p'", {"na": "0"}),
+    ("p", among(np.abs(PRESSURE - 1013.0), -200), "-200 occurs 3 times in 'p'", {"na": "-200"}),
+    ("age", among(RNG.integers(18, 90, ROWS), 999), "999 occurs 3 times in 'age'", {"na": "999"}),
+    ("q", among(RNG.integers(1, 6, ROWS), 99), "99 occurs 3 times in 'q'", {"na": "99"}),
+    ("pdays", among(RNG.integers(1, 400, ROWS), -1, 20), "-1 occurs 20 times in 'pdays'", {"na": "-1"}),
     ("land", among(codes("EU", "AS", "AF"), "NA"), "NA may be a code", {"not_na": "land=NA"}),
 ]
 
@@ -122,7 +122,7 @@ def test_a_mark_of_several_columns_is_said_once(tmp_path: Path) -> None:
     wide = np.round(np.abs(700.0 * OTHER), 1)
     columns = {"CO": among(np.abs(OTHER), -200), "NOx": among(wide, -200), "NO2": among(wide[::-1], -200)}
     [doubt] = describe_table(spec_of(tmp_path, columns)).warnings
-    assert "-200 stands 3 times in 'CO', 3 times in 'NOx', 3 times in 'NO2'" in doubt
+    assert "-200 occurs 3 times in 'CO', 3 times in 'NOx', 3 times in 'NO2'" in doubt
     data = read_csv(spec_of(tmp_path, columns, na="-200"))
     assert len(data.X) == ROWS - 3 and data.X.min() > -200.0
     assert "3 of 60 rows left out, a value is missing: 'CO' 3 ('-200')" in data.notes[0]
@@ -156,7 +156,7 @@ def test_the_text_that_was_read_as_missing_is_named(tmp_path: Path) -> None:
 def test_a_decimal_comma_between_cells_is_noticed(tmp_path: Path) -> None:
     lines = ["a,,y,", *(f"{k % 9},{k * 7 % 97},{k * 3 % 8},{k}" for k in range(20, 40))]
     [doubt] = describe_table(CsvSpec(path=write(tmp_path, lines))).warnings[:1]
-    assert "columns 'column_2', 'column_4': no title stands above" in doubt
+    assert "columns 'column_2', 'column_4': no title above" in doubt
     assert "Is 2,43 one number, split at its decimal comma?" in doubt
 
 

@@ -48,7 +48,7 @@ def test_a_member_outside_the_larger_region_is_seen() -> None:
     assert nested(request, [replace(first, arrays=far), second]) == [False]
 
 
-def test_agreement_and_angles_of_known_lines() -> None:
+def test_agreement_and_angles_of_known_lines_are_right() -> None:
     X = np.array([[1.0, 0.5], [-1.0, 2.0]])
     members = np.array([[2.0, 0.0], [1.0, 1.0]])
     found = agreement(members, np.array([1.0, 0.0]), X)

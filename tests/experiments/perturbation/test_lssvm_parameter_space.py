@@ -65,7 +65,7 @@ def test_a_smoke_run_gives_the_statements_tables_and_figure(tmp_path: Path) -> N
     assert "±1 labels" in (tmp_path / "tables" / "areas.md").read_text(encoding="utf-8")
 
 
-def test_areas_of_known_shapes() -> None:
+def test_areas_of_known_shapes_are_right() -> None:
     shape = np.diag([4.0, 1.0])
     points = ellipse_points(np.array([3.0, -1.0]), shape, 4.0, compass(20_000))
     assert ellipse_area(shape, 4.0) == pytest.approx(2.0 * np.pi)

@@ -53,7 +53,7 @@ def test_lemma_1_holds_for_single_and_for_all_outputs(seed: int, kernel: str, P:
 
 
 @drawn
-def test_information_by_log_determinant_and_by_the_chain_rule(seed: int, kernel: str, P: int, L: int, D: int) -> None:
+def test_information_by_log_determinant_equals_the_chain_rules(seed: int, kernel: str, P: int, L: int, D: int) -> None:
     covariance, noise, _ = process(seed, kernel, P=P, L=L, D=D)
     for run, each in (
         (c.query_single_outputs(covariance, noise, 20), 1),
@@ -175,14 +175,14 @@ def test_for_one_output_the_gain_is_the_run_itself() -> None:
     np.testing.assert_allclose(c.summed_information_gain(covariance, noise, run), run.information)
 
 
-def test_constants_of_the_lemma() -> None:
+def test_constants_of_the_lemma_are_right() -> None:
     assert c.variance_bound(np.array([[1.0, -2.0], [0.5, 0.0]]), np.array([1.0, 3.0])) == 2 * 4 * 3
     assert c.lemma_constant(2.0, 0.5) == pytest.approx(2.0 / np.log(5.0))
     assert c.lemma_constant(2.0, 0.5, outputs=3) == pytest.approx(8.0 / np.log(65.0))
     assert c.lemma_constant(1e-9, 0.5) == pytest.approx(0.5)  # the limit that the paper notes: psi
 
 
-def test_rates_of_the_theorems() -> None:
+def test_rates_of_the_theorems_are_right() -> None:
     n = np.array([10.0, 1000.0])
     np.testing.assert_allclose(c.rate("matern52", 1, n), n ** (-5 / 7) * np.log(n))
     np.testing.assert_allclose(c.rate("matern52", 2, n), n ** (-5 / 11) * np.log(n))
@@ -190,7 +190,7 @@ def test_rates_of_the_theorems() -> None:
         np.testing.assert_allclose(c.rate(kernel, 2, n), np.log(n) ** 3 / n)
 
 
-def test_slopes_of_known_powers() -> None:
+def test_slopes_of_known_powers_are_right() -> None:
     at = c.slope_points(10, 1000)
     assert at[0] == 10
     assert at[-1] == 1000

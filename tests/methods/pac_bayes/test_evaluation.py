@@ -80,7 +80,9 @@ def one_speed(monkeypatch: pytest.MonkeyPatch) -> None:
     ("n", "n_test", "losses", "evaluation", "certificate"),
     [(100, 0, 1, 6e-4, 4e-4), (100, 2000, 3, 6e-4, 6.4e-3), (10_000, 0, 1, 203.0, 103.0)],
 )
-def test_seconds_of_a_full_gp(n: int, n_test: int, losses: int, evaluation: float, certificate: float) -> None:
+def test_seconds_of_a_full_gp_are_estimated(
+    n: int, n_test: int, losses: int, evaluation: float, certificate: float
+) -> None:
     found = full_gp_cost(n, n_test, losses)
     assert (found.evaluation, found.certificate) == pytest.approx((evaluation, certificate), rel=FITTED)
 
@@ -94,7 +96,7 @@ def test_one_loss_is_the_default() -> None:
     ("kind", "small", "many_rows"),
     [("bound", 0.021396, 139.0), ("free_form", 0.016596, 83.0), ("fitc", 0.017796, 97.0), ("vfe", 0.015996, 76.0)],
 )
-def test_seconds_of_a_sparse_gp(kind: str, small: float, many_rows: float) -> None:
+def test_seconds_of_a_sparse_gp_are_estimated(kind: str, small: float, many_rows: float) -> None:
     assert sparse_gp_cost(300, 5000, 200, 2, kind).evaluation == pytest.approx(small, rel=FITTED)
     assert sparse_gp_cost(100_000, 1000, 1000, 20, kind).evaluation == pytest.approx(many_rows, rel=FITTED)
     for losses, certificate in ((1, 0.078036), (2, 0.127732)):

@@ -195,7 +195,7 @@ def test_a_gpflow_kernel_may_be_given() -> None:
     np.testing.assert_array_equal(regions[0].ranks(alphas), regions[1].ranks(alphas))
 
 
-def test_features_of_every_kind_of_model() -> None:
+def test_features_of_every_kind_of_model_are_right() -> None:
     X, rng = inputs(12, 2), np.random.default_rng(8)
     y = rng.standard_normal(12)
     build = partial(confidence_region, X, y, q=2, m=20, rng=rng)

@@ -72,7 +72,7 @@ def test_commuting_covariances_add_over_eigenvalues() -> None:
 
 
 @pytest.mark.parametrize("rank", [2, 6])
-def test_root_trace_against_matrix_roots(rank: int) -> None:
+def test_root_trace_matches_matrix_roots(rank: int) -> None:
     rng = np.random.default_rng(1)
     K = covariance(rng, 6)
     R = np.stack([covariance(rng, 6, rank), covariance(rng, 6)])
@@ -85,7 +85,7 @@ def test_root_trace_against_matrix_roots(rank: int) -> None:
 
 
 @pytest.mark.parametrize("rank", [1, 3])
-def test_root_trace_of_a_singular_prior(rank: int) -> None:
+def test_root_trace_of_a_singular_prior_is_right(rank: int) -> None:
     rng = np.random.default_rng(5)
     K, R = covariance(rng, 6, rank), covariance(rng, 6)
     values, _ = root_trace(K, R[None])
@@ -98,7 +98,7 @@ def _factor(matrix: FloatArray) -> FloatArray:
     return vectors * np.sqrt(np.maximum(eigenvalues, 0.0))
 
 
-def test_root_trace_slopes_against_differences() -> None:
+def test_root_trace_slopes_match_differences() -> None:
     rng = np.random.default_rng(2)
     K, R = covariance(rng, 5), np.stack([covariance(rng, 5), covariance(rng, 5)])
     _, slopes = root_trace(K, R)

@@ -58,7 +58,7 @@ def element(mean: str = "kernel", kernel: str = "sparse", latent: int = 3) -> Ga
     ],
     ids=["kernel-sparse-robustmax", "network-nngp-robustmax", "network-sparse-softmax", "regression"],
 )
-def test_slopes_against_differences(mean: str, kernel: str, likelihood: Any) -> None:
+def test_slopes_match_differences(mean: str, kernel: str, likelihood: Any) -> None:
     measures = element(mean, kernel, likelihood.n_latent)
     objective = WassersteinObjective(measures, likelihood.expected_log, 30, 7)
     targets = X[:, 0] if isinstance(likelihood, GaussianNoise) else Y

@@ -44,7 +44,7 @@ def test_ep_agrees_with_hmc(link: Link) -> None:
     assert np.abs(rough.latent(XNEW)[0] - gold.mean).mean() > np.abs(mean - gold.mean).mean()
 
 
-def test_one_point_against_quadrature() -> None:
+def test_one_point_matches_quadrature() -> None:
     X, y, variance = np.zeros((1, 1)), np.ones(1), 9.0
     posterior = laplace(BinaryProblem(X, y, ModelSpec(), PROBIT), Hyperparameters(variance)).require_converged()
     assert KernelSystem(X, ModelSpec(), Hyperparameters(variance)).K[0, 0] == variance

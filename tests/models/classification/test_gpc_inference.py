@@ -44,7 +44,7 @@ def fit_at(inference: str, theta: Array, spec: ModelSpec, link: Link, seed: int 
 @LINK
 @pytest.mark.parametrize("kernel", KERNEL_NAMES)
 @pytest.mark.parametrize("ard", [False, True])
-def test_gradient_against_differences(inference: str, link: Link, kernel: str, ard: bool) -> None:
+def test_the_gradient_matches_differences(inference: str, link: Link, kernel: str, ard: bool) -> None:
     spec = ModelSpec(kernel, ard=ard)
     theta = np.log([3.0, 0.7, 1.4, 2.5]) if ard else np.log([3.0, 1.1])
     gradient = fit_at(inference, theta, spec, link).gradient
@@ -93,7 +93,7 @@ def test_ep_is_exact_for_one_point(link: Link, label: float, variance: float) ->
 
 
 @pytest.mark.parametrize("labels", [(1.0, 1.0), (1.0, -1.0)])
-def test_ep_against_quadrature_for_two_points(labels: tuple[float, float]) -> None:
+def test_ep_matches_quadrature_for_two_points(labels: tuple[float, float]) -> None:
     X, y, h = np.array([[0.0], [0.7]]), np.array(labels), Hyperparameters(1.5)
     fit = expectation_propagation(BinaryProblem(X, y, SE, PROBIT), h)
     lower = np.linalg.cholesky(KernelSystem(X, SE, h).K)
@@ -268,7 +268,7 @@ def test_newton_step_that_overshoots_is_halved() -> None:
     assert _accepted_step(y, PROBIT, 0.0, (zero, zero), (mode, K @ mode)) is None
 
 
-def test_posterior_variance_by_its_definition_also_for_weak_sites() -> None:
+def test_posterior_variance_matches_its_definition_also_for_weak_sites() -> None:
     root = np.random.default_rng(1).standard_normal((5, 5))
     K, tau = root @ root.T, np.array([0.0, 1e-12, 1e-6, 0.4, 3.0])
     system = WeightedSystem(K, tau)
@@ -276,7 +276,7 @@ def test_posterior_variance_by_its_definition_also_for_weak_sites() -> None:
     np.testing.assert_allclose(_posterior_variance(system, tau), expected, rtol=1e-11)
 
 
-def test_weighted_system_by_its_definitions() -> None:
+def test_a_weighted_system_matches_its_definitions() -> None:
     rng = np.random.default_rng(0)
     root = rng.standard_normal((6, 6))
     K, weights, v = root @ root.T, np.array([0.0, 1e-9, 0.1, 0.5, 1.0, 0.9]), rng.standard_normal(6)

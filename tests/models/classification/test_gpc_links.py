@@ -78,7 +78,7 @@ def test_the_probabilitys_gradient_is_that_of_differences(link: Link, mean: floa
 
 @BY_NAME
 @given(f=st.floats(-30.0, 30.0), y=st.sampled_from([-1.0, 1.0]))
-def test_derivatives_of_the_log_likelihood(link: Link, f: float, y: float) -> None:
+def test_derivatives_of_the_log_likelihood_match_differences(link: Link, f: float, y: float) -> None:
     step = 1e-4
 
     def column(at: float) -> Array:

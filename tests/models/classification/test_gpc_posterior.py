@@ -65,7 +65,7 @@ def test_unknown_kernel_is_refused() -> None:
 
 @KERNELS
 @pytest.mark.parametrize("inference", ["laplace", "ep"])
-def test_latent_by_its_definition(kernel: str, inference: str) -> None:
+def test_latent_moments_match_their_definition(kernel: str, inference: str) -> None:
     posterior, _ = fitted_posterior(inference, kernel)
     Xnew = np.random.default_rng(1).standard_normal((9, 2))
     h = Hyperparameters(posterior.variance, tuple(posterior.lengthscales.tolist()))
@@ -78,7 +78,7 @@ def test_latent_by_its_definition(kernel: str, inference: str) -> None:
 
 @KERNELS
 @pytest.mark.parametrize("link", [PROBIT, LOGISTIC, SQUEEZED_PROBIT], ids=lambda link: link.name)
-def test_gradients_against_differences(kernel: str, link: Any) -> None:
+def test_gradients_match_differences(kernel: str, link: Any) -> None:
     posterior, _ = fitted_posterior("laplace", kernel)
     posterior = replace(posterior, link=link)
     Xnew = np.random.default_rng(2).standard_normal((6, 2))

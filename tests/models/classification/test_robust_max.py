@@ -71,7 +71,7 @@ def test_equal_classes_are_equally_likely(classes: int) -> None:
     np.testing.assert_allclose(S, 1.0 / classes, atol=QUADRATURE)
 
 
-def test_three_classes_against_an_adaptive_integral() -> None:
+def test_three_classes_match_an_adaptive_integral() -> None:
     for mean, variance in zip(*problem(1, 4, 3, 4.0), strict=True):
         s = np.sqrt(variance)
 
@@ -135,7 +135,7 @@ def test_the_alarm_tells_where_gauss_hermite_fails() -> None:
 
 
 @pytest.mark.parametrize("decades", [0.5, 3.0, 6.0])
-def test_slopes_against_differences(decades: float) -> None:
+def test_slopes_match_differences(decades: float) -> None:
     mean, variance = problem(3, 40, 5, decades)
     labels = np.random.default_rng(4).integers(0, 5, 40)
     found = label_probability(mean, variance, labels)

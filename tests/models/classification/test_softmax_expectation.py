@@ -19,7 +19,7 @@ def _drawn(rng: np.random.Generator, C: int, B: int, scale: float) -> tuple[Floa
 
 
 @pytest.mark.parametrize("scale", [1e-3, 0.3, 1.0, 10.0, 100.0])
-def test_two_classes_against_the_logistic_rule(scale: float) -> None:
+def test_two_classes_match_the_logistic_rule(scale: float) -> None:
     mean, S = _drawn(np.random.default_rng(0), 2, 40, scale)
     found = softmax_moments(mean, centred_root(S))
     variance = S[:, 0, 0] + S[:, 1, 1] - 2.0 * S[:, 0, 1]
@@ -31,7 +31,7 @@ def test_two_classes_against_the_logistic_rule(scale: float) -> None:
 
 
 @pytest.mark.parametrize("C", [3, 4])
-def test_several_classes_against_gauss_hermite(C: int) -> None:
+def test_several_classes_match_gauss_hermite(C: int) -> None:
     """For standard deviations below one a Gauss-Hermite rule of 60 nodes a direction is exact to 1e-11."""
     mean, S = _drawn(np.random.default_rng(C), C, 5, 0.3)
     found = softmax_moments(mean, centred_root(S))

@@ -98,7 +98,7 @@ def test_likelihood_is_the_normal_density_and_its_gradient(model: LinearCoregion
     n_outputs=st.integers(1, 3),
     mixing=st.sampled_from(["free", "identity"]),
 )
-def test_any_pattern_of_observed_outputs(seed: int, n: int, n_outputs: int, mixing: str) -> None:
+def test_any_pattern_of_observed_outputs_is_allowed(seed: int, n: int, n_outputs: int, mixing: str) -> None:
     model = LinearCoregionalization(n_outputs, mixing=mixing)
     rng = np.random.default_rng(seed)
     observations = Observations(rng.normal(size=(n, 1)), rng.integers(n_outputs, size=n), rng.normal(size=n))

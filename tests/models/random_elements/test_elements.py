@@ -86,7 +86,7 @@ def test_a_singular_factor_is_a_kernel_too(scale: float) -> None:
     np.testing.assert_allclose(np.abs(np.prod(np.diagonal(found[0]))), least, rtol=1e-6, atol=1e-30)
 
 
-def test_sparse_regression_against_gpflows_sgpr() -> None:
+def test_sparse_regression_matches_gpflows_sgpr() -> None:
     Y, noise = RNG.standard_normal((9, 2)), 0.3
     weights, covariance = BASIS.regression(X, Y, noise)
     model = gpflow.models.SGPR((X, Y), KERNEL, Z, noise_variance=noise)
@@ -122,7 +122,7 @@ def test_network_kernels_are_their_own_for_each_class() -> None:
 
 
 @pytest.mark.parametrize("activation", ["relu", "tanh"])
-def test_dense_network_layer_by_layer(activation: str) -> None:
+def test_a_dense_network_matches_its_layers_one_by_one(activation: str) -> None:
     network = Network(NetworkSpec((5, 4), activation), 2, 3)
     p = network.initial(np.random.default_rng(1))
     act = np.tanh if activation == "tanh" else lambda u: np.maximum(u, 0.0)
@@ -131,7 +131,7 @@ def test_dense_network_layer_by_layer(activation: str) -> None:
     np.testing.assert_allclose(network(p, X).numpy(), hidden @ p[4] + p[5], rtol=1e-12)
 
 
-def test_convolutional_network_by_loops() -> None:
+def test_a_convolutional_network_matches_loops() -> None:
     network = Network(NetworkSpec((2,), "relu", (4, 4, 1)), 16, 3)
     p = network.initial(np.random.default_rng(2))
     image = np.random.default_rng(3).uniform(size=(1, 16))
@@ -273,7 +273,7 @@ def test_matrix_forms_agree(activation: str, depth: int) -> None:
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
-def test_slopes_against_differences(activation: str) -> None:
+def test_slopes_match_differences(activation: str) -> None:
     # the diagonal, where automatic differentiation of ReLU's angle is not finite, and opposite inputs count too
     points = tf.constant(np.vstack([WIDE_X, -WIDE_X[:1]]))
     kernel = NNGP(2, activation, 1.7, 0.3, scale=1.2)

@@ -61,7 +61,7 @@ def test_a_diverged_batch_is_not_a_number_rather_than_an_error() -> None:
     assert np.isnan(S.numpy()).all()
 
 
-def test_softmax_expectation_and_prediction_by_sampling() -> None:
+def test_softmax_expectation_and_prediction_match_sampling() -> None:
     draws = MEAN + np.sqrt(VARIANCE) * RNG.standard_normal((40_000, 6, 3))
     logs = log_softmax(draws, axis=2)
     expected = logs[:, np.arange(6), Y].mean(axis=0)
@@ -84,7 +84,7 @@ def test_softmax_without_variance_is_softmax() -> None:
 
 
 @pytest.mark.parametrize("link", [PROBIT, LOGISTIC], ids=["probit", "logistic"])
-def test_bernoulli_against_gpflow_and_sampling(link: Link) -> None:
+def test_bernoulli_matches_gpflow_and_sampling(link: Link) -> None:
     likelihood, y = Bernoulli(link), np.array([0, 1, 1, 0, 1, 0])
     mean, variance = MEAN[:, :1], VARIANCE[:, :1]
     theirs = StableBernoulli(link)

@@ -186,7 +186,7 @@ def _autoregressive(rho: float, n: int, chains: int, seed: int) -> Array:
 
 
 @pytest.mark.parametrize("rho", [-0.4, 0.0, 0.5, 0.9])
-def test_the_effective_size_of_an_autoregression(rho: float) -> None:
+def test_the_effective_size_of_an_autoregression_is_right(rho: float) -> None:
     x = _autoregressive(rho, 4000, 4, 6)
     expected = x.size * (1.0 - rho) / (1.0 + rho)
     assert effective_sample_size(x) == pytest.approx(expected, rel=0.2)

@@ -251,7 +251,7 @@ class MeasurementPlanner:
     def tell(self, X: npt.ArrayLike, Y: npt.ArrayLike, z: npt.ArrayLike) -> None:
         """Take in measured rows X [n, D], Y [n, P] or [n], z [n], or one: X [D], Y [P], z a number.
 
-        NaN stands where nothing was measured. A row of an earlier table is passed over, so a longer table may be given.
+        NaN means that nothing was measured. A row of an earlier table is passed over, so a longer table may be given.
         Equal values in one table are replicates. Of DataFrames the columns of the first ones told are taken.
 
         Raises:

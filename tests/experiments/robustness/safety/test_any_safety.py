@@ -116,7 +116,7 @@ def test_a_certificate_out_of_time_claims_little_and_reports_it(monkeypatch: pyt
     assert gpsuite("verify", str(folder / "certificates" / "laplace_point_0.npz")) == 0
 
 
-def test_a_csv_of_the_user(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_csv_of_the_user_is_read(capsys: pytest.CaptureFixture[str]) -> None:
     write_table(Path("my table.csv"))
     words = ("dataset=csv", "dataset.path=my table.csv", "dataset.target=label", "method=laplace", "count=3",
              "features=all", "check_points=0")  # fmt: skip

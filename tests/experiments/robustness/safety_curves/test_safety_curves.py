@@ -222,7 +222,7 @@ def test_exactly_one_half_is_the_negative_class() -> None:
     assert not binary_comparison(1).crossed(0.5)
 
 
-def test_curve_metrics_of_a_real_search() -> None:
+def test_curve_metrics_of_a_real_search_are_consistent() -> None:
     posterior = fitted_posterior("laplace", "squared_exponential", LINKS.get("probit"))[0]
     centre = np.array([0.2, 0.1])
     probability = float(posterior.probability(centre[None])[0])

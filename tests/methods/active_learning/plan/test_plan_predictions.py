@@ -177,7 +177,7 @@ FITTED = 1e-3
         (500, 1, 4.288e-3, 369.284, 0.012, 0.176),
     ],
 )
-def test_seconds_of_the_parts_of_a_plan(
+def test_seconds_of_the_parts_of_a_plan_are_estimated(
     values: int, outputs: int, gradient: float, number: float, prediction: float, safety: float
 ) -> None:
     found = (
@@ -203,7 +203,7 @@ def test_seconds_of_the_parts_of_a_plan(
         (10, 100, 2, 300_000, 1, False, 44.7865),
     ],
 )
-def test_seconds_of_a_plan(
+def test_seconds_of_a_plan_are_estimated(
     values: int, safety_values: int, outputs: int, candidates: int, measurements: int, warm: bool, seconds: float
 ) -> None:
     found = plan_seconds(

@@ -61,7 +61,7 @@ def test_what_lies_within_the_bounds_is_predicted_as_ever(guard: SafetyGuard | N
     np.testing.assert_allclose(moments(guard, points(), kernel=kernel), expected, atol=OTHER_ROUTE)
 
 
-def test_bounds_and_predictions_by_plain_algebra() -> None:
+def test_bounds_and_predictions_match_plain_algebra() -> None:
     """One hyperparameter vector after the other, from what the docstrings promise."""
     guard, (parameters, weights, known) = SafetyGuard(), problem(D=3)
     axes = principal_axes(known.X)

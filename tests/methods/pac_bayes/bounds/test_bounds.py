@@ -121,7 +121,7 @@ def test_limits_of_the_sqrt_bound() -> None:
     assert sqrt_bound(0.3, math.inf) == (math.inf, 1.0, 0.0)
 
 
-def test_limits_of_catoni_and_kl() -> None:
+def test_limits_of_catoni_and_kl_are_exact() -> None:
     assert catoni_bound(0.0, 0.0)[0] == 0.0
     assert catoni_bound(1.0, 0.0)[0] == pytest.approx(1.0)
     assert catoni_bound(0.2, math.inf) == (pytest.approx(1.0 / -math.expm1(-1.0)), 0.0, 0.0)

@@ -51,7 +51,7 @@ def test_orders_against_direct_sums(d: int) -> None:
 
 
 @pytest.mark.parametrize(("d", "order"), [(1, 4), (2, 4), (2, 5), (3, 5)])
-def test_ranges_of_homogeneous_polynomials(d: int, order: int) -> None:
+def test_ranges_of_homogeneous_polynomials_hold(d: int, order: int) -> None:
     rng = np.random.default_rng(order)
     tensor, radius = rng.standard_normal((4, d**order)), rng.random((4, d))
     coefficient = coefficients(tensor, d, order)

@@ -67,7 +67,7 @@ def test_at_its_threshold_the_line_lies_on_the_safe_side_of_the_level(name: str)
         assert (score >= T - 0.04 * (high - low) ** 2 - 1e-3 * (name == "logistic")).all()
 
 
-def test_chord_and_tangent_of_the_probit() -> None:
+def test_chord_and_tangent_of_the_probit_are_right() -> None:
     level = level_of(LINKS.get("probit"))
     low, high, middle = np.array([0.0]), np.array([3.0]), np.array([1.25])
     assert level.slope(np.array(2.0), low, high, middle)[0] == pytest.approx(2.0 * (2.0 - 1.0) / 3.0)

@@ -30,7 +30,7 @@ def test_nothing_is_outside_and_no_witness_overclaims(C: int, kernel: str) -> No
     assert faults(counts) == 0
 
 
-def test_no_fault_in_a_small_part_of_the_study() -> None:
+def test_a_small_part_of_the_study_has_no_fault() -> None:
     counts = study([7], 3, "matern52", 48)
     assert counts["triples"] >= 48 and counts["witnesses"] > 0
     assert faults(counts) == 0

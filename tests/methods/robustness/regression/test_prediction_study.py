@@ -106,7 +106,7 @@ def test_no_value_is_outside_and_no_witness_overclaims(inference: str, kernel: s
     assert faults(counts) == 0
 
 
-def test_no_fault_in_a_small_part_of_the_study() -> None:
+def test_a_small_part_of_the_study_has_no_fault() -> None:
     counts = study([7], "svgp", "matern52", 32)
     assert counts["values"] == 96 and counts["witnesses"] > 0
     assert faults(counts) == 0

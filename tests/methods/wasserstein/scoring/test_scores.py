@@ -65,7 +65,7 @@ def test_a_perfect_prediction_scores_best_and_the_opposite_worst() -> None:
 
 @settings(max_examples=30)
 @given(seed=st.integers(0, 10**6), bins=st.integers(1, 20))
-def test_calibration_error_point_by_point(seed: int, bins: int) -> None:
+def test_calibration_error_matches_a_sum_point_by_point(seed: int, bins: int) -> None:
     p, y = predictions(seed)
     total = 0.0
     for b in range(bins):
@@ -195,7 +195,7 @@ def test_crps_is_the_integral_of_the_squared_gap(y: float, mean: float, variance
     assert found == pytest.approx(below + above, rel=1e-7)
 
 
-def test_density_and_error_point_by_point() -> None:
+def test_density_and_error_match_sums_point_by_point() -> None:
     rng = np.random.default_rng(0)
     y, mean, variance = rng.standard_normal(9), rng.standard_normal(9), rng.uniform(0.1, 2.0, 9)
     expected = -norm.logpdf(y, mean, np.sqrt(variance)).mean()
