@@ -259,7 +259,7 @@ def train(rows: Projected, labels: IntArray, constant: float, directions: FloatA
 def _curvature(rows: Projected, constant: float) -> FloatArray:
     """Return a guess at the curvature of n times the objective in each direction of d, [R].
 
-    1 is the KL's, what exceeds it the risk's. Its inverse is about the ratio rho at which the KL and the risk pull equally.
+    1 is the KL's, what exceeds it the risk's. At about its inverse as ratio rho KL and risk pull equally.
     """
     squares = np.square(rows.along).sum(axis=0, dtype=np.float64)
     spread = float(np.mean(rows.rest)) + float(squares.sum()) / len(rows.rest)
