@@ -28,7 +28,7 @@ JITTER = 1e-4
 CLOSED = 1e-6  # a row whose risk two classes decide to within it needs no grid
 _STEPS, _REACH = 17_000, 8.5  # of the grid for the noise, in standard deviations: finer than the cells of the claim
 _BISECTIONS = 200
-_NEWTON = 20  # steps to a matrix root, of which the last few change nothing
+_NEWTON = 20  # steps to a matrix root. The last few change nothing
 _ALIASES = range(-3, 4)
 
 
@@ -151,12 +151,10 @@ def shared(features: Single, places: int) -> Single:
     root, inverse = K, np.eye(len(K))
     for _ in range(_NEWTON):
         root, inverse = 0.5 * (root + np.linalg.inv(inverse)), 0.5 * (inverse + np.linalg.inv(root))
-    found = np.empty_like(features)
+    factor, found = root.astype(np.float32), np.empty_like(features)
     for start in range(0, len(features), BLOCK):
         part = features[start : start + BLOCK]
-        found[start : start + BLOCK] = (part.reshape(len(part), -1, len(K)) @ root.astype(np.float32)).reshape(
-            part.shape
-        )
+        found[start : start + BLOCK] = (part.reshape(len(part), -1, len(K)) @ factor).reshape(part.shape)
     return found
 
 

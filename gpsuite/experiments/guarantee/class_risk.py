@@ -109,7 +109,7 @@ def certified_split(dataset: PreparedDataset, params: ClassTask, budget: Budget)
 
 
 def constant_of(raw: FloatArray, labels: IntArray, classes: int, n: int, params: ClassTask) -> float:
-    """Return Catoni's C for n rows by the prior's rows alone: sqrt(2 ln(1 / delta) / (n r)), about the best at risk r.
+    """Return Catoni's C for n rows by only the prior's rows: sqrt(2 ln(1 / delta) / (n r)), about the best at risk r.
 
     r is the error rate of some of these rows under the prior of the others.
     """

@@ -221,7 +221,7 @@ def proved_classes(found: Found) -> Guarantee | None:
 def error_rate(found: Found) -> Guarantee | None:
     """Return the smaller bound on the error rate and what the other one says, each at its share of delta.
 
-    The test rows' bound alone, at all of delta, where nothing else was certified.
+    Only the test rows' bound, at all of delta, if nothing else was certified.
     """
     if CLASS_RISK not in found.parts:
         return tested_classes(found)

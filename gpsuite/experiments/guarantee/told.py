@@ -327,7 +327,7 @@ def _of_error_rate(record: Record, found: Found) -> Iterator[str]:
         yield "It is about random draws of that model. gpsuite verify checks it: certificates/error_rate.npz."
     share = HALF * delta
     yield (
-        f"Choosing the smaller bound on the error rate is paid for: {share:g} of delta is for the test rows, "
+        f"All bounds on the error rate hold at once. {share:g} of delta is for the test rows, "
         f"{(delta - share) / len(SPLITS):g} for each of {len(SPLITS)} certificates."
     )
 

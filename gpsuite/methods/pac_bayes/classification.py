@@ -226,7 +226,7 @@ def train(rows: Projected, labels: IntArray, constant: float, directions: FloatA
 
     The search sees the risk by Gauss-Hermite quadrature. The certificate brackets it again. The objective has several
     minima: where noise makes a row wrong, its slope is flat and the row is given up. So one search starts with the
-    noise that the rows ask for, another near the prior's, and the better one counts.
+    noise at which KL and risk pull about equally, another near the prior's, and the better one counts.
 
     Args:
         rows: n rows in the directions.
@@ -259,7 +259,7 @@ def train(rows: Projected, labels: IntArray, constant: float, directions: FloatA
 def _curvature(rows: Projected, constant: float) -> FloatArray:
     """Return a guess at the curvature of n times the objective in each direction of d, [R].
 
-    1 is the KL's, the rest the risk's. Its inverse is about the ratio rho at which the KL and the risk pull equally.
+    1 is the KL's, what exceeds it the risk's. At about its inverse as ratio rho KL and risk pull equally.
     """
     squares = np.square(rows.along).sum(axis=0, dtype=np.float64)
     spread = float(np.mean(rows.rest)) + float(squares.sum()) / len(rows.rest)
@@ -357,7 +357,7 @@ def gibbs_errors(
     1 - E_z prod_(c != y) Phi((m_y - m_c) / sqrt(v) + z), z ~ N(0, 1) the noise of score y. The product grows in z, so
     over cells of equal probability its value at their left ends is below the expectation, that at their right ends
     above: these ends are one cell apart. The risk is also at least the largest of Phi(-(m_y - m_c) / sqrt(2 v)) and at
-    most their sum, which are closer where the risk is small. Where they are 1e-5 apart or less they are the ends.
+    most their sum, which differ little if the risk is small. If they are 1e-5 apart or less they are the ends.
 
     Args:
         mean: [n, C] scores.
