@@ -30,7 +30,7 @@ from gpsuite.experiments.guarantee.told import public_tables
 from gpsuite.experiments.league.intervals import Ends, OwnRows, interval_method, process
 from gpsuite.experiments.league.plan import EVERY, LeagueSettings, NumbersTask, TemperedTask, plan, sizes_of
 from gpsuite.experiments.league.run import INSIDE, attacks, own_table
-from gpsuite.experiments.league.summary import CELL, best_statements
+from gpsuite.experiments.league.summary import CELL, OVERALL, best_statements, choices, sizes_table
 from gpsuite.experiments.league.validity import CONTRADICTED, chance, counted_failures, failure, judgements
 from gpsuite.experiments.wasserstein.fitting import fit_regression
 from gpsuite.methods.conformal import jackknife_plus, split_radius
@@ -105,6 +105,19 @@ def test_planted_failures_are_marked_and_never_the_best() -> None:
         "error rate": "held-out rows, binomial",
         "interval": "split conformal",
     }
+
+
+def test_the_answer_names_what_failed_more_often_than_promised_without_a_mark() -> None:
+    doubtful = {"gp_stated": 1.0, "gp_missed": 0.2, "gp_rows": 500}
+    right = {"conformal_stated": 2.0, "conformal_missed": 0.1, "conformal_rows": 500}
+    frame = judgements(made_up(5, **doubtful, **right), {}, {"t": "regression"})
+    overall, cells = (counted_failures(frame, by, settings_of(), 4) for by in (OVERALL, CELL))
+    said = list(choices(best_statements(cells), sizes_table(cells, settings_of()), overall))
+    assert said[0] == "Interval, 100 rows: the GP's own interval is tightest on 1 of 1 table."
+    assert said[1:] == [
+        "Failed more often than promised, too few draws to decide: the GP's own interval, 20 % for 10 %.",
+        "No statement fails its promise, of 2 that were judged.",
+    ]
 
 
 @settings(deadline=None)

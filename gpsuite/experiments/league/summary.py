@@ -115,6 +115,9 @@ def choices(best: pd.DataFrame, sizes: pd.DataFrame, overall: pd.DataFrame) -> I
     for row in marked.to_dict("records"):
         failed, may = percent_down(row["failed"]), percent_up(row["promised"])
         yield f"Fails its promise: {row['statement']} ({row['method']}), {failed} where {may} are allowed."
+    for row in overall[~overall["marked"] & (overall["p"] < 1.0)].to_dict("records"):
+        failed, may = percent_down(row["failed"]), percent_up(row["promised"])
+        yield f"Failed more often than promised, too few draws to decide: {row['statement']}, {failed} for {may}."
     if marked.empty:
         yield f"No statement fails its promise, of {len(overall)} that were judged."
 
