@@ -28,7 +28,7 @@ JITTER = 1e-4
 CLOSED = 1e-6  # a row whose risk two classes decide to within it needs no grid
 _STEPS, _REACH = 17_000, 8.5  # of the grid for the noise, in standard deviations: finer than the cells of the claim
 _BISECTIONS = 200
-_NEWTON = 20  # steps to a matrix root, of which the last few change nothing
+_NEWTON = 20  # steps to a matrix root. The last few change nothing
 _ALIASES = range(-3, 4)
 
 
