@@ -118,8 +118,6 @@ EXCEPTIONS: tuple[Allowed, ...] = (
     Allowed("own", "gpsuite/experiments/wasserstein/toy_bands.py", "own points", "a cell of a published table"),
     Allowed("own", "gpsuite/experiments/perturbation/region.py", "own units", "a label in published figures"),
     Allowed("own", "gpsuite/experiments/league/plan.py", "own spread", "titles in published tables"),
-    Allowed("own", "conf/method/league/crepes_spread.yaml", "own spread", "a title in published tables"),
-    Allowed("own", ".github/guide/settings.md", "own spread", "a title in published tables"),
     Allowed("decimals", "gpsuite/experiments/robustness/pixel_maps.py", "at most .05", "a published table's column"),
     Allowed("one X a Y", "conf/paper/li2022.yaml", "iteration 15 marks a region", "marks is a verb here"),
     Allowed("own", "gpsuite/methods/robustness/multiclass/paper_softmax_bound.py", "own is [B", "a variable"),
