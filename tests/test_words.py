@@ -267,8 +267,9 @@ def _notes(path: Path) -> Iterator[Text]:
 
 
 def _prose(text: Text) -> str:
-    """Return a text on one line without code in backticks, doctest lines and brackets that hold a semicolon."""
+    """Return a text on one line without code in backticks, links, doctest lines and brackets that hold a semicolon."""
     shown = re.sub(r"``[^`]*``|`[^`]*`", "`x`", text.text)
+    shown = re.sub(r"\]\([^()\s]*\)", "]", shown)
     shown = "\n".join(line for line in shown.split("\n") if not line.strip().startswith((">>>", "...")))
     return re.sub(r"\([^()]*;[^()]*\)", lambda found: found[0].replace(";", ","), re.sub(r"\s+", " ", shown))
 
