@@ -37,7 +37,7 @@ def write_table(folder: Path, task: str) -> None:
     [
         ("regression", ("accuracy=6", "dataset.ignore=who"), {"risk", "row_1", "row_2"}),
         ("regression", ("accuracy=6", "dataset.group=who"), {"risk", "row_1", "row_2"}),
-        ("classification", ("dataset.ignore=who",), {"row_1", "row_2"}),
+        ("classification", ("dataset.ignore=who",), {"error_rate", "row_1", "row_2"}),
     ],
 )
 def test_the_certificates_of_a_run_are_confirmed(
