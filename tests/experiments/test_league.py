@@ -278,9 +278,7 @@ def test_what_the_guide_advises_is_what_is_published() -> None:
     tables = root / "results/published/league/quick/tables"
     names = ("league_best", "league_sizes", "league_validity", "league_timing")
     best, sizes, validity, timing = (pd.read_csv(tables / f"{name}.csv") for name in names)
-    rates, robust, sets = (
-        best[best["question"] == each] for each in ("error rate", "robust accuracy", "set of classes")
-    )
+    rates, robust = (best[best["question"] == each] for each in ("error rate", "robust accuracy"))
     tightest, intervals = rates["statement"].str.startswith(OWN), best[best["question"] == "interval"]["statement"]
     by = sizes.set_index("statement")
     width = {name: f"{by['median'][name]:.2f}" for name in by.index[by["question"] == "interval"]}
