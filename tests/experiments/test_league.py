@@ -32,6 +32,7 @@ from gpsuite.experiments.league.plan import EVERY, LeagueSettings, NumbersTask, 
 from gpsuite.experiments.league.run import INSIDE, attacks, own_table
 from gpsuite.experiments.league.summary import CELL, OVERALL, best_statements, choices, sizes_table
 from gpsuite.experiments.league.validity import CONTRADICTED, chance, counted_failures, failure, judgements
+from gpsuite.experiments.sentences import percent_down, percent_up
 from gpsuite.experiments.wasserstein.fitting import fit_regression
 from gpsuite.methods.conformal import jackknife_plus, split_radius
 from gpsuite.seeds import derived_seed
@@ -206,7 +207,7 @@ def test_a_run_leaves_its_tables_and_resumes(
 
 
 SIZES = {"question": "error rate", "task": "regression", "delta": 0.01, "epsilon": 1.0}
-OWN = "held-out rows, binomial"
+OWN, GP, TEMPERED = "held-out rows, binomial", "the GP's own interval", "tempered interval, GWI"
 
 
 def sizes_file(folder: Path, *rows: dict[str, Any]) -> None:
@@ -269,6 +270,39 @@ def test_the_published_sizes_ship_with_the_package() -> None:
     assert [wheel.get(path.relative_to(root).as_posix()) for path in published] == [
         f"gpsuite/{path.relative_to(root / 'results').as_posix()}" for path in published
     ]
+
+
+def test_what_the_guide_advises_is_what_is_published() -> None:
+    root = Path(__file__).parents[2]
+    page = " ".join((root / ".github/guide/league.md").read_text(encoding="utf-8").split())
+    tables = root / "results/published/league/quick/tables"
+    names = ("league_best", "league_sizes", "league_validity", "league_timing")
+    best, sizes, validity, timing = (pd.read_csv(tables / f"{name}.csv") for name in names)
+    rates, robust = (best[best["question"] == each] for each in ("error rate", "robust accuracy"))
+    tightest, intervals = rates["statement"].str.startswith(OWN), best[best["question"] == "interval"]["statement"]
+    by = sizes.set_index("statement")
+    width = {name: f"{by['median'][name]:.2f}" for name in by.index[by["question"] == "interval"]}
+    others = sizes[(sizes["question"] == "error rate") & ~sizes["statement"].str.startswith(OWN)]
+    missed = validity.set_index("statement")["failed"][TEMPERED]
+    seconds = timing.set_index("method")["seconds"]
+    held = sizes[sizes["question"] == "set of classes"]
+    for said in (
+        f"tightest on {tightest.sum()} of {len(rates)} tables, between {percent_down(rates['stated'].min())} and "
+        f"{percent_up(rates['stated'].max())}.",
+        f"Their smallest mean was {percent_down(others['least'].min())}.",
+        f"over the tables was {width['split conformal']} standard",
+        f"jackknife+ it was {width['jackknife+']}, and for the GP's own interval {width[GP]}.",
+        f"agree with each other: {width['split conformal, MAPIE']}.",
+        f"tightest on {(intervals == TEMPERED).sum()} of {len(intervals)} tables, and missed {percent_down(missed)}",
+        f"sizes lie between {held['least'].min() - 0.005:.2f} and {held['most'].max():.2f}",
+        f"tightest on {(robust['statement'] == 'certified accuracy, Laplace').sum()} of {len(robust)} tables, with "
+        f"bounds between {percent_down(robust['stated'].min())} and {percent_up(robust['stated'].max())}",
+        f"It took {seconds['laplace']:.1f} CPU seconds, SVGP {seconds['svgp_classifier']:.1f} and GWI "
+        f"{seconds['gwi_classifier']:.1f}.",
+        f"None of {len(validity)} statements was marked.",
+    ):
+        assert said in page, said
+    assert width["split conformal, MAPIE"] == width["split conformal, crepes"] and not validity["marked"].any()
 
 
 def rows_of(count: int, seed: int = 3) -> OwnRows:
