@@ -28,7 +28,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Return what `gpsuite.api` offers. By name, as every room imports this one and none may import that one."""
+    """Return a public name of `gpsuite.api`, which is imported on first use: every layer imports this module."""
     if name.startswith("_"):
         raise AttributeError(f"module 'gpsuite' has no attribute {name!r}")
     return import_module("gpsuite.api").offered(name)

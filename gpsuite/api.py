@@ -18,12 +18,12 @@ EXPORTS = {
 
 
 def names() -> list[str]:
-    """Return what is offered, for who completes or lists it."""
+    """Return the public names, for completion and lists."""
     return sorted(EXPORTS)
 
 
 def offered(name: str) -> Any:
-    """Return what a name represents.
+    """Return the object of a public name.
 
     Raises:
         AttributeError: if nothing of this name is offered.

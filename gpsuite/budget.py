@@ -1,4 +1,4 @@
-"""A budget owns the clock: seconds, evaluations or boxes, whichever ends first."""
+"""Limits of a task: seconds, evaluations or boxes, whichever ends first."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from gpsuite.text import line_width, typed_path, visible, wrapped
 from gpsuite.waiting import doing, done
 
 INTERRUPTED = 130
-# how the system says that a library has no room
+# errors by which the system reports a lack of memory
 NO_MEMORY = ("failed to map segment", "cannot allocate memory", "Cannot allocate memory")
 TRACED = {f"debug={yes}" for yes in ("true", "1", "yes", "on")}
 # what plug-ins offer, too: a name may be unknown because one is left out

@@ -43,10 +43,10 @@ MADE = "<!-- made by scripts/write_reference.py -->"
 EXIT_CODES = """| code | meaning |
 | ---: | :--- |
 | 0 | done |
-| 1 | some tasks failed; the others are kept, and each failure is named with its traceback file |
+| 1 | some tasks failed. The others are kept, and each failure is named with its traceback file |
 | 2 | wrong input: one message of at most four lines, nothing is lost |
-| 3 | what was asked for is not possible, such as a plan without a safe measurement |
-| 130 | interrupted; run the same command again to resume |"""
+| 3 | nothing safe or possible, such as a plan without a safe measurement |
+| 130 | interrupted. Run the same command again to resume |"""
 RUN_FOLDER = """    results/<family>/<name>/<scale>[~<tag>]/
       config.yaml  plan.json  run.json        what was asked, its tasks, and where the numbers come from
       records.csv  artifacts/<key>.npz        one row per task, and its arrays
@@ -60,12 +60,12 @@ Finished tasks live once in `results/.records`. Deleting a run's folder loses no
 copies. A record is found again by its key: a hash of the task's settings, the dataset's content and the method's
 version. Every record carries a checksum over its fields and arrays. One that is damaged, edited, or lies under
 another's key is named, counts as missing and is computed again. The same holds for records of format 1, which had
-no checksums. Files that gpsuite did not write stay where they are. `status`, `compare`, `report` and `publish` read
-what they can of a damaged folder and name the rest; `compare` and `publish` then exit with 2.
+no checksums. Files that gpsuite did not write are not touched. `status`, `compare`, `report` and `publish` read
+what they can of a damaged folder and name what they cannot. `compare` and `publish` then exit with 2.
 
 `gpsuite publish` packs a run's records into `results/published/.../records.zip`. With each go its checksum, commit,
-versions and processor, and no rows of a dataset. A record that is not in `results/.records` is looked for there, in
-the same `results_dir`. So a fresh clone redraws a published run without computing, and goes on from it. It needs
+versions and processor, and no rows of a dataset. A record that is not in `results/.records` is looked up there, in
+the same `results_dir`. So a fresh clone redraws a published run without computing, and resumes from it. It needs
 the dataset only if a figure shows its rows."""
 
 
@@ -191,7 +191,7 @@ def tables() -> str:
     parts = [
         "# Tables",
         "Each experiment writes its tables as CSV (exact), Markdown and LaTeX (rounded). Below are the tables of "
-        "each experiment, and then the meaning of each column. A `*` stands for a name of your data, or for a "
+        "each experiment, and then the meaning of each column. A `*` is a name of your data, or for a "
         "number.",
         "## Tables of every run",
         "`tables/statistics.csv` has the numbers that are compared with the paper, one per row:",

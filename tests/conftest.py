@@ -84,7 +84,7 @@ class PassedTests:
 
     def pytest_sessionfinish(self, exitstatus: int) -> None:
         if exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
-            self.path.unlink(missing_ok=True)  # complete: the next session starts anew
+            self.path.unlink(missing_ok=True)  # complete: the next session starts again
 
 
 def pytest_configure(config: pytest.Config) -> None:

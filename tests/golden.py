@@ -15,7 +15,7 @@ from; when every one of them is meant,
 
     python -m tests.golden tests/methods/robustness/test_robustness_numbers.py
 
-writes the file beside that module anew, on a processor with AVX-512: without, what such a one computes is not seen.
+writes the file beside that module again, on a processor with AVX-512: without, what such a one computes is not seen.
 """
 
 from __future__ import annotations
@@ -231,7 +231,7 @@ def _filled(make: Callable[..., Any], value: float, *shape: Any, **options: Any)
 
 
 def main(tests: list[str]) -> None:
-    """Write the files of the test modules anew; the numbers of each processor come from two processes of its own."""
+    """Write the files of the test modules again; the numbers of each processor come from two processes of its own."""
     if tests[0] == "--print":
         given, filling = import_module(tests[1]), float(tests[2])
         made = {name: getattr(np, name) for name in ("empty", "empty_like")}

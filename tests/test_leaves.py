@@ -79,7 +79,7 @@ def test_a_part_is_of_what_is_left_and_never_negative() -> None:
     assert Budget().part(3) == Budget(started=ANY)
 
 
-def test_the_rest_of_a_budget_tells_of_the_whole() -> None:
+def test_the_remainder_of_a_budget_tells_of_the_whole() -> None:
     whole = Budget(seconds=10.0)
     whole.started -= 11.0
     for rest in (whole.rest(boxes=5), whole.rest().rest(), whole.rest().part(2)):
@@ -135,11 +135,11 @@ def test_an_interval_is_shown_no_wider_and_hardly_narrower(
     ("value", "side", "shown"),
     [(0.123412, 1, "0.1235"), (-0.123412, 1, "-0.1234"), (0.0, 1, "0"), (1e-12, 1, "1e-12"), (0.1, 1, "0.1")],
 )
-def test_short_forms(value: float, side: int, shown: str) -> None:
+def test_short_forms_are_rounded_to_the_right_side(value: float, side: int, shown: str) -> None:
     assert rounded(value, 4, side) == shown
 
 
-def test_a_small_spread_beside_a_large_offset_is_shown() -> None:
+def test_a_small_spread_next_to_a_large_offset_is_shown() -> None:
     assert rounded_units(1.5, 3.0, 1.7e9, 1) == "1700000004.5"
     assert rounded_interval(-1.0, 1.0, 3.0, 1.7e9) == ("1699999997", "1700000003")
 

@@ -226,7 +226,7 @@ def refuses(path: Path, read: Callable[[], Any], text: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["x", "x.npz", "x.json"])
-def test_either_name_stands_for_the_pair(name: str) -> None:
+def test_either_name_means_the_pair(name: str) -> None:
     assert file_pair(Path("d") / name) == (Path("d/x.npz"), Path("d/x.json"))
     assert file_pair(Path("point.3"))[0] == Path("point.3.npz")
     with pytest.raises(UnusableFileError):

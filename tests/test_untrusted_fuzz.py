@@ -373,14 +373,18 @@ def _wrong(ended: Ended, as_it_was: Ended | None) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_some_damaged_files(kind: str, whole: Path, as_it_was: dict[tuple[str, ...], Ended], tmp_path: Path) -> None:
+def test_some_damaged_files_are_refused_without_a_traceback(
+    kind: str, whole: Path, as_it_was: dict[tuple[str, ...], Ended], tmp_path: Path
+) -> None:
     found = [_failure(kind, number, whole, as_it_was, tmp_path / str(number)) for number in range(FAST_CASES)]
     assert not any(found), "\n\n".join(filter(None, found))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_many_damaged_files(kind: str, whole: Path, as_it_was: dict[tuple[str, ...], Ended], tmp_path: Path) -> None:
+def test_many_damaged_files_are_refused_without_a_traceback(
+    kind: str, whole: Path, as_it_was: dict[tuple[str, ...], Ended], tmp_path: Path
+) -> None:
     numbers = range(FAST_CASES, CASES // len(KINDS))
     found = [_failure(kind, number, whole, as_it_was, tmp_path / str(number)) for number in numbers]
     assert not any(found), "\n\n".join(filter(None, found))

@@ -114,7 +114,7 @@ def test_no_command_follows_a_link_out_of_the_results(place: str, results: Path,
         assert SECRET.encode() not in told(results), words
         if words == ("report",):
             check_named(ended, place)
-    assert (results / place).is_symlink() or place.startswith(COPY)  # publishing makes the copy anew
+    assert (results / place).is_symlink() or place.startswith(COPY)  # publishing makes the copy again
 
 
 def check_named(ended: Ended, place: str) -> None:

@@ -1,6 +1,6 @@
-"""Plain words in messages, docstrings, comments, settings, remarks and notes.
+"""Plain words in messages, docstrings, comments, settings, remarks, notes, README, guide and CONTRIBUTING.
 
-The word list, sentences, first lines and help entries. The pages made from these texts are not read again.
+The word list, sentences, first lines and help entries.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import yaml
 
 from gpsuite.config.explain import field_meanings
 from tests.config.test_explain import schemas
+from tests.test_prose import PROSE
 
 ROOT = Path(__file__).parents[1]
 
@@ -53,7 +54,7 @@ PATTERNS = {
         "per",
     ),
     "own": (
-        r"(?<!\bits )(?<!\btheir )(?<!\bhis )(?<!\bour )(?<!\byour )(?<!\bmy )(?<!\bone's )(?<!'s )(?<!s' )"
+        r"(?<!\bits )(?<!\btheir )(?<!\bhis )(?<!\bour )(?<!\b[Yy]our )(?<!\bmy )(?<!\bone's )(?<!'s )(?<!s' )"
         r"(?<![,_`])\b[Oo]wn\b(?![:`)=,])"
         r"|\b(?:of|on) (?:its|their) own(?=[.,;:)]|$| (?:and|or|but|that|with|in|if|to|is|as|by)\b)",
         "name the owner",
@@ -125,9 +126,7 @@ EXCEPTIONS: tuple[Allowed, ...] = (
 STORED = {"condition", "published", "unit", "citation", "reference"}
 MOST_WORDS = 25
 # Files with a long sentence, and why.
-LONG_SENTENCES = {
-    "gpsuite/experiments/guarantee/answer.py": "a style sheet",
-}
+LONG_SENTENCES = {"gpsuite/experiments/guarantee/answer.py": "a style sheet"}
 # prepositions, relatives and conditions: an entry that begins so has no subject
 NO_BEGINNING = frozenset(
     {"of", "to", "in", "for", "by", "on", "at", "with", "from", "as", "that", "what", "which", "how", "where", "when"}
@@ -273,13 +272,13 @@ def _prose(text: Text) -> str:
 
 @cache
 def texts() -> tuple[Text, ...]:
-    """Return every text that a person reads in the package, its settings and the published notes."""
+    """Return every text that a person reads: package, settings, README, guide, CONTRIBUTING and published notes."""
     found: list[Text] = []
     for path in sorted((ROOT / "gpsuite").rglob("*.py")):
         found += _python_texts(path)
     for path in sorted((ROOT / "conf").rglob("*.yaml")):
         found += _yaml_texts(path)
-    for path in sorted((ROOT / "results/published").rglob("NOTES.md")):
+    for path in [*PROSE, *sorted((ROOT / "results/published").rglob("NOTES.md"))]:
         found += _notes(path)
     return tuple(found)
 

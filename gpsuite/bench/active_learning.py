@@ -335,7 +335,7 @@ def _pool() -> tuple[Work, Work]:
     u = 0.5 * rng.standard_normal((POOL_MEMBERS, model.n_parameters))
     X_pool = rng.uniform(-2.0, 2.0, (POOL_ROWS, 2))
     extended = PoolPredictions(model, u, known, X_pool, capacity=len(longer))
-    anew = PoolPredictions(model, u, longer, X_pool, capacity=len(longer))
+    fresh = PoolPredictions(model, u, longer, X_pool, capacity=len(longer))
 
     def ours() -> PoolPredictions:
         # every time the same last row: those above it, which its cost depends on, stay as they are
@@ -344,7 +344,7 @@ def _pool() -> tuple[Work, Work]:
         return extended
 
     def recomputed() -> PoolPredictions:
-        anew.recompute(u, longer)
-        return anew
+        fresh.recompute(u, longer)
+        return fresh
 
     return ours, recomputed

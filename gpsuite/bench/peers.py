@@ -292,7 +292,7 @@ def compare(
 
 
 def verdict_of(low: float, high: float, goal: float, noise: float) -> str:
-    """Say what the interval of a ratio shows: nothing that the same work against itself shows, too."""
+    """Return in words what the interval of a ratio shows, beyond what the same work against itself shows."""
     if low <= noise and high >= 1.0 / noise:
         return "within the noise"
     if high <= goal:

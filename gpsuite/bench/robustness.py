@@ -270,7 +270,7 @@ def _run(
 
 
 def _boxes(found: Any) -> str:
-    """Say how many boxes searches needed. A floor has none."""
+    """Return in words how many boxes searches needed. A floor has none."""
     searches = isinstance(found, list) and all(isinstance(each, Extremum) for each in found)
     return f"{sum(each.boxes for each in found)} boxes" if searches else ""
 

@@ -53,8 +53,8 @@ class ClassQuantity:
 
 
 @dataclass(frozen=True)
-class LeadQuantity:
-    """Margin of a class in the latent functions (`plain_lead`). Above 0 it is the most probable one."""
+class MarginQuantity:
+    """Margin of a class in the latent functions (`plain_margin`). Above 0 it is the most probable one."""
 
     own: int
 
@@ -66,7 +66,7 @@ class QuantileQuantity:
     level: float
 
 
-Quantity = ClassQuantity | LeadQuantity | QuantileQuantity
+Quantity = ClassQuantity | MarginQuantity | QuantileQuantity
 NEW_ROW = -1  # `Origin.row` of a point that is no row of the dataset
 POSITIVE = ClassQuantity(1)  # of two classes that share one latent function
 
@@ -120,9 +120,9 @@ class Claim:
         return "maximum" if self.sign > 0 else "minimum"
 
     @property
-    def proves_lead(self) -> bool:
+    def proves_margin(self) -> bool:
         """Whether it proves that a class is the most probable one everywhere."""
-        return isinstance(self.quantity, LeadQuantity) and self.sign < 0 and self.outer > 0.0
+        return isinstance(self.quantity, MarginQuantity) and self.sign < 0 and self.outer > 0.0
 
 
 @dataclass(frozen=True)
@@ -221,7 +221,7 @@ def _pack_claim(claim: Claim) -> dict[str, Any]:
 def _pack_quantity(quantity: Quantity) -> dict[str, Any]:
     if isinstance(quantity, QuantileQuantity):
         return {"level": quantity.level}
-    if isinstance(quantity, LeadQuantity):
+    if isinstance(quantity, MarginQuantity):
         return {"leads": quantity.own}
     return {"class": quantity.own, "rival": quantity.rival}
 
@@ -292,7 +292,7 @@ def _parse_claims(stated: Any, arrays: dict[str, npt.NDArray[Any]]) -> tuple[Cla
         counts = {"node": _whole(each["nodes"]), "leaf": _whole(each["leaves"])}
         counts["witness"] = 0 if each["inner"] is None else free
         if min(counts.values()) < 0:
-            raise ValueError("a claim has fewer than no nodes")
+            raise ValueError("a claim has a negative number of nodes")
         parts = {}
         for name in TREE_ARRAYS:
             group = "node" if name in NODE_ARRAYS else "leaf" if name in LEAF_ARRAYS else "witness"
@@ -324,7 +324,7 @@ def _parse_quantity(stated: dict[str, Any]) -> Quantity:
     if "level" in stated:
         return QuantileQuantity(real(stated["level"]))
     if "leads" in stated:
-        return LeadQuantity(_whole(stated["leads"]))
+        return MarginQuantity(_whole(stated["leads"]))
     rival = stated["rival"]
     return ClassQuantity(_whole(stated["class"]), None if rival is None else _whole(rival))
 

@@ -16,12 +16,19 @@ import numpy as np
 from scipy.special import ndtri
 
 from gpsuite.arrays import BoolArray, FloatArray
-from gpsuite.certificates.certificate import Certificate, Claim, LeadQuantity, QuantileQuantity, Quantity, StoredRegion
+from gpsuite.certificates.certificate import (
+    Certificate,
+    Claim,
+    MarginQuantity,
+    QuantileQuantity,
+    Quantity,
+    StoredRegion,
+)
 from gpsuite.certificates.form import MalformedError, check_form, rebuild_boxes
 from gpsuite.certificates.model import GAUSSIAN, LINKS, SOFTMAX, JointProducts, Model, model_hash
 from gpsuite.certificates.plain_bound import PlainBound, ScoreBound
 from gpsuite.certificates.plain_kernel import UNIT, Long
-from gpsuite.certificates.plain_lead import LeadPlainBound
+from gpsuite.certificates.plain_margin import MarginPlainBound
 from gpsuite.certificates.plain_model import ModelProducts, Products
 from gpsuite.certificates.plain_scores import QuantileScore
 from gpsuite.certificates.plain_softmax_bound import ClassExpansions, SoftmaxPlainBound
@@ -119,8 +126,8 @@ class PlainBounds:
         """Return the bound of a quantity of this model."""
         if isinstance(quantity, QuantileQuantity):
             return self._quantiles.scoring(QuantileScore(normal_quantile(quantity), self.model.noise))
-        if isinstance(quantity, LeadQuantity):
-            return LeadPlainBound(self._classes, quantity.own)
+        if isinstance(quantity, MarginQuantity):
+            return MarginPlainBound(self._classes, quantity.own)
         if self.model.likelihood == SOFTMAX:
             return SoftmaxPlainBound(self._classes, quantity)
         return self._binary
@@ -173,8 +180,8 @@ def _named(quantity: Quantity) -> str:
     """Return what a claim is about, only by numbers."""
     if isinstance(quantity, QuantileQuantity):
         return "mean" if quantity.level == MEAN else f"quantile {quantity.level:g}"
-    if isinstance(quantity, LeadQuantity):
-        return f"lead of class {quantity.own}"
+    if isinstance(quantity, MarginQuantity):
+        return f"margin of class {quantity.own}"
     return f"class {quantity.own}" + ("" if quantity.rival is None else f" ahead of {quantity.rival}")
 
 
@@ -282,7 +289,7 @@ def _check_witness(plain: TreeBound, region: StoredRegion, claim: Claim) -> None
 
 
 def _contains(region: StoredRegion, point: FloatArray) -> bool:
-    """Tell whether the point lies in the region, in exact arithmetic."""
+    """Return whether the point lies in the region, in exact arithmetic."""
     if not np.all((point >= region.lower) & (point <= region.upper)):
         return False
     if region.norm == "box":

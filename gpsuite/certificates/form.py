@@ -19,7 +19,7 @@ from gpsuite.certificates.certificate import (
     Certificate,
     Claim,
     ClassQuantity,
-    LeadQuantity,
+    MarginQuantity,
     Origin,
     Quantity,
     StoredRegion,
@@ -54,7 +54,7 @@ def check_form(certificate: Certificate) -> None:
     _check_region(model.X.shape[1], region)
     for claim in certificate.claims:
         _check_quantity(model, claim.quantity)
-        limits = UNLIMITED if isinstance(claim.quantity, LeadQuantity) else LIMITS[model.likelihood]
+        limits = UNLIMITED if isinstance(claim.quantity, MarginQuantity) else LIMITS[model.likelihood]
         _check_claim(region, claim, limits)
     if certificate.origin is not None:
         _check_origin(model, region, certificate.origin)
@@ -155,7 +155,7 @@ def _check_region(inputs: int, region: StoredRegion) -> None:
 
 
 def _check_quantity(model: Model, quantity: Quantity) -> None:
-    if isinstance(quantity, LeadQuantity):
+    if isinstance(quantity, MarginQuantity):
         if model.likelihood != SOFTMAX or not 0 <= quantity.own < model.functions:
             _refuse("a margin of a class that the model does not have")
         return

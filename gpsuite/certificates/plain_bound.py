@@ -154,10 +154,10 @@ class ScoreBound:
             cubic *= r[:, :, None, None] * r[:, None, :, None] * r[:, None, None, :]
         constant = s * (sign * mean.constant - slope * variance.constant)
         most, share = cubic_maximum(constant, linear * r, square * r[:, :, None] * r[:, None, :], cubic)
-        rest = mean.above if sign > 0 else mean.below
-        rest = s * (rest + np.abs(slope) * np.where(slope >= 0, variance.below, variance.above))
+        remainder = mean.above if sign > 0 else mean.below
+        remainder = s * (remainder + np.abs(slope) * np.where(slope >= 0, variance.below, variance.above))
         size = s * (np.abs(mean.constant) + np.abs(slope) * (1 + variance.high))
-        G = np.minimum(most + rest, top - slope * np.where(slope >= 0, low, high)) + OUTWARD * size
+        G = np.minimum(most + remainder, top - slope * np.where(slope >= 0, low, high)) + OUTWARD * size
         corner = self.score.corner(top, low, high, sign)
         return np.minimum(self.score.on_line(G, slope, low, high, sign), corner), share
 

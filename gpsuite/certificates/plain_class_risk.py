@@ -209,15 +209,15 @@ def largest_risks(mean: FloatArray, variance: FloatArray, labels: IntArray) -> F
     others = np.array([np.delete(np.arange(C), c) for c in range(C)])[labels]
     gap = own[:, None] - np.take_along_axis(mean, others, axis=1)
     still = variance <= 0.0
-    lead = gap / np.sqrt(np.where(still, 1.0, variance))[:, None]
-    risk = 0.5 * erfc(lead / 2.0).sum(axis=1)
+    margin = gap / np.sqrt(np.where(still, 1.0, variance))[:, None]
+    risk = 0.5 * erfc(margin / 2.0).sum(axis=1)
     doubtful = np.flatnonzero(~still & (risk > 1e-8))
     grid = np.linspace(-_REACH, _REACH, _STEPS + 1)
     mass = np.diff(ndtr(grid))
     right = np.zeros(len(doubtful))
     for left, weight in zip(grid[:-1], mass, strict=True):
-        right += weight * (0.5 * erfc(-(lead[doubtful] + left) / math.sqrt(2.0))).prod(axis=1)
-    right += ndtr(-_REACH) * (0.5 * erfc(-(lead[doubtful] + _REACH) / math.sqrt(2.0))).prod(axis=1)
+        right += weight * (0.5 * erfc(-(margin[doubtful] + left) / math.sqrt(2.0))).prod(axis=1)
+    right += ndtr(-_REACH) * (0.5 * erfc(-(margin[doubtful] + _REACH) / math.sqrt(2.0))).prod(axis=1)
     risk[doubtful] = np.minimum(risk[doubtful], 1.0 - right)
     return np.where(still, (gap <= 0.0).any(axis=1), np.clip(risk, 0.0, 1.0))
 

@@ -95,7 +95,7 @@ def _bound_of_matern32(order: int, z: Any) -> Any:
         return 9 * np.sqrt(3) * np.maximum(flat, 4 * z**2 * (6 / (z + 6)) ** 1.5) / z**2
 
 
-def first_order_rest(kernel: str, rho: Any) -> Any:
+def first_order_remainder(kernel: str, rho: Any) -> Any:
     """Bound |phi(c + x) - phi(c) - D phi(c) x|^2 for |x| <= rho: 2 - 2 kappa + lambda rho^2 + 2 rho kappa'.
 
     Near 0, where that cancels, by the second derivative of phi (3/2: by z^3).

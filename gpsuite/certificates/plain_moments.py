@@ -1,12 +1,12 @@
-"""Mean and variance of a stored latent function over boxes: cubics in the offset from the centre, with rests.
+"""Mean and variance of a stored latent function over boxes: cubics in the offset from the centre, with remainders.
 
-Every datum's kernel is expanded in the offset x, kappa_i = T_3 kappa_i + rest: with k = kappa(x), p its part of order
-0 and 1, u = R kappa(c) and U x = R (p - kappa(c)), Sigma/s = 1 - k'Rk and
+Every datum's kernel is expanded in the offset x, kappa_i = T_3 kappa_i + remainder: with k = kappa(x), p its part of
+order 0 and 1, u = R kappa(c) and U x = R (p - kappa(c)), Sigma/s = 1 - k'Rk and
 k'Rk = p'Rp + 2 u'(k - p) + 2 (U x)'(k - p) + (k - p)'R(k - p).
 
-Rests, squared exponential: |phi - T phi| of the feature map is known at every order (`FEATURES`), so that with
-H = G + nu >= 0 the rests are <phi(c), H (phi - T_3 phi)> and <D phi x, H (phi - T_2 phi)>, by Cauchy-Schwarz in H, and
-the square of phi - T_1 phi, which is not negative. Matérn kernels have few derivatives: the sums over the data of
+Remainders, squared exponential: |phi - T phi| of the feature map is known at every order (`FEATURES`), so that with
+H = G + nu >= 0 the remainders are <phi(c), H (phi - T_3 phi)> and <D phi x, H (phi - T_2 phi)>, by Cauchy-Schwarz in H,
+and the square of phi - T_1 phi, which is not negative. Matérn kernels have few derivatives: the sums over the data of
 bounds of theirs (`Remainders`), and the square in R, which has a sign too.
 
 Sums over the data are in the precision of `PlainSlice`, everything else in double precision. Rounding is bounded and
@@ -32,7 +32,7 @@ from gpsuite.certificates.plain_kernel import (
     UNIT64,
     Remainders,
     derivatives,
-    first_order_rest,
+    first_order_remainder,
     fourth_order,
     kappa,
     quadratic_range,
@@ -46,7 +46,7 @@ ORDERS = 8.0  # at least any entry of the orders 0 to 3 of a kernel, and what th
 
 @dataclass(frozen=True)
 class Moment:
-    """Mean or variance over B boxes in units of s: a cubic in the offset with its rests, and a range.
+    """Mean or variance over B boxes in units of s: a cubic in the offset with its remainders, and a range.
 
     All [B], but `linear` [B, d], `square` [B, d, d] and `cubic` [B, d, d, d], symmetric, None if it is not kept.
     """
@@ -165,7 +165,7 @@ class Expander:
             below, above = _left_out(sums, sums.left, weights)
         else:
             below = norm * FEATURES[self.degree + 1] * rho ** (self.degree + 1)
-            below = np.minimum(below, self._projected_rest(first, square, r, rho))
+            below = np.minimum(below, self._projected_remainder(first, square, r, rho))
             above = below
         below, above = below + rounding, above + rounding
         low, high = _range(first[:, 1:], square, cubic, r)
@@ -185,7 +185,7 @@ class Expander:
         cubic = self._third_order(sums, -2 * u, -2 * U) if self.degree > 2 else None
         constant, linear = 1.0 + first[:, 0], 2.0 * first[:, 1:]
         rounding = ORDERS * self.form.slack_gram * _growth(r) + 16 * UNIT64 * (1 + rho**3)
-        below, above = self._variance_rests(constant, block, sums, rounding)
+        below, above = self._variance_remainders(constant, block, sums, rounding)
         low, high = _range(linear, square, cubic, r)
         reach = np.sqrt(self.form.above + nu) * _distance(self.form.kernel, rho)
         nearest, farthest = (np.sqrt(np.maximum(constant + nu + sign * rounding, 0)) + sign * reach for sign in (-1, 1))
@@ -226,7 +226,7 @@ class Expander:
             cubic[:, j, j, :] += third
         return cubic
 
-    def _projected_rest(self, first: FloatArray, square: FloatArray, r: FloatArray, rho: FloatArray) -> FloatArray:
+    def _projected_remainder(self, first: FloatArray, square: FloatArray, r: FloatArray, rho: FloatArray) -> FloatArray:
         """Bound the mean's orders that are not kept by its degrees up to 2 in the orthonormal basis, [B].
 
         phi = E sum_m x^m / sqrt(m!) e_m, E = exp(-|x|^2/2). Of phi - T_3 phi the degrees 0 and 1 are
@@ -248,12 +248,12 @@ class Expander:
             beyond = left * rho**3 / np.sqrt(6) + rho**2 / 2 * slope
         return np.asarray((beyond + rho**4 / 8 * value + rho**2 / 2 * bent) * (1 + 1e-11))
 
-    def _variance_rests(
+    def _variance_remainders(
         self, constant: FloatArray, block: FloatArray, sums: _Sums, rounding: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """Return how far the variance may lie below and above the orders that are kept, [B] each."""
         rho, degree = sums.rho, self.degree
-        square = first_order_rest(self.form.kernel, rho)
+        square = first_order_remainder(self.form.kernel, rho)
         if self.form.kernel == "squared_exponential":
             g = self.form.above + self.form.below
             value = np.sqrt(np.maximum(constant + self.form.below, 0) + rounding)
@@ -281,9 +281,9 @@ class Expander:
 
 def _left_out(sums: _Sums, left: Remainders, weights: Any) -> tuple[FloatArray, FloatArray]:
     """Return how far sum_i w_i kappa_i may lie below and above the orders that are kept of it, [B] each."""
-    rest = np.asarray(np.sum(np.abs(weights) * left.value, axis=1), dtype=float) * (1 + 1e-12)
+    remainder = np.asarray(np.sum(np.abs(weights) * left.value, axis=1), dtype=float) * (1 + 1e-12)
     low, high = fourth_order(weights, sums.f, sums.D, left, sums.rho)
-    return rest - low, rest + high
+    return remainder - low, remainder + high
 
 
 def _growth(r: FloatArray) -> FloatArray:

@@ -240,7 +240,7 @@ class LinkScore:
         middle = np.nan_to_num(np.clip(centre, low, high), posinf=0.0)
         root = np.sqrt(1 + a * middle)
         slope = 0.5 * a * T / root
-        if self.link == "logistic":  # its own slope there, not that of its stand-in
+        if self.link == "logistic":  # the logistic's own slope, not that of the probit in its place
             _, by_mean, by_variance = logistic_moments(T * root, middle)
             slope = -by_variance / np.maximum(by_mean, SMALLEST)
         slope = np.where(T >= 0, slope * 2 * root / (np.sqrt(1 + a * low) + np.sqrt(1 + a * high)), slope)

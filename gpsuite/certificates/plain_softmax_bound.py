@@ -291,7 +291,7 @@ class SoftmaxPlainBound(BlockedBound):
         constant, linear = np.zeros(len(r)), np.zeros(r.shape)
         square = np.zeros((*r.shape, r.shape[1]))
         cubic = None if first.mean.cubic is None else np.zeros((*square.shape, r.shape[1]))
-        rest, size = np.zeros(len(r)), np.zeros(len(r))
+        remainder, size = np.zeros(len(r)), np.zeros(len(r))
         for (i, j), each in local.found.items():
             if own not in (i, j):
                 continue
@@ -302,7 +302,7 @@ class SoftmaxPlainBound(BlockedBound):
             square += w[:, None, None] * each.mean.square
             if cubic is not None and each.mean.cubic is not None:
                 cubic += w[:, None, None, None] * each.mean.cubic
-            rest += np.abs(w) * np.where(w >= 0, each.mean.above, each.mean.below)
+            remainder += np.abs(w) * np.where(w >= 0, each.mean.above, each.mean.below)
             size += np.abs(w) * (np.abs(each.mean.constant) + np.abs(each.mean.linear * r).sum(axis=1))
         if cubic is not None:
             cubic = cubic * r[:, :, None, None] * r[:, None, :, None] * r[:, None, None, :]
@@ -312,7 +312,7 @@ class SoftmaxPlainBound(BlockedBound):
         moves = [s * r * (spread[:, None] * np.abs(e.mean.linear) + np.abs(e.variance.linear))
                  for e in local.found.values()]  # fmt: skip
         share = share + CURVATURE * np.max(moves, axis=0)
-        return value + sign * (most + rest + room), share
+        return value + sign * (most + remainder + room), share
 
     def _loss(self, kept: tuple[int, ...], own: int, around: Surroundings) -> FloatArray:
         """Return the largest sum over the classes left out of E sigma(f_j - f_own), [B]."""

@@ -49,8 +49,8 @@ class Rows:
         count: number of rows of the dataset.
         test_share: share of rows kept away from training.
         seed: random state of the split (scikit-learn's).
-        scaling: of `SCALINGS`: the rows that gave means and standard deviations; `others` were kept away from training.
-            `BY_NUMBER`: share and seed say nothing.
+        scaling: of `SCALINGS`: the rows that gave means and standard deviations. The others were kept away from
+            training. `BY_NUMBER`: share and seed say nothing.
         target: name of the target column, or `UNNAMED_TARGET`: the content hash says which values it has.
     """
 

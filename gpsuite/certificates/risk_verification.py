@@ -133,11 +133,14 @@ def _training_rows(
     """Return standardised inputs and targets of the training rows, the target's deviation, and which are different."""
     rows = certificate.rows
     if dataset is None:
-        from_file = f", or dataset.path=FILE.csv {shlex.quote(f'dataset.target={visible_name(rows.target)}')}"
+        from_file = f"dataset.path=FILE.csv {shlex.quote(f'dataset.target={visible_name(rows.target)}')}"
+        named = shlex.quote(f"dataset={visible_name(rows.dataset)}")
+        if rows.target == UNNAMED_TARGET:
+            fix = named
+        else:
+            fix = from_file if rows.dataset == "csv" else f"{named}, or {from_file}"
         raise UserError(
-            f"verify: a risk certificate is checked on its dataset, {visible_name(rows.dataset)}\n"
-            f"add {shlex.quote(f'dataset={visible_name(rows.dataset)}')}"
-            f"{'' if rows.target == UNNAMED_TARGET else from_file}",
+            f"verify: a risk certificate is checked on its dataset, {visible_name(rows.dataset)}\nadd {fix}",
             key="dataset",
         )
     if dataset.content_hash != rows.content_hash or len(dataset.X) != rows.count:

@@ -18,7 +18,7 @@ from gpsuite.certificates.certificate import (
     NEW_ROW,
     Certificate,
     Claim,
-    LeadQuantity,
+    MarginQuantity,
     Origin,
     QuantileQuantity,
     StoredRegion,
@@ -208,10 +208,10 @@ def _claim_words(claim: Claim, origin: Origin | None) -> str:
         if origin is not None:
             unit, offset, scale = "the target's units", origin.target_offset, origin.target_scale
         return f"no {name} in the region is {_claimed_ends(claim, scale, offset)} ({unit})"
-    if isinstance(quantity, LeadQuantity):
+    if isinstance(quantity, MarginQuantity):
         name = _class_name(quantity.own, origin)
-        lead = f"no latent lead of {name} over all other classes is {_claimed_ends(claim)}"
-        return f"{name} is the most probable class of the whole region: {lead}" if claim.proves_lead else lead
+        margin = f"no latent margin of {name} over all other classes is {_claimed_ends(claim)}"
+        return f"{name} is the most probable class of the whole region: {margin}" if claim.proves_margin else margin
     names = [_class_name(each, origin) for each in quantity.classes]
     if quantity.rival is None:
         return f"no probability of {names[0]} in the region is {_claimed_ends(claim)}"

@@ -120,4 +120,5 @@ def _columns(run: RunComparison, row: ComparisonRow) -> dict[str, Any]:
         "asked": row.asked,
         "cause": row.cause,
         "remark": row.remark,
+        "method": row.method,  # last, so that the places of the others stay
     }

@@ -23,7 +23,7 @@ from gpsuite.text import counted, typed_path, visible, visible_lines
 HELP = """
 gpsuite data list                   rows, inputs, licence, and where each dataset was found
 gpsuite data fetch [name ...]       download what is missing into data/, verified by SHA-256
-gpsuite data describe FILE [dataset.KEY=...]   how each column of your own table is read, and the commands that fit;
+gpsuite data describe FILE [dataset.KEY=...]   how each column of your own table is read, and the commands that fit.
                                     format=json for scripts: columns with name, role, used and reason
 gpsuite data verify [name ...]      read every file and compare its SHA-256. Exit code 2 if one has changed, or a
                                     dataset that is named is not here
@@ -110,15 +110,20 @@ def _say_commands(found: TableDescription, path: str, settings: Mapping[str, str
     tried = found.rows * len(found.columns) <= LARGEST_TRIED
     if not tried:
         say("- the table is large: the commands below are not tried on it. A run says at once what it cannot take")
+    refusals: dict[str, list[str]] = {}  # by reason, which is the same for many
+    commands: list[list[str]] = []
     for experiment, run in chosen:
         if run is not None:
             own = [f"dataset.{key}={text}" for key, text in {**run, **reading}.items()]
-            command = [f"experiment={experiment}", "dataset=csv", *own]
-            refused = _refusal(command) if tried else ""
+            refused = _refusal([f"experiment={experiment}", "dataset=csv", *own]) if tried else ""
             if refused:
-                say(visible(f"- not for {experiment}: {refused}"))
+                refusals.setdefault(refused, []).append(experiment)
             else:
-                say_command(_short(experiment, path, run, reading))
+                commands.append(_short(experiment, path, run, reading))
+    for reason, experiments in refusals.items():
+        say(visible(f"- not for {', '.join(dict.fromkeys(experiments))}: {reason}"))
+    for command in commands:
+        say_command(command)
 
 
 def _short(experiment: str, path: str, run: Mapping[str, str], reading: Mapping[str, str]) -> list[str]:

@@ -47,7 +47,6 @@ class Finding(NamedTuple):
 
     @property
     def columns(self) -> dict[str, str]:
-        """Columns for scripts."""
         return {"state": self.state, "what": self.what, "found": self.found, "fix": self.fix}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import math
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ import yaml
 from gpsuite.certificates.envelope import MOST_MINUTES, read_envelope
 from gpsuite.commands.tables import number, show_json
 from gpsuite.config.files import conf_dir
-from gpsuite.config.spelling import with_tables
+from gpsuite.config.spelling import is_table, with_tables
 from gpsuite.data.catalogue import read_spec
 from gpsuite.data.dataset import Dataset, Task
 from gpsuite.data.loading import load, prepare
@@ -130,7 +131,10 @@ def _certificates(run: Path) -> list[Path]:
     refuse_links(run / "certificates")
     found = sorted((run / "certificates").glob("*.npz"))
     if not found:
-        raise UserError(f"{run}: no certificate in its folder certificates/\nrun its experiment with force=true")
+        single = sorted(run.glob("*.npz"))
+        named = f"name one: gpsuite verify {shlex.quote(str(single[0]))}" if single else ""
+        fix = named or "run its experiment with force=true"
+        raise UserError(f"{run}: no certificate in its folder certificates/\n{fix}")
     return found
 
 
@@ -206,7 +210,9 @@ def _dataset(words: Sequence[str], task: Task) -> Dataset | None:
     for word in words:
         key, equals, value = word.partition("=")
         if not equals:
-            raise UserError(f"{word}: expected key=value. Verify checks one certificate at a time")
+            named = f"\na table is given by dataset.path={shlex.quote(word)} dataset.target=COLUMN"
+            table = named if is_table(word) else ""
+            raise UserError(f"{word}: expected key=value. Verify checks one certificate at a time{table}")
         if key in given:
             raise UserError(f"{key}: given twice", key=key)
         if key not in ("dataset", "data_dir", *(f"dataset.{name}" for name in CSV_KEYS)):

@@ -192,7 +192,7 @@ def _sections(entry: Experiment[Any], plain: Mapping[str, Any], names: Sequence[
 
 
 def _apply(sections: Mapping[str, DictConfig], values: Mapping[str, Any], experiment: str) -> None:
-    """Set the user's values, each in the section that owns its key."""
+    """Set the user's values, each in the section that has its key."""
     entry = EXPERIMENTS.get(experiment)
     methods = {name: part for name, part in sections.items() if name.startswith("method/")}
     for key, value in values.items():

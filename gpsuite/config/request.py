@@ -31,7 +31,7 @@ WORDS = {
 
 
 def read_request(words: Sequence[str], *, allow_absent: bool = False) -> tuple[Request[object], RunOptions]:
-    """Turn `key=value` words into a validated request and its comfort options.
+    """Turn `key=value` words into a validated request and the options of how to run it.
 
     With `allow_absent` a dataset's files may be missing. See `require_data`.
 

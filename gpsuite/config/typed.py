@@ -77,7 +77,7 @@ class ParallelSettings:
 
 @dataclass
 class RunSettings:
-    """Settings every experiment has; conf/config.yaml gives them. All but `seed` and `scale` are comfort.
+    """Settings every experiment has; conf/config.yaml gives them. Only `seed` and `scale` change numbers.
 
     Attributes:
         seed: random seed.

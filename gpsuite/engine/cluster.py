@@ -97,7 +97,7 @@ class DaskPool:
         return job.future
 
     def close(self) -> None:
-        """Disconnect. The scheduler forgets waiting groups, running ones end unheard. The workers stay."""
+        """Disconnect. The scheduler forgets waiting groups, results of running ones are lost. The workers stay."""
         self._closed = True
         self._wake.set()
         self._thread.join(FETCH_SECONDS)

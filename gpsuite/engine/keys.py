@@ -20,7 +20,7 @@ def short_hash(value: object, length: int = 20) -> str:
 
 
 def task_key(task: Task[object]) -> str:
-    """Return the task's key: science parameters, dataset content and method version. No comfort settings."""
+    """Return the task's key: all that decides its numbers, of parameters, dataset content and method version."""
     content = task.dataset.content_hash if task.dataset is not None else None
     science = {
         "family": task.experiment.split("/")[0],

@@ -104,7 +104,7 @@ def send_to_file(folder: Path) -> Send:
 
 
 def tell_ended(folder: Path, key: str) -> None:
-    """Say that the record of a task is stored."""
+    """Report that the record of a task is stored."""
     with contextlib.suppress(OSError):  # the parent then learns it from the store
         folder.mkdir(exist_ok=True)
         (folder / f"{key}{ENDED}").touch()
@@ -200,7 +200,7 @@ class Progress:
 
 
 class LineProgress(Progress):
-    """Plain lines: the first, then one every few seconds, every failure, the last, and a sign of life of long tasks."""
+    """Plain lines: the first, then one every few seconds, every failure, the last, one per minute of a long task."""
 
     def __init__(self, title: str, total: int) -> None:
         self._tally = _Tally(total)

@@ -40,7 +40,7 @@ LEAST = 0.01
 SHARES, LEAST_SHARE = ("risk_test", "test_bound_bayes"), 0.1
 LEVELS = ("bitwise", "rounding", "tolerance", "not")
 # settings of a published command that decide no number: a recheck has its own
-COMFORT = (
+RUN_ONLY = (
     "parallel",
     "output",
     "threads",
@@ -337,7 +337,7 @@ def settings_of(run: PublishedRun) -> list[str]:
     """Return the `key=value` words of a published command that decide its numbers.
 
     Anybody may have written it: it may set what the experiment's own configuration knows, but name no file and no
-    folder, no other experiment, and no lists of any length. How it was run (`COMFORT`) is left out.
+    folder, no other experiment, and no lists of any length. How it was run (`RUN_ONLY`) is left out.
 
     Raises:
         UserError: if the command does more.
@@ -345,7 +345,7 @@ def settings_of(run: PublishedRun) -> list[str]:
     command = run.command
     if not isinstance(command, list) or not all(isinstance(word, str) for word in command):
         raise UserError("its run.json states no command")
-    words = [word for word in command[2:] if word.partition("=")[0].partition(".")[0] not in COMFORT]
+    words = [word for word in command[2:] if word.partition("=")[0].partition(".")[0] not in RUN_ONLY]
     if command[:2] != ["gpsuite", "run"] or f"experiment={run.experiment}" not in words:
         raise UserError(f"its run.json states another command than one of {run.experiment}")
     settings = [word for word in words if word != f"experiment={run.experiment}"]

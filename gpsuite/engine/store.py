@@ -185,7 +185,7 @@ def check_record(key: str, found: StoredRecord, *, partly: bool = False) -> Reco
 
 
 def _wrong_type(content: Mapping[str, Any]) -> str:
-    """Say which field is not of its type, or nothing: anybody can compute a checksum."""
+    """Return which field is not of its type, or nothing: anybody can compute a checksum."""
     if set(content) != {*_FIELDS, "arrays"}:
         return "its fields are not a record's"
     texts = ("key", "experiment", "label", "status", "reason", "headline")

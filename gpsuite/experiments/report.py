@@ -129,7 +129,7 @@ def finite_or_none(value: float) -> float | None:
     return number if np.isfinite(number) else None
 
 
-# The sheet on which an experiment shows what its records say.
+# Tables and figures of a run.
 
 
 S_co = TypeVar("S_co", covariant=True)
@@ -140,7 +140,7 @@ PLAIN = re.compile(r"[\w-][\w.-]*")
 
 @dataclass(frozen=True)
 class Report(Generic[S_co]):
-    """The sheet an experiment writes its tables and figures on, from the records that may enter them.
+    """Tables and figures of one run, from the records that may enter them.
 
     Attributes:
         request: what was requested.
@@ -151,7 +151,7 @@ class Report(Generic[S_co]):
             not be compared with the paper.
         comparable: whether it may be.
         answer: sentences for the user when the run ends, besides the place of its results.
-        warnings: told next to it.
+        warnings: printed next to it.
         written: `figures/NAME` and `tables/NAME` of what was drawn and written.
     """
 

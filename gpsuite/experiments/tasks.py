@@ -270,7 +270,7 @@ METHODS: Registry[Method[Any]] = Registry("method builder", plugins.METHODS, Met
 
 @dataclass(frozen=True)
 class Request(Generic[S_co]):
-    """A validated request to run one experiment: everything science needs, nothing of comfort.
+    """A validated request to run one experiment: everything that decides numbers, no option of how to run.
 
     Attributes:
         experiment: `family/name`.

@@ -1,4 +1,4 @@
-"""TensorFlow's border: threads, precision and logging are set only here."""
+"""Threads, precision and logging of TensorFlow, set only here."""
 
 from __future__ import annotations
 

@@ -114,7 +114,6 @@ class _Run:
     limits: Limits
 
     def row(self, row: Row, asked: Asked) -> Certified:
-        """Return the result of one row."""
         started = time.monotonic()
         region = asked.around(row, self.inputs, self.given.columns)
         budget = Budget(seconds=self.limits.seconds, boxes=self.limits.boxes)

@@ -439,9 +439,9 @@ def _digits(value: float | None) -> str:
 def read_paper_values(conf_dir: Path, experiment: str | None = None) -> list[PaperValue]:
     """Read the papers' files, ours first, in their order. With `experiment`, only its entries.
 
-    A file is a mapping with `paper` (the file's name without .yaml), `rules` (the commit that set its tests down; an
-    entry with a test of another commit names it itself) and `entries` (a list of mappings with the fields of
-    `PaperValue`). Other top-level keys are free, for anchors shared by entries.
+    A file is a mapping with `paper` (the file's name without .yaml), `rules` (the commit in which its tests were
+    written, unless an entry names another) and `entries` (a list of mappings with the fields of `PaperValue`).
+    Other top-level keys are free, for anchors shared by entries.
 
     Raises:
         ValueError: naming the file, the entry and the fault.

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-ROOMS = ("certificates", "methods", "models")
+LAYERS = ("certificates", "methods", "models")
 NONE = "none"
 
 _LINE = re.compile(r"^ *Equation: (.+)$", re.MULTILINE)
@@ -42,8 +42,8 @@ def package_equations() -> tuple[Equation, ...]:
     package = Path(__file__).resolve().parents[1]
     found = [
         equation
-        for room in ROOMS
-        for path in sorted((package / room).rglob("*.py"))
+        for layer in LAYERS
+        for path in sorted((package / layer).rglob("*.py"))
         for equation in module_equations(path.read_text(encoding="utf-8"), _dotted(path, package))
     ]
     return tuple(sorted(found, key=_order))

@@ -9,7 +9,7 @@ from gpsuite.reporting.comparison import ComparisonRow, Verdict
 
 # the verdict on a statement is the first of these on a part. A part without a run does not count next to others
 _WEIGHT: tuple[Verdict, ...] = ("differs", "undecided", "reproduced", "not run")
-TOGETHER = "cells of all parts"  # stands where a share has its interval
+TOGETHER = "cells of all parts"  # in place of a share's interval
 
 
 def join_parts(rows: Iterable[ComparisonRow], part_of: Mapping[str, str]) -> dict[str, tuple[str, ComparisonRow]]:

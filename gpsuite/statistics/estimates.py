@@ -56,7 +56,6 @@ class Estimate:
         return True if self.above(limit) else False if self.below(limit) else None
 
     def contains(self, number: float) -> bool:
-        """Return whether the interval contains a number."""
         return self.low <= number <= self.high
 
     def without_interval(self) -> Estimate:

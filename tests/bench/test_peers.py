@@ -88,7 +88,7 @@ def test_drift_that_both_sides_share_cancels_where_rounds_are_pairs() -> None:
     assert ratio_interval(ours, theirs) == pytest.approx((0.25, 0.25))
 
 
-def test_a_sampler_pays_for_its_error() -> None:
+def test_a_sampler_allows_for_its_error() -> None:
     """Half as many effective samples in the same time: twice the cost of one."""
     errors = np.full(8, 0.01)
     ours, theirs = (Measured(np.full(8, 2.0), each * errors, "", 0.0) for each in (1.0, 2.0))

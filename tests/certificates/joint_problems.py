@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gpsuite.budget import Budget
-from gpsuite.certificates.certificate import Certificate, ClassQuantity, LeadQuantity, Origin, QuantileQuantity
+from gpsuite.certificates.certificate import Certificate, ClassQuantity, MarginQuantity, Origin, QuantileQuantity
 from gpsuite.data.dataset import Dataset
 from gpsuite.methods.robustness.certification import certify
 from gpsuite.methods.robustness.point_search import PointSearch, Quantity
@@ -71,18 +71,20 @@ def class_certificate(
 
 
 @cache
-def lead_certificate(C: int = 5, radius: float = 0.1) -> Certificate:
+def margin_certificate(C: int = 5, radius: float = 0.1) -> Certificate:
     """Return that the class of a point leads around it."""
     problem = drawn_problem(C)
     posterior = softmax_laplace(problem, Hyperparameters(3.0, (1.1, 0.8))).require_converged()
     region = linf_ball(CENTRE, radius)
     search = PointSearch(posterior, region.centre, region.free)
-    assert search.decide(region, Budget(boxes=400))[0].status == "safe" and search.led is not None
-    return certify(posterior, region, [(LeadQuantity(search.centre.own), search.led)], origin=class_origin(C))
+    assert search.decide(region, Budget(boxes=400))[0].status == "safe" and search.margin_proof is not None
+    return certify(
+        posterior, region, [(MarginQuantity(search.centre.own), search.margin_proof)], origin=class_origin(C)
+    )
 
 
-def leads(mean: Array, covariance: Array, own: int) -> Array:
-    """Return by how much a class leads in the latent functions, by definition, [B]."""
+def margins(mean: Array, covariance: Array, own: int) -> Array:
+    """Return the margin of a class in the latent functions, by definition, [B]."""
     variance = np.einsum("bii->bi", covariance)
     D = variance[:, :, None] + variance[:, None] - 2.0 * covariance
     C = mean.shape[1]

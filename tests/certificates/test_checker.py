@@ -38,7 +38,7 @@ CHECKERS = (
     "plain_scores",
     "plain_softmax",
     "plain_softmax_bound",
-    "plain_lead",
+    "plain_margin",
 )
 
 

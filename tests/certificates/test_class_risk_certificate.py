@@ -223,8 +223,8 @@ def test_the_checkers_risk_is_an_upper_end() -> None:
     found = largest_risks(mean, variance, labels)
     assert np.all(found >= lower - 1e-12) and np.all(found <= upper + 1.5e-3)
     two = largest_risks(mean[:, :2], variance, labels % 2)
-    lead = np.where(labels % 2 == 0, 1.0, -1.0) * (mean[:, 0] - mean[:, 1])
-    assert np.abs(two - ndtr(-lead / np.sqrt(2.0 * variance))).max() < 1e-12
+    margin = np.where(labels % 2 == 0, 1.0, -1.0) * (mean[:, 0] - mean[:, 1])
+    assert np.abs(two - ndtr(-margin / np.sqrt(2.0 * variance))).max() < 1e-12
 
 
 def test_the_bounds_by_bisection_are_those_of_the_method() -> None:

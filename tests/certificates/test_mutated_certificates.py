@@ -21,7 +21,14 @@ from scipy.spatial.distance import cdist
 from scipy.special import ndtr, ndtri
 
 from gpsuite.budget import Budget
-from gpsuite.certificates.certificate import LEAF_ARRAYS, NODE_ARRAYS, Certificate, LeadQuantity, pack, read_certificate
+from gpsuite.certificates.certificate import (
+    LEAF_ARRAYS,
+    NODE_ARRAYS,
+    Certificate,
+    MarginQuantity,
+    pack,
+    read_certificate,
+)
 from gpsuite.certificates.envelope import read_envelope, write_packed
 from gpsuite.certificates.model import LINKS as TWO_CLASSES
 from gpsuite.certificates.model import Model, model_hash, parse_model
@@ -40,8 +47,8 @@ from tests.arrays import Array
 from tests.certificates.joint_problems import (
     class_certificate,
     class_dataset,
-    lead_certificate,
-    leads,
+    margin_certificate,
+    margins,
     regression_certificate,
     regression_dataset,
 )
@@ -54,7 +61,7 @@ SETTINGS = (
     ("laplace", "matern32", "logistic", l1_ball, 0.2),
     ("ep", "squared_exponential", "logistic", l2_ball, 0.3),
 )
-FAMILIES = ("two classes", "several classes or a target", "the lead of a class")
+FAMILIES = ("two classes", "several classes or a target", "the margin of a class")
 PARTS = {
     FAMILIES[0]: 20,
     FAMILIES[1]: 8,
@@ -68,7 +75,7 @@ def originals(family: str) -> list[tuple[Certificate, Dataset]]:
     if family == FAMILIES[1]:
         return [(class_certificate(), class_dataset()), (regression_certificate(), regression_dataset())]
     if family == FAMILIES[2]:
-        return [(lead_certificate(), class_dataset(5))]
+        return [(margin_certificate(), class_dataset(5))]
     X, y = two_classes(0)
     found = []
     for inference, kernel, link, ball, radius in SETTINGS:
@@ -93,8 +100,8 @@ def values_of(model: Model, quantity: Any, X: Array) -> Array:
     covariance = np.einsum("brc,r,brj->bcj", features, model.weights, features)
     covariance += model.variance * np.eye(model.functions)
     variance = np.maximum(covariance[:, 0, 0], 0.0)
-    if isinstance(quantity, LeadQuantity):
-        return leads(mean, covariance, quantity.own)
+    if isinstance(quantity, MarginQuantity):
+        return margins(mean, covariance, quantity.own)
     if model.likelihood == "softmax":
         p = softmax_moments(mean, centred_root(covariance)).mean
         own = p[:, quantity.own]

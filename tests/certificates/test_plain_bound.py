@@ -145,7 +145,7 @@ def test_probabilities_are_rounded_outward_also_far_in_the_tails() -> None:
     assert [class_probability(logistic, each) for each in (-0.1, 0.4, 1.1)] == [(0, 0), (0.4, 0.4), (1, 1)]
 
 
-def test_moments_pay_for_their_slack_on_both_sides() -> None:
+def test_moments_allow_for_their_slack_on_both_sides() -> None:
     """At a point, with sums off by a thousandth each: mean and variance are known to that at best."""
     model = plain_model(random_posterior(np.random.default_rng(17), "matern52", "probit", 6, 2))
     form = dataclasses.replace(
@@ -165,7 +165,7 @@ def test_moments_pay_for_their_slack_on_both_sides() -> None:
 
 @pytest.mark.parametrize("inputs", [1, 40])
 def test_the_norm_of_a_boxes_half_widths_is_rounded_up(inputs: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the roundings of a sum over the inputs, and hardly more: rests are powers of it."""
+    """By the roundings of a sum over the inputs, and hardly more: remainders are powers of it."""
     rng, seen = np.random.default_rng(19), []
 
     def distance(kernel: str, rho: FloatArray) -> FloatArray:

@@ -24,7 +24,7 @@ def test_the_quadratic_range_encloses_the_form_and_is_exact_in_one_input() -> No
 
 
 @pytest.mark.parametrize("n_inputs", [1, 7, 784])
-def test_the_quadratic_range_pays_for_a_sum_over_all_inputs(n_inputs: int) -> None:
+def test_the_quadratic_range_allows_for_a_sum_over_all_inputs(n_inputs: int) -> None:
     """A sum of d terms, each from a row of d: d + 64 roundings of its size at least, and at most twenty times that."""
     r = np.ones((1, n_inputs))
     low, high = quadratic_range(r, 0 * r[:, :, None] * r[:, None], r)
@@ -32,7 +32,7 @@ def test_the_quadratic_range_pays_for_a_sum_over_all_inputs(n_inputs: int) -> No
         assert 64 + n_inputs - 1 <= paid / (UNIT64 * n_inputs) <= 20 * (64 + n_inputs)
 
 
-def test_diagonals_pay_for_the_error_of_the_eigenvalue(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_diagonals_allow_for_the_error_of_the_eigenvalue(monkeypatch: pytest.MonkeyPatch) -> None:
     H = np.array([2.0, 0.5])[:, None, None] * (np.eye(6) - 1.0 / 3.0)
     found = []
     for share in (0.0, 1e-3):

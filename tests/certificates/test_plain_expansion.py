@@ -1,4 +1,4 @@
-"""Identities of the checker's expansion: orders, remainders and rests where they are sharp, and its cubic maximum.
+"""Identities of the checker's expansion: orders and remainders where they are sharp, and its cubic maximum.
 
 Points at random do not notice a remainder that is halved; the element for which it is attained does.
 """
@@ -24,7 +24,7 @@ from gpsuite.certificates.plain_kernel import (
     derivative_bound,
     derivatives,
     dominating_diagonal,
-    first_order_rest,
+    first_order_remainder,
     fourth_order,
     gram,
     kappa,
@@ -141,7 +141,7 @@ def test_order_four_is_bounded_on_both_sides_and_nearly_attained_by_one_datum(ke
     assert fourth_order(np.ones((1, 5)), f, D, none, rho) == (np.zeros(1), np.zeros(1))
 
 
-def test_the_feature_rests_of_the_squared_exponential_are_norms() -> None:
+def test_the_feature_remainders_of_the_squared_exponential_are_norms() -> None:
     """|phi(c + x) - T phi|^2 from its expansion in the orthonormal basis: below the bound, and equal to it near c."""
     for k in FEATURES:
         for rho in (0.03, 0.3, 1.0, 3.0):
@@ -156,12 +156,12 @@ def test_the_feature_rests_of_the_squared_exponential_are_norms() -> None:
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_the_first_order_rest_is_a_norm(kernel: str) -> None:
+def test_the_first_order_remainder_is_a_norm(kernel: str) -> None:
     rho = np.geomspace(1e-2, 20, 200).astype(Long)
     h = Long(1e-6) * rho
     slope = (kappa(kernel, rho + h) - kappa(kernel, rho - h)) / (2 * h)
     exact = 2 - 2 * kappa(kernel, rho) + CURVATURE[kernel] * rho**2 + 2 * rho * slope
-    bound = first_order_rest(kernel, rho)
+    bound = first_order_remainder(kernel, rho)
     assert np.all(exact <= bound * (1 + 1e-7) + 1e-12)
     assert float(exact[0] / bound[0]) > (0.97 if kernel != "matern52" else 0.9)
 
@@ -214,8 +214,8 @@ def test_models_hold_and_their_error_falls_with_the_order(
 
 
 @pytest.mark.parametrize("kernel", MATERN)
-def test_a_datum_beside_the_centre_is_bounded_sharply(kernel: str) -> None:
-    """Its order 3 is not kept (3/2), or order 4 goes to the rest (5/2): a term taken twice or not at all shows."""
+def test_a_datum_next_to_the_centre_is_bounded_sharply(kernel: str) -> None:
+    """Its order 3 is not kept (3/2), or order 4 goes to the remainder (5/2): a term taken twice or not at all shows."""
     model = PlainModel(
         np.full((1, 1), 1e-4), kernel, 1.0, np.ones(1), np.ones(1), np.zeros((0, 1)), np.zeros(0), "probit"
     )
@@ -243,8 +243,8 @@ def test_wide_boxes_are_bounded_by_distance_and_norm(kernel: str) -> None:
 
 
 @pytest.mark.parametrize("degree", [2, 3])
-def test_the_projected_rest_is_sharper_and_holds(degree: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A datum at distance t along the diagonal: of its mean's rest little is known below the degree that is kept."""
+def test_the_projected_remainder_is_sharper_and_holds(degree: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A datum at distance t along the diagonal: little is known of its mean's remainder below the degree kept."""
     monkeypatch.setattr(plain_moments, "MOST_CUBED", 64 if degree == 3 else 0)
     t = 0.2
     model = PlainModel(
@@ -269,18 +269,18 @@ def test_the_projected_rest_is_sharper_and_holds(degree: int, monkeypatch: pytes
         ((0.0, 0.0), 0.0, 1.0, lambda rho: rho**4 * np.sqrt((1 + rho**2) / 24)),  # nothing known
     ],
 )
-def test_the_projected_rest_of_each_degree_alone(first: Any, second: float, norm2: float, expected: Any) -> None:
+def test_the_projected_remainder_of_each_degree_alone(first: Any, second: float, norm2: float, expected: Any) -> None:
     """h = a_0 e_0 + a_1 e_1 + sqrt(2) a_2 e_2 in one input, and what of it is above order 3 up to rho."""
     model = plain_model(random_posterior(np.random.default_rng(1), "squared_exponential", "probit", 3, 1))
     form = dataclasses.replace(plain_slice(model, model.X[0], np.arange(1)), norm2=norm2, slack_mean=0.0)
     a, rho = np.array([first]), np.array([0.3])
     square = np.full((1, 1, 1), second) - 0.5 * a[:, :1, None]
-    found = Expander(form)._projected_rest(a, square, rho[:, None], rho)
+    found = Expander(form)._projected_remainder(a, square, rho[:, None], rho)
     left = 1e-5 * rho**4  # what rounding leaves of a norm that is known
     assert expected(0.3) <= found[0] <= expected(0.3) * (1 + 2e-11) + left[0]
 
 
-def test_rests_see_the_operator_and_its_lowest_value() -> None:
+def test_remainders_see_the_operator_and_its_lowest_value() -> None:
     """Without data near the variance is s: the cross terms are those of G = I, two-sided, and the square is above."""
     model = PlainModel(
         np.full((1, 1), 50.0), "squared_exponential", 1.0, np.ones(1), np.ones(1),
@@ -291,7 +291,7 @@ def test_rests_see_the_operator_and_its_lowest_value() -> None:
     found = expander.expand(np.full((1, 1), -rho), np.full((1, 1), rho)).variance
     cross = 2 * (FEATURES[4] + FEATURES[3]) * rho**4
     assert found.below[0] == pytest.approx(cross, rel=2e-10)
-    assert found.above[0] == pytest.approx(cross + first_order_rest("squared_exponential", rho), rel=2e-10)
+    assert found.above[0] == pytest.approx(cross + first_order_remainder("squared_exponential", rho), rel=2e-10)
     assert found.constant[0] == pytest.approx(1.0) and found.low[0] <= 1.0 <= found.high[0]
 
 

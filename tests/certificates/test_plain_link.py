@@ -74,13 +74,13 @@ def test_the_largest_on_a_line_is_a_probability() -> None:
     assert 0.0 <= found[2] < 1e-3
 
 
-def test_the_largest_value_on_a_line_pays_for_the_rounding_of_its_argument() -> None:
+def test_the_largest_value_on_a_line_allows_for_the_rounding_of_its_argument() -> None:
     """1e10 - 1e10 v at v = 1 is off by 1e-6 at most, the probability by a quarter of that."""
     found = largest_on_line(*(np.array([each]) for each in (1e10, -1e10, 1.0, 1.0)))[0]
     assert 0.9e-15 * 2e10 <= found - 0.5 <= 1.1e-15 * 2e10
 
 
-def test_what_lies_between_the_ends_of_a_cell_is_paid_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_lies_between_the_ends_of_a_cell_is_allowed_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """The second derivative along the line, times an eighth of the squared width."""
     monkeypatch.setattr(plain_scores, "CELLS", 1)
     monkeypatch.setattr(plain_scores, "LOGISTIC", (0.0962251, 0.0, 0.0))

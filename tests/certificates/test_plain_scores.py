@@ -29,7 +29,7 @@ def test_a_probability_s_lower_bound_is_rounded_down_again_where_it_is_turned() 
 
 
 @pytest.mark.parametrize("sign", [-1, 1])
-def test_quantiles_pay_for_both_terms_where_they_cancel(sign: int) -> None:
+def test_quantiles_allow_for_both_terms_where_they_cancel(sign: int) -> None:
     variance = np.random.default_rng(9).random(50)
     top = -sign * 2.0 * np.sqrt(variance + 0.1)
     found = QuantileScore(2.0, 0.1).corner(top, variance, variance, sign)

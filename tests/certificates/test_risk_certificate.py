@@ -156,7 +156,7 @@ def test_a_weaker_claim_is_confirmed_and_the_proved_bound_stated(tmp_path: Path)
     assert f"a share {math.ceil(1e6 * found.bound_kl) / 1e6:.6f}"[:-1] in "\n".join(lines)
 
 
-def test_the_dataset_is_asked_for_and_another_one_is_not_accepted(tmp_path: Path) -> None:
+def test_the_dataset_is_requested_and_another_one_is_not_accepted(tmp_path: Path) -> None:
     path = written(certified("full", params(), DATA)[2], tmp_path)
     with pytest.raises(UserError, match=r"add dataset=small, or dataset.path=FILE.csv dataset.target=price$"):
         _verify(path, None)
@@ -344,7 +344,7 @@ def test_what_float64_proves_is_looser_by_its_tolerance(tmp_path: Path, monkeypa
     assert lower <= max(found.lower_kl - 0.9e-5, 0.0)
 
 
-def test_a_lengthscale_off_the_grid_is_not_paid_for(tmp_path: Path) -> None:
+def test_a_lengthscale_off_the_grid_is_not_counted(tmp_path: Path) -> None:
     arrays = dict(certified("full", params(), DATA)[2])
     arrays["lengthscales"] = arrays["lengthscales"] * math.exp(0.005)
     path = written(arrays, tmp_path)
@@ -354,7 +354,7 @@ def test_a_lengthscale_off_the_grid_is_not_paid_for(tmp_path: Path) -> None:
     assert (code, "not on the grid" in lines[1]) == (1, True)
 
 
-def test_the_mean_prediction_is_told_twice_the_bound(tmp_path: Path) -> None:
+def test_the_mean_prediction_is_given_twice_the_bound(tmp_path: Path) -> None:
     _, found, arrays = certified("full", params(), DATA)
     text = "\n".join(_verify(written(arrays, tmp_path))[1])
     (mean,) = map(float, re.findall(r"its mean prediction, as one predictor: at most ([\d.]+)", text))

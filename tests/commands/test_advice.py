@@ -22,13 +22,13 @@ KL = ("run", "experiment=pac_bayes/kl_inverse", "scale=smoke")
 
 
 @pytest.mark.parametrize("plan", ['{"tasks": 5}', '{"tasks": null}', '{"tasks": [1]}', '{"tasks": [{"kex": "a"}]}'])
-def test_a_plan_that_is_json_but_no_plan_is_written_anew(gpsuite: Gpsuite, workplace: Path, plan: str) -> None:
+def test_a_plan_that_is_json_but_no_plan_is_written_again(gpsuite: Gpsuite, workplace: Path, plan: str) -> None:
     assert gpsuite(*KL).code == 0
     (workplace / "results/pac_bayes/kl_inverse/smoke/plan.json").write_text(plan, encoding="utf-8")
     assert gpsuite(*KL).code == 0
 
 
-def test_json_output_of_the_tour_is_json_alone(gpsuite: Gpsuite) -> None:
+def test_json_output_of_the_tour_is_json_only(gpsuite: Gpsuite) -> None:
     ended = gpsuite("run", "experiment=tour", "scale=smoke", "stops=1", "format=json")
     for line in ended.out.splitlines():
         json.loads(line)
@@ -70,7 +70,7 @@ def test_the_method_that_is_suggested_is_one_of_the_experiment(gpsuite: Gpsuite)
     ("experiment=robustness/regression", "dataset=sin_sigmoid"),
     ("experiment=wasserstein/digits", "dataset=breast_cancer"),
 ])  # fmt: skip
-def test_no_shipped_dataset_is_told_to_set_what_it_has_not(gpsuite: Gpsuite, words: tuple[str, ...]) -> None:
+def test_no_shipped_dataset_is_asked_for_settings_that_it_lacks(gpsuite: Gpsuite, words: tuple[str, ...]) -> None:
     ended = gpsuite("run", *words, "scale=smoke")
     assert ended.code == 2
     assert "dataset.target" not in ended.err and "dataset.inputs" not in ended.err

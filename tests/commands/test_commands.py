@@ -111,7 +111,7 @@ def test_a_run_of_a_multirun_that_cannot_start_does_not_stop_the_others(gpsuite:
     ("ends", "code"),
     [([3, 2], 2), ([2, 3], 2), ([1, 3], 1), ([3, 1], 1), ([2, 1], 1), ([0, 3], 3), ([3, 0], 3), ([0, 0], 0)],
 )
-def test_the_worst_end_of_several_runs_is_told(monkeypatch: pytest.MonkeyPatch, ends: list[int], code: int) -> None:
+def test_the_worst_end_of_several_runs_is_reported(monkeypatch: pytest.MonkeyPatch, ends: list[int], code: int) -> None:
     coming = iter(ends)
 
     def ended(*_: object) -> SimpleNamespace:
@@ -170,7 +170,7 @@ def test_doctor_lists_the_datasets_of_a_state_in_one_line(gpsuite: Gpsuite) -> N
     assert named["datasets: embedded"][0] == "ok" and "diabetes" in named["datasets: embedded"][1]
 
 
-def test_doctor_says_what_to_mend(gpsuite: Gpsuite, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_says_what_to_fix(gpsuite: Gpsuite, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "999")
     ended = gpsuite("doctor")
     assert ended.code == 1
@@ -287,7 +287,7 @@ def test_doctor_points_out_slow_blas_kernels(
     assert line.startswith("note" if noted else "ok")
 
 
-def test_a_family_stands_for_its_experiments(gpsuite: Gpsuite, workplace: Path) -> None:
+def test_a_family_means_its_experiments(gpsuite: Gpsuite, workplace: Path) -> None:
     names = [
         line.split("\t")[0] for line in gpsuite("list", "perturbation/").out.splitlines() if "perturbation/" in line
     ]
@@ -317,7 +317,7 @@ def test_on_a_terminal_a_table_is_drawn_where_it_fits(
     assert "first" in printed
 
 
-def test_no_rows(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_table_without_rows_is_reported_as_none(capsys: pytest.CaptureFixture[str]) -> None:
     show_table("runs", [])
     assert capsys.readouterr().out == "runs: none\n"
 

@@ -41,7 +41,7 @@ RUN = "gpsuite run experiment=pac_bayes/regression "
         ("gpsuite verify po", []),
     ],
 )
-def test_proposals(line: str, found: list[str]) -> None:
+def test_proposals_complete_or_follow_the_last_word(line: str, found: list[str]) -> None:
     assert proposals(line) == found
 
 

@@ -76,7 +76,7 @@ CERTIFY = [
 
 
 @pytest.mark.parametrize(("words", "parts", "command"), CERTIFY, ids=[" ".join(words) for words, _, _ in CERTIFY])
-def test_a_mistake_of_certify_is_told_as_it_was_typed(
+def test_a_mistake_of_certify_is_reported_as_it_was_typed(
     gpsuite: Gpsuite, houses: Path, words: tuple[str, ...], parts: list[str], command: str
 ) -> None:
     ended = gpsuite(*words)

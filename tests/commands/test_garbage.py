@@ -191,9 +191,7 @@ def vandalise(results: Path, rng: np.random.Generator) -> None:
 
 
 @pytest.mark.parametrize("rounds", [2, pytest.param(250, marks=pytest.mark.slow)])
-def test_no_command_falls_over_whatever_the_results_hold(
-    gpsuite: Gpsuite, results: Path, whole: Path, rounds: int
-) -> None:
+def test_no_command_falls_over_for_any_results(gpsuite: Gpsuite, results: Path, whole: Path, rounds: int) -> None:
     rng = np.random.default_rng(14)
     for _ in range(rounds):
         shutil.rmtree(results)
@@ -247,7 +245,7 @@ def test_publishing_again_keeps_what_others_put_there(gpsuite: Gpsuite, results:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", SPOILERS[:-1])
-def test_a_plan_starts_anew_where_the_artifacts_of_earlier_ones_are_spoilt(
+def test_a_plan_starts_again_where_the_artifacts_of_earlier_ones_are_spoilt(
     gpsuite: Gpsuite, workplace: Path, how: str
 ) -> None:
     rows = [f"{i / 10 - 1},{(i * 7) % 5},{0.3 * (i / 10 - 1) ** 2}" for i in range(17)]

@@ -105,7 +105,7 @@ def test_mistakes_end_with_two(gpsuite: Gpsuite, table: Path, words: tuple[str, 
     assert len(ended.err.splitlines()) <= 4
 
 
-def test_how_new_rows_are_read_is_told_and_correcting_it_predicts_anew(gpsuite: Gpsuite, table: Path) -> None:
+def test_how_new_rows_are_read_is_reported_and_correcting_it_predicts_again(gpsuite: Gpsuite, table: Path) -> None:
     frame = pd.read_csv(table)
     frame["a"] *= 1e4
     frame.round(2).to_csv(table, index=False, sep=";", decimal=",")
@@ -136,7 +136,7 @@ def test_rows_of_the_table_are_called_by_their_lines(gpsuite: Gpsuite, table: Pa
     assert pd.read_csv("out.csv")["prediction"].tolist() == own["prediction"].tolist()
 
 
-def test_a_table_stored_three_times_is_answered_and_its_copies_are_told(gpsuite: Gpsuite, table: Path) -> None:
+def test_a_table_stored_three_times_is_answered_and_its_copies_are_reported(gpsuite: Gpsuite, table: Path) -> None:
     """With this seed one of the test rows is no copy of a row that the model saw."""
     pd.concat([pd.read_csv(table)] * 3).to_csv(table, index=False)
     ended = gpsuite(*RUN, "dataset.target=y", "most_rows=1000", "seed=9")

@@ -291,7 +291,7 @@ def test_the_size_is_of_all_that_is_published(gpsuite: Gpsuite, monkeypatch: pyt
     assert gpsuite("publish", LINES).code == 2
 
 
-def test_a_run_to_try_something_out_is_not_published_beside_the_real_one(gpsuite: Gpsuite) -> None:
+def test_a_run_to_try_something_out_is_not_published_next_to_the_real_one(gpsuite: Gpsuite) -> None:
     words = ("run", "parallel=serial", f"experiment={LINES}")
     for more in (("scale=smoke",), ("scale=quick",), ("scale=smoke", "run_name=mine")):
         assert gpsuite(*words, *more).code == 0
@@ -302,7 +302,7 @@ def test_a_run_to_try_something_out_is_not_published_beside_the_real_one(gpsuite
 
 
 @pytest.mark.parametrize("dirty", [True, False])
-def test_what_no_commit_has_computed_is_told(gpsuite: Gpsuite, dirty: bool) -> None:
+def test_what_no_commit_has_computed_is_reported(gpsuite: Gpsuite, dirty: bool) -> None:
     assert gpsuite(*RUN, f"experiment={LINES}").code == 0
     path = Path("results", LINES, "smoke/run.json")
     run = json.loads(path.read_text())
@@ -311,7 +311,7 @@ def test_what_no_commit_has_computed_is_told(gpsuite: Gpsuite, dirty: bool) -> N
     assert ended.code == 0 and ("changes that no commit has" in ended.err) is dirty
 
 
-def test_one_disagreement_is_told_wherever_it_comes(gpsuite: Gpsuite, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_disagreement_is_reported_wherever_it_comes(gpsuite: Gpsuite, monkeypatch: pytest.MonkeyPatch) -> None:
     publish_and_move(gpsuite, LINES)
     level = {name: Agreement({**dict.fromkeys(LEVELS, 0), name: 1}, "", 0.0) for name in LEVELS}
     found = [Rechecked("a", "1", agreement=level["not"]), Rechecked("a", "2", agreement=level["bitwise"])]
@@ -378,7 +378,7 @@ def test_a_run_on_a_dataset_that_is_not_here(gpsuite: Gpsuite, redraw: Redraw) -
     shutil.copytree(ROOT / "results/published" / SCALED, Path("results/published", SCALED))
     code, (line, total) = redraw()
     if "no record" in line:
-        pytest.skip("its records are of another version: publish them anew")
+        pytest.skip("its records are of another version: publish them again")
     assert (code, total.startswith("1 of 1 runs as published")) == (0, True)
     assert line.startswith(SCALED)
     assert not list(Path("results/.records").rglob("*.json"))

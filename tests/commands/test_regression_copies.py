@@ -97,7 +97,7 @@ def test_a_table_without_noise_has_proved_ranges(gpsuite: Gpsuite, method: str) 
     assert "Proved: inputs that are off" in ended.out
 
 
-def test_a_table_of_another_kind_is_told_without_a_command_that_cannot_work(gpsuite: Gpsuite) -> None:
+def test_a_table_of_another_kind_is_reported_without_a_command_that_cannot_work(gpsuite: Gpsuite) -> None:
     assert gpsuite(*PAC, "repetitions=1").code == 0
     pd.DataFrame({"a": range(10), "site": list("xy") * 5}).to_csv("t.csv", index=False)
     certificate = f"{FOLDER}/certificates/kl_pac_gp_split_0.npz"

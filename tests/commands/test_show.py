@@ -27,7 +27,7 @@ def test_show_runs_and_writes_nothing(gpsuite: Gpsuite, workplace: Path) -> None
     assert gpsuite("show", "-m", *REGION, "seed=0,1").out.count("# gpsuite run") == 2
 
 
-def test_wrong_words_are_told_as_by_run(gpsuite: Gpsuite) -> None:
+def test_wrong_words_are_reported_as_by_run(gpsuite: Gpsuite) -> None:
     ended = gpsuite("show", *REGION, "rayss=3")
     assert (ended.code, ended.out) == (2, "")
     assert "Did you mean 'rays'" in ended.err

@@ -200,7 +200,7 @@ def by_family(found: list[str]) -> dict[str, str]:
     return rows
 
 
-def test_list_shows_experiments_by_family_with_a_question_and_the_cost_asked_for(
+def test_list_shows_experiments_by_family_with_a_question_and_the_cost_requested(
     lines: Callable[..., list[str]],
 ) -> None:
     quick, paper = (by_family(lines("list", "experiments", f"scale={scale}")) for scale in ("quick", "paper"))

@@ -181,7 +181,9 @@ WORDS = [
 
 
 @pytest.mark.parametrize(("words", "parts"), WORDS, ids=[" ".join(words)[-60:] for words, _ in WORDS])
-def test_a_wrong_word(gpsuite: Gpsuite, earlier_results: Path, words: tuple[str, ...], parts: list[str]) -> None:
+def test_a_wrong_word_is_refused_with_the_correction(
+    gpsuite: Gpsuite, earlier_results: Path, words: tuple[str, ...], parts: list[str]
+) -> None:
     refused(gpsuite, earlier_results, words, parts)
 
 
@@ -203,7 +205,7 @@ FILES = [
 @pytest.mark.parametrize(
     ("content", "parts"), FILES, ids=[f"{number}-{parts[-1]}" for number, (_, parts) in enumerate(FILES)]
 )
-def test_a_wrong_table(
+def test_a_wrong_table_is_refused_with_its_fault(
     gpsuite: Gpsuite, workplace: Path, earlier_results: Path, content: bytes | str, parts: list[str]
 ) -> None:
     (workplace / "table.csv").write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -277,7 +279,7 @@ def refused(gpsuite: Gpsuite, results: Path, words: tuple[str, ...], parts: list
     assert snapshot(results) == before
 
 
-def test_an_unreadable_file(
+def test_an_unreadable_file_is_refused_and_nothing_changes(
     gpsuite: Gpsuite, workplace: Path, earlier_results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Permissions do not stop the superuser, so the refusal of the system is simulated."""
@@ -595,7 +597,7 @@ def test_duplicate_rows_work(gpsuite: Gpsuite, workplace: Path, method: str) -> 
         assert all(math.isfinite(float(row[name])) for name in ("kl", "mse_test", "nll_test", "noise_variance"))
 
 
-def test_a_vacuous_bound_says_so(gpsuite: Gpsuite, workplace: Path) -> None:
+def test_a_vacuous_bound_is_reported(gpsuite: Gpsuite, workplace: Path) -> None:
     write_risk_file(workplace, [(i, (i * 17) % 13, (i * 29) % 31) for i in range(31)])
     ended = gpsuite(*RISK_CSV, "method=kl_pac_gp", "epsilon=0.001", "max_evaluations=200")
     assert ended.code == 0, ended.err
@@ -623,7 +625,7 @@ def test_equal_training_targets_leave_epsilon_without_a_unit(gpsuite: Gpsuite, w
         assert "infeasible" not in ended.err
 
 
-def test_a_budget_too_short_for_all_is_told_and_is_no_success(
+def test_a_budget_too_short_for_all_is_reported_and_is_no_success(
     gpsuite: Gpsuite, workplace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cost, "flops_per_second", lambda: 1e5)

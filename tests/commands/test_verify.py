@@ -161,7 +161,7 @@ def refused(gpsuite: Gpsuite) -> None:
         (["point", "dataset.path=nowhere.csv", "dataset.target=y"], "nowhere.csv"),
     ],
 )
-def test_wrong_words(gpsuite: Gpsuite, certificate: Path, words: list[str], reason: str) -> None:
+def test_wrong_words_are_refused(gpsuite: Gpsuite, certificate: Path, words: list[str], reason: str) -> None:
     ended = gpsuite("verify", *words)
     assert (ended.code, ended.out) == (2, "")
     assert reason in ended.err

@@ -47,7 +47,7 @@ def check(schema: Any) -> None:
             assert each.name == "builder" or not INTERNAL.search(told), f"{each.name}: {told}"
 
 
-def test_settings_are_told_with_the_values_of_the_words() -> None:
+def test_settings_are_reported_with_the_values_of_the_words() -> None:
     words = Overrides({"experiment": "pac_bayes/regression", "method": "kl_pac_sgp"}, {"epsilon": 0.5, "seed": 3})
     sections = explain_settings("pac_bayes/regression", words)
     assert list(sections) == ["settings", "parts", "method kl_pac_sgp", "model", "every run"]

@@ -14,14 +14,14 @@ CHOICES = {
 }
 
 
-def test_groups_and_values_are_told_apart() -> None:
+def test_groups_and_values_are_distinguished() -> None:
     read = read_overrides(["experiment=a/one", "seed=3", "epsilons=[0.2,1]", "force=true"], CHOICES)
     assert read.groups == {"experiment": "a/one"}
     assert read.values == {"seed": 3, "epsilons": [0.2, 1], "force": True}
 
 
 @pytest.mark.parametrize("text", ["1,2", "range(3)", "choice(1,2)"])
-def test_values_of_several_runs_are_told_from_one_value(text: str) -> None:
+def test_values_of_several_runs_are_distinguished_from_one_value(text: str) -> None:
     assert read_overrides([f"seed={text}"], CHOICES).values == {"seed": Several(text)}
 
 

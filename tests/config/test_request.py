@@ -93,7 +93,7 @@ def test_each_kind_of_variation_gets_a_run_folder_of_its_own(tmp_path: Path) -> 
     assert tags[0] is None
 
 
-def test_a_file_without_dataset_csv_is_told_what_to_add() -> None:
+def test_a_file_without_dataset_csv_is_shown_what_to_add() -> None:
     with pytest.raises(UserError, match=r"diabetes has no settings\. For a file of your own add dataset=csv") as caught:
         read_request([REGRESSION, "dataset=diabetes", "dataset.path=my.csv"])
     assert caught.value.key == "dataset.path"

@@ -37,7 +37,7 @@ def test_a_setting_without_value_is_refused() -> None:
             without_dashes(words)
 
 
-def test_words_in_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_words_are_written_in_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert in_full(["guarantee", "seed=1"]) == ["experiment=guarantee", "seed=1"]
     assert in_full(["experiment=tour"]) == ["experiment=tour"]

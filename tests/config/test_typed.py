@@ -63,12 +63,12 @@ def test_any_text_comes_back_as_it_is(text: str) -> None:
         ("nmae", "x", "nmae: unknown key. Did you mean 'name'"),
     ],
 )
-def test_a_wrong_type_is_told_in_plain_words(key: str, value: Any, told: str) -> None:
+def test_a_wrong_type_is_reported_in_plain_words(key: str, value: Any, told: str) -> None:
     with pytest.raises(UserError, match=told):
         set_one(key, value)
 
 
-def test_settings_are_told_from_groups_of_settings() -> None:
+def test_settings_are_distinguished_from_groups_of_settings() -> None:
     section = structured(Settings, GIVEN, "settings")
     assert has(section, "part.many")
     assert not has(section, "part")

@@ -350,7 +350,7 @@ def test_the_stated_groups_leave_the_joint_distribution_unchanged(name: str) -> 
         ("lognormal_centred", 0.0, np.expm1(1.44) * np.exp(1.44)),
     ],
 )
-def test_mean_and_variance(name: str, mean: float, variance: float) -> None:
+def test_mean_and_variance_of_each_noise_are_right(name: str, mean: float, variance: float) -> None:
     """Within five standard errors of the mean (one point per repetition, so all are independent)."""
     values = noise_column(name)[:, 0]
     assert abs(values.mean() - mean) < 5 * np.sqrt(variance / MANY)
@@ -481,7 +481,7 @@ def test_starting_inputs_are_safe() -> None:
 
 
 @pytest.mark.parametrize("form", ["paper", "code"])
-def test_noise_levels(form: Form) -> None:
+def test_noise_levels_of_the_samples_are_those_of_the_paper(form: Form) -> None:
     sample = sin_sigmoid(np.random.default_rng(1), exploration_grid(), form=form, repetitions=(50,))
     assert sample.Y.shape == (50, 200, 2)
     assert sample.z.shape == (50, 200)

@@ -81,7 +81,7 @@ def test_pooled_images_are_read_column_by_column(digits: str) -> None:
     np.testing.assert_array_equal(np.concatenate([train, test]), np.arange(len(rows)))
 
 
-def test_white_stays_one() -> None:
+def test_white_is_still_one_after_pooling() -> None:
     white = np.full((1, 4, 2), 255, np.uint8)
     np.testing.assert_array_equal(pool(white), np.ones((1, 2, 1)))
 
@@ -122,7 +122,7 @@ def counts(dataset: Dataset) -> list[list[int]]:
     return [np.bincount(dataset.y[part, 0].astype(int)).tolist() for part in split_of(dataset)]
 
 
-def test_mnist(real_dataset: RealDataset) -> None:
+def test_mnist_has_the_known_sizes_and_counts(real_dataset: RealDataset) -> None:
     dataset = real_dataset("mnist")
     assert dataset.X.shape == (70000, 784)
     assert counts(dataset) == [TRAIN_COUNTS, TEST_COUNTS]
@@ -132,7 +132,7 @@ def test_mnist(real_dataset: RealDataset) -> None:
     assert test.mean() / 255 == pytest.approx(0.132515, abs=1e-6)
 
 
-def test_fashion_mnist(real_dataset: RealDataset) -> None:
+def test_fashion_mnist_has_the_known_sizes_and_counts(real_dataset: RealDataset) -> None:
     dataset = real_dataset("fashion_mnist")
     assert dataset.X.shape == (70000, 784)
     assert counts(dataset) == [[6000] * 10, [1000] * 10]
@@ -141,7 +141,7 @@ def test_fashion_mnist(real_dataset: RealDataset) -> None:
         assert part.std() / 255 == pytest.approx(deviation, abs=1e-6)
 
 
-def test_kmnist(real_dataset: RealDataset) -> None:
+def test_kmnist_has_the_known_sizes_and_counts(real_dataset: RealDataset) -> None:
     dataset = real_dataset("kmnist")
     assert dataset.X.shape == (10000, 784)
     assert np.bincount(dataset.y[:, 0].astype(int)).tolist() == [1000] * 10
@@ -149,7 +149,7 @@ def test_kmnist(real_dataset: RealDataset) -> None:
 
 
 @pytest.mark.parametrize(("name", "rows"), [("mnist38", 13966), ("mnist358", 20279)])
-def test_pooled_mnist(real_dataset: RealDataset, name: str, rows: int) -> None:
+def test_pooled_mnist_has_the_known_sizes_and_counts(real_dataset: RealDataset, name: str, rows: int) -> None:
     dataset, full = real_dataset(name), real_dataset("mnist")
     digits = [int(digit) for digit in name.removeprefix("mnist")]
     assert dataset.X.shape == (rows, 196)

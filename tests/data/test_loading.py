@@ -191,7 +191,7 @@ def parsed_cache(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def load_anew(spec: DatasetSpec, parsed_cache: Path) -> Dataset:
+def load_again(spec: DatasetSpec, parsed_cache: Path) -> Dataset:
     """Load as a new process does."""
     data_loading._load.cache_clear()
     return load(prepare(spec, cache_dir=parsed_cache))
@@ -208,8 +208,8 @@ def check_content(dataset: Dataset) -> None:
 
 
 def test_a_dataset_is_parsed_once(spec: DatasetSpec, parsed_cache: Path, parses: list[str]) -> None:
-    first = load_anew(spec, parsed_cache)
-    again = load_anew(spec, parsed_cache)
+    first = load_again(spec, parsed_cache)
+    again = load_again(spec, parsed_cache)
     assert len(parses) == 1
     for dataset in (first, again):
         check_content(dataset)
@@ -224,21 +224,21 @@ def test_a_dataset_is_parsed_once(spec: DatasetSpec, parsed_cache: Path, parses:
 
 def test_only_datasets_that_ask_for_it_are_kept(spec: DatasetSpec, parsed_cache: Path, parses: list[str]) -> None:
     for _ in range(2):
-        check_content(load_anew(replace(spec, cache=False), parsed_cache))
+        check_content(load_again(replace(spec, cache=False), parsed_cache))
     assert len(parses) == 2
     assert not (parsed_cache / ".parsed").exists()
 
 
 def test_words_come_from_the_description(spec: DatasetSpec, parsed_cache: Path, parses: list[str]) -> None:
-    load_anew(spec, parsed_cache)
-    dataset = load_anew(replace(spec, licence="MIT", citation="somebody", note="Edited."), parsed_cache)
+    load_again(spec, parsed_cache)
+    dataset = load_again(replace(spec, licence="MIT", citation="somebody", note="Edited."), parsed_cache)
     assert (dataset.licence, dataset.citation, dataset.note) == ("MIT", "somebody", "Edited.")
     assert len(parses) == 1
 
 
 def test_another_version_of_the_loader_parses_again(spec: DatasetSpec, parsed_cache: Path, parses: list[str]) -> None:
-    load_anew(spec, parsed_cache)
-    load_anew(replace(spec, version=2), parsed_cache)
+    load_again(spec, parsed_cache)
+    load_again(replace(spec, version=2), parsed_cache)
     assert len(parses) == 2
 
 
@@ -260,35 +260,35 @@ def flip_last(path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["X.npy", "y.npy", "train.npy", "test.npy", "parsed.json"])
 @pytest.mark.parametrize("damage", [cut, flip_first, flip_last, Path.unlink, lambda path: path.write_bytes(b"")])
-def test_damage_is_noticed_and_mended(
+def test_damage_is_noticed_and_fixed(
     spec: DatasetSpec, parsed_cache: Path, parses: list[str], name: str, damage: Callable[[Path], None]
 ) -> None:
-    load_anew(spec, parsed_cache)
+    load_again(spec, parsed_cache)
     damage(parsed_folder(parsed_cache, content_hash(spec)) / name)
     for _ in range(2):
-        check_content(load_anew(spec, parsed_cache))
+        check_content(load_again(spec, parsed_cache))
     assert len(parses) == 2
 
 
 def test_arrays_of_other_content_are_not_believed(spec: DatasetSpec, parsed_cache: Path, parses: list[str]) -> None:
-    load_anew(spec, parsed_cache)
+    load_again(spec, parsed_cache)
     folder = parsed_folder(parsed_cache, content_hash(spec))
     other = replace(spec, version=2)
     folder.rename(parsed_folder(parsed_cache, content_hash(other)))
     assert read_parsed(other, parsed_folder(parsed_cache, content_hash(other))) is None
-    load_anew(other, parsed_cache)
+    load_again(other, parsed_cache)
     assert len(parses) == 2
 
 
 def test_an_edited_index_is_not_believed(spec: DatasetSpec, parsed_cache: Path, parses: list[str]) -> None:
-    load_anew(spec, parsed_cache)
+    load_again(spec, parsed_cache)
     path = parsed_folder(parsed_cache, content_hash(spec)) / "parsed.json"
     stated = json.loads(path.read_text())
     stated["index"]["input_names"] = ["b", "a"]
     path.write_text(json.dumps(stated))
-    check_content(load_anew(spec, parsed_cache))
+    check_content(load_again(spec, parsed_cache))
     path.write_text("[1]")
-    check_content(load_anew(spec, parsed_cache))
+    check_content(load_again(spec, parsed_cache))
     assert len(parses) == 3
 
 
@@ -297,7 +297,7 @@ def test_where_nothing_can_be_written_it_works_without(
 ) -> None:
     (parsed_cache / ".parsed").write_text("a file where the folder should be")
     for _ in range(2):
-        check_content(load_anew(spec, parsed_cache))
+        check_content(load_again(spec, parsed_cache))
     assert len(parses) == 2
 
 
@@ -318,7 +318,7 @@ def test_grids_labels_and_signs_survive(tmp_path: Path) -> None:
 
 def test_another_process_uses_the_arrays(spec: DatasetSpec, parsed_cache: Path, parses: list[str]) -> None:
     prepared = prepare(spec, cache_dir=parsed_cache)
-    load_anew(spec, parsed_cache)
+    load_again(spec, parsed_cache)
     (parsed_cache / "made_up" / "table.txt").unlink()
     code = (
         "import json, sys; from gpsuite.data import PreparedDataset, load; "

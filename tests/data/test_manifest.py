@@ -80,7 +80,9 @@ def test_real_files_are_whole(name: str, real_spec: Callable[[str], DatasetSpec]
         assert state.state == "ok" or (state.optional and state.state == "missing"), state
 
 
-def test_engine_files(manifest: dict[str, dict[str, str]], real_spec: Callable[[str], DatasetSpec]) -> None:
+def test_engine_files_are_those_of_the_manifest(
+    manifest: dict[str, dict[str, str]], real_spec: Callable[[str], DatasetSpec]
+) -> None:
     spec = real_spec("gengine1")
     for file in [each for each in spec.files if each.sha256 is not None]:
         row = manifest[f"gengine1/{file.name}.xz"]

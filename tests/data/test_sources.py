@@ -72,7 +72,7 @@ def test_other_numbers_in_scikit_learn_are_an_error() -> None:
     assert len(message.splitlines()) <= 4
 
 
-def test_snelson(real_spec: RealSpec) -> None:
+def test_snelson_has_the_known_values(real_spec: RealSpec) -> None:
     dataset = load(prepare(real_spec("snelson"), cache_dir=Path("nowhere")))
     assert dataset.X.shape == (200, 1)
     assert dataset.X.min() == pytest.approx(0.05917, abs=1e-5)
@@ -84,7 +84,7 @@ def test_snelson(real_spec: RealSpec) -> None:
     assert (dataset.grid[0, 0], dataset.grid[-1, 0]) == (-3.0, 10.0)
 
 
-def test_boston(real_spec: RealSpec) -> None:
+def test_boston_has_the_known_values(real_spec: RealSpec) -> None:
     dataset = load(prepare(real_spec("boston"), cache_dir=Path("nowhere")))
     assert dataset.X.shape == (506, 13)
     assert dataset.target_names == ("MEDV",)
@@ -219,7 +219,7 @@ def test_training_rows_come_first(name: str) -> None:
     assert dataset.fixed_split is None
 
 
-def test_pol(real_dataset: RealDataset) -> None:
+def test_pol_has_the_known_values(real_dataset: RealDataset) -> None:
     dataset = real_dataset("pol")
     assert dataset.X.shape == (15000, 26)
     assert dataset.X[0, :5].tolist() == [56.0, 104.0, 115.0, 71.0, 94.0]
@@ -231,7 +231,7 @@ def test_pol(real_dataset: RealDataset) -> None:
     assert len(dataset.X) - len(np.unique(dataset.X, axis=0)) == 42
 
 
-def test_kin40k(real_dataset: RealDataset) -> None:
+def test_kin40k_has_the_known_values(real_dataset: RealDataset) -> None:
     dataset = real_dataset("kin40k")
     assert dataset.X.shape == (40000, 8)
     assert dataset.X[0, 0] == 1.5519641
@@ -273,7 +273,7 @@ def test_the_test_part_is_called_that() -> None:
     assert spec.note.startswith("Only the test part of SARCOS")
 
 
-def test_sarcos_test(real_dataset: Callable[[str], Dataset]) -> None:
+def test_sarcos_test_has_the_known_values(real_dataset: Callable[[str], Dataset]) -> None:
     dataset = real_dataset("sarcos_test")
     assert dataset.X.shape == (4449, 21)
     assert dataset.y.mean() == pytest.approx(13.692101, abs=1e-6)
@@ -282,7 +282,7 @@ def test_sarcos_test(real_dataset: Callable[[str], Dataset]) -> None:
     assert len(np.unique(dataset.X, axis=0)) == 4449
 
 
-def test_sarcos(real_dataset: Callable[[str], Dataset]) -> None:
+def test_sarcos_has_the_known_values(real_dataset: Callable[[str], Dataset]) -> None:
     dataset = real_dataset("sarcos")
     assert dataset.X.shape == (44484 + 4449, 21)
     assert dataset.y[44484:].mean() == pytest.approx(13.692101, abs=1e-6)
@@ -307,7 +307,7 @@ def made_up_spambase(name: str) -> Dataset:
     return get_loader(spec.loader)(spec, read)
 
 
-def test_all_columns() -> None:
+def test_all_columns_of_spambase_are_read_in_order() -> None:
     dataset = made_up_spambase("spambase")
     assert dataset.X[1].tolist() == [float(value) for value in range(101, 158)]
     assert dataset.y[:, 0].tolist() == [0.0, 1.0, 0.0]
@@ -324,7 +324,7 @@ def test_the_eleven_columns_of_the_paper() -> None:
     assert set(dataset.units) == set(ELEVEN[:-1])
 
 
-def test_spambase(real_dataset: Callable[[str], Dataset]) -> None:
+def test_spambase_has_the_known_values(real_dataset: Callable[[str], Dataset]) -> None:
     dataset = real_dataset("spambase")
     assert dataset.X.shape == (4601, 57)
     assert np.count_nonzero(dataset.y == 1.0) == 1813
@@ -337,7 +337,7 @@ def test_spambase(real_dataset: Callable[[str], Dataset]) -> None:
     assert np.flatnonzero(whole).tolist() == [55, 56]  # the paper's text says three
 
 
-def test_spambase11(real_dataset: Callable[[str], Dataset]) -> None:
+def test_spambase11_has_the_columns_of_spambase(real_dataset: Callable[[str], Dataset]) -> None:
     full, dataset = real_dataset("spambase"), real_dataset("spambase11")
     assert dataset.X.shape == (4601, 11)
     np.testing.assert_array_equal(dataset.y, full.y)

@@ -96,7 +96,7 @@ def test_groups_share_work_and_run_in_order() -> None:
         ("processes", 1.0, 2, "processes"),
     ],
 )
-def test_the_automatic_choice(mode: str, seconds: float, workers: int, chosen: str) -> None:
+def test_the_automatic_choice_depends_on_work_and_workers(mode: str, seconds: float, workers: int, chosen: str) -> None:
     from dataclasses import replace
 
     groups = [[replace(tiny.task(number), cost=seconds / 2)] for number in range(2)]

@@ -306,7 +306,7 @@ def test_a_run_left_without_workers_gives_up_in_the_end(own_cluster: Cluster, mo
                     pool.submit(abs, 1).result(DEADLINE)
 
 
-def test_a_pool_takes_no_more_workers_than_asked_for(cluster: Cluster) -> None:
+def test_a_pool_takes_no_more_workers_than_requested(cluster: Cluster) -> None:
     with closing(DaskPool(cluster.address, 1, most=1)) as pool:
         wait_until(lambda: len(pool._workers) == 2)
         assert pool.workers == 1

@@ -123,7 +123,7 @@ def test_a_task_that_kills_its_worker_does_not_fail_the_others_of_its_group() ->
 
 
 @pytest.mark.parametrize("wrong", ["metric", "object array"])
-def test_an_outcome_that_cannot_be_stored_fails_alone(
+def test_an_outcome_that_cannot_be_stored_fails_without_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str
 ) -> None:
     entry = EXPERIMENTS.get(tiny.NAME)
@@ -140,7 +140,7 @@ def test_an_outcome_that_cannot_be_stored_fails_alone(
     assert report.counts == {"done": 5, "error": 1}
 
 
-def test_a_task_that_exits_fails_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_task_that_exits_fails_without_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def run(task: Any, shared: Any) -> Outcome:
         return tiny.run(task, shared) if task.params.number != 2 else sys.exit(0)
 
@@ -149,7 +149,7 @@ def test_a_task_that_exits_fails_alone(tmp_path: Path, monkeypatch: pytest.Monke
     assert report.counts == {"done": 5, "error": 1}
 
 
-def test_a_failure_of_the_same_task_that_another_run_mended_is_none_any_more(
+def test_a_failure_of_the_same_task_that_another_run_fixed_is_none_any_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entry = EXPERIMENTS.get(tiny.NAME)
@@ -182,7 +182,7 @@ def test_an_interrupted_force_leaves_no_finished_run(tmp_path: Path, monkeypatch
     assert not (tmp_path / "tiny/squares/quick/run.json").exists()
 
 
-def test_arrays_of_what_was_not_possible_stand_beside_the_run_too(
+def test_arrays_of_what_was_not_possible_are_next_to_the_run_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = Outcome({}, INFEASIBLE, "nothing is safe", {"seen": np.arange(3.0)})

@@ -51,7 +51,7 @@ def test_the_largest_plan_that_is_allowed_passes_and_nothing_is_counted_afterwar
     assert MOST_TASKS == 100_000  # as the README says
 
 
-def test_a_plan_that_does_not_fit_the_memory_is_the_users_to_mend(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_that_does_not_fit_the_memory_is_the_users_to_fix(monkeypatch: pytest.MonkeyPatch) -> None:
     def plan(request: Request[Any]) -> Sequence[Task[Any]]:
         raise MemoryError
 

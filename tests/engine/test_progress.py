@@ -124,7 +124,7 @@ def test_the_bar_shows_running_tasks_and_moves_by_fractions(
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0.4, "0:00"), (61, "1:01"), (3661, "1:01:01")])
-def test_clock(seconds: float, text: str) -> None:
+def test_the_clock_shows_minutes_and_hours(seconds: float, text: str) -> None:
     assert clock(seconds) == text
 
 

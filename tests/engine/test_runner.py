@@ -66,7 +66,7 @@ def test_stored_records_that_cannot_be_summarised_name_the_way_out(
         run_experiment(tiny.request(), options(tmp_path, force=True))
 
 
-def test_a_second_run_computes_nothing_and_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_second_run_computes_nothing_and_reports_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run_experiment(tiny.request(), options(tmp_path))
     before = (tmp_path / "tiny/squares/quick/run.json").read_bytes()
     stored = {path: path.stat().st_mtime_ns for path in (tmp_path / ".records").rglob("*.json")}
@@ -76,7 +76,7 @@ def test_a_second_run_computes_nothing_and_says_so(tmp_path: Path, capsys: pytes
     assert (tmp_path / "tiny/squares/quick/run.json").read_bytes() == before
 
 
-def test_a_sentence_that_was_mended_replaces_the_old_one_and_keeps_where_its_numbers_come_from(tmp_path: Path) -> None:
+def test_a_sentence_that_was_fixed_replaces_the_old_one_and_keeps_where_its_numbers_come_from(tmp_path: Path) -> None:
     run_experiment(tiny.request(), options(tmp_path))
     path = tmp_path / "tiny/squares/quick/run.json"
     told = json.loads(path.read_text(encoding="utf-8"))
@@ -139,7 +139,7 @@ def test_a_failed_task_is_tried_again_by_the_next_run(tmp_path: Path) -> None:
     assert failed.stat().st_ino != inode
 
 
-def test_a_failure_that_another_run_mended_is_none_any_more(tmp_path: Path) -> None:
+def test_a_failure_that_another_run_fixed_is_none_any_more(tmp_path: Path) -> None:
     run_experiment(tiny.request(n1="fail"), options(tmp_path))
     run_experiment(tiny.request(), options(tmp_path, tag="other", named=True))
     run_experiment(tiny.request(), options(tmp_path))
@@ -271,7 +271,7 @@ def test_what_ended_with_its_budget_is_computed_again_only_with_a_larger_one(
         assert stored in capsys.readouterr().err
 
 
-def test_what_is_computed_anew_has_a_new_provenance(tmp_path: Path) -> None:
+def test_what_is_computed_again_has_a_new_provenance(tmp_path: Path) -> None:
     run_experiment(tiny.request(), options(tmp_path))
     path = tmp_path / "tiny/squares/quick/run.json"
     told = json.loads(path.read_text(encoding="utf-8"))
@@ -292,14 +292,14 @@ def test_records_that_another_run_computed_bring_a_new_provenance(tmp_path: Path
     assert json.loads(path.read_text(encoding="utf-8"))["versions"] == told["versions"]
 
 
-def test_force_begins_anew_what_an_ended_budget_left(tmp_path: Path) -> None:
+def test_force_begins_again_what_an_ended_budget_left(tmp_path: Path) -> None:
     run_experiment(tiny.request(n1="leave, budget"), options(tmp_path))
     assert len(list(RecordStore(tmp_path, "tiny").states.iterdir())) == 1
     report = run_experiment(tiny.request(n1="leave, budget"), options(tmp_path, force=True))
     assert (report.exit_code, report.counts) == (0, {"done": 5, "budget": 1})
 
 
-def test_a_shared_record_stands_under_the_names_of_this_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_shared_record_is_under_the_names_of_this_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run_experiment(tiny.request(), options(tmp_path))
     renamed = replace(
         EXPERIMENTS.get(tiny.NAME),
@@ -312,7 +312,7 @@ def test_a_shared_record_stands_under_the_names_of_this_plan(tmp_path: Path, mon
     assert [row.get("base") for row in rows] == ["10", "11", "12", "13", "14", "15"]
 
 
-def test_a_run_that_must_not_be_compared_has_no_rows_beside_the_paper(
+def test_a_run_that_must_not_be_compared_has_no_rows_next_to_the_paper(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entry = published(experiment=tiny.NAME, statistic="mean_square")
@@ -349,7 +349,7 @@ def test_what_is_below_the_paper(scale: str, changed: tuple[str, ...], told: str
 
 
 @pytest.mark.parametrize("below", ["a pool of 10", None])
-def test_the_badge_says_so(below: str | None, tmp_path: Path) -> None:
+def test_the_badge_shows_it(below: str | None, tmp_path: Path) -> None:
     folder = make_run(tmp_path, "pac_bayes/rounding/paper", below_paper=below)
     section = read_section(RunFolder(folder, "pac_bayes/rounding", "paper", ""), tmp_path, ExperimentNote())
     assert ("below the paper's setting" in section.badges) == (below is not None)

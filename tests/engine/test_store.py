@@ -47,7 +47,7 @@ def test_a_record_comes_back_as_it_was_put(tmp_path: Path) -> None:
     assert (back.status, back.axes, back.timing) == (record.status, record.axes, record.timing)
 
 
-def test_a_failure_keeps_its_traceback_beside_the_record(tmp_path: Path) -> None:
+def test_a_failure_keeps_its_traceback_next_to_the_record(tmp_path: Path) -> None:
     store, record = RecordStore(tmp_path, "tiny"), record_of(behaviour="fail")
     store.put(record)
     assert "no square of 3" in store.traceback_path(record.key).read_text(encoding="utf-8")
@@ -342,7 +342,7 @@ def test_published_records_are_found(place: str, tmp_path: Path) -> None:
     assert all(store.get(record.key) is not None for record in RECORDS)
 
 
-def test_equal_records_give_equal_bytes_in_whatever_order_they_come() -> None:
+def test_equal_records_give_equal_bytes_in_any_order() -> None:
     shuffled = random.Random(0).sample(SEALED, len(SEALED))
     assert pack(shuffled) == pack(SEALED)
 
@@ -361,7 +361,7 @@ def test_a_packed_record_comes_back_whole_with_its_fields_in_order(tmp_path: Pat
             np.testing.assert_array_equal(back.arrays[name], array)
 
 
-def test_arrays_left_behind_are_missed_only_where_all_are_asked_for(tmp_path: Path) -> None:
+def test_arrays_left_behind_are_missed_only_where_all_are_requested(tmp_path: Path) -> None:
     record = RECORDS[1]
     (kept,) = only_arrays("pow*", "w?rds")([record])
     assert kept == {"powers", "words"}

@@ -87,7 +87,7 @@ def test_a_listener_that_cannot_be_reached_harms_no_task(at_once: None) -> None:
         (Budget(evaluations=9, spent_evaluations=1, run=2, runs=5), "start 2 of 5, 1 of 9 evaluations"),
     ],
 )  # fmt: skip
-def test_spending_in_words(budget: Budget, text: str) -> None:
+def test_spending_is_said_in_words(budget: Budget, text: str) -> None:
     assert spending(budget) == text
 
 

@@ -86,7 +86,7 @@ def test_a_task_is_run_by_the_function_for_its_kind_of_params() -> None:
     assert single.run(request.task(Square(4), label="", axes={}), SharedWork()).metrics == {"value": 16}
 
 
-def test_a_report_gives_the_usable_records_with_the_axes_asked_for() -> None:
+def test_a_report_gives_the_usable_records_with_the_axes_requested() -> None:
     first, second, failed = record(part="x", q=1), record(part="y", q=1), record(ERROR, part="x", q=1)
     sheet = report(first, second, failed, record(other="z"))
     assert sheet.records(part="x") == [first]
@@ -96,7 +96,7 @@ def test_a_report_gives_the_usable_records_with_the_axes_asked_for() -> None:
 
 
 @pytest.mark.parametrize(("note", "ending"), [("a note", "Numbers (a note)"), (None, "Numbers")])
-def test_the_note_stands_once_behind_a_caption(note: str | None, ending: str, tmp_path: Path) -> None:
+def test_the_note_is_once_behind_a_caption(note: str | None, ending: str, tmp_path: Path) -> None:
     report(folder=tmp_path, note=note).table(pd.DataFrame({"x": [1]}), "numbers", "Numbers", {"x": "ex"})
     text = (tmp_path / "tables" / "numbers.md").read_text(encoding="utf-8")
     assert text.splitlines()[0] == ending

@@ -25,7 +25,7 @@ def test_values_are_rounded_up_to_four_digits() -> None:
     assert [at_most(value) for value in given] == ["0.1235", "12350", "5", "5", "0.1", "0", "3e-7"]
 
 
-def test_bounds_are_told_with_their_probability_and_subject() -> None:
+def test_bounds_are_reported_with_their_probability_and_subject() -> None:
     said = errors_bounded(0.01, 0.2501, "5 (y)", "the kept model")
     assert said == (
         "With probability 99 %, at most 25.1 % of the predictions of the kept model are off by more than 5 (y)."

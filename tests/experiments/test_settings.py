@@ -105,7 +105,7 @@ def _leaves(settings: type, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_default_values_stand_in_the_yaml_and_nowhere_else(name: str) -> None:
+def test_default_values_are_in_the_yaml_and_nowhere_else(name: str) -> None:
     importlib.import_module(f"gpsuite.experiments.{name.split('/')[0]}")
     content = OmegaConf.create(dict(read_file("experiment", name)))
     for key, each in _leaves(EXPERIMENTS.get(name).settings):

@@ -14,7 +14,7 @@ from tests.engine import tiny
 from tests.experiments.made_up_report import made_up_report
 
 
-def test_a_worker_notes_that_others_ran_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_notes_that_others_ran_next_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
     for workers, noted in ((None, None), ("1", None), ("3", 3.0)):
         if workers is not None:
             monkeypatch.setenv(WORKERS, workers)

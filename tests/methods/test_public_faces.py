@@ -76,7 +76,7 @@ def test_what_is_certified_owns_its_rows() -> None:
     assert not np.shares_memory(full.y, targets)
 
 
-def test_a_proposal_names_the_input_that_was_asked_for() -> None:
+def test_a_proposal_names_the_input_that_was_requested() -> None:
     rng = np.random.default_rng(0)
     measured, candidates = rng.uniform(-1, 1, (10, 2)), rng.uniform(-1, 1, (20, 2))
     planner = active_learning.MeasurementPlanner(active_learning.SafetyLimit(3.0, "below"), rng)
@@ -174,7 +174,7 @@ def test_a_limit_is_not_negative(limit: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("face", [pac_bayes, robustness])
-def test_a_face_lists_what_it_exports(face: Any) -> None:
+def test_a_package_lists_what_it_exports(face: Any) -> None:
     assert dir(face) == sorted(face.__all__)
 
 

@@ -89,7 +89,7 @@ def test_matrices_without_positive_trace_fail(matrix: Array) -> None:
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_non_finite_input_says_so(value: float) -> None:
+def test_non_finite_input_is_reported(value: float) -> None:
     matrix = np.eye(4)
     matrix[2, 1] = value
     with pytest.raises(NonFiniteMatrixError, match="row 2, column 1"):
@@ -102,11 +102,11 @@ def test_finite_matrix_whose_sum_overflows_is_accepted() -> None:
 
 
 @pytest.mark.parametrize("shape", [(0, 0), (2, 3), (4,)])
-def test_shapes(shape: tuple[int, ...]) -> None:
+def test_matrices_that_are_not_square_are_refused(shape: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="square"):
         stable_cholesky(np.ones(shape))
 
 
-def test_condition_estimate() -> None:
+def test_the_condition_estimate_is_right_for_diagonal_matrices() -> None:
     assert condition_estimate(np.diag([1.0, 1e-6])) == pytest.approx(1e6)
     assert condition_estimate(np.zeros((2, 2))) == np.inf

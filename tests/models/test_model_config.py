@@ -55,7 +55,7 @@ def test_unknown_kernel_names_the_nearest() -> None:
 
 
 @pytest.mark.parametrize("floor", [-1e-9, float("nan"), float("inf")])
-def test_impossible_noise_floor(floor: float) -> None:
+def test_an_impossible_noise_floor_is_refused(floor: float) -> None:
     with pytest.raises(UserError, match="noise_floor"):
         ModelSpec(noise_floor=floor)
 

@@ -215,7 +215,7 @@ def test_what_a_grid_rounds_away_is_small(seed: int, exponent: float) -> None:
     np.testing.assert_array_equal(grid.gradient(np.array([5e-324, 0.0])), np.zeros(2))
 
 
-def test_a_search_on_the_grid_ends_beside_the_minimum_and_says_so() -> None:
+def test_a_search_on_the_grid_ends_next_to_the_minimum_and_reports_it() -> None:
     curvature, centre = np.array([1.0, 10.0, 1000.0]), np.array([0.3, -2.0, 5.0])
     found = minimise_on_grid(quadratic(curvature, centre), np.zeros(3), Budget(evaluations=200))
     assert found.status == "done"

@@ -28,7 +28,7 @@ TARGET = pd.Series(np.sin(TABLE.speed) + 0.1 * TABLE.heat, name="wear")
 
 @pytest.mark.filterwarnings("ignore:at the edge of the grid")
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=lambda estimator: EXCEPTED)  # type: ignore[untyped-decorator]
-def test_scikit_learns_checks(estimator: Any, check: Any) -> None:
+def test_scikit_learns_checks_pass(estimator: Any, check: Any) -> None:
     check(estimator)
 
 

@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
         ("Main Theorem", {"Main Theorem"}),
     ],
 )
-def test_places_of_a_paper_are_told_one_by_one(text: str, named: set[str]) -> None:
+def test_places_of_a_paper_are_reported_one_by_one(text: str, named: set[str]) -> None:
     assert places(text) == named
 
 

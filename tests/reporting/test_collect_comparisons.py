@@ -50,7 +50,7 @@ def test_collect_shows_the_best_shipped_run_and_what_has_none(places: tuple[Path
     ]
 
 
-def test_a_remark_is_the_papers_of_today_whatever_the_run_was_told(places: tuple[Path, Path]) -> None:
+def test_a_remark_is_the_papers_of_today_and_not_the_runs(places: tuple[Path, Path]) -> None:
     row = only(published(experiment="family/one", remark="An older one."), Statistic("risk", 5.2, note="n = 3"))
     write_comparison(places[0] / "family/one" / "quick", [row, replace(row, id="X2"), replace(row, id="X9")])
     (found, _) = collect_comparisons(*places)
@@ -72,7 +72,7 @@ def test_a_verdict_by_a_test_that_was_changed_since_does_not_count(
     assert "changed after this run" in found.rows[0].note
 
 
-def test_collect_shows_all_runs_of_an_experiment_asked_for(places: tuple[Path, Path]) -> None:
+def test_collect_shows_all_runs_of_an_experiment_requested(places: tuple[Path, Path]) -> None:
     shown = ["paper", "quick", "smoke", "quick~mine"]  # of these paper is the published copy
     assert [name for _, name, _ in summary(places, "family/one")] == shown
     assert summary(places, "family/two") == [("family/two", None, [("X3", "not run")])]

@@ -51,7 +51,7 @@ def only(entry: PaperValue, *statistics: Statistic) -> ComparisonRow:
 BETWEEN = Criterion("between", low=1.0, high=2.0)
 
 
-def test_context_is_shown_beside_ours_without_a_verdict() -> None:
+def test_context_is_shown_next_to_ours_without_a_verdict() -> None:
     entry = published(Criterion("context", cause="data lost"))
     row = only(entry, Statistic("risk", 9.0, note="ours"))
     assert (row.verdict, row.ours, row.cause, row.difference) == ("undecided", 9.0, "data lost", None)
@@ -81,7 +81,7 @@ def test_context_is_shown_beside_ours_without_a_verdict() -> None:
         (Criterion("all_of"), 0.9, "differs", -0.1),
     ],
 )
-def test_judge(test: Criterion, ours: float, verdict: str, difference: float) -> None:
+def test_a_number_is_judged_by_its_criterion(test: Criterion, ours: float, verdict: str, difference: float) -> None:
     found, found_difference = judge(test, ours)
     assert found == verdict
     assert found_difference == pytest.approx(difference)
@@ -193,7 +193,7 @@ def test_difference_without_our_error_counts_published_errors(own: float | None)
     assert row.note == "difference = 2.00 published standard errors"
 
 
-def test_statistic_name() -> None:
+def test_a_statistics_name_holds_metric_and_axes() -> None:
     assert statistic_name("bound_kl", method="kl_pac_gp", epsilon=1.0) == "bound_kl[method=kl_pac_gp,epsilon=1.0]"
     assert statistic_name("rows") == "rows"
 

@@ -189,7 +189,7 @@ def test_an_error_names_a_paper_and_a_test_that_exist(entry: Erratum) -> None:
     assert entry.found and entry.holds and entry.found != entry.holds
 
 
-def test_no_error_is_told_twice_and_every_paper_was_read() -> None:
+def test_no_error_is_reported_twice_and_every_paper_was_read() -> None:
     assert len({(each.paper, each.where, each.found) for each in ERRATA}) == len(ERRATA)
     assert {each.paper for each in ERRATA} <= {paper.name for paper in read_papers(ROOT / "conf")}
     assert {"blaas2020", "csaji_kis", "gwi_notes", "li2022", "reeb2018"} <= {each.paper for each in ERRATA}

@@ -52,7 +52,7 @@ def test_runs_of_one_paper_figure_become_one_and_studies_on_other_data_stay_out(
     assert means.to_dict() == {"pol: 3 of 10 repetitions": 300.0, "kin40k": 600.0}
 
 
-def test_the_changes_of_all_runs_stand_beside_the_printed_ones(tmp_path: Path) -> None:
+def test_the_changes_of_all_runs_are_next_to_the_printed_ones(tmp_path: Path) -> None:
     for tag, dataset, mean, n in (("a", "pol", 24.0, 3), ("b", "kin40k", 7.0, 4), ("c", "pol", 19.0, 10)):
         row = {"dataset": dataset, "inducing": 100, "metric": "mse_change_percent", "mean": mean, "n": n}
         numbers = pd.DataFrame([{**row, "interval_low": mean - 2, "interval_high": mean + 2}])

@@ -47,7 +47,7 @@ def give(chromium: Browser, field: str, text: str) -> None:
     chromium.value(f"{field}.value = {text!r}; {field}.dispatchEvent(new Event('input'))")
 
 
-def test_filter_and_sort(chromium: Browser, page: Path) -> None:
+def test_the_page_can_be_filtered_and_sorted(chromium: Browser, page: Path) -> None:
     chromium.open(page)
     assert shown(chromium, "section.run") == 2
     give(chromium, "words", "curves NOTE")

@@ -197,7 +197,7 @@ def test_page_stays_small_and_links_what_it_leaves_out(tmp_path: Path) -> None:
     assert "pac_bayes/e3/quick/figures/b.png" in text and "not shown, to keep the page small" in text
 
 
-def test_a_figure_of_several_runs_stands_with_its_paper(tmp_path: Path) -> None:
+def test_a_figure_of_several_runs_is_with_its_paper(tmp_path: Path) -> None:
     folder = tmp_path / "results/published/figures"
     folder.mkdir(parents=True)
     for name in ("reeb2018_fig3", "nobody2018_fig3"):

@@ -101,7 +101,7 @@ def test_every_finding_has_an_entry_of_its_paper() -> None:
         assert all(entry.condition for entry in entries), f"{row['id']}: the decision rule is missing"
 
 
-def test_a_printed_number_is_asked_for_within_three_standard_errors_of_a_difference() -> None:
+def test_a_printed_number_is_expected_within_three_standard_errors_of_a_difference() -> None:
     by_id = {entry.id: entry for entry in read_paper_values(CONF)}
     compared = 0
     for row in reference_rows("published.csv"):
@@ -189,7 +189,7 @@ def boston_splits() -> dict[str, FloatArray]:
     return {statistic: np.array(values, dtype=np.float64) for _, statistic, *values in rows}
 
 
-def test_measurements_are_asked_for_within_their_standard_error() -> None:
+def test_measurements_are_expected_within_their_standard_error() -> None:
     measured, splits = [entry for entry in read_paper_values(CONF) if entry.basis == "measurement"], boston_splits()
     assert {entry.statistic for entry in measured} == set(splits)
     assert len(measured) == 54
@@ -285,7 +285,7 @@ def test_only_a_printed_number_is_marked_in_figures(published: str, basis: Basis
     assert entry.number == number
 
 
-def test_experiment_selects(tmp_path: Path) -> None:
+def test_an_experiment_selects_its_values(tmp_path: Path) -> None:
     write(tmp_path, ENTRY, {**ENTRY, "id": "X2", "experiment": "other/name"})
     assert [entry.id for entry in read_paper_values(tmp_path, "other/name")] == ["X2"]
     assert [entry.paper for entry in read_paper_values(tmp_path)] == ["p1", "p1"]

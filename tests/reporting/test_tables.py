@@ -33,7 +33,7 @@ from gpsuite.statistics.estimates import T_INTERVAL
         (1.0, 3e-12, "1 ± 3.0e-12"),
     ],
 )
-def test_mean_and_error(mean: float, se: float | None, text: str) -> None:
+def test_mean_and_error_have_matching_digits(mean: float, se: float | None, text: str) -> None:
     assert mean_and_error(mean, se) == text
 
 

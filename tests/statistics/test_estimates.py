@@ -45,7 +45,7 @@ def test_the_mean_and_its_interval_are_scipys(values: list[float]) -> None:
 
 
 @given(SAMPLES, st.randoms(use_true_random=False))
-def test_the_mean_is_rounded_twice_only_whatever_the_order(values: list[float], order: random.Random) -> None:
+def test_the_mean_is_rounded_twice_only_for_any_order(values: list[float], order: random.Random) -> None:
     """The sum is correctly rounded, then the quotient: half a unit each, the sum's up to two of the mean's."""
     shuffled = values[:]
     order.shuffle(shuffled)

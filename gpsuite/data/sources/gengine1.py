@@ -53,7 +53,7 @@ VARIANTS: Mapping[str, History] = {
 def load_gengine1(spec: DatasetSpec, read: Reader) -> Dataset:
     """Return the training files' rows, then the test files', each in ascending order of file numbers.
 
-    Filter and lags do not cross the border of two files. The targets are the eight outputs at the row's time.
+    Filter and lags do not reach from one file into the next. The targets are the eight outputs at the row's time.
 
     Raises:
         UserError: if the spec's variant is not one of `VARIANTS`.

@@ -159,7 +159,7 @@ def split_columns(spec: CsvSpec, key: str, header: Sequence[str]) -> list[str]:
 
 
 def _suspicions(grid: Grid, columns: Sequence[Column]) -> list[str]:
-    """Say what often goes wrong: copies, rows in order of time, marks for missing values, gaps."""
+    """Return sentences on what often goes wrong: copies, rows in order of time, marks for missing values, gaps."""
     notes = []
     different = any(len(grid.column(position).texts) == len(grid.cells) for position in range(len(columns)))
     copies = 0 if different else len(grid.cells) - len(set(map(tuple, grid.cells.tolist())))

@@ -25,8 +25,8 @@ def csv_error(key: str, value: object, text: str, *more: str, fix: Mapping[str, 
         fix: values of keys, without `dataset.`, that fix it.
     """
     first = f"dataset.{key}={shorten(str(value), _SHOWN_VALUE)}: {text}"
-    mended = {f"dataset.{name}": given for name, given in (fix or {}).items()}
-    return DataError("\n".join([first, *more]), key=f"dataset.{key}", fix=mended)
+    fixed = {f"dataset.{name}": given for name, given in (fix or {}).items()}
+    return DataError("\n".join([first, *more]), key=f"dataset.{key}", fix=fixed)
 
 
 def shorten(text: str, length: int = _SHOWN_CHARACTERS) -> str:
@@ -164,9 +164,9 @@ def _no_such_columns(key: str, value: Any, names: Sequence[str], header: Sequenc
         for name in dict.fromkeys(names)
         if name not in header
     )
-    mended = list(near.values())
-    usable = all(mended) and len(set(mended)) == len(mended)
-    fix = {key: mended[0] if len(mended) == 1 else name_list(mended)} if usable else None
+    fixed = list(near.values())
+    usable = all(fixed) and len(set(fixed)) == len(fixed)
+    fix = {key: fixed[0] if len(fixed) == 1 else name_list(fixed)} if usable else None
     return csv_error(key, value, text, f"columns: {name_list(header)}", fix=fix)
 
 

@@ -72,7 +72,7 @@ def read_resolved(spec: CsvSpec) -> tuple[Dataset, CsvSpec]:
     if task == "measurements":
         dataset = read_measurements(spec)
         safety = dataset.safety
-        assert safety is not None  # the container insists on it
+        assert safety is not None  # `Dataset` requires it
         names: dict[str, Any] = {
             "target": list(dataset.target_names),
             "safety": [safety.name],

@@ -323,7 +323,6 @@ class ProcessRuns:
     records: Sequence[Record]
 
     def values(self, metric: str) -> FloatArray:
-        """Return a metric of each run."""
         return np.array([record.number(metric) for record in self.records])
 
     def mean(self, metric: str) -> Estimate:

@@ -610,7 +610,7 @@ def error_statistics(curves: Curves, points: Sequence[int]) -> list[Statistic]:
 
 
 def extreme(name: str, cells: Sequence[Estimate], pick: Callable[..., Estimate], note: str = "") -> Statistic:
-    """Return the smallest or largest of some means, with its own interval, which pays nothing for the choice.
+    """Return the smallest or largest of some means, with its own interval, which ignores the choice.
 
     Args:
         name: of the statistic.

@@ -314,7 +314,6 @@ class Searches:
 
 
 def group(report: Report[MinimiseSettings]) -> dict[str, Searches]:
-    """Return the searches of each method that has some."""
     found = {name: Searches(name, report.records(method=name)) for name in report.settings.searches}
     return {name: each for name, each in found.items() if each.records}
 

@@ -246,11 +246,11 @@ def inference_table(record: Record) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def started_anew(record: Record) -> str:
+def started_again(record: Record) -> str:
     """Return why a plan that follows an earlier one did not continue from its state. Empty if it did."""
     started = str(record.metrics["started"])
-    anew = "continues" in record.label and started.startswith("cold")
-    return f", inferred again ({started.removeprefix('cold: ')})" if anew else ""
+    again = "continues" in record.label and started.startswith("cold")
+    return f", inferred again ({started.removeprefix('cold: ')})" if again else ""
 
 
 def safe_text(record: Record, data: Dataset, settings: PlanSettings) -> str:
@@ -408,10 +408,10 @@ PROMISE = (
 
 
 def summarise(report: Report[PlanSettings]) -> list[Statistic]:
-    """Tell and write the proposals in the user's units, and how the posteriors were made. Draw the state."""
+    """Write the proposals in the user's units, and how the posteriors were made. Draw the state."""
     data, (record,) = load(report.request.require_dataset()), report.records()
     proposals = proposal_table(record, data)
-    safe, begun = safe_text(record, data, report.settings), f"{record.label}{started_anew(record)}"
+    safe, begun = safe_text(record, data, report.settings), f"{record.label}{started_again(record)}"
     report.table(proposals, "plan", f"Next measurements: {safe}; {UNITS}")
     report.table(inference_table(record), "plan_inference", f"Inference; {begun}")
     shown = proposals.to_string(index=False, float_format="{:.6g}".format) if len(proposals) else ""

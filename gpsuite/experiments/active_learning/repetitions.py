@@ -47,7 +47,6 @@ class Table:
     h: FloatArray | None = None
 
     def rows(self, rows: IntArray) -> Table:
-        """Return some of the rows."""
         F = None if self.F is None else self.F[rows]
         h = None if self.h is None else self.h[rows]
         return Table(self.X[rows], self.Y[rows], self.z[rows], F, h)
@@ -181,7 +180,6 @@ class ToyData(RepetitionData):
     unequal: str
 
     def read(self, queries: str, rows: Callable[[], Dataset]) -> Repetition:
-        """Return `toy_repetition`."""
         return toy_repetition(self, queries)
 
 
@@ -216,7 +214,6 @@ class GpData(RepetitionData):
     samples: Samples
 
     def read(self, queries: str, rows: Callable[[], Dataset]) -> Repetition:
-        """Return `gp_repetition`."""
         return gp_repetition(self, queries)
 
 
@@ -327,7 +324,6 @@ class EngineData(RepetitionData):
     start_seed: int
 
     def read(self, queries: str, rows: Callable[[], Dataset]) -> Repetition:
-        """Return `engine_repetition`."""
         return engine_repetition(rows(), self, queries)
 
 

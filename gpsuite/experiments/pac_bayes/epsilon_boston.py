@@ -172,7 +172,7 @@ def other_bounds(frame: pd.DataFrame, delta: float, titles: Mapping[str, str]) -
     """Return what each bound says of the same trained posteriors, means over the splits.
 
     One row per method and epsilon. The quadratic bound is the lambda bound at its best lambda. Catoni's constant is
-    fixed at 1 before the data are seen, so it pays ln(1/delta) only.
+    fixed at 1 before the data are seen, so its penalty has only ln(1/delta).
     """
     import pandas as pd
 

@@ -82,7 +82,7 @@ def _best_guarantee(grid: Paired) -> Cells:
 
 
 def _gap_factors(grid: Paired) -> Cells:
-    """Hold the gap between bound and Gibbs risk, in training and in test, to a third of each baseline's."""
+    """Yield whether the gap between bound and Gibbs risk is at most a third of each baseline's, in both parts."""
     factors = [
         (grid.mean("bound_kl", name) - grid.mean(risk, name)) / (grid.mean("bound_kl", KL) - grid.mean(risk, KL))
         for name, risk in product(BASELINES, ("gibbs_risk_train", "gibbs_risk_test"))
@@ -114,7 +114,7 @@ def _vfe_better(grid: Paired) -> Cells:
 
 
 def _bound_slopes(grid: Paired) -> Cells:
-    """Hold PAC-SGP's bound to fall with M and the others' not to."""
+    """Yield whether PAC-SGP's bound falls with M and the others' do not."""
     if len(grid.levels("inducing")) < 2:
         return [], ""
     steepness = {name: float(slopes_in_m(grid, "bound_kl", name).mean()) for name in (KL, *BASELINES)}

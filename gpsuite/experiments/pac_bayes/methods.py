@@ -113,12 +113,12 @@ class FitSize:
 
 
 def single_start(options: MethodOptions) -> int:
-    """Say that it trains once, from the published start."""
+    """Return 1: a method without further rule trains once, from the published start."""
     return 1
 
 
 def no_training_shared(options: MethodOptions) -> str:
-    """Say that every task trains again: the training knows the task's goal."""
+    """Return no common name: every task trains again, because the training depends on the task's goal."""
     return ""
 
 
@@ -298,7 +298,6 @@ def own_posterior(
 
 
 def likelihood_cost(options: SparseGPOptions, size: FitSize) -> Cost:
-    """Return the cost of the likelihood that is maximised."""
     return sparse_cost(options, size, options.likelihood)
 
 

@@ -249,7 +249,7 @@ def draw(report: Report[OverfitSettings], frame: pd.DataFrame, split: Split) -> 
     """Draw the first data set's fits, if there is one input, and each metric over all data sets.
 
     Args:
-        report: the sheet.
+        report: of the run.
         frame: one row per method and repetition.
         split: the first data set.
     """

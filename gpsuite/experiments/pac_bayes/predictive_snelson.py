@@ -417,7 +417,7 @@ def draw(report: Report[PredictiveSettings], plots: Mapping[tuple[str, str], Rec
     """Draw one panel per goal of kl-PAC-SGP, and one per other method.
 
     Args:
-        report: the sheet.
+        report: of the run.
         plots: records by (method, goal).
     """
     data = load(report.request.require_dataset())

@@ -63,7 +63,7 @@ def statements(covered: Sequence[Record], bands: Sequence[Record], q_values: Seq
 
 
 def _has_ends_far_out(task: Task[BandTask | CoverageTask]) -> bool:
-    """Say whether rays may end at 1e7, or nowhere: last bits decide where nothing bounds the norm."""
+    """Return whether rays may end at 1e7, or nowhere: last bits decide if nothing bounds the norm."""
     params = task.params
     return isinstance(params, BandTask) and params.metric == "values" and not params.norm_bound
 

@@ -284,12 +284,12 @@ def _linear_class(params: RegionTask, Z: FloatArray, X: FloatArray) -> ModelClas
 def _sparse_class(params: RegionTask, Z: FloatArray, X: FloatArray) -> ModelClass:
     lengthscale = params.lengthscale or float(np.median(pdist(Z)))
     centres, _ = kmeans2(Z, params.centres, minit="++", seed=stream(params.seed, "centres"))
-    centres = told_apart(centres, X, lengthscale)
+    centres = distinguished(centres, X, lengthscale)
     objective = partial(SparseKernelRidge, penalty=params.penalty)
     return ModelClass(objective, partial(gaussian, lengthscale=lengthscale), centres)
 
 
-def told_apart(centres: FloatArray, X: FloatArray, lengthscale: float) -> FloatArray:
+def distinguished(centres: FloatArray, X: FloatArray, lengthscale: float) -> FloatArray:
     """Return those of the centres [M, D] whose functions the inputs [N, D] of the region distinguish, in their order.
 
     Only by inputs: given them, the confidence stays exact. With an input of a long tail some centres lie far from all

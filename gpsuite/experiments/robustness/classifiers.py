@@ -378,16 +378,16 @@ class TrainingCost:
 
 
 def options_themselves(options: Any) -> Any:
-    """Say that a method's options decide its numbers as they are."""
+    """Return the options: they decide a method's numbers as they are."""
     return options
 
 
 def no_further_rule(problem: Problem, model: ClassifierParams) -> None:
-    """Say that a method trains on every problem."""
+    """Accept every problem."""
 
 
 def up_to_most(options: Any) -> int:
-    """Say that a method is for as many classes as are ever compared."""
+    """Return the largest number of classes that is ever compared."""
     return MOST_CLASSES
 
 
@@ -501,7 +501,7 @@ def task_classifier(task: Task[ClassifierTask], shared: SharedWork) -> Classifie
 def unconverged_is_diverged(
     run: Callable[[Task[Params], SharedWork], Outcome],
 ) -> Callable[[Task[Params], SharedWork], Outcome]:
-    """Let a run of a task end as diverged where its classifier has no converged posterior."""
+    """Return the run of a task, which ends as diverged if its classifier has no converged posterior."""
 
     @wraps(run)
     def guarded(task: Task[Params], shared: SharedWork) -> Outcome:

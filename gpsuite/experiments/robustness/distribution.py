@@ -239,7 +239,7 @@ def summarise(report: Report[DistributionSettings]) -> list[Statistic]:
 
 
 def _heading(request: Request[DistributionSettings], frame: pd.DataFrame) -> str:
-    """Say what moved: in images without key points the gradient chooses in place of SIFT."""
+    """Return in words what moved: in images without key points the gradient chooses in place of SIFT."""
     settings = request.settings
     draws = "1 draw" if settings.draws == 1 else f"{settings.draws} draws"
     rule, count = split_word(settings.features)

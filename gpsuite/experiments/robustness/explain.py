@@ -430,7 +430,7 @@ def constant_inputs(data: Dataset, classes: Sequence[str]) -> list[str]:
 
 
 def is_image(data: Dataset) -> bool:
-    """Tell whether the inputs are the pixels of an image, all of them."""
+    """Return whether the inputs are the pixels of an image, all of them."""
     if not all(PIXEL.fullmatch(name) for name in data.input_names):
         return False
     with contextlib.suppress(UserError):  # some have no input

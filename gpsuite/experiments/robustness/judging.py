@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.budget import Budget
-from gpsuite.certificates.certificate import POSITIVE, Certificate, Claim, ClassQuantity, LeadQuantity, Origin, pack
+from gpsuite.certificates.certificate import POSITIVE, Certificate, Claim, ClassQuantity, MarginQuantity, Origin, pack
 from gpsuite.data.loading import PreparedDataset
 from gpsuite.experiments.robustness.classifiers import Classifier
 from gpsuite.methods.robustness.certification import certify
@@ -63,7 +63,7 @@ class Judged:
         attack: what the attack reached, and whether it succeeds.
         known: further metrics.
         margins: what was found of the margin over each rival that was searched. Of two classes none.
-        led: the proof of the class of many by only the latent functions, if there is one.
+        margin_proof: the proof of the class of many by only the latent functions, if there is one.
         detail: what `certify` needs of the search itself.
     """
 
@@ -74,7 +74,7 @@ class Judged:
     attack: Mapping[str, Any]
     known: Mapping[str, Any] = field(default_factory=dict)
     margins: Mapping[int, Extremum] = field(default_factory=dict)
-    led: Extremum | None = None
+    margin_proof: Extremum | None = None
     detail: Any = None
 
     @property
@@ -118,7 +118,7 @@ class Point(Protocol):
         """Return the proved range of a class' probability, NaN if it is only stated, and why searches ended."""
 
     def judge(self, region: Region, limits: Limits, budget: Budget) -> Judged:
-        """Search verdict and range, and set an attack against them."""
+        """Search verdict and range, and compare an attack with them."""
 
     def certify(
         self, judged: Judged, region: Region, most_boxes: int, budget: Budget, origin: Origin
@@ -155,7 +155,6 @@ def view(posterior: Any, classes: int) -> View:
 
 
 def classes_of(classifier: Classifier) -> View:
-    """Return the view of a trained classifier."""
     return view(classifier.posterior, len(classifier.labels))
 
 
@@ -284,7 +283,7 @@ def decided(search: PointSearch, region: Region, found: ClassRange, budget: Budg
 def attacked(
     search: PointSearch, region: Region, found: ClassRange, number: int, starts: int
 ) -> tuple[ClassRange, dict[str, Any]]:
-    """Set the multi-start attack against the range. Its success decides where the search left the class open.
+    """Compare the range with a multi-start attack. Its success decides if the search left the class open.
 
     Args:
         search: of the point.
@@ -349,7 +348,7 @@ class _SeveralPoint(_Searched):
     def judge(self, region: Region, limits: Limits, budget: Budget) -> Judged:
         """Judge first the class, then the range of its probability with the boxes that are left."""
         verdict, margins = self.search.decide(region, budget)
-        led = self.search.led
+        margin_proof = self.search.margin_proof
         verdict, attack, proved = self._attacked(region, verdict, limits)
         spread = self.search.range(region, limits.tolerance, budget)
         searches = (*margins.values(), spread.minimum, spread.maximum)
@@ -357,7 +356,7 @@ class _SeveralPoint(_Searched):
             "probabilities_proved": self.search.proves(searches) and proved,
             "class_proved": verdict.status == "safe" and self.search.proves_class(margins.values()),
         }
-        judged = Judged(verdict, spread.minimum, spread.maximum, searches, attack, known, led=led)
+        judged = Judged(verdict, spread.minimum, spread.maximum, searches, attack, known, margin_proof=margin_proof)
         return self._with_margins(judged, margins)
 
     def _with_margins(self, judged: Judged, margins: Mapping[int, Extremum]) -> Judged:
@@ -367,9 +366,9 @@ class _SeveralPoint(_Searched):
         return replace(judged, margins=margins, known={**judged.known, "margin_proved": margin})
 
     def _attacked(self, region: Region, verdict: Verdict, limits: Limits) -> tuple[Verdict, dict[str, Any], bool]:
-        """Set an attack against the verdict. `attacked` is the least margin that it surely reached.
+        """Compare the verdict with an attack. `attacked` is the least margin that it surely reached.
 
-        Its success decides where the search left the class open. The last says whether that margin is proved.
+        Its success decides if the search left the class open. The last says whether that margin is proved.
         """
         search, rng = self.search, stream(0, "attack", limits.point)
         points, margins, rivals = margin_attack(search, region, limits.starts, rng)
@@ -388,11 +387,11 @@ class _SeveralPoint(_Searched):
     def certify(
         self, judged: Judged, region: Region, most_boxes: int, budget: Budget, origin: Origin
     ) -> tuple[Judged, Proof]:
-        claims: list[tuple[ClassQuantity | LeadQuantity, Extremum]] = [
+        claims: list[tuple[ClassQuantity | MarginQuantity, Extremum]] = [
             (ClassQuantity(self.own), each) for each in (judged.minimum, judged.maximum)
         ]
-        if judged.led is not None:  # one tree instead of one for every rival
-            claims.append((LeadQuantity(self.own), judged.led))
+        if judged.margin_proof is not None:  # one tree instead of one for every rival
+            claims.append((MarginQuantity(self.own), judged.margin_proof))
         else:
             claims += [(ClassQuantity(self.own, rival), each) for rival, each in judged.margins.items()]
         certificate = certify(
@@ -424,7 +423,7 @@ class _SeveralPoint(_Searched):
                 rival: each.informed(bound)
                 for (rival, each), bound in zip(judged.margins.items(), proved[2:], strict=True)
             }
-            if judged.led is None
+            if judged.margin_proof is None
             else judged.margins
         )
         if verdict.status == "unknown" and len(margins) == len(centre.comparisons):
@@ -441,7 +440,7 @@ class _SeveralPoint(_Searched):
                 claim is not None and claim.inner is not None and bool(comparison.crossed(claim.inner))
                 for comparison, claim in margins
             )
-        if any(claim.proves_lead and claim.quantity == LeadQuantity(centre.own) for claim in certificate.claims):
+        if any(claim.proves_margin and claim.quantity == MarginQuantity(centre.own) for claim in certificate.claims):
             return True
         kept = all(claim is not None and not comparison.crossed(claim.outer) for comparison, claim in margins)
         return kept and not centre.undecided

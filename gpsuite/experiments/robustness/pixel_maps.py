@@ -340,7 +340,7 @@ def _whitened(x: FloatArray, order: IntArray, patch: BoolArray) -> FloatArray:
 
 @unconverged_is_diverged
 def run_integrals(task: Task[IntegralTask], shared: SharedWork) -> Outcome:
-    """Hold the masses of rectangles around one image's latent means against both formulas."""
+    """Compare the masses of rectangles around one image's latent means with both formulas."""
     params = task.params
     found = trained_classifier(task.require_dataset(), params.model, shared, task.budget_seconds)
     point, _ = explained_image(found, params.digit)

@@ -78,7 +78,7 @@ def timing_table(records: Sequence[Record], by: Sequence[str], titles: Mapping[s
     return table.round(4)
 
 
-def told_few_learnt(rows: int, test_rows: int) -> list[str]:
+def few_learnt_warnings(rows: int, test_rows: int) -> list[str]:
     """Return a warning where more of a dataset's rows are held out than are left to training."""
     left = rows - test_rows
     if left >= test_rows:
@@ -129,7 +129,7 @@ def too_large(arrays: Sequence[npt.NDArray[Any]], n_classes: int) -> str:
     )
 
 
-def told_uncertified(records: Sequence[Record]) -> list[str]:
+def uncertified_warnings(records: Sequence[Record]) -> list[str]:
     """Return the warnings about points without a certificate."""
     faults = {str(record.metrics["uncertified"]) for record in records if "uncertified" in record.metrics}
     return [f"no certificate: {fault}" for fault in sorted(faults)]

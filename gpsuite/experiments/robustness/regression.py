@@ -36,11 +36,11 @@ from gpsuite.experiments.robustness.inputs import refuse_categories_alone, versi
 from gpsuite.experiments.robustness.methods import REGRESSOR
 from gpsuite.experiments.robustness.records import (
     Certified,
+    few_learnt_warnings,
     stored,
     timing_table,
-    told_few_learnt,
-    told_uncertified,
     too_large,
+    uncertified_warnings,
     write_certificates,
 )
 from gpsuite.experiments.robustness.tasks import ChosenPoints
@@ -534,9 +534,9 @@ def summarise(report: Report[RegressionSettings]) -> list[Statistic]:
     if not records:
         return []
     write_certificates(records, report.folder / "certificates")
-    report.warnings.extend(told_uncertified(records))
+    report.warnings.extend(uncertified_warnings(records))
     data = load(dataset)
-    report.warnings.extend(told_few_learnt(len(data.X), settings.test_rows))
+    report.warnings.extend(few_learnt_warnings(len(data.X), settings.test_rows))
     name = dataset.shown_name
     moved = records[0].arrays["moved"]
     known = ", ".join(

@@ -15,7 +15,7 @@ from gpsuite.experiments.base import EXPERIMENTS, Experiment, Record, Report, Re
 from gpsuite.experiments.robustness import safety_runs, safety_tasks
 from gpsuite.experiments.robustness.classifiers import present_classes
 from gpsuite.experiments.robustness.inputs import BY_NAME, describe
-from gpsuite.experiments.robustness.records import told_few_learnt, told_uncertified, write_certificates
+from gpsuite.experiments.robustness.records import few_learnt_warnings, uncertified_warnings, write_certificates
 from gpsuite.experiments.robustness.safety_curves import of_points
 from gpsuite.experiments.robustness.safety_runs import CANDIDATE_BOXES, CANDIDATE_EPS, CANDIDATE_ROWS, CELLS
 from gpsuite.experiments.robustness.safety_tasks import SafetySettings, classes_of, has_several
@@ -170,7 +170,7 @@ def _gaps(record: Record) -> Iterator[tuple[float, float | None, float | None, b
 
 
 def _falls_like_cells(record: Record) -> bool | None:
-    """Tell whether Prop. 1 at the point approaches the closed form, which has no gap there, like 1 / cells."""
+    """Return whether Prop. 1 at the point approaches the closed form, which has no gap there, like 1 / cells."""
     found = {2 / eps: gap for eps, _, gap, _ in _gaps(record) if gap is not None}
     few, many = min(found, default=0.0), max(found, default=0.0)
     return found[many] <= 2 * found[few] * few / many if few < many else None
@@ -386,8 +386,8 @@ def summarise(report: Report[SafetySettings]) -> list[Statistic]:
     fitting = safety_tasks.methods_of_several(request.methods) if several else request.methods
     for name in request.methods.keys() - fitting.keys():
         report.warnings.append(f"{report.titles[name]} is for two classes: it is left out")
-    report.warnings.extend(told_uncertified(points))
-    report.warnings.extend(told_few_learnt(_rows(request), settings.test_rows))
+    report.warnings.extend(uncertified_warnings(points))
+    report.warnings.extend(few_learnt_warnings(_rows(request), settings.test_rows))
     labels = sorted({str(record.metrics["label"]) for record in points})
     draw_ranges(report, rows, "the predicted class" if several else _positive(request, labels), not several)
     draw_traces(report, points)

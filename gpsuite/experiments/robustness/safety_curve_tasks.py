@@ -120,7 +120,6 @@ class LocalSafetySettings(ClassifierSettings):
         require(self.points <= self.test_rows, "points", self.points, f"must be 1 to {self.test_rows}")
 
     def evaluations_of(self, number: int) -> int:
-        """Return the evaluations of panel `number`."""
         return self.evaluations[number if len(self.evaluations) > 1 else 0]
 
     def shown_of(self, number: int) -> str:

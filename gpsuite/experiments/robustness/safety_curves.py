@@ -246,7 +246,7 @@ def of_points(name: str, hits: Iterable[object], note: str = "") -> Statistic:
 
 
 def crosses(record: Record, name: str) -> bool:
-    """Tell whether an attack, or the bounds (`cross`), reach the other class at any radius."""
+    """Return whether an attack, or the bounds (`cross`), reach the other class at any radius."""
     return record.metrics[f"{name}_gamma"] is not None
 
 
@@ -331,20 +331,20 @@ def never_attacked(points: Sequence[Record], records: Sequence[Record]) -> list[
 
 
 def _still_rising(record: Record, curve: FloatArray) -> bool:
-    """Tell whether the attack's curve moves towards the other class where the radii end."""
+    """Return whether the attack's curve moves towards the other class where the radii end."""
     towards = int(record.number("sign")) * curve
     return len(towards) > 1 and bool(towards[-1] > towards[-2])
 
 
 def _left_the_data(curve: Record, records: Sequence[Record]) -> bool:
-    """Tell whether GPFGS ends where the latent mean is 0, so that no larger radius takes it elsewhere."""
+    """Return whether GPFGS ends where the latent mean is 0, so that no larger radius takes it elsewhere."""
     axes = {**curve.axes, "part": "attack"}
     ends = [abs(float(record.arrays["mean"][-1])) for record in records if record.axes == axes]
     return bool(ends) and max(ends) <= NO_MEAN
 
 
 def _with_the_bounds(record: Record) -> bool:
-    """Tell whether the attack crosses at most one radius after the bounds."""
+    """Return whether the attack crosses at most one radius after the bounds."""
     if not (crosses(record, "cross") and crosses(record, "gpfgs")):
         return False
     gammas = record.arrays["gamma"].tolist()
@@ -588,7 +588,7 @@ def judged_panels(shown: list[DisplayedPoint], one_point: bool) -> list[Displaye
 
 
 def contour_run(records: Sequence[Record]) -> bool:
-    """Tell whether the panels are the same point with other inputs free. The first is the paper's."""
+    """Return whether the panels are the same point with other inputs free. The first is the paper's."""
     return any(record.axes.get("part") == "map" for record in records)
 
 

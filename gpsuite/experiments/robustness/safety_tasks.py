@@ -235,7 +235,7 @@ def classes_of(dataset: str, settings: ClassifierSettings) -> list[str]:
 
 
 def has_several(dataset: PreparedDataset, settings: SafetySettings) -> bool:
-    """Tell whether more than two classes are compared."""
+    """Return whether more than two classes are compared."""
     data = load(dataset)
     return data.task == "classification" and class_count(data, classes_of(dataset.name, settings)) > 2
 
@@ -340,7 +340,7 @@ def _task(
 
 
 def _priced(tasks: Sequence[Task[RegionTask]], problem: Problem) -> list[Task[object]]:
-    """Return the tasks on one classifier with their seconds. Each bears its part of the training.
+    """Return the tasks on one classifier with their seconds. Each includes its part of the training.
 
     Seconds are one core's with 300 rows of digits. They grow with the square of the rows that the posterior holds.
     """

@@ -157,7 +157,6 @@ class OwnUnits:
 
     @property
     def status(self) -> str:
-        """Status of the record."""
         return _STATUS[self.found.status]
 
     def predict(self, X: FloatArray, tempered: bool = False) -> tuple[FloatArray, FloatArray]:

@@ -447,7 +447,6 @@ def fit(task: Task[ImageTask], images: Images, shared: SharedWork, whole: Budget
 
 
 def test_scores(prediction: ClassPrediction, y: IntArray, bins: int) -> dict[str, float]:
-    """Return the scores on test rows."""
     p = prediction.probabilities
     wrong = p.argmax(axis=1) != y
     return {

@@ -204,7 +204,7 @@ class Planner:
         return saved
 
     def restore(self, saved: SavedState) -> None:
-        """Go on where `state` was called on a planner of the same problem, pipeline, settings and queries.
+        """Continue where `state` was called on a planner of the same problem, pipeline, settings and queries.
 
         The generator's state is overwritten.
 

@@ -87,14 +87,14 @@ class Learner:
             self._cloud = start(self.model, self._likelihood, rng, self._settings.smc)
             self.posterior = self._cloud.posterior
         else:
-            self.posterior = self._inferred_anew(rng, None)
+            self.posterior = self._inferred_again(rng, None)
 
     def add(self, X: FloatArray, p: IntArray, y: FloatArray, rng: np.random.Generator) -> None:
         """Learn from measurements y [m] of outputs p [m] at inputs X [m, D] that were made together."""
         self.observations = self.observations.extended(X, p, y)
         previous, self._likelihood = self._likelihood, self.model.likelihood(self.observations)
         if self._cloud is None:
-            self.posterior = self._inferred_anew(rng, self.posterior.u)
+            self.posterior = self._inferred_again(rng, self.posterior.u)
             self._counts = []
             return
         log_predictive = self._extend(self._cloud, X, p, y)
@@ -152,7 +152,7 @@ class Learner:
         return {**own, "u": self.posterior.u, "weights": self.posterior.weights}
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Go on where `arrays` was called on a learner of the same model, inputs and settings.
+        """Continue where `arrays` was called on a learner of the same model, inputs and settings.
 
         The predictions are led through the same steps as there, so that they agree in every bit.
         """
@@ -192,7 +192,7 @@ class Learner:
         with np.errstate(invalid="ignore"):  # a particle without weight may have -inf before and after
             return self._likelihood.value(cloud.u) - cloud.lml
 
-    def _inferred_anew(self, rng: np.random.Generator, previous: FloatArray | None) -> HyperPosterior:
+    def _inferred_again(self, rng: np.random.Generator, previous: FloatArray | None) -> HyperPosterior:
         settings = self._settings
         if settings.kind == "hmc":
             return sample_hmc(self.model, self._likelihood, rng, settings.hmc)

@@ -384,7 +384,7 @@ class BoundObjective:
         check_catoni_constant(self.catoni_constant)
 
     def penalty(self, kl: float) -> Penalty:
-        """Return the parts of the penalty at this KL. Catoni's bound pays ln(1/delta) for confidence."""
+        """Return the parts of the penalty at this KL. Catoni's bound has ln(1/delta) for confidence."""
         parts = penalty(kl, self.terms)
         if self.objective == "catoni":
             return replace(parts, confidence=-math.log(self.terms.delta))

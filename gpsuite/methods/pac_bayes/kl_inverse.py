@@ -18,7 +18,7 @@ from gpsuite.arrays import FloatArray
 _SERIES_BELOW = 1e-2
 # Above this logit distance exp(d) nears overflow. The form in exp(-d) holds for every q.
 _EXP_LIMIT = 700.0
-# c is moved into this range: below it kl underflows and p does not feel c, above it 1 - p is zero in float64.
+# c is moved into this range: below it kl underflows and p does not depend on c, above it 1 - p is zero in float64.
 _LEVEL_RANGE = (1e-300, 1e5)
 # Beyond this logit distance every result is the one at infinity. Below this 1 - q the slope of kl would underflow.
 _MAX_DISTANCE = 1e4

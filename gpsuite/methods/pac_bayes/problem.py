@@ -26,7 +26,7 @@ from gpsuite.registry import Registry
 # Smallest value that the search may give a hyperparameter without a box (the noise variance).
 _FLOOR = 1e-6
 PARAMETRISATIONS: Registry[Parametrisation] = Registry("parametrisation")
-# Tolerances of the authors' code. A matrix that cannot be factorised is a wall: the line search turns back from it.
+# Tolerances of the authors' code. Where a matrix cannot be factorised the line search turns back.
 _RULES = StepRules(decrease=1e-8, slope=1e-8, undefined="wall")
 
 

@@ -26,7 +26,7 @@ Range = tuple[FloatArray, FloatArray]
 def bounding_curves(bounding: BoundingFunction, link: Link, lo: FloatArray, hi: FloatArray, x: FloatArray) -> Range:
     """Return bounds of the class probability at points of one box that hold there and follow the box's bound.
 
-    RKHS-Taylor: the cubic models of mean and variance with their rests; paper: the sum of tangents and chords
+    RKHS-Taylor: the cubic models of mean and variance with their remainders; paper: the sum of tangents and chords
     for the mean, the box's bounds for the variance. Neither is below the box's own bounds of mean and variance.
 
     Args:
@@ -53,7 +53,7 @@ def _level_ranges(bounding: LevelBound, lo: FloatArray, hi: FloatArray, x: Float
 
 
 def _follow(moment: MomentModel, offset: FloatArray) -> Range:
-    """Return the model of one box with its rests at offsets [K, d] from the centre, within the box's range."""
+    """Return the model of one box with its remainders at offsets [K, d] from the centre, within the box's range."""
     value = moment.model.at(offset)
     return np.maximum(value - moment.below, moment.low), np.minimum(value + moment.above, moment.high)
 

@@ -24,7 +24,7 @@ from gpsuite.certificates.certificate import (
     Certificate,
     Claim,
     ClassQuantity,
-    LeadQuantity,
+    MarginQuantity,
     Origin,
     Quantity,
     StoredRegion,
@@ -73,7 +73,8 @@ def certify(
         posterior: of a classifier of two or more classes, or of a regression.
         region: inputs over which the claims hold, `robustness.linf_ball` and so on.
         found: what each search was about, and what it found. That of a margin is (1 + p_own - p_rival) / 2, that of
-            two classes the probability of the positive one, `POSITIVE`, that of a latent margin `PointSearch.led`.
+            two classes the probability of the positive one, `POSITIVE`, that of a latent margin
+            `PointSearch.margin_proof`.
         slack: how much looser than the search's a claim may be, > 0. Half as loose as a margin that is proved positive.
         noise: variance of a regression's observations, above 0.
         bound_name: the search's bound, for the reader.
@@ -119,7 +120,7 @@ def certify(
 
 def _slack(quantity: Quantity, extremum: Extremum, slack: float) -> float:
     """Return a claim's slack. A latent margin, and a margin proved above one half, are to stay positive."""
-    if isinstance(quantity, LeadQuantity):
+    if isinstance(quantity, MarginQuantity):
         return 0.5 * extremum.outer
     margin = isinstance(quantity, ClassQuantity) and quantity.rival is not None
     if margin and extremum.sign < 0 and extremum.outer > HALF:
@@ -149,7 +150,6 @@ def _stored(posterior: Posterior, noise: float) -> tuple[Model, str, ModelProduc
 
 
 def stored_model(posterior: Posterior, noise: float = 0.0) -> Model:
-    """Return the stored form of a posterior."""
     several = isinstance(posterior, MultiClassPosterior)
     likelihood, squeeze = SOFTMAX if several else GAUSSIAN, 0.0
     if isinstance(posterior, GPCPosterior):
@@ -249,7 +249,7 @@ class _Builder:
         return np.asarray(width / self.plain.scale * np.sqrt(loose + LEAST_SHARE))
 
     def _is_worth_a_bound(self, source: int) -> bool:
-        """Tell whether to bound a box: not if the search's better bound was too loose and it continued."""
+        """Return whether to bound a box: not if the search's better bound was too loose and it continued."""
         return source < 0 or not self.first_child[source] or bool(self.searched[source] <= self.target)
 
     def _append(self, node: int, axis: int, middle: float, side: int, source: int) -> int:

@@ -35,7 +35,7 @@ class LatentRanges:
 
 
 class Score(Protocol):
-    """A monotone stand-in for the class probability."""
+    """A monotone function of the class probability."""
 
     def separate(self, ranges: LatentRanges) -> tuple[FloatArray, FloatArray]:
         """Return bounds of the score over rectangles of (mean, variance)."""

@@ -1,8 +1,8 @@
 """First-order expansion of stationary kernels k = s kappa(r), r in lengthscales, in their RKHS.
 
-phi(c + delta) = kappa e_0 + psi sum_j delta_j e_j + rest, with e_0 = phi(c) and e_j = d_j phi(c) / sqrt(lambda)
-orthonormal, lambda = -kappa''(0), psi = -kappa'(r) / (r sqrt(lambda)) and |rest|^2 = 1 - kappa^2 - kappa'^2/lambda.
-All differences are written without cancellation near r = 0. Every kappa here is convex in q = r^2.
+phi(c + delta) = kappa e_0 + psi sum_j delta_j e_j + remainder, with e_0 = phi(c) and e_j = d_j phi(c) / sqrt(lambda)
+orthonormal, lambda = -kappa''(0), psi = -kappa'(r) / (r sqrt(lambda)) and |remainder|^2 = 1 - kappa^2 -
+kappa'^2/lambda. All differences are written without cancellation near r = 0. Every kappa here is convex in q = r^2.
 
 Equation: derived, stationary kernels to degree 1
 Equation: derived, squared exponential expansion and tail

@@ -576,7 +576,6 @@ class PaperBound:
         return score_at(self.form, self.score, points)
 
     def to_probability(self, score: FloatArray) -> FloatArray:
-        """Return the class probability of a score."""
         return self.score.to_probability(score)
 
     def outward_probability(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -48,7 +48,7 @@ from gpsuite.models.classification.multiclass_posterior import MultiClassPosteri
 from gpsuite.models.given.given import OneVsRestPosterior
 from gpsuite.registry import Registry
 
-LEAST_LEAD = 1e-6  # that a search which proved some lead of a class is taken for
+LEAST_MARGIN = 1e-6  # that a search which proved some margin of a class is counted as
 JUST_ABOVE = float(np.nextafter(HALF, 1.0))
 RESOLUTION = 1e-6  # when only the class is requested, a search ends at ties this close
 BATCH = 16
@@ -334,8 +334,8 @@ class PointSearch:
     Attributes:
         bound: of the posterior around the point.
         centre: the class probabilities at the point.
-        led: the search that proved the class by only the latent functions in the last `decide`, if one did: its boxes'
-            bounds are above 0 if the class leads.
+        margin_proof: the search that proved the class by only the latent functions in the last `decide`, if one did.
+            The bounds of its boxes are above 0 if the class is the most probable one.
 
     Raises:
         UserError: for an unknown bound.
@@ -349,7 +349,7 @@ class PointSearch:
         self.point, self.free = np.asarray(centre, dtype=np.float64), free
         self._around = _surroundings(posterior, self.point, free, bound)
         self.bound, self.centre = self._around.bound, self._around.centre
-        self.led: Extremum | None = None
+        self.margin_proof: Extremum | None = None
 
     def proves(self, found: Iterable[Extremum]) -> bool:
         """Return whether the point's class and what searches found are proved, by cubatures whose error is."""
@@ -415,13 +415,13 @@ class PointSearch:
         comparisons = self.centre.comparisons
         if self.centre.undecided:
             return Verdict("unknown", self.centre.undecided), {}
-        self.led = None
+        self.margin_proof = None
         first = budget.rest(boxes=budget.boxes) if latent_only else budget.part(2)
         joint = self._around.joint(region, first)
         budget.spend(boxes=first.spent_boxes)
         if joint is not None:
             tree = replace(joint.tree, bound=joint.tree.bound - HALF)
-            self.led = replace(joint, inner=1.0, outer=LEAST_LEAD, tree=tree)
+            self.margin_proof = replace(joint, inner=1.0, outer=LEAST_MARGIN, tree=tree)
             none = replace(joint, boxes=0, seconds=0.0)
             found = {each.rival: none if rank else joint for rank, each in enumerate(comparisons)}
             return judge(self.centre, list(found.values()), region), found

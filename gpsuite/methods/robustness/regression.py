@@ -54,7 +54,6 @@ class QuantileScore:
         return low - slack, high + slack
 
     def to_probability(self, score: FloatArray) -> FloatArray:
-        """Return the score."""
         return score
 
     def outward_probability(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -69,7 +68,6 @@ class QuantileLevel:
     score: QuantileScore
 
     def threshold(self, probability: float) -> float:
-        """Return the quantile."""
         return probability
 
     def slope(self, threshold: FloatArray, low: FloatArray, high: FloatArray, centre: FloatArray) -> FloatArray:
@@ -80,7 +78,7 @@ class QuantileLevel:
         return np.broadcast_to(-z * (chord if z < 0.0 else tangent), low.shape)
 
     def is_concave(self, threshold: FloatArray) -> BoolArray:
-        """Tell that z < 0."""
+        """Return whether z < 0."""
         return np.full(np.shape(threshold), self.score.z < 0.0)
 
     def edges(self, low: FloatArray, high: FloatArray, cells: int) -> FloatArray:

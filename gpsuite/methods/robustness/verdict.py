@@ -47,7 +47,7 @@ class Comparison:
     tie: bool
 
     def crossed(self, value: float | FloatArray) -> Any:
-        """Tell whether the rival wins at a value of the quantity.
+        """Return whether the rival wins at a value of the quantity.
 
         To be sure, take the end of its interval that is nearer to the class itself.
         """

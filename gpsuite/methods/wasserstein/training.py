@@ -124,7 +124,7 @@ def train(
     training = _Training(AdamStep(model), rows, options, seed, budget)
     state, ended = (start, "") if start is not None else training.leader()
     if not ended:
-        state, ended = training.go_on(state, options.epochs, keep)
+        state, ended = training.continue_training(state, options.epochs, keep)
     _assign(model.variables, state.best)
     if ended == "nan" or state.best_epoch == 0:
         return TrainingReport("diverged", f"the loss is not finite in epoch {state.epoch}", state)
@@ -151,14 +151,14 @@ class _Training:
             return starts[0], ""
         ends = []
         for start in starts:
-            ends.append(self.go_on(start, min(self.options.trial_epochs, self.options.epochs), None))
+            ends.append(self.continue_training(start, min(self.options.trial_epochs, self.options.epochs), None))
             if ends[-1][1] == "budget":
                 break
         # a pair that diverged comes last, even if an early epoch was the best of all
         state, ended = min(ends, key=lambda end: (end[1] == "nan", end[0].best_score))
         return state, "budget" if ends[-1][1] == "budget" else ended
 
-    def go_on(
+    def continue_training(
         self, state: TrainingState, epochs: int, keep: Callable[[TrainingState], None] | None
     ) -> tuple[TrainingState, str]:
         """Train until so many epochs are done. Return the state and what ended it early, as `leader`."""

@@ -72,7 +72,7 @@ class CoregionalizationLikelihood(BatchedLikelihood[Parameters]):
         pairs = ObservedPairs(observations, n_outputs)
         self._n_outputs, self._n_latent = n_outputs, n_latent
         self._kernel = LatentKernel(kernel, pairs.r2)
-        # With many classes the calls cost more than what leaves the cache: never so few vectors that they dominate.
+        # With many classes calls cost more than the cache saves, so a batch never has fewer vectors.
         least = FEWEST if len(pairs.classes) > MANY_CLASSES and len(pairs.r2) < CHUNK else 1
         super().__init__(pairs, max(least, CHUNK // max(1, n_latent * len(pairs.r2))))
 

@@ -88,7 +88,7 @@ class HyperPriors:
     def scaled(
         self, *, variance: float = 1.0, lengthscale: float = 1.0, noise: float = 1.0, mixing: float = 1.0
     ) -> HyperPriors:
-        """Return the priors of hyperparameters multiplied by these factors: how far do the results hang on them?"""
+        """Return the priors of hyperparameters multiplied by these factors, to see how the results depend on them."""
         return HyperPriors(
             self.variance.scaled(variance),
             self.lengthscale.scaled(lengthscale),

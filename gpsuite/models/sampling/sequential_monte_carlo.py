@@ -300,7 +300,7 @@ def systematic_resample(weights: FloatArray, rng: np.random.Generator) -> IntArr
     """Return S indices, index s about S * weights[s] times, at most one more or fewer. One random number."""
     teeth = (rng.random() + np.arange(len(weights))) / len(weights)
     edges = np.cumsum(weights)
-    # rounding could put the last tooth beyond all edges
+    # rounding could put the last point beyond all edges
     below_one = np.minimum(teeth, np.nextafter(1.0, 0.0))
     return np.searchsorted(edges / edges[-1], below_one, side="right").astype(np.int64)
 

@@ -35,7 +35,7 @@ def disagreements(spec: CsvSpec, data: Dataset) -> list[str] | None:
             theirs = frame[name].to_numpy(dtype=np.float64)
             theirs = theirs[~np.isnan(theirs)]
             if data.task == "classification" and names == data.target_names:
-                continue  # numbered anew
+                continue  # numbered again
             same = np.isin(ours, theirs).all() if lost else len(ours) == len(theirs) and _close(ours, theirs)
             if not same:
                 wrong.append(name)

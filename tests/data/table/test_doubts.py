@@ -77,7 +77,7 @@ DOUBTED: list[tuple[str, Values, str, dict[str, str]]] = [
 
 
 @pytest.mark.parametrize(("name", "values", "said", "settles"), DOUBTED)
-def test_a_doubt_names_the_setting_that_settles_it(
+def test_a_doubt_names_the_setting_that_decides_it(
     tmp_path: Path, name: str, values: Values, said: str, settles: dict[str, str]
 ) -> None:
     spec = spec_of(tmp_path, {name: values})

@@ -157,7 +157,7 @@ def test_a_wrong_separator_gives_the_right_one(tmp_path: Path, line: str, separa
     assert bool(caught.value.fix) == (separator is not None)
 
 
-def test_separators() -> None:
+def test_a_separator_is_one_character_or_a_written_tab() -> None:
     assert [parse_separator(text) for text in (",", ";", "\\t", "\t", "|", " ")] == [",", ";", "\t", "\t", "|", " "]
     for text in ("", ";;", '"', "\n"):
         with pytest.raises(DataError) as caught:
@@ -177,7 +177,7 @@ def test_separators() -> None:
         ("umsatz,preis\n1.701,4.224\n2.398,8.625\n", ""),
     ],
 )
-def test_points_that_may_stand_between_thousands_are_told(
+def test_points_that_may_stand_between_thousands_are_reported(
     text: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "t.csv").write_text(text)

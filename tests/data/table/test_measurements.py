@@ -62,7 +62,7 @@ def test_a_single_input_is_enough(tmp_path: Path) -> None:
         *[(">=-0.7", -0.7, "above"), (" > 2e3 ", 2000.0, "above"), ("≥.5", 0.5, "above")],
     ],
 )
-def test_limits(text: str, limit: float, side: str) -> None:
+def test_a_limit_is_read_with_its_safe_side(text: str, limit: float, side: str) -> None:
     assert parse_limit(text) == (limit, side)
 
 

@@ -32,7 +32,7 @@ def test_names_are_understood(value: Any, expected: list[int]) -> None:
     assert choose_columns("inputs", value, HEADER) == expected
 
 
-def test_numbers_as_names() -> None:
+def test_numbers_may_be_names() -> None:
     assert choose_columns("inputs", [3, 1], ["1", "2", "3"]) == [2, 0]
     assert choose_columns("inputs", 2, ["1", "2", "3"]) == [1]
 

@@ -32,7 +32,7 @@ def test_texts_and_two_values_are_classes(tmp_path: Path, values: list[str], tas
     assert suggested_task(CsvSpec(path=str(path), target="y")) == task
 
 
-def test_inputs_are_found_by_name_in_the_order_asked_for(tmp_path: Path) -> None:
+def test_inputs_are_found_by_name_in_the_order_requested(tmp_path: Path) -> None:
     path = tmp_path / "new.csv"
     path.write_text("b;note;a\n1;x;2\n3;y;4\n")
     assert inputs_of_file(str(path), ("a", "b"), {"separator": ";"}).X.tolist() == [[2.0, 1.0], [4.0, 3.0]]
@@ -91,7 +91,7 @@ def test_texts_where_numbers_were_are_refused(tmp_path: Path) -> None:
         inputs_of_file(str(path), ("a", "b"), {"separator": ","})
 
 
-def test_of_two_learned_levels_a_third_is_refused_even_alone(tmp_path: Path) -> None:
+def test_of_two_learned_levels_a_third_is_refused_even_as_the_only_one(tmp_path: Path) -> None:
     table, new = tmp_path / "t.csv", tmp_path / "new.csv"
     table.write_text("side,size,y\n" + "".join(f"{'ab'[i % 2]},{i},{i * i}\n" for i in range(12)))
     data = read_csv(CsvSpec(path=str(table), target="y"))
@@ -115,7 +115,7 @@ def test_marks_of_the_run_are_used_for_new_rows(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("separator", "asks"), [(";", True), ("\t", True), (",", False)])
-def test_a_point_that_may_stand_between_thousands_is_asked_about(tmp_path: Path, separator: str, asks: bool) -> None:
+def test_a_point_that_may_stand_between_thousands_is_questioned(tmp_path: Path, separator: str, asks: bool) -> None:
     """1.032 beside 948, and nothing in the file that tells."""
     rows = [f"{i}{separator}{value}" for i, value in enumerate(["948", "1.032", "1.107", "871"] * 5)]
     path = tmp_path / "t.csv"

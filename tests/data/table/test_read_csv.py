@@ -40,12 +40,12 @@ def test_several_targets_and_chosen_inputs_in_the_order_asked(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("name", ["my table.csv", "a,b.csv", "[x].csv", "k=v.csv", "~t.csv", "it's.csv", "größe.csv"])
-def test_odd_file_names(tmp_path: Path, name: str) -> None:
+def test_odd_file_names_are_taken_literally(tmp_path: Path, name: str) -> None:
     assert read_csv(csv_spec(write(tmp_path, table(), name))).X.shape == (12, 2)
 
 
 @pytest.mark.parametrize("name", ["my y", "y,1", "[y]", "y=1", "~y", "it's", '"y"', "größe", "y;", "a.b", "???x"])
-def test_odd_column_names(tmp_path: Path, name: str) -> None:
+def test_odd_column_names_are_taken_literally(tmp_path: Path, name: str) -> None:
     stream = io.StringIO()
     csv.writer(stream).writerow(["a", "b", name])
     dataset = read_csv(csv_spec(write(tmp_path, [stream.getvalue().strip(), *table()[1:]]), target=name))
@@ -241,7 +241,7 @@ def test_lines_are_those_of_the_rows_used(tmp_path: Path) -> None:
     assert data.lines.tolist() == [2, 3, *range(5, 16)]
 
 
-def test_labels_are_told_apart_by_their_digits(tmp_path: Path) -> None:
+def test_labels_are_distinguished_by_their_digits(tmp_path: Path) -> None:
     """Float64 takes 2^53 and 2^53 + 1 for one number."""
     labels = ["9007199254740992", "9007199254740993", "+5", "5.0"]
     lines = ["a,y", *(f"{i},{labels[i % 4]}" for i in range(16))]

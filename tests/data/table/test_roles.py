@@ -116,7 +116,7 @@ def test_a_column_shows_its_role(name: str, cells: list[str], kind: str, said: s
         (Stated(not_na=("NA",)), ["NA", "EU", "NA"], "category", [1.0, 0.0, 1.0]),
     ],
 )
-def test_what_is_stated_settles_how_a_column_is_read(
+def test_what_is_stated_decides_how_a_column_is_read(
     stated: Stated, cells: list[str], kind: str, values: list[float]
 ) -> None:
     found = read_column(Cells.of("x", cells), NumberFormat(), categories=20, stated=stated)

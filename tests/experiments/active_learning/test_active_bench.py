@@ -114,12 +114,12 @@ def test_a_baseline_that_computes_something_else_is_refused(monkeypatch: pytest.
         active_learning._against(6, active_learning._compiled)
 
 
-def test_one_more_row_equals_computing_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_more_row_equals_computing_again(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, size in (("POOL_ROWS", 30), ("POOL_OBSERVATIONS", 9), ("POOL_MEMBERS", 3)):
         monkeypatch.setattr(active_learning, name, size)
-    extended, anew = (work() for work in active_learning._pool())
+    extended, fresh = (work() for work in active_learning._pool())
     assert isinstance(extended, PoolPredictions)
-    assert isinstance(anew, PoolPredictions)
-    assert len(extended.observations) == len(anew.observations) == 10
-    np.testing.assert_allclose(extended.mean, anew.mean, rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(extended.variance, anew.variance, rtol=1e-9, atol=1e-9)
+    assert isinstance(fresh, PoolPredictions)
+    assert len(extended.observations) == len(fresh.observations) == 10
+    np.testing.assert_allclose(extended.mean, fresh.mean, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(extended.variance, fresh.variance, rtol=1e-9, atol=1e-9)

@@ -54,7 +54,7 @@ def test_tasks_differ_and_pipelines_share_what_a_repetition_works_on(name: str) 
     assert len(set(seeds.values())) == len(seeds)
 
 
-def test_the_published_sizes() -> None:
+def test_plans_have_the_published_sizes() -> None:
     sizes = {}
     for name in ("toy", "gp_samples", "observation_ablation"):
         tasks = tasks_of(name, scale="paper")

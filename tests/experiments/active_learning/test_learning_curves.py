@@ -71,7 +71,7 @@ def test_a_shorter_repetition_counts_where_it_has_values() -> None:
     np.testing.assert_allclose(curve.standard_error, [1.0, np.nan, np.nan])  # one value has no error
 
 
-def test_the_area_is_the_mean_height_over_the_range_asked_for() -> None:
+def test_the_area_is_the_mean_height_over_the_range_requested() -> None:
     line = Curves.from_records([record("a", 0, [0.0, 1.0, 2.0, 9.0])], ("a",)).curve("a", "rmse")
     np.testing.assert_allclose(line.area(12, 14), [1.0])
     np.testing.assert_allclose(line.area(14, 14), [2.0])
@@ -196,7 +196,7 @@ def test_an_extreme_mean_keeps_its_own_interval() -> None:
     assert np.isnan(learning_curves.extreme("unknown", cells[1:2], min).value)
 
 
-def test_slopes_of_precision() -> None:
+def test_slopes_of_precision_are_those_of_the_curves() -> None:
     n = np.arange(12, 22)
     rising = [record("rs_mogp", r, [1.0] * 10, precision_noisy=0.9 + (0.002 + 0.0001 * r) * (n - 12)) for r in range(5)]
     flat = [record("al_mogp", r, [1.0] * 10, precision_noisy=0.9 + 0.001 * (r - 2) * (n - 12)) for r in range(5)]
@@ -224,7 +224,7 @@ def test_ablation_compares_areas_over_the_common_range() -> None:
     assert by_name(ablation_statistics({"toy": swapped}, kinds, {}))["share_partial_most_efficient"].value == 0.0
 
 
-def test_tables_and_figures_come_from_records_alone(tmp_path: Path) -> None:
+def test_tables_and_figures_come_from_records_only(tmp_path: Path) -> None:
     curves = three_methods()
     report = toy_report(tmp_path, "note", initial=12, precision_step=10, thresholds=[0.4, 0.01])
     report_curves(report, curves, "made", "Made up")

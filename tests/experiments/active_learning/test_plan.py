@@ -170,7 +170,7 @@ def test_continuing_by_files_is_continuing_in_memory() -> None:
     assert [float(row["entropy"]) for row in rows] == [each.entropy for each in plan.proposals]
 
 
-def test_the_same_command_again_finds_its_record_and_computing_anew_changes_nothing(figures: None) -> None:
+def test_the_same_command_again_finds_its_record_and_computing_again_changes_nothing(figures: None) -> None:
     write_rows(12)
     run()
     write_rows(14)
@@ -281,7 +281,7 @@ def test_plans_of_another_version_of_the_method_are_not_continued(other: dict[st
     assert task().label == "28 values, starts again: earlier plans were made by another version of the method"
 
 
-def test_warnings_and_what_a_probability_is_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_warnings_and_what_a_probability_is_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
     write_rows(12)
     text = Path("m.csv").read_text().splitlines()
     rows = [line.split(",") for line in text[1:]]
@@ -383,7 +383,7 @@ def run_plan_words(limit: str, *more: str) -> Path:
     return report.folder
 
 
-def test_a_plan_that_starts_anew_inside_says_so_in_its_answer(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_plan_that_starts_again_inside_reports_it_in_its_answer(capsys: pytest.CaptureFixture[str]) -> None:
     x = np.array([2.0, 2.4, 2.8, 3.2, 3.6, 4.0])
     write("m.csv", x=x, f=np.sin(x), s=0.1 * x)
     write("c.csv", x=np.linspace(2, 5, 31))

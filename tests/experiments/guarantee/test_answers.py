@@ -170,7 +170,7 @@ def rows_record(ranges: Any, cut: int = 0, **arrays: Any) -> Record:
     return made_up({"cut": cut}, **{**own, **arrays})
 
 
-def test_ranges_are_told_of_the_row_that_moves_most() -> None:
+def test_ranges_are_reported_of_the_row_that_moves_most() -> None:
     moved = rows_record([[[0.9, 1.2]], [[1.0, 5.0]]], prediction=np.array([1.0, 2.0]))
     tolerant = {"tolerances": [0.1]}
     assert "move 2 predictions by at most 3." in " ".join(told._of_numbers(found(values=tolerant, rows=moved)))

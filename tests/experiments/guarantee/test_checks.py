@@ -106,7 +106,7 @@ def test_few_equal_values_say_nothing_of_the_order() -> None:
     assert sorted_by(np.column_stack([rare, np.round(NOISE > 0.0)]), ["rare", "often"]) == ""
 
 
-def test_several_checks_pay_for_each_other() -> None:
+def test_several_checks_allow_for_each_other() -> None:
     few = [Check("", "", "", p, needed=True) for p in (0.004, 0.5)]
     many = [*few, *[Check("", "", "", 0.5, needed=True)] * 2]
     assert with_verdicts(few)[0].verdict == CONTRADICTED and with_verdicts(many)[0].verdict == DOUBTFUL
@@ -152,7 +152,7 @@ def test_coverage_below_the_stated_is_unlikely() -> None:
     assert coverage_p(0, 2, 0.9) == pytest.approx(0.01)
 
 
-def test_a_check_of_many_columns_pays_for_them() -> None:
+def test_a_check_of_many_columns_allows_for_them() -> None:
     columns = np.random.default_rng(4).normal(size=(90, 3))
     columns[:30, 1] += 0.8
     assert drifting(columns, "abc") == ("b", 3 * ks_2samp(columns[:30, 1], columns[-30:, 1]).pvalue)

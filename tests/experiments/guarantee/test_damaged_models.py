@@ -251,7 +251,7 @@ def test_what_is_no_description_is_refused(run: Path, predict: Predict, text: st
         gpsuite.load(run)
 
 
-def test_an_old_model_is_told_the_command_that_makes_it_again(run: Path, predict: Predict) -> None:
+def test_an_old_model_is_shown_the_command_that_makes_it_again(run: Path, predict: Predict) -> None:
     (run / "model/model.json").write_text('{"format": "gpsuite-guarantee-model", "version": 2}', encoding="utf-8")
     assert "gpsuite run experiment=guarantee" in predict()[1]
     with pytest.raises(gpsuite.errors.UserError, match="gpsuite run experiment=guarantee"):
@@ -266,6 +266,6 @@ def test_arrays_of_another_run_are_refused(run: Path, predict: Predict) -> None:
     assert is_refused(predict)
 
 
-def test_a_folder_without_a_model_is_told_what_to_give(tmp_path: Path) -> None:
+def test_a_folder_without_a_model_is_shown_what_to_give(tmp_path: Path) -> None:
     with pytest.raises(gpsuite.errors.UserError, match="no model of a run\ngive the folder"):
         gpsuite.load(tmp_path)

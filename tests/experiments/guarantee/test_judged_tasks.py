@@ -59,7 +59,7 @@ def judged_classes(monkeypatch: pytest.MonkeyPatch, groups: Array | None) -> Out
     return run.run_judged_classes(task_of(params), SharedWork())
 
 
-def test_wrong_rows_are_not_certified_and_every_tolerance_is_paid_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_rows_are_not_certified_and_every_tolerance_is_allowed_for(monkeypatch: pytest.MonkeyPatch) -> None:
     found = judged_classes(monkeypatch, None)
     assert found.metrics["bound"] == binomial_upper_bound(2, 8, 0.1)
     assert found.metrics["majority"] == 0.0  # of all rows of one class always naming it misses none

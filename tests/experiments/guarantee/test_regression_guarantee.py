@@ -87,7 +87,7 @@ def test_test_rows_do_not_scale_the_model_that_they_judge(dataset: PreparedDatas
     np.testing.assert_allclose(fitted.target.scale, data.y[fitted.rows].std(axis=0), rtol=1e-12)
 
 
-def test_every_error_is_paid_for(dataset: PreparedDataset) -> None:
+def test_every_error_is_allowed_for(dataset: PreparedDataset) -> None:
     kept = kept_model(dataset, LEARNING, SharedWork())
     widths, goal = errors_of(kept, LEARNING, [0.5, 1.0, 2.0])
     assert widths[goal] * kept.scale == pytest.approx(LEARNING.goal, rel=1e-14)

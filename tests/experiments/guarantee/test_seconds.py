@@ -94,7 +94,7 @@ def test_classes_that_were_not_reached_are_not_certified(tmp_path: Path, count: 
 
 
 @pytest.mark.parametrize("task", ["regression", "classification"])
-def test_a_run_that_the_seconds_end_says_so(tmp_path: Path, task: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_that_the_seconds_end_is_reported(tmp_path: Path, task: str, capsys: pytest.CaptureFixture[str]) -> None:
     rng = np.random.default_rng(1)
     X = rng.normal(size=(60, 20))
     y = 3.0 * X[:, 0] + X[:, 1]

@@ -218,7 +218,7 @@ def test_the_share_of_a_row_is_its_own_in_every_file() -> None:
     assert abs(np.corrcoef(u, X[:, 0])[0, 1]) < 0.06
 
 
-def test_bounds_of_each_class_are_paid_for_all() -> None:
+def test_bounds_of_each_class_hold_for_all_at_once() -> None:
     truth, wrong = np.array([0, 0, 0, 1, 1]), np.array([True, False, False, False, False])
     found = class_bounds(wrong, truth, np.array([0, 1, 3]), 3, 0.03)
     expected = [binomial_upper_bound(1, 2, 0.01), binomial_upper_bound(0, 1, 0.01), 1.0]

@@ -83,7 +83,7 @@ def test_a_share_that_reads_100_percent_is_no_guarantee(bound: float, proved: bo
     assert said.startswith("Nothing is proved") != proved and ("at most 99.9 %" in said) == proved
 
 
-def test_doubts_about_columns_stand_in_the_answer_and_on_the_page() -> None:
+def test_doubts_about_columns_are_in_the_answer_and_on_the_page() -> None:
     rng = np.random.default_rng(7)
     race, a = rng.integers(1, 4, 90), rng.normal(0, 1, 90)
     label = np.where(a + rng.normal(0, 0.3, 90) > 0, "good", "bad")

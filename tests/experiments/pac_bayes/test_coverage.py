@@ -183,7 +183,7 @@ def test_without_its_kl_the_bound_of_a_gp_that_fits_noise_rarely_holds() -> None
         assert 0.1 < record.number("share_kl") < 0.6
 
 
-def test_what_each_setting_detects_stands_in_the_table() -> None:
+def test_what_each_setting_detects_is_in_the_table() -> None:
     table = power_table(_records())
     assert len(table) == len(coverage_power.DELTAS) + 1
     assert table["detects"].between(0.0, 1.0, inclusive="neither").all()

@@ -235,7 +235,7 @@ def test_no_error_on_the_test_rows_is_lost_in_rounding(rows: int) -> None:
         assert bound == binomial_upper_bound(errors, rows, 0.05)
 
 
-def test_training_that_runs_out_of_evaluations_says_so() -> None:
+def test_training_that_runs_out_of_evaluations_is_reported() -> None:
     outcome = run(task("method=kl_pac_gp", max_evaluations=3))
     assert outcome.status == "budget"
     assert "3 evaluations" in outcome.reason

@@ -114,7 +114,7 @@ def test_a_run_writes_tables_figure_and_costs(tmp_path: Path, monkeypatch: pytes
     assert "printed_low" not in shown  # a part of the paper's setting on other data
 
 
-def test_the_bound_of_the_chosen_number_pays_for_the_choice() -> None:
+def test_the_bound_of_the_chosen_number_allows_for_the_choice() -> None:
     rows = [
         {"method": "kl_pac_sgp", "inducing": m, "split": split, "gibbs_risk_train": risk, "kl": 30.0, "n_train": 1000}
         for split, risks in enumerate([(0.2, 0.1, 0.15), (0.1, 0.2, 0.15)])

@@ -257,7 +257,7 @@ def test_shares_over_other_datasets_are_no_answer_to_the_papers() -> None:
     assert found["share_bound_lowest[datasets=kin40k+pol+sarcos_test]"].n == 6
 
 
-def test_the_printed_changes_are_told_at_one_number_of_inducing_inputs_only() -> None:
+def test_the_printed_changes_are_reported_at_one_number_of_inducing_inputs_only() -> None:
     """A large M on pol and a small one on kin40k would be a choice of the better M for each."""
     for alone in ("pol", "kin40k"):
         found = claims(frame((alone, "sarcos")))

@@ -50,7 +50,7 @@ def compare(decimals: int, found: Hyperparameters) -> dict[str, float]:
 FOUND = Hyperparameters(math.exp(0.3449), (math.exp(-0.4551),), 0.05)
 
 
-def test_each_grid_is_paid_for() -> None:
+def test_each_grid_is_allowed_for() -> None:
     for decimals, size in ((0, 13), (1, 121), (2, 1201), (3, 12001)):
         assert compare(decimals, FOUND)["log_theta_over_n"] == pytest.approx(2 * math.log(size) / 80)
 

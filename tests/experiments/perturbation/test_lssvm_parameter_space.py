@@ -38,7 +38,7 @@ def records_of(request: Request[Any]) -> list[Record]:
     ]
 
 
-def test_the_plan_shares_perturbations_over_q_and_draws_them_anew_else() -> None:
+def test_the_plan_shares_perturbations_over_q_and_draws_them_again_else() -> None:
     request = request_of("draws=2")
     tasks = EXPERIMENTS.get(request.experiment).plan(request)
     assert [tuple(task.axes.values()) for task in tasks] == [

@@ -21,7 +21,7 @@ from gpsuite.errors import UserError
 from gpsuite.experiments.base import BUDGET, DONE, EXPERIMENTS, Outcome, Record, Report, SharedWork, Task
 from gpsuite.experiments.perturbation import region
 from gpsuite.experiments.perturbation.region import _draw_bands, size_table
-from gpsuite.experiments.perturbation.region_problem import input_number, read_problem, split_rows, told_apart
+from gpsuite.experiments.perturbation.region_problem import distinguished, input_number, read_problem, split_rows
 from gpsuite.methods.perturbation.rays import sample_members
 
 NAME = "experiment=perturbation/region"
@@ -118,7 +118,7 @@ def test_means_are_refused_where_noise_is_permuted(tmp_path: Path) -> None:
     assert plan(*words, *(f"{key}={value}" for key, value in caught.value.fix.items()))
 
 
-def test_equal_rows_that_cannot_be_permuted_are_told_what_can(tmp_path: Path) -> None:
+def test_equal_rows_that_cannot_be_permuted_are_shown_what_can(tmp_path: Path) -> None:
     words = write_csv(tmp_path, copies=3)
     path = tmp_path / "table.csv"
     first = path.read_text().splitlines()[1].rsplit(",", 1)[0]
@@ -139,7 +139,7 @@ def test_few_different_inputs_are_a_linear_models(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_inputs_of_long_tails_have_the_centres_that_their_rows_tell_apart(seed: int, tmp_path: Path) -> None:
+def test_inputs_of_long_tails_have_the_centres_that_their_rows_distinguish(seed: int, tmp_path: Path) -> None:
     """Of k-means' centres some lie where there is nothing: the design was refused, or its band unbounded."""
     rng = np.random.default_rng(seed)
     X = np.exp(1.5 * rng.normal(size=(200, 3)))
@@ -156,11 +156,11 @@ def test_one_value_far_from_all_others_leaves_the_band_finite() -> None:
     rng = np.random.default_rng(0)
     near = rng.normal(size=(400, 3))
     centres = np.vstack([rng.normal(size=(7, 3)), [[100.0, 0.0, 0.0]]])
-    kept = told_apart(centres, near, 2.0)
+    kept = distinguished(centres, near, 2.0)
     np.testing.assert_array_equal(kept, centres[:7])
-    np.testing.assert_array_equal(told_apart(np.repeat(kept, 2, axis=0), near, 2.0), kept)
+    np.testing.assert_array_equal(distinguished(np.repeat(kept, 2, axis=0), near, 2.0), kept)
     with pytest.raises(ValueError, match="are one"):
-        told_apart(centres, near, 1e9)
+        distinguished(centres, near, 1e9)
 
 
 def test_a_dependent_column_is_refused(tmp_path: Path) -> None:
@@ -372,7 +372,7 @@ def test_every_level_has_a_band_of_its_own(tmp_path: Path) -> None:
     assert found.arrays["estimate"] == pytest.approx(own.mean() + own.std() * standardised)
 
 
-def test_the_widest_band_is_told_and_members_are_those_of_low_rank(tmp_path: Path) -> None:
+def test_the_widest_band_is_reported_and_members_are_those_of_low_rank(tmp_path: Path) -> None:
     words = [*lines_of(tmp_path), "m=20", "excluded=[10,1]"]
     request, _ = read_request([NAME, "scale=smoke", *words])
     (task,) = plan(*words)
@@ -401,7 +401,7 @@ ELLIPSOID = "ellipsoid, 1 - q/m = 0.95"
         ((np.inf, np.inf), np.inf, [], [*LEVELS, ELLIPSOID]),
     ],
 )
-def test_what_is_unbounded_stands_in_the_panel_and_not_in_the_legend(
+def test_what_is_unbounded_is_in_the_panel_and_not_in_the_legend(
     height: tuple[float, float], outer: float, named: list[str], unbounded: list[str]
 ) -> None:
     x = np.arange(3.0)

@@ -165,7 +165,7 @@ def test_records_that_break_the_definitions_are_counted() -> None:
     assert (found.value, found.n) == (2, 2 * len(frame) - 1)
 
 
-def test_many_comparisons_pay_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_comparisons_allow_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
     found = iter([0.04, 0.96, 0.03, 0.97])
     monkeypatch.setattr(probability_change, "corrected_t_p", lambda *_: next(found))
     frame = delta_frame({key: factor for key, factor in FIVE.items() if key[1] != 100})

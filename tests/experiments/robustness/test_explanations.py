@@ -79,7 +79,7 @@ def test_claims_can_say_yes_and_no() -> None:
     assert mixed["cosine_lime_with_truth"].judged("low") == -1.0  # no cosine is less
 
 
-def test_an_input_of_no_sign_is_counted_apart() -> None:
+def test_an_input_of_no_sign_is_counted_separately() -> None:
     first = draw_record([1.0, -0.1], [-1.0, 1.0], [1.0, 1.0])
     second = draw_record([1.1, 0.1], [-1.1, 1.1], [1.0, 1.0])
     assert decided_signs([each.arrays["lime"][0] for each in (first, second)], 0.1).tolist() == [1, 0]
@@ -89,7 +89,7 @@ def test_an_input_of_no_sign_is_counted_apart() -> None:
 
 
 @pytest.mark.parametrize("name", ["explain_synthetic2d", "explain_spam"])
-def test_global_effects_run(name: str) -> None:
+def test_global_effects_are_within_their_proved_ranges(name: str) -> None:
     folder = run(name)
     table = pd.read_csv(folder / "tables" / f"{name}.csv")
     effects = table[table["measure"].str.startswith("Δ")]
@@ -249,7 +249,7 @@ def test_no_end_in_own_units_claims_more_than_was_proved(offset: float, scale: f
     assert np.isposinf(problem.own_units(np.array([np.inf]), -1.0)).all()
 
 
-def test_the_certificates_ends_are_outward_and_stand_in_for_a_search_without_boxes() -> None:
+def test_the_certificates_ends_are_outward_and_replace_a_search_without_boxes() -> None:
     folder = run("regression", "count=2", "methods=[gpr]", "boxes=1", "tolerance=1e-9", "radius=1")
     table = pd.read_csv(folder / "tables" / "regression.csv")
     for point, rows in table.groupby("point"):
@@ -340,7 +340,7 @@ def test_inputs_are_as_far_off_as_is_asked(uncertain: list[str], within: list[fl
     np.testing.assert_allclose(found, amounts)
 
 
-def test_the_change_that_is_told_is_the_proved_one() -> None:
+def test_the_change_that_is_reported_is_the_proved_one() -> None:
     problem: Any = SimpleNamespace(test_rows=np.array([7]), y_test=np.array([3.0]), target_scale=2.0)
     found = _metrics(problem, 0, np.array([1.0, 0.2, 0.5, 1.3, 1.5]))
     assert (found["row"], found["target"], found["prediction"]) == (7, 3.0, 1.0)

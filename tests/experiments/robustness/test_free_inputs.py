@@ -15,7 +15,7 @@ from gpsuite.experiments.robustness.inputs import check_images, check_words, cho
 from gpsuite.models.config import ModelSpec
 
 
-def test_words() -> None:
+def test_words_are_split_and_described() -> None:
     assert split_word("all") == ("all", 0)
     assert split_word("sift10") == ("sift", 10)
     assert describe("shortest3") == "the 3 inputs of shortest lengthscale"

@@ -7,7 +7,7 @@ import pytest
 from gpsuite.bench import robustness
 
 
-def test_every_search_stands_beside_the_paper_s_bound_and_the_floor() -> None:
+def test_every_search_is_next_to_the_paper_s_bound_and_the_floor() -> None:
     cases = robustness.cases()
     references = [case.reference.split(":")[0].split(",")[0] for case in cases]
     assert references.count("bound=paper") == 4  # one of several classes

@@ -197,7 +197,7 @@ def test_memory_does_not_grow() -> None:
         held.append(tracemalloc.get_traced_memory()[0])
     tracemalloc.stop()
     assert len(held) == 24
-    # steps whose particles moved hold work space for gradients; rows of predictions made anew would be 250 kB
+    # steps whose particles moved hold work space for gradients; rows of predictions made again would be 250 kB
     assert min(held[-8:]) - min(held[2:10]) < 60_000
 
 
@@ -310,7 +310,7 @@ def test_memory_is_flat() -> None:
     """Buffers are made for the last model at the start, so that only their pages' first use adds a little."""
     ended = subprocess.run([sys.executable, "-c", EXPLORATION], capture_output=True, text=True, check=True)
     early, late, moves = map(int, ended.stdout.split())
-    assert moves >= 5  # predictions were computed anew several times
+    assert moves >= 5  # predictions were computed again several times
     assert late <= 1.1 * early
 
 

@@ -61,9 +61,9 @@ def test_predictions_are_those_of_the_posterior_and_all_data(settings: Inference
     found = taught(settings)
     size = len(found.weights)
     u = found.posterior.u[np.arange(size) * len(found.posterior) // size]
-    anew = PoolPredictions(found.model, u, found.observations, tiny()[0].pool.X)
-    np.testing.assert_allclose(found.predictions.mean, anew.mean, atol=1e-9)
-    np.testing.assert_allclose(found.predictions.variance, anew.variance, atol=1e-9)
+    fresh = PoolPredictions(found.model, u, found.observations, tiny()[0].pool.X)
+    np.testing.assert_allclose(found.predictions.mean, fresh.mean, atol=1e-9)
+    np.testing.assert_allclose(found.predictions.variance, fresh.variance, atol=1e-9)
     np.testing.assert_allclose(found.weights.sum(), 1.0)
 
 

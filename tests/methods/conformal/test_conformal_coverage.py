@@ -210,7 +210,7 @@ def test_leaving_a_row_out_with_its_spread_is_fitting_without_it() -> None:
     assert spread.scores == pytest.approx(np.array(scores), rel=1e-8)
 
 
-def test_the_spread_is_followed_where_it_tells_errors_apart() -> None:
+def test_the_spread_is_followed_where_it_separates_errors() -> None:
     rng = np.random.default_rng(5)
     deviations = np.where(np.arange(200) < 100, 0.1, 3.0)
     noise = np.abs(rng.normal(size=200))

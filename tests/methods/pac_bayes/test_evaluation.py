@@ -48,7 +48,7 @@ def test_hyperparameters_off_the_grid_are_not_certified(small_data: Data) -> Non
 
 
 @pytest.mark.parametrize("decimals", [0, 1, 3])
-def test_another_grid_pays_its_own_penalty(small_data: Data, decimals: int) -> None:
+def test_another_grid_has_its_own_penalty(small_data: Data, decimals: int) -> None:
     grid = HyperparameterGrid(decimals)
     h = grid.rounded(Hyperparameters(2.9, (1.7,), 0.21))
     found = evaluate(FullGPPosterior.fit(h, *small_data), *small_data, LOSS, 0.01, grid)

@@ -50,7 +50,7 @@ def test_sift_patch_lies_on_the_blob() -> None:
     assert abs(columns.mean() - 3) <= 2
 
 
-def test_sift_says_so_when_the_gradient_had_to_choose() -> None:
+def test_sift_reports_that_the_gradient_had_to_choose() -> None:
     assert sift_patch(np.zeros((14, 14)), 4)[1] == "gradient"
 
 

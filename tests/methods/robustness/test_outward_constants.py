@@ -69,14 +69,14 @@ def far_apart(n: int, inputs: int) -> GPCPosterior:
 
 
 @pytest.mark.parametrize(("n", "inputs"), [(2, 1), (2, 784), (200, 1)])
-def test_the_operators_range_pays_for_every_datum_and_input(n: int, inputs: int) -> None:
+def test_the_operators_range_allows_for_every_datum_and_input(n: int, inputs: int) -> None:
     """An entry of kappa is off by n + 4 D + 64 roundings, and the n^2 of them by three times that."""
     paid = operator_range(far_apart(n, inputs)).above - (1 + n**2)
     units = n + 4 * inputs + 64
     assert 3 * n**2 * units * UNIT <= paid <= 4 * n**2 * (units + 16) * UNIT + 64 * n**2 * UNIT
 
 
-def test_the_operators_range_pays_for_far_data_and_for_the_rank() -> None:
+def test_the_operators_range_allows_for_far_data_and_for_the_rank() -> None:
     far = replace(far_apart(3, 1), X=np.array([[0.0], [0.0], [3e6]]), root=np.eye(3)[:1])
     assert operator_range(far).above - 2 >= 3 * 4 * 2e6 * UNIT  # scaled inputs are rounded at their own size
     many = replace(far_apart(60, 1), root=np.eye(60), weights=np.ones(60))  # an eigenvalue: some roundings a row
@@ -93,7 +93,7 @@ def test_the_operators_range_of_nothing_of_little_and_of_too_much() -> None:
 
 
 @pytest.mark.parametrize("far", [0.0, 1.5])
-def test_envelopes_pay_for_the_rounding_of_lines_and_slopes(far: float) -> None:
+def test_envelopes_allow_for_the_rounding_of_lines_and_slopes(far: float) -> None:
     """With a unit of 1e-5: twice that share of the lines' terms and of the gradient's over the box."""
     posterior = random_posterior(np.random.default_rng(9), "matern52", "probit", 6, 2)
     form = operator_form(posterior, posterior.X[0], np.arange(2))
@@ -128,7 +128,7 @@ def test_envelopes_pay_for_the_rounding_of_lines_and_slopes(far: float) -> None:
 
 @pytest.mark.parametrize("kernel", ["matern32", "matern52"])
 @pytest.mark.parametrize("half", [1e-3, 0.05, 0.5])
-def test_matern_models_pay_for_the_rounding_of_their_coefficients(kernel: str, half: float) -> None:
+def test_matern_models_allow_for_the_rounding_of_their_coefficients(kernel: str, half: float) -> None:
     """Coefficients off by a thousandth each, as their errors are stated to be: the exact moments stay enclosed."""
     slack, rng = 1e-3, np.random.default_rng([3, int(1e3 * half)])
     posterior = random_posterior(rng, kernel, "probit", 10, 2)

@@ -109,7 +109,7 @@ def test_a_mean_of_exactly_zero_is_provably_the_negative_class(kernel: str, link
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_weights_of_one_sign_settle_the_sign_of_the_mean_everywhere(kernel: str) -> None:
+def test_weights_of_one_sign_decide_the_sign_of_the_mean_everywhere(kernel: str) -> None:
     posterior = random_posterior(np.random.default_rng(4), kernel, "probit", 8, 2)
     far = np.array([[1e3, -1e3]])
     for sign in (1.0, -1.0):

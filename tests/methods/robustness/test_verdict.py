@@ -211,7 +211,7 @@ def test_a_point_has_no_range(posterior: GPCPosterior) -> None:
     np.testing.assert_allclose([found.minimum.outer, found.maximum.outer], found.probability, rtol=0, atol=1e-9)
 
 
-def test_mistakes(posterior: GPCPosterior) -> None:
+def test_mistakes_are_refused(posterior: GPCPosterior) -> None:
     region = linf_ball([0.2, 0.1], 0.1)
     with pytest.raises(UserError, match="rkhs_taylor"):
         probability_range(posterior, region, 0.01, Budget(), bound="rkhs_tailor")

@@ -148,7 +148,7 @@ def test_impossible_arrays_are_refused() -> None:
 
 @pytest.mark.parametrize("scale", [1.0, 1e-20, 1e160])
 @pytest.mark.parametrize("d", [10, 200])
-def test_singular_gaussians(d: int, scale: float) -> None:
+def test_the_distance_of_singular_gaussians_is_exact(d: int, scale: float) -> None:
     """Rank one: W2^2 = |m_P - m_Q|^2 + |a - b|^2 for covariances aa' and bb' of parallel a and b."""
     a = np.sqrt(scale) * np.random.default_rng(1).normal(size=d)
     zero, K = np.zeros(d), np.outer(a, a)

@@ -177,7 +177,7 @@ def test_gaussian_noise_needs_the_mean_variance_only(with_features: bool) -> Non
         np.testing.assert_allclose(slope, other, rtol=1e-10, atol=1e-12)
 
 
-def test_the_mean_variance_stands_for_each_row_of_an_epoch() -> None:
+def test_the_mean_variance_replaces_each_row_of_an_epoch() -> None:
     measures, fast, plain = regression_objectives()
     variables = measures.variables
     sums = []

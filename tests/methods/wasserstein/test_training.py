@@ -261,7 +261,7 @@ def test_impossible_settings_are_refused() -> None:
         run(Linear(), start=replace(state, epoch=1, values=(np.zeros(2),)))
 
 
-def test_every_step_samples_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_step_samples_again(monkeypatch: pytest.MonkeyPatch) -> None:
     seeds: list[int] = []
     step = AdamStep.step
 

@@ -65,7 +65,7 @@ def test_logistic_moments_do_not_depend_on_their_neighbours() -> None:
 
 @BY_NAME
 @given(mean=st.floats(-8.0, 8.0), variance=st.floats(0.01, 500.0))
-def test_probability_gradient(link: Link, mean: float, variance: float) -> None:
+def test_the_probabilitys_gradient_is_that_of_differences(link: Link, mean: float, variance: float) -> None:
     step = 1e-4
     by_mean = (link.probability(mean + step, variance) - link.probability(mean - step, variance)) / (2 * step)  # type: ignore[arg-type]
     wide = 1e-4 * variance

@@ -254,7 +254,7 @@ def test_other_likelihoods_are_refused() -> None:
         multiclass_posterior(svgp(True, False, gpflow.likelihoods.Gaussian()))
 
 
-def test_every_variance_that_moves_is_paid_for() -> None:
+def test_every_variance_that_moves_is_allowed_for() -> None:
     """Three equal classes, log variances within .01, .02 and .03 of zero: the slope times .06 either way."""
     posterior = RobustMaxPosterior(
         np.zeros((1, 2)), "matern52", 1.0, np.ones(2), np.ones((3, 1)), np.zeros((0, 3, 1)), np.zeros(0), 1.0, 0.03

@@ -236,7 +236,7 @@ def test_many_classes_are_resolved(n_classes: int) -> None:
         ([1.0, 1.0 - 1e-9], [1e-24, 1e-24], [1.0, 0.0]),
     ],
 )
-def test_deviations_tiny_beside_their_means_end_and_add_up(
+def test_deviations_tiny_next_to_their_means_end_and_add_up(
     mean: list[float], variance: list[float], expected: list[float]
 ) -> None:
     m, r = np.array([mean]), np.array([variance])

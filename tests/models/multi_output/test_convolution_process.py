@@ -85,7 +85,7 @@ def test_three_ways_to_the_covariance_agree() -> None:
     np.testing.assert_allclose(at_once[:, :, 0], model.prior_covariance(u), rtol=1e-12)
 
 
-def test_prior_variances_are_those_of_the_linear_model_whatever_the_widths() -> None:
+def test_prior_variances_are_those_of_the_linear_model_for_any_widths() -> None:
     model, u, _ = problem(3, D=13)
     model = ConvolutionProcess(2, 13, 3)
     parameters = model.constrain(u)

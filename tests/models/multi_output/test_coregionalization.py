@@ -166,7 +166,7 @@ def test_no_observations_tell_nothing() -> None:
 
 
 @models
-def test_names_and_transforms(model: LinearCoregionalization) -> None:
+def test_names_follow_the_order_of_the_transformed_parameters(model: LinearCoregionalization) -> None:
     u = model.draw_prior(np.random.default_rng(6), 4)
     assert u.shape == (4, model.n_parameters) == (4, len(model.names))
     parameters = model.constrain(u)

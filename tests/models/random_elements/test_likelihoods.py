@@ -141,7 +141,7 @@ def test_a_quadrature_that_fails_is_an_error(monkeypatch: pytest.MonkeyPatch) ->
         RobustMax(3).predict(MEAN, VARIANCE)
 
 
-def test_every_row_is_predicted_whatever_the_block(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_row_is_predicted_for_any_block(monkeypatch: pytest.MonkeyPatch) -> None:
     """One row alone, and one left over by the blocks."""
     whole = Softmax(3).predict(MEAN, VARIANCE)
     monkeypatch.setattr(likelihoods, "_BLOCK_ROWS", 5)

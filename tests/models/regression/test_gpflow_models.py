@@ -76,12 +76,12 @@ def test_outputs_are_independent(problem: Problem) -> None:
         (np.ones((2, 1)), np.array([np.inf, np.nan]), "Y has 2 non-finite"),
     ],
 )
-def test_unusable_data(X: Array, Y: Array, message: str) -> None:
+def test_unusable_data_are_refused(X: Array, Y: Array, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         build_gpr(X, Y, ModelSpec(), START)
 
 
-def test_noise_floor(problem: Problem) -> None:
+def test_noise_above_the_floor_is_kept_and_below_it_is_refused(problem: Problem) -> None:
     tiny = Hyperparameters(noise_variance=1e-8)
     with pytest.raises(ValueError, match="noise_floor=1e-06"):
         build_gpr(*problem, ModelSpec(), tiny)
@@ -113,7 +113,7 @@ def test_sgpr_bounds_the_likelihood_from_below(problem: Problem) -> None:
 
 
 @pytest.mark.parametrize("Z", [np.ones((3, 1)), np.ones(2), np.ones((0, 2)), np.full((1, 2), np.nan)])
-def test_unusable_inducing_inputs(problem: Problem, Z: Array) -> None:
+def test_unusable_inducing_inputs_are_refused(problem: Problem, Z: Array) -> None:
     with pytest.raises(ValueError, match=r"inducing inputs \[M, 2\]"):
         build_sgpr(*problem, Z, ModelSpec(), START)
 
@@ -168,7 +168,7 @@ def test_limited_kmeans_makes_the_iterations_that_fit() -> None:
     assert not limited_inducing(X, 20, np.random.default_rng(1), None)[1]
 
 
-def test_kmeans_starts_anew_for_every_generator(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kmeans_starts_again_for_every_generator(monkeypatch: pytest.MonkeyPatch) -> None:
     started: set[int] = set()
 
     class Started(cluster.KMeans):
@@ -185,7 +185,7 @@ def test_kmeans_starts_anew_for_every_generator(monkeypatch: pytest.MonkeyPatch)
 FLAT = Hyperparameters(variance=1e12, lengthscales=(1e3,), noise_variance=1e-9)
 
 
-def test_shapes_and_dtype(problem: Problem) -> None:
+def test_predictions_have_the_targets_shape_in_float64(problem: Problem) -> None:
     X, Y = problem
     mean, variance = predict(build_gpr(X, np.hstack([Y, -Y]), ModelSpec(), START), X[:4])
     assert mean.shape == variance.shape == (4, 2)
@@ -202,7 +202,7 @@ def test_far_away_the_prior_returns(problem: Problem) -> None:
 
 
 @pytest.mark.parametrize("Xnew", [np.ones((2, 3)), np.ones(2), np.array([[np.nan, 0.0]])])
-def test_unusable_inputs(problem: Problem, Xnew: Array) -> None:
+def test_unusable_inputs_are_refused(problem: Problem, Xnew: Array) -> None:
     with pytest.raises(ValueError, match=r"inputs \[N, 2\]"):
         predict(build_gpr(*problem, ModelSpec(), START), Xnew)
 
@@ -236,7 +236,7 @@ def test_spec_and_hyperparameters_come_back(problem: Problem, name: str, ard: bo
     )
 
 
-def test_kinds(problem: Problem) -> None:
+def test_each_model_has_its_kind(problem: Problem) -> None:
     X, Y = problem
     assert kind_of(build_gpr(X, Y, ModelSpec(), START)) == "GPR"
     assert kind_of(build_sgpr(X, Y, X[:3], ModelSpec(), START)) == "SGPR"

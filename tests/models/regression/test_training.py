@@ -130,7 +130,7 @@ def test_box_covers_every_lengthscale_and_leaves_unreachable_limits_open(problem
         ({"noise_variance": (1e-9, 1e-8)}, "cannot take any value"),
     ],
 )
-def test_wrong_bounds(problem: Problem, bounds: dict[str, tuple[float, float]], message: str) -> None:
+def test_wrong_bounds_are_refused(problem: Problem, bounds: dict[str, tuple[float, float]], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         maximise_likelihood(build("GPR", problem), Budget(), bounds=bounds)
 

@@ -46,6 +46,7 @@ from gpsuite.models.sampling.posterior import HyperPosterior
 from gpsuite.models.sampling.sequential_monte_carlo import SMCSettings, SMCState
 from gpsuite.rounding import sureness
 from gpsuite.seeds import require_generator
+from gpsuite.text import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -128,7 +129,8 @@ class Plan:
     def __repr__(self) -> str:
         reason = f" ({self.reason})" if self.reason else ""
         head = (
-            f"{self.status}{reason}: {len(self.proposals)} proposals; {self.n_safe} of {len(self.safe)} candidates safe"
+            f"{self.status}{reason}: {counted(len(self.proposals), 'proposal')}; "
+            f"{self.n_safe} of {len(self.safe)} candidates safe"
         )
         best = self.recommendation
         told = [] if best is None else [f"  best so far: {self._place(best.x)}; {best}"]
@@ -389,7 +391,7 @@ class MeasurementPlanner:
         return saved
 
     def restore(self, saved: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Go on where `state` was called on a planner of the same limit, pipeline and settings.
+        """Continue where `state` was called on a planner of the same limit, pipeline and settings.
 
         Raises:
             KeyError: if an array is missing.

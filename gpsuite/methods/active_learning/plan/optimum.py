@@ -10,7 +10,7 @@ Measuring the safety value at x moves the mean at u by a normal variable and shr
 `SafetyPrediction.passing`. Where u is kept back by the guard's step only, x counts for the share of the way that it
 leads there. Where nothing worth having lies outside the safe set, the second term vanishes automatically. No constant
 weighs the two. A far optimum that no single measurement can make safe counts a little, by the share of the doubt about
-it that the measurement removes, so that the search never stands still.
+it that the measurement removes, so that the search continues.
 
 From Python, with `bench(x)` your measurement of the output and of the safety value:
 
@@ -22,7 +22,8 @@ From Python, with `bench(x)` your measurement of the output and of the safety va
     for _ in range(20):
         x = planner.ask(candidates).proposals[0].x
         planner.tell(x, *bench(x))
-    print(planner.ask(candidates).recommendation)
+    best = planner.ask(candidates).recommendation
+    print(best.x, best)
 
 Equation: derived, expected improvement with the value of access
 """

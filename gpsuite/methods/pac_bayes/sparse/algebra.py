@@ -31,7 +31,7 @@ BLOCK, LONG_BLOCK = 512, 2048
 MANY_ROWS = 100_000
 # Multiples of sigma_f^2 added to the diagonal of K_ZZ, the next one only when a factorisation fails.
 JITTERS = (0.0, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6)
-# A squared pivot is a difference of numbers near sigma_f^2: below this multiple of it rounding has a say in it.
+# A squared pivot is a difference of numbers near sigma_f^2: below this multiple of it rounding matters.
 LEAST_PIVOT = 1e-12
 # |L^-1 k|^2 is at most sigma_f^2, the variance that the inducing variables explain. More is a sign of a wrong factor.
 EXPLAINED = 1.0 + 1e-9

@@ -251,7 +251,7 @@ class _LineSearch:
         self.rounding[mine] = p_high - p_low
 
     def _fathomed(self, owner: IntArray, outer: FloatArray) -> BoolArray:
-        """Tell which pieces cannot change their interval's answer."""
+        """Return which pieces cannot change their interval's answer."""
         low, high = self.lines.outward_probability(self.sign * outer, self.sign * outer)
         probability = high if self.sign > 0 else -low
         slack = np.maximum(self.tolerance, 2.0 * self.rounding[owner])

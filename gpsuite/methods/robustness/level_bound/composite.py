@@ -134,8 +134,8 @@ def product_norms(parts: Sequence[Norms], n_boxes: int) -> Norms:
     """Bound the orders and remainders of a product's features. Those of no factor are of a constant."""
     zero = np.zeros(n_boxes)
     orders, left = [np.ones(n_boxes), zero, zero, zero], [zero] * 4
-    for other, rest in parts:
-        left = [own + mixed for own, mixed in zip(left, _times(orders, rest), strict=True)]
+    for other, remainder in parts:
+        left = [own + mixed for own, mixed in zip(left, _times(orders, remainder), strict=True)]
         orders = _times(orders, other)
     return orders, left
 
@@ -229,7 +229,7 @@ class TermExpansion:
 
 
 @dataclass(frozen=True)
-class TermRests:
+class TermRemainders:
     """Remainders of one product over boxes.
 
     Attributes:
@@ -247,7 +247,7 @@ class TermRests:
     kept_norm: FloatArray
 
 
-def term_rests(own: TermExpansion, radius: FloatArray, cubic: bool) -> TermRests:
+def term_remainders(own: TermExpansion, radius: FloatArray, cubic: bool) -> TermRemainders:
     """Bound what is left of a product over |x| <= radius, [B, d]. `cubic` if order 3 may be kept."""
     n_boxes, _, n = own.offset.shape
     sizes = [np.ones((n_boxes, n))] + [np.zeros((n_boxes, n))] * HIGHEST
@@ -261,7 +261,7 @@ def term_rests(own: TermExpansion, radius: FloatArray, cubic: bool) -> TermRests
     third = np.full((n_boxes, n), cubic) if own.smooth else (after[3] < after[2]) & cubic
     kept = np.where(third, after[3], after[2])
     beyond = np.full(n_boxes, np.inf) if cubic and not own.smooth else norms[3 if cubic else 2]
-    return TermRests(after, third, norms, kept, beyond)
+    return TermRemainders(after, third, norms, kept, beyond)
 
 
 def _nearest(factor: FactorSlice, offset: FloatArray, radius: FloatArray) -> FloatArray:
@@ -270,7 +270,7 @@ def _nearest(factor: FactorSlice, offset: FloatArray, radius: FloatArray) -> Flo
     return np.sqrt(factor.distance(apart)) * (1.0 - TAIL)
 
 
-def least_rest(norm: FloatArray, by_norm: Sequence[FloatArray], by_data: Sequence[FloatArray]) -> FloatArray:
+def least_remainder(norm: FloatArray, by_norm: Sequence[FloatArray], by_data: Sequence[FloatArray]) -> FloatArray:
     """Bound a sum over terms: some by data, the others together by Cauchy-Schwarz with one norm, [B]."""
     square, total = np.zeros(norm.shape), np.zeros(norm.shape)
     for size, data in zip(by_norm, by_data, strict=True):
@@ -324,28 +324,32 @@ class CompositeExpansion(DataExpansion):
     def over(self, radius: FloatArray, cheap: bool = False) -> LatentModel:
         """Return the models over |x - centre| <= radius in lengthscales, [B, d]. Cheap ones are the same."""
         cubic = radius.shape[1] <= MOST_CUBIC_INPUTS
-        rests = [term_rests(term, radius, cubic) for term in self.terms]
+        remainders = [term_remainders(term, radius, cubic) for term in self.terms]
         mean, variance = self._to_degree_two
         if cubic:
-            third = self._order_three(rests)
+            third = self._order_three(remainders)
             mean, variance = replace(mean, cubic=third[0]), replace(variance, cubic=third[1])
-        return LatentModel(radius, self._mean_model(mean, rests, radius), self._variance_model(variance, rests, radius))
+        return LatentModel(
+            radius, self._mean_model(mean, remainders, radius), self._variance_model(variance, remainders, radius)
+        )
 
-    def _order_three(self, rests: Sequence[TermRests]) -> tuple[FloatArray, FloatArray]:
+    def _order_three(self, remainders: Sequence[TermRemainders]) -> tuple[FloatArray, FloatArray]:
         """Return the order-3 tensors of mean and variance, [B, d, d, d]."""
         u, slopes = self.W[:, 0], self.W[:, 1:]
         mean = variance = np.zeros(())
-        for term, rest in zip(self.terms, rests, strict=True):
-            mean = mean + term.cubic(np.where(rest.third, self.form.alpha, 0.0))
-            variance = variance - 2.0 * (term.cubic(np.where(rest.third, u, 0.0)) + term.slopes_times_second(slopes))
+        for term, remainder in zip(self.terms, remainders, strict=True):
+            mean = mean + term.cubic(np.where(remainder.third, self.form.alpha, 0.0))
+            variance = variance - 2.0 * (
+                term.cubic(np.where(remainder.third, u, 0.0)) + term.slopes_times_second(slopes)
+            )
         return _symmetric(mean), _symmetric(variance)
 
-    def _mean_model(self, mean: Cubic, rests: Sequence[TermRests], radius: FloatArray) -> MomentModel:
+    def _mean_model(self, mean: Cubic, remainders: Sequence[TermRemainders], radius: FloatArray) -> MomentModel:
         form = self.form
         size = np.abs(form.alpha)
         left = np.zeros(len(radius))
-        for term, rest in zip(self.terms, rests, strict=True):
-            left += np.fmin(rest.kept @ size, np.sqrt(term.term.norm2) * rest.kept_norm)
+        for term, remainder in zip(self.terms, remainders, strict=True):
+            left += np.fmin(remainder.kept @ size, np.sqrt(term.term.norm2) * remainder.kept_norm)
         error = form.mean_error * self._growth(radius) + sum_slack(radius.shape[1]) * mean.magnitude(radius)
         left, s = left * (1.0 + TAIL) + error, form.variance
         near, far = form.mean_range(mean.constant, self._drop(radius))
@@ -353,16 +357,18 @@ class CompositeExpansion(DataExpansion):
         least, most = model.range(radius)
         return MomentModel(model, beyond, beyond, np.fmax(least - beyond, s * near), np.fmin(most + beyond, s * far))
 
-    def _variance_model(self, variance: Cubic, rests: Sequence[TermRests], radius: FloatArray) -> MomentModel:
+    def _variance_model(self, variance: Cubic, remainders: Sequence[TermRemainders], radius: FloatArray) -> MomentModel:
         form, nu = self.form, self.form.allowance
         error = form.gram_error * self._growth(radius) ** 2 + sum_slack(radius.shape[1]) * variance.magnitude(radius)
         # |B phi(c)| is at most the norm of B = I - G.
         size = np.full(len(radius), 2.0 * max(1.0 + float(nu), float(form.above) - 1.0))
         u = 2.0 * np.abs(self.W[:, 0])
-        by_data = [np.einsum("bn,bn->b", u, rest.kept) for rest in rests]
-        left = least_rest(size, [rest.kept_norm for rest in rests], by_data) + self._slopes_left_out(rests, radius)
+        by_data = [np.einsum("bn,bn->b", u, remainder.kept) for remainder in remainders]
+        left = least_remainder(
+            size, [remainder.kept_norm for remainder in remainders], by_data
+        ) + self._slopes_left_out(remainders, radius)
         left = left * (1.0 + TAIL) + error
-        square = np.sum([rest.norms[1] ** 2 for rest in rests], axis=0) * (1.0 + TAIL)
+        square = np.sum([remainder.norms[1] ** 2 for remainder in remainders], axis=0) * (1.0 + TAIL)
         below, above = left + (1.0 + nu) * square, left + (form.above - 1.0) * square
         least, most = variance.range(radius)
         near, far = distance_form(form, variance.constant + nu, self._drop(radius))
@@ -370,7 +376,7 @@ class CompositeExpansion(DataExpansion):
         low, high = np.fmax(least - below + nu, near), np.fmin(most + above + nu, far)
         return without_allowance(MomentModel(shifted, below, above, low, high), nu, form.variance)
 
-    def _slopes_left_out(self, rests: Sequence[TermRests], radius: FloatArray) -> FloatArray:
+    def _slopes_left_out(self, remainders: Sequence[TermRemainders], radius: FloatArray) -> FloatArray:
         """Bound 2 |sum_i (U_1i x) (kappa_i - its kept orders)|: by the data, or by Cauchy-Schwarz in the RKHS."""
         form, kept = self.form, 2 if radius.shape[1] <= MOST_CUBIC_INPUTS else 1
         sizes = 2.0 * np.einsum("bjn,bj->bn", np.abs(self.W[:, 1:]), radius)
@@ -379,8 +385,8 @@ class CompositeExpansion(DataExpansion):
         # B + t >= 0 with t = g - 1: Cauchy-Schwarz there, and t times the norms. |D phi x| = |x|.
         excess, slopes = form.above - 1.0, squared(radius) * (1.0 + TAIL)
         by_norm = np.sqrt((size + excess * slopes) * (1.0 + form.allowance + excess)) + excess * np.sqrt(slopes)
-        by_data = [np.einsum("bn,bn->b", sizes, rest.after[kept]) for rest in rests]
-        return least_rest(2.0 * by_norm, [rest.norms[kept] for rest in rests], by_data)
+        by_data = [np.einsum("bn,bn->b", sizes, remainder.after[kept]) for remainder in remainders]
+        return least_remainder(2.0 * by_norm, [remainder.norms[kept] for remainder in remainders], by_data)
 
     def _growth(self, radius: FloatArray) -> FloatArray:
         """Return how large the orders' coefficients grow over the boxes, with what rounding multiplies, [B]."""

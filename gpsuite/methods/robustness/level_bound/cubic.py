@@ -330,7 +330,7 @@ def _climb(linear: FloatArray, concave: FloatArray) -> FloatArray:
     return z
 
 
-# Local models of the latent mean and variance over boxes: cubics with one-sided rests, and ranges.
+# Local models of the latent mean and variance over boxes: cubics with one-sided remainders, and ranges.
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,7 @@ class Level(Protocol):
         """Return k_1 for boxes with variances in [low, high], [B]; thresholds [B] or one for all."""
 
     def is_concave(self, threshold: FloatArray) -> BoolArray:
-        """Tell where the level's mean is a concave function of the variance."""
+        """Return whether the level's mean is a concave function of the variance."""
 
     def edges(self, low: FloatArray, high: FloatArray, cells: int) -> FloatArray:
         """Return the ends of `cells` parts of [low, high] whose chords lose about the same, [B, cells + 1]."""
@@ -80,7 +80,7 @@ class ProbitLevel:
         return np.asarray(threshold * np.where(threshold >= 0.0, chord, 0.5 / np.sqrt(1.0 + centre)))
 
     def is_concave(self, threshold: FloatArray) -> BoolArray:
-        """Tell where T >= 0."""
+        """Return whether T >= 0."""
         return np.asarray(threshold >= 0.0)
 
     def edges(self, low: FloatArray, high: FloatArray, cells: int) -> FloatArray:
@@ -137,7 +137,7 @@ class ProbabilityLevel:
         return np.where(level > 0.5, chord, tangent)
 
     def is_concave(self, threshold: FloatArray) -> BoolArray:
-        """Tell where the probability is above one half. Sound wherever it is said."""
+        """Return whether the probability is above one half. True only if that is proved."""
         return np.asarray(threshold > 0.5)
 
     def edges(self, low: FloatArray, high: FloatArray, cells: int) -> FloatArray:

@@ -55,13 +55,13 @@ class LevelBounds:
         outer: sign times the bound of the score, an upper bound for both signs, [B]. Infinite if nothing is known.
         point: where the relaxation is largest, in units of X, [B, d].
         share: how much each input adds to the relaxation's gap, [B, d].
-        rest: what the models leave out, in units of the latent function, [B].
+        remainder: what the models leave out, in units of the latent function, [B].
     """
 
     outer: FloatArray
     point: FloatArray
     share: FloatArray
-    rest: FloatArray
+    remainder: FloatArray
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class LevelBound:
         with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
             low, high = latent.variance.low, latent.variance.high
             threshold = np.broadcast_to(threshold, low.shape)
-            score, found, rest = self._along(latent, sign, threshold, low, high)
+            score, found, remainder = self._along(latent, sign, threshold, low, high)
             # Chords over parts of a wide range of variances, where one chord was not enough.
             rows = np.flatnonzero((score > threshold) & self.level.is_concave(threshold) & np.isfinite(high))
             if len(rows):
@@ -127,7 +127,7 @@ class LevelBound:
             # A bound that is not a number says nothing.
             sound = np.isfinite(top) & np.isfinite(high) & (low <= high) & ~np.isnan(score)
             outer = np.where(sound, self.level.signed(score, sign), np.inf)
-            return LevelBounds(outer, centre + self.form.lengthscales * found.point, found.share, rest)
+            return LevelBounds(outer, centre + self.form.lengthscales * found.point, found.share, remainder)
 
     def _along(
         self, latent: LatentModel, sign: int, threshold: FloatArray, low: FloatArray, high: FloatArray
@@ -142,12 +142,12 @@ class LevelBound:
         slope = self.level.slope(threshold, low, high, np.clip(variance.model.constant, low, high))
         combined = mean.model.combined(float(sign), variance.model, -slope)
         found = cubic_maximum(combined, latent.radius)
-        rest = above + np.where(slope >= 0.0, slope * variance.below, -slope * variance.above)
+        remainder = above + np.where(slope >= 0.0, slope * variance.below, -slope * variance.above)
         apart = top - slope * np.where(slope >= 0.0, low, high)
         size = np.abs(mean.model.constant) + np.abs(slope) * (1.0 + variance.high)
-        G = np.fmin(found.bound + rest, apart) + _ROUNDING * size
+        G = np.fmin(found.bound + remainder, apart) + _ROUNDING * size
         score = np.fmin(self.level.bound(G, slope, low, high), self._corner(top, low, high))
-        return score, found, rest
+        return score, found, remainder
 
     def bounds(self, lo: FloatArray, hi: FloatArray) -> BoxBounds:
         """Bound over the boxes lo[b] <= x_free <= hi[b] from both sides, sharp at the score of each centre.
@@ -190,7 +190,6 @@ class LevelBound:
             return self.level.score.separate(ranges_of(self.form, *moments))
 
     def to_probability(self, score: FloatArray) -> FloatArray:
-        """Return the class probability of a score."""
         return self.level.score.to_probability(score)
 
     def outward_probability(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -226,5 +225,5 @@ def split_scores(found: LevelBounds, radius: FloatArray) -> FloatArray:
     """Return the score of cutting each input: its width, weighted by its share where the relaxation is loose."""
     total = found.share.sum(axis=1, keepdims=True)
     share = found.share / np.where(total > 0.0, total, 1.0)
-    coarse = (found.rest > _COARSE * total[:, 0])[:, None]
+    coarse = (found.remainder > _COARSE * total[:, 0])[:, None]
     return np.where(coarse, radius, radius * np.sqrt(share + _FLOOR))

@@ -231,7 +231,7 @@ class _LevelSearch(Search):
                 return
             self._try(self.witness + scale * onward)
             gained = self.score - reached
-            # A model that keeps its promise was good up to what the next step could gain.
+            # A model whose prediction held was good up to what the next step could gain.
             if gained <= least or abs(promised - gained) <= ACCURATE * (1.0 + abs(reached)):
                 return
 

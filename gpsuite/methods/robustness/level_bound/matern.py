@@ -182,7 +182,7 @@ def _largest(polynomial: Polynomial, z: FloatArray) -> FloatArray:
     return best
 
 
-# Weighted sums of Matérn kernels at the data, expanded in data space to degree 3 with one-sided rests.
+# Weighted sums of Matérn kernels at the data, expanded in data space to degree 3 with one-sided remainders.
 #
 # sum_i w_i f(q_i), q_i = |D_i|^2 - 2 D_i x + |x|^2. The orders are f, -2 f' Dx, 2 f'' (Dx)^2 + f' |x|^2;
 # -(4/3) f''' (Dx)^3 - 2 f'' Dx |x|^2; (2/3) f'''' (Dx)^4 + 2 f''' (Dx)^2 |x|^2 + f''/2 |x|^4. Every datum stops where

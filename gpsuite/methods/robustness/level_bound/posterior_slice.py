@@ -465,8 +465,6 @@ class SliceStack(PosteriorSlice):
         return self.sums(k, self.alpha), 1.0 - np.einsum("fbn,bn->fb", reduced, k)
 
     def functions(self, part: slice) -> SliceStack:
-        """Return some of the functions."""
-
         def chosen(values: float | FloatArray) -> FloatArray:
             return np.asarray(values)[part]
 

@@ -74,7 +74,7 @@ def high_orders(weights: FloatArray, slopes: FloatArray | None, offset: FloatArr
     return HighOrders(coefficients(fourth, d, 4), coefficients(fifth, d, 5), norm2)
 
 
-def high_rests(
+def high_remainders(
     polynomial: Cubic, high: HighOrders, radius: FloatArray, rho2: FloatArray, rate: float
 ) -> tuple[FloatArray, FloatArray]:
     """Bound exp(-rate |x|^2) (polynomial + its orders 4 and 5) minus the cubic model, from below and above, [B].
@@ -262,7 +262,7 @@ def variance_model(
 ) -> MomentModel:
     """Return the model of the variance.
 
-    With H = G + nu >= 0, Sigma/s = <phi, H phi> - nu and <phi, H phi> = E^2 P + rest_1 with rest_1 in
+    With H = G + nu >= 0, Sigma/s = <phi, H phi> - nu and <phi, H phi> = E^2 P + remainder_1 with remainder_1 in
     [-k, k + g tau_1]: y_1 against what is above the kept degrees by Cauchy-Schwarz, degree 1 against the highest
     degree in the same way, and the square of what is above degree 1, which is not negative.
 
@@ -304,7 +304,7 @@ def _beyond_model(
     degree 2 orders 1 and 2) + w (all).
     """
     if high is not None:
-        return high_rests(polynomial, high, radius, rho2, rate)
+        return high_remainders(polynomial, high, radius, rho2, rate)
     linear = polynomial.linear * float(polynomial.cubic is None)
     small, large = replace(polynomial, constant=0.0 * polynomial.constant, linear=linear).range(radius)
     bottom, top = polynomial.range(radius)

@@ -241,7 +241,6 @@ class DifferenceModels:
 
     @property
     def pairs(self) -> tuple[Pair, ...]:
-        """The differences."""
         return class_pairs(self.n_classes)
 
     def of(self, pair: Pair) -> LatentModel:

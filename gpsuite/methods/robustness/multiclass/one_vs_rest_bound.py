@@ -35,7 +35,7 @@ class OneVsRestBound:
 
     def __init__(self, posterior: OneVsRestPosterior, x0: FloatArray, free: IntArray) -> None:
         self.parts = [shifted_bound(part, x0, free) for part in posterior.parts]
-        self.lead = 2.0 * posterior.link_error  # that the library's probabilities may take from a margin
+        self.link_slack = 2.0 * posterior.link_error  # that the library's probabilities may take from a margin
 
     def class_bounds(self, lo: FloatArray, hi: FloatArray, own: int) -> Ends:
         """Bound the probability of a class, divided by the sum of all, over boxes [B, d]."""
@@ -83,5 +83,5 @@ class OneVsRestBound:
     def _margin(
         self, low: FloatArray, high: FloatArray, least: FloatArray, most: FloatArray, own: int, rival: int
     ) -> tuple[FloatArray, FloatArray]:
-        lead = self.lead if own != rival else 0.0
-        return low - most - lead - _ROUNDING, high - least - lead + _ROUNDING
+        slack = self.link_slack if own != rival else 0.0
+        return low - most - slack - _ROUNDING, high - least - slack + _ROUNDING

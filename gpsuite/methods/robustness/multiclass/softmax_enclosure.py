@@ -254,7 +254,7 @@ def _clipped(ends: _Ends, most: float) -> _Ends:
 
 
 def _narrow(ends: _Ends, rows: IntArray, other: _Ends) -> None:
-    """Let the ends of these rows be the better of both."""
+    """Replace the ends of these rows by the better of both."""
     ends.low[rows], ends.high[rows] = np.fmax(ends.low[rows], other.low), np.fmin(ends.high[rows], other.high)
 
 

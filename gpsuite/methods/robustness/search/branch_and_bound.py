@@ -214,7 +214,7 @@ class Search:
         return None
 
     def _covered(self) -> tuple[str, str]:
-        """Say what it means that no box is worth cutting any more."""
+        """Return status and reason if no box is worth cutting any more."""
         outer = self._outer()
         if self.decide is not None and not self._crosses(outer):
             return "decided", "no box reaches the threshold"
@@ -312,7 +312,7 @@ class Search:
                 self._offer(reached[None])
 
     def _fathomed(self, bound: FloatArray) -> BoolArray:
-        """Tell which boxes cannot change the answer."""
+        """Return which boxes cannot change the answer."""
         probability = self._outer_probability(bound)
         within: BoolArray = probability <= self.inner + max(self.tolerance, self._resolution())
         if self.decide is not None:
@@ -328,7 +328,7 @@ class Search:
         return 0.0 if open_decision else 2.0 * self.rounding
 
     def _crosses(self, signed: Any) -> Any:
-        """Tell whether signed probabilities lie beyond the threshold. A maximum must exceed it, a minimum reach it."""
+        """Return which signed probabilities are beyond the threshold: a maximum exceeds it, a minimum reaches it."""
         assert self.decide is not None
         return signed > self.decide if self.sign > 0 else signed >= -self.decide
 

@@ -70,7 +70,6 @@ class GrowingTree:
         self.size = last
 
     def bound(self, nodes: IntArray) -> FloatArray:
-        """Return the signed bounds of `nodes`."""
         bounds: FloatArray = self._floats[1, nodes]
         return bounds
 

@@ -78,7 +78,7 @@ def test_impossible_settings_are_refused(words: list[str], message: str) -> None
         tasks_of(*words)
 
 
-def test_tables_and_figure(tmp_path: Path) -> None:
+def test_tables_and_figure_hold_the_bounds(tmp_path: Path) -> None:
     request = request_of("model=matern52", "bounds=[rkhs_taylor]")
     entry = EXPERIMENTS.get(request.experiment)
     found = entry.summarise(Report(request, records_of(entry.plan(request)), tmp_path, None))  # type: ignore[arg-type]

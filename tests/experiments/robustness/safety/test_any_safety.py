@@ -103,7 +103,7 @@ def test_certificates_of_an_earlier_run_are_removed_and_files_of_others_are_not(
 
 
 @pytest.mark.slow
-def test_a_certificate_out_of_time_claims_little_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_certificate_out_of_time_claims_little_and_reports_it(monkeypatch: pytest.MonkeyPatch) -> None:
     def hurried(*given: Any, budget: Budget, **more: Any) -> Certificate:
         assert budget.seconds is not None and 0 < budget.seconds <= 1000
         return certify(*given, budget=Budget(seconds=0.0), **more)

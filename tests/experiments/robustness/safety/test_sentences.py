@@ -113,7 +113,7 @@ def test_rows_of_other_classes_are_not_spoken_of(
     assert caption in (folder / "tables" / "safety.md").read_text()
 
 
-def test_a_model_that_learns_from_the_lesser_part_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_model_that_learns_from_the_lesser_part_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((60, 2))
     frame = pd.DataFrame(X, columns=["a", "b"]).assign(label=np.where(X[:, 0] > 0.0, "yes", "no"), y=X[:, 1])

@@ -102,7 +102,7 @@ def test_the_displayed_point_follows_the_rule(
     assert (shown.record.axes["point"], shown.rule, shown.as_asked) == (point, reason, as_asked)
 
 
-def test_the_displayed_point_has_the_label_asked_for() -> None:
+def test_the_displayed_point_has_the_label_requested() -> None:
     other = curve(5, [0.1, 0.9, 0.9], [0.1, 0.1, 0.1], label="1")
     shown = choose_shown([MISSED, other], "attack_fails", "1")
     assert shown is not None

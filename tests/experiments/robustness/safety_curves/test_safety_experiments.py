@@ -81,7 +81,7 @@ def test_the_attack_alone_is_a_task_that_leaves_the_others_as_they_are() -> None
     assert {task.axes["part"] for task in further} == {"attack"}
 
 
-def test_runtime_cells() -> None:
+def test_runtime_has_the_cells_of_both_bounds() -> None:
     tasks = plan("experiment=robustness/runtime_mnist38", "scale=smoke", "points=4", "reference_points=2",
                  "dimensions=[1,2,5]", "tolerance_dimension=5", "tolerances=[0.005,0.01,0.025]")  # fmt: skip
     cells = {(t.axes["gamma"], t.axes["d"], t.axes["eps"]) for t in tasks}

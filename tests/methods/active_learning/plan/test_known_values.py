@@ -53,7 +53,7 @@ def test_a_table_told_again_brings_only_what_is_more_of_it() -> None:
     assert again.n_values == 22
 
 
-def test_lists_are_told_and_asked_about_as_arrays_are() -> None:
+def test_lists_are_taken_as_arrays_are() -> None:
     X, Y, z, candidates = [[0.0], [0.5], [1.0]], [0.0, 1.0, 2.0], [0.1, 0.2, 0.4], [[0.25], [0.75]]
     plans = []
     for kind in (np.array, list):
@@ -88,7 +88,7 @@ LAST = 1.0 + 2.0**-52
 
 
 @pytest.mark.parametrize("rewritten", [lambda x: x * LAST, lambda x: float(f"{x:.15g}")])
-def test_a_table_that_a_program_wrote_anew_is_the_same_table(rewritten: Callable[[float], float]) -> None:
+def test_a_table_that_a_program_wrote_again_is_the_same_table(rewritten: Callable[[float], float]) -> None:
     """pandas reads a last digit wrongly, a spreadsheet writes 15 of 17; two digits further on is another number."""
     X, z = (np.array([[1000.0, 50.0], [1186.154770299128, 36.53229387871448]]), np.array([20.0 / 3.0, 0.7 / 3.0]))
     Y = X[:, :1] / 7.0
@@ -106,7 +106,7 @@ def test_a_table_that_a_program_wrote_anew_is_the_same_table(rewritten: Callable
     assert other.lost(*again) == 4
 
 
-def test_a_rewritten_candidate_is_told_of_that_was_measured_unsafe() -> None:
+def test_a_rewritten_candidate_that_was_measured_unsafe_is_reported() -> None:
     X = 1e6 + np.linspace(0.0, 1.0, 60)[:, None]
     z = 0.5 + 0.25 * np.random.default_rng(1).standard_normal(60)
     planner = new()
@@ -130,7 +130,7 @@ def test_zero_has_no_sign_where_it_was_measured_unsafe(known: float, offered: fl
     assert any("at 1 of the safe candidates" in text for text in plan.warnings)
 
 
-def test_only_safe_candidates_are_told_of_that_were_measured_unsafe() -> None:
+def test_only_safe_candidates_that_were_measured_unsafe_are_reported() -> None:
     rng = np.random.default_rng(1)
     X = np.append(np.linspace(0.0, 1.0, 60), 3.0)[:, None]
     z = np.append(0.5 + 0.25 * rng.standard_normal(60), 5.0)

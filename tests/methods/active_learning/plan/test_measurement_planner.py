@@ -106,7 +106,7 @@ def test_the_unit_of_the_safety_value_does_not_matter(size: float) -> None:
     np.testing.assert_allclose(plan.probability_safe, plain.probability_safe, atol=ROUNDING)
 
 
-def test_a_candidate_that_was_measured_unsafe_is_told() -> None:
+def test_a_candidate_that_was_measured_unsafe_is_reported() -> None:
     """The probability is that of the value without its noise, which is large here."""
     rng = np.random.default_rng(1)
     X = np.linspace(0.0, 1.0, 60)[:, None]
@@ -267,7 +267,7 @@ def test_full_queries_measure_all_outputs_of_an_unmeasured_input() -> None:
 
 
 @pytest.mark.parametrize("name", ["RS_MOGP", "AL_indGPs"])
-def test_other_pipelines(name: str) -> None:
+def test_other_pipelines_propose_safe_measurements(name: str) -> None:
     plan = told(pipeline=PIPELINES[name]).ask(GRID, 3)
     assert all(each.probability_safe > 0.95 for each in plan.proposals)
     assert len(plan.proposals) == 3
@@ -324,7 +324,7 @@ def test_replicates_are_data() -> None:
     assert sd[1] > sd[0]
 
 
-def test_mistakes_are_told() -> None:
+def test_mistakes_are_reported() -> None:
     planner = new()
     X, Y, z = measured()
     with pytest.raises(ValueError, match="tell what was measured first"):

@@ -60,7 +60,7 @@ def test_without_variance_the_improvement_is_what_is_known() -> None:
 
 
 @pytest.mark.parametrize("guard", [None, SafetyGuard()])
-def test_what_is_told_is_the_share_of_the_variance_that_a_measurement_takes_away(guard: SafetyGuard | None) -> None:
+def test_what_is_reported_is_the_share_of_the_variance_that_a_measurement_takes_away(guard: SafetyGuard | None) -> None:
     """The same by conditioning on one more measurement, at fixed hyperparameters and bounds of the guard."""
     rng = np.random.default_rng(3)
     X, z = rng.uniform(-1.0, 1.0, (7, 2)), np.full(7, -1.0)
@@ -85,7 +85,7 @@ def test_access_is_worth_nothing_where_nothing_lies_outside() -> None:
     np.testing.assert_array_equal(access.at(np.arange(3)), np.zeros(3))
 
 
-def test_access_that_is_told_is_not_told_again() -> None:
+def test_access_that_is_reported_is_not_reported_again() -> None:
     access = Access(np.array([2.0, 1.0]), np.array([[0.9, 0.0], [0.5, 0.5]]))
     np.testing.assert_allclose(access.at(np.arange(2)), [1.8, 1.0])
     np.testing.assert_allclose(access.after(0).at(np.arange(2)), [0.18, 0.5])
@@ -149,7 +149,7 @@ def test_a_safe_candidate_is_measured_again_when_all_were_measured() -> None:
     assert learning.status == "infeasible" and not learning.proposals
 
 
-def test_only_the_objective_is_asked_for_by_partial_measurements() -> None:
+def test_only_the_objective_is_requested_by_partial_measurements() -> None:
     plan = told(goal="minimise", objective=1, pipeline=Pipeline("p")).ask(GRID, 3)
     assert {each.p for each in plan.proposals} == {1}
 

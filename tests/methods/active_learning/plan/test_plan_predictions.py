@@ -84,22 +84,22 @@ def test_predictions_in_parts_are_those_at_once(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("full", [False, True])
-def test_choices_are_those_of_conditioning_everywhere_anew(full: bool) -> None:
+def test_choices_are_those_of_conditioning_everywhere_again(full: bool) -> None:
     """By recomputing all predictions with what was expected at each choice before."""
     known = belief()
     posterior, observations = known.cloud.posterior, known.observations
     found = chosen(4, full)
     for number, each in enumerate(found):
-        anew = OutputPredictions(Belief(known.model, observations, known.cloud), posterior, GRID, full)
-        anew.predict(np.arange(len(GRID)), never)
-        score = anew.score.copy()
+        fresh = OutputPredictions(Belief(known.model, observations, known.cloud), posterior, GRID, full)
+        fresh.predict(np.arange(len(GRID)), never)
+        score = fresh.score.copy()
         for before in found[:number]:
             score[before.row, before.p or 0] = -np.inf
         best = np.unravel_index(np.argmax(score), score.shape)
         assert (each.row, each.p) == (best[0], None if full else best[1])
         assert each.entropy == pytest.approx(score[best], abs=1e-9)
         p = np.arange(2) if full else np.array([each.p])
-        observations = observations.extended(np.repeat(GRID[[each.row]], len(p), axis=0), p, anew.mean[each.row, p])
+        observations = observations.extended(np.repeat(GRID[[each.row]], len(p), axis=0), p, fresh.mean[each.row, p])
 
 
 def test_a_shortlist_holds_the_best_and_a_spread_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:

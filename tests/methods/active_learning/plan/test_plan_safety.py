@@ -68,7 +68,7 @@ def test_while_the_safety_value_has_hardly_varied_proposals_stay_near() -> None:
     assert all(plan.safe[each.row] for each in plan.proposals)
 
 
-def test_where_only_the_step_forbids_it_says_so() -> None:
+def test_it_is_reported_that_only_the_step_forbids_it() -> None:
     far = np.array([[0.7], [0.75], [3.0]])
     plan = flat_planner().ask(far)
     assert (plan.status, plan.n_safe, plan.n_beyond_step) == ("infeasible", 0, 2)
@@ -112,7 +112,7 @@ def test_on_a_bowl_measured_in_its_middle_first_proposals_are_safe() -> None:
     assert unsafe[False] > 0, "the rule is put to the test"
 
 
-def test_where_the_data_support_no_probability_it_says_so() -> None:
+def test_it_is_reported_that_the_data_support_no_probability() -> None:
     far = np.array([[1.4], [1.5]])
     plan = flat_planner().ask(far)
     assert plan.status == "infeasible"

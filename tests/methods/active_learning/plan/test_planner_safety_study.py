@@ -101,7 +101,7 @@ def test_what_begins_just_outside_a_flat_region_is_met_in_fewer_than_a_tenth(
 
 
 @pytest.mark.parametrize("example", ["bowl, 10 values", "bowl, 20 values", "bowl, 40 values", "flat, then a wall"])
-def test_the_known_examples(example: str, kept: Callable[..., Any]) -> None:
+def test_the_guard_makes_the_known_examples_safe(example: str, kept: Callable[..., Any]) -> None:
     """Measured in [-.4, .4]^2, asked over [-2, 2]^2. Without the guard 14 to 20 of 60, and behind the wall all."""
 
     def unsafe(guard: SafetyGuard | None) -> int:

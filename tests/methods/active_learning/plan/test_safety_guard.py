@@ -230,7 +230,7 @@ def test_distance_outside_is_counted_in_measured_ranges() -> None:
 
 
 @pytest.mark.parametrize("side", ["above", "below"])
-def test_hardly_varied_is_a_small_span_beside_what_is_left(side: str) -> None:
+def test_hardly_varied_is_a_small_span_next_to_what_is_left(side: str) -> None:
     sign, guard = (1.0 if side == "above" else -1.0), SafetyGuard(varied=0.25)
     limit = SafetyLimit(2.0, side)
 

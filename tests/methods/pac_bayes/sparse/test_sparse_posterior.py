@@ -58,7 +58,7 @@ def test_inducing_inputs_at_the_data_give_the_full_gp(small_data: Data, alpha: f
 
 
 @pytest.mark.parametrize("alpha", ALPHAS)
-def test_one_inducing_input(small_data: Data, alpha: float) -> None:
+def test_one_inducing_input_has_the_posterior_by_hand(small_data: Data, alpha: float) -> None:
     X, y = small_data
     k = se_kernel(Z[:1], X, H)[0] / np.sqrt(H.variance)
     noise = H.noise_variance + alpha * (H.variance - k**2)

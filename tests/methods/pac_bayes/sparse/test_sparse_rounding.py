@@ -60,13 +60,13 @@ def _overclaims(seed: int, problems: int) -> list[str]:
     return found
 
 
-def test_no_certificate_rests_on_less_than_the_exact_numbers_of_its_predictor() -> None:
+def test_no_certificate_needs_less_than_the_exact_numbers_of_its_predictor() -> None:
     assert _overclaims(seed=1, problems=40) == []
 
 
 @pytest.mark.slow
 @pytest.mark.guarantee
-def test_no_certificate_of_many_rests_on_less_than_the_exact_numbers() -> None:
+def test_no_certificate_of_many_needs_less_than_the_exact_numbers() -> None:
     assert _overclaims(seed=2, problems=4000) == []
 
 

@@ -183,7 +183,7 @@ def test_exact_ties_follow_the_drawn_order() -> None:
 
 @pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 17])
 @pytest.mark.parametrize("name", ["LinearLSSVM-hessian", "KernelRidge-hessian", "EpsilonSVR-rkhs"])
-def test_every_coefficient_vector_has_its_rank_whatever_the_blocks(
+def test_every_coefficient_vector_has_its_rank_for_any_blocks(
     name: str, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """17 vectors in blocks of 8, those in chunks of 4: none is left out, none counted twice."""
@@ -195,7 +195,7 @@ def test_every_coefficient_vector_has_its_rank_whatever_the_blocks(
     assert test.ranks(alphas).tolist() == expected
 
 
-def test_simulated_ranks_draw_anew_for_each_repetition(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_simulated_ranks_draw_again_for_each_repetition(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten repetitions in blocks of 3, 3, 3, 1 are those blocks one after the other."""
     objective = LinearLSSVM(inputs(8, 2), 1.0)
     noise = np.random.default_rng(12).laplace(size=(10, 8))

@@ -156,8 +156,8 @@ def test_what_is_left_of_features_after_degree_one_is_at_most_its_bound(seed: in
     seen = posterior.lengthscales < 1e100
     for size in (0.05, 0.3, 1.0, 3.0):
         radius = size * rng.random((1, D)) * seen
-        rests = [composite.term_rests(term, radius, True) for term in expansion.terms]
-        bound = sum(rest.norms[1][0] ** 2 for rest in rests)
+        remainders = [composite.term_remainders(term, radius, True) for term in expansion.terms]
+        bound = sum(remainder.norms[1][0] ** 2 for remainder in remainders)
         x = radius * np.where(rng.random((200, D)) < 0.5, 1.0, rng.uniform(-1.0, 1.0, (200, D)))
         kappa, slopes = kernel.values_and_slopes(x, np.zeros((1, D)))
         falls = sum((slope[:, 0] * (np.square(x) @ rates) for rates, slope in slopes), np.zeros(200))
@@ -192,14 +192,14 @@ def test_what_models_leave_out_shrinks_faster_than_the_box_squared(kind: str, n_
     problem = times(one, other) if "*" in kind else plus(one, other)
     posterior = posterior_of(rng, problem, 20)
     bound = level_bound(posterior, np.zeros(n_inputs), np.arange(n_inputs))
-    rests, widths = [], []
+    remainders, widths = [], []
     for half in (0.08, 0.04, 0.02):
         ends = np.full((1, n_inputs), half)
         found = bound.latent_model(0.1 - ends, 0.1 + ends)[1]
-        rests.append(max(found.mean.above[0], found.variance.above[0], found.variance.below[0]))
+        remainders.append(max(found.mean.above[0], found.variance.above[0], found.variance.below[0]))
         result = bound.bounds(0.1 - ends, 0.1 + ends)
         widths.append(result.high[0] - result.low[0])
-    assert rests[1] < rests[0] / 5.5 and rests[2] < rests[1] / 5.5
+    assert remainders[1] < remainders[0] / 5.5 and remainders[2] < remainders[1] / 5.5
     assert widths[2] < widths[1] / 1.6 < widths[0] / 2.5
 
 

@@ -95,7 +95,7 @@ def test_tensors_against_direct_sums() -> None:
     np.testing.assert_allclose(added, (x**2).sum(1) * (a * x).sum(1), atol=1e-12)
 
 
-def test_the_gap_of_a_point_that_is_not_the_maximum_is_paid_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_gap_of_a_point_that_is_not_the_maximum_is_allowed_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cubic, "STEPS", 0)
     # x_1 + x_2 - .26 (x_1 - x_2)^2: no input is surely monotone, and from the middle the whole slope is a gap.
     square = 0.26 * np.array([[[-1.0, 1.0], [1.0, -1.0]]])
@@ -103,14 +103,14 @@ def test_the_gap_of_a_point_that_is_not_the_maximum_is_paid_for(monkeypatch: pyt
     assert 2.0 <= found.bound[0] <= 2.0 + 1e-9
 
 
-def test_the_rounding_of_a_cubic_s_terms_is_paid_for() -> None:
+def test_the_rounding_of_a_cubic_s_terms_is_allowed_for() -> None:
     """By their sizes, 3 + 0.5 + 1 here."""
     polynomial = Cubic(np.array([3.0]), np.array([[0.5, -2.0]]), np.zeros((1, 2, 2)), None)
     found = cubic_maximum(polynomial, np.array([[1.0, 0.5]])).bound[0]
     assert found - (3.0 + 0.5 + 1.0) == pytest.approx(sum_slack(2) * 4.5, rel=1e-2)
 
 
-def test_diagonals_pay_for_the_error_of_the_eigenvalue(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_diagonals_allow_for_the_error_of_the_eigenvalue(monkeypatch: pytest.MonkeyPatch) -> None:
     H = np.array([2.0, 0.5])[:, None, None] * (np.eye(6) - 1.0 / 3.0)  # reflections: rows sum to 7/3 of the eigenvalue
     found = []
     for share in (0.0, 1e-3):

@@ -1,4 +1,4 @@
-"""Orders 4 and 5 for few inputs: exact coefficients, and rests that are nearly reached."""
+"""Orders 4 and 5 for few inputs: exact coefficients, and remainders that are nearly reached."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpsuite.methods.robustness.level_bound.squared_exponential import (
     cross_terms,
     expand_squared_exponential,
     high_orders,
-    high_rests,
+    high_remainders,
     high_size,
     mean_model,
     mean_remainder,
@@ -67,7 +67,7 @@ def test_ranges_of_homogeneous_polynomials(d: int, order: int) -> None:
     assert low[0] == pytest.approx(0.0 if order == 4 else -(radius[0, 0] ** order))
 
 
-def test_the_size_of_high_orders_pays_for_its_sum() -> None:
+def test_the_size_of_high_orders_allows_for_its_sum() -> None:
     """|x^4| + |x^5| at 1 is 2, and what a sum's rounding may take from it is added."""
     high = replace(
         high_orders(np.ones((1, 1)), None, np.ones((1, 1, 1))), fourth=np.ones((1, 1)), fifth=-np.ones((1, 1))
@@ -78,14 +78,14 @@ def test_the_size_of_high_orders_pays_for_its_sum() -> None:
 
 @pytest.mark.parametrize("rate", [0.5, 1.0])
 @pytest.mark.parametrize("order", range(6))
-def test_rests_enclose_each_order_and_are_nearly_reached(order: int, rate: float) -> None:
+def test_remainders_enclose_each_order_and_are_nearly_reached(order: int, rate: float) -> None:
     """One input, the polynomial x^order: exp(-rate x^2) x^order minus the part kept in the cubic model."""
     r = 0.1
     zero, one = np.zeros((1, 1)), np.ones((1, 1))
     parts = [one if q == order else zero for q in range(6)]
     polynomial = Cubic(parts[0][0], parts[1], parts[2][None], parts[3][None, None])
     high = HighOrders(parts[4], parts[5], np.zeros(1))
-    low, most = high_rests(polynomial, high, np.array([[r]]), np.array([r * r]), rate)
+    low, most = high_remainders(polynomial, high, np.array([[r]]), np.array([r * r]), rate)
     kept = {0: lambda x: 1 - rate * x * x, 1: lambda x: x - rate * x**3, 2: lambda x: x * x, 3: lambda x: x**3}
     x = np.linspace(-r, r, 401)
     left = np.exp(-rate * x * x) * x**order - kept.get(order, lambda x: 0.0 * x)(x)

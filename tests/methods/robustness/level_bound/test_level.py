@@ -163,7 +163,7 @@ def test_every_point_of_the_grid_counts() -> None:
         assert bound[0] == pytest.approx(0.75, abs=1e-9)
 
 
-def test_what_lies_between_the_grid_points_is_paid_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_lies_between_the_grid_points_is_allowed_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(level_module, "_CELLS", 1)
     level, rng = level_of(LINKS.get("logistic")), np.random.default_rng(9)
     low, high, slope = rng.random(60), 1.0 + 6.0 * rng.random(60), -0.2 - 0.5 * rng.random(60)
@@ -194,7 +194,7 @@ def test_each_derivative_of_the_link_counts_between_the_grid_points(
     assert found[0] == pytest.approx(0.2 + expected / 8.0, abs=1e-10)
 
 
-def test_the_probit_s_largest_score_along_a_line_pays_for_what_cancels() -> None:
+def test_the_probit_s_largest_score_along_a_line_allows_for_what_cancels() -> None:
     """At the ends of lines that nearly cross zero there, in exact arithmetic."""
     rng = np.random.default_rng(6)
     low = rng.random(200)

@@ -178,7 +178,7 @@ def test_mistakes_are_refused(clouds: GPCPosterior) -> None:
 
 
 @pytest.mark.parametrize(("mean", "below", "above", "best"), [(1.0, 0.5, 0.0, 0.5), (-1.0, 0.0, 0.5, 1.5)])
-def test_the_rest_of_the_variance_counts_on_the_side_that_raises_the_score(
+def test_the_remainder_of_the_variance_counts_on_the_side_that_raises_the_score(
     clouds: GPCPosterior, mean: float, below: float, above: float, best: float
 ) -> None:
     """A point box whose variance may be 1 - below to 1 + above: the largest score lies at one of these ends."""

@@ -37,7 +37,7 @@ def moved(rng: np.random.Generator, polynomial: Cubic, factorials: bool) -> Cubi
 
 @pytest.mark.parametrize("half", [1e-3, 0.05, 0.5, 1.5])
 @pytest.mark.parametrize("inputs", [1, 2, 5])
-def test_models_pay_for_the_rounding_of_their_coefficients(inputs: int, half: float) -> None:
+def test_models_allow_for_the_rounding_of_their_coefficients(inputs: int, half: float) -> None:
     rng = np.random.default_rng([inputs, int(1e3 * half)])
     posterior = random_posterior(rng, "squared_exponential", "probit", 10, inputs)
     free = np.arange(inputs)
@@ -79,7 +79,7 @@ def test_ranges_that_rounding_turned_inside_out_bound_nothing(link: str, sign: i
 
 
 @pytest.mark.parametrize("sign", [-1, 1])
-def test_the_rounding_of_the_combined_model_is_paid_for(sign: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_rounding_of_the_combined_model_is_allowed_for(sign: int, monkeypatch: pytest.MonkeyPatch) -> None:
     posterior = random_posterior(np.random.default_rng(4), "squared_exponential", "probit", 10, 2)
     bound = level_bound(posterior, posterior.X[0], np.arange(2))
     half = 0.01 * posterior.lengthscales

@@ -1,4 +1,4 @@
-"""Random models and boxes: model and rests, ranges and scores of the level bound against direct evaluation."""
+"""Random models and boxes: model and remainders, ranges and scores of the level bound against direct evaluation."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from tests.methods.robustness.made_up_posteriors import Exact, random_posterior
 
 @pytest.mark.parametrize("kernel", ["matern32", "matern52"])
 def test_the_variances_range_hardly_depends_on_the_allowance(kernel: str) -> None:
-    """G >= 0 known as G >= -1/4: only the rests, of the order of the box, grow; both ranges hold."""
+    """G >= 0 known as G >= -1/4: only the remainders, of the order of the box, grow; both ranges hold."""
     rng = np.random.default_rng(5)
     posterior = random_posterior(rng, kernel, "probit", 8, 2)
     free, scale = np.arange(2), posterior.lengthscales
@@ -56,7 +56,7 @@ def test_the_square_beyond_degree_one_may_be_taken_off_by_one_plus_the_allowance
     assert np.all(model(0.5).below - model(0.0).below >= 0.49 * posterior.variance * square)
 
 
-def test_slopes_times_what_is_left_out_pay_for_operators_above_one_and_for_rounding() -> None:
+def test_slopes_times_what_is_left_out_allow_for_operators_above_one_and_for_rounding() -> None:
     """With hardly any slopes in R, what is left is the operator's excess t over 1 and the Gram matrix's error."""
     posterior = random_posterior(np.random.default_rng(6), "matern52", "probit", 8, 2)
     form = level_bound(posterior, posterior.X[0], np.arange(2)).form

@@ -152,7 +152,7 @@ def test_slopes_against_what_is_left_out_of_the_kernels(name: str) -> None:
     assert best > 0.8
 
 
-def test_slopes_by_norms() -> None:
+def test_slopes_are_bounded_by_norms() -> None:
     """2 sqrt(x'V_1'R V_1 x) |phi(x) - T_2 phi(c)|: the norm's square is 2 + 25/4 r^4 - 2 k + 2 r k' - r^2 k''."""
     form = one_datum("matern52", np.array([0.7]), weight=5.0)
     expansion = expand_matern(form, np.zeros((1, 1)))

@@ -71,7 +71,7 @@ def with_error(error: float) -> Any:
     return moments
 
 
-def test_a_point_pays_a_quarter_of_the_means_spread() -> None:
+def test_a_point_counts_a_quarter_of_the_means_spread() -> None:
     """Two equal classes, where the sigmoid is steepest: the constant is met."""
     spread = 1e-3
     bound = bound_of(ranges_around(np.zeros((1, 2)), spread, spread))
@@ -83,7 +83,7 @@ def test_a_point_pays_a_quarter_of_the_means_spread() -> None:
     np.testing.assert_allclose([low[0], high[0]], [-spread / 2, spread / 2], atol=CUBATURE)
 
 
-def test_a_point_pays_the_cubatures_error_once_for_every_class(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_point_counts_the_cubatures_error_once_for_every_class(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "softmax_moments", with_error(0.01))
     mean, points = np.array([[0.0, 0.4, -0.3]]), np.zeros((1, 2))
     bound, p = bound_of(ranges_around(mean)), softmax(mean[0])
@@ -174,7 +174,7 @@ def test_monotony_encloses_what_a_single_rival_does(own: int, proved: bool) -> N
                 np.testing.assert_allclose(end, p, atol=CUBATURE)
 
 
-def test_jensens_bound_pays_the_cubatures_error_and_survives_any_change() -> None:
+def test_jensens_bound_counts_the_cubatures_error_and_survives_any_change() -> None:
     mean = np.array([[0.0, 0.4, -0.3], [0.0, 800.0, 0.0]])
     ranges = ranges_around(mean, np.array([[0.0], [5000.0]]), np.array([[0.0], [5000.0]]))
     exact = softmax_moments(mean, ranges.root)
@@ -232,7 +232,7 @@ def test_linear_bounds_begin_with_the_value_and_its_derivatives(monkeypatch: pyt
 
 
 @pytest.mark.parametrize("sign", [-1.0, 1.0])
-def test_a_box_pays_for_the_covariance_of_every_class_it_asks_for(sign: float) -> None:
+def test_a_box_allows_for_the_covariance_of_every_class_it_asks_for(sign: float) -> None:
     posterior = drawn()
     bound = SoftmaxBound(posterior, posterior.X[0], np.arange(2))
     x = posterior.X[:2] + 0.1
@@ -273,7 +273,7 @@ def test_the_longest_way_of_the_quantity_is_cut_first() -> None:
 
 
 @pytest.mark.parametrize("functions", [1.0, 2.0])
-def test_the_linear_bound_pays_for_curvature_and_the_cubatures_error(functions: float) -> None:
+def test_the_linear_bound_allows_for_curvature_and_the_cubatures_error(functions: float) -> None:
     posterior = drawn()
     bound = SoftmaxBound(posterior, posterior.X[0], np.arange(2))
     x = posterior.X[:2] + 0.1
@@ -298,7 +298,7 @@ def test_the_linear_bound_pays_for_curvature_and_the_cubatures_error(functions: 
     np.testing.assert_allclose([high - value, value - low], [reach, reach], rtol=2e-2, atol=1e-9)
 
 
-def test_the_linear_bound_pays_for_the_rounding_of_large_differences() -> None:
+def test_the_linear_bound_allows_for_the_rounding_of_large_differences() -> None:
     posterior = drawn()
     bound = SoftmaxBound(posterior, posterior.X[0], np.arange(2))
     x = posterior.X[:2] + 0.1

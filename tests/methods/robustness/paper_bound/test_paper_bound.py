@@ -223,7 +223,7 @@ def test_programs_offer_the_candidates_of_the_mean() -> None:
 
 
 @pytest.mark.parametrize("far", [0.0, 30.0])
-def test_pairs_pay_for_the_rounding_of_lines_and_slopes(far: float) -> None:
+def test_pairs_allow_for_the_rounding_of_lines_and_slopes(far: float) -> None:
     """With a unit of 1e-5: four times that share of the lines' terms and of the slopes' reach; linear in the unit."""
     posterior = random_posterior(np.random.default_rng(9), "squared_exponential", "probit", 5, 2)
     form = paper_bound(posterior, posterior.X[0], np.arange(2)).form

@@ -159,7 +159,7 @@ def test_the_variance_is_enclosed_and_small_boxes_closely(seed: int, d: int) -> 
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_constraints_pay_for_the_rounding_of_their_terms(seed: int) -> None:
+def test_constraints_allow_for_the_rounding_of_their_terms(seed: int) -> None:
     """With a unit of one thousandth: a thousandth of the line's terms at least, of every datum's own; not much more."""
     form, centre, radius = box(seed, 1)
     unit = 1e-3 * np.arange(1.0, len(form.X) + 1)

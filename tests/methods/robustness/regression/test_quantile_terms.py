@@ -29,7 +29,7 @@ def one(value: float) -> Any:
 
 @pytest.mark.parametrize("z", [-3.0, 3.0])
 @pytest.mark.parametrize(("mean", "variance"), [(1e6, 1e-3), (-1e6, 1e-3), (1e-3, 1e12)])
-def test_corners_pay_for_the_rounding_of_the_larger_term(z: float, mean: float, variance: float) -> None:
+def test_corners_allow_for_the_rounding_of_the_larger_term(z: float, mean: float, variance: float) -> None:
     score = QuantileScore(z, NOISE)
     means, variances = sorted((mean, 0.9 * mean)), (0.8 * variance, variance)
     values = (means[0], means[1], *variances)
@@ -46,7 +46,7 @@ def test_corners_pay_for_the_rounding_of_the_larger_term(z: float, mean: float, 
 
 @pytest.mark.parametrize("z", [-2.0, 0.0, 2.0])
 @pytest.mark.parametrize(("G", "slope"), [(1e6, 0.0), (-1e6, 0.0), (0.0, 1e6), (0.0, -1e6), (0.0, 0.0)])
-def test_a_bound_pays_for_the_rounding_of_its_largest_term(z: float, G: float, slope: float) -> None:
+def test_a_bound_allows_for_the_rounding_of_its_largest_term(z: float, G: float, slope: float) -> None:
     low, high = (2.0, 3.0) if slope or G else (2e12, 3e12)
     found = QuantileLevel(QuantileScore(z, NOISE)).bound(one(G), one(slope), one(low), one(high))
     exact = max(G + slope * v + z * np.sqrt(v + NOISE) for v in (low, high))

@@ -286,14 +286,14 @@ def test_boxes_that_cannot_be_cut_end_the_search_with_a_valid_bound() -> None:
 
 
 @pytest.mark.parametrize("region", [box([0.5, 0.2], 0.0), box([0.5, 0.2], [0.0, 0.3])])
-def test_zero_widths(region: Region) -> None:
+def test_regions_of_zero_width_are_closed(region: Region) -> None:
     found = run(wave_bound(1), region)
     assert found.status == "closed"
     assert found.gap <= EPS
 
 
 @pytest.mark.parametrize("wrong", [{"tolerance": -1.0}, {"tolerance": np.nan}, {"sign": 2}, {"batch": 1}])
-def test_wrong_arguments(wrong: dict) -> None:  # type: ignore[type-arg]
+def test_wrong_arguments_are_refused(wrong: dict) -> None:  # type: ignore[type-arg]
     with pytest.raises(ValueError, match="needed"):
         branch_and_bound(**{"bounding": wave_bound(1), "region": box([0.0], 1.0), "tolerance": EPS,
                             "budget": Budget()} | wrong)  # fmt: skip

@@ -78,7 +78,7 @@ def test_a_contradiction_of_the_last_bit_is_raised_and_agreement_is_not(sign: in
 
 
 @pytest.mark.parametrize("sign", [1, -1])
-def test_a_search_ends_where_rounding_hides_the_rest(sign: int) -> None:
+def test_a_search_ends_where_rounding_hides_what_is_left(sign: int) -> None:
     bounding = Blurred([0.25], 0.5, 1e-3)
     found = run(bounding, box([0.0], 1.0), sign, boxes=100_000)
     assert found.status == "exhausted"

@@ -161,7 +161,7 @@ def test_against_scikit_learn_with_and_without_ties(seed: int, n: int, m: int, l
     assert false_positives_at_95(inside, outside) == pytest.approx(false[np.argmax(true >= 0.95 - 1e-12)])
 
 
-def test_limits() -> None:
+def test_scores_reach_their_limits() -> None:
     low, high = np.arange(10.0), np.arange(10.0) + 100.0
     assert (auroc(low, high), average_precision(low, high), false_positives_at_95(low, high)) == (1.0, 1.0, 0.0)
     assert (auroc(high, low), false_positives_at_95(high, low)) == (0.0, 1.0)

@@ -1,4 +1,4 @@
-"""The rests of the squared exponential expansion where they are sharp: a halved tail or rest is noticed here."""
+"""Remainders of the squared exponential expansion where they are sharp: a halved tail or remainder is noticed."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_mean_remainder_is_attained_where_the_point_is_the_datum(degree: int, rh
     ("constant", "curved", "side"),
     [(1.0, 0.0, "above"), (-1.0, 0.0, "below"), (0.0, 1.0, "below"), (0.0, -1.0, "above")],
 )
-def test_rest_of_the_mean_is_attained_at_the_corner(constant: float, curved: float, side: str) -> None:
+def test_remainder_of_the_mean_is_attained_at_the_corner(constant: float, curved: float, side: str) -> None:
     """E A of a constant or of a pure square, at |x| = rho: the part beyond the cubic model, to leading order."""
     form = one_datum("squared_exponential", np.zeros(1))
     A = Cubic(np.array([constant]), np.zeros((1, 1)), np.full((1, 1, 1), curved), np.zeros((1, 1, 1, 1)))
@@ -66,15 +66,15 @@ def test_rest_of_the_mean_is_attained_at_the_corner(constant: float, curved: flo
     r = 0.03
     found = mean_model(form, A, np.array([[r]]))
     left = math.exp(-0.5 * r * r) * (constant + curved * r * r) - value(found.model, np.array([[r]]))[0]
-    rest = found.above[0] if side == "above" else -found.below[0]
+    remainder = found.above[0] if side == "above" else -found.below[0]
     assert -found.below[0] <= left <= found.above[0]
-    assert left / rest >= SHARP
+    assert left / remainder >= SHARP
 
 
 @pytest.mark.parametrize(
     ("constant", "curved", "side"), [(1.0, 0.0, "above"), (0.0, 1.0, "below"), (0.0, -1.0, "above")]
 )
-def test_rest_of_the_explicit_variance_is_attained_at_the_corner(constant: float, curved: float, side: str) -> None:
+def test_remainder_of_the_variance_is_attained_at_the_corner(constant: float, curved: float, side: str) -> None:
     form = one_datum("squared_exponential", np.full(1, 50.0))
     P = Cubic(np.array([constant]), np.zeros((1, 1)), np.full((1, 1, 1), curved), np.zeros((1, 1, 1, 1)))
     block, r = np.zeros((1, 1, 1)), 0.03
@@ -82,8 +82,8 @@ def test_rest_of_the_explicit_variance_is_attained_at_the_corner(constant: float
     cross = cross_terms(form, P, block, np.array([[r]]))[0]
     beyond = tail(np.array([[r]]), 1)[0]
     left = math.exp(-r * r) * (constant + curved * r * r) - value(found.model, np.array([[r]]))[0]
-    rest = found.above[0] - cross - beyond if side == "above" else cross - found.below[0]
-    assert left / rest >= SHARP
+    remainder = found.above[0] - cross - beyond if side == "above" else cross - found.below[0]
+    assert left / remainder >= SHARP
 
 
 def test_variance_beyond_degree_one_is_attained_without_data() -> None:
@@ -140,7 +140,7 @@ def test_distance_forms_are_attained(rho: float) -> None:
 
 @pytest.mark.parametrize("nu", [0.0, 0.3])
 def test_taking_the_allowance_off_encloses_the_clipped_variance_and_no_more(nu: float) -> None:
-    """F + nu is within its model's rests, the variance s max(0, F): lifted by nu at most, where F may be < 0."""
+    """F + nu is within its model's remainders, the variance s max(0, F): lifted by nu at most, where F may be < 0."""
     flat = np.zeros((2, 1))
     model = Cubic(np.array([1.0, 0.5]), flat, flat[:, :, None], None)
     below, above = np.array([0.2, 0.45]), np.array([0.4, 0.1])
@@ -161,7 +161,7 @@ def test_taking_the_allowance_off_encloses_the_clipped_variance_and_no_more(nu: 
     assert np.all((slack >= 1.9e-13 * (1 + nu)) & (slack <= 4e-13 * (1 + nu)))
 
 
-def test_a_distance_form_pays_for_the_rounding_of_its_centre() -> None:
+def test_a_distance_form_allows_for_the_rounding_of_its_centre() -> None:
     """At the centre itself the form is known to its Gram error, beyond it to the root's reach, up to its bound."""
     form = replace(one_datum("squared_exponential", np.array([0.4, 0.3])), gram_error=0.01)
     most = form.bound
@@ -177,7 +177,7 @@ def test_a_distance_form_pays_for_the_rounding_of_its_centre() -> None:
 
 
 @pytest.mark.parametrize("rho", [0.1, 1.0, 2.0])
-def test_the_means_model_pays_for_coefficients_and_what_multiplies_them(rho: float) -> None:
+def test_the_means_model_allows_for_coefficients_and_what_multiplies_them(rho: float) -> None:
     """Every coefficient off by e moves the series by e growth, and its product with 1 - rho^2 / 2 + ... by more."""
     form = one_datum("squared_exponential", np.array([0.4, 0.3]))
     flat = np.zeros((1, 2))
@@ -205,7 +205,7 @@ def test_the_norm_left_to_the_remainder_allows_for_coefficients_that_are_off() -
     assert mean_remainder(form, constant(1.0), RADIUS)[0] == pytest.approx(expected, rel=1e-9)
 
 
-def test_cross_terms_pay_for_the_rounding_of_the_block_and_of_the_constant() -> None:
+def test_cross_terms_allow_for_the_rounding_of_the_block_and_of_the_constant() -> None:
     form = replace(one_datum("squared_exponential", np.ones(2)), gram_error=0.01)
     slope, g = 0.5 * np.sqrt(2 * 0.01), form.bound
     expected = 2 * (0.1 + slope) * np.sqrt(g * tail(RADIUS, 2)[0]) + 2 * slope * np.sqrt(g / 2) * 0.5**2

@@ -1,4 +1,4 @@
-"""A plain bound of how far a class leads in the latent functions. Shares no code with the search.
+"""A plain bound of the margin of a class in the latent functions. Shares no code with the search.
 
 With d = f_own - f_j and D_ab = Var(f_a - f_b), the slope of f_k - (f_own + f_j) / 2 in d, given d, is
 (D_kj - D_k,own) / (2 D_own,j). So E softmax_own > E softmax_j where m_own - m_j > max(0, max_k (D_kj - D_k,own) / 2).
@@ -23,7 +23,7 @@ Term = tuple[float, Moment]
 """A factor, and what it is a factor of."""
 
 
-class LeadPlainBound(BlockedBound):
+class MarginPlainBound(BlockedBound):
     """Bounds the latent margin of a class over boxes of the free inputs.
 
     Args:
@@ -38,7 +38,6 @@ class LeadPlainBound(BlockedBound):
         self.own = own
 
     def claimed(self, score: float) -> tuple[float, float]:
-        """Return the margin."""
         return score, score
 
     def _best(self, lo: FloatArray, hi: FloatArray, sign: int) -> tuple[FloatArray, FloatArray]:
@@ -80,23 +79,23 @@ def _by_ranges(terms: list[Term], sign: int) -> FloatArray:
         size = size + np.maximum(np.abs(moment.low), np.abs(moment.high))
         total = np.where(moment.low <= moment.high, total, np.nan)
     total = total + sign * OUTWARD * (1.0 + size)
-    return np.where(sign * total > -np.inf, total, np.nan)  # an infinite lead is an overflow, no proof
+    return np.where(sign * total > -np.inf, total, np.nan)  # an infinite margin is an overflow, no proof
 
 
 def _along(terms: list[Term], r: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Bound a sum of moments from below as one cubic over the boxes of half-widths r, [B], and its shares [B, d]."""
     first = terms[0][1]
     constant, linear, square = (np.zeros_like(each) for each in (first.constant, first.linear, first.square))
-    cubic, rest, size = None, np.zeros(len(r)), np.zeros(len(r))
+    cubic, remainder, size = None, np.zeros(len(r)), np.zeros(len(r))
     for w, moment in terms:
         constant, linear = constant - w * moment.constant, linear - w * moment.linear
         square = square - w * moment.square
         if moment.cubic is not None:
             cubic = (0.0 if cubic is None else cubic) - w * moment.cubic
-        rest += np.abs(w) * (moment.below if w > 0.0 else moment.above)
+        remainder += np.abs(w) * (moment.below if w > 0.0 else moment.above)
         size += np.abs(moment.constant) + np.abs(moment.linear * r).sum(axis=1)
     if cubic is not None:
         cubic = cubic * r[:, :, None, None] * r[:, None, :, None] * r[:, None, None, :]
     most, share = cubic_maximum(constant, linear * r, square * r[:, :, None] * r[:, None, :], cubic)
-    least = -(most + rest + OUTWARD * (1.0 + size))
+    least = -(most + remainder + OUTWARD * (1.0 + size))
     return np.where(least < np.inf, least, np.nan), share + np.abs(linear * r)
