@@ -496,7 +496,7 @@ def test_what_is_no_certificate_is_refused(certificate: Any, said: str) -> None:
         (lambda d: d["claims"][0].update(nodes=10**9), "incomplete"),
         (lambda d: d["claims"].pop(), "no claim states"),
         (lambda d: d["claims"][0].update(nodes=True), "not whole"),
-        (lambda d: d["claims"][0].update(leaves=-1), "fewer than no"),
+        (lambda d: d["claims"][0].update(leaves=-1), "negative number of"),
         (lambda d: d["model"].update(likelihood="poisson"), "not the kind's"),
         (lambda d: d.update(version=7), "certificate of version 7, this gpsuite reads 4"),
         (lambda d: d.update(version=3), "certificate of version 3, this gpsuite reads 4; run the experiment"),
