@@ -15,7 +15,7 @@ from; when every one of them is meant,
 
     python -m tests.golden tests/methods/robustness/test_robustness_numbers.py
 
-writes the file beside that module again, on a processor with AVX-512: without, what such a one computes is not seen.
+writes the file next to that module again. Run it on a processor with AVX-512: other processors compute other last bits.
 """
 
 from __future__ import annotations

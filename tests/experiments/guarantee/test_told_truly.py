@@ -40,6 +40,7 @@ def test_a_drift_takes_away_what_rests_on_test_rows_and_nothing_that_is_not_ther
     assert "**Amber:** the data make doubtful that" in said
     assert "(certified, for noise)" in said and "Do not rely on" not in said
     assert not any(word in said for word in ("ackknife+", "onformal", "band"))
+    assert "| rows come from one distribution: no drift | test rows, PAC-Bayes, certified |" in said
 
 
 def test_proved_probabilities_lie_between_0_and_1_and_a_bound_of_0_proves_nothing() -> None:
