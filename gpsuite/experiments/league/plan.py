@@ -19,7 +19,7 @@ from gpsuite.experiments.robustness.tasks import CLASSIFIER
 from gpsuite.experiments.settings import Count, Positive, Share, at_least, filled, increasing, unique
 from gpsuite.experiments.tasks import plain, take
 from gpsuite.experiments.wasserstein.fitting import TrainingParams
-from gpsuite.experiments.wasserstein.methods import NUMBERS
+from gpsuite.experiments.wasserstein.methods import NUMBERS, regressor_version
 from gpsuite.seeds import derived_seed
 
 EVERY = "all"  # the size of all rows but the fresh ones
@@ -278,7 +278,7 @@ class Cell:
         if NUMBERS in traits:
             cost = MINIBATCHES + 1e-5 * self.rows * self.settings.epochs
             tempered = self._tempered(options, number)
-            yield self._task(tempered, name, options.heading, options.method.version, cost, number)
+            yield self._task(tempered, name, options.heading, regressor_version(options), cost, number)
         elif INTERVALS in traits:
             kind = interval_method(options)
             if self.rows <= (kind.most_rows(options) or self.settings.full_rows):

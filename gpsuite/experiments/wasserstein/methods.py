@@ -18,6 +18,7 @@ LABELS = "class probabilities"  # the trait of every classifier of the family
 NUMBERS = "gaussian predictions"  # and of every regression
 ENSEMBLE = "ensemble"
 SECONDS = {"map": 0.3, "temperature": 0.3, "mc_dropout": 0.4, ENSEMBLE: 1.5, "laplace": 0.5}
+_TEMPERED_EPOCHS = 1
 Options = TypeVar("Options", bound=MethodOptions)
 
 
@@ -53,6 +54,15 @@ def classifier_method(options: MethodOptions) -> ClassifierMethod[Any]:
 def regressor_method(options: MethodOptions) -> RegressorMethod[Any]:
     """Return how the options' method trains: all with the trait `NUMBERS` are of this kind."""
     return cast(RegressorMethod[Any], options.method)
+
+
+def regressor_version(options: MethodOptions) -> int:
+    """Return the version of a regression's numbers.
+
+    Since the third the epoch is the one of the best tempered validation density. The exact GP has no epochs.
+    """
+    exact = isinstance(options, RegressorOptions) and options.regressor == "exact_gp"
+    return options.method.version + (0 if exact else _TEMPERED_EPOCHS)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -39,7 +39,7 @@ from gpsuite.experiments.wasserstein.fitting import (
     regression_scores,
 )
 from gpsuite.experiments.wasserstein.images import wide
-from gpsuite.experiments.wasserstein.methods import NUMBERS, RegressorOptions
+from gpsuite.experiments.wasserstein.methods import NUMBERS, RegressorOptions, regressor_version
 from gpsuite.methods.wasserstein.fitting import FewDifferentRowsError
 from gpsuite.methods.wasserstein.scoring import ExactPredictionsError
 from gpsuite.reporting.comparison import Statistic, claim
@@ -171,7 +171,7 @@ def _tasks(
                 label="  ".join([*axes.values(), options.title, f"fold {fold}"]),
                 axes={**axes, "method": name, "fold": fold},
                 dataset=data,
-                version=options.method.version + copies,
+                version=regressor_version(options) + copies,
                 cost=3.0 + 1e-5 * rows * settings.epochs * (1 + len(further)),
             )
             tasks.append(task)
@@ -198,7 +198,7 @@ def _trials(
             label="  ".join([*axes.values(), options.title, f"fold {fold}", f"trial {trial}"]),
             axes={**axes, "method": method, "group": fold, "trial": trial},
             dataset=data,
-            version=options.method.version + copies,
+            version=regressor_version(options) + copies,
             cost=3.0 + 1e-5 * data.rows * settings.epochs,
         )
         tasks.append(task)

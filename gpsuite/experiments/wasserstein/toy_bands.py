@@ -28,7 +28,7 @@ from gpsuite.experiments.base import (
 from gpsuite.experiments.settings import Count, Positive, at_least, filled, increasing
 from gpsuite.experiments.wasserstein.fitting import TrainingParams, TrainingSettings, fit_regression, regression_scores
 from gpsuite.experiments.wasserstein.images import wide
-from gpsuite.experiments.wasserstein.methods import NUMBERS
+from gpsuite.experiments.wasserstein.methods import NUMBERS, regressor_version
 from gpsuite.methods.wasserstein.distance import wasserstein_by_eigenvalues, wasserstein_on_points
 from gpsuite.methods.wasserstein.scoring import interval_half_widths
 from gpsuite.reporting.comparison import Statistic, claim
@@ -137,7 +137,7 @@ def plan(request: Request[ToySettings]) -> list[Task[BandTask | DistanceTask | W
             ),
             label=f"{options.title}  data set {repetition}",
             axes={"part": BANDS, "method": name, "repetition": repetition},
-            version=options.method.version,
+            version=regressor_version(options),
             cost=5.0,
         )
         for repetition in range(s.repetitions)

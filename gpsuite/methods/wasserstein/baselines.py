@@ -23,7 +23,7 @@ from scipy.special import entr, softmax
 
 from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.budget import Budget
-from gpsuite.methods.wasserstein.scoring import negative_log_density, negative_log_likelihood
+from gpsuite.methods.wasserstein.scoring import negative_log_likelihood, tempered_log_density
 from gpsuite.models.network_spec import NetworkSpec
 from gpsuite.models.networks import Network
 from gpsuite.models.random_elements.elements import checked_inputs, fit_prior
@@ -295,7 +295,7 @@ class SparseVariationalGP:
     def validation_loss(self, X: FloatArray, y: npt.NDArray[Any]) -> float:
         try:
             if isinstance(self.likelihood, GaussianNoise):
-                return negative_log_density(y, *self.predict_gaussian(X))
+                return tempered_log_density(y, *self.predict_gaussian(X))
             return negative_log_likelihood(self.predict(X).probabilities, y)
         except (ArithmeticError, ValueError, tf.errors.InvalidArgumentError):
             return math.nan

@@ -24,7 +24,7 @@ from gpsuite.arrays import FloatArray
 from gpsuite.budget import Budget
 from gpsuite.methods.wasserstein.distance import root_trace
 from gpsuite.methods.wasserstein.fitting import CHOSEN, GWIOptions, TrainingRows
-from gpsuite.methods.wasserstein.scoring import negative_log_density, negative_log_likelihood
+from gpsuite.methods.wasserstein.scoring import negative_log_likelihood, tempered_log_density
 from gpsuite.models.networks import Network
 from gpsuite.models.random_elements.elements import (
     NNGP,
@@ -173,7 +173,7 @@ class GWIRegressor:
 
     def validation_loss(self, X: FloatArray, y: npt.NDArray[Any]) -> float:
         try:
-            return negative_log_density(y, *self.predict(X[:, : self.element.inputs]))
+            return tempered_log_density(y, *self.predict(X[:, : self.element.inputs]))
         except (ArithmeticError, ValueError):
             return math.nan
 

@@ -222,6 +222,21 @@ def negative_log_density(y: FloatArray, mean: FloatArray, variance: FloatArray) 
     return float(np.mean(0.5 * (np.log(2.0 * np.pi * variance) + (y - mean) ** 2 / variance)))
 
 
+def tempered_log_density(y: FloatArray, mean: FloatArray, variance: FloatArray) -> float:
+    """Return the least mean of -log N(y; mean, alpha variance) over alpha, in nats: at `variance_factor`.
+
+    Predictions without any error count as if alpha were the smallest normal number.
+
+    Raises:
+        ValueError: as `negative_log_density`.
+
+    Equation: derived, tempering of Gaussian predictions
+    """
+    y, mean, variance = checked_gaussians(y, mean, variance)
+    factor = max(float(np.mean((y - mean) ** 2 / variance)), np.finfo(np.float64).tiny)
+    return float(0.5 * (np.mean(np.log(2.0 * np.pi * variance)) + np.log(factor) + 1.0))
+
+
 def crps(y: FloatArray, mean: FloatArray, variance: FloatArray) -> float:
     """Return the mean continuous ranked probability score, in units of y (Gneiting & Raftery 2007, Eq. 21).
 

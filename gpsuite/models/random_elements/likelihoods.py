@@ -203,9 +203,14 @@ class GaussianNoise:
         return -0.5 * (np.log(2.0 * np.pi) + self._log_variance) - 0.5 * square / s
 
     def score(self, mean: Any, variance: Any, y: Any) -> Any:
-        """Return the mean negative log density of targets [N] at latent moments [N, 1]. NaN if it is not finite."""
+        """Return the mean negative log density of targets [N] at latent moments [N, 1], variances tempered.
+
+        As `wasserstein.scoring.tempered_log_density`, in TensorFlow. NaN if it is not finite.
+        """
         total = variance[:, 0] + tf.exp(self._log_variance)
-        found = tf.reduce_mean(0.5 * (tf.math.log(2.0 * np.pi * total) + (y - mean[:, 0]) ** 2 / total))
+        factor = tf.reduce_mean((y - mean[:, 0]) ** 2 / total)
+        least = tf.math.log(tf.maximum(factor, np.finfo(np.float64).tiny))
+        found = 0.5 * (tf.reduce_mean(tf.math.log(2.0 * np.pi * total)) + least + 1.0)
         return tf.where(tf.math.is_finite(found), found, tf.constant(np.nan, tf.float64))
 
 

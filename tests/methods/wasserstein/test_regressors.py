@@ -78,6 +78,18 @@ def test_its_score_in_a_graph_is_its_validation_loss(name: str) -> None:
     assert float(model.graph_score(*held)) == pytest.approx(model.validation_loss(*held), rel=1e-12)
 
 
+@pytest.mark.parametrize("name", ["gwi", "svgp"])
+def test_the_epoch_kept_has_the_best_tempered_density(name: str) -> None:
+    """A noise variance that is off by a factor says nothing about the mean: the factor is chosen afterwards."""
+    options = replace(OPTIONS, prior_evaluations=1, network=NetworkSpec((3,), "tanh"))
+    training = TrainingOptions(epochs=1, batches=(64,), learning_rates=(0.03,), patience=1, trial_epochs=1)
+    model = REGRESSORS.get(name)(RegressionFit(ROWS, options, training, 2, Budget())).model
+    X, y = ROWS.X_validation, ROWS.y_validation
+    mean, variance = (model.predict if name == "gwi" else model.predict_gaussian)(X[:, :1])
+    best = negative_log_density(y, mean, variance_factor(y, mean, variance) * variance)
+    assert model.validation_loss(X, y) == pytest.approx(best, rel=1e-10)
+
+
 def test_the_factor_is_the_best_one() -> None:
     rng = np.random.default_rng(3)
     y, mean, variance = rng.standard_normal(30), rng.standard_normal(30), rng.uniform(0.1, 1.0, 30)

@@ -19,7 +19,7 @@ from gpsuite.methods.wasserstein.baselines import (
     build_sparse_gp,
     from_members,
 )
-from gpsuite.methods.wasserstein.scoring import negative_log_density
+from gpsuite.methods.wasserstein.scoring import tempered_log_density
 from gpsuite.models.network_spec import NetworkSpec
 from gpsuite.models.random_elements.likelihoods import Softmax
 
@@ -157,7 +157,7 @@ def test_an_untrained_regression_predicts_its_prior_and_the_noise() -> None:
     np.testing.assert_allclose(mean, 3.0, rtol=1e-14)
     prior = model.model.kernel(GP_X, full_cov=False).numpy()
     np.testing.assert_allclose(variance, prior + model.likelihood.variance, rtol=1e-6)
-    assert model.validation_loss(GP_X, GP_Y) == pytest.approx(negative_log_density(GP_Y, mean, variance), rel=1e-12)
+    assert model.validation_loss(GP_X, GP_Y) == pytest.approx(tempered_log_density(GP_Y, mean, variance), rel=1e-12)
     with pytest.raises(TypeError, match="predicts no classes"):
         model.predict(GP_X)
 

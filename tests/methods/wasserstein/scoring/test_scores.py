@@ -29,6 +29,8 @@ from gpsuite.methods.wasserstein.scoring import (
     reliability,
     risk_coverage,
     rmse,
+    tempered_log_density,
+    variance_factor,
 )
 from tests.arrays import Array
 
@@ -201,6 +203,15 @@ def test_density_and_error_match_sums_point_by_point() -> None:
     expected = -norm.logpdf(y, mean, np.sqrt(variance)).mean()
     assert negative_log_density(y, mean, variance) == pytest.approx(expected, rel=1e-12)
     assert rmse(y, mean) == pytest.approx(np.linalg.norm(y - mean) / 3.0)
+
+
+def test_tempered_density_is_the_density_at_the_best_factor() -> None:
+    rng = np.random.default_rng(3)
+    y, mean, variance = rng.standard_normal(9), rng.standard_normal(9), rng.uniform(0.1, 2.0, 9)
+    found = tempered_log_density(y, mean, variance)
+    assert found == pytest.approx(negative_log_density(y, mean, variance_factor(y, mean, variance) * variance))
+    assert found == pytest.approx(tempered_log_density(y, mean, 1e6 * variance))
+    assert np.isfinite(tempered_log_density(y, y, variance))
 
 
 def test_the_true_distribution_scores_best() -> None:
