@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -33,6 +33,8 @@ ROOM = 100_000_000
 WARM_STAGES = 3.0
 # More is not spent on one posterior, or on one model's predictions, than with the least allows.
 INFERENCE_SECONDS, PREDICTION_SECONDS = 2.0, 150.0
+# Observations that enter a cold inference in one part.
+AT_ONCE = 64
 # Candidates predicted at together: memory does not grow with their number.
 TOGETHER = 1000
 
@@ -74,6 +76,26 @@ def gradients(smc: SMCSettings, values: int, outputs: int) -> float:
     return stages * (1 + smc.moves * smc.leapfrog)
 
 
+def part_sizes(values: int) -> list[int]:
+    """Return the numbers of values after each part of a cold inference: halves of halves, the last one all."""
+    sizes = [values]
+    while sizes[0] > AT_ONCE:
+        sizes.insert(0, sizes[0] // 2)
+    return sizes
+
+
+def cold_seconds(smc: SMCSettings, values: int, outputs: int) -> float:
+    """Return the seconds of a cold inference for one particle."""
+    first, *more = part_sizes(values)
+    seconds = gradients(smc, first, outputs) * gradient_seconds(first, outputs)
+    return seconds + sum(warm_seconds(smc, size, outputs) for size in more)
+
+
+def warm_seconds(smc: SMCSettings, values: int, outputs: int) -> float:
+    """Return the seconds of an inference that continues, for one particle."""
+    return WARM_STAGES * (1 + smc.moves * smc.leapfrog) * gradient_seconds(values, outputs)
+
+
 def particles(smc: SMCSettings, values: int, outputs: int) -> int:
     """Return how many particles represent a posterior: at most those of the settings, at least the smaller of 32."""
     each = gradient_seconds(values, outputs) * gradients(smc, values, outputs)
@@ -103,8 +125,8 @@ def plan_seconds(
     """Return the seconds of a plan. A warm one continues an earlier inference."""
     total = 0.0
     for n, P in ((safety_values, 1), (values, outputs)):
-        each = WARM_STAGES * (1 + smc.moves * smc.leapfrog) if warm else gradients(smc, n, P)
-        total += particles(smc, n, P) * each * gradient_seconds(n, P)
+        each = warm_seconds(smc, n, P) if warm else cold_seconds(smc, n, P)
+        total += particles(smc, n, P) * each
     judging = members(particles(smc, safety_values, 1), safety_values, 1, candidates)
     total += judging * safety_seconds(safety_values, candidates)
     predicting = members(particles(smc, values, outputs), values, outputs, candidates)
@@ -119,6 +141,15 @@ def plan_seconds(
 def safety_seconds(values: int, candidates: int) -> float:
     n = float(values)
     return 1.2e-9 * n**3 + n * candidates * (1.2e-8 + 8e-11 * n)
+
+
+def _halves(observations: Observations, rng: np.random.Generator) -> list[Observations]:
+    """Return random parts of the sizes `part_sizes`, each within the next. The last holds all, in their order."""
+    *sizes, _ = part_sizes(len(observations))
+    order = rng.permutation(len(observations)) if sizes else np.empty(0, dtype=np.int64)
+    X, p, y = observations.X, observations.p, observations.y
+    parts = [Observations(X[chosen], p[chosen], y[chosen]) for chosen in (order[:size] for size in sizes)]
+    return [*parts, observations]
 
 
 class KnownValues:
@@ -193,7 +224,19 @@ class Belief:
         smc: SMCSettings,
         stop: Callable[[], bool] = lambda: False,
     ) -> Belief:
-        return cls(model, observations, start(model, model.likelihood(observations), rng, smc, stop))
+        """Draw the particles from the prior and lead them to the posterior, until `stop` says to end early.
+
+        Many observations enter in random halves, quarters and so on, the smallest first: most stages then cost a part
+        of a likelihood with all of them (Chopin 2002, Sec. 4).
+        """
+        first, *more = _halves(observations, rng)
+        belief = cls(model, first, start(model, model.likelihood(first), rng, smc, stop))
+        for part in more:
+            if belief.unfinished:
+                break
+            belief.learn(part, rng, replace(smc, restart=0.0), stop)
+        belief.observations = observations
+        return belief
 
     @property
     def learnt(self) -> int:
