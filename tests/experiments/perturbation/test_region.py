@@ -44,7 +44,7 @@ def write_csv(folder: Path, rows: int = 60, copies: int = 0, bad: str = "") -> l
     return ["dataset=csv", f"dataset.path={path}", "dataset.target=out"]
 
 
-def test_one_task_per_model() -> None:
+def test_every_model_has_one_task() -> None:
     tasks = plan()
     assert [task.axes["model"] for task in tasks] == ["krr_sparse", "lssvm_linear"]
     assert len({task_key(task) for task in tasks}) == 2
