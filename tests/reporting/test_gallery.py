@@ -45,7 +45,7 @@ def test_the_page_of_published_runs_shows_values_pictures_and_notes(tmp_path: Pa
         "1 reproduced, 1 differs" not in text and "printed numbers: 1 reproduced, 1 differ, 1 undecided" in text.lower()
     )
     assert "[Notes](pac_bayes/NOTES.md)" in text and "why \\| not" in text
-    assert "Undecided, by cause: the paper's data or draws are not published: X2." in text
+    assert "Undecided, by cause. The paper's data or draws are not published: X2." in text
     assert text.count("![") == 1 and "Costs and gains of rounding the hyperparameters" in text
     for target in re.findall(r"\]\(([^)#]+)", text.replace("(NOTES.md)", "")):
         assert (path.parent / target).exists(), target
