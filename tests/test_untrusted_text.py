@@ -101,7 +101,7 @@ def test_no_name_forges_a_line_of_verify(
     def shown(dataset: str, target: str, given: bool = True) -> tuple[int, list[str], list[str]]:
         described(risk, lambda about: about["dataset"].update(dataset=dataset, target=target))
         data = dataclasses.replace(DATA, target_names=(target,)) if given else None
-        monkeypatch.setattr(verify, "_dataset", lambda words, task: data)
+        monkeypatch.setattr(verify, "_dataset", lambda words, task, target: data)
         ended = gpsuite("verify", str(risk))
         assert not acting(ended.out + ended.err) and max(map(len, ended.out.split("\n"))) < 600
         return ended.code, ended.out.split("\n"), ended.err.split("\n")

@@ -67,7 +67,7 @@ class QuantileQuantity:
 
 
 Quantity = ClassQuantity | MarginQuantity | QuantileQuantity
-NEW_ROW = -1  # `Origin.row` of a point that is no row of the dataset
+NO_ROW = -1  # `Origin.row` of a point that is stated by its inputs: a row of the dataset or not
 POSITIVE = ClassQuantity(1)  # of two classes that share one latent function
 
 
@@ -132,7 +132,7 @@ class Origin:
     Attributes:
         dataset: its name.
         content: its content hash.
-        row: the point's row in the dataset. `NEW_ROW` of any other point.
+        row: the point's row in the dataset. `NO_ROW` of a point that is stated only by its inputs.
         outputs: names of the classes, or of the target.
         inputs: names of the region's free inputs.
         inference: a key of `form.INFERENCES`; "minibatch" where training ended before an optimum.

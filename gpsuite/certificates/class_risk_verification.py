@@ -103,9 +103,10 @@ def _wrong(mean: FloatArray, labels: IntArray, by: float) -> int:
 def _dataset(certificate: ClassCertificate, dataset: Dataset | None) -> Dataset:
     rows = certificate.rows
     if dataset is None:
+        table = "dataset.path=FILE.csv dataset.target=COLUMN"
         raise UserError(
             f"verify: a risk certificate is checked on its dataset, {visible_name(rows.dataset)}\n"
-            f"add dataset={visible_name(rows.dataset)}",
+            f"add {table if rows.dataset == 'csv' else f'dataset={visible_name(rows.dataset)}'}",
             key="dataset",
         )
     if (dataset.content_hash, len(dataset.X)) != (rows.content_hash, rows.count):

@@ -14,7 +14,7 @@ import numpy as np
 
 from gpsuite.arrays import FloatArray, IntArray
 from gpsuite.certificates.certificate import (
-    NEW_ROW,
+    NO_ROW,
     POSITIVE,
     Certificate,
     Claim,
@@ -212,7 +212,7 @@ def _check_origin(model: Model, region: StoredRegion, origin: Origin) -> None:
     )
     if not all(shapes):
         _refuse("the origin's arrays do not fit the model")
-    if np.any(origin.rows < 0) or not NEW_ROW <= origin.row < 2**63:
+    if np.any(origin.rows < 0) or not NO_ROW <= origin.row < 2**63:
         _refuse("rows are at least 0")
     shift = np.array([origin.target_offset])
     _check_numbers("origin", origin.offset, origin.scale, origin.X, origin.targets, origin.sites, shift)

@@ -15,7 +15,7 @@ import numpy as np
 from gpsuite.arrays import IntArray
 from gpsuite.certificates.certificate import (
     KINDS,
-    NEW_ROW,
+    NO_ROW,
     Certificate,
     Claim,
     MarginQuantity,
@@ -139,7 +139,7 @@ def _dataset_level(certificate: Certificate, dataset: Dataset | None) -> Level:
         given = "give dataset=NAME, or dataset.path=FILE dataset.target=NAME"
         return Level(statement, OPEN, f"the names and units below are as stated; {given}")
     fault = dataset_fault(certificate, origin, dataset)
-    point = "" if origin.row == NEW_ROW else " and the point's row"
+    point = "" if origin.row == NO_ROW else " and the point's row"
     size = f"{len(origin.rows)} training rows{point} compared, content {dataset.content_hash}"
     return Level(statement, REFUTED if fault else CONFIRMED, fault or size)
 
@@ -161,7 +161,7 @@ def dataset_fault(certificate: Certificate, origin: Origin, dataset: Dataset) ->
         X, x = ((dataset.X[each] - origin.offset) / origin.scale for each in (rows, origin.row))
     if not np.array_equal(origin.X if len(origin.X) else model.X, X):
         return "the training inputs are not the dataset's"
-    if origin.row != NEW_ROW and not np.array_equal(region.centre, x):
+    if origin.row != NO_ROW and not np.array_equal(region.centre, x):
         return f"the region's centre is not row {origin.row}"
     if tuple(dataset.input_names[place] for place in region.free) != origin.inputs:
         return "the free inputs have other names"
@@ -189,7 +189,7 @@ def describe(certificate: Certificate, proved: bool) -> Iterator[tuple[str, str]
     if origin is not None:
         yield "dataset", f"{visible_name(origin.dataset)}, content {visible_name(origin.content)} (as stated)"
         named = f"row {origin.row} of the dataset, counted from 0 without rows that were left out"
-        yield "point", "the middle of the region, none of the dataset's rows" if origin.row == NEW_ROW else named
+        yield "point", "the middle of the region. No row number is stated" if origin.row == NO_ROW else named
         name = "target" if model.likelihood == GAUSSIAN else "classes"
         yield name, ", ".join(map(visible_name, origin.outputs))
     yield "model", _model_words(model, origin, certificate.model_hash)

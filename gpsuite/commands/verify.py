@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 from gpsuite.certificates.envelope import MOST_MINUTES, read_envelope
+from gpsuite.certificates.risk import UNNAMED_TARGET
 from gpsuite.commands.tables import number, show_json
 from gpsuite.config.files import conf_dir
 from gpsuite.config.spelling import is_table, with_tables
@@ -20,8 +21,9 @@ from gpsuite.data.catalogue import read_spec
 from gpsuite.data.dataset import Dataset, Task
 from gpsuite.data.loading import load, prepare
 from gpsuite.data.spec import CSV_OPTIONS, CsvSpec, csv_value, from_plain, to_plain
+from gpsuite.data.table.describe import ask_target
 from gpsuite.errors import UserError, unknown_name
-from gpsuite.text import visible
+from gpsuite.text import visible, visible_name
 from gpsuite.untrusted import UnusableFileError, file_pair, guard_links, read_file, refuse_links
 from gpsuite.waiting import doing, done
 
@@ -114,7 +116,7 @@ def _verify(path: Path, given: Sequence[str], minutes: float, as_json: bool, run
     """
     description = read_envelope(path)
     kind = _kind(description, path)
-    dataset = _dataset(given, kind.task) if given or run is None else _table_of(run, kind.task)
+    dataset = _dataset(given, kind.task, _target(description)) if given or run is None else _table_of(run, kind.task)
     doing("checking")
     check: Checker = importlib.import_module(kind.module).verify_certificate
     code, lines = check(path, description, dataset, minutes)
@@ -202,8 +204,24 @@ def _kind(description: dict[str, Any], path: Path) -> Kind:
     return KINDS[kind]
 
 
-def _dataset(words: Sequence[str], task: Task) -> Dataset | None:
+def _target(description: dict[str, Any]) -> str | None:
+    """Return the target column that a certificate of a regression states. Those of classes state none."""
+    about = {"regression": ("origin", "outputs"), "pac_bayes": ("dataset", "target")}.get(description["kind"])
+    try:
+        stated = None if about is None else description[about[0]][about[1]]
+    except (KeyError, TypeError):  # no certificate, which its check reports
+        return None
+    name = stated[0] if isinstance(stated, list) and stated else stated
+    return name if isinstance(name, str) and name != UNNAMED_TARGET else None
+
+
+def _dataset(words: Sequence[str], task: Task, target: str | None) -> Dataset | None:
     """Return the dataset that `dataset=` and `dataset.KEY=` words name, or None.
+
+    Args:
+        words: of the command, after the certificate.
+        task: what a CSV is read as if the words do not say.
+        target: the column that the certificate states, if it does. A message names it.
 
     Raises:
         UserError: for other words or a dataset that cannot be read.
@@ -229,6 +247,11 @@ def _dataset(words: Sequence[str], task: Task) -> Dataset | None:
         raise UserError(f"{next(iter(given))}: only dataset=csv has settings", key="dataset")
     keys = {key: key.removeprefix("dataset.") for key in given}
     own = {keys[key]: csv_value(keys[key], value) for key, value in given.items()}
+    if own.get("path") and not own.get("target"):
+        if target is None:
+            raise ask_target(str(own["path"]), task)
+        told = f"dataset.target: name the column that the certificate is about, {visible_name(target)}"
+        raise UserError(told, key="dataset.target", fix={"dataset.target": target})
     try:
         return load(prepare(from_plain({**to_plain(spec), **own}), cache_dir=data_dir, default_task=task))
     except UserError as error:

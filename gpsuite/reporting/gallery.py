@@ -172,15 +172,15 @@ def _differences(card: PaperCard) -> list[str]:
     for row in card.rows:
         if row.verdict == "undecided" and row.cause and row not in card.open_rows and row.basis in COUNTED:
             causes.setdefault(CAUSES[row.cause], []).append(markdown(row.id))
-    told = "; ".join(f"{cause}: {', '.join(ids)}" for cause, ids in causes.items())
-    return [*lines, f"Undecided, by cause: {told}.", ""] if told else lines
+    told = " ".join(f"{cause[0].upper()}{cause[1:]}: {', '.join(ids)}." for cause, ids in causes.items())
+    return [*lines, f"Undecided, by cause. {told}", ""] if told else lines
 
 
 def _statement(row: ComparisonRow) -> str:
     """Return what is stated, on which data and where. Of a number also its condition's first clause, if that fits."""
-    told = f"{row.quantity.rstrip('.')}; {row.dataset}"
-    whole = f"{told}; {row.clause} ({row.where})"
-    return whole if row.clause and len(whole) <= LONGEST else f"{told} ({row.where})"
+    quantity, place = row.quantity.rstrip("."), f"({row.dataset}, {row.where})"
+    whole = f"{quantity}: {row.clause} {place}"
+    return whole if row.clause and len(whole) <= LONGEST else f"{quantity} {place}"
 
 
 def shorten(text: str) -> str:

@@ -54,7 +54,7 @@ def taylor(kernel: str, offset: Any, x: Any, order: int) -> Any:
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_kernels_and_their_derivatives(kernel: str) -> None:
+def test_kernel_derivatives_agree_with_differences(kernel: str) -> None:
     q = np.geomspace(1e-4, 60, 300).astype(Long)
     found = derivatives(kernel, q, 3 if kernel == "squared_exponential" else 4)
     assert len(found) == (4 if kernel == "squared_exponential" else 5)
@@ -269,7 +269,9 @@ def test_the_projected_remainder_is_sharper_and_holds(degree: int, monkeypatch: 
         ((0.0, 0.0), 0.0, 1.0, lambda rho: rho**4 * np.sqrt((1 + rho**2) / 24)),  # nothing known
     ],
 )
-def test_the_projected_remainder_of_each_degree_alone(first: Any, second: float, norm2: float, expected: Any) -> None:
+def test_the_projected_remainder_of_each_degree_alone_is_as_expected(
+    first: Any, second: float, norm2: float, expected: Any
+) -> None:
     """h = a_0 e_0 + a_1 e_1 + sqrt(2) a_2 e_2 in one input, and what of it is above order 3 up to rho."""
     model = plain_model(random_posterior(np.random.default_rng(1), "squared_exponential", "probit", 3, 1))
     form = dataclasses.replace(plain_slice(model, model.X[0], np.arange(1)), norm2=norm2, slack_mean=0.0)

@@ -210,7 +210,9 @@ def test_an_experiment_is_listed_with_its_figures(gpsuite: Gpsuite) -> None:
     assert lines[start + 1].startswith("epsilon_boston") and "…" not in "".join(lines)
 
 
-def test_data_list_and_verify(gpsuite: Gpsuite, workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_verify_fails_for_missing_files_only_if_asked_for_them(
+    gpsuite: Gpsuite, workplace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert "diabetes" in gpsuite("data", "list").out
     assert gpsuite("data", "verify").code == 0  # missing is reported, not an error
     assert gpsuite("data", "verify", "boston").code == 2  # unless that one was asked for

@@ -94,7 +94,7 @@ def test_a_run_name_that_is_too_long_is_named(gpsuite: Gpsuite) -> None:
     assert ended.code == 2 and ended.err.startswith("gpsuite: run_name")
 
 
-def test_a_run_without_stderr(gpsuite: Gpsuite, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_works_without_stderr(gpsuite: Gpsuite, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stderr", None)  # closed by the caller: 2>&-
     assert gpsuite(*RUN, f"experiment={LINES}").code == 0
     sys.stderr.close()

@@ -374,7 +374,7 @@ def redraw(workplace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     sys.modules.pop("redraw")
 
 
-def test_a_run_on_a_dataset_that_is_not_here(gpsuite: Gpsuite, redraw: Redraw) -> None:
+def test_without_its_dataset_a_published_run_is_redrawn_and_another_refused(gpsuite: Gpsuite, redraw: Redraw) -> None:
     shutil.copytree(ROOT / "results/published" / SCALED, Path("results/published", SCALED))
     code, (line, total) = redraw()
     if "no record" in line:

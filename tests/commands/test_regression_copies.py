@@ -20,7 +20,7 @@ def write_copies(different: int, times: int) -> None:
     pd.concat([table] * times).to_csv("t.csv", index=False)
 
 
-def test_a_certificate_of_a_dataset_whose_target_has_no_name_in_the_settings(gpsuite: Gpsuite) -> None:
+def test_a_certificate_is_confirmed_though_the_settings_do_not_name_the_target(gpsuite: Gpsuite) -> None:
     """Its content hash says which values it has."""
     assert gpsuite(*PAC, "repetitions=1").code == 0
     certificate = f"{FOLDER}/certificates/kl_pac_gp_split_0.npz"
@@ -76,7 +76,7 @@ def test_a_caption_names_the_file(gpsuite: Gpsuite) -> None:
 
 
 @pytest.mark.parametrize("experiment", ["rounding", "inducing_pol"])
-def test_a_table_of_ones_own_in_a_study_of_the_paper(gpsuite: Gpsuite, experiment: str) -> None:
+def test_a_study_of_the_paper_runs_on_a_table_of_ones_own(gpsuite: Gpsuite, experiment: str) -> None:
     write_copies(60, 1)
     small = () if experiment == "rounding" else ("inducing=[4]", "other_kernel=[]", "other_kernel_inducing=[]")
     words = (f"experiment=pac_bayes/{experiment}", "scale=smoke", "repetitions=1", "max_evaluations=3")

@@ -48,7 +48,7 @@ def test_settings_of_an_experiment_are_explained(gpsuite: Gpsuite) -> None:
     assert gpsuite("run", "seed=1", "--help").out == gpsuite("run", "--help").out
 
 
-def test_what_a_run_tells_as_json_or_not_at_all(gpsuite: Gpsuite, workplace: Path) -> None:
+def test_a_run_answers_as_json_or_by_its_folder_alone(gpsuite: Gpsuite, workplace: Path) -> None:
     quiet = gpsuite("run", *REGION, "format=quiet")
     folder = quiet.out.strip()
     assert (quiet.code, quiet.err, (workplace / folder / "run.json").is_file()) == (0, "", True)

@@ -247,7 +247,7 @@ def test_the_corrected_command_is_ready_to_paste_and_works(
     assert len(request.require_dataset().notes) == 2, "what was left out is said"
 
 
-def test_one_target_where_one_is_learned(gpsuite: Gpsuite, earlier_results: Path) -> None:
+def test_two_targets_are_refused_where_one_is_learned(gpsuite: Gpsuite, earlier_results: Path) -> None:
     words = (*CSV, "dataset.target=[y,a]")
     refused(gpsuite, earlier_results, words, ["learns one target", "dataset.target=y"])
 
@@ -296,7 +296,7 @@ def test_an_unreadable_file_is_refused_and_nothing_changes(
     assert snapshot(earlier_results) == before
 
 
-def test_a_corrupted_dataset_file(
+def test_a_corrupted_dataset_file_is_refused(
     gpsuite: Gpsuite, workplace: Path, earlier_results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (workplace / "stock" / "boston").mkdir(parents=True)
@@ -307,7 +307,9 @@ def test_a_corrupted_dataset_file(
         refused(gpsuite, earlier_results, words, ["housing.data", "baadf72995", "found"])
 
 
-def test_read_only_results(gpsuite: Gpsuite, workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_that_cannot_be_written_are_refused(
+    gpsuite: Gpsuite, workplace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real = Path.mkdir
 
     def read_only(path: Path, *args: Any, **kwargs: Any) -> None:
@@ -322,7 +324,7 @@ def test_read_only_results(gpsuite: Gpsuite, workplace: Path, monkeypatch: pytes
     assert "results_dir=" in ended.err
 
 
-def test_results_dir_is_a_file(gpsuite: Gpsuite, workplace: Path) -> None:
+def test_results_dir_must_not_be_a_file(gpsuite: Gpsuite, workplace: Path) -> None:
     (workplace / "taken").write_text("mine", encoding="utf-8")
     ended = gpsuite(*RUN, "results_dir=taken")
     assert ended.code == 2
@@ -330,7 +332,7 @@ def test_results_dir_is_a_file(gpsuite: Gpsuite, workplace: Path) -> None:
     assert (workplace / "taken").read_text(encoding="utf-8") == "mine"
 
 
-def test_two_runs_at_once(gpsuite: Gpsuite, earlier_results: Path) -> None:
+def test_a_second_run_into_the_same_folder_is_refused(gpsuite: Gpsuite, earlier_results: Path) -> None:
     folder = earlier_results / "pac_bayes" / "regression" / "smoke"
     with locked(folder, wait=False):
         refused(gpsuite, earlier_results, (*RUN, "scale=smoke"), ["another run", "wait=true", "run_name="])
@@ -450,7 +452,9 @@ PLAN_WORDS = [
 
 
 @pytest.mark.parametrize(("words", "parts"), PLAN_WORDS, ids=[" ".join(words[3:]) for words, _ in PLAN_WORDS])
-def test_a_wrong_word_of_a_plan(gpsuite: Gpsuite, workplace: Path, words: tuple[str, ...], parts: list[str]) -> None:
+def test_a_wrong_word_of_a_plan_is_refused(
+    gpsuite: Gpsuite, workplace: Path, words: tuple[str, ...], parts: list[str]
+) -> None:
     refused(gpsuite, workplace, words, parts)
 
 
@@ -465,7 +469,7 @@ def test_a_wrong_word_of_a_plan(gpsuite: Gpsuite, workplace: Path, words: tuple[
         ("c.csv", ["x"], ["dataset.candidates=c.csv", "no rows"]),
     ],
 )
-def test_a_table_that_cannot_be_used(
+def test_a_table_that_cannot_be_used_is_refused(
     gpsuite: Gpsuite, workplace: Path, name: str, lines: list[str], parts: list[str]
 ) -> None:
     write(workplace, name, lines)
@@ -543,7 +547,7 @@ RISK_WORDS = [
     RISK_WORDS,
     ids=[f"{run[1].split('/')[1]} {' '.join(words)}" for words, run, _ in RISK_WORDS],
 )
-def test_a_wrong_word_of_pac_bayes(
+def test_a_wrong_word_of_pac_bayes_is_refused(
     gpsuite: Gpsuite, workplace: Path, words: tuple[str, ...], run: tuple[str, ...], parts: list[str]
 ) -> None:
     refused(gpsuite, workplace, (*run, *words), parts)
@@ -564,13 +568,13 @@ RISK_FILES = {
 
 
 @pytest.mark.parametrize("name", RISK_FILES)
-def test_a_table_that_cannot_be_fitted(gpsuite: Gpsuite, workplace: Path, name: str) -> None:
+def test_a_table_that_cannot_be_fitted_is_refused(gpsuite: Gpsuite, workplace: Path, name: str) -> None:
     rows, parts = RISK_FILES[name]
     write_risk_file(workplace, rows)  # type: ignore[arg-type]
     refused(gpsuite, workplace, RISK_CSV, parts)
 
 
-def test_fewer_training_rows_than_the_theorem_asks_for(gpsuite: Gpsuite, workplace: Path) -> None:
+def test_fewer_training_rows_than_the_theorem_asks_for_are_refused(gpsuite: Gpsuite, workplace: Path) -> None:
     write_risk_file(workplace, [(i, i % 3, i * i % 7) for i in range(10)])
     told = ["test_share=0.3", "leaves 7 training rows of 10", "need 8 or more"]
     refused(gpsuite, workplace, (*RISK_CSV, "test_share=0.3"), told)

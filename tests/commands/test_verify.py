@@ -168,6 +168,20 @@ def test_wrong_words_are_refused(gpsuite: Gpsuite, certificate: Path, words: lis
     assert len(ended.err.splitlines()) <= 4
 
 
+@pytest.mark.parametrize(
+    "origin", [None, {}, [], {"outputs": 3}, {"outputs": []}, {"outputs": [4]}, {"outputs": None}, "outputs"]
+)
+def test_a_description_without_a_target_leaves_the_column_to_a_guess(
+    gpsuite: Gpsuite, workplace: Path, origin: Any
+) -> None:
+    about = {"format": "gpsuite-certificate", "version": 4, "kind": "regression", "origin": origin}
+    Path("x.json").write_text(json.dumps(about))
+    Path("t.csv").write_text("a,y\n" + "".join(f"{k},{k * k}\n" for k in range(30)))
+    ended = gpsuite("verify", "x", "dataset.path=t.csv")
+    assert ended.code == 2
+    assert ended.err.splitlines()[1:] == ["columns: a, y", "gpsuite verify x dataset.path=t.csv dataset.target=y"]
+
+
 def test_a_path_may_hold_an_equals_sign(gpsuite: Gpsuite, workplace: Path) -> None:
     write_certificate(small_certificate(), workplace / "radius=0.5" / "point")
     assert gpsuite("verify", "radius=0.5/point.npz").code == 0

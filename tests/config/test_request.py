@@ -145,7 +145,7 @@ def test_a_run_name_is_the_tag() -> None:
     assert (options.tag, options.named, options.changed) == ("mine", True, ("seed",))
 
 
-def test_one_method_or_several() -> None:
+def test_one_method_or_a_list_of_them_may_be_named() -> None:
     assert list(read_request([REGRESSION, "method=full_gp"])[0].methods) == ["full_gp"]
     assert list(read_request([REGRESSION, "methods=full_gp"])[0].methods) == ["full_gp"]
     chosen = read_request([REGRESSION, "methods=[full_gp,kl_pac_gp]"])[0].methods

@@ -402,7 +402,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "made_up"
 
 
-def test_without_the_optional_file(spec: DatasetSpec, folder: Path) -> None:
+def test_without_the_optional_file_the_other_rows_are_read_and_a_note_is_made(spec: DatasetSpec, folder: Path) -> None:
     prepared = prepare(spec, cache_dir=folder.parent)
     assert (prepared.rows, list(prepared.paths)) == (2, ["table.txt"])
     dataset = load(prepared)
@@ -423,7 +423,7 @@ def test_an_absent_dataset_is_the_one_without_the_optional_file(spec: DatasetSpe
     assert "table.txt" in absent.absent
 
 
-def test_with_the_optional_file(spec: DatasetSpec, folder: Path) -> None:
+def test_an_optional_file_adds_its_rows_and_changes_the_hash(spec: DatasetSpec, folder: Path) -> None:
     without = prepare(spec, cache_dir=folder.parent)
     (folder / "extra.txt").write_bytes(EXTRA)
     prepared = prepare(spec, cache_dir=folder.parent)
@@ -462,7 +462,7 @@ def test_a_missing_file_known_by_its_git_hash_is_named(spec: DatasetSpec, folder
         prepare(spec, cache_dir=folder.parent)
 
 
-def test_a_missing_file_found_where_its_message_wants_it(spec: DatasetSpec, folder: Path) -> None:
+def test_a_missing_file_is_found_where_its_message_wants_it(spec: DatasetSpec, folder: Path) -> None:
     spec.files[1].optional = False
     with pytest.raises(DataError, match=rf"put it into {folder} or made_up/ in a folder of") as caught:
         prepare(spec, cache_dir=folder.parent)

@@ -75,7 +75,7 @@ def test_synthetic2d_needs_an_even_number() -> None:
 
 
 @given(n=st.integers(1, 9), repetitions=st.integers(1, 3))
-def test_lssvm_classes_shapes_and_balance(n: int, repetitions: int) -> None:
+def test_lssvm_classes_are_balanced_and_sorted(n: int, repetitions: int) -> None:
     sample = lssvm_classes(np.random.default_rng(0), (repetitions, n), location=(1.0, 0.0, -2.0))
     assert sample.X.shape == (repetitions, n, 3)
     assert set(np.unique(sample.y)) <= {-1.0, 1.0}
@@ -117,7 +117,7 @@ def small(seed: int = 0, **changes: Any) -> GpSamples:
     return gp_samples(np.random.default_rng(seed), sizes, **form)
 
 
-def test_kernels_at_known_distances() -> None:
+def test_kernels_have_their_values_at_known_distances() -> None:
     """Distances 5 and 0.5 from the first point."""
     r = np.array([0.0, 5.0, 0.5])
     rows = {name: kernel(POINTS[:1], POINTS, 2.0, 0.8)[0] for name, kernel in KERNELS.items()}
@@ -199,7 +199,7 @@ def test_singular_covariances_can_be_sampled_and_indefinite_ones_not() -> None:
         sample_gaussian(np.random.default_rng(3), np.diag([1.0, -1.0]), 1)
 
 
-def test_shapes_and_parameters_of_the_paper() -> None:
+def test_samples_have_the_papers_shapes_and_parameters() -> None:
     samples = small()
     data = samples.data
     assert data.X.shape == (40, 2)
@@ -228,7 +228,7 @@ def test_threshold_leaves_a_fifth_of_all_noisy_safety_values_below(process: str)
     assert data.threshold == np.quantile(data.z, 0.2)
 
 
-def test_noise_levels_of_the_samples() -> None:
+def test_the_samples_have_the_stated_noise() -> None:
     data = small(draws=50).data
     for noise, deviation in ((data.Y - data.F, 0.4), (data.z - data.h, 0.05)):
         assert abs(noise.std() / deviation - 1) < 5 / np.sqrt(2 * noise.size)
@@ -299,7 +299,7 @@ def noise_column(name: str, seed: int = 3) -> Array:
 
 
 @given(name=st.sampled_from(sorted(NOISES)), shape=st.lists(st.integers(1, 5), min_size=1, max_size=3))
-def test_shape_type_and_determinism(name: str, shape: list[int]) -> None:
+def test_noise_has_its_shape_and_type_and_follows_the_seed(name: str, shape: list[int]) -> None:
     size = tuple(shape)
     first, second = (draw_noise(np.random.default_rng(1), name, size, inputs=np.ones(size)) for _ in range(2))
     assert first.shape == size
@@ -407,7 +407,7 @@ def test_wrong_scales_of_noise_are_refused() -> None:
     n=st.integers(1, 6),
     repetitions=st.integers(1, 4),
 )
-def test_shapes_and_exact_function_values(function: str, noise: str, n: int, repetitions: int) -> None:
+def test_samples_hold_the_exact_function_values(function: str, noise: str, n: int, repetitions: int) -> None:
     sample = kernel_regression(
         np.random.default_rng(0), (repetitions, n), function=function, noise=noise, domain=(-3.0, 3.0)
     )
@@ -439,7 +439,7 @@ def test_heteroscedastic_noise_uses_the_drawn_inputs() -> None:
     assert abs(standard.std() - 1.0) < 5 / np.sqrt(2 * 20_000)
 
 
-def test_a_function_of_ones_own() -> None:
+def test_a_function_of_ones_own_gives_the_true_values() -> None:
     sample = kernel_regression(np.random.default_rng(4), (2, 5), function=np.exp)
     np.testing.assert_array_equal(sample.f, np.exp(sample.X[..., 0]))
 
@@ -453,7 +453,7 @@ def test_wrong_arguments_are_refused() -> None:
 
 
 @given(x=st.floats(-50, 50))
-def test_both_forms_of_the_sigmoid(x: float) -> None:
+def test_the_sigmoids_of_paper_and_code_differ_in_steepness(x: float) -> None:
     """The sum and difference of the outputs undo the formula; s = 2 at x is s = 1 at 2x."""
     for form, steepness in (("paper", 2.0), ("code", 1.0)):
         first, second = true_outputs(np.array(x), form)  # type: ignore[arg-type]

@@ -98,7 +98,7 @@ def test_an_unknown_variant_is_named() -> None:
         get_loader(spec.loader)(spec, lambda name: b"")
 
 
-def test_compressed_files_from_disk_to_dataset(tmp_path: Path, no_data_path: None) -> None:
+def test_compressed_files_are_read_into_a_dataset(tmp_path: Path, no_data_path: None) -> None:
     tables = {file_name(number): as_text(made_up_table(number)) for number in NUMBERS}
     (tmp_path / "gengine1").mkdir()
     for name, text in tables.items():
@@ -125,7 +125,7 @@ def engine(real_dataset: RealDataset) -> Dataset:
     return dataset
 
 
-def test_training_rows_of_hc_o2(engine: Dataset) -> None:
+def test_hc_o2_has_its_known_training_rows(engine: Dataset) -> None:
     inputs, outputs, _, _ = parts(engine)
     assert inputs.shape == (247684, 13)
     first = [
@@ -142,7 +142,7 @@ def test_training_rows_of_hc_o2(engine: Dataset) -> None:
         np.testing.assert_allclose(deviation[columns], value, atol=1e-3)
 
 
-def test_outputs_and_safety_of_hc_o2(engine: Dataset) -> None:
+def test_hc_o2_has_its_known_outputs_and_safe_rows(engine: Dataset) -> None:
     _, outputs, _, test_outputs = parts(engine)
     assert test_outputs.shape == (136233, 8)
     hc, o2, manifold, catalyst = (OUTPUTS.index(name) for name in ("HC", "O2", "T_EXM", "T_CAT1"))
@@ -157,7 +157,7 @@ def test_outputs_and_safety_of_hc_o2(engine: Dataset) -> None:
     assert np.mean(outputs[:, manifold] > 1.0) == pytest.approx(0.20546, abs=5e-6)
 
 
-def test_initial_sets_of_the_public_code(engine: Dataset) -> None:
+def test_the_public_codes_initial_sets_are_drawn_again(engine: Dataset) -> None:
     _, outputs, _, _ = parts(engine)
     safe = np.flatnonzero(outputs[:, OUTPUTS.index("T_EXM")] <= 1.0)
     random = np.random.RandomState(123)
@@ -167,7 +167,7 @@ def test_initial_sets_of_the_public_code(engine: Dataset) -> None:
         assert drawn.sum() == total
 
 
-def test_simple_predictions_of_hc_and_o2(engine: Dataset) -> None:
+def test_simple_predictions_of_hc_and_o2_have_the_known_errors(engine: Dataset) -> None:
     inputs, outputs, test_inputs, test_outputs = parts(engine)
     columns = [OUTPUTS.index("HC"), OUTPUTS.index("O2")]
     y, y_test = outputs[:, columns], test_outputs[:, columns]
@@ -179,7 +179,7 @@ def test_simple_predictions_of_hc_and_o2(engine: Dataset) -> None:
     np.testing.assert_allclose(np.sqrt(np.mean(error**2, axis=0)), [0.937, 0.662], atol=5e-4)
 
 
-def test_rows_of_co2_hc(engine: Dataset, real_dataset: RealDataset) -> None:
+def test_co2_hc_has_its_known_rows_and_temperatures(engine: Dataset, real_dataset: RealDataset) -> None:
     dataset = real_dataset("gengine1_co2_hc")
     inputs, outputs, test_inputs, _ = parts(dataset)
     assert inputs.shape == (247604, 14)

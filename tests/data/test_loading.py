@@ -367,7 +367,7 @@ def test_a_test_part_is_kept_in_proportion() -> None:
     assert len(test) == round(MAX_ROWS / 7)
 
 
-def test_same_name_same_numbers_other_name_other_numbers() -> None:
+def test_a_stand_ins_numbers_follow_its_name() -> None:
     spec = made_up()
     first, again = generate_stand_in(spec), generate_stand_in(spec)
     np.testing.assert_array_equal(first.X, again.X)

@@ -317,7 +317,7 @@ def test_all_columns_of_spambase_are_read_in_order() -> None:
     assert set(dataset.units) == set(dataset.input_names[:54])
 
 
-def test_the_eleven_columns_of_the_paper() -> None:
+def test_spambase11_has_the_eleven_columns_of_the_paper() -> None:
     dataset = made_up_spambase("spambase11")
     assert dataset.X[0].tolist() == [5, 7, 16, 17, 19, 21, 23, 25, 52, 53, 57]
     assert dataset.input_names == ELEVEN

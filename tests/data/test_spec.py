@@ -174,7 +174,7 @@ def test_a_broken_description_is_named(tmp_path: Path, text: str, message: str) 
     assert "bad.yaml" in str(caught.value)
 
 
-def test_states_of_the_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_list_states_which_datasets_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(PATH_VARIABLE, str(tmp_path / "elsewhere"))
     (tmp_path / "data" / "boston").mkdir(parents=True)
     (tmp_path / "data" / "boston" / "housing.data.gz").write_bytes(b"presence is enough here")

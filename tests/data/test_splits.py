@@ -73,7 +73,7 @@ MATRICES = hnp.arrays(np.float64, (20, 3), elements=st.integers(-1_000_000, 1_00
 
 
 @given(MATRICES)
-def test_mean_0_deviation_1_and_back(rows: Array) -> None:
+def test_standardised_rows_have_mean_0_and_deviation_1_and_come_back(rows: Array) -> None:
     standardiser = Standardiser.fit(rows)
     scaled = standardiser.transform(rows)
     varies = np.ptp(rows, axis=0) > 0
@@ -97,7 +97,7 @@ def test_fit_needs_rows() -> None:
             Standardiser.fit(rows)
 
 
-def test_scaling_with_all_or_training_rows() -> None:
+def test_scaling_uses_all_or_the_training_rows() -> None:
     rows = np.arange(10.0)[:, None]
     train = np.array([0, 1, 2])
     assert fit_standardiser(rows, train, "all").mean[0] == 4.5

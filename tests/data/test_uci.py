@@ -36,7 +36,7 @@ FACTS = {
 
 
 @pytest.mark.parametrize("name", FACTS)
-def test_the_facts_of_the_tables(name: str, real_spec: Any) -> None:
+def test_the_tables_have_the_known_rows_copies_and_deviation(name: str, real_spec: Any) -> None:
     data = load(prepare(real_spec(name), cache_dir=Path("nowhere")))
     rows, inputs, copies, deviation = FACTS[name]
     assert data.X.shape == (rows, inputs) and data.y.shape == (rows, 1)

@@ -154,7 +154,9 @@ def test_only_the_made_up_ones_are_named() -> None:
         (over(data("a"), data("b", stand_in=True)), ("datasets",), "stand-in data"),
     ],
 )
-def test_what_may_be_compared(request_: Request[Any], changed: tuple[str, ...], why: str) -> None:
+def test_stand_ins_and_settings_other_than_the_dataset_forbid_comparison(
+    request_: Request[Any], changed: tuple[str, ...], why: str
+) -> None:
     assert not_comparable(request_, [], changed) == why
 
 

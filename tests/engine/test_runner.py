@@ -229,7 +229,7 @@ def test_long_work_is_announced(
     assert "about 1:10:00 of one core's work" in capsys.readouterr().err
 
 
-def test_what_keeps_a_run_from_being_compared(tmp_path: Path) -> None:
+def test_budget_seed_and_scale_keep_a_run_from_being_compared(tmp_path: Path) -> None:
     request = tiny.request(n1="budget")
     run_experiment(request, options(tmp_path))
     store = RecordStore(tmp_path, "tiny")
@@ -342,7 +342,7 @@ META = {"below_paper": {"pool": "a pool of 10", "cap": "searches of 1 s at most"
         ("quick", (), ""),
     ],
 )
-def test_what_is_below_the_paper(scale: str, changed: tuple[str, ...], told: str, tmp_path: Path) -> None:
+def test_what_is_below_the_paper_is_reported(scale: str, changed: tuple[str, ...], told: str, tmp_path: Path) -> None:
     options = RunOptions(tmp_path, conf_dir(), changed=changed, meta=META)
     assert below_paper(replace(tiny.request(), scale=scale), options) == told
     assert below_paper(tiny.request(), replace(options, meta=None)) == ""

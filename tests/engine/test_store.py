@@ -79,7 +79,7 @@ def test_a_full_disk_leaves_the_old_record_intact(tmp_path: Path, monkeypatch: p
     assert not [path for path in store.folder.iterdir() if path.suffix not in (".json", ".npz")]
 
 
-def test_what_a_stored_record_satisfies() -> None:
+def test_a_stored_record_satisfies_no_larger_budget() -> None:
     done, failed = record_of(), record_of(behaviour="fail")
     limited = replace(record_of(behaviour="budget"), budget_seconds=10.0)
     assert not satisfies(None, None)

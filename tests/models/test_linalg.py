@@ -47,7 +47,7 @@ def test_reconstructs_singular_matrices_up_to_the_reported_jitter(seed: int, siz
 
 
 @given(seeds, sizes)
-def test_solve_half_solve_and_logdet(seed: int, size: int) -> None:
+def test_solves_and_logdet_agree_with_the_matrix(seed: int, size: int) -> None:
     matrix = random_psd(seed, size, size + 3, 0.0) + np.eye(size)
     right = np.random.default_rng(seed + 1).normal(size=(size, 2))
     factor = stable_cholesky(matrix)

@@ -71,7 +71,7 @@ def test_hyperparameters_must_be_positive(change: dict[str, Any]) -> None:
         dataclasses.replace(Hyperparameters(), **change)
 
 
-def test_at_least_one_lengthscale() -> None:
+def test_no_lengthscale_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one"):
         Hyperparameters(lengthscales=())
 

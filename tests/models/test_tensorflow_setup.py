@@ -25,7 +25,7 @@ except RuntimeError as error:
 """
 
 
-def test_threads_precision_and_silence_in_a_fresh_process() -> None:
+def test_a_fresh_process_is_silent_and_keeps_threads_and_precision() -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TF_")}
     run = subprocess.run([sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr

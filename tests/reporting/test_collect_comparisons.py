@@ -146,7 +146,7 @@ def test_a_run_that_is_not_held_against_the_paper_says_why(places: tuple[Path, P
     assert [(row.verdict, row.ours, row.note) for row in found.rows] == [("not run", None, "smoke: stand-in data")]
 
 
-def test_collect_without_any_result(places: tuple[Path, Path], tmp_path: Path) -> None:
+def test_without_any_result_every_value_is_not_run(places: tuple[Path, Path], tmp_path: Path) -> None:
     found = collect_comparisons(tmp_path / "nowhere", places[1])
     assert [row.verdict for item in found for row in item.rows] == ["not run"] * 3
 

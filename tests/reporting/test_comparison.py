@@ -217,7 +217,7 @@ def test_statistics_of_the_same_name_are_refused(tmp_path: Path) -> None:
         write_statistics(tmp_path, [Statistic("a", 1.0), Statistic("a", 2.0)])
 
 
-def test_comparison_columns_and_round_trip(tmp_path: Path) -> None:
+def test_a_comparison_has_its_columns_and_is_read_back_the_same(tmp_path: Path) -> None:
     rows = [only(published(), Statistic("risk", 5.0 + 1e-9, 0.1, 3)), only(published(id="X2"))]
     write_comparison(tmp_path, rows)
     with (tmp_path / "comparison.csv").open(newline="") as stream:

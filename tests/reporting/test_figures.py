@@ -27,7 +27,7 @@ def draw(folder: Path, note: str | None = None) -> None:
         drawing.ax.legend()
 
 
-def test_three_files_byte_reproducible_and_figure_closed(tmp_path: Path) -> None:
+def test_a_figure_is_three_reproducible_files_and_closed(tmp_path: Path) -> None:
     draw(tmp_path / "a")
     draw(tmp_path / "b")
     assert sorted(path.name for path in (tmp_path / "a").iterdir()) == ["bound.csv", "bound.pdf", "bound.png"]

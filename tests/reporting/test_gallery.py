@@ -25,7 +25,7 @@ EXPERIMENT = "pac_bayes/rounding"
 VERDICTS: tuple[Verdict, ...] = ("reproduced", "differs", "undecided")
 
 
-def test_the_page_of_published_runs(tmp_path: Path) -> None:
+def test_the_page_of_published_runs_shows_values_pictures_and_notes(tmp_path: Path) -> None:
     data = {"name": "toy", "licence": "free", "citation": "Somebody 2001"}
     folder = make_run(
         tmp_path, f"published/{EXPERIMENT}/paper", dataset=data, cpu_seconds=600.0, left_out=["3 of 10 repetitions"]
@@ -45,7 +45,7 @@ def test_the_page_of_published_runs(tmp_path: Path) -> None:
         "1 reproduced, 1 differs" not in text and "printed numbers: 1 reproduced, 1 differ, 1 undecided" in text.lower()
     )
     assert "[Notes](pac_bayes/NOTES.md)" in text and "why \\| not" in text
-    assert "Undecided, by cause: the paper's data or draws are not published: X2." in text
+    assert "Undecided, by cause. The paper's data or draws are not published: X2." in text
     assert text.count("![") == 1 and "Costs and gains of rounding the hyperparameters" in text
     for target in re.findall(r"\]\(([^)#]+)", text.replace("(NOTES.md)", "")):
         assert (path.parent / target).exists(), target
@@ -71,7 +71,7 @@ def test_a_share_is_shown_in_cells_and_a_decision_is_not(tmp_path: Path, interva
     assert ("617 of 617" in path.read_text(encoding="utf-8")) is counted
 
 
-def test_no_published_runs_no_page(tmp_path: Path) -> None:
+def test_without_published_runs_there_is_no_page(tmp_path: Path) -> None:
     make_run(tmp_path, f"{EXPERIMENT}/paper", title="Mine")
     assert write_gallery(tmp_path, ROOT / "conf") is None
     assert not (tmp_path / "published").exists()

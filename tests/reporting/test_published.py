@@ -333,7 +333,7 @@ def test_malformed_entry_is_named(change: dict[str, Any], message: str, tmp_path
         read_paper_values(tmp_path)
 
 
-def test_missing_key_and_entry_that_is_no_mapping(tmp_path: Path) -> None:
+def test_a_missing_key_and_an_entry_that_is_no_mapping_are_refused(tmp_path: Path) -> None:
     write(tmp_path, {key: value for key, value in ENTRY.items() if key != "where"})
     with pytest.raises(ValueError, match="entry X1: where must be"):
         read_paper_values(tmp_path)

@@ -83,7 +83,7 @@ def test_infinite_values_give_no_mean() -> None:
     assert math.isnan(row["mean"]) and row["interval"] == ""  # type: ignore[arg-type]
 
 
-def test_columns_and_order_for_several_keys_and_metrics() -> None:
+def test_several_keys_and_metrics_keep_their_columns_and_order() -> None:
     table = summarise_groups(runs().assign(epsilon=0.2), ["method", "epsilon"], ["risk", "mse"])
     assert list(table.columns) == [
         *("method", "epsilon", "metric", "mean", "standard_error"),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gpsuite.data.dataset import Task
 from gpsuite.data.spec import MISSING, CsvSpec
 from gpsuite.data.table.doubts import doubts, seeming_codes, years
 from gpsuite.data.table.layout import Grid, read_grid
@@ -99,12 +100,13 @@ def _warnings(
     return said
 
 
-def ask_target(path: str) -> DataError:
-    """Build the error for a table without a named target: its columns, and a guess."""
+def ask_target(path: str, task: Task = "regression") -> DataError:
+    """Build the error for a table without a named target: its columns, and a guess, of classes if the task has them."""
     spec = CsvSpec(path=path)
     found = describe_table(spec)
     names = few([str(column["column"]) for column in found.columns])
-    run = found.regression or found.classification
+    guesses = (found.regression, found.classification)
+    run = (guesses[1] or guesses[0]) if task == "classification" else (guesses[0] or guesses[1])
     told = "which column is to be predicted?" + (" Perhaps:" if run else "")
     fix = {"dataset.target": run["target"]} if run else None
     return DataError(f"dataset.target: {told}\ncolumns: {names}", key="dataset.target", fix=fix)

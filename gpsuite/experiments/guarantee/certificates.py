@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpsuite.arrays import FloatArray
-from gpsuite.certificates.certificate import NEW_ROW, Origin, QuantileQuantity, pack
+from gpsuite.certificates.certificate import NO_ROW, Origin, QuantileQuantity, pack
 from gpsuite.certificates.envelope import write_packed
 from gpsuite.certificates.risk import BY_NUMBER, Goal, RiskCertificate, RiskClaim, Rows, StatedRows
 from gpsuite.certificates.risk import pack as pack_risk
@@ -96,7 +96,7 @@ def range_certificates(
         origin = Origin(
             dataset=dataset.name,
             content=dataset.content_hash,
-            row=NEW_ROW,
+            row=NO_ROW,
             outputs=(data.target_names[0],),
             inputs=tuple(data.input_names[place] for place in region.free),
             inference="exact",
@@ -130,7 +130,7 @@ def class_certificates(
             continue
         budget = searches.budget(among=SHARE)
         judged = point.judge(region, Limits(tolerance, 1, number), budget)
-        origin = certificate_origin(dataset, model, NEW_ROW, region)
+        origin = certificate_origin(dataset, model, NO_ROW, region)
         proof = point.certify(judged, region, BOXES, budget, origin)[1]
         arrays |= _in_record(f"row_{number}", proof.description, proof.arrays)
     return arrays

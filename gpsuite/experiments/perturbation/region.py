@@ -276,7 +276,7 @@ def _held(report: Report[RegionSettings], column: int) -> str:
     if len(others) > MOST_NAMED:
         return f"the other {len(others)} inputs at their medians"
     rows = (split_rows(data, params) for params in region_tasks(report.request))
-    medians = np.array([np.median(each.X[each.rest], axis=0) for each in rows])
+    medians = np.array([np.median(each.X[each.remainder], axis=0) for each in rows])
     lows, highs = medians.min(axis=0), medians.max(axis=0)  # models may leave out other rows
     listed = [
         f"{data.input_names[number]} = "

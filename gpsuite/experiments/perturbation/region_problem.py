@@ -70,14 +70,14 @@ class Rows:
         X: inputs in their own units [n, D].
         y: outputs in their own units [n].
         first: numbers of the rows that prepare.
-        rest: numbers of the rows of the region.
+        remainder: numbers of the rows of the region.
         merged: how many of the dataset's rows are merged into others.
     """
 
     X: FloatArray
     y: FloatArray
     first: IntArray
-    rest: IntArray
+    remainder: IntArray
     merged: int
 
 
@@ -119,7 +119,7 @@ def read_problem(prepared: PreparedDataset, params: RegionTask) -> RegionProblem
     """
     data = load(prepared)
     rows = split_rows(data, params)
-    count, kept = len(rows.first), len(rows.rest)
+    count, kept = len(rows.first), len(rows.remainder)
     model = MODELS[params.model]
     least = max(LEAST_ROWS, model.centres(params))
     if count < least or kept < LEAST_ROWS:
@@ -157,7 +157,7 @@ def _linear_columns(prepared: PreparedDataset, rows: Rows, along: int) -> IntArr
         UserError: if other inputs depend on each other.
     """
     data = load(prepared)
-    X = rows.X[rows.rest]
+    X = rows.X[rows.remainder]
     centred = (X - X.mean(axis=0)) / np.where(np.ptp(X, axis=0) > 0.0, X.std(axis=0), 1.0)
     kept: list[int] = []
     order = [along, *(each for each in range(X.shape[1]) if each != along)]
@@ -193,7 +193,7 @@ def _linear_columns(prepared: PreparedDataset, rows: Rows, along: int) -> IntArr
 
 def _enough_for_linear(data: Dataset, params: RegionTask) -> bool:
     rows = split_rows(data, replace(params, model=LINEAR))
-    return min(len(rows.first), len(rows.rest)) >= LEAST_ROWS
+    return min(len(rows.first), len(rows.remainder)) >= LEAST_ROWS
 
 
 def split_rows(data: Dataset, params: RegionTask) -> Rows:
@@ -264,10 +264,10 @@ def _problem(rows: Rows, params: RegionTask, columns: IntArray) -> RegionProblem
     mean, spread = first.mean(axis=0), first.std(axis=0)
     spread = np.where(spread > 0.0, spread, 1.0)
     offset, unit = float(rows.y[rows.first].mean()), float(rows.y[rows.first].std())
-    X, Z = (rows.X[rows.rest] - mean) / spread, (first - mean) / spread
+    X, Z = (rows.X[rows.remainder] - mean) / spread, (first - mean) / spread
     region = confidence_region(
         X[:, columns],
-        (rows.y[rows.rest] - offset) / (unit or 1.0),
+        (rows.y[rows.remainder] - offset) / (unit or 1.0),
         MODELS[params.model].model_class(params, Z, X),
         q=params.excluded[0],
         m=params.m,

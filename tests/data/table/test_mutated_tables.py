@@ -79,7 +79,7 @@ def test_damaged_files_are_read_as_pandas_reads_them_or_refused(tmp_path: Path) 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_twelve_thousand_mutated_files(tmp_path: Path) -> None:
+def test_twelve_thousand_mutated_files_are_read_as_written_or_refused(tmp_path: Path) -> None:
     read = [check_written(tmp_path, number) for number in range(1000, 6000)]
     agreed = [check_damaged(tmp_path, number) for number in range(1000, 8000)]
     print(f"\n{sum(read)} of {len(read)} with warts read, {sum(each is True for each in agreed)} damaged compared")

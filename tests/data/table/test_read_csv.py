@@ -32,7 +32,7 @@ def test_default_inputs_are_all_other_columns(tmp_path: Path) -> None:
     assert read_csv(csv_spec(write(tmp_path, table()), inputs="null")).content_hash == dataset.content_hash
 
 
-def test_several_targets_and_chosen_inputs_in_the_order_asked(tmp_path: Path) -> None:
+def test_several_targets_and_chosen_inputs_keep_the_order_asked(tmp_path: Path) -> None:
     path = write(tmp_path, table(header="a,b,y"))
     dataset = read_csv(csv_spec(path, target="[y, a]", inputs="b"))
     assert (dataset.target_names, dataset.input_names) == (("y", "a"), ("b",))
@@ -96,7 +96,7 @@ def test_hash_depends_on_content_and_choices_only(tmp_path: Path) -> None:
     assert len(hashes | {reference}) == 5
 
 
-def test_classification_with_text_labels(tmp_path: Path) -> None:
+def test_text_labels_become_classes(tmp_path: Path) -> None:
     lines = ["a,b,kind", *(f"{i},{i * i},{('ham', 'spam')[i % 2]}" for i in range(10))]
     dataset = read_csv(csv_spec(write(tmp_path, lines), target="kind", task="classification"))
     assert dataset.label_names == ("ham", "spam")

@@ -77,7 +77,7 @@ def test_the_area_is_the_mean_height_over_the_range_requested() -> None:
     np.testing.assert_allclose(line.area(14, 14), [2.0])
 
 
-def test_points_and_iterations_to_a_threshold() -> None:
+def test_points_to_a_threshold_are_counted_and_infinite_if_never_reached() -> None:
     found = by_name(learning_curves.threshold_statistics(three_methods(FEWEST_RUNS), 0.4))
     # 1 - 0.028 k + 0.0095 <= 0.4 from k = 22, 1 - 0.024 k + 0.0095 <= 0.4 from k = 26
     assert found["points_to_rmse[method=al_mogp,threshold=0.4]"].value == 34

@@ -44,7 +44,7 @@ def test_every_method_searches_the_same_tasks() -> None:
     assert len(seeds) == 4
 
 
-def test_one_search_of_every_method_and_what_is_written(tmp_path: Path) -> None:
+def test_every_method_searches_once_and_is_drawn(tmp_path: Path) -> None:
     request = request_of("kinds=[bowl]", "queries=2", "shown=[2]")
     entry = EXPERIMENTS.get(NAME)
     tasks = entry.plan(request)

@@ -124,7 +124,7 @@ def test_the_table_is_what_the_planner_answers(delta: float) -> None:
 
 
 @pytest.mark.parametrize(("inputs", "queries"), [(1, "partial"), (2, "full")])
-def test_figures_and_tables_for_one_input_and_for_several(inputs: int, queries: str, figures: None) -> None:
+def test_one_input_and_several_get_their_figures_and_tables(inputs: int, queries: str, figures: None) -> None:
     write_rows(12, inputs)
     folder = run(f"queries={queries}")
     shown = list(csv.DictReader((folder / "figures" / "plan.csv").read_text().splitlines()))

@@ -140,7 +140,7 @@ def test_starting_sets_are_consecutive_draws_of_the_legacy_generator() -> None:
 
 
 @pytest.mark.skipif("GPSUITE_DATA_PATH" not in os.environ, reason="GPSUITE_DATA_PATH is not set")
-def test_the_authors_first_starting_set_on_the_engine_data(tmp_path: Path) -> None:
+def test_the_authors_first_starting_set_on_the_engine_data_is_drawn_again(tmp_path: Path) -> None:
     spec = read_spec(shipped_conf_dir(), "gengine1")
     assert isinstance(spec, DatasetSpec)
     prepared = prepare(spec, cache_dir=tmp_path, allow_stand_in=True)

@@ -107,7 +107,7 @@ def test_every_published_statistic_of_draws_engine_and_ablation_is_computed() ->
     assert published("observation_ablation") <= set(values(ablation_statistics(sets, kinds, sets)))
 
 
-def test_the_gain_in_safe_queries() -> None:
+def test_the_gain_in_safe_queries_is_the_difference_of_both_shares() -> None:
     safe = record("al_mogp", 0, [1.0, 0.3, 0.2])
     bold = record("al_mogp_nosafe", 0, [1.0, 1.0, 1.0], safe_noisy=[1, 0, 0])
     curves = Curves.from_records([safe, bold], METHODS)

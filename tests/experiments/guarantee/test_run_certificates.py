@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pandas as pd
 import pytest
 
 from gpsuite.arrays import IntArray
+from gpsuite.certificates.certificate import read_certificate
 from gpsuite.certificates.envelope import write_packed
 from gpsuite.certificates.risk import StatedRows, read
 from gpsuite.certificates.risk_verification import _numbered_rows, verify_certificate
@@ -64,8 +66,37 @@ def test_the_certificates_of_a_run_are_confirmed(
         assert proved == pytest.approx(
             bound["PAC-Bayes bound, kept model"].loc[bound.index[bound.index >= 6 - 1e-9][0]]
         )
+    for path in sorted((folder / "certificates").glob("*.npz")):
+        assert gpsuite("verify", str(path), "dataset.path=t.csv", *words[-1:]) == 2
+        told = capsys.readouterr().err.splitlines()
+        assert told[0].startswith("gpsuite: dataset.target: ") and "target=:" not in told[0]
+        corrected = shlex.split(told[-1])
+        assert corrected == ["gpsuite", "verify", str(path), "dataset.path=t.csv", *words[-1:], "dataset.target=y"]
+        assert gpsuite(*corrected[1:]) == 0
+    capsys.readouterr()
+    assert gpsuite("verify", str(folder / "certificates" / min(names - {"row_1", "row_2"}))) == 2
+    whole = "dataset.target=" + ("y" if task == "regression" else "COLUMN")
+    assert capsys.readouterr().err.endswith(f"add dataset.path=FILE.csv {whole}\n")
     pd.read_csv("t.csv").head(59).to_csv("t.csv", index=False)
     assert gpsuite("verify", str(folder)) != 0
+
+
+@pytest.mark.parametrize("task", ["regression", "classification"])
+def test_a_row_of_the_table_is_not_called_none_of_its_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], task: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_table(tmp_path, task)
+    assert gpsuite(*RUN, "dataset.target=y", "run_name=r", "dataset.ignore=who") == 0
+    path = Path("results/guarantee/smoke~r/certificates/row_1.npz")
+    found = read_certificate(path)
+    assert found.origin is not None
+    centre = found.region.centre * found.origin.scale + found.origin.offset
+    table = pd.read_csv("t.csv")[["a", "b"]].to_numpy()
+    assert np.abs(table - centre).max(axis=1).min() < 1e-12
+    capsys.readouterr()
+    assert gpsuite("verify", str(path)) == 0
+    assert "point\tthe middle of the region. No row number is stated\n" in capsys.readouterr().out
 
 
 def risk_of_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, dict[str, Any], dict[str, Any], Any]:

@@ -64,7 +64,7 @@ def plan(*words: str) -> Sequence[Task[Any]]:
     return EXPERIMENTS.get(request.experiment).plan(request)
 
 
-def test_one_task_per_split_method_and_goal() -> None:
+def test_every_split_method_and_goal_has_one_task() -> None:
     tasks = plan(BOSTON, "scale=smoke", "repetitions=3", "epsilons=[0.2,0.6]")
     cells = Counter((task.axes["method"], task.axes["epsilon"], task.axes["split"]) for task in tasks)
     assert len(cells) == len(tasks) == 3 * 3 * 2

@@ -39,7 +39,7 @@ def plan(*words: str) -> Sequence[Task[Any]]:
     return EXPERIMENTS.get(request.experiment).plan(request)
 
 
-def test_one_task_per_dataset_number_split_and_training() -> None:
+def test_every_dataset_number_split_and_training_has_one_task() -> None:
     tasks = plan(LOSSES, "scale=smoke", "inducing=[4,6]", "repetitions=3")
     axes = [(t.axes["dataset"], t.axes["inducing"], t.axes["method"], t.axes["trained_on"], t.axes["split"])
             for t in tasks]  # fmt: skip
@@ -64,7 +64,7 @@ def test_the_fits_of_the_inducing_experiments_are_not_computed_again(name: str) 
     assert new == {"exp"}
 
 
-def test_at_the_papers_scale_as_well() -> None:
+def test_records_are_shared_at_the_papers_scale_as_well() -> None:
     """Another dataset's records would be shared too; M, epsilon, splits and evaluations are the same."""
     words = ("scale=paper", "inducing=[300]", "repetitions=10")
     stored = plan("experiment=pac_bayes/inducing_pol", *words, "dataset=diabetes")
@@ -104,7 +104,7 @@ def main_(words: list[str]) -> int:
         sys.argv = before
 
 
-def test_a_smoke_run_without_data(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_smoke_run_uses_stand_ins_without_data(capsys: pytest.CaptureFixture[str]) -> None:
     folder = run("scale=smoke", "parallel=serial")
     about = json.loads((folder / "run.json").read_text(encoding="utf-8"))
     assert [(data["name"], data["stand_in"]) for data in about["datasets"]] == [

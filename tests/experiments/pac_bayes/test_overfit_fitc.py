@@ -104,7 +104,7 @@ def test_the_claims_follow_the_numbers() -> None:
 
 
 @pytest.mark.parametrize("words", [(), ("dataset=diabetes", "rows=60")])
-def test_tables_figure_and_statistics(words: tuple[str, ...], tmp_path: Path) -> None:
+def test_the_figure_shows_the_gap_of_every_record(words: tuple[str, ...], tmp_path: Path) -> None:
     request = request_of("methods=[kl_pac_sgp,fitc]", *words)
     entry = EXPERIMENTS.get(request.experiment)
     records = [

@@ -126,7 +126,7 @@ def test_impossible_settings_are_refused(word: str) -> None:
         request_of(word)
 
 
-def test_tables_figure_and_statistics(tmp_path: Path) -> None:
+def test_the_figure_shows_the_largest_change_of_the_bound(tmp_path: Path) -> None:
     request = request_of()
     entry = EXPERIMENTS.get(request.experiment)
     shared: dict[str, SharedWork] = {}

@@ -44,7 +44,7 @@ def write_csv(folder: Path, rows: int = 60, copies: int = 0, bad: str = "") -> l
     return ["dataset=csv", f"dataset.path={path}", "dataset.target=out"]
 
 
-def test_one_task_per_model() -> None:
+def test_every_model_has_one_task() -> None:
     tasks = plan()
     assert [task.axes["model"] for task in tasks] == ["krr_sparse", "lssvm_linear"]
     assert len({task_key(task) for task in tasks}) == 2
@@ -214,8 +214,8 @@ def _doubled(row: str) -> str:
 def test_a_share_of_the_rows_that_are_taken_prepares(tmp_path: Path) -> None:
     task = plan(*write_csv(tmp_path), "rows=40", "preparation=0.25", "centres=4")[0]
     rows = split_rows(load(task.require_dataset()), task.params)
-    assert (len(rows.first), len(rows.rest)) == (10, 30)
-    assert not set(rows.first) & set(rows.rest)
+    assert (len(rows.first), len(rows.remainder)) == (10, 30)
+    assert not set(rows.first) & set(rows.remainder)
 
 
 def test_rows_of_the_region_choose_nothing(tmp_path: Path) -> None:
@@ -365,7 +365,7 @@ def test_every_level_has_a_band_of_its_own(tmp_path: Path) -> None:
     assert task.dataset is not None
     problem, data = read_problem(task.dataset, task.params), load(task.dataset)
     rows = split_rows(data, task.params)
-    x = np.column_stack([found.arrays["x"], np.full(5, np.median(rows.X[rows.rest][:, 1]))])
+    x = np.column_stack([found.arrays["x"], np.full(5, np.median(rows.X[rows.remainder][:, 1]))])
     scaled = (x - rows.X[rows.first].mean(axis=0)) / rows.X[rows.first].std(axis=0)
     standardised = problem.features(scaled) @ problem.region.estimate
     own = rows.y[rows.first]

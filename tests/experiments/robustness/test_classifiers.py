@@ -82,7 +82,7 @@ def test_labels_and_rows_belong_together(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("scaling", ["all", "train"])
-def test_standardised_inputs_and_what_a_unit_is(scaling: str, tmp_path: Path) -> None:
+def test_standardised_inputs_have_deviation_one_and_the_scale_as_unit(scaling: str, tmp_path: Path) -> None:
     data = dataset("breast_cancer", tmp_path)
     problem = read_problem(data, replace(MODEL, scaling=scaling, train_rows=549))
     rows = problem.X if scaling == "train" else np.vstack([problem.X, problem.X_test])

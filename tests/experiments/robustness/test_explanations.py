@@ -168,7 +168,7 @@ def test_explanations_of_images_are_maps() -> None:
     assert len(numbers) == 64
 
 
-def test_a_regression_of_a_csv_with_amounts_in_own_units(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_csv_regression_proves_ranges_for_amounts_in_own_units(capsys: pytest.CaptureFixture[str]) -> None:
     write_table()
     words = ("dataset.target=pressure", "dataset.inputs=['age','dose, mg']", "uncertain=[age]", "within=[3.0]")
     folder = run("regression", *CSV, *words, "methods=[gpr]", "evaluations=30", "count=3")

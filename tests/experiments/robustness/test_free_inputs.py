@@ -24,7 +24,7 @@ def test_words_are_split_and_described() -> None:
             split_word(word)
 
 
-def test_more_inputs_than_there_are() -> None:
+def test_more_inputs_than_there_are_cannot_be_asked_for() -> None:
     check_words(["first3", "all", "shortest9"], 3)  # shortest<N> means at most N
     with pytest.raises(UserError, match="features=first4: the dataset has 3 inputs"):
         check_words(["first4"], 3)

@@ -212,7 +212,9 @@ def test_random_splits_of_the_same_rows_are_not_independent() -> None:
         ({"test_rows": 10_000}, 70_000, 0, 0.0),  # a split of its own
     ],
 )
-def test_what_the_correction_is_by(spec: dict[str, int], rows: int, train_rows: int, ratio: float) -> None:
+def test_the_correction_is_by_the_ratio_of_test_to_training_rows(
+    spec: dict[str, int], rows: int, train_rows: int, ratio: float
+) -> None:
     data = SimpleNamespace(spec=spec, rows=rows)
     settings = SimpleNamespace(test_share=0.3, test_rows=10_000, train_rows=train_rows)
     report: Any = SimpleNamespace(request=SimpleNamespace(prepared=[data]), settings=settings)

@@ -136,14 +136,14 @@ def test_precision_is_the_share_of_safe_among_marked() -> None:
     assert math.isnan(safety_precision(np.zeros(5, dtype=bool), safe))
 
 
-def test_safe_queries_in_percent() -> None:
+def test_safe_queries_are_counted_in_percent() -> None:
     assert safe_query_percent(np.array([True, True, False, True])) == 75.0
     assert math.isnan(safe_query_percent(np.zeros(0, dtype=bool)))
 
 
 @pytest.mark.reference
 @pytest.mark.parametrize("case", cases("moment_matching"))
-def test_moment_matching(case: dict[str, Any]) -> None:
+def test_matched_moments_equal_the_references(case: dict[str, Any]) -> None:
     inputs, expected = case["inputs"], case["expected"]
     samples = inputs["samples"]
     n_outputs, n_latent = (len(samples[0][name]) for name in ("noise", "variance"))

@@ -126,7 +126,7 @@ def _query(*numbers: int | None) -> tuple[int | None, ...] | None:
 
 @pytest.mark.reference
 @pytest.mark.parametrize("case", cases("safe_query_partial", "safe_query_full"))
-def test_safe_query(case: dict[str, Any]) -> None:
+def test_a_safe_query_is_that_of_the_reference(case: dict[str, Any]) -> None:
     inputs, expected = case["inputs"], case["expected"]
     pool, X = np.array(inputs["pool"]), np.array(inputs["X"])
     partial = case["kind"] == "safe_query_partial"

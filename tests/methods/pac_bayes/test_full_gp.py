@@ -225,7 +225,9 @@ def near_copies(seed: int, columns: int) -> tuple[Array, Array]:
 
 
 @pytest.mark.parametrize(("seed", "columns", "noise"), [(1, 30, 1e-4), (2, 30, 1e-4), (0, 10, 1e-4), (0, 3, 1e-2)])
-def test_inputs_far_from_their_mean_and_close_to_each_other(seed: int, columns: int, noise: float) -> None:
+def test_certificates_hold_for_inputs_far_from_their_mean_and_close_together(
+    seed: int, columns: int, noise: float
+) -> None:
     X, y = near_copies(seed, columns)
     hyperparameters = PAPER_GRID.rounded(Hyperparameters(1.0, (float(np.exp(-6)),), noise))
     posterior = FullGPPosterior.fit(hyperparameters, X, y)

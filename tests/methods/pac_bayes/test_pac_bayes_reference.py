@@ -78,7 +78,7 @@ def _posterior(case: dict[str, Any], X: Array, y: Array, h: Hyperparameters) -> 
 
 
 @pytest.mark.parametrize("row", _rows("kl_inverse", "q", "c"))
-def test_kl_inverse(row: dict[str, Any]) -> None:
+def test_the_kl_inverse_and_its_slopes_equal_the_references(row: dict[str, Any]) -> None:
     inverse = kl_inverse(row["q"], row["c"])
     for key in ("p", "one_minus_p", "dp_dq", "dp_dc"):
         if row[key] is not None:
@@ -90,14 +90,14 @@ def test_kl_inverse(row: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("row", _rows("rounding", "value"))
-def test_rounding(row: dict[str, Any]) -> None:
+def test_the_grid_rounds_as_the_reference_does(row: dict[str, Any]) -> None:
     rounded = float(PAPER_GRID.round(row["value"]))
     assert rounded == pytest.approx(row["rounded"], rel=1e-15)
     assert np.log(rounded) == pytest.approx(row["log_rounded"], abs=1e-14)
 
 
 @pytest.mark.parametrize("case", _cases())
-def test_posterior_and_certificate(case: dict[str, Any]) -> None:
+def test_posterior_and_certificate_equal_the_references(case: dict[str, Any]) -> None:
     X, y, h, loss = _setting(case)
     exact, near = case["exact"], _tolerance(case)
     posterior = _posterior(case, X, y, h)
@@ -132,7 +132,7 @@ def test_posterior_and_certificate(case: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("objective", ["kl", "sqrt"])
 @pytest.mark.parametrize("case", _cases())
-def test_objective_and_gradient(case: dict[str, Any], objective: str) -> None:
+def test_objective_and_gradient_equal_the_references(case: dict[str, Any], objective: str) -> None:
     X, y, h, loss = _setting(case)
     ard, near = len(h.lengthscales) == X.shape[1], _tolerance(case)
     expected = case["exact_grad"][f"bound_{objective}"]
@@ -162,7 +162,7 @@ def _assert_slopes(found: Array, natural: Array, h: Hyperparameters, near: float
 
 @pytest.mark.parametrize("objective", ["quadratic", "lambda", "catoni"])
 @pytest.mark.parametrize("case", _cases())
-def test_objectives_without_their_own_rows(case: dict[str, Any], objective: str) -> None:
+def test_objectives_without_their_own_rows_follow_by_the_chain_rule(case: dict[str, Any], objective: str) -> None:
     # the file holds risk, KL and their gradients: the chain rule gives the gradient of any bound
     X, y, h, loss = _setting(case)
     near, slopes = _tolerance(case), case["exact_grad"]

@@ -20,7 +20,7 @@ def _cases() -> list[Any]:
 
 
 @pytest.mark.parametrize("case", _cases())
-def test_perturbation_case(case: dict[str, Any]) -> None:
+def test_residuals_gradients_and_ranks_equal_the_references(case: dict[str, Any]) -> None:
     regions = {q: region_of(case, q) for q in case["q_values"]}
     region = next(iter(regions.values()))
     assert region.m == case["m"]
@@ -44,7 +44,7 @@ def test_perturbation_case(case: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("case", _cases())
-def test_perturbation_estimate(case: dict[str, Any]) -> None:
+def test_the_estimate_equals_the_references(case: dict[str, Any]) -> None:
     region = region_of(case, case["q_values"][0])
     fitted = region.fitted
     assert fitted.converged

@@ -166,7 +166,7 @@ def test_the_level_is_a_fraction() -> None:
     assert (region.q, region.m) == (5, 20)
 
 
-def test_ten_lines_from_arrays_to_a_region() -> None:
+def test_ten_lines_lead_from_arrays_to_a_region() -> None:
     x = np.linspace(-2.0, 2.0, 15)
     y = np.sin(2.0 * x) + 0.2 * np.random.default_rng(4).laplace(size=15)
     region = confidence_region(x, y, ModelClass(ridge, gaussian), q=10, m=100, rng=np.random.default_rng(5))

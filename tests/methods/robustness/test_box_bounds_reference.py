@@ -54,7 +54,7 @@ def assert_encloses(bound: BoundingFunction, box: dict[str, Any], low: Array, hi
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_boxes(case: dict[str, Any]) -> None:
+def test_the_bounds_enclose_the_reference_ranges_of_boxes(case: dict[str, Any]) -> None:
     posterior = posterior_of(case)
     for box in case["boxes"]:
         lower, upper = np.array(box["lower"]), np.array(box["upper"])
@@ -70,7 +70,7 @@ def test_boxes(case: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("case", [each for each in CASES if "one_sided_metric" in each.values[0]])
-def test_the_one_sided_metric(case: dict[str, Any]) -> None:
+def test_the_one_sided_metric_encloses_the_references(case: dict[str, Any]) -> None:
     metric, posterior = case["one_sided_metric"], posterior_of(case)
     point, rows = np.array([metric["x"]]), metric["dimensions"]
     inputs = np.array([row["dimension"] for row in rows])

@@ -18,7 +18,7 @@ from tests.methods.robustness.made_up_posteriors import (
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_tangent_below_and_chord_above_the_kernel(kernel: str) -> None:
+def test_the_tangent_lies_below_and_the_chord_above_the_kernel(kernel: str) -> None:
     nearest, farthest = np.array([[0.0, 0.3, 2.0, 5.0]]), np.array([[1e-3, 4.0, 2.1, 500.0]])
     share = np.linspace(0.0, 1.0, 101)[:, None]
     q = nearest + share * (farthest - nearest)
@@ -60,7 +60,7 @@ def test_the_mean_lies_within(kernel: str) -> None:
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_exact_for_one_negative_weight_at_the_ends(kernel: str) -> None:
+def test_the_envelope_is_exact_for_one_negative_weight_at_the_ends(kernel: str) -> None:
     # A single chord takes kappa's own values at the ends of the range of the distance.
     posterior = random_posterior(np.random.default_rng(6), kernel, "probit", 1, 1)
     sign = np.sign(posterior.alpha[0])

@@ -83,7 +83,7 @@ def test_the_operators_range_allows_for_far_data_and_for_the_rank() -> None:
     assert operator_range(many).above - 61 >= 16 * 60 * 60 * UNIT
 
 
-def test_the_operators_range_of_nothing_of_little_and_of_too_much() -> None:
+def test_the_operators_range_is_right_of_nothing_of_little_and_of_too_much() -> None:
     one = far_apart(2, 1)
     none = replace(one, root=np.zeros((0, 2)), weights=np.zeros(0))
     assert operator_range(none).above == pytest.approx(1.0, abs=1e-14)

@@ -121,7 +121,7 @@ def test_weights_of_one_sign_decide_the_sign_of_the_mean_everywhere(kernel: str)
             assert (high if sign > 0 else -low)[0] > 0.0
 
 
-def test_one_half_and_its_neighbours() -> None:
+def test_one_half_is_decided_like_the_float_below_it() -> None:
     below, above = np.nextafter(0.5, 0), np.nextafter(0.5, 1)
     assert [binary_comparison(-1).crossed(p) for p in (below, 0.5, above)] == [True, True, False]
     assert [binary_comparison(1).crossed(p) for p in (below, 0.5, above)] == [False, False, True]

@@ -96,14 +96,14 @@ def against_multi_start(seed: int, starts: int, boxes: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_random_models_against_multi_start(seed: int) -> None:
+def test_ranges_of_random_models_enclose_a_multi_start(seed: int) -> None:
     against_multi_start(seed, starts=6, boxes=1500)
 
 
 @pytest.mark.slow
 @pytest.mark.guarantee
 @pytest.mark.parametrize("seed", range(1000, 1200))
-def test_many_random_models_against_multi_start(seed: int) -> None:
+def test_ranges_of_many_random_models_enclose_a_multi_start(seed: int) -> None:
     against_multi_start(seed, starts=20, boxes=20_000)
 
 
@@ -117,7 +117,7 @@ def most_certain(posterior: GPCPosterior, sign: int) -> Array:
 
 
 @pytest.mark.parametrize("sign", [1, -1])
-def test_safe_unsafe_and_unknown(posterior: GPCPosterior, sign: int) -> None:
+def test_a_point_is_safe_unsafe_or_unknown_by_radius_and_budget(posterior: GPCPosterior, sign: int) -> None:
     centre = most_certain(posterior, sign)
     safe = probability_range(posterior, linf_ball(centre, 0.1), 0.01, Budget(boxes=2000))
     assert safe.verdict.status == "safe"

@@ -51,7 +51,7 @@ def _array(values: Any) -> FloatArray:
 
 
 @pytest.mark.parametrize("case", _cases("robustmax"))
-def test_robust_max(case: dict[str, Any]) -> None:
+def test_robust_max_equals_the_reference_in_probabilities_and_likelihood(case: dict[str, Any]) -> None:
     mean, variance, label = _array(case["mean"])[None], _array(case["variance"])[None], case["label"]
     S = robust_max.largest_probabilities(mean, variance)
     np.testing.assert_allclose(S[0], case["S_exact"], rtol=TOLERANCE, atol=QUADRATURE)
@@ -74,7 +74,7 @@ def test_robust_max(case: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("case", _cases("robustmax"))
-def test_gauss_hermite_and_what_it_misses(case: dict[str, Any]) -> None:
+def test_gauss_hermite_misses_as_much_as_the_reference_says(case: dict[str, Any]) -> None:
     mean, variance = _array(case["mean"])[None], _array(case["variance"])[None]
     for order, expected in case["S_gauss_hermite"].items():
         S = robust_max.gauss_hermite_probabilities(mean, variance, int(order))
@@ -111,7 +111,7 @@ def _value(case: dict[str, Any], *names: str) -> float:
 
 
 @pytest.mark.parametrize("case", _cases("wasserstein_svgp"))
-def test_wasserstein_with_inducing_points(case: dict[str, Any]) -> None:
+def test_the_distance_by_inducing_points_equals_the_references(case: dict[str, Any]) -> None:
     K, R = _kernel_matrices(case)
     m_p, m_q, few = _array(case["m_P"]), _array(case["m_Q"]), np.asarray(case["subsample_indices"])
     paper = wasserstein_by_eigenvalues(m_p, m_q, np.diagonal(K), np.diagonal(R), R[few], K[:, few])
@@ -127,7 +127,7 @@ def test_wasserstein_with_inducing_points(case: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("case", _cases("wasserstein_finite_dimensional"))
-def test_wasserstein_of_finitely_many_features(case: dict[str, Any]) -> None:
+def test_the_distance_of_finitely_many_features_equals_the_references(case: dict[str, Any]) -> None:
     A, B = _array(case["A"]), _array(case["B"])
     p, q = _array(case["mean_coeff_P"]), _array(case["mean_coeff_Q"])
     assert squared_gaussian_wasserstein(p, A, q, B) == pytest.approx(case["exact_W2"], rel=1e-9)
@@ -174,7 +174,7 @@ class FixedMean:
 
 
 @pytest.mark.parametrize("case", _cases("regression"))
-def test_regression(case: dict[str, Any]) -> None:
+def test_a_regression_has_the_references_variance_and_objective(case: dict[str, Any]) -> None:
     X, y, s2 = _matrix(case["X"]), _array(case["y"]), case["noise_variance"]
     kernel = gpflow.kernels.SquaredExponential(case["variance"], case["lengthscale"])
     basis = InducingBasis(kernel, _matrix(case["Z"]), case["jitter_on_Kzz"])
@@ -203,7 +203,7 @@ def test_regression(case: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("case", _cases("nngp"))
-def test_infinitely_wide_networks(case: dict[str, Any]) -> None:
+def test_kernels_of_infinitely_wide_networks_equal_the_references(case: dict[str, Any]) -> None:
     X = _matrix(case["X"])
     for depth, expected in case["kernel_by_depth"].items():
         kernel = NNGP(int(depth), case["activation"], case["weight_variance"], case["bias_variance"])
@@ -212,7 +212,7 @@ def test_infinitely_wide_networks(case: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("case", _cases("uncertainty_metrics"))
-def test_uncertainty_metrics(case: dict[str, Any]) -> None:
+def test_uncertainty_metrics_equal_the_references(case: dict[str, Any]) -> None:
     inside, outside = (_array(case[f"member_probabilities_{part}"]) for part in ("in", "ood"))
     y, p, q = np.asarray(case["labels"]), inside.mean(axis=0), outside.mean(axis=0)
     total, knowledge = scores.entropy(p), scores.mutual_information(inside)

@@ -51,7 +51,7 @@ def plane() -> tuple[FloatArray, FloatArray, FloatArray]:
     return rows(read("synthetic2d_authors"))
 
 
-def test_synthetic2d_after_twenty_evaluations(plane: Any) -> None:
+def test_synthetic2d_reaches_the_authors_model_after_twenty_evaluations(plane: Any) -> None:
     found = train_as_authors(binary(*plane[:2]), "laplace", Budget(evaluations=20))
     assert found.evaluations == 20
     assert found.fit.log_marginal_likelihood == pytest.approx(-5.28, abs=0.02)
@@ -82,7 +82,7 @@ SCAN = [
 
 
 @pytest.mark.parametrize(("name", "inference", "evaluations", "evidence", "row", "p"), SCAN)
-def test_the_scan_of_the_protocol(
+def test_the_protocols_scan_reaches_the_stated_evidence(
     name: str, inference: str, evaluations: int, evidence: float, row: int, p: float | None
 ) -> None:
     X, y, X_test = rows(read(name), name.startswith("spam"))

@@ -35,7 +35,7 @@ def integral(function: Any, mean: float, variance: float) -> float:
     return math.fsum(quad(weighted, a, b, epsabs=1e-16, epsrel=1e-13)[0] for a, b in pairs)
 
 
-def test_names_and_unknown_name() -> None:
+def test_an_unknown_link_names_the_nearest() -> None:
     assert list(LINKS) == ["logistic", "probit", "squeezed_probit"]
     with pytest.raises(UserError, match="Did you mean 'probit'"):
         LINKS.get("probbit")
@@ -118,7 +118,7 @@ def test_extreme_latents_give_finite_numbers(link: Link) -> None:
 
 @BY_NAME
 @given(f=st.floats(-20.0, 20.0), mean=st.floats(-20.0, 20.0), variance=st.floats(0.0, 300.0))
-def test_symmetric_under_label_flip(link: Link, f: float, mean: float, variance: float) -> None:
+def test_links_are_symmetric_under_label_flip(link: Link, f: float, mean: float, variance: float) -> None:
     assert float(link.sigma(f) + link.sigma(-f)) == pytest.approx(1.0, abs=1e-15)  # type: ignore[arg-type]
     both = link.probability(mean, variance) + link.probability(-mean, variance)  # type: ignore[arg-type]
     assert float(both) == pytest.approx(1.0, abs=1e-14)
@@ -129,7 +129,9 @@ def test_symmetric_under_label_flip(link: Link, f: float, mean: float, variance:
 @pytest.mark.parametrize("y", [-1.0, 1.0])
 @pytest.mark.parametrize("mean", [-6.0, 0.3, 5.0])
 @pytest.mark.parametrize("variance", [0.01, 3.0, 60.0, 150.0])
-def test_log_partition_and_its_derivatives(link: Link, y: float, mean: float, variance: float) -> None:
+def test_the_log_partition_and_its_derivatives_agree_with_quadrature(
+    link: Link, y: float, mean: float, variance: float
+) -> None:
     z = integral(lambda f: link.sigma(y * f), mean, variance)
     first = integral(lambda f: link.sigma(y * f) * (f - mean) / variance, mean, variance) / z
     square = integral(lambda f: link.sigma(y * f) * (f - mean) ** 2, mean, variance) / z

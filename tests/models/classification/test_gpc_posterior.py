@@ -33,7 +33,7 @@ def test_kernel_is_gpflows(kernel: str, inputs: int) -> None:
     np.testing.assert_array_equal(np.diagonal(kappa(kernel, squared_distances(scaled, scaled))), 1.0)
 
 
-def test_gradients_of_a_posterior_with_weights_of_both_signs() -> None:
+def test_gradients_hold_for_weights_of_both_signs() -> None:
     """A variational posterior's rows have any weights; the variance's gradient by differences."""
     posterior, *_ = fitted_posterior("laplace", "squared_exponential", PROBIT)
     weights = np.linspace(-0.9, 0.7, len(posterior.weights))

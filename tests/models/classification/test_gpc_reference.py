@@ -34,7 +34,7 @@ def _fit(case: dict[str, Any]) -> GPCFit:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_posterior(case: dict[str, Any]) -> None:
+def test_the_posterior_equals_the_references(case: dict[str, Any]) -> None:
     fit, near = _fit(case), TOLERANCE[case["inference"]]
     posterior = fit.require_converged()
     assert fit.log_marginal_likelihood == pytest.approx(case["log_marginal_likelihood"], abs=near)
@@ -48,7 +48,7 @@ def test_posterior(case: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_values_at_the_extrema_of_boxes(case: dict[str, Any]) -> None:
+def test_values_at_the_extrema_of_boxes_equal_the_references(case: dict[str, Any]) -> None:
     posterior = _fit(case).require_converged()
     for box in case["boxes"]:
         for side in ("min", "max"):
@@ -61,7 +61,7 @@ def test_values_at_the_extrema_of_boxes(case: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_sign_of_the_mean_gradient_and_probabilities_of_attacks(case: dict[str, Any]) -> None:
+def test_attacks_follow_the_sign_of_the_mean_gradient_as_in_the_reference(case: dict[str, Any]) -> None:
     posterior = _fit(case).require_converged()
     for attack in case.get("gpfgs", []):
         x0, reached = np.array([attack["x0"]]), np.array([attack["x_adv"]])

@@ -86,7 +86,7 @@ def test_the_covariance_is_that_of_the_dense_formula() -> None:
 
 
 @pytest.mark.parametrize("kernel", KERNEL_NAMES)
-def test_the_means_and_their_gradients(kernel: str) -> None:
+def test_mean_gradients_agree_with_differences(kernel: str) -> None:
     posterior = softmax_laplace(drawn_problem(3, kernel=kernel), AT).require_converged()
     points = np.random.default_rng(4).standard_normal((5, 2))
     mean, gradient = posterior.mean_with_gradient(points)

@@ -25,7 +25,7 @@ SEARCHED = 1e-6  # extrema were found by search
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_posterior(case: dict[str, Any]) -> None:
+def test_the_posterior_of_several_classes_equals_the_references(case: dict[str, Any]) -> None:
     fit = reference_fit(case)
     assert fit.log_marginal_likelihood == pytest.approx(case["log_marginal_likelihood"], abs=NEAR)
     np.testing.assert_allclose(fit.mode.T, case["latent_mode_at_train"], rtol=NEAR, atol=NEAR)
@@ -46,7 +46,7 @@ def test_posterior(case: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_probabilities_at_the_extrema_of_boxes(case: dict[str, Any]) -> None:
+def test_probabilities_at_the_extrema_of_boxes_equal_the_references(case: dict[str, Any]) -> None:
     posterior = reference_fit(case).require_converged()
     for box in case["boxes"]:
         for each in box["classes"]:

@@ -42,7 +42,7 @@ def all_pairs(n: int, P: int) -> tuple[Array, Array]:
 
 @pytest.mark.reference
 @pytest.mark.parametrize("case", cases("convolution_covariance"))
-def test_convolution_covariance_case(case: dict[str, Any]) -> None:
+def test_convolution_covariances_equal_the_references(case: dict[str, Any]) -> None:
     given_ = {name: np.array(values) for name, values in case["inputs"].items()}
     expected = np.array(case["expected"]["K"])
     np.testing.assert_allclose(convolution_covariance(**given_), expected, **TOLERANCE)

@@ -279,7 +279,7 @@ IDS = ["two-outputs", "fewer-latent", "independent", "safety"]
 
 
 @pytest.mark.parametrize("model", GPFLOW_MODELS, ids=IDS)
-def test_value_gradient_and_way_back(model: LinearCoregionalization) -> None:
+def test_value_and_gradient_agree_with_gpflow(model: LinearCoregionalization) -> None:
     observations = draw_observations(model.n_outputs, 12)
     u = model.draw_prior(np.random.default_rng(2), 1)
     regression = to_gpflow(model, u[0], observations)

@@ -27,7 +27,7 @@ def _model(inputs: dict[str, Any]) -> LinearCoregionalization:
 
 
 @pytest.mark.parametrize("case", cases("lmc_covariance"))
-def test_covariance(case: dict[str, Any]) -> None:
+def test_the_covariance_equals_the_references(case: dict[str, Any]) -> None:
     inputs = case["inputs"]
     model, A = _model(inputs), np.array(inputs["A"])
     u = model.unconstrain(_parameters(inputs))
@@ -38,7 +38,7 @@ def test_covariance(case: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("case", cases("log_marginal_likelihood"))
-def test_likelihood_and_gradient(case: dict[str, Any]) -> None:
+def test_likelihood_and_gradient_equal_the_references(case: dict[str, Any]) -> None:
     inputs, expected = case["inputs"], case["expected"]
     observations = Observations.from_table(np.array(inputs["X"]), table(inputs["Y"]))
     assert len(observations) == expected["n_observed"]
@@ -50,7 +50,7 @@ def test_likelihood_and_gradient(case: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("case", cases("log_prior_and_target"))
-def test_log_prior_and_target(case: dict[str, Any]) -> None:
+def test_prior_and_target_equal_the_references(case: dict[str, Any]) -> None:
     inputs, expected = case["inputs"], case["expected"]
     model = _model(inputs)
     observations = Observations.from_table(np.array(inputs["X"]), table(inputs["Y"]))
@@ -68,7 +68,7 @@ def test_log_prior_and_target(case: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("case", cases("independent_gps"))
-def test_independent_outputs(case: dict[str, Any]) -> None:
+def test_independent_outputs_have_the_references_likelihood_and_predictions(case: dict[str, Any]) -> None:
     inputs, expected = case["inputs"], case["expected"]
     model = _model(inputs)
     observations = Observations.from_table(np.array(inputs["X"]), table(inputs["Y"]))

@@ -261,7 +261,7 @@ def test_a_jitter_is_reported_and_goes_with_its_particle() -> None:
 
 @pytest.mark.reference
 @pytest.mark.parametrize("case", cases("prediction_fixed_hyper"))
-def test_prediction_of_fixed_hyperparameters(case: dict[str, Any]) -> None:
+def test_predictions_of_fixed_hyperparameters_equal_the_references(case: dict[str, Any]) -> None:
     inputs, expected = case["inputs"], case["expected"]
     model = LinearCoregionalization(len(inputs["noise"]), len(inputs["variance"]))
     named = (np.array([inputs[name]]) for name in ("variance", "lengthscale", "noise", "W"))

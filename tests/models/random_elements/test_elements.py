@@ -295,7 +295,7 @@ def test_slopes_match_differences(activation: str) -> None:
         assert float(slope) == pytest.approx(difference, rel=1e-6)
 
 
-def test_relu_slope_of_the_inputs_between_two_points() -> None:
+def test_the_relu_kernels_slope_in_the_inputs_agrees_with_differences() -> None:
     kernel = NNGP(1, "relu", 2.0, 0.0)
     points = tf.Variable(WIDE_X)
     with tf.GradientTape() as tape:

@@ -76,7 +76,7 @@ def test_leapfrog_conserves_energy_to_second_order() -> None:
     assert 3.0 < losses[0] / losses[1] < 5.0  # a quarter at half the step
 
 
-def test_a_step_of_its_own_for_every_point() -> None:
+def test_every_point_moves_by_its_own_step() -> None:
     start = Points.at(TARGET, _exact_draws(np.random.default_rng(0), 2))
     both = transition(TARGET, start, np.array([0.1, 1e-9]), 10, np.random.default_rng(1))
     assert np.abs(both.points.u - start.u).max(axis=1) == pytest.approx([0.5, 1e-8], abs=0.45)
@@ -227,6 +227,8 @@ def reference_runs() -> dict[str, Array]:
 
 @pytest.mark.reference
 @pytest.mark.parametrize(("name", "row"), quantities("mogp"))
-def test_the_reference_posterior_by_chains(name: str, row: dict[str, float], reference_runs: dict[str, Array]) -> None:
+def test_chains_find_the_reference_posterior(
+    name: str, row: dict[str, float], reference_runs: dict[str, Array]
+) -> None:
     draws = reference_runs[name]
     check_against_reference(draws.mean(axis=0), draws.std(axis=0), row)

@@ -73,7 +73,7 @@ def test_density_is_that_of_x_times_the_jacobian(prior: UnconstrainedPrior) -> N
         np.testing.assert_allclose(prior.log_density(u)[1][:, i], slope, rtol=1e-6, atol=1e-7)
 
 
-def test_transform_and_back_from_tiny_to_huge(prior: UnconstrainedPrior) -> None:
+def test_the_transform_is_undone_from_tiny_to_huge_values(prior: UnconstrainedPrior) -> None:
     u = np.array([[-200.0, -30.0, -9.0, 4.0, -3.0], [-1.0, 0.0, 2.0, 0.0, 0.0], [30.0, 800.0, 1e6, 1.0, 2.0]])
     x = prior.constrain(u)
     assert (x[:, :3] > [0.0, 0.0, NOISE_FLOOR]).all()

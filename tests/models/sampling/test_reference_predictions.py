@@ -24,7 +24,7 @@ VARIANCES = 0.15  # relative, as the file states for deviations of quantities th
 
 
 @pytest.mark.parametrize("name", [key for key in ("mogp_pred", "safety_pred") if key in POSTERIOR])
-def test_predictions_of_the_reference_posterior(name: str) -> None:
+def test_predictions_agree_with_the_reference_posterior(name: str) -> None:
     model, data = (MAIN, main_observations()) if name == "mogp_pred" else (SAFETY, safety_observations())
     wanted, runs = POSTERIOR[name], []
     for seed in range(RUNS):

@@ -219,7 +219,9 @@ def test_particles_without_a_predictive_density_lose_their_weight() -> None:
 
 @pytest.mark.parametrize("outside", [-np.inf, np.nan])
 @pytest.mark.parametrize(("edge", "mass", "mean"), [(0.0, 0.5, 0.7979), (1.0, 0.1587, 1.5251)])
-def test_a_likelihood_that_fails_in_a_part_of_the_space(edge: float, mass: float, mean: float, outside: float) -> None:
+def test_particles_avoid_the_part_of_the_space_where_a_likelihood_fails(
+    edge: float, mass: float, mean: float, outside: float
+) -> None:
     size = SMCSettings(particles=1024)
     state = start(MODEL, HalfSpace(edge, outside), np.random.default_rng(0), size)
     assert state.u[:, 0].min() > edge
@@ -315,13 +317,13 @@ def safety() -> dict[str, Array]:
 
 @pytest.mark.reference
 @pytest.mark.parametrize(("name", "row"), quantities("mogp"))
-def test_the_reference_posterior_by_a_cold_start(name: str, row: dict[str, float], cold: dict[str, Array]) -> None:
+def test_a_cold_start_finds_the_reference_posterior(name: str, row: dict[str, float], cold: dict[str, Array]) -> None:
     check_against_reference(*cold[name], row)  # type: ignore[call-arg]
 
 
 @pytest.mark.reference
 @pytest.mark.parametrize(("name", "row"), quantities("mogp"))
-def test_the_reference_posterior_one_value_at_a_time(
+def test_one_value_at_a_time_leads_to_the_reference_posterior(
     name: str, row: dict[str, float], followed: dict[str, Array]
 ) -> None:
     check_against_reference(*followed[name], row)  # type: ignore[call-arg]
@@ -329,7 +331,7 @@ def test_the_reference_posterior_one_value_at_a_time(
 
 @pytest.mark.reference
 @pytest.mark.parametrize(("name", "row"), quantities("safety"))
-def test_the_reference_posterior_of_the_safety_model(
+def test_particles_find_the_reference_posterior_of_the_safety_model(
     name: str, row: dict[str, float], safety: dict[str, Array]
 ) -> None:
     check_against_reference(*safety[name], row)  # type: ignore[call-arg]
@@ -339,7 +341,7 @@ def test_the_reference_posterior_of_the_safety_model(
 @pytest.mark.parametrize(
     "expected", [row for key, row in POSTERIOR.get("safety_quadrature", {}).items() if key == "log_evidence"]
 )
-def test_the_evidence_of_the_safety_model_by_quadrature(expected: float, safety: dict[str, Array]) -> None:
+def test_the_evidence_of_the_safety_model_agrees_with_quadrature(expected: float, safety: dict[str, Array]) -> None:
     ratios = np.exp(safety["log_evidence"] - expected)
     error = ratios.std(ddof=1) / np.sqrt(len(ratios))
     assert abs(ratios.mean() - 1.0) < STANDARD_ERRORS * error

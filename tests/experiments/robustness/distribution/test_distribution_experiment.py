@@ -34,7 +34,7 @@ def plan(*words: str) -> Sequence[Task[Any]]:
     return EXPERIMENTS.get(request.experiment).plan(request)
 
 
-def test_one_group_per_model_and_changed_trainings_at_the_first_radius_only() -> None:
+def test_every_model_is_one_group_and_changed_trainings_use_the_first_radius_only() -> None:
     words = ["points=2", "draws=2", "evaluations=[2,3]", "radii=[0.2,0.1]", "trainings=[stated,small_box]"]
     tasks = plan(SYNTHETIC, *OWN[:2], *words)
     stated = [task for task in tasks if task.axes["training"] == "stated"]
@@ -124,7 +124,7 @@ def test_limits_and_failures_become_statuses(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("name", list(NAMES.values()))
-def test_a_smoke_run_without_data(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_smoke_run_needs_no_data(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = ["points=2", "train_rows=30", "test_rows=5", "evaluations=[2,3,4]", f"results_dir={tmp_path}"]
     experiment = f"robustness/distribution_{name}"
     options = ["scale=smoke", f"data_dir={tmp_path / 'data'}", "run_name=t", "parallel=serial"]

@@ -257,7 +257,7 @@ def records_of(request: Request[Any], converged_: bool, monkeypatch: pytest.Monk
     return records
 
 
-def test_tables_figure_and_statistics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_figure_shows_the_distances_of_the_statistics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     request = request_of(*SMALL)
     records = records_of(request, True, monkeypatch)
     entry = EXPERIMENTS.get(request.experiment)

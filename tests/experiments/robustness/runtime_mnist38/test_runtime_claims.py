@@ -78,7 +78,7 @@ def test_a_mean_with_an_unclosed_search_decides_only_what_it_exceeds() -> None:
         assert not math.isnan(found[name.replace("paper", OURS)]), name
 
 
-def test_growth_with_the_dimension() -> None:
+def test_the_papers_bound_explodes_beyond_seven_dimensions() -> None:
     found = statistics()
     # ten times the mean boxes of d <= 5 lies between d = 7 and d = 8
     assert found["last_dimension_before_explosion[bound=paper]"] == 7

@@ -86,7 +86,7 @@ def test_a_search_without_boxes_has_its_certificates_bounds() -> None:
     assert (proved[:, 0] <= table["min_attained"]).all() and (table["max_attained"] <= proved[:, 1]).all()
 
 
-def test_digits_of_three_classes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_three_digits_are_judged_by_the_one_method_there_is(capsys: pytest.CaptureFixture[str]) -> None:
     """With both methods asked for, the one there is is used, and the user told."""
     folder = run("safety", "classes=[3,5,8]", "radius=0.05", "count=1", "boxes=40")
     assert "EP is for two classes" in capsys.readouterr().err
@@ -94,7 +94,7 @@ def test_digits_of_three_classes(capsys: pytest.CaptureFixture[str]) -> None:
     assert set(table["label"].astype(str)) <= {"3", "5", "8"}
 
 
-def test_digits_of_all_ten_classes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_ten_digits_are_judged(capsys: pytest.CaptureFixture[str]) -> None:
     labels = "classes=[0,1,2,3,4,5,6,7,8,9]"
     folder = run(
         "safety", labels, "method=laplace", "radius=0.02", "count=1", "boxes=30", "train_rows=50", "certificate_boxes=1"

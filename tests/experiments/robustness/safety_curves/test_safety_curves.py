@@ -110,7 +110,7 @@ def test_the_displayed_point_has_the_label_requested() -> None:
     assert choose_shown([], "attack_fails", "") is None
 
 
-def test_statistics_of_the_displayed_points() -> None:
+def test_displayed_points_give_the_statistics_of_bounds_and_attack() -> None:
     shown = choose_shown([MISSED, FOUND], "attack_fails", "")
     assert shown is not None
     found = {s.name: s for s in (*point_statistics([shown], [MISSED, FOUND]), *gpfgs_statistics([shown]))}

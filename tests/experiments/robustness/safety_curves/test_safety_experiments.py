@@ -46,7 +46,7 @@ def named(experiment: str) -> set[str]:
 
 
 @pytest.mark.parametrize("experiment", list(FIGURES))
-def test_a_smoke_run_without_data(experiment: str) -> None:
+def test_a_smoke_run_of_safety_curves_needs_no_data(experiment: str) -> None:
     folder = run(experiment)
     for name in FIGURES[experiment]:
         assert len(drawn(folder, name))

@@ -273,7 +273,7 @@ def test_other_pipelines_propose_safe_measurements(name: str) -> None:
     assert len(plan.proposals) == 3
 
 
-def test_one_output_and_one_candidate() -> None:
+def test_one_output_and_one_candidate_give_one_measurement() -> None:
     planner = new()
     X, Y, z = measured(outputs=1)
     planner.tell(X, Y[:, 0], z)
@@ -357,7 +357,7 @@ def test_mistakes_are_reported() -> None:
         new(delta=0.0)
 
 
-def test_units_of_values_without_spread() -> None:
+def test_values_without_spread_have_a_unit_too() -> None:
     units = Units.of(np.full((3, 1), 5.0), np.full((2, 1), 5.0), np.array([[0.0, 7.0]] * 2), np.array([1.0]), LIMIT)
     assert units.x_scale.tolist() == [5.0]
     assert units.y_scale.tolist() == [1.0, 7.0]

@@ -245,7 +245,7 @@ def test_seconds_of_a_plan_are_estimated(
     assert found == pytest.approx(seconds, rel=FITTED)
 
 
-def test_no_more_particles_than_pay() -> None:
+def test_only_as_many_particles_are_used_as_pay() -> None:
     """Between the least and the most: as many as the seconds of a posterior, or of its predictions, allow."""
     assert particles(SMCSettings(128), 5, 20) == 44 == int(2.0 / (gradient_seconds(5, 20) * 220.161))
     assert members(128, 500, 1, 100_000) == 125 == int(150.0 / prediction_seconds(500, 1, 100_000))

@@ -301,7 +301,7 @@ def test_a_far_input_changes_no_probability_and_no_step(variation: float) -> Non
     assert judged(X, z, None).safe.sum() > 1.2 * expected.safe.sum()  # the bound is felt
 
 
-def test_which_are_far() -> None:
+def test_inputs_beyond_the_candidates_width_are_far() -> None:
     X = np.full((10, 2), 5.0)
     X[:, 0] = [0.0, 0.2, 0.1, 0.3, 7.1, -5.1, 4.9, 0.15, 0.25, 0.05]
     X[5, 1] = 6.0

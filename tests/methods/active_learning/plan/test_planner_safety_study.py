@@ -75,7 +75,7 @@ def upper(unsafe: int, proposed: int) -> float:
 
 
 @pytest.mark.parametrize("family", SET_ASIDE)
-def test_first_proposals_of_a_family(family: str, kept: Callable[..., Any]) -> None:
+def test_the_guard_costs_no_family_more_than_two_unsafe_proposals(family: str, kept: Callable[..., Any]) -> None:
     """Where one family does worse, it is still better than without the guard."""
     found = counted(kept, family, SEEDS, "first proposals")
     assert found.proposed > 0.7 * found.cases

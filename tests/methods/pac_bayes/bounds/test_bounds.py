@@ -107,7 +107,7 @@ def test_quadratic_derivatives_agree_with_complex_steps(name: str, risk: float, 
 
 
 @pytest.mark.parametrize("name", ["quadratic", "lambda"])
-def test_limits_of_the_quadratic_bounds(name: str) -> None:
+def test_the_quadratic_bounds_have_their_limits(name: str) -> None:
     bound = OBJECTIVES.get(name)
     assert bound(0.3, 0.0) == (pytest.approx(0.3), 1.0, math.inf)
     assert bound(0.0, 0.0) == (0.0, 2.0, 2.0)
@@ -115,7 +115,7 @@ def test_limits_of_the_quadratic_bounds(name: str) -> None:
     assert bound(0.4, math.inf) == (math.inf, 2.0, 2.0)
 
 
-def test_limits_of_the_sqrt_bound() -> None:
+def test_the_sqrt_bound_has_its_limits() -> None:
     assert sqrt_bound(0.3, 0.0) == (0.3, 1.0, math.inf)
     assert sqrt_bound(0.3, 2.0) == pytest.approx((1.3, 1.0, 0.25))
     assert sqrt_bound(0.3, math.inf) == (math.inf, 1.0, 0.0)
@@ -211,7 +211,7 @@ def test_rejects_what_is_not_positive(values: tuple[float, tuple[float, ...], fl
         PAPER_GRID.round([1.0, 0.0])
 
 
-def test_the_narrowest_grid_that_is_allowed() -> None:
+def test_the_narrowest_grid_allowed_has_three_values() -> None:
     assert HyperparameterGrid(0, 1).size == 3
     assert HyperparameterGrid(2, 1).size == 201
 
@@ -251,7 +251,7 @@ def test_mean_loss_bound_is_at_least_the_binomial_bound(data: st.DataObject, n: 
     assert loose >= binomial_upper_bound(errors, n, delta) - 1e-12
 
 
-def test_no_errors_and_only_errors() -> None:
+def test_bounds_of_no_and_of_only_errors_are_exact() -> None:
     assert binomial_upper_bound(0, 100, 0.05) == pytest.approx(1.0 - 0.05**0.01, rel=1e-14)
     assert mean_loss_upper_bound(0.0, 100, 0.05) == pytest.approx(1.0 - 0.05**0.01, rel=1e-14)
     assert binomial_upper_bound(100, 100, 0.05) == mean_loss_upper_bound(1.0, 100, 0.05) == 1.0

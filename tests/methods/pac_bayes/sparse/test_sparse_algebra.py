@@ -109,7 +109,7 @@ def test_factor_and_mean_are_those_of_the_definition() -> None:
     np.testing.assert_allclose(form.mean, inverse.T @ S @ sums.target, atol=1e-12)
 
 
-def test_no_form_without_a_positive_definite_reduction() -> None:
+def test_without_a_positive_definite_reduction_there_is_no_form() -> None:
     inducing = InducingKernel.factorise(Z, np.array([0.2, 0.0, -1.0]))
     sums = _sums(inducing, 0.4)
     posterior = WhitenedPosterior.condition(sums)

@@ -148,7 +148,7 @@ def test_singular_inducing_inputs_and_hardly_any_noise_stay_finite() -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_bounds_and_approximations_order(small_data: Data, form: Form) -> None:
+def test_more_inducing_inputs_bring_it_closer_to_the_exact_likelihood(small_data: Data, form: Form) -> None:
     X, y = small_data
     theta = THETA
     few = objective(X, y, form, True, 7).value_and_gradient(theta, X[:7])[0]

@@ -141,7 +141,7 @@ def test_kernel_directions_have_unit_length_in_their_metric(metric: str) -> None
     np.testing.assert_allclose(length, 1.0, rtol=1e-9)
 
 
-def test_region_and_band_from_arrays() -> None:
+def test_a_region_from_arrays_has_a_finite_pointwise_band() -> None:
     x, y, rng = data(3, 30)
     centres = np.linspace(-2.0, 2.0, 5)
 

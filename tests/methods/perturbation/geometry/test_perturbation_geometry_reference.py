@@ -37,7 +37,7 @@ def _near_at(q: int, gammas: Array, near: Array) -> float:
 
 
 @pytest.mark.parametrize("case", _with("eoa"))
-def test_ellipsoid_radii(case: dict[str, Any]) -> None:
+def test_ellipsoid_radii_equal_the_references(case: dict[str, Any]) -> None:
     for q, radius in case["eoa"]["radius"].items():
         ellipsoid = region_of(case, int(q)).ellipsoid()
         expected = np.array(case["eoa"]["gamma_per_perturbation"], dtype=np.float64)
@@ -52,7 +52,7 @@ def test_ellipsoid_radii(case: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("case", _with("eoa_band"))
-def test_ellipsoid_bands(case: dict[str, Any]) -> None:
+def test_ellipsoid_bands_equal_the_references(case: dict[str, Any]) -> None:
     rows = features_of(case, np.asarray(case["eoa_band"]["x"], dtype=np.float64))
     for q, half in case["eoa_band"]["half_width"].items():
         half, region = np.array(half, dtype=np.float64), region_of(case, int(q))
@@ -66,7 +66,7 @@ def test_ellipsoid_bands(case: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("case", _with("rays_from_alpha_hat"))
-def test_ray_lengths(case: dict[str, Any]) -> None:
+def test_rays_end_where_the_reference_says(case: dict[str, Any]) -> None:
     directions = np.array([ray["direction"] for ray in case["rays_from_alpha_hat"]])
     for q in case["q_values"]:
         boundary = region_of(case, q).boundary(directions)

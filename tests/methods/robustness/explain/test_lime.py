@@ -46,7 +46,7 @@ def test_samples_far_in_angle_count_little_and_never_nothing() -> None:
     np.testing.assert_allclose(proximity(samples, np.zeros(2)), 0.01)
 
 
-def test_thirty_samples_an_input_with_unit_variance_around_the_point() -> None:
+def test_lime_draws_thirty_samples_per_input_around_the_point() -> None:
     seen: list[FloatArray] = []
 
     def probability(X: FloatArray) -> FloatArray:

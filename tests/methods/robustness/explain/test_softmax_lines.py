@@ -62,7 +62,7 @@ def test_two_classes_agree_with_the_binary_code() -> None:
     np.testing.assert_allclose(several.delta, binary.delta, atol=4e-3)
 
 
-def test_another_class_along_the_same_lines() -> None:
+def test_class_probabilities_along_one_line_sum_to_one() -> None:
     posterior = fitted(3)
     lines = softmax_lines(posterior, POINTS, INPUTS, 0)
     which, at = np.arange(4), POINTS.ravel()

@@ -79,7 +79,7 @@ def test_a_matrix_that_is_not_finite_is_bounded_by_nothing() -> None:
     np.testing.assert_allclose(A[1], [1.0, 2.0])
 
 
-def test_tensors_against_direct_sums() -> None:
+def test_tensors_equal_direct_sums() -> None:
     rng = np.random.default_rng(5)
     rows, D = rng.standard_normal((2, 3, 9)), rng.standard_normal((2, 3, 9))
     sums = third_order_sums(rows, D)

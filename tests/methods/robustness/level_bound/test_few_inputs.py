@@ -33,7 +33,7 @@ def at(high: HighOrders, x: Array) -> float:
 
 
 @pytest.mark.parametrize("d", [1, 2, 3])
-def test_orders_against_direct_sums(d: int) -> None:
+def test_orders_equal_direct_sums(d: int) -> None:
     rng = np.random.default_rng(d)
     w, S, D = rng.standard_normal((1, 7)), rng.standard_normal((1, d, 7)), rng.standard_normal((1, d, 7))
     for slopes in (None, S):
@@ -106,7 +106,7 @@ def test_mean_remainder_of_order_five_is_attained_at_the_datum() -> None:
     assert SHARP * remainder <= left <= remainder * (1 + 1e-9)
 
 
-def test_cross_terms_of_order_five() -> None:
+def test_cross_terms_of_order_five_are_allowed_for() -> None:
     """As at degree 3: operators of one input that turn degree 0 towards 6 and degree 1 towards 5."""
     for low, top in ((0, 6), (1, 5)):
         x, angle, terms = 0.02, 0.2, 14

@@ -112,7 +112,7 @@ def test_the_signed_bound_of_the_minimum_is_never_below(name: str) -> None:
     np.testing.assert_array_equal(level.signed(high, 1), high)
 
 
-def test_thresholds_at_and_above_one() -> None:
+def test_thresholds_outside_zero_and_one_stay_finite() -> None:
     probit, logistic = level_of(LINKS.get("probit")), level_of(LINKS.get("logistic"))
     for level in (probit, logistic):
         T = np.array(level.threshold(1.3))

@@ -95,7 +95,7 @@ def clouds() -> GPCPosterior:
     return synthetic_2d()
 
 
-def test_tighter_than_the_baseline_on_moderate_boxes(clouds: GPCPosterior) -> None:
+def test_the_level_bound_is_tighter_than_the_baseline_on_moderate_boxes(clouds: GPCPosterior) -> None:
     rng = np.random.default_rng(1)
     centre, free = clouds.X[rng.integers(160, size=40)], np.arange(2)
     ours = level_bound(clouds, clouds.X[0], free).bounds(centre - 0.2, centre + 0.2)

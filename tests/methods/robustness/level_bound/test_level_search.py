@@ -97,7 +97,7 @@ def test_the_root_of_both_ends_can_be_shared() -> None:
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_inputs_of_no_width_and_points(kernel: str) -> None:
+def test_inputs_of_no_width_change_no_range_and_a_point_takes_one_box(kernel: str) -> None:
     posterior, x = problem(kernel)
     radii = np.array([0.5 * float(posterior.lengthscales[0]), 0.0, 0.0])
     thin = replace(box(x, radii), free=np.arange(3), lower=x - radii, upper=x + radii)

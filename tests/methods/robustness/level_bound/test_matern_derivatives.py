@@ -55,7 +55,7 @@ def orders(name: str, offset: Array, x: Array) -> list[Array]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_derivatives_in_the_squared_distance(name: str) -> None:
+def test_derivatives_in_the_squared_distance_agree_with_differences(name: str) -> None:
     q = np.array([0.0, 1e-8, 0.01, 0.7, 3.0, 40.0])
     found = radial_derivatives(MATERN_KERNELS[name], q)
     np.testing.assert_allclose(found[0], kappa(name, q), rtol=1e-14)
@@ -121,7 +121,7 @@ def test_order_four_sums_are_attained_for_one_datum() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_norm_beyond_degree_one(name: str) -> None:
+def test_the_norm_beyond_degree_one_equals_its_formula(name: str) -> None:
     """|phi(x) - phi(c) - D phi(c) x|^2 = 2 - 2 kappa + lambda rho^2 + 2 rho kappa'."""
     expansion = expand_matern(one_datum(name, np.full(1, 30.0)), np.zeros((1, 1)))
     rho = np.array([0.05, 0.3, 1.0, 4.0])
@@ -133,7 +133,7 @@ def test_norm_beyond_degree_one(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_slopes_against_what_is_left_out_of_the_kernels(name: str) -> None:
+def test_slopes_stay_within_the_bound_on_what_is_left_out_of_the_kernels(name: str) -> None:
     """2 |U_1 x (k - orders 0 to 2)| of one datum: within the bound by the data, and nearly reaching it."""
     kernel, best = MATERN_KERNELS[name], 0.0
     for distance in np.linspace(0.05, 1.5, 30):

@@ -80,7 +80,7 @@ def test_blocks_of_rows_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_allclose(model.logits(X), whole, rtol=1e-13)
 
 
-def test_the_mean_fields_prior_and_start() -> None:
+def test_the_mean_field_has_its_stated_prior_and_start() -> None:
     """Weights: variance 2 / fan-in, biases 1; the posterior starts at a network's start with deviation .02."""
     rng = np.random.default_rng(3)
     model = build_mean_field(NetworkSpec((5, 7), "tanh"), 4, 3, N_DATA, rng)
