@@ -52,7 +52,7 @@ class ConditionedVector:
         self.variance: FloatArray = np.diagonal(covariance).copy()
 
     def observe(self, entry: int, noise: float) -> FloatArray:
-        """Condition on an observation of one entry with a noise variance above 0.
+        """Update the moments by an observation of one entry with a noise variance above 0.
 
         Returns:
             r [m]: the posterior covariance falls by r r^T. `variance` [m] is the new variance.

@@ -31,7 +31,7 @@ class InferenceSettings:
     Attributes:
         kind: `smc` updates the posterior with each measurement. `hmc` (the paper's), `map` and `ml` (maximum
             likelihood) start again each time.
-        optimum: settings of `map` and `ml`. `kind` replaces their kind.
+        optimum: settings of `map` and `ml`. Their kind is replaced by `kind`.
         pool_members: number of hyperparameter vectors that predict, equally spaced in their order. Memory grows with
             their number times the number of inputs. Default: all.
 
