@@ -185,7 +185,7 @@ def check_record(key: str, found: StoredRecord, *, partly: bool = False) -> Reco
 
 
 def _wrong_type(content: Mapping[str, Any]) -> str:
-    """Return the field with a wrong type, or an empty string: anybody can compute a checksum."""
+    """Return the first fault of the fields, or an empty string: anybody can compute a checksum."""
     if set(content) != {*_FIELDS, "arrays"}:
         return "its fields are not a record's"
     texts = ("key", "experiment", "label", "status", "reason", "headline")
