@@ -72,7 +72,7 @@ class Model:
 
     @property
     def functions(self) -> int:
-        """C."""
+        """Number C of latent functions."""
         return len(self.alpha)
 
     @property

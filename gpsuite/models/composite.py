@@ -147,7 +147,7 @@ def constant(value: float, n_inputs: int) -> KernelSum:
 
 
 def white(variance: float, n_inputs: int) -> KernelSum:
-    """Return white noise."""
+    """Return the kernel of white noise, as a summand or as a factor."""
     return KernelSum(n_inputs, (), _positive(variance))
 
 

@@ -170,7 +170,6 @@ class Evidence:
 
     @property
     def name(self) -> str:
-        """The column's name."""
         return self.cells.name
 
     @property

@@ -139,7 +139,6 @@ class PointProbability:
 
     @property
     def comparisons(self) -> tuple[Comparison]:
-        """The only comparison."""
         return (self.comparison,)
 
     @property

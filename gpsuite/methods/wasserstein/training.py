@@ -34,7 +34,11 @@ _ARRAYS = ("values", "first", "second", "best")
 
 
 class Trainable(Protocol):
-    """A trainable model: variables, a loss on a batch, and a score on the validation rows."""
+    """A trainable model: variables, a loss on a batch, and a score on the validation rows.
+
+    A model may also have `graph_score`: `validation_loss` as a tensor of tensors, NaN if it is not finite. Whole epochs
+    then run as one graph.
+    """
 
     @property
     def variables(self) -> list[Any]: ...
@@ -44,12 +48,6 @@ class Trainable(Protocol):
 
     def validation_loss(self, X: FloatArray, y: npt.NDArray[Any]) -> float:
         """Return the mean negative log predictive probability or density of held-out rows, in nats."""
-
-
-class GraphScored(Protocol):
-    """A `Trainable` with a validation score that TensorFlow can compute. Whole epochs then run as one graph."""
-
-    graph_score: Callable[[Any, Any], Any] | None  # `validation_loss` as a tensor of tensors, NaN if it is not finite
 
 
 @dataclass(frozen=True, eq=False)

@@ -176,7 +176,6 @@ class ProbabilityLevel:
 
 
 def level_of(link: Link) -> Level:
-    """Return the level function of a link."""
     score = score_of(link)
     return ProbitLevel(score) if isinstance(score, ProbitScore) else ProbabilityLevel(ProbabilityScore(link))
 

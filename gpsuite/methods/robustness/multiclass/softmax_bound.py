@@ -54,7 +54,6 @@ class Proof:
     proved: bool = True
 
     def note(self, proved: bool) -> None:
-        """Note whether a bound is proved."""
         self.proved &= proved
 
 

@@ -64,8 +64,6 @@ class IndependentMoments:
 
 @dataclass(frozen=True)
 class _Ends:
-    """Bounds of expectations."""
-
     low: FloatArray
     high: FloatArray
 
