@@ -43,7 +43,7 @@ Hashes: TypeAlias = tuple[str, str]  # hashes of the stored bytes and of their u
 Stamp: TypeAlias = tuple[str | int, ...]  # kind of hash, size, times of modification and of status change, inode
 Known: TypeAlias = dict[str, tuple[Stamp, Hashes]]
 
-_known: Known = {}  # what this process has read, by absolute path
+_known: Known = {}  # hashes that this process has read, by absolute path
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class FileState:
 
 
 def search_folders(name: str, cache_dir: Path) -> tuple[Path, ...]:
-    """Return the folders in which files of sub-folder `name` are looked for, in order."""
+    """Return the folders to search for files of sub-folder `name`, in order."""
     entries = [entry for entry in os.environ.get(PATH_VARIABLE, "").split(os.pathsep) if entry.strip()]
     return (*(Path(entry).expanduser() / name for entry in entries), cache_dir / name)
 

@@ -78,13 +78,13 @@ class DatasetSpec:
         n_targets: number of targets P.
         n_classes: number of classes C (classification).
         files: the files it is read from. Empty for embedded data.
-        files_from: another dataset whose files and folder it shares, in place of `files`.
-        folder: the sub-folder its files are looked for in. None: the dataset's name.
+        files_from: another dataset. This one shares its files and folder, in place of `files`.
+        folder: the sub-folder of its files. None: the dataset's name.
         variant: name of one of the loader's preparations. The loader lists them.
         version: number of the preparation. Raised when the loader's numbers change, and part of the content hash.
         cache: keep the parsed arrays on disk, because parsing takes long.
         test_rows: number of rows of the test part it comes with (its last rows). None: it has no fixed split.
-        target_names: names of the targets, if the stand-in needs them, too. Empty: the loader knows them.
+        target_names: names of the targets, if the stand-in also needs them. Empty: the loader has them.
         content_sha256: SHA-256 of the float64 arrays of an embedded dataset.
         embedded: needs no network and no file.
         licence: licence as stated by the source.

@@ -31,7 +31,7 @@ FETCH_SECONDS = 30.0  # longest wait for a result. A result lost with its worker
 LOOK_SECONDS = 1.0  # time between checks of the workers
 WORKERLESS_SECONDS = 300.0  # without workers the run ends then. Nannies replace dead workers sooner
 
-# what decides the numbers of a task
+# packages that decide the numbers of a task
 DECISIVE = ("gpsuite", "numpy", "scipy", "scikit-learn", "gpflow", "tensorflow", "tensorflow-probability")
 TENSORFLOW_THREADS = "threads of the TensorFlow it has loaded"
 

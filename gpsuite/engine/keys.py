@@ -1,4 +1,4 @@
-"""A task's key: the hash of only what decides its numbers."""
+"""A task's key: the hash of everything that decides its numbers and of no other values."""
 
 from __future__ import annotations
 

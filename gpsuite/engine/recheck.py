@@ -295,7 +295,7 @@ def plan_recheck(chosen: Sequence[tuple[PublishedRun, str]], read: Reader) -> tu
 def recheck(due: Sequence[Due]) -> Iterator[Rechecked]:
     """Recompute the records in sequence, and compare them with the published ones.
 
-    It uses one thread, as runs do by default: with more, sums differ in last bits. If possible, BLAS kernels and
+    It uses one thread, as runs do by default. With more, sums differ in last bits. If possible, BLAS kernels and
     instructions are those of a record's own processor: see `environment_of`.
     """
     for environment, some in groupby(sorted(due, key=_environment), key=_environment):

@@ -259,7 +259,7 @@ def single_kernel(kernel: str | CompositeKernel, needed_by: str) -> str:
     """Return the name of a single kernel.
 
     Raises:
-        UserError: for a sum or product. The message names what needs a single kernel.
+        UserError: for a sum or product. The message names the part that needs a single kernel.
     """
     if isinstance(kernel, CompositeKernel):
         raise UserError(f"kernel {kernel}: {needed_by} takes a single kernel only, not a sum or product")

@@ -54,7 +54,7 @@ def doubts(spec: CsvSpec, grid: Grid, columns: Sequence[Column], targets: Sequen
         spec: the user's statements, which decide some doubts.
         grid: the cells.
         columns: used inputs and targets.
-        targets: names of targets.
+        targets: names of targets. Rising numbers, codes and dates are only doubts about inputs.
     """
     if spec.strict:
         return []

@@ -329,7 +329,7 @@ def _marked(columns: Sequence[Cells]) -> list[tuple[str, str]]:
 
 
 def _stated_format(decimal: str | None, thousands: str | None) -> NumberFormat:
-    """Return the format of the marks that the user says."""
+    """Return the format of the marks that the user states."""
     for key, mark, allowed in (("decimal", decimal, (".", ",")), ("thousands", thousands, (",", ".", "", " ", "'"))):
         if mark is not None and mark not in allowed:
             raise csv_error(

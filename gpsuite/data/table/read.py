@@ -47,7 +47,7 @@ class Choice:
 
 
 def read_csv(spec: CsvSpec) -> Dataset:
-    """Return the table's dataset. Make the decisions that lose nothing, and refuse what a run would fail on later.
+    """Return the table's dataset. Make the decisions that lose nothing, and refuse causes of later failures.
 
     Labels of a classification are numbered 0, ..., C-1 in sorted order (integers by value, texts alphabetically).
     `label_names` keeps the file's names. Only targets and inputs are read.

@@ -55,7 +55,7 @@ def _in_steps(numbers: Sequence[float]) -> bool:
 
 
 def _kind(title: str, cells: Sequence[str]) -> str:
-    """Return what a first cell is above the cells of its column: value, title, outside, new level, or nothing."""
+    """Return the kind of a first cell above the cells of its column: value, title, outside, new level, or nothing."""
     given = [cell for cell in cells if not is_missing(cell)]
     numeric = sum(map(like_number, given))
     if not given or (title and is_missing(title)):

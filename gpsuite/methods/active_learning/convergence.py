@@ -42,7 +42,7 @@ class AllowedRegion(Protocol):
 class ConditionedVector:
     """A zero-mean Gaussian vector, conditioned on noisy observations of its entries one by one.
 
-    One observation costs O(m k) for m entries and k earlier observations: a new row of L^-1 K.
+    An observation takes O(m k) operations for m entries and k earlier observations: a new row of L^-1 K.
     """
 
     def __init__(self, covariance: FloatArray, capacity: int) -> None:
@@ -238,7 +238,7 @@ def mutual_information(covariance: FloatArray, noise: FloatArray) -> float:
 def information_gain(covariance: FloatArray, noise: float, n: int) -> FloatArray:
     """Return the greedy estimate of the maximum information gain of one output for 1..n observations, [n], in nats.
 
-    The maximum gamma_k (Srinivas et al. 2012, Eq. 7) lies between the value and the value / `GREEDY_SHARE`.
+    The maximum gamma_k (Srinivas et al. 2012, Eq. 7) is between the value and the value / `GREEDY_SHARE`.
 
     Args:
         covariance: prior covariance of the output over the pool [n_x, n_x].

@@ -197,9 +197,9 @@ class FullGPPosterior:
         """Return the largest changes of Gibbs risk and KL by rounding of K + sigma^2 I, to first order.
 
         A factor is exact for a matrix that differs by E, |E| <= c eps (N sigma_f^2 + sigma^2) (Higham 2002, Theorem
-        10.3). The value c = 1 is what experiments show, not what is proved. The entries of K add `ulps` eps N
-        sigma_f^2. Log determinant and trace move by at most |E| N / sigma^2, the quadratic term by |E| |alpha|^2. The
-        means y - sigma^2 alpha together move by |E| |alpha|, each variance by |E|.
+        10.3). The value c = 1 is from experiments, not proved. The entries of K add `ulps` eps N sigma_f^2. Log
+        determinant and trace move by at most |E| N / sigma^2, the quadratic term by |E| |alpha|^2. The means
+        y - sigma^2 alpha together move by |E| |alpha|, each variance by |E|.
 
         The first order is not enough if the KL moves by more than `LARGEST_SHARE` of 1 + KL. The same holds if |E| is
         more than that share of sigma_f^2, the largest latent variance. Then the result is infinite.

@@ -210,7 +210,7 @@ class Ellipsoid:
     q: int
 
     def contains(self, alphas: FloatArray) -> BoolArray:
-        """Return whether each row of `alphas` [J, p] lies in the ellipsoid, shape [J]."""
+        """Return whether each row of `alphas` [J, p] is in the ellipsoid, shape [J]."""
         u = (alphas - self.centre) @ self.triangle.T
         return np.asarray(np.einsum("jp,jp->j", u, u) <= self.radius)
 

@@ -147,7 +147,7 @@ class EpsilonSVR(Objective):
 
     Attributes:
         epsilon: half width of the tube, >= 0.
-        weighting: with z = alpha - (C/n) psi, rkhs is z'Kz and identity is z'K^2 z.
+        weighting: rkhs z'Kz or identity z'K^2 z, where z = alpha - (C/n) psi.
 
     Raises:
         ValueError: on a matrix that is not a Gram matrix of distinct inputs, or numbers out of range.

@@ -112,8 +112,8 @@ def valid_level(q: int, m: int) -> None:
 # Common parts of the objectives: residual gradients and their weighted norms.
 #
 # With the residuals e = y - Phi alpha, each gradient is g(alpha, e) = U lift(alpha) - V score(e). A weighting M = F'F
-# gives the statistic Z = |slope lift(alpha) - pull score(e)|^2 + |rest lift(alpha)|^2. `pull` keeps only the rows of F
-# on which the data act. No Gram matrix is inverted.
+# gives the statistic Z = |slope lift(alpha) - pull score(e)|^2 + |rest lift(alpha)|^2. Only the rows of F on which the
+# data act are kept in slope and pull. No Gram matrix is inverted.
 @dataclass(frozen=True, eq=False)
 class Minimiser:
     """A minimiser of the objective.

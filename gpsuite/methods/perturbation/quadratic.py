@@ -63,8 +63,8 @@ class KernelRidge(_Ridge):
     """Kernel ridge regression: mean e^2 + penalty alpha'K alpha, f = sum_j alpha_j k(., x_j).
 
     Attributes:
-        weighting: with z = 2 lambda alpha - (2/n) e: hessian z'K((2/n)K + 2 lambda I)^-1 z, rkhs z'Kz, identity
-            z'K^2 z.
+        weighting: hessian z'K((2/n)K + 2 lambda I)^-1 z, rkhs z'Kz or identity z'K^2 z, where z = 2 lambda
+            alpha - (2/n) e.
 
     Raises:
         ValueError: on a matrix that is not a Gram matrix of distinct inputs, or a penalty that is not positive.

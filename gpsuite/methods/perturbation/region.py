@@ -116,7 +116,7 @@ class ConfidenceRegion:
         """Return the boundary along rays from the estimate: exact for quadratic objectives, otherwise by bisection.
 
         Raises:
-            ValueError: on a direction that is zero or not finite, or if the estimate lies outside the ball.
+            ValueError: on a direction that is zero or not finite, or if the estimate is outside the ball.
         """
         rays = objectives.finite("directions", directions, 2)
         limits = None if ball is None else ball.steps(self.estimate, rays)

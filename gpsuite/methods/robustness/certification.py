@@ -48,7 +48,7 @@ WITNESS = 1e-11  # the same for a witness's value, in addition to a tenth of its
 LEAST_BOXES = 1000
 BOXES_EACH = 20  # for each box of the search. Few are used
 BATCH = 16  # boxes cut at once
-LEAST_SHARE = 1e-3  # least share of each input in what loosens a bound
+LEAST_SHARE = 1e-3  # least share of each input in the looseness of a bound
 SET_UP = (5e-10, 4e-9)  # seconds per N^3 (products, a factorisation) and N^2 D (distances) before the first bound
 
 Posterior = GPCPosterior | MultiClassPosterior | LatentPosterior
@@ -67,22 +67,22 @@ def certify(
     budget: Budget | None = None,
     origin: Origin | None = None,
 ) -> Certificate:
-    """Return a certificate of what searches over the same region proved and attained.
+    """Return a certificate of the proved bounds and attained values of searches over the same region.
 
     Args:
         posterior: a classifier of two or more classes, or a regression.
         region: inputs over which the claims hold, `robustness.linf_ball` and so on.
         found: each search's quantity and result. The quantity of a margin is (1 + p_own - p_rival) / 2. That of two
             classes is the positive class' probability, `POSITIVE`. A latent margin's is `PointSearch.margin_proof`.
-        slack: how much looser than the search's bound a claim may be, > 0. A proved positive margin may lose at most
+        slack: largest loss of a claim compared with the search's bound, > 0. A proved positive margin may lose at most
             half of it.
         noise: variance of a regression's observations, above 0.
         bound_name: name of the search's bound, for the reader.
         bound_version: its version.
         most_boxes: largest number of boxes per claim, by default `BOXES_EACH` for each of the search's boxes and at
             least `LEAST_BOXES`. At this number the claim stays as loose as it is.
-        budget: seconds for all claims. Each gets an equal share of what is left. If not even the first bound of two
-            classes fits, the only claim is that probabilities lie between 0 and 1.
+        budget: seconds for all claims. Each gets an equal share of the remaining time. If not even the first bound of
+            two classes fits, the only claim is that probabilities are between 0 and 1.
         origin: source of model and point.
 
     Raises:
@@ -242,7 +242,7 @@ class _Builder:
         self._keep(new, ask)
 
     def _scores(self, nodes: list[int], width: FloatArray) -> FloatArray:
-        """Return the widths of boxes in lengthscales, weighted by how much each input loosens the bound."""
+        """Return the widths of boxes in lengthscales, weighted by each input's share of the bound's looseness."""
         share = np.array([self.share[node] for node in nodes])
         total = share.sum(axis=1, keepdims=True)
         loose = np.where(np.isfinite(total) & (total > 0), share / np.where(total > 0, total, 1), 1.0)

@@ -157,7 +157,7 @@ def clipped(low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
     return lower, np.where(np.isnan(high), 1.0, np.clip(high, 0.0, 1.0))
 
 
-# Rigorous bounds of the class probability at single points: what a witness attains, and which class a point has.
+# Rigorous bounds of the class probability at single points, for the value at a witness and the class of a point.
 #
 # The claims are about the stored floats: the error is only that of dot products and exponentials. A bound over a box of
 # zero width is as tight, but also needs the derivatives' products.
@@ -210,7 +210,7 @@ def ranges_of(form: PointForm, mean: FloatArray, variance: FloatArray) -> Latent
     return LatentRanges(s * low, s * high, s * least, s * most, s * mean, s * np.maximum(variance, 0.0))
 
 
-# What every bound over boxes takes and returns.
+# Interface of every bound over boxes.
 
 
 @dataclass(frozen=True)
@@ -226,7 +226,7 @@ class BoxBounds:
         high: upper bound of the score.
         centre: the score at the box's centre, up to rounding: a proposal, not a bound. NaN if it could not be
             computed.
-        split_score: [B, d], how much each free input adds to the width of the bound. Zero for zero width.
+        split_score: [B, d], part of the bound's width from each free input. Zero for zero width.
     """
 
     mean_low: FloatArray
@@ -282,7 +282,7 @@ def checked_boxes(lo: FloatArray, hi: FloatArray, n_free: int) -> tuple[FloatArr
 
 
 def trivial_where_invalid(bounds: BoxBounds) -> BoxBounds:
-    """Replace NaN, and intervals that rounding turned inside out, by bounds that say nothing."""
+    """Replace NaN, and intervals that rounding inverted, by trivial bounds."""
     mean_low, mean_high = _safe_interval(bounds.mean_low, bounds.mean_high, -np.inf)
     variance_low, variance_high = _safe_interval(bounds.variance_low, bounds.variance_high, 0.0)
     low, high = _safe_interval(bounds.low, bounds.high, -np.inf)

@@ -25,8 +25,7 @@ WINDOW = 1.5  # standard deviation in pixels of the window over which gradients 
 def shortest_lengthscales(lengthscales: FloatArray, X: FloatArray, count: int) -> IntArray:
     """Return the `count` inputs with the shortest lengthscales (all if there are fewer), increasing.
 
-    Inputs that are constant in X are left out: training does not move their lengthscales, so these carry no
-    information.
+    Inputs that are constant in X are left out: training does not move their lengthscales, so these have no information.
 
     Args:
         lengthscales: [D].

@@ -51,7 +51,7 @@ from gpsuite.models.radial import kappa
 
 # Pairs held at once: 200 kB per array. Fewer need more calls per pair, more do not fit in the cache.
 _BLOCK = 3 << 13
-# Arrays of a block with one row: `apart`, the weights, and what a box needs.
+# Number of arrays of a block with one row: `apart`, the weights, and those of a box.
 _ARRAYS = 12
 _TINY = float(np.finfo(np.float64).tiny)
 

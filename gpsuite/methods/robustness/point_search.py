@@ -197,7 +197,7 @@ class Surroundings(Protocol):
         """Return the bound of a comparison's quantity."""
 
     def searches(self, region: Region, questions: Sequence[Question], budget: Budget) -> list[Search]:
-        """Return one search per question. The searches share what they can."""
+        """Return one search per question. The searches share common parts."""
 
     def joint(self, region: Region, budget: Budget) -> Extremum | None:
         """Return a proof that the point's class is most probable in the whole region, if one search finds it."""
@@ -369,7 +369,7 @@ class PointSearch:
         Args:
             region: around the point.
             tolerance: largest gap between attained and proved probability.
-            budget: boxes and seconds for both searches. The minimum gets half of both, the maximum what is left.
+            budget: boxes and seconds for both searches. The minimum gets half of both, the maximum the remainder.
             own: the class, by default the one that `followed` returns.
 
         Raises:

@@ -157,7 +157,7 @@ class QuantileRange:
 
     @property
     def largest_change(self) -> float:
-        """Proved bound on how far the quantile can be from that at the centre."""
+        """Proved bound on the distance of the quantile from its value at the centre."""
         return max(self.highest_proved - self.centre, self.centre - self.lowest_proved)
 
 
@@ -172,7 +172,7 @@ def prediction_range(
         region: a box around a point.
         levels: levels of the quantiles, each in (0, 1).
         tolerance: largest gap between attained and proved value, in units of the targets.
-        budget: boxes and seconds for all searches. Each has an equal share of what is left.
+        budget: boxes and seconds for all searches. Each has an equal share of the remainder.
 
     Raises:
         ValueError: for a level outside (0, 1), noise that is not above 0, or a ball for a region.

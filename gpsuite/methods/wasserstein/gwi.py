@@ -68,7 +68,7 @@ class WassersteinObjective:
 
 @dataclass(frozen=True, eq=False)
 class GaussianObjective:
-    """The same loss for Gaussian noise and a sparse kernel. A row of a batch costs only the computation of its mean.
+    """The same loss for Gaussian noise and a sparse kernel. A row of a batch needs only the computation of its mean.
 
     E_Q log p(y | F) is linear in r(x, x). So the mean of r(x, x) over all rows replaces that of each row of a batch.
     The sum over an epoch's batches is the same. The slopes vary less from batch to batch.

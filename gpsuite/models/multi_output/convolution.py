@@ -151,9 +151,9 @@ class ConvolutionLikelihood(BatchedLikelihood[ConvolutionParameters]):
 
 # Convolution process with Gaussian smoothing: each output smooths the same latent processes by its own width.
 #
-# f_p = sum_l G_pl * g_l with G_pl proportional to N(. | 0, A_p^-1). Latent covariances are proportional to N(x - x' |
-# 0, Lambda_l^-1). So cov(f_p(x), f_q(x')) is a sum of N(x - x' | 0, A_p^-1 + A_q^-1 + Lambda_l^-1) (Alvarez and
-# Lawrence 2011, and Li, Rakitsch and Zimmer 2022, App. G and H). NumPy, for many hyperparameter vectors at once.
+# f_p = sum_l G_pl * g_l with G_pl proportional to N(. | 0, A_p^-1). Latent processes have covariances proportional to
+# N(x - x' | 0, Lambda_l^-1). So cov(f_p(x), f_q(x')) is a sum of N(x - x' | 0, A_p^-1 + A_q^-1 + Lambda_l^-1) (Alvarez
+# and Lawrence 2011, and Li, Rakitsch and Zimmer 2022, App. G and H). NumPy, for many hyperparameter vectors at once.
 # `gpsuite.data.generators.gp_samples.convolution_covariance` takes general matrices.
 @dataclass(frozen=True)
 class ConvolutionProcess:

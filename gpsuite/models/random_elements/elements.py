@@ -109,7 +109,7 @@ class NNGP(gpflow.kernels.Kernel):  # type: ignore[misc]
         return weight, bias, scale
 
     def _expectation(self, cross: Any, left: Any, right: Any, equal: bool = False) -> Any:
-        """Return E[act(u) act(v)] for normal (u, v) with variances `left`, `right`. `equal` says u = v."""
+        """Return E[act(u) act(v)] for normal (u, v) with variances `left`, `right`. `equal` states that u = v."""
         if self.activation == "erf":
             ratio = 2.0 * cross / tf.sqrt((1.0 + 2.0 * left) * (1.0 + 2.0 * right))
             return 2.0 / np.pi * tf.asin(ratio)

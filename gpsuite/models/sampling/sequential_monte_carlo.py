@@ -166,8 +166,8 @@ def update(
 ) -> SMCState:
     """Return the state after new observations.
 
-    The weights change by the predictive density. The remaining effective sample size decides what happens to the
-    particles. They are kept, resampled and moved, moved from the old to the new posterior in stages, or drawn again.
+    The weights change by the predictive density. The remaining effective sample size decides. Particles are kept,
+    resampled and moved, moved from the old to the new posterior in stages, or drawn again.
 
     Args:
         stop: function called before each stage, trajectory and leapfrog step. It returns whether to end early.

@@ -82,7 +82,7 @@ def one_sided_ranges(
         budget: boxes and seconds for both ends together. Each end has half of the boxes.
 
     Raises:
-        ValueError: if a radius is negative or not finite, or a point lies outside its domain.
+        ValueError: if a radius is negative or not finite, or a point is outside its domain.
     """
     x = points[:, inputs]
     reach = np.broadcast_to(np.asarray(radius, dtype=np.float64), (len(inputs),))
@@ -151,7 +151,7 @@ def lime_mask_weights(
     rng: np.random.Generator,
     samples_per_pixel: int = SAMPLES_PER_INPUT,
 ) -> FloatArray:
-    """Return how much keeping each pixel, instead of making it black, adds to a class probability, [D].
+    """Return the gain in class probability from keeping each pixel instead of making it black, [D].
 
     LIME for images: samples keep a random half of the pixels above 0. The other pixels get 0.
 

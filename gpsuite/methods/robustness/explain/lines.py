@@ -451,7 +451,7 @@ class SoftmaxPieces:
         low: ends of the pieces, [B].
         high: [B].
         ends: bounds of the probability.
-        slope: derivative by the offset from the centre of what moves the probability, [B].
+        slope: derivative of the probability's quadratic model by the offset from the centre, [B].
         bend: half its second derivative, [B].
     """
 
@@ -467,7 +467,7 @@ class SoftmaxPieces:
         return False
 
     def centre_scores(self) -> tuple[FloatArray, FloatArray]:
-        """Return NaN: an evaluation costs as much as a bound, and `bound` proposes the better point."""
+        """Return NaN: an evaluation takes as long as a bound, and `bound` proposes a better point."""
         unknown = np.full(len(self.low), np.nan)
         return unknown, unknown
 

@@ -142,8 +142,8 @@ def product_norms(parts: Sequence[Norms], n_boxes: int) -> Norms:
 
 # Mean and variance around B centres, in data space as for the Matérn kernels, with remainders by data or by norms.
 #
-# kappa_i(c + x) is expanded up to order 2 or 3 from derivatives of the factors by their squared distances q_f = q_f(c)
-# - 2 D_f x + x'A_f x, D_f = a_f D. Let B = I - G, u = R V_0 and U_1 = R V_1. Then the variance is
+# kappa_i(c + x) is expanded up to order 2 or 3, from derivatives of the factors by their squared distances. These are
+# q_f = q_f(c) - 2 D_f x + x'A_f x, D_f = a_f D. Let B = I - G, u = R V_0 and U_1 = R V_1. Then the variance is
 # 1 + V_0 u - x V_1 U_1 x - 2 sum_i u_i kappa_i(x) - 2 sum_i (U_1i x) (order 2 and more of kappa_i) - <R_1, B R_1>.
 
 

@@ -2,9 +2,9 @@
 
 The probability exceeds a level where mean - k(Sigma) > 0. Here k is the mean that has the level at variance Sigma. With
 a line k_1 Sigma in place of k, only G = max(mean - k_1 Sigma) over the box is needed. The two cubic models are added
-before they are maximised, so no product of ranges appears. For every k_1 the score is at most the largest score of (G +
-k_1 v, v) over v in [Sigma_L, Sigma_U]. The slope k_1 is the slope of k at the wanted level (Dinkelbach's fractional
-programming, with the incumbent's level).
+before they are maximised, so no product of ranges appears. For every k_1 the score is at most the largest score of
+(G + k_1 v, v) over v in [Sigma_L, Sigma_U]. The slope k_1 is the slope of k at the wanted level (Dinkelbach's
+fractional programming, with the incumbent's level).
 
 If k is concave, a chord over a part of [Sigma_L, Sigma_U] is above k outside that part. So bounding each part by its
 own chord loses little, though G is a maximum over the whole box.

@@ -212,7 +212,7 @@ class _LevelSearch(Search):
         """Do nothing: the root's expansion gives the first incumbent."""
 
     def _improve(self) -> None:
-        """Do nothing: an expansion costs as much as a box. `_batch` climbs where it pays."""
+        """Do nothing: an expansion takes as long as a box. `_batch` climbs if a better point was found."""
 
     def _climb(self, steps: int) -> None:
         """Take at most `steps` Newton steps from the incumbent. Each needs one expansion and one evaluation."""

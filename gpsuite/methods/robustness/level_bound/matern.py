@@ -146,8 +146,8 @@ def supremum_table(polynomial: Polynomial, gaussian: bool = False) -> FloatArray
     slope = np.zeros_like(z)
     for (_, power), factor in polynomial.items():
         slope += abs(factor) * ((z if gaussian else 1.0) * z**power + power * z ** max(0, power - 1))
-    # On [z_i, z_i+1] the function exceeds its larger end by at most step/2 times its slope. e^-z z^k falls beyond z =
-    # k.
+    # On [z_i, z_i+1] the function exceeds its larger end by at most step/2 times its slope. Beyond z = k, e^-z z^k
+    # falls.
     cells = np.maximum(values[:-1], values[1:]) + 0.5 * _STEP * decay[:-1] * slope[1:]
     cells[-1] += float(np.exp(-_LAST)) * sum(abs(each) * _LAST**k for (_, k), each in polynomial.items())
     return np.asarray(np.maximum.accumulate(cells[::-1])[::-1] * (1.0 + _MARGIN))

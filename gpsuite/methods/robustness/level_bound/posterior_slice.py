@@ -393,7 +393,7 @@ def take_lines(slices: SliceT, rows: IntArray) -> SliceT:
 # Several latent functions over the same data and free inputs, expanded together.
 #
 # All functions share centres, offsets, kernels and monomials. They differ only in the weights of the mean, the
-# reduction and what follows from both.
+# reduction and quantities from both.
 
 
 @dataclass(frozen=True)
@@ -499,7 +499,7 @@ class StackedFunctions:
         """Return the slices of all functions from the slice `one` of any function.
 
         Args:
-            one: slice that gives what depends on the point, the free inputs and the data.
+            one: slice with the parts that depend on the point, the free inputs and the data.
             unit: relative errors of the data's parts, [n], or [L, n] for lines.
         """
 

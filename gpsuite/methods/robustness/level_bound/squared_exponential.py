@@ -2,7 +2,7 @@
 
 Orders 4 and 5 are explicit but not part of the cubic models. Their ranges over the box replace the tails' worst cases.
 With E = 1 - D + D^2/2 - w, 0 <= w <= D^3/6, orders 4 and 5 of E A are A_4 - D A_2 + D^2 a_0/2 and A_5 - D A_3 + D^2
-a_1/2, D = |x|^2/2. Those of E^2 P have the same form with D = |x|^2.
+a_1/2. Here D = |x|^2/2. Those of E^2 P have the same form with D = |x|^2.
 
 Equation: derived, squared exponential mean of degree 3
 Equation: derived, squared exponential variance of degree 3
@@ -262,10 +262,10 @@ def variance_model(
 ) -> MomentModel:
     """Return the model of the variance.
 
-    With H = G + nu >= 0, Sigma/s = <phi, H phi> - nu and <phi, H phi> = E^2 P + remainder_1. The remainder is in [-k, k
-    + g tau_1]. It has three parts. The product of y_1 with what is above the kept degrees is bounded by Cauchy-Schwarz.
-    So is the product of degree 1 with the highest degree. The third part is the square of what is above degree 1, which
-    is not negative.
+    With H = G + nu >= 0, Sigma/s = <phi, H phi> - nu and <phi, H phi> = E^2 P + remainder_1. The remainder has three
+    parts. It is in [-k, k + g tau_1]. The product of y_1 with the part above the kept degrees is bounded by
+    Cauchy-Schwarz. So is the product of degree 1 with the highest degree. The third part is the square of the part
+    above degree 1, which is not negative.
 
     Args:
         form: the posterior.

@@ -2,10 +2,10 @@
 
 Price's theorem and the softmax's invariance to a common shift give
 dp_c = (1/2) sum_{j != c} E[p_c p_j (1 - 2 p_c)] dD_cj - sum_{i < j; i, j != c} E[p_c p_i p_j] dD_ij. Consider the
-segment between two covariances. Along it p_c rises by at most A + B max(-dD_ij)_+ and falls by at most A + B
-max(dD_ij)_+. Here A = max_j |dD_cj| / (12 sqrt 3) and B = (2/27) (C - 2) / (C - 1). A second bound is sharper near zero
-and one. It uses sum_j p_c p_j |1 - 2 p_c| <= min(p_c, 1 - p_c) and sum_{i<j} p_c p_i p_j <= min(p_c, 1 - p_c) / 2. So
-p_c and 1 - p_c move by a factor of at most exp((max_j |dD_cj| + max_ij |dD_ij|) / 2).
+segment between two covariances. Along it p_c rises by at most A + B max(-dD_ij)_+. It falls by at most
+A + B max(dD_ij)_+. Here A = max_j |dD_cj| / (12 sqrt 3) and B = (2/27) (C - 2) / (C - 1). A second bound is sharper
+near zero and one. It uses sum_j p_c p_j |1 - 2 p_c| <= min(p_c, 1 - p_c) and sum_{i<j} p_c p_i p_j <= min(p_c,
+1 - p_c) / 2. So p_c and 1 - p_c move by a factor of at most exp((max_j |dD_cj| + max_ij |dD_ij|) / 2).
 
 Equation: derived, softmax of several classes
 """
@@ -152,7 +152,7 @@ def difference_functions(posterior: MultiClassPosterior) -> DifferenceFunctions:
 
 
 def difference_errors(posterior: MultiClassPosterior, pair: Pair, difference: LatentPosterior) -> tuple[float, float]:
-    """Bound how far the stored difference's mean and variance are from those of f_i - f_j, everywhere.
+    """Bound the distances of the stored difference's mean and variance from those of f_i - f_j, everywhere.
 
     The kernel's values are in [0, s]. With F the exact root and T the stored one, |k'(F'F - T'T)k| is at most s^2 times
     the sum of |F'F - T'T|. Both products are computed, each within (rows + 2) u sum_k |F_k|_1^2. Subtracting weights
@@ -355,7 +355,7 @@ def latent_differences(posterior: MultiClassPosterior, x0: FloatArray, free: Int
 
 
 def any_difference(posterior: MultiClassPosterior) -> LatentPosterior:
-    """Return what all differences share, with the mean of one difference and without a root."""
+    """Return the common parts of all differences, with the mean of one difference and without a root."""
     n = len(posterior.X)
     return LatentPosterior(
         posterior.X,

@@ -11,8 +11,8 @@ dp_c = (1/2) sum_ij (V_ci / 2 + V_cj / 2 - V_ij) E p_c p_i p_j. Each E q, q a pr
 is known from its value at the start in two ways:
 
 - The slope of log E q is a mean of -n'Vn / 4 + k n'Vp / 2 - k (k + 1) p'Vp / 4, which is bounded.
-- Let l be the eigenvalues of the change relative to S0, a <= 1 + l <= b. The density of N(m, S) is at most prod sqrt(b
-/ (1 + l)) times that of N(m, b S0). It is at least prod sqrt(a / (1 + l)) times that of N(m, a S0).
+- Let l be the eigenvalues of the change relative to S0, a <= 1 + l <= b. The density of N(m, S) is at most prod
+  sqrt(b / (1 + l)) times that of N(m, b S0). It is at least prod sqrt(a / (1 + l)) times that of N(m, a S0).
 
 The second does not depend on the scale of the latent values. If both bounds are loose, `covariance_change` is used, and
 E sigma(f_c - f_j) >= p_c >= 1 - sum_j E sigma(f_j - f_c).
@@ -156,7 +156,7 @@ def _integrals(
     a, b = np.nonzero(~np.eye(C, dtype=bool))
     third[a, a, b] = third[a, b, a] = third[b, a, a] = twice[a, b]
     second[i, i], third[i, i, i] = step * square @ every, 0.5 * step * cube @ every
-    # one node for what the sum takes from outside: no U^k exp(-U) / k! exceeds 2 / 3
+    # one node for the sum's part from outside: no U^k exp(-U) / k! exceeds 2 / 3
     beyond = (1.0 + 0.71 * step) * (1.0 - float(every[-1]))
     lost = beyond + (1.9 + 3.0 * step) * float(every[math.ceil(math.log(2.0) / step)])
     lost += (5.0 + 4.0 * step) * C * inner
@@ -203,7 +203,7 @@ def _by_slope(known: IndependentMoments, change: FloatArray) -> tuple[_Ends, _En
     among = (1.0 - 1.0 / C) * size
     pairs = change[:, :, :, None] + change[:, :, None, :] + change[:, None]
     two, three = np.zeros_like(change), np.zeros_like(pairs)
-    for each in change.transpose(1, 0, 2):  # what classes are compared with
+    for each in change.transpose(1, 0, 2):  # classes to compare with
         both = each[:, :, None] + each[:, None]
         two = np.maximum(two, np.abs(both))
         three = np.maximum(three, np.abs(each[:, :, None, None] + both[:, None]))

@@ -61,7 +61,7 @@ class Region:
 
     @property
     def start(self) -> FloatArray:
-        """The centre's free inputs [d]. They lie in the region."""
+        """The centre's free inputs [d]. They are in the region."""
         return self.centre[self.free]
 
     def root_box(self) -> tuple[FloatArray, FloatArray]:
@@ -76,7 +76,7 @@ class Region:
         return full
 
     def contains(self, points: FloatArray) -> BoolArray:
-        """Return which of `points` [B, d] surely lie in the region: rounding at a ball's rim counts against."""
+        """Return which of `points` [B, d] are surely in the region. Within rounding of a ball's rim they are not."""
         inside: BoolArray = np.all((points >= self.lower) & (points <= self.upper), axis=-1)
         return inside if self.norm == "box" else inside & self._inner(points)
 
@@ -175,7 +175,7 @@ def interval_box(
     """Build the box `[lower, upper]` ([D] each) around a point in it. One-sided intervals are such boxes.
 
     Raises:
-        UserError: if the point lies outside the box or the domain.
+        UserError: if the point is outside the box or the domain.
     """
     point = _point(centre)
     low, high = (np.broadcast_to(np.asarray(end, dtype=float), point.shape) for end in (lower, upper))
