@@ -173,7 +173,7 @@ def split_rows(
 
     Raises:
         TypeError: if `rng` is a seed.
-        ValueError: if there are fewer than 2 rows, as many of each are not given, or the share is not in (0, 1).
+        ValueError: if there are fewer than 2 rows, the numbers of rows differ, or the share is not in (0, 1).
         FewDifferentRowsError: if all other rows are copies of validation rows.
     """
     X, y = np.asarray(X), np.asarray(y)

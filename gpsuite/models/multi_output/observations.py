@@ -104,7 +104,7 @@ class Observations:
         """Return the observations in inputs X [N, D] and a table Y [N, P] with NaN if an output was not observed.
 
         Raises:
-            ValueError: if X and Y are not tables with as many rows.
+            ValueError: if X and Y are not tables with the same number of rows.
             ContradictionError: if one (x, p) has two different values.
         """
         if np.ndim(X) != 2 or np.ndim(Y) != 2 or len(X) != len(Y):

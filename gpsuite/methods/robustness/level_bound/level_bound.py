@@ -183,7 +183,7 @@ class LevelBound:
         return score_at(self.form, self.level.score, points)
 
     def evaluate_centres(self, latent: LatentModel) -> tuple[FloatArray, FloatArray]:
-        """Return what `evaluate` would return at the centres of the models, [B] each, without another product."""
+        """Return the values of `evaluate` at the centres of the models, [B] each, without another product."""
         s = self.form.variance
         moments = latent.mean.model.constant / s, latent.variance.model.constant / s
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):

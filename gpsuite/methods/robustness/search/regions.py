@@ -101,7 +101,7 @@ class Region:
         `|x_j - x0_j| <= radius - sum_{k != j} gap_k` (L1), `<= sqrt(radius^2 - sum_{k != j} gap_k^2)` (L2).
 
         Returns:
-            lower ends, upper ends, and which boxes may meet the region at all.
+            lower ends, upper ends, and which boxes may have points of the region.
         """
         if self.norm == "box":
             return lo, hi, np.ones(len(lo), dtype=bool)
